@@ -1,0 +1,32 @@
+"""A batch of records by columns, so that no object is made for a quiet line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rules.model import Position, RawRecord
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records of one source, in order. All columns have the same length.
+
+    `is_recorded`: the lines are older than their receipt (a finished file), so a line without a time of its own takes
+    the time of the nearest line before it that has one.
+    """
+
+    source: str
+    values: Sequence[bytes]
+    keys: Sequence[bytes | None]
+    received_ns: Sequence[int]
+    offsets: Sequence[int]
+    is_recorded: bool = False
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def record(self, number: int) -> RawRecord:
+        """One record of the batch as an object."""
+        position = Position(self.source, self.offsets[number])
+        return RawRecord(self.values[number], position, self.received_ns[number], self.keys[number])

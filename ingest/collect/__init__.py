@@ -1,0 +1,1 @@
+"""One reader for each place where logs are born on one machine."""

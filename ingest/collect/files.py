@@ -1,0 +1,83 @@
+"""Log files: read to the end, or followed as they grow, through rotation and truncation."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, Final
+
+from ingest.batch import Batch
+from rules.errors import InputError
+
+READ_BYTES: Final = 4 << 20
+_LOG_SUFFIXES: Final = ("", ".log", ".out", ".err", ".txt", ".jsonl", ".ndjson")
+
+
+def log_files(folder: Path) -> Iterator[Path]:
+    """The files below a folder that look like logs by their names, in order; rotated ones (`.log.1`) too."""
+    for file in sorted(folder.rglob("*")):
+        name = file.name.rstrip("0123456789").rstrip(".") if file.suffix[1:].isdigit() else file.name
+        if file.is_file() and not file.name.startswith(".") and Path(name).suffix in _LOG_SUFFIXES:
+            yield file
+
+
+class FileSource:
+    """One log file. A line without a newline waits for its end, unless the file is read once only."""
+
+    def __init__(self, path: Path, host: str, follow: bool):
+        self.name = str(path)
+        self.has_ended = False
+        self._path = path
+        self._host = host.encode()
+        self._follow = follow
+        self._line = 0
+        self._partial = b""
+        self._file = self._open()
+
+    def read(self, now_ns: int) -> Batch | None:
+        """The next lines, numbered from 1."""
+        received_ns = now_ns if self._follow else os.fstat(self._file.fileno()).st_mtime_ns
+        lines = self._lines()
+        if not lines:
+            return None
+        first, self._line = self._line + 1, self._line + len(lines)
+        return Batch(
+            source=self.name,
+            values=lines,
+            keys=[self._host] * len(lines),
+            received_ns=[received_ns] * len(lines),
+            offsets=range(first, first + len(lines)),
+            is_recorded=not self._follow,
+        )
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _lines(self) -> list[bytes]:
+        chunk = self._file.read(READ_BYTES)
+        if not chunk and self._was_replaced():
+            self._file.close()
+            self._file, self._line, self._partial = self._open(), 0, b""
+            chunk = self._file.read(READ_BYTES)
+        *lines, self._partial = (self._partial + chunk).split(b"\n")
+        if not chunk and not self._follow:
+            self.has_ended = True
+            lines, self._partial = [self._partial] if self._partial else [], b""
+        return [line.removesuffix(b"\r") for line in lines]
+
+    def _was_replaced(self) -> bool:
+        if not self._follow:
+            return False
+        try:
+            now = self._path.stat()
+        except FileNotFoundError:
+            return False
+        return now.st_ino != os.fstat(self._file.fileno()).st_ino or now.st_size < self._file.tell()
+
+    def _open(self) -> BinaryIO:
+        try:
+            return self._path.open("rb")
+        except OSError as error:
+            raise InputError(f"{self._path}: can't be read: {error.strerror}") from error

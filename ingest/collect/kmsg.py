@@ -1,0 +1,83 @@
+"""The kernel's ring buffer, /dev/kmsg: `<prio>,<seq>,<usec since boot>,<flags>;<text>` (Linux, dev-kmsg)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import time
+from pathlib import Path
+from typing import Final
+
+import orjson
+
+from ingest.batch import Batch
+from rules.model import NS_PER_S
+
+DEVICE: Final = Path("/dev/kmsg")
+_RECORD_BYTES: Final = 8192
+_RECORDS_A_BATCH: Final = 10_000
+_ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
+
+
+class KmsgSource:
+    """Records of the ring buffer as JSON envelopes, with wall-clock time worked out from the time since boot."""
+
+    def __init__(self, host: str, follow: bool, device: Path = DEVICE):
+        self.name = str(device)
+        self.has_ended = False
+        self._host = host
+        self._follow = follow
+        self._descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
+        self._boot_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+
+    @staticmethod
+    def is_readable() -> bool:
+        """Whether this user may read the ring buffer."""
+        return os.access(DEVICE, os.R_OK)
+
+    def read(self, now_ns: int) -> Batch | None:
+        """The records that have come, numbered by the kernel."""
+        records = [found for raw in self._raw_records() if (found := envelope(raw, self._host, self._boot_ns))]
+        self.has_ended = not records and not self._follow
+        if not records:
+            return None
+        offsets, values = zip(*records, strict=True)
+        return Batch(self.name, values, [self._host.encode()] * len(values), [now_ns] * len(values), offsets)
+
+    def close(self) -> None:
+        """Close the device."""
+        os.close(self._descriptor)
+
+    def _raw_records(self) -> list[bytes]:
+        records: list[bytes] = []
+        while len(records) < _RECORDS_A_BATCH:
+            try:
+                record = os.read(self._descriptor, _RECORD_BYTES)
+            except OSError as error:
+                if error.errno == errno.EPIPE:
+                    continue
+                if error.errno in (errno.EAGAIN, errno.EINVAL):
+                    break
+                raise
+            if not record:
+                break
+            records.append(record)
+        return records
+
+
+def envelope(record: bytes, host: str, boot_ns: int) -> tuple[int, bytes] | None:
+    """(sequence number, JSON envelope) of one record; None when it is no kmsg record."""
+    head, found, rest = record.partition(b";")
+    parts = head.split(b",")
+    if not found or len(parts) < 3 or not (parts[1].isdigit() and parts[2].isdigit()):
+        return None
+    text = _ESCAPE.sub(lambda escape: bytes([int(escape[1], 16)]), rest.partition(b"\n")[0])
+    time_ns = boot_ns + int(parts[2]) * 1000
+    fields = {
+        "timestamp": f"{time_ns // NS_PER_S}.{time_ns % NS_PER_S:09d}",
+        "host": host,
+        "source": "kernel" if parts[0].isdigit() and int(parts[0]) < 8 else "user",
+        "message": text.decode("utf-8", "replace"),
+    }
+    return int(parts[1]), orjson.dumps(fields)

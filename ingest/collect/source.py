@@ -1,0 +1,80 @@
+"""What every reader offers: the next batch of what has come, without waiting."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Protocol
+
+from ingest.batch import Batch
+from ingest.collect.files import FileSource, log_files
+from ingest.collect.journal import JournalSource
+from ingest.collect.kmsg import KmsgSource
+from ingest.collect.pipe import PipeSource
+from rules.errors import InputError
+
+
+class Source(Protocol):
+    """A place where lines come from."""
+
+    name: str
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more can come."""
+
+    def read(self, now_ns: int) -> Batch | None:
+        """The next lines, or None when there are none now."""
+
+    def close(self) -> None:
+        """Let go of files and processes."""
+
+
+class Sources:
+    """All sources of a run. Folders are looked through again for files that are new."""
+
+    def __init__(self, paths: list[str], host: str, follow: bool):
+        self._host = host
+        self._follow = follow
+        self._folders = [Path(path) for path in paths if path != "-" and Path(path).is_dir()]
+        self._by_name: dict[str, Source] = {}
+        missing = [path for path in paths if path != "-" and not Path(path).exists()]
+        if missing:
+            raise InputError("\n".join(f"{path}: no such file or folder" for path in missing))
+        if "-" in paths:
+            self._add(PipeSource(host))
+        for path in paths:
+            if path != "-" and not Path(path).is_dir():
+                self._add(FileSource(Path(path), host, follow))
+        if not paths:
+            self._add(_machine_log(host, follow))
+        self.look_for_new_files()
+
+    def all(self) -> list[Source]:
+        """Every source, in the order in which they were found."""
+        return list(self._by_name.values())
+
+    def look_for_new_files(self) -> None:
+        """Open the log files that have appeared in the folders."""
+        for folder in self._folders:
+            for file in log_files(folder):
+                if str(file) not in self._by_name:
+                    self._add(FileSource(file, self._host, self._follow))
+
+    def close(self) -> None:
+        """Close every source."""
+        for source in self.all():
+            source.close()
+
+    def _add(self, source: Source) -> None:
+        self._by_name[source.name] = source
+
+
+def _machine_log(host: str, follow: bool) -> Source:
+    if JournalSource.is_readable():
+        return JournalSource(follow)
+    if KmsgSource.is_readable():
+        return KmsgSource(host, follow)
+    raise InputError(
+        "neither the journal nor /dev/kmsg can be read here: give log files or folders, "
+        "or run as a user who may read them (root, or group systemd-journal)"
+    )

@@ -1,0 +1,1 @@
+"""RawRecord -> LogEvent, pure: envelopes, prefixes and timestamps."""

@@ -1,0 +1,180 @@
+"""RawRecord -> LogEvent: the envelope that Vector, Fluent Bit, rsyslog or journald put around a line, or none.
+
+Field names and their order: the envelope table in docs/envelopes.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final
+
+import orjson
+
+from ingest.parse.prefix import peel
+from ingest.parse.times import plausible, time_at_head, time_from_field
+from rules.errors import RecordError
+from rules.model import LogEvent, RawRecord
+
+TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
+_TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts")
+_NODE_FIELDS = (
+    "host",
+    "hostname",
+    "node",
+    "node_name",
+    "kubernetes.pod_node_name",
+    "kubernetes.host",
+    "_HOSTNAME",
+    "resource.host.name",
+)
+_JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID")
+_JOB_LABELS = (
+    "training.kubeflow.org/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "leaderworkerset.sigs.k8s.io/name",
+    "ray.io/job-name",
+    "ray.io/cluster",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
+_RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
+_POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
+_SOURCE_FIELDS = ("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER")
+_SOURCES = {
+    "kernel": re.compile(r"kernel|kmsg|kern\.log", re.IGNORECASE),
+    "scheduler": re.compile(r"slurm|scheduler", re.IGNORECASE),
+    "kubernetes": re.compile(r"kubernetes_events|kube-?events?", re.IGNORECASE),
+    "worker": re.compile(r"worker|kubernetes_logs|docker_logs|kube\.", re.IGNORECASE),
+}
+_KMSG_FIELDS = {"priority", "sequence", "sec", "usec", "msg"}
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """An event and the part of its text that rules look at: without prefixes and colours."""
+
+    event: LogEvent
+    body: str
+
+
+def is_envelope(value: bytes) -> bool:
+    """Whether the value means to be a JSON object."""
+    return value.startswith(b'{"')
+
+
+def check_envelope(value: bytes) -> None:
+    """Raises RecordError when the value means to be an envelope and no text can be had from it."""
+    _text_of(_fields(value, must_be_json=True), value)
+
+
+def parse(record: RawRecord, cluster: str) -> Parsed:
+    """The event in a record. A broken envelope counts as a plain line here, so that what it shows is not lost.
+
+    Raises:
+        RecordError: an envelope whose text is no text.
+    """
+    fields = _fields(record.value, must_be_json=False)
+    text = _text_of(fields, record.value).rstrip("\r\n")
+    first_line = text.lstrip("\r\n")
+    peeled = peel(first_line)
+    time_ns = _stated_time(fields, (first_line, peeled.body), record.received_ns)
+    key = record.key.decode("utf-8", "replace") if record.key else ""
+    event = LogEvent(
+        event_time_ns=record.received_ns if time_ns is None else time_ns,
+        text=text,
+        position=record.position,
+        has_own_time=time_ns is not None,
+        cluster=_first(fields, ("cluster",)) or cluster,
+        node=_first(fields, _NODE_FIELDS) or peeled.host or key,
+        source=_source(fields, peeled.is_kernel),
+        job=_first(fields, _JOB_FIELDS) or _first(_labels(fields), _JOB_LABELS),
+        rank=_rank(fields, peeled.rank),
+        pod=_first(fields, ("kubernetes.pod_name",)),
+        container=_first(fields, ("kubernetes.container_name",)),
+    )
+    return Parsed(event, peeled.body)
+
+
+def own_time(record: RawRecord) -> int | None:
+    """The time that a record states, without anything else of it."""
+    line = record.value.decode("utf-8", "replace")
+    return _stated_time(_fields(record.value, must_be_json=False), (line, peel(line).body), record.received_ns)
+
+
+def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
+    if not is_envelope(value):
+        return {}
+    try:
+        return dict(orjson.loads(value))
+    except orjson.JSONDecodeError as error:
+        if must_be_json:
+            raise RecordError(f"not JSON: {error}") from error
+        return {}
+
+
+def _text_of(fields: dict[str, Any], value: bytes) -> str:
+    for name in TEXT_FIELDS:
+        if name in fields:
+            return _as_text(name, fields[name])
+    return value.decode("utf-8", "replace")
+
+
+def _as_text(name: str, content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in content):
+        return bytes(content).decode("utf-8", "replace")
+    raise RecordError(f"wrong shape: field {name!r} should be text, found {type(content).__name__}")
+
+
+def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: int) -> int | None:
+    stated = [time_from_field(_at(fields, name)) for name in (*_TIME_FIELDS, "__REALTIME_TIMESTAMP")]
+    told = (time_at_head(head, received_ns) for head in heads)
+    return next((time_ns for time_ns in chain(stated, told) if plausible(time_ns, received_ns)), None)
+
+
+def _source(fields: dict[str, Any], has_kernel_prefix: bool) -> str:
+    if fields.keys() >= _KMSG_FIELDS:
+        return "kernel"
+    told = " ".join(str(fields[name]) for name in _SOURCE_FIELDS if name in fields)
+    for source, shape in _SOURCES.items():
+        if told and shape.search(told):
+            return source
+    if has_kernel_prefix:
+        return "kernel"
+    return "worker" if "kubernetes" in fields else ""
+
+
+def _labels(fields: dict[str, Any]) -> dict[str, Any]:
+    pod = fields.get("kubernetes")
+    labels = (pod.get("pod_labels") or pod.get("labels")) if isinstance(pod, dict) else None
+    return labels if isinstance(labels, dict) else {}
+
+
+def _rank(fields: dict[str, Any], in_text: int | None) -> int | None:
+    """The stated rank, else the one that the line's prefix tells; a pod's index is the rank of its first process."""
+    for told in (_first(fields, _RANK_FIELDS), in_text, _first(_labels(fields), _POD_INDEX_LABELS)):
+        if isinstance(told, int):
+            return told
+        if told and told.isascii() and told.isdigit() and len(told) < 8:
+            return int(told)
+    return None
+
+
+def _first(fields: dict[str, Any], names: Iterable[str]) -> str:
+    for name in names:
+        content = _at(fields, name)
+        if isinstance(content, str | int) and not isinstance(content, bool) and content != "":
+            return str(content)
+    return ""
+
+
+def _at(fields: dict[str, Any], dotted: str) -> Any:
+    if dotted in fields or "." not in dotted:
+        return fields.get(dotted)
+    outer, inner = dotted.split(".", 1)
+    nested = fields.get(outer)
+    return nested.get(inner) if isinstance(nested, dict) else None

@@ -1,0 +1,99 @@
+"""Event times in envelopes and at the head of lines -> nanoseconds. A time without a zone is read as UTC.
+
+Header formats: printk, syslog (RFC 3164, 5424), absl/glog/klog, c10 (PyTorch C++ logger), Python logging, NCCL.
+"""
+
+from __future__ import annotations
+
+import re
+from calendar import month_abbr, timegm
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rules.model import NS_PER_S
+
+DAY_NS: Final = 86_400 * NS_PER_S
+EARLIEST_NS: Final = timegm((2000, 1, 1, 0, 0, 0)) * NS_PER_S
+
+_ISO = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?\s?(Z|[+-]\d\d:?\d\d)?", re.ASCII
+)
+_HEAD_ISO = re.compile(r"(?:<\d{1,3}>(?:1 )?)?[\[(]?(?=\d{4}-\d\d-\d\d[T _]\d\d:\d\d)", re.ASCII)
+_SYSLOG = re.compile(
+    r"(?:<\d{1,3}>)?\[?(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4})\])?", re.ASCII
+)
+_ABSL = re.compile(r"[IWEFD](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
+_ABSL_EARLY = re.compile(r"[IWEF]0000 00:00:(\d{10})\.(\d{6}) ", re.ASCII)
+_C10 = re.compile(r"\[[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{9}) ", re.ASCII)
+_MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
+
+
+def plausible(time_ns: int | None, received_ns: int) -> bool:
+    """Whether an event can have happened then: since the year 2000, and no later than a day after it was received."""
+    return time_ns is not None and EARLIEST_NS <= time_ns <= received_ns + DAY_NS
+
+
+def time_from_field(value: Any) -> int | None:
+    """A time from an envelope: ISO 8601 text, or a number of s, ms, us or ns since 1970 (told apart by its size)."""
+    if isinstance(value, str):
+        found = _ISO.match(value)
+        if found:
+            return _iso_ns(found)
+        return _epoch_ns(value) if re.fullmatch(r"\d{1,20}(?:\.\d{1,12})?", value, re.ASCII) else None
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e20:
+        return _epoch_ns(repr(value) if isinstance(value, float) and value < 1e15 else str(int(value)))
+    return None
+
+
+def time_at_head(line: str, received_ns: int) -> int | None:
+    """The time that the line begins with. A header without a year gets the year that makes it nearest to receipt."""
+    if head := _HEAD_ISO.match(line):
+        found = _ISO.match(line, head.end())
+        return _iso_ns(found) if found else None
+    if found := _SYSLOG.match(line):
+        month = _MONTHS.get(found[1])
+        if month is None:
+            return None
+        when = (month, *map(int, found.group(2, 3, 4, 5)))
+        return _utc_ns(int(found[6]), when) if found[6] else _without_year(when, "0", received_ns)
+    if found := _ABSL_EARLY.match(line):
+        return int(found[1]) * NS_PER_S + _fraction_ns(found[2])
+    if found := _ABSL.match(line) or _C10.match(line):
+        return _without_year(tuple(map(int, found.group(1, 2, 3, 4, 5))), found[6], received_ns)
+    return None
+
+
+def _epoch_ns(number: str) -> int:
+    whole, _, fraction = number.partition(".")
+    scale_ns = NS_PER_S
+    while scale_ns > 1 and int(whole) * scale_ns >= 10**19:
+        scale_ns //= 1000
+    return int(whole) * scale_ns + (_fraction_ns(fraction) if scale_ns == NS_PER_S else 0)
+
+
+def _fraction_ns(digits: str | None) -> int:
+    return int((digits or "0")[:9].ljust(9, "0"))
+
+
+def _iso_ns(found: re.Match[str]) -> int | None:
+    time_ns = _utc_ns(int(found[1]), tuple(map(int, found.group(2, 3, 4, 5, 6))), _fraction_ns(found[7]))
+    zone = found[8]
+    if time_ns is None or zone in (None, "Z"):
+        return time_ns
+    sign = -1 if zone[0] == "-" else 1
+    return time_ns - sign * (int(zone[1:3]) * 3600 + int(zone[-2:]) * 60) * NS_PER_S
+
+
+def _utc_ns(year: int, when: tuple[int, ...], fraction_ns: int = 0) -> int | None:
+    try:
+        month, day, hour, minute, second = when
+        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
+    except ValueError:
+        return None
+    return timegm(moment.timetuple()) * NS_PER_S + fraction_ns
+
+
+def _without_year(when: tuple[int, ...], fraction: str, received_ns: int) -> int | None:
+    year = datetime.fromtimestamp(received_ns // NS_PER_S, UTC).year
+    times = [_utc_ns(candidate, when, _fraction_ns(fraction)) for candidate in (year - 1, year, year + 1)]
+    return min((time for time in times if time is not None), key=lambda time: abs(time - received_ns), default=None)

@@ -1,0 +1,104 @@
+"""Which signal of an incident explains the others, and why: causal edges first, then role, evidence and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from rules.correlate import onset_order
+from rules.model import NS_PER_S, Signal
+from rules.ruleset import is_named
+from rules.spec import EdgeSpec
+
+CLOCK_SKEW_NS = 5 * NS_PER_S
+_ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
+_EXPLAINED_POINTS = -4
+JobsOf = Callable[[Signal], set[str]]
+
+
+@dataclass
+class Candidate:
+    """A signal with what speaks for and against it as the root cause."""
+
+    signal: Signal
+    points: int = 0
+    reasons: list[str] = field(default_factory=list)
+    is_explained: bool = False
+
+    def weigh(self, points: int, reason: str) -> None:
+        """Add a reason in words, with its weight."""
+        self.points += points
+        self.reasons.append(reason)
+
+
+def rank(signals: Sequence[Signal], edges: Sequence[EdgeSpec], jobs_of: JobsOf) -> list[Candidate]:
+    """All signals as candidates, the best first. Ties go to the earliest onset."""
+    candidates = [Candidate(signal) for signal in signals]
+    for candidate in candidates:
+        _weigh_evidence(candidate, signals)
+        _weigh_edges(candidate, signals, edges, jobs_of)
+    unexplained = [candidate for candidate in candidates if not candidate.is_explained] or candidates
+    earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
+    earliest.weigh(1, "it began before everything that nothing else explains")
+    return sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
+
+
+def confidence(ranked: Sequence[Candidate]) -> float:
+    """Between 0.3 and 0.95: how far the best candidate is ahead of the next one of another class or node."""
+    best = ranked[0]
+    rivals = [one for one in ranked[1:] if (one.signal.failure_class, one.signal.node) != _kind(best)]
+    lead = best.points - rivals[0].points if rivals else 3
+    return round(min(0.95, max(0.3, 0.5 + 0.09 * lead)), 2)
+
+
+def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf) -> bool:
+    """Whether the edge leads from one signal to the other, in class, place and time."""
+    lag_ns = effect.onset_ns - cause.onset_ns
+    return (
+        is_named(cause.failure_class, edge.cause)
+        and is_named(effect.failure_class, edge.effect)
+        and -CLOCK_SKEW_NS <= lag_ns <= edge.within
+        and _in_scope(cause, effect, edge.scope, jobs_of)
+    )
+
+
+def _in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf) -> bool:
+    same_node = cause.node == effect.node
+    if scope == "job":
+        return same_node or bool(jobs_of(cause) & jobs_of(effect))
+    return same_node and (scope == "node" or cause.gpu == effect.gpu)
+
+
+def _kind(candidate: Candidate) -> tuple[str, str]:
+    return candidate.signal.failure_class, candidate.signal.node
+
+
+def _weigh_evidence(candidate: Candidate, signals: Sequence[Signal]) -> None:
+    signal = candidate.signal
+    if points := _ROLE_POINTS.get(signal.role, 0):
+        candidate.weigh(
+            points, f"{signal.failure_class} is {'usually a cause' if points > 0 else 'hardly ever a cause'}"
+        )
+    if signal.source == "kernel":
+        candidate.weigh(2, "the kernel says so, which is nearer to the hardware than any library")
+    nodes = {one.node for one in signals}
+    nodes_of_class = {one.node for one in signals if one.failure_class == signal.failure_class}
+    if len(nodes_of_class) == 1 < len(nodes):
+        candidate.weigh(1, f"only {signal.node or 'one place'} says it; {len(nodes) - 1} other nodes say other things")
+
+
+def _weigh_edges(candidate: Candidate, signals: Sequence[Signal], edges: Sequence[EdgeSpec], jobs_of: JobsOf) -> None:
+    signal = candidate.signal
+    effects: dict[str, str] = {}
+    for edge in edges:
+        for other in signals:
+            if other.failure_class == signal.failure_class and other.node == signal.node:
+                continue
+            if explains(signal, other, edge, jobs_of):
+                effects.setdefault(other.failure_class, edge.reason)
+            if explains(other, signal, edge, jobs_of) and not candidate.is_explained:
+                candidate.is_explained = True
+                where = f" on {other.node}" if other.node else ""
+                candidate.weigh(_EXPLAINED_POINTS, f"explained by {other.failure_class}{where}: {edge.reason}")
+    for failure_class, reason in sorted(effects.items())[:3]:
+        candidate.weigh(1, f"it explains {failure_class}: {reason}")

@@ -1,0 +1,35 @@
+"""The error tree: the class says what to do."""
+
+from __future__ import annotations
+
+
+class PipelineError(Exception):
+    """Base of every error that we raise on purpose; the message tells what was found and what to do."""
+
+
+class ConfigError(PipelineError):
+    """A settings or rule file is wrong: stop at the start. `problems` holds one line for each."""
+
+    def __init__(self, problems: list[str]):
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class RecordError(PipelineError):
+    """This record can never be processed: dead-letter it and go on."""
+
+
+class InputError(PipelineError):
+    """An input can't be read: the command ends with exit code 66."""
+
+
+class TransientError(PipelineError):
+    """A broker or store is away or busy: wait and try again."""
+
+
+class RejectedError(PipelineError):
+    """The store will never take this batch."""
+
+
+class InvariantError(PipelineError):
+    """Our own bug: crash without a commit."""

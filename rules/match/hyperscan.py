@@ -1,0 +1,58 @@
+"""Which records of a batch may fit which patterns: one Hyperscan call for the whole batch."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+import hyperscan
+
+Hit = tuple[int, int]
+"""(number of the record in the batch, number of the pattern)"""
+
+
+def prefilter(pattern: bytes) -> bytes:
+    """What to look for anywhere in a batch: the pattern without its anchor, which means the start of one record."""
+    return pattern.removeprefix(b"^")
+
+
+def refusal(pattern: bytes) -> str:
+    """Why Hyperscan can't take the pattern, and what to write instead; empty when it can."""
+    try:
+        hyperscan.Database().compile(expressions=[prefilter(pattern)], ids=[0])
+    except hyperscan.error as error:
+        return (
+            f"can't be searched in bulk ({error}): do without look-around, back-references, atomic groups "
+            "and patterns that match nothing"
+        )
+    return ""
+
+
+class HyperscanScanner:
+    """Searches batches of records for many patterns at once. A hit is a candidate: confirm it on its own record.
+
+    Records are joined by newlines, so a pattern may run over a border; such a hit is a candidate too many, never one
+    too few, because every end of a match is reported. One scanner a thread: it owns one scratch space.
+    """
+
+    def __init__(self, patterns: Sequence[bytes]):
+        self._database = hyperscan.Database()
+        self._database.compile(
+            expressions=[prefilter(pattern) for pattern in patterns],
+            ids=list(range(len(patterns))),
+            flags=[0] * len(patterns),
+        )
+
+    def scan(self, values: Sequence[bytes]) -> list[Hit]:
+        """Candidates in order, each once."""
+        found: list[Hit] = []
+        self._database.scan(b"\n".join(values), match_event_handler=_note, context=found)  # type: ignore[arg-type]
+        if not found:
+            return []
+        ends = list(accumulate(len(value) + 1 for value in values))
+        return sorted({(bisect_left(ends, end), pattern) for end, pattern in found})
+
+
+def _note(pattern: int, _start: int, end: int, _flags: int, found: list[Hit]) -> None:
+    found.append((end, pattern))

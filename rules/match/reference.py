@@ -1,0 +1,24 @@
+"""The plain way to find candidates, one `re` search a record and pattern: what Hyperscan is held against."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from rules.match.hyperscan import Hit, prefilter
+
+
+class ReferenceScanner:
+    """The same answers as `HyperscanScanner`, but for matches that run over the border of two records."""
+
+    def __init__(self, patterns: Sequence[bytes]):
+        self._patterns = [re.compile(prefilter(pattern)) for pattern in patterns]
+
+    def scan(self, values: Sequence[bytes]) -> list[Hit]:
+        """Candidates in order, each once."""
+        return [
+            (record, number)
+            for record, value in enumerate(values)
+            for number, pattern in enumerate(self._patterns)
+            if pattern.search(value)
+        ]

@@ -1,0 +1,188 @@
+"""The types that travel between the hops; every time is an integer of nanoseconds since the epoch, UTC."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Final
+
+import msgspec
+
+NS_PER_S: Final = 1_000_000_000
+
+SEVERITIES: Final = ("info", "warning", "error", "critical")
+"""From least to most severe."""
+
+ROLES: Final = ("root", "cascade", "confirmation", "teardown", "advice", "progress", "finished", "harmless")
+"""The part a line plays. The last three say that all is well: a step done, a job done, known noise."""
+
+
+def stable_id(*parts: object) -> str:
+    """Sixteen hex digits that depend on the parts only, the same on every machine and in every run."""
+    digest = blake2b(digest_size=8)
+    for part in parts:
+        text = str(part).encode("utf-8", "surrogatepass")
+        digest.update(len(text).to_bytes(4, "big") + text)
+    return digest.hexdigest()
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Where a record stands: a file and its line (from 1), or a Kafka `topic/partition` and its offset."""
+
+    source: str
+    offset: int
+
+
+class RawRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes as they were read, before anything is known about them."""
+
+    value: bytes
+    position: Position
+    received_ns: int
+    key: bytes | None = None
+
+
+class LogEvent(msgspec.Struct, frozen=True, array_like=True):
+    """One log line with its identity. `source` is empty when the record does not say what it is."""
+
+    event_time_ns: int
+    text: str
+    position: Position
+    has_own_time: bool = True
+    cluster: str = "default"
+    node: str = ""
+    source: str = ""
+    job: str = ""
+    rank: int | None = None
+    pod: str = ""
+    container: str = ""
+
+
+class Match(msgspec.Struct, frozen=True, array_like=True):
+    """One rule fits one line. `match_id` comes from what the line says, so a second copy is the same match."""
+
+    match_id: str
+    rule: str
+    event: LogEvent
+    fields: dict[str, str]
+
+
+class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """Somebody was alive at `event_time_ns`; `step` is the training step completed then, if the line told one.
+
+    One beat stands for many lines: a batch sends one for each (job, step) and one for each node and job.
+    """
+
+    event_time_ns: int
+    cluster: str
+    job: str
+    node: str
+    step: int | None = None
+
+
+class Signal(msgspec.Struct, frozen=True, array_like=True):
+    """A rule's condition holds, from one line or from a silence. `onset_ns` is when it began by its own words."""
+
+    signal_id: str
+    rule: str
+    failure_class: str
+    severity: str
+    role: str
+    event_time_ns: int
+    onset_ns: int
+    cluster: str
+    node: str
+    source: str
+    job: str
+    rank: int | None
+    gpu: str
+    text: str
+    position: Position | None
+    fields: dict[str, str]
+
+
+class RootCause(msgspec.Struct, frozen=True):
+    """The signal that explains the others. `confidence` lies in 0..1; `reasons` say why, in words."""
+
+    failure_class: str = msgspec.field(name="class")
+    rule: str
+    node: str
+    rank: int | None
+    gpu: str
+    event_time: str
+    confidence: float
+    reasons: tuple[str, ...]
+
+
+class ChainLink(msgspec.Struct, frozen=True):
+    """One step of the cascade, as the reports show it; times are ISO 8601, UTC."""
+
+    event_time: str
+    onset: str
+    node: str
+    rank: int | None
+    failure_class: str = msgspec.field(name="class")
+    role: str
+    text: str
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """One line, word for word, with where it stands (`line` counts from 1 in a file, from 0 in a partition)."""
+
+    source: str
+    line: int
+    node: str
+    failure_class: str = msgspec.field(name="class")
+    text: str
+
+
+class BlastRadius(msgspec.Struct, frozen=True):
+    """How many nodes, ranks and jobs the incident reaches."""
+
+    nodes: int
+    ranks: int
+    jobs: int
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a job had come; `step_time_s` is the median over its newest steps."""
+
+    last_step: int
+    last_step_time: str
+    step_time_s: float | None
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """One real failure: the document that every command prints and the store keeps. `progress` is by job."""
+
+    incident_id: str
+    revision: int
+    status: str
+    failure_class: str = msgspec.field(name="class")
+    severity: str
+    title: str
+    cluster: str
+    jobs: tuple[str, ...]
+    nodes: tuple[str, ...]
+    root_cause: RootCause
+    chain: tuple[ChainLink, ...]
+    blast_radius: BlastRadius
+    progress: dict[str, Progress]
+    first_seen: str
+    last_seen: str
+    signal_count: int
+    evidence: tuple[Evidence, ...]
+    next_steps: tuple[str, ...]
+    action: str
+    merged_into: str = ""
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A record that could not be processed, kept with its reason and position; `value` may be its first part only."""
+
+    dead_letter_id: str
+    reason: str
+    position: Position
+    size_bytes: int
+    value: bytes
+    key: bytes | None
+    received_ns: int

@@ -1,0 +1,125 @@
+"""IncidentState -> Incident: the document that people and programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from rules.cause import Candidate, JobsOf, confidence, rank
+from rules.correlate import IncidentState, onset_order
+from rules.model import (
+    NS_PER_S,
+    SEVERITIES,
+    BlastRadius,
+    ChainLink,
+    Evidence,
+    Incident,
+    Progress,
+    RootCause,
+    Signal,
+)
+from rules.progress import JobProgress
+from rules.ruleset import RuleSet
+from rules.times import iso_from_ns
+
+SHOWN_PER_CLASS: Final = 3
+LONGEST_TEXT: Final = 1000
+
+
+def report(
+    state: IncidentState, rules: RuleSet, progress_by_job: Mapping[str, JobProgress], jobs_of: JobsOf
+) -> Incident:
+    """The incident as it stands now."""
+    signals = state.signals()
+    ranked = rank(signals, rules.edges, jobs_of)
+    root = ranked[0].signal
+    spec = rules.by_id[root.rule].spec
+    chain = _chain(ranked, root)
+    return Incident(
+        incident_id=state.incident_id,
+        revision=state.revision,
+        status=state.status,
+        failure_class=root.failure_class,
+        severity=max((signal.severity for signal in signals), key=SEVERITIES.index),
+        title=f"{spec.title}{_place(root)}",
+        cluster=state.cluster,
+        jobs=tuple(sorted(state.jobs)),
+        nodes=tuple(sorted(state.nodes)),
+        root_cause=_root_cause(ranked),
+        chain=tuple(_link(candidate, root) for candidate in chain),
+        blast_radius=BlastRadius(len(state.nodes), len(state.ranks), len(state.jobs)),
+        progress={job: _progress(progress_by_job[job]) for job in sorted(state.jobs) if job in progress_by_job},
+        first_seen=iso_from_ns(state.first_onset_ns),
+        last_seen=iso_from_ns(state.last_seen_ns),
+        signal_count=state.signal_count,
+        evidence=tuple(_evidence(candidate.signal) for candidate in chain if candidate.signal.position),
+        next_steps=spec.next_steps,
+        action=spec.action,
+        merged_into=state.merged_into,
+    )
+
+
+def _place(root: Signal) -> str:
+    gpu = f", GPU {root.gpu}" if root.gpu else ""
+    place = root.node or (f"job {root.job}" if root.job else "")
+    return f" on {place}{gpu}" if place else ""
+
+
+def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
+    """The root, and the first few of each class, earliest onset first."""
+    shown: dict[str, int] = {}
+    chain = []
+    for candidate in sorted(ranked, key=lambda one: onset_order(one.signal)):
+        failure_class = candidate.signal.failure_class
+        shown[failure_class] = shown.get(failure_class, 0) + 1
+        if shown[failure_class] <= SHOWN_PER_CLASS or candidate.signal is root:
+            chain.append(candidate)
+    return chain
+
+
+def _link(candidate: Candidate, root: Signal) -> ChainLink:
+    signal = candidate.signal
+    is_consequence = signal.role == "root" and signal is not root and candidate.is_explained
+    return ChainLink(
+        event_time=iso_from_ns(signal.event_time_ns),
+        onset=iso_from_ns(signal.onset_ns),
+        node=signal.node,
+        rank=signal.rank,
+        failure_class=signal.failure_class,
+        role="root" if signal is root else "cascade" if is_consequence else signal.role,
+        text=signal.text[:LONGEST_TEXT],
+    )
+
+
+def _root_cause(ranked: Sequence[Candidate]) -> RootCause:
+    best = ranked[0]
+    return RootCause(
+        failure_class=best.signal.failure_class,
+        rule=best.signal.rule,
+        node=best.signal.node,
+        rank=best.signal.rank,
+        gpu=best.signal.gpu,
+        event_time=iso_from_ns(best.signal.event_time_ns),
+        confidence=confidence(ranked),
+        reasons=tuple(best.reasons),
+    )
+
+
+def _progress(progress: JobProgress) -> Progress:
+    pace_ns = progress.pace_ns
+    return Progress(
+        last_step=progress.last_step,
+        last_step_time=iso_from_ns(progress.last_step_ns),
+        step_time_s=None if pace_ns is None else round(pace_ns / NS_PER_S, 3),
+    )
+
+
+def _evidence(signal: Signal) -> Evidence:
+    position = signal.position
+    return Evidence(
+        source=position.source if position else "",
+        line=position.offset if position else 0,
+        node=signal.node,
+        failure_class=signal.failure_class,
+        text=signal.text[:LONGEST_TEXT],
+    )

@@ -1,0 +1,112 @@
+"""The shape of a rule pack, as people write it in YAML; pydantic checks it."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from rules.times import duration_ns
+
+Severity = Literal["info", "warning", "error", "critical"]
+Role = Literal["root", "cascade", "confirmation", "teardown", "advice", "progress", "finished", "harmless"]
+Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
+Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
+DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)))]
+
+_ESCAPED_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
+_OPEN_END = re.compile(r"(?:[*+]\??|\{\d+,\}\??|\?)\)*$")
+_STAND_IN = "_"
+
+
+def check_pattern(pattern: str) -> str:
+    """The pattern itself, when it can be searched in whole batches with Hyperscan.
+
+    Raises:
+        ValueError: says what stands in the way and what to write instead.
+    """
+    bare = _ESCAPED_OR_CLASS.sub(_STAND_IN, pattern)
+    if "^" in bare[1:] or "$" in bare or re.search(r"\\[AZz]", pattern):
+        raise ValueError(f"{pattern!r}: an anchor may only be a ^ at the very beginning; leave the others out")
+    if _OPEN_END.search(bare):
+        raise ValueError(
+            f"{pattern!r}: ends in a repeat or an option, which fires at every byte; end the pattern at something "
+            "fixed, and take fields that run on with `extract`"
+        )
+    return pattern
+
+
+class Strict(BaseModel):
+    """Unknown keys are mistakes, and what is read is never changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Waited(Strict):
+    """How long the line says it had been waiting: a named field in some unit, or a constant."""
+
+    field: str = ""
+    unit: Literal["ms", "s", "m"] = "s"
+    constant: DurationNs = 0
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Waited:
+        if bool(self.field) == bool(self.constant):
+            raise ValueError("give either `field` (a named group, with its `unit`) or `constant` (such as 900s)")
+        return self
+
+
+class Examples(Strict):
+    """Lines in the format of the source that prints them: those that fit, and near misses that must not."""
+
+    matches: Annotated[tuple[str, ...], Field(min_length=2)]
+    near_misses: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
+class RuleSpec(Strict):
+    """One rule. `patterns` select a line; `extract` only fills in named fields of a line already selected."""
+
+    id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
+    title: str
+    failure_class: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9-]+$")]
+    parent: str = ""
+    source: Source
+    patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
+    detect: Literal["line", "no-progress"] = "line"
+    extract: tuple[str, ...] = ()
+    severity: Severity
+    role: Role
+    entity: Entity
+    waited: Waited | None = None
+    meaning: str
+    next_steps: tuple[str, ...] = ()
+    action: str = "none"
+    references: tuple[str, ...] = ()
+    examples: Examples | None = None
+
+    @model_validator(mode="after")
+    def _line_rules_have_patterns_and_examples(self) -> RuleSpec:
+        if self.detect == "line" and not self.patterns:
+            raise ValueError("`patterns` is missing: write at least one")
+        if self.detect == "line" and self.examples is None:
+            raise ValueError("`examples` is missing: write at least two `matches` and one of `near_misses`")
+        return self
+
+
+class EdgeSpec(Strict):
+    """Classes that bring others about. A trailing `*` in a class stands for any ending."""
+
+    cause: tuple[str, ...]
+    effect: tuple[str, ...]
+    scope: Literal["gpu", "node", "job"]
+    within: DurationNs
+    reason: str
+
+
+class PackSpec(Strict):
+    """One file of rules and causal edges."""
+
+    pack: str
+    rules: tuple[RuleSpec, ...] = ()
+    edges: tuple[EdgeSpec, ...] = ()

@@ -1,0 +1,73 @@
+"""The schema: numbered SQL files that only go forwards, and the table that remembers which ones ran."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rules.errors import ConfigError, InvariantError
+from sinks.clickhouse.client import Client
+
+FOLDER: Final = Path(__file__).parent / "migrations"
+
+
+class Migration(msgspec.Struct, frozen=True):
+    """One file of statements; each may run any number of times, so half a migration is finished by the next run."""
+
+    version: int
+    name: str
+    statements: tuple[str, ...]
+
+
+def plan(client: Client) -> list[Migration]:
+    """The migrations that this store still needs, in order.
+
+    Raises:
+        ConfigError: the store is newer than this program.
+    """
+    known = read_migrations()
+    newest = known[-1].version
+    applied = _applied(client)
+    if applied and max(applied) > newest:
+        raise ConfigError(
+            [f"{client.address}: schema version {max(applied)}, this epicenter knows {newest}: use a newer epicenter"]
+        )
+    return [migration for migration in known if migration.version not in applied]
+
+
+def migrate(client: Client) -> list[str]:
+    """Bring the store up to date; gives the names of what ran. Safe to run twice, and by two workers at once."""
+    pending = plan(client)
+    for migration in pending:
+        for statement in migration.statements:
+            client.command(statement)
+        client.command(
+            "INSERT INTO schema_migrations (version, name) SELECT {version:UInt32}, {name:String}",
+            {"version": migration.version, "name": migration.name},
+        )
+    return [migration.name for migration in pending]
+
+
+def read_migrations(folder: Path = FOLDER) -> list[Migration]:
+    """Every migration in `folder`, in the order of its number."""
+    migrations = [_read(path) for path in sorted(folder.glob("*.sql"))]
+    versions = [migration.version for migration in migrations]
+    if versions != list(range(1, len(versions) + 1)):
+        raise InvariantError(f"{folder}: migrations must be numbered 0001, 0002, …; found {versions}")
+    return migrations
+
+
+def _read(path: Path) -> Migration:
+    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("--")]
+    statements = "\n".join(lines).split(";\n")
+    kept = tuple(text for text in (statement.strip().removesuffix(";") for statement in statements) if text)
+    return Migration(int(path.stem.partition("_")[0]), path.stem, kept)
+
+
+def _applied(client: Client) -> set[int]:
+    tables = "SELECT count() FROM system.tables WHERE database = {database:String} AND name = 'schema_migrations'"
+    if client.query(tables, {"database": client.database})[0][0] == 0:
+        return set()
+    return {int(version) for (version,) in client.query("SELECT DISTINCT version FROM schema_migrations")}

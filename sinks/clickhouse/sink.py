@@ -1,0 +1,108 @@
+"""Rows into ClickHouse, and incidents out of it; every call blocks, so callers on an event loop use a thread."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+import stamina
+
+from rules.errors import TransientError
+from rules.model import Beat, DeadLetter, Incident, Match
+from sinks.clickhouse.client import Client
+from sinks.clickhouse.rows import (
+    Rows,
+    RuleFacts,
+    dead_letter_rows,
+    incident_revision_rows,
+    incident_rows,
+    liveness_rows,
+    match_rows,
+)
+
+SMALL_BATCH_ROWS: Final = 1_000
+"""Below this, a server gathers the inserts of many workers into one part."""
+
+SHORTEST_PREFIX: Final = 3
+
+
+class ClickHouseSink:
+    """The store. Writing is idempotent: ids come from content, so a batch written twice reads (`FINAL`) as once."""
+
+    def __init__(self, client: Client, retry_for_s: float = 60.0):
+        self._client = client
+        self._retry_for_s = retry_for_s
+
+    def write(
+        self,
+        incidents: Sequence[Incident] = (),
+        matches: Sequence[tuple[Match, RuleFacts]] = (),
+        beats: Sequence[Beat] = (),
+        dead_letters: Sequence[DeadLetter] = (),
+    ) -> None:
+        """Write all of it; when this returns, it is stored. A failure half-way is mended by writing it all again.
+
+        Raises:
+            TransientError: the store stayed away for longer than `retry_for_s`.
+            RejectedError: the store will never take this batch.
+            ConfigError: a table or a right is missing.
+        """
+        batches = (
+            match_rows(matches),
+            liveness_rows(beats),
+            dead_letter_rows(dead_letters),
+            incident_revision_rows(incidents),
+            incident_rows(incidents),
+        )
+        for rows in batches:
+            if len(rows):
+                self._insert(rows)
+
+    def list_incidents(self, limit: int = 100, status: str | None = None) -> list[dict[str, Any]]:
+        """The documents of the incidents seen last, newest first; without a status, merged ones are left out."""
+        condition = "merged_into = ''" if status is None else "status = {status:String}"
+        found = self._client.query(
+            "SELECT document FROM incidents FINAL WHERE incident_id IN ("
+            f" SELECT incident_id FROM incidents FINAL WHERE {condition}"
+            " ORDER BY last_seen DESC, incident_id LIMIT {limit:UInt32})"
+            " ORDER BY last_seen DESC, incident_id",
+            {"limit": limit, "status": status or ""},
+        )
+        return [_document(document) for (document,) in found]
+
+    def get_incident(self, incident_id: str) -> dict[str, Any] | None:
+        """The stored document, by its id or by a beginning of the id that only this incident has."""
+        found = self._client.query(
+            "SELECT incident_id, document FROM incidents FINAL WHERE startsWith(incident_id, {prefix:String})"
+            " ORDER BY incident_id LIMIT 2",
+            {"prefix": incident_id},
+        )
+        # The full id sorts before every id that it begins.
+        if found and (found[0][0] == incident_id or (len(found) == 1 and len(incident_id) >= SHORTEST_PREFIX)):
+            return _document(found[0][1])
+        return None
+
+    def _insert(self, rows: Rows) -> None:
+        settings = {
+            "insert_deduplication_token": rows.token(),
+            "async_insert": int(len(rows) < SMALL_BATCH_ROWS and not self._client.is_embedded),
+            "wait_for_async_insert": 1,
+            "max_partitions_per_insert_block": 0,  # old logs may reach over many months
+        }
+        for attempt in self._attempts():
+            with attempt:
+                self._client.insert(rows.table, rows.columns, rows.names, rows.types, settings)
+
+    def _attempts(self) -> Iterable[stamina.Attempt]:
+        return stamina.retry_context(
+            on=TransientError,
+            attempts=None if self._retry_for_s > 0 else 1,
+            timeout=self._retry_for_s or None,
+            wait_initial=0.2,
+            wait_max=5.0,
+        )
+
+
+def _document(text: str) -> dict[str, Any]:
+    return msgspec.json.decode(text, type=dict[str, Any])

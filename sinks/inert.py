@@ -1,0 +1,24 @@
+"""Untrusted text made safe to show: nothing in it can move a cursor, colour a terminal or reorder a line."""
+
+from __future__ import annotations
+
+_SPACES = {"\t", "\u00a0", "\u1680", "\u202f", "\u205f", "\u3000", *map(chr, range(0x2000, 0x200B))}
+
+
+def make_inert(text: str, *, multiline: bool = False) -> str:
+    """The text with every control, bidi, invisible and surrogate character written out, such as `\\x1b` or `\\u202e`.
+
+    Tabs and odd spaces become plain spaces. Newlines are written out too, unless `multiline` keeps them.
+    Printable text comes back unchanged, and so does text that is inert already.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_shown(character, multiline) for character in text)
+
+
+def _shown(character: str, multiline: bool) -> str:
+    if character.isprintable() or (multiline and character == "\n"):
+        return character
+    if character in _SPACES:
+        return " "
+    return character.encode("unicode_escape").decode("ascii")

@@ -1,0 +1,1 @@
+"""Kafka <-> core, the embedded runner and the command line."""

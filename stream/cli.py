@@ -1,0 +1,299 @@
+"""The command `epicenter`. Data goes to standard output, messages and progress to standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import click
+
+from rules.errors import ConfigError, InputError, PipelineError, TransientError
+from stream.settings import Settings, load_settings
+
+EXIT_PROBLEMS, EXIT_USAGE, EXIT_NO_INPUT, EXIT_AWAY, EXIT_BUG, EXIT_CONFIG = 1, 2, 66, 69, 70, 78
+
+CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
+RULES = click.option("--rules", type=click.Path(path_type=Path), multiple=True, help="More rule packs: file or folder.")
+JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable: JSON, one object a line.")
+PATHS = click.argument("paths", nargs=-1, metavar="PATH...")
+SOME_PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="epicenter")
+def cli() -> None:
+    """Say which failure, on which node of a GPU cluster, came first."""
+
+
+@cli.command()
+@SOME_PATHS
+@JSON
+@RULES
+@CONFIG
+@click.option("--all", "keep_all", is_flag=True, help="Harmless and progress lines too.")
+def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -> None:
+    """Every line that a rule fits, in plain log files or JSONL envelopes.
+
+    Example: epicenter match --json outputs/7877.log
+    """
+    from stream.commands import match_files
+
+    match_files(_settings(**given), list(paths), as_json, keep_all)
+
+
+@cli.command()
+@SOME_PATHS
+@JSON
+@RULES
+@CONFIG
+def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Recorded lines, in event-time order, through the whole core: the final state of every incident.
+
+    Example: epicenter replay --json recorded/
+    """
+    from stream.commands import replay_files
+
+    replay_files(_settings(**given), list(paths), as_json)
+
+
+@cli.command()
+@PATHS
+@JSON
+@RULES
+@CONFIG
+@click.option("--once", is_flag=True, help="Read to the end and stop.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
+@click.option("--store", help="ClickHouse DSN instead of the embedded store.")
+@click.option("--page-port", type=int, help="Port of the local page.")
+def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None:
+    """Follow files, folders, standard input (-), or with no PATH the journal or kernel log of this machine.
+
+    Example: epicenter run /var/log/kern.log outputs/
+    """
+    from stream.commands import run_embedded
+
+    run_embedded(_settings(**given), list(paths), as_json, once)
+
+
+@cli.command()
+@CONFIG
+@click.option("--kafka", "with_kafka", is_flag=True, help="Through a real broker and a Faust worker.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where the simulated cluster writes.")
+@click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True)
+@click.option("--fault", type=click.Choice(["gpu-off-bus", "host-oom", "jax-heartbeat", "none"]), default="gpu-off-bus")
+@click.option("--keep", is_flag=True, help="Leave the page open until Ctrl-C.")
+def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool, config: Path | None) -> None:
+    """Simulate a cluster with a fault, live, and watch epicenter find it.
+
+    Example: epicenter demo --fault host-oom
+    """
+    from stream.demo import run_demo
+
+    run_demo(_settings(config=config), folder, nodes, fault, with_kafka, keep)
+
+
+@cli.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--nodes", type=click.IntRange(2, 4096), default=32, show_default=True)
+@click.option("--seed", type=int, default=1, show_default=True)
+@click.option("--fault", type=click.Choice(["gpu-off-bus", "host-oom", "jax-heartbeat", "none"]), default="gpu-off-bus")
+def simulate(folder: Path, nodes: int, seed: int, fault: str) -> None:
+    """Write the logs of a simulated cluster, with the ground truth in truth.json.
+
+    Example: epicenter simulate /tmp/cluster --fault host-oom
+    """
+    from stream.demo import write_simulation
+
+    write_simulation(folder, nodes, seed, fault)
+
+
+@cli.group()
+def incidents() -> None:
+    """Look at the stored incidents.
+
+    Example: epicenter incidents list
+    """
+
+
+@incidents.command("list")
+@JSON
+@CONFIG
+@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("--status", type=click.Choice(["open", "resolved"]))
+@click.option("--data-dir", type=click.Path(path_type=Path))
+@click.option("--store", help="ClickHouse DSN.")
+def incidents_list(as_json: bool, limit: int, status: str | None, **given: Any) -> None:
+    """The newest incidents.
+
+    Example: epicenter incidents list --json --status open
+    """
+    from stream.commands import list_incidents
+
+    list_incidents(_settings(**given), as_json, limit, status)
+
+
+@incidents.command("show")
+@click.argument("incident_id")
+@JSON
+@CONFIG
+@click.option("--data-dir", type=click.Path(path_type=Path))
+@click.option("--store", help="ClickHouse DSN.")
+def incidents_show(incident_id: str, as_json: bool, **given: Any) -> None:
+    """One incident, by its id or the beginning of it.
+
+    Example: epicenter incidents show 3f2a
+    """
+    from stream.commands import show_incident
+
+    show_incident(_settings(**given), incident_id, as_json)
+
+
+@cli.group()
+def rules() -> None:
+    """Look at the rules and check them.
+
+    Example: epicenter rules test
+    """
+
+
+@rules.command("list")
+@RULES
+@JSON
+def rules_list(rules: tuple[Path, ...], as_json: bool) -> None:
+    """Every rule.
+
+    Example: epicenter rules list
+    """
+    from stream.rule_commands import list_rules
+
+    list_rules(rules, as_json)
+
+
+@rules.command("show")
+@click.argument("rule_id")
+@RULES
+def rules_show(rule_id: str, rules: tuple[Path, ...]) -> None:
+    """One rule, with its meaning, next steps and examples.
+
+    Example: epicenter rules show nvidia.xid_79
+    """
+    from stream.rule_commands import show_rule
+
+    show_rule(rules, rule_id)
+
+
+@rules.command("test")
+@RULES
+def rules_test(rules: tuple[Path, ...]) -> None:
+    """Hold every rule against its own examples; exit 1 when one does not do as it should.
+
+    Example: epicenter rules test --rules my-pack.yaml
+    """
+    from stream.rule_commands import test_rules
+
+    sys.exit(EXIT_PROBLEMS if test_rules(rules) else 0)
+
+
+@rules.command("lint")
+@RULES
+def rules_lint(rules: tuple[Path, ...]) -> None:
+    """Check the packs' form; exit 1 with every problem, each with file and line.
+
+    Example: epicenter rules lint --rules my-pack.yaml
+    """
+    from stream.rule_commands import lint_rules
+
+    sys.exit(EXIT_PROBLEMS if lint_rules(rules) else 0)
+
+
+@cli.command()
+@RULES
+@CONFIG
+@click.option("--kafka", help="Broker addresses, host:port, separated by commas.")
+@click.option("--store", help="ClickHouse DSN.")
+@click.option("--web-port", type=int, help="Port of /metrics and /healthz.")
+@click.option("--data-dir", type=click.Path(path_type=Path))
+def worker(**given: Any) -> None:
+    """The Faust worker: raw topics in, incidents out.
+
+    Example: epicenter worker --kafka broker:9092 --store http://clickhouse:8123/epicenter
+    """
+    from stream.worker import run_worker
+
+    sys.exit(run_worker(_settings(**given)))
+
+
+@cli.command()
+@CONFIG
+@click.option("--kafka", help="Broker addresses.")
+def topics(**given: Any) -> None:
+    """Make the Kafka topics that are missing; those that exist are left as they are.
+
+    Example: epicenter topics --kafka broker:9092
+    """
+    from stream.topics import make_topics
+
+    make_topics(_settings(**given))
+
+
+@cli.command()
+@CONFIG
+@click.option("--store", help="ClickHouse DSN.")
+@click.option("--data-dir", type=click.Path(path_type=Path))
+@click.option("--plan", is_flag=True, help="Only say what would be done.")
+def migrate(plan: bool, **given: Any) -> None:
+    """Bring the tables of the store up to date.
+
+    Example: epicenter migrate --store http://clickhouse:8123/epicenter --plan
+    """
+    from stream.commands import migrate_store
+
+    migrate_store(_settings(**given), plan)
+
+
+@cli.command()
+@RULES
+@CONFIG
+@click.option("--kafka", help="Broker addresses.")
+@click.option("--store", help="ClickHouse DSN.")
+@click.option("--data-dir", type=click.Path(path_type=Path))
+def check(**given: Any) -> None:
+    """Check settings, rules and every connection; exit 1 when something is wrong.
+
+    Example: epicenter check --config epicenter.toml
+    """
+    from stream.check import check_all
+
+    sys.exit(EXIT_PROBLEMS if check_all(_settings(**given)) else 0)
+
+
+def _settings(config: Path | None = None, rules: tuple[Path, ...] = (), **given: Any) -> Settings:
+    return load_settings(config, rule_packs=rules or None, **given)
+
+
+def main() -> None:
+    """Run the command; turn every error of ours into one message and its exit code."""
+    try:
+        cli.main(standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except PipelineError as error:
+        click.echo(f"epicenter: {error}", err=True)
+        sys.exit(_exit_code(error))
+    except Exception:
+        traceback.print_exc()
+        click.echo("epicenter: this is a bug of ours; please report it with the lines above", err=True)
+        sys.exit(EXIT_BUG)
+
+
+def _exit_code(error: PipelineError) -> int:
+    codes = {ConfigError: EXIT_CONFIG, InputError: EXIT_NO_INPUT, TransientError: EXIT_AWAY}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_BUG)

@@ -1,0 +1,212 @@
+"""What the commands on one machine do: match, replay, run, incidents, migrate."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+import msgspec
+import orjson
+
+from ingest.collect.source import Sources
+from rules.errors import InputError, TransientError
+from rules.load import load
+from rules.model import DeadLetter, Incident, Match
+from rules.ruleset import RuleSet
+from stream.pipeline import Pipeline, read_to_the_end, replay
+from stream.scan import BatchScanner
+from stream.settings import Settings
+from stream.show import SEVERITY_STYLES, console, incident_line, incident_report, safe
+
+PAGE_TIMEOUT_S = 5.0
+
+
+def say(text: str) -> None:
+    """A message, on standard error."""
+    click.echo(text, err=True)
+
+
+def hostname() -> str:
+    """This machine's short name, as its kernel log has it."""
+    return socket.gethostname().partition(".")[0]
+
+
+def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> None:
+    """Print every match of finished files."""
+    rules = load(settings.rule_packs)
+    scanner = BatchScanner(rules, settings.cluster, keep_all=keep_all)
+    records = matches = harmless = 0
+    dead_letters: list[DeadLetter] = []
+    for batch in read_to_the_end(Sources(paths, hostname(), follow=False)):
+        scanned = scanner.scan(batch)
+        records, harmless = records + scanned.records, harmless + scanned.harmless
+        dead_letters += scanned.dead_letters
+        for found in sorted(scanned.matches, key=lambda one: (one.event.position, one.rule)):
+            matches += 1
+            _print_match(rules, found, as_json)
+    say(f"{records} lines, {matches} matches, {harmless} harmless, {_dead_summary(dead_letters)}")
+
+
+def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
+    """Print the final state of every incident in recorded input."""
+    pipeline = Pipeline(load(settings.rule_packs), settings.cluster, settings.lateness_ns)
+    incidents = replay(pipeline, Sources(paths, hostname(), follow=False))
+    for incident in incidents:
+        print_incident(incident, as_json)
+    say(f"{len(incidents)} incidents")
+
+
+def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:
+    """Follow sources, or read them once, into the embedded store."""
+    from stream.embedded import EmbeddedRun
+
+    sources = Sources(paths, hostname(), follow=not once)
+    reader = EmbeddedRun(settings, load(settings.rule_packs), sources, Announcer(as_json), say)
+    asyncio.run(reader.once() if once else _until_stopped(reader))
+    say(f"{reader.records} lines read, {reader.dead} dead letters; store: {settings.store_dsn}")
+
+
+async def _until_stopped(reader: Any) -> None:
+    stop = asyncio.Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    await reader.follow(stop)
+
+
+def list_incidents(settings: Settings, as_json: bool, limit: int, status: str | None) -> None:
+    """Print the newest incidents of the store."""
+    query = f"api/incidents?limit={limit}" + (f"&status={status}" if status else "")
+    documents = _from_page(settings, query)
+    if documents is None:
+        documents = _from_store(settings, lambda sink: sink.list_incidents(limit, status))
+    for document in documents:
+        _print(document, as_json, incident_line)
+    if not documents:
+        say("no incidents")
+
+
+def show_incident(settings: Settings, incident_id: str, as_json: bool) -> None:
+    """Print one incident in full."""
+    if not incident_id.isalnum():
+        raise InputError(f"{incident_id}: no incident id: they are made of letters and digits")
+    document = _from_page(settings, f"api/incidents/{incident_id}")
+    if document is None:
+        document = _from_store(settings, lambda sink: sink.get_incident(incident_id))
+    if not document:
+        raise InputError(f"{incident_id}: no such incident, or more than one begins like that")
+    _print(document, as_json, incident_report)
+
+
+def migrate_store(settings: Settings, only_plan: bool) -> None:
+    """Bring the tables up to date, or say what would be done."""
+    from sinks.clickhouse.client import connect
+    from sinks.clickhouse.migrate import migrate, plan
+
+    client = connect(settings.store_dsn)
+    try:
+        names = [f"{step.version:04d} {step.name}" for step in plan(client)] if only_plan else migrate(client)
+    finally:
+        client.close()
+    for name in names:
+        click.echo(name)
+    say(f"{len(names)} migrations {'to do' if only_plan else 'done'}")
+
+
+def _print_match(rules: RuleSet, found: Match, as_json: bool) -> None:
+    event, spec = found.event, rules.of(found).spec
+    row = {
+        "file": event.position.source,
+        "line": event.position.offset,
+        "rule": spec.id,
+        "class": spec.failure_class,
+        "severity": spec.severity,
+        "role": spec.role,
+        "source": event.source or spec.source,
+        "fields": found.fields,
+        "text": event.text,
+    }
+    _print(row, as_json, _match_line)
+
+
+def _match_line(row: dict[str, Any]) -> str:
+    severity = row["severity"]
+    place = f"{safe(row['file'])}:{row['line']}"
+    return f"{place}  [{SEVERITY_STYLES[severity]}]{severity}[/]  {row['class']}  [dim]{safe(row['text'])}[/]"
+
+
+def print_incident(incident: Incident, as_json: bool) -> None:
+    """Print an incident in full."""
+    _print(msgspec.to_builtins(incident), as_json, incident_report)
+
+
+class Announcer:
+    """Prints incidents as they open and change: in full when one opens (if wanted) and a line for each change."""
+
+    def __init__(self, as_json: bool, in_full: bool = True):
+        self._as_json = as_json
+        self._in_full = in_full
+        self.newest: dict[str, Incident] = {}
+
+    def __call__(self, incident: Incident) -> None:
+        """Print one change."""
+        is_new = incident.incident_id not in self.newest
+        self.newest[incident.incident_id] = incident
+        if self._as_json or (is_new and self._in_full):
+            print_incident(incident, self._as_json)
+        else:
+            news = "opened" if is_new else "resolved" if incident.status == "resolved" else "updated"
+            console().print(f"{news:<8}  {incident_line(msgspec.to_builtins(incident))}")
+
+
+def _print(document: dict[str, Any], as_json: bool, shown: Any) -> None:
+    if as_json:
+        click.echo(orjson.dumps(document))
+    else:
+        console().print(shown(document))
+
+
+def _dead_summary(dead_letters: Sequence[DeadLetter]) -> str:
+    if not dead_letters:
+        return "no dead letters"
+    first = dead_letters[0]
+    return f"{len(dead_letters)} dead letters (first: {first.position.source}:{first.position.offset}: {first.reason})"
+
+
+def _from_page(settings: Settings, path: str) -> Any:
+    """What a running epicenter with the same folder answers; None when none is running."""
+    note = settings.data_dir / "page.url"
+    if settings.store or not note.exists():
+        return None
+    try:
+        with urllib.request.urlopen(note.read_text() + path, timeout=PAGE_TIMEOUT_S) as answer:
+            return orjson.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        return {} if error.code == 404 else None
+    except OSError:
+        return None
+
+
+def _from_store(settings: Settings, ask: Any) -> Any:
+    from sinks.clickhouse.client import connect
+    from sinks.clickhouse.migrate import migrate
+    from sinks.clickhouse.sink import ClickHouseSink
+
+    if not settings.store and not Path(settings.data_dir, "store").exists():
+        raise InputError(
+            f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --store or --data-dir"
+        )
+    client = connect(settings.store_dsn)
+    try:
+        migrate(client)
+        return ask(ClickHouseSink(client, retry_for_s=0))
+    except TransientError as error:
+        raise TransientError(f"store is away: {error}") from error
+    finally:
+        client.close()

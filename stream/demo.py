@@ -1,0 +1,99 @@
+"""`epicenter demo` and `epicenter simulate`: a simulated cluster with a fault, and the program at work on it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+import threading
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from time import time_ns
+from typing import Final, cast
+
+from ingest.collect.source import Sources
+from ingest.simulate import Fault, Scenario, write_all, write_paced
+from rules.errors import ConfigError
+from rules.load import load
+from rules.model import NS_PER_S, Incident
+from stream.commands import Announcer, hostname, print_incident, say
+from stream.embedded import EmbeddedRun
+from stream.settings import Settings
+
+SPEED: Final = 60.0
+SIMULATED_NS: Final = 800 * NS_PER_S
+"""The simulated time begins so long ago that it never runs ahead of the clock."""
+LATENESS_NS: Final = 60 * NS_PER_S
+"""One real second at this speed: the files are written and read by two threads."""
+
+
+def write_simulation(folder: Path, nodes: int, seed: int, fault: str) -> None:
+    """Write a simulated cluster's logs at once."""
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError([f"{folder}: not empty: give a new or an empty folder"])
+    truth = write_all(Scenario(nodes=nodes, seed=seed, fault=cast(Fault, fault)), folder)
+    root = truth.root_cause
+    where = f"{root.class_} on {root.node}" if root else "no fault"
+    say(f"{folder}: {nodes} nodes, {where}; ground truth in truth.json")
+
+
+def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, with_kafka: bool, keep: bool) -> None:
+    """Write the logs at 60 times real time and follow them meanwhile; compare with the truth at the end."""
+    scenario = Scenario(nodes=nodes, fault=cast(Fault, fault), start_ns=time_ns() - SIMULATED_NS)
+    with ExitStack() as stack:
+        base = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epicenter-demo-")))
+        logs = base / "logs"
+        if logs.exists():
+            raise ConfigError([f"{logs}: is there already: give --folder a new folder"])
+        logs.mkdir(parents=True)
+        say(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
+        inside = settings.model_copy(update={"data_dir": base / "data", "store": "", "lateness_ns": LATENESS_NS})
+        if with_kafka:
+            from stream.demo_kafka import follow_through_kafka
+
+            found = follow_through_kafka(inside, logs, partial(write_paced, scenario, logs, SPEED), keep)
+        else:
+            found = asyncio.run(_follow(inside, logs, partial(write_paced, scenario, logs, SPEED), keep))
+        _compare(found, logs / "truth.json")
+
+
+async def _follow(settings: Settings, logs: Path, write: Callable[..., object], keep: bool) -> dict[str, Incident]:
+    done, stop = threading.Event(), asyncio.Event()
+    announcer = Announcer(as_json=False, in_full=False)
+
+    def write_then_stop() -> None:
+        write(wait=partial(_wait, done))
+        if not keep and not done.is_set():
+            loop.call_soon_threadsafe(stop.set)
+
+    loop = asyncio.get_running_loop()
+    sources = Sources([str(logs)], hostname(), follow=True)
+    writer = threading.Thread(target=write_then_stop, name="cluster")
+    writer.start()
+    try:
+        await EmbeddedRun(settings, load(settings.rule_packs), sources, announcer, say).follow(stop)
+    finally:
+        done.set()
+        writer.join()
+    return announcer.newest
+
+
+def _wait(done: threading.Event, length_s: float) -> None:
+    done.wait(length_s)
+
+
+def _compare(found: dict[str, Incident], truth_file: Path) -> None:
+    truth = json.loads(truth_file.read_text())
+    root = truth["root_cause"]
+    incidents = [incident for incident in found.values() if not incident.merged_into]
+    if root is None:
+        say(f"truth: a healthy job; found {len(incidents)} incidents")
+        return
+    say(f"truth: {root['class']} on {root['node']}")
+    for incident in incidents:
+        print_incident(incident, as_json=False)
+        cause = incident.root_cause
+        reach = f"{incident.signal_count} signals, {len(incident.nodes)} nodes"
+        say(f"found: {cause.failure_class} on {cause.node}, {reach}")

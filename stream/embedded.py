@@ -1,0 +1,187 @@
+"""`epicenter run`: one machine, live, with the embedded store and a local page; no server needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+from time import monotonic_ns, time_ns
+from typing import Any, Final, TypeVar
+
+from aiohttp import web
+
+from ingest.collect.source import Source, Sources
+from rules.model import NS_PER_S, Incident
+from rules.ruleset import RuleSet
+from sinks.clickhouse.client import connect
+from sinks.clickhouse.migrate import migrate
+from sinks.clickhouse.sink import ClickHouseSink
+from sinks.page import page
+from stream.pipeline import Pipeline
+from stream.scan import Scanned
+from stream.settings import Settings
+
+PAUSE_S: Final = 0.1
+ROUNDS_BETWEEN_LOOKS: Final = 10
+Show = Callable[[Incident], None]
+Result = TypeVar("Result")
+
+
+class Store:
+    """The sink behind one thread of its own: its calls block, and the embedded engine wants one caller."""
+
+    def __init__(self, dsn: str):
+        self._dsn = dsn
+        self._thread = ThreadPoolExecutor(1, "store")
+        self._sink: ClickHouseSink | None = None
+
+    async def open(self) -> None:
+        """Connect and bring the tables up to date."""
+        await self._call(self._open)
+
+    async def write(self, **rows: Any) -> None:
+        """As `ClickHouseSink.write`."""
+        assert self._sink is not None
+        await self._call(partial(self._sink.write, **rows))
+
+    async def list_incidents(self, limit: int, status: str | None = None) -> list[dict[str, Any]]:
+        """As `ClickHouseSink.list_incidents`."""
+        assert self._sink is not None
+        return await self._call(partial(self._sink.list_incidents, limit, status))
+
+    async def get_incident(self, incident_id: str) -> dict[str, Any] | None:
+        """As `ClickHouseSink.get_incident`."""
+        assert self._sink is not None
+        return await self._call(partial(self._sink.get_incident, incident_id))
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self._call(self._client.close)
+        self._thread.shutdown()
+
+    def _open(self) -> None:
+        self._client = connect(self._dsn)
+        migrate(self._client)
+        self._sink = ClickHouseSink(self._client)
+
+    async def _call(self, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+
+
+class EmbeddedRun:
+    """Follows sources, or reads them once, and keeps store and page up to date."""
+
+    def __init__(self, settings: Settings, rules: RuleSet, sources: Sources, show: Show, tell: Callable[[str], None]):
+        self._settings = settings
+        self._rules = rules
+        self._sources = sources
+        self._show = show
+        self._tell = tell
+        self._store = Store(settings.store_dsn)
+        self._pipeline = Pipeline(rules, settings.cluster, settings.lateness_ns)
+        self._newest_read_ns = monotonic_ns()
+        self.records = 0
+        self.dead = 0
+
+    async def once(self) -> None:
+        """Read every source to its end, and stop."""
+        await self._store.open()
+        try:
+            while lagging := [source for source in self._sources.all() if not source.has_ended]:
+                await self._round(lagging)
+                still = [source.name for source in lagging if not source.has_ended]
+                await self._publish(self._pipeline.advance(still) if still else [])
+            await self._publish(self._pipeline.flush())
+        finally:
+            await self._close()
+
+    async def follow(self, until: asyncio.Event) -> None:
+        """Go on until told to stop; the local page is served meanwhile."""
+        await self._store.open()
+        try:
+            async with self._page():
+                rounds = 0
+                while not until.is_set():
+                    lagging = await self._round(self._sources.all())
+                    elapsed_ns = monotonic_ns() - self._newest_read_ns
+                    await self._publish(self._pipeline.advance(lagging, elapsed_ns))
+                    rounds += 1
+                    if rounds % ROUNDS_BETWEEN_LOOKS == 0:
+                        self._sources.look_for_new_files()
+                    if not lagging:
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(until.wait(), PAUSE_S)
+                await self._round(self._sources.all())
+                await self._publish(self._pipeline.flush())
+        finally:
+            await self._close()
+
+    async def _round(self, sources: list[Source]) -> list[str]:
+        """Read each source once; the names of those that had something."""
+        lagging = []
+        found: list[Scanned] = []
+        for source in sources:
+            if batch := source.read(time_ns()):
+                lagging.append(source.name)
+                self._newest_read_ns = monotonic_ns()
+                found.append(self._pipeline.take(batch))
+                await asyncio.sleep(0)
+        if found:
+            await self._write(found)
+        return lagging
+
+    async def _write(self, found: list[Scanned]) -> None:
+        self.records += sum(scanned.records for scanned in found)
+        self.dead += sum(scanned.dead for scanned in found)
+        await self._store.write(
+            matches=[(match, self._rules.of(match).spec) for scanned in found for match in scanned.matches],
+            beats=[beat for scanned in found for beat in scanned.beats],
+            dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
+        )
+
+    async def _publish(self, incidents: list[Incident]) -> None:
+        if incidents:
+            await self._store.write(incidents=incidents)
+        for incident in incidents:
+            self._show(incident)
+
+    @asynccontextmanager
+    async def _page(self) -> AsyncIterator[None]:
+        runner = web.AppRunner(page(self._store.list_incidents, self._store.get_incident, self._health))
+        await runner.setup()
+        url = await _serve(runner, self._settings.page_port)
+        note = page_note(self._settings.data_dir)
+        note.write_text(url)
+        self._tell(f"incidents: {url}")
+        try:
+            yield
+        finally:
+            note.unlink(missing_ok=True)
+            await runner.cleanup()
+
+    def _health(self) -> dict[str, object]:
+        silent_s = (monotonic_ns() - self._newest_read_ns) // NS_PER_S
+        return {"status": "ok", "records": self.records, "dead_letters": self.dead, "seconds_since_last_line": silent_s}
+
+    async def _close(self) -> None:
+        self._sources.close()
+        await self._store.close()
+
+
+def page_note(data_dir: Path) -> Path:
+    """The file in which a running process tells where its page is."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    return data_dir / "page.url"
+
+
+async def _serve(runner: web.AppRunner, port: int) -> str:
+    """Listen on the loopback; on any free port when the wanted one is taken."""
+    for wanted in (port, 0):
+        with suppress(OSError):
+            await web.TCPSite(runner, "127.0.0.1", wanted).start()
+            break
+    _, chosen = runner.addresses[0][:2]
+    return f"http://127.0.0.1:{chosen}/"

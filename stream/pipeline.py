@@ -1,0 +1,56 @@
+"""The core on one machine: batches in, incidents out. `match`, `replay`, `run` and `demo` stand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from time import time_ns
+
+from ingest.batch import Batch
+from ingest.collect.source import Sources
+from rules.engine import Engine
+from rules.model import Incident
+from rules.ruleset import RuleSet
+from rules.watermark import Watermark
+from stream.scan import BatchScanner, Scanned
+
+
+class Pipeline:
+    """Scanner, watermark and engine put together."""
+
+    def __init__(self, rules: RuleSet, cluster: str, lateness_ns: int):
+        self._scanner = BatchScanner(rules, cluster)
+        self._engine = Engine(rules)
+        self._watermark = Watermark(lateness_ns)
+
+    def take(self, batch: Batch) -> Scanned:
+        """Scan a batch and hand what it held to the engine."""
+        scanned = self._scanner.scan(batch)
+        self._watermark.observe(batch.source, scanned.newest_ns)
+        self._engine.add(scanned.matches, scanned.beats)
+        return scanned
+
+    def advance(self, lagging: Collection[str], elapsed_ns: int = 0) -> list[Incident]:
+        """Let time go on: the incidents that changed. `lagging` are the sources that still have something to read."""
+        if lagging:
+            return self._engine.advance(self._watermark.hold(lagging))
+        return self._engine.advance(self._watermark.idle(elapsed_ns, at_pace=True))
+
+    def flush(self) -> list[Incident]:
+        """The input has ended: take what waits."""
+        return self._engine.flush()
+
+
+def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> Iterator[Batch]:
+    """Every batch of finished sources, one source after the other."""
+    for source in sources.all():
+        while not source.has_ended:
+            if batch := source.read(now_ns()):
+                yield batch
+
+
+def replay(pipeline: Pipeline, sources: Sources) -> list[Incident]:
+    """The final state of every incident in recorded input, first seen first."""
+    for batch in read_to_the_end(sources):
+        pipeline.take(batch)
+    newest = {incident.incident_id: incident for incident in pipeline.flush()}
+    return sorted(newest.values(), key=lambda incident: (incident.first_seen, incident.incident_id))

@@ -1,0 +1,101 @@
+"""What `epicenter rules …` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import orjson
+import yaml
+
+from ingest.batch import Batch
+from rules.errors import ConfigError, InputError
+from rules.load import load
+from rules.match.hyperscan import HyperscanScanner
+from rules.match.reference import ReferenceScanner
+from rules.ruleset import Rule, RuleSet
+from stream.scan import BatchScanner, Scanner
+
+A_TIME_NS = 1_767_225_600_000_000_000
+Packs = tuple[Path, ...]
+
+
+def list_rules(packs: Packs, as_json: bool) -> None:
+    """Print every rule, one a line."""
+    for rule in load(packs).rules:
+        spec = rule.spec
+        row = {
+            "rule": spec.id,
+            "class": spec.failure_class,
+            "severity": spec.severity,
+            "role": spec.role,
+            "title": spec.title,
+        }
+        click.echo(
+            orjson.dumps(row) if as_json else f"{spec.id:<32} {spec.failure_class:<24} {spec.severity:<9} {spec.title}"
+        )
+
+
+def show_rule(packs: Packs, rule_id: str) -> None:
+    """Print one rule as YAML."""
+    rule = load(packs).by_id.get(rule_id)
+    if rule is None:
+        raise InputError(f"{rule_id}: no such rule; `epicenter rules list` shows all")
+    fields = rule.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    click.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120), nl=False)
+
+
+def lint_rules(packs: Packs) -> bool:
+    """Check the packs' form; true when there were problems."""
+    try:
+        rules = load(packs)
+    except ConfigError as error:
+        click.echo(str(error))
+        return True
+    click.echo(f"{len(rules.rules)} rules, {len(rules.edges)} causal edges: no problems")
+    return False
+
+
+def test_rules(packs: Packs) -> bool:
+    """Hold each rule against its examples, with both ways of matching; true when one fails."""
+    rules = load(packs)
+    patterns = [pattern.pattern for pattern in rules.patterns]
+    failures = [
+        f"{failure} (by {name})"
+        for name, scanner in (("Hyperscan", HyperscanScanner(patterns)), ("re", ReferenceScanner(patterns)))
+        for failure in example_failures(rules, scanner)
+    ]
+    for failure in failures:
+        click.echo(failure)
+    examples = sum(
+        len(one.spec.examples.matches) + len(one.spec.examples.near_misses) for one in rules.rules if one.spec.examples
+    )
+    click.echo(f"{len(rules.rules)} rules, {examples} examples, {len(failures)} failures")
+    return bool(failures)
+
+
+def example_failures(rules: RuleSet, scanner: Scanner) -> list[str]:
+    """Each example that does not do as it should, in words."""
+    batch_scanner = BatchScanner(rules, "test", scanner, keep_all=True)
+    return [failure for rule in rules.rules for failure in _failures(rule, batch_scanner)]
+
+
+def _failures(rule: Rule, scanner: BatchScanner) -> list[str]:
+    examples = rule.spec.examples
+    if examples is None:
+        return []
+    wanted = [(line, True) for line in examples.matches] + [(line, False) for line in examples.near_misses]
+    return [
+        f"{rule.spec.id}: should {'fit' if should_fit else 'not fit'}: {line}"
+        for line, should_fit in wanted
+        if _fits(rule, scanner, line) != should_fit
+    ]
+
+
+def _fits(rule: Rule, scanner: BatchScanner, line: str) -> bool:
+    envelope: dict[str, Any] = {"message": line, "source": rule.spec.source}
+    values = [line.encode(), orjson.dumps(envelope)]
+    batch = Batch("example", values, [None] * 2, [A_TIME_NS] * 2, range(2))
+    fitting = {found.event.position.offset for found in scanner.scan(batch).matches if found.rule == rule.spec.id}
+    return fitting == {0, 1} if fitting else False

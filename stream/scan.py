@@ -1,0 +1,245 @@
+"""One batch of records -> its matches, beats and dead letters; only lines with a hit are looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+import msgspec
+
+from ingest.batch import Batch
+from ingest.parse.envelope import Parsed, check_envelope, is_envelope, own_time, parse
+from ingest.parse.prefix import ANSI
+from rules.errors import RecordError
+from rules.match.hyperscan import Hit, HyperscanScanner
+from rules.model import Beat, DeadLetter, LogEvent, Match, Position, RawRecord, stable_id
+from rules.ruleset import Rule, RuleSet
+
+MAX_RECORD_BYTES = 1 << 20
+KEPT_DEAD_BYTES = 64 << 10
+LOOK_BACK_LINES = 200
+_USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
+
+
+class Scanner(Protocol):
+    """Finds candidates: which record may fit which pattern."""
+
+    def scan(self, values: Sequence[bytes]) -> list[Hit]:
+        """(record, pattern) pairs, in order."""
+
+
+@dataclass
+class Scanned:
+    """What a batch held. `records = matched + quiet + dead`, exactly; `newest_ns` is None when no time was seen."""
+
+    records: int = 0
+    matched: int = 0
+    dead: int = 0
+    harmless: int = 0
+    newest_ns: int | None = None
+    matches: list[Match] = field(default_factory=list)
+    beats: list[Beat] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+
+    @property
+    def quiet(self) -> int:
+        """Records that were scanned and said nothing."""
+        return self.records - self.matched - self.dead
+
+
+class BatchScanner:
+    """Scans batches of one cluster. Keeps nothing from one batch to the next."""
+
+    def __init__(self, rules: RuleSet, cluster: str, scanner: Scanner | None = None, keep_all: bool = False):
+        self._rules = rules
+        self._cluster = cluster
+        self._scanner = scanner or HyperscanScanner([pattern.pattern for pattern in rules.patterns])
+        self._keep_all = keep_all
+
+    def scan(self, batch: Batch) -> Scanned:
+        """Every match, beat and dead letter of the batch, the same for the same batch."""
+        scanned = Scanned(records=len(batch))
+        unfit = _unfit(batch.values)
+        values = (
+            [b"" if number in unfit else value for number, value in enumerate(batch.values)] if unfit else batch.values
+        )
+        candidates = self._candidates(values)
+        for number in _odd_envelopes(values):
+            if number not in candidates and (reason := _fault(values[number])):
+                unfit[number] = reason
+        scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
+        beats = _Beats()
+        for number, patterns in candidates.items():
+            self._take(batch, number, patterns, scanned, beats)
+        self._note_last_of_each_key(batch, unfit, scanned, beats)
+        scanned.beats = beats.sorted()
+        scanned.dead = len(scanned.dead_letters)
+        return scanned
+
+    def _candidates(self, values: Sequence[bytes]) -> dict[int, list[int]]:
+        hits = self._scanner.scan(values)
+        if escaped := _escaped(values):
+            plain = [_unescaped(values[number]) for number in escaped]
+            hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
+        patterns_by_record: dict[int, list[int]] = {}
+        for number, pattern in hits:
+            patterns_by_record.setdefault(number, []).append(pattern)
+        return patterns_by_record
+
+    def _take(self, batch: Batch, number: int, patterns: list[int], scanned: Scanned, beats: _Beats) -> None:
+        try:
+            parsed = self._parsed(batch, number)
+        except RecordError as error:
+            scanned.dead_letters.append(_dead_letter(batch, number, str(error)))
+            return
+        if parsed.event.has_own_time or not batch.is_recorded:
+            scanned.newest_ns = _later(scanned.newest_ns, parsed.event, batch.received_ns[number])
+        found = self._confirmed(parsed, patterns)
+        if harmless := [pair for pair in found if pair[0].spec.role == "harmless"]:
+            scanned.harmless += 1
+            found = harmless
+        scanned.matched += bool(found)
+        for rule, fields in found:
+            if rule.spec.role == "progress":
+                beats.add_step(parsed.event, fields.get("step", ""))
+            if self._keep_all or rule.spec.role not in ("progress", "harmless"):
+                scanned.matches.append(_match(rule, parsed.event, fields))
+
+    def _confirmed(self, parsed: Parsed, patterns: list[int]) -> list[tuple[Rule, dict[str, str]]]:
+        body = parsed.body.encode("utf-8", "surrogatepass")
+        found: dict[str, tuple[Rule, dict[str, str]]] = {}
+        for pattern in patterns:
+            rule = self._rules.rule_of_pattern[pattern]
+            if rule.spec.id in found or not rule.applies_to(parsed.event.source):
+                continue
+            expression = self._rules.patterns[pattern]
+            if hit := (expression.match if expression.pattern.startswith(b"^") else expression.search)(body):
+                found[rule.spec.id] = rule, rule.fields_in(hit)
+        return list(found.values())
+
+    def _parsed(self, batch: Batch, number: int) -> Parsed:
+        parsed = parse(batch.record(number), self._cluster)
+        if parsed.event.has_own_time or not batch.is_recorded:
+            return parsed
+        for earlier in range(number - 1, max(-1, number - LOOK_BACK_LINES), -1):
+            if (time_ns := own_time(batch.record(earlier))) is not None:
+                return replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=time_ns))
+        return parsed
+
+    def _note_last_of_each_key(self, batch: Batch, unfit: dict[int, str], scanned: Scanned, beats: _Beats) -> None:
+        for number in dict(zip(batch.keys, range(len(batch)), strict=True)).values():
+            if number in unfit:
+                continue
+            try:
+                event = self._parsed(batch, number).event
+            except RecordError:
+                continue
+            if event.has_own_time or not batch.is_recorded:
+                scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
+                beats.add_alive(event)
+
+
+class _Beats:
+    """One beat for each (job, step) and for each (job, node), however many lines told it."""
+
+    def __init__(self) -> None:
+        self._first_by_step: dict[tuple[str, str, int], Beat] = {}
+        self._last_by_node: dict[tuple[str, str, str], Beat] = {}
+
+    def add_step(self, event: LogEvent, step: str) -> None:
+        if step.isascii() and step.isdigit() and len(step) < 16:
+            beat = Beat(event.event_time_ns, event.cluster, event.job, event.node, int(step))
+            key = (event.cluster, event.job or event.node, int(step))
+            self._first_by_step[key] = min(beat, self._first_by_step.get(key, beat))
+        self.add_alive(event)
+
+    def add_alive(self, event: LogEvent) -> None:
+        beat = Beat(event.event_time_ns, event.cluster, event.job, event.node)
+        key = (event.cluster, event.job, event.node)
+        self._last_by_node[key] = max(beat, self._last_by_node.get(key, beat), key=lambda one: one.event_time_ns)
+
+    def sorted(self) -> list[Beat]:
+        return [
+            *sorted(self._last_by_node.values(), key=_beat_order),
+            *sorted(self._first_by_step.values(), key=_beat_order),
+        ]
+
+
+def _beat_order(beat: Beat) -> tuple[int, str, str, str, int]:
+    return (beat.event_time_ns, beat.cluster, beat.job, beat.node, -1 if beat.step is None else beat.step)
+
+
+def _match(rule: Rule, event: LogEvent, fields: dict[str, str]) -> Match:
+    origin = () if event.has_own_time else (event.position.source, event.position.offset)
+    said = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
+    return Match(stable_id(rule.spec.id, *said, *origin), rule.spec.id, event, fields)
+
+
+def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
+    """Event time as a clock: never ahead of receipt, so that one node's fast clock can't hurry the others."""
+    return max(newest_ns or 0, min(event.event_time_ns, received_ns))
+
+
+def _unfit(values: Sequence[bytes]) -> dict[int, str]:
+    """Records that can't be scanned, with the reason."""
+    sizes_bytes = list(map(len, values))
+    if 0 not in sizes_bytes and max(sizes_bytes, default=0) <= MAX_RECORD_BYTES:
+        return {}
+    reasons = {number: "empty value" for number, size in enumerate(sizes_bytes) if size == 0}
+    reasons |= {
+        number: f"too large: {size} bytes, the limit is {MAX_RECORD_BYTES}"
+        for number, size in enumerate(sizes_bytes)
+        if size > MAX_RECORD_BYTES
+    }
+    return reasons
+
+
+def _odd_envelopes(values: Sequence[bytes]) -> list[int]:
+    """Envelopes whose text is not where the usual shippers put it, or whose end is missing."""
+    message, log, journal, msg = _USUAL_TEXT
+    return [
+        number
+        for number, value in enumerate(values)
+        if value[:2] == b'{"'
+        and (
+            not (message in value or log in value or journal in value or msg in value)
+            or not value.endswith((b"}", b"}\n", b"}\r\n"))
+        )
+    ]
+
+
+def _fault(value: bytes) -> str:
+    try:
+        check_envelope(value)
+    except RecordError as error:
+        return str(error)
+    return ""
+
+
+def _escaped(values: Sequence[bytes]) -> list[int]:
+    """Records whose raw bytes differ from their text: JSON escapes, and colours between the words."""
+    return [
+        number for number, value in enumerate(values) if (b"\\" in value and is_envelope(value)) or b"\x1b" in value
+    ]
+
+
+def _unescaped(value: bytes) -> bytes:
+    try:
+        text = parse(RawRecord(value, Position("", 0), 0), "").event.text
+    except RecordError:
+        return value
+    return ANSI.sub("", text).encode("utf-8", "surrogatepass")
+
+
+def _dead_letter(batch: Batch, number: int, reason: str) -> DeadLetter:
+    record = batch.record(number)
+    return DeadLetter(
+        dead_letter_id=stable_id(record.position.source, record.position.offset),
+        reason=reason,
+        position=record.position,
+        size_bytes=len(record.value),
+        value=record.value[:KEPT_DEAD_BYTES],
+        key=record.key,
+        received_ns=record.received_ns,
+    )

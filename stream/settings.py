@@ -1,0 +1,105 @@
+"""Settings: command line > environment (`EPICENTER_…`) > file (TOML) > default, checked once."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+
+from rules.errors import ConfigError
+from rules.times import duration_ns
+
+PREFIX: Final = "EPICENTER_"
+DurationNs = Annotated[int, BeforeValidator(lambda value: duration_ns(value) if isinstance(value, str) else value)]
+
+
+def default_data_dir() -> Path:
+    """Where this user's embedded store lives."""
+    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
+    return Path(base).expanduser() / "epicenter"
+
+
+class Settings(BaseSettings):
+    """Everything that can be set. Durations are written `5s`, `15m`."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+
+    cluster: str = "default"
+    data_dir: Path = Field(default_factory=default_data_dir)
+    store: str = Field(default="", description="ClickHouse DSN; empty for the embedded store in data_dir")
+    rule_packs: tuple[Path, ...] = ()
+    lateness_ns: DurationNs = Field(default=5_000_000_000, alias="lateness", description="how late a line may come")
+    page_port: int = Field(default=8017, ge=0, le=65535)
+
+    kafka: str = "127.0.0.1:9092"
+    raw_topic: str = "logs.raw"
+    prefix: str = Field(default="epicenter", pattern=r"^[A-Za-z0-9._-]+$", description="of our topics and groups")
+    raw_partitions: int = Field(default=4, ge=1)
+    match_partitions: int = Field(default=4, ge=1)
+    replication: int = Field(default=1, ge=1)
+    web_port: int = Field(default=6066, ge=0, le=65535)
+    time_goes_on: bool = Field(default=True, description="false: event time stops at the newest record, as in a replay")
+
+    @property
+    def store_dsn(self) -> str:
+        """The DSN of the store: the one that was set, else the embedded one."""
+        return self.store or f"chdb://{self.data_dir.absolute()}/store"
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """The file comes in through `load_settings`, below the environment."""
+        return (init_settings, env_settings)
+
+
+def load_settings(file: Path | None = None, **given: Any) -> Settings:
+    """One checked `Settings`; `given` holds what the command line says, None where it says nothing.
+
+    Raises:
+        ConfigError: with every problem of the file and the environment.
+    """
+    from_file = _read(file) if file else {}
+    known = {field.alias or name for name, field in Settings.model_fields.items()}
+    unknown = [name for name in from_file if name not in known]
+    names = ", ".join(sorted(known))
+    problems = [f"{_place(file, name)}{name}: no such setting; known are {names}" for name in unknown]
+    stated = {name for name in known if PREFIX + name.upper() in os.environ}
+    merged = {name: value for name, value in from_file.items() if name not in stated and name in known}
+    merged |= {name: value for name, value in given.items() if value is not None}
+    try:
+        settings = Settings(**merged)
+    except ValidationError as error:
+        for found in error.errors():
+            name = str(found["loc"][0])
+            place = f"{PREFIX}{name.upper()}: " if name in stated else _place(file, name)
+            problems.append(f"{place}{name}: {found['msg'].removeprefix('Value error, ')} (found {found['input']!r})")
+    if problems:
+        raise ConfigError(problems)
+    return settings
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigError([f"{file}: can't be read: {error}"]) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigError([f"{file}: not TOML: {error}"]) from error
+
+
+def _place(file: Path | None, name: str) -> str:
+    if file is None:
+        return ""
+    lines = file.read_text("utf-8").splitlines()
+    number = next((number for number, line in enumerate(lines, 1) if line.split("=")[0].strip() == name), 0)
+    return f"{file}:{number}: " if number else ""

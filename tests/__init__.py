@@ -1,0 +1,1 @@
+"""Tests: unit, scenarios, properties, integration, chaos and bench."""

@@ -1,0 +1,1 @@
+"""Fakes and servers that several tests share."""

@@ -1,0 +1,119 @@
+"""The DSN and the border where the library's errors become ours."""
+
+from __future__ import annotations
+
+import inspect
+import struct
+import sys
+import traceback
+
+import pytest
+from clickhouse_connect.driver import exceptions as library
+from urllib3.exceptions import HTTPError
+
+from rules.errors import ConfigError, PipelineError, RejectedError, TransientError
+from sinks.clickhouse.client import CONFIG_CODES, MEANING_BY_CLASS, TRANSIENT_CODES, connect, translate, translated
+
+PASSWORD = "hunter" + "2"  # joined here, so that a source line in a traceback does not count
+
+LIBRARY_CLASSES = [
+    found
+    for _, found in inspect.getmembers(library, inspect.isclass)
+    if issubclass(found, BaseException) and found.__module__ == library.__name__
+]
+
+
+@pytest.mark.parametrize("error_class", LIBRARY_CLASSES, ids=lambda found: found.__name__)
+def test_every_library_exception_has_a_meaning(error_class: type[BaseException]) -> None:
+    assert error_class in MEANING_BY_CLASS
+    error = error_class() if error_class is library.StreamClosedError else error_class("x")
+    with pytest.raises(PipelineError) as raised, translated("chdb://memory"):
+        raise error
+    assert type(raised.value) is MEANING_BY_CLASS[error_class]
+
+
+def test_the_walk_sees_the_library() -> None:
+    assert len(LIBRARY_CLASSES) >= 14
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (library.DatabaseError("x", code=47), RejectedError),
+        (library.DatabaseError("x", code=16), RejectedError),
+        (library.DatabaseError("x", code=53), RejectedError),
+        (library.DatabaseError("x", code=252), TransientError),
+        (library.DatabaseError("x", code=60), ConfigError),
+        (library.DatabaseError("x", code=516), ConfigError),
+        (library.DatabaseError("HTTP driver received HTTP status 502"), TransientError),
+        (library.OperationalError("x", code=53), TransientError),
+        (library.StreamFailureError("x", code=47), RejectedError),
+        (HTTPError("x"), TransientError),
+        (ConnectionResetError("x"), TransientError),
+        (OSError(28, "No space left on device"), TransientError),
+        (ModuleNotFoundError("chdb"), ConfigError),
+        (UnicodeEncodeError("utf-8", "\udc80", 0, 1, "x"), RejectedError),
+        (struct.error("x"), RejectedError),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else repr(value)[:60],
+)
+def test_the_code_comes_before_the_class(error: BaseException, expected: type[PipelineError]) -> None:
+    assert type(translate(error, "http://host:8123/db")) is expected
+
+
+def test_no_code_means_two_things() -> None:
+    assert not TRANSIENT_CODES.keys() & CONFIG_CODES.keys()
+
+
+def test_our_own_errors_pass_unchanged() -> None:
+    with pytest.raises(RejectedError, match=r"^mine$"), translated("chdb://memory"):
+        raise RejectedError("mine")
+
+
+def test_a_message_is_one_inert_line_of_bounded_length() -> None:
+    shown = str(translate(library.DataError("\x1b[2J\nrow " + "x" * 5000), "chdb://memory"))
+    assert shown.startswith(r"chdb://memory: \x1b[2J row x")
+    assert len(shown) < 700
+
+
+@pytest.mark.parametrize(
+    ("dsn", "problem"),
+    [
+        ("", "unknown form"),
+        ("mysql://host/db", "unknown form"),
+        ("http:///db", "unknown form"),
+        ("chdb:relative/folder", "absolute folder"),
+        ("chdb://relative/folder", "absolute folder"),
+        ("chdb:///", "absolute folder"),
+        ("chdb:///tmp/x?readonly=1", "unknown option readonly"),
+        ("http://u:secretpw@host:port/db", "can't be read"),
+        ("http://u:secret/pw@host:8123/db", "can't be read"),
+        ("http://u:1/secretpw@host:8123/db", "an @ after the host"),
+        ("http://u:secretpw@[::1/db", "can't be read"),
+        ("http://u:secretpw@host/db?nope=1", "unknown option 'nope'"),
+        ("http://u:secretpw@host/db?connect_timeout=soon", "number of seconds"),
+        ("http://u:secretpw@host/db?verify=maybe", "true or false"),
+    ],
+)
+def test_a_malformed_dsn_is_one_clear_message_without_the_password(dsn: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem) as raised:
+        connect(dsn)
+    assert "secret" not in "".join(traceback.format_exception(raised.value))
+
+
+@pytest.mark.parametrize("scheme", ["http", "https", "clickhouse"])
+def test_a_server_that_is_away_is_transient_and_the_password_stays_hidden(scheme: str) -> None:
+    with pytest.raises(TransientError, match=r"127\.0\.0\.1:9") as raised:
+        connect(f"{scheme}://user:{PASSWORD}%40@127.0.0.1:9/db")
+    shown = "".join(traceback.format_exception(raised.value))
+    assert PASSWORD not in shown
+    assert "refused" in str(raised.value)
+
+
+def test_without_the_chdb_package_there_is_one_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "chdb", None)
+    for module in ("clickhouse_connect.driver._chdbclient", "clickhouse_connect.driver._backend.chdb_backend"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    with pytest.raises(ConfigError, match=r"epicenter\[local\]") as raised:
+        connect("chdb://memory")
+    assert len(raised.value.problems) == 1

@@ -1,0 +1,234 @@
+"""Records as columns."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.errors import InvariantError
+from rules.model import (
+    Beat,
+    BlastRadius,
+    ChainLink,
+    DeadLetter,
+    Evidence,
+    Incident,
+    LogEvent,
+    Match,
+    Position,
+    Progress,
+    RootCause,
+)
+from sinks.clickhouse.migrate import read_migrations
+from sinks.clickhouse.rows import (
+    DEAD_LETTERS,
+    INCIDENT_REVISIONS,
+    INCIDENTS,
+    INT64_MAX,
+    LIVENESS,
+    MATCHES,
+    Columns,
+    Rows,
+    dead_letter_rows,
+    incident_revision_rows,
+    incident_rows,
+    iso_ns,
+    liveness_rows,
+    match_rows,
+)
+
+MINUTE_NS = 60_000_000_000
+
+
+class XidFacts(msgspec.Struct, frozen=True):
+    failure_class: str = "gpu.fell_off_bus"
+    severity: str = "critical"
+    role: str = "root"
+    source: str = "kernel"
+
+
+def an_incident(
+    incident_id: str = "00000000000000a1", revision: int = 1, title: str = "GPU fell off the bus"
+) -> Incident:
+    return Incident(
+        incident_id=incident_id,
+        revision=revision,
+        status="open",
+        failure_class="gpu.fell_off_bus",
+        severity="critical",
+        title=title,
+        cluster="east",
+        jobs=("4711",),
+        nodes=("gpu-001", "gpu-002"),
+        root_cause=RootCause(
+            failure_class="gpu.fell_off_bus",
+            rule="gpu.xid_79",
+            node="gpu-001",
+            rank=None,
+            gpu="0000:3b:00",
+            event_time="2026-03-02T09:00:01.123456789Z",
+            confidence=0.9,
+            reasons=("earliest",),
+        ),
+        chain=(
+            ChainLink(
+                event_time="2026-03-02T09:00:01.123456789Z",
+                onset="2026-03-02T09:00:01.000000000Z",
+                node="gpu-001",
+                rank=None,
+                failure_class="gpu.fell_off_bus",
+                role="root",
+                text="NVRM: Xid 79",
+            ),
+        ),
+        blast_radius=BlastRadius(nodes=2, ranks=16, jobs=1),
+        progress={"4711": Progress(last_step=120, last_step_time="2026-03-02T08:59:59.000000000Z", step_time_s=1.5)},
+        first_seen="2026-03-02T09:00:01.123456789Z",
+        last_seen="2026-03-02T09:10:01.000000001Z",
+        signal_count=17,
+        evidence=(
+            Evidence(source="kern.log", line=3, node="gpu-001", failure_class="gpu.fell_off_bus", text="Xid 79"),
+        ),
+        next_steps=("Drain the node.",),
+        action="drain",
+    )
+
+
+def a_match(text: str = "NVRM: Xid 79", rank: int | None = None, time_ns: int = MINUTE_NS, source: str = "") -> Match:
+    event = LogEvent(time_ns, text, Position("logs.raw/3", 12), node="gpu-001", source=source, job="4711", rank=rank)
+    return Match("00000000000000b1", "gpu.xid_79", event, {"pci": "0000:3b:00"})
+
+
+def a_dead_letter(value: bytes = b"\xff\x00", key: bytes | None = None) -> DeadLetter:
+    return DeadLetter("00000000000000d1", "not JSON", Position("logs.raw/0", 7), len(value), value, key, 5)
+
+
+def as_dicts(rows: Rows) -> list[dict[str, object]]:
+    return [dict(zip(rows.names, values, strict=True)) for values in zip(*rows.columns, strict=True)]
+
+
+def test_an_incident_is_typed_columns_and_its_document() -> None:
+    (row,) = as_dicts(incident_rows([an_incident()]))
+    assert row["class"] == "gpu.fell_off_bus"
+    assert row["nodes"] == ["gpu-001", "gpu-002"]
+    assert row["root_rank"] is None
+    assert row["first_seen"] == 1_772_442_001_123_456_789
+    assert row["last_seen"] == 1_772_442_601_000_000_001
+    document = json.loads(str(row["document"]))
+    assert document["class"] == "gpu.fell_off_bus"
+    assert msgspec.convert(document, Incident) == an_incident()
+
+
+def test_the_newest_revision_is_the_state_and_every_revision_is_kept() -> None:
+    incidents = [an_incident(revision=1), an_incident(revision=3), an_incident(revision=2)]
+    assert [row["revision"] for row in as_dicts(incident_rows(incidents))] == [3]
+    assert [row["revision"] for row in as_dicts(incident_revision_rows(incidents))] == [1, 3, 2]
+
+
+@pytest.mark.parametrize(("own", "expected"), [("", "kernel"), ("worker", "worker")], ids=["rule's", "line's own"])
+def test_a_match_takes_its_rule_s_facts(own: str, expected: str) -> None:
+    (row,) = as_dicts(match_rows([(a_match(source=own), XidFacts())]))
+    assert (row["class"], row["severity"], row["role"]) == ("gpu.fell_off_bus", "critical", "root")
+    assert row["source"] == expected
+    assert row["fields"] == {"pci": "0000:3b:00"}
+    assert (row["position_source"], row["position_offset"]) == ("logs.raw/3", 12)
+
+
+def test_an_absurd_number_from_a_line_does_not_refuse_the_batch() -> None:
+    (row,) = as_dicts(match_rows([(a_match(rank=10**30, time_ns=-1), XidFacts())]))
+    assert (row["rank"], row["event_time"]) == (INT64_MAX, 0)
+
+
+def test_half_surrogates_are_written_out() -> None:
+    (row,) = as_dicts(match_rows([(a_match(text="bad \udc80 byte"), XidFacts())]))
+    assert row["text"] == r"bad \udc80 byte"
+    (row,) = as_dicts(incident_rows([an_incident(title="bad \udc80 byte")]))
+    assert json.loads(str(row["document"]))["title"] == row["title"] == r"bad \udc80 byte"
+
+
+def test_beats_of_one_minute_become_one_row() -> None:
+    beats = [
+        Beat(MINUTE_NS + 5, "east", "4711", "gpu-001"),
+        Beat(MINUTE_NS + 1, "east", "4711", "gpu-001", 12),
+        Beat(MINUTE_NS + 9, "east", "4711", "gpu-001", 11),
+        Beat(2 * MINUTE_NS, "east", "4711", "gpu-001"),
+    ]
+    rows = liveness_rows(beats)
+    assert list(zip(*rows.columns, strict=True)) == [
+        ("east", "4711", "gpu-001", 60, MINUTE_NS + 1, MINUTE_NS + 9, 12),
+        ("east", "4711", "gpu-001", 120, 2 * MINUTE_NS, 2 * MINUTE_NS, None),
+    ]
+
+
+@given(st.permutations([Beat(MINUTE_NS * n, "east", "4711", f"gpu-{n % 3}", n) for n in range(6)]))
+def test_the_order_of_beats_changes_nothing(beats: list[Beat]) -> None:
+    assert liveness_rows(beats + beats) == liveness_rows(sorted(beats))
+
+
+def test_a_dead_letter_keeps_its_bytes() -> None:
+    (row,) = as_dicts(dead_letter_rows([a_dead_letter()]))
+    assert (row["value"], row["key"], row["size_bytes"]) == (b"\xff\x00", None, 2)
+
+
+def test_no_records_are_no_rows() -> None:
+    for rows in (incident_rows([]), match_rows([]), liveness_rows([]), dead_letter_rows([])):
+        assert len(rows) == 0
+        assert len(rows.columns) == len(rows.names) == len(rows.types)
+
+
+def test_a_token_is_the_same_for_the_same_rows_only() -> None:
+    token = incident_rows([an_incident()]).token()
+    assert incident_rows([an_incident()]).token() == token
+    assert incident_rows([an_incident(title="another")]).token() != token
+    assert incident_revision_rows([an_incident()]).token() != token
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1970-01-01T00:00:00Z", 0),
+        ("2026-03-02T09:00:01.123456789Z", 1_772_442_001_123_456_789),
+        ("2026-03-02T09:00:01.5Z", 1_772_442_001_500_000_000),
+        ("2026-03-02T09:00:01+00:00", 1_772_442_001_000_000_000),
+        ("2024-02-29T23:59:59.999999999Z", 1_709_251_199_999_999_999),
+    ],
+)
+def test_iso_times_to_the_last_digit(text: str, expected: int) -> None:
+    assert iso_ns(text) == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "2026-03-02", "2026-03-02T09:00:01", "2026-02-30T09:00:01Z", "2026-03-02T09:00:01.0123456789Z"]
+)
+def test_a_malformed_time_is_our_own_bug(text: str) -> None:
+    with pytest.raises(InvariantError, match="incident time"):
+        iso_ns(text)
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("incidents", INCIDENTS),
+        ("incident_revisions", INCIDENT_REVISIONS),
+        ("matches", MATCHES),
+        ("liveness", LIVENESS),
+        ("dead_letters", DEAD_LETTERS),
+    ],
+)
+def test_every_column_stands_in_the_migrations(table: str, columns: Columns) -> None:
+    statements = [statement for migration in read_migrations() for statement in migration.statements]
+    (created,) = [text for text in statements if text.startswith(f"CREATE TABLE IF NOT EXISTS {table}\n")]
+    for name, kind in columns:
+        assert f"\n    {name} " in created
+        assert kind in created
+
+
+def test_every_statement_may_run_again() -> None:
+    for migration in read_migrations():
+        for statement in migration.statements:
+            assert "IF NOT EXISTS" in statement or "IF EXISTS" in statement
+            assert ";" not in statement
