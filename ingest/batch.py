@@ -13,7 +13,7 @@ class Batch:
     """Records of one source, in order. All columns have the same length.
 
     `is_recorded`: the lines are older than their receipt (a finished file), so a line without a time of its own takes
-    the time of the nearest line before it that has one.
+    the time of the nearest line before it that has one. `is_text`: lines of a text, where a blank one is nothing odd.
     """
 
     source: str
@@ -22,6 +22,7 @@ class Batch:
     received_ns: Sequence[int]
     offsets: Sequence[int]
     is_recorded: bool = False
+    is_text: bool = False
 
     def __len__(self) -> int:
         return len(self.values)

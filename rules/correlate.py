@@ -6,10 +6,13 @@ from typing import Final
 
 import msgspec
 
-from rules.model import SEVERITIES, Signal, stable_id
+from rules.model import NS_PER_S, SEVERITIES, Progress, Signal, stable_id
 
 KEPT_PER_CLASS: Final = 8
 """The earliest signals of each class that an incident keeps word for word; it counts the others."""
+
+PLACED_FOR_NS: Final = 3600 * NS_PER_S
+"""A job that was not heard of on a node for this long has left it, once another job is heard of there."""
 
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 
@@ -32,6 +35,8 @@ class IncidentState(msgspec.Struct):
     last_seen_ns: int = 0
     steps_since: dict[str, int] = {}
     kept_by_class: dict[str, list[Signal]] = {}
+    jobs_by_node: dict[str, set[str]] = {}
+    progress: dict[str, Progress] = {}
 
     def add(self, signal: Signal, jobs: set[str]) -> bool:
         """Take a signal in; false when it is a copy of one already here."""
@@ -42,6 +47,7 @@ class IncidentState(msgspec.Struct):
         self.jobs |= jobs
         if signal.node:
             self.nodes.add(signal.node)
+            self.jobs_by_node.setdefault(signal.node, set()).update(jobs)
         if signal.source == "kernel":
             self.kernel_nodes.add(signal.node)
         if signal.rank is not None:
@@ -63,9 +69,15 @@ class IncidentState(msgspec.Struct):
         self.seen |= other.seen
         self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
+        for node, jobs in other.jobs_by_node.items():
+            self.jobs_by_node.setdefault(node, set()).update(jobs)
         for failure_class, signals in other.kept_by_class.items():
             kept = {signal.signal_id: signal for signal in (*self.kept_by_class.get(failure_class, ()), *signals)}
             self.kept_by_class[failure_class] = sorted(kept.values(), key=onset_order)[:KEPT_PER_CLASS]
+
+    def jobs_of(self, signal: Signal) -> set[str]:
+        """The jobs that one of these signals touches: its own, else those on its node when the signals came."""
+        return {signal.job} if signal.job else self.jobs_by_node.get(signal.node, set())
 
     def signals(self) -> list[Signal]:
         """The kept signals, earliest onset first."""
@@ -81,18 +93,22 @@ class Correlator(msgspec.Struct):
     """Open incidents and the placement of jobs on nodes, as learnt from the lines themselves."""
 
     open: dict[str, IncidentState] = {}
-    jobs_by_node: dict[str, set[str]] = {}
+    heard_by_node: dict[str, dict[str, int]] = {}
 
-    def place(self, cluster: str, node: str, job: str) -> None:
-        """Learn that a job runs on a node."""
-        if node and job:
-            self.jobs_by_node.setdefault(f"{cluster}/{node}", set()).add(job)
+    def place(self, cluster: str, node: str, job: str, time_ns: int) -> None:
+        """Learn that a job runs on a node at that time; jobs that ran there long before are gone."""
+        if not (node and job):
+            return
+        heard_ns = self.heard_by_node.setdefault(f"{cluster}/{node}", {})
+        heard_ns[job] = max(time_ns, heard_ns.get(job, 0))
+        for gone in [one for one, last_ns in heard_ns.items() if last_ns < time_ns - PLACED_FOR_NS]:
+            del heard_ns[gone]
 
     def jobs_of(self, signal: Signal) -> set[str]:
         """The jobs that a signal touches: its own, else those placed on its node."""
         if signal.job:
             return {signal.job}
-        return self.jobs_by_node.get(f"{signal.cluster}/{signal.node}", set())
+        return set(self.heard_by_node.get(f"{signal.cluster}/{signal.node}", ()))
 
     def take(self, signal: Signal) -> list[IncidentState]:
         """Put a signal where it belongs; the incidents that changed by it."""

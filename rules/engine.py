@@ -9,9 +9,9 @@ from typing import Final
 import msgspec
 
 from rules.correlate import Correlator, IncidentState
-from rules.model import NS_PER_S, Beat, Incident, Match, Signal, stable_id
+from rules.model import NS_PER_S, Beat, Incident, Match, Progress, Signal, stable_id
 from rules.progress import JobProgress
-from rules.report import report
+from rules.report import progress_report, report
 from rules.ruleset import Rule, RuleSet
 
 RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
@@ -21,7 +21,9 @@ STEPS_TO_RECOVER: Final = 3
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
 _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
 
-_Order = tuple[int, int, str, str, str, int, int, str]
+_KEY_BREAK: Final = "\x1f"
+
+_Order = tuple[int, int, str, str, str, int, int, str, str]
 
 
 class Counts(msgspec.Struct):
@@ -31,6 +33,7 @@ class Counts(msgspec.Struct):
     late: int = 0
     duplicate: int = 0
     alone: int = 0
+    unknown: int = 0
 
 
 class EngineState(msgspec.Struct):
@@ -110,12 +113,13 @@ class Engine:
     def _take_match(self, match: Match) -> None:
         rule = self._rules.by_id.get(match.rule)
         if rule is None:
+            self._state.counts.unknown += 1
             return
         signal = _signal(rule, match)
         progress = self._state.progress_by_job.get(_job_key(signal.cluster, signal.job, signal.node))
         if progress and signal.role in ("teardown", "finished"):
             progress.has_ended = True
-        self._state.correlator.place(signal.cluster, signal.node, signal.job)
+        self._state.correlator.place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
         self._correlate(signal)
 
     def _correlate(self, signal: Signal) -> None:
@@ -134,19 +138,23 @@ class Engine:
                 )
 
     def _take_beat(self, beat: Beat) -> None:
-        self._state.correlator.place(beat.cluster, beat.node, beat.job)
+        self._state.correlator.place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
         if beat.step is None:
             return
         key = _job_key(beat.cluster, beat.job, beat.node)
-        progress = self._state.progress_by_job.setdefault(key, JobProgress(STALL_FLOOR_NS))
-        if progress.step(beat.step, beat.event_time_ns):
-            self._note_recovery(beat.job)
+        progress = self._state.progress_by_job.get(key)
+        if progress is None:
+            place = ("", beat.node) if not beat.job else (beat.job, "")
+            progress = self._state.progress_by_job[key] = JobProgress(STALL_FLOOR_NS, beat.cluster, *place)
+        if not progress.step(beat.step, beat.event_time_ns):
+            return
+        self._note_recovery(beat.cluster, beat.job)
         if progress.stall_due_ns is not None:
             heappush(self._state.timers, (progress.stall_due_ns, "stall", key))
 
-    def _note_recovery(self, job: str) -> None:
+    def _note_recovery(self, cluster: str, job: str) -> None:
         for incident in list(self._state.correlator.open.values()):
-            if job and job in incident.jobs:
+            if job in incident.jobs and cluster == incident.cluster:
                 incident.steps_since[job] = incident.steps_since.get(job, 0) + 1
                 if all(incident.steps_since.get(one, 0) >= STEPS_TO_RECOVER for one in incident.jobs):
                     self._resolve(incident)
@@ -160,11 +168,9 @@ class Engine:
         progress = self._state.progress_by_job[key]
         if progress.stall_due_ns != due_ns:
             return
-        if progress.stall(due_ns):
-            for rule in self._stall_rules:
-                self._correlate(_stall_signal(rule, key, progress, due_ns))
-        elif progress.stall_due_ns is not None:
-            heappush(self._state.timers, (progress.stall_due_ns, "stall", key))
+        progress.is_stalled = True
+        for rule in self._stall_rules:
+            self._correlate(_stall_signal(rule, progress, due_ns))
 
     def _resolve(self, incident: IncidentState) -> None:
         incident.status = "resolved"
@@ -173,36 +179,32 @@ class Engine:
 
     def _touch(self, incident: IncidentState) -> None:
         incident.revision += 1
+        incident.progress = self._progress_of(incident)
         self._changed[incident.incident_id] = incident
 
     def _reports(self) -> list[Incident]:
         changed, self._changed = self._changed, {}
-        return [
-            report(incident, self._rules, self._progress_by_name(incident.cluster), self._state.correlator.jobs_of)
-            for incident in changed.values()
-        ]
+        return [report(incident, self._rules) for incident in changed.values()]
 
-    def _progress_by_name(self, cluster: str) -> dict[str, JobProgress]:
-        beginning = f"{cluster}/job/"
-        return {
-            key.removeprefix(beginning): progress
-            for key, progress in self._state.progress_by_job.items()
-            if key.startswith(beginning)
-        }
+    def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
+        found = {job: self._state.progress_by_job.get(_job_key(incident.cluster, job, "")) for job in incident.jobs}
+        return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}
 
 
 def _match_order(match: Match) -> _Order:
     event = match.event
     rank = -1 if event.rank is None else event.rank
-    return (event.event_time_ns, 1, event.node, event.source, event.job, rank, event.position.offset, match.match_id)
+    place = event.position
+    who = (event.node, event.source, event.job, rank)
+    return (event.event_time_ns, 1, *who, place.offset, match.match_id, place.source)
 
 
 def _beat_order(beat: Beat) -> _Order:
-    return (beat.event_time_ns, 0, beat.node, "", beat.job, -1 if beat.step is None else beat.step, 0, beat.cluster)
+    return (beat.event_time_ns, 0, beat.node, "", beat.job, -1 if beat.step is None else beat.step, 0, beat.cluster, "")
 
 
 def _job_key(cluster: str, job: str, node: str) -> str:
-    return f"{cluster}/job/{job}" if job else f"{cluster}/node/{node}"
+    return _KEY_BREAK.join((cluster, "job", job) if job else (cluster, "node", node))
 
 
 def _signal(rule: Rule, match: Match) -> Signal:
@@ -220,7 +222,7 @@ def _signal(rule: Rule, match: Match) -> Signal:
         node=fields.get(_NODE_FIELD) or event.node,
         source=event.source or spec.source,
         job=event.job or fields.get(_JOB_FIELD, ""),
-        rank=event.rank if event.rank is not None else int(rank) if rank.isdigit() and len(rank) < 8 else None,
+        rank=event.rank if event.rank is not None else _rank(rank),
         gpu=pci_address(fields.get(_GPU_FIELD, "")),
         text=event.text,
         position=event.position,
@@ -232,24 +234,28 @@ def pci_address(text: str) -> str:
     """A PCI address as one key: four digits of domain, lower case, no function (`0000:3b:00`)."""
     if not text:
         return ""
-    domain, _, rest = text.lower().partition(":")
-    return f"{domain.lstrip('0').rjust(4, '0')}:{rest.split('.')[0]}"
+    domain, bus, slot = ("", "", *text.lower().split(":"))[-3:]
+    return f"{domain.lstrip('0').rjust(4, '0')}:{bus}:{slot.split('.')[0]}"
 
 
-def _stall_signal(rule: Rule, key: str, progress: JobProgress, due_ns: int) -> Signal:
-    cluster, kind, name = key.split("/", 2)
+def _rank(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
+
+
+def _stall_signal(rule: Rule, progress: JobProgress, due_ns: int) -> Signal:
+    who = (progress.cluster, progress.job, progress.node)
     return Signal(
-        signal_id=stable_id("stall", key, progress.last_step, progress.last_step_ns),
+        signal_id=stable_id("stall", *who, progress.last_step, progress.last_step_ns),
         rule=rule.spec.id,
         failure_class=rule.spec.failure_class,
         severity=rule.spec.severity,
         role=rule.spec.role,
         event_time_ns=due_ns,
         onset_ns=progress.last_step_ns,
-        cluster=cluster,
-        node=name if kind == "node" else "",
+        cluster=progress.cluster,
+        node=progress.node,
         source="worker",
-        job=name if kind == "job" else "",
+        job=progress.job,
         rank=None,
         gpu="",
         text=progress.sentence(),

@@ -17,6 +17,7 @@ from rules.spec import EdgeSpec, PackSpec, RuleSpec
 
 CATALOG = Path(__file__).parent / "catalog"
 Path_ = tuple[str | int, ...]
+_FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load(folders: Iterable[Path] = ()) -> RuleSet:
@@ -58,7 +59,7 @@ def _files(folder: Path, problems: list[str]) -> list[Path]:
 def _read_pack(file: Path, problems: list[str]) -> tuple[PackSpec | None, dict[Path_, int]]:
     lines: dict[Path_, int] = {}
     try:
-        node = yaml.compose(file.read_text("utf-8"), Loader=yaml.SafeLoader)
+        node = _tree(file.read_text("utf-8"))
         content = _construct(node, (), lines, file, problems)
         return PackSpec.model_validate(content), lines
     except (OSError, UnicodeDecodeError) as error:
@@ -66,11 +67,21 @@ def _read_pack(file: Path, problems: list[str]) -> tuple[PackSpec | None, dict[P
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         problems.append(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}")
-    except yaml.YAMLError as error:
-        problems.append(f"{file}: not YAML: {error}")
+    except yaml.reader.ReaderError as error:
+        line = file.read_text("utf-8")[: error.position].count("\n") + 1
+        problems.append(f"{file}:{line}: not YAML: a character that may not stand in a text file: {error.reason}")
+    except RecursionError:
+        problems.append(f"{file}:1: not YAML for a rule pack: an alias holds itself, or it is nested too deep")
     except ValidationError as error:
         problems += [_sentence(file, lines, dict(found)) for found in error.errors()]
     return None, lines
+
+
+def _tree(text: str) -> Any:
+    try:
+        return yaml.compose(text, Loader=_FAST_LOADER)
+    except yaml.YAMLError:
+        return yaml.compose(text, Loader=yaml.SafeLoader)  # the slow one says where and what more exactly
 
 
 def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, problems: list[str]) -> Any:
@@ -88,7 +99,11 @@ def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, prob
                 problems.append(f"{file}:{key_node.start_mark.line + 1}: {key} is written twice: keep one")
             mapping[key] = _construct(value_node, (*path, key), lines, file, problems)
         return mapping
-    return yaml.SafeLoader("").construct_object(node)
+    try:
+        return yaml.SafeLoader("").construct_object(node)
+    except ValueError as error:
+        problems.append(f"{file}:{lines[path]}: {node.value!r} is no date and no number: {error}; put it in quotes")
+        return str(node.value)
 
 
 def _sentence(file: Path, lines: dict[Path_, int], found: dict[str, Any]) -> str:
@@ -117,6 +132,6 @@ def _compiled(spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int, 
 def _fault(pattern: str, searched_in_bulk: bool) -> str:
     try:
         re.compile(pattern.encode())
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         return f"{error}: correct the expression"
     return refusal(pattern.encode()) if searched_in_bulk else ""

@@ -12,8 +12,8 @@ NS_PER_S: Final = 1_000_000_000
 SEVERITIES: Final = ("info", "warning", "error", "critical")
 """From least to most severe."""
 
-ROLES: Final = ("root", "cascade", "confirmation", "teardown", "advice", "progress", "finished", "harmless")
-"""The part a line plays. The last three say that all is well: a step done, a job done, known noise."""
+QUIET_ROLES: Final = ("placement", "progress", "harmless")
+"""Roles that make no signal: where a job runs, a step done, known noise."""
 
 
 def stable_id(*parts: object) -> str:
@@ -69,7 +69,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True):
 class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Somebody was alive at `event_time_ns`; `step` is the training step completed then, if the line told one.
 
-    One beat stands for many lines: a batch sends one for each (job, step) and one for each node and job.
+    One beat stands for many lines: a batch sends one for each step of a job, and the first and last of a node and job.
     """
 
     event_time_ns: int

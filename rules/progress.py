@@ -12,31 +12,35 @@ from rules.model import NS_PER_S
 KEPT_PACES: Final = 20
 PACES_TO_TRUST: Final = 3
 STALL_PACES: Final = 10
+ROUND_NS: Final = 60 * NS_PER_S
+"""The same step told again within the same minute says nothing new, so one report of it is enough."""
 
 
 class JobProgress(msgspec.Struct):
-    """The steps of one job. `paces_ns` are its newest times a step; the median of them is its pace.
+    """The steps of one job, or of a node whose lines name no job.
+
+    `paces_ns` are its newest times a step; the median of them is its pace.
 
     A job counts as stopped when no new step came for ten times its pace, and at least `floor_ns`, so that checkpoints,
-    evaluation and compilation are waited out.
+    evaluation and compilation are waited out. A step told again soon after is a slower rank's; one told again later
+    comes from a job that went back to a checkpoint, and goes on from there.
     """
 
     floor_ns: int
+    cluster: str = ""
+    job: str = ""
+    node: str = ""
     last_step: int = -1
     last_step_ns: int = 0
-    lower_step: int = -1
-    lower_step_ns: int = 0
     paces_ns: list[int] = []
     has_ended: bool = False
     is_stalled: bool = False
 
     def step(self, step: int, time_ns: int) -> bool:
         """Take a completed step; true when the job got further by it."""
-        if step <= self.last_step:
-            if time_ns > self.last_step_ns:
-                self.lower_step, self.lower_step_ns = step, time_ns
+        if step <= self.last_step and self._is_soon(time_ns):
             return False
-        if self.last_step >= 0 and time_ns > self.last_step_ns:
+        if 0 <= self.last_step < step and time_ns > self.last_step_ns:
             self.paces_ns = [*self.paces_ns[1 - KEPT_PACES :], (time_ns - self.last_step_ns) // (step - self.last_step)]
         self.last_step, self.last_step_ns = step, time_ns
         self.has_ended = self.is_stalled = False
@@ -54,16 +58,11 @@ class JobProgress(msgspec.Struct):
             return None
         return self.last_step_ns + max(STALL_PACES * self.pace_ns, self.floor_ns)
 
-    def stall(self, time_ns: int) -> bool:
-        """The deadline has come: true when the job has stopped, false when it went on from an earlier step."""
-        patience_ns = max(STALL_PACES * (self.pace_ns or 0), self.floor_ns)
-        if self.lower_step_ns > self.last_step_ns and self.lower_step_ns > time_ns - patience_ns:
-            self.last_step, self.last_step_ns = self.lower_step, self.lower_step_ns
-            return False
-        self.is_stalled = True
-        return True
-
     def sentence(self) -> str:
         """What is known of the stop, in words."""
         pace_s = (self.pace_ns or 0) / NS_PER_S
         return f"no step after step {self.last_step}; a step had taken {pace_s:.1f} s"
+
+    def _is_soon(self, time_ns: int) -> bool:
+        rounds = 1 + 2 * (self.pace_ns or 0) // ROUND_NS
+        return time_ns // ROUND_NS <= self.last_step_ns // ROUND_NS + rounds

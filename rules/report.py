@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
-from rules.cause import Candidate, JobsOf, confidence, rank
+from rules.cause import Candidate, confidence, rank
 from rules.correlate import IncidentState, onset_order
 from rules.model import (
     NS_PER_S,
@@ -26,14 +26,12 @@ SHOWN_PER_CLASS: Final = 3
 LONGEST_TEXT: Final = 1000
 
 
-def report(
-    state: IncidentState, rules: RuleSet, progress_by_job: Mapping[str, JobProgress], jobs_of: JobsOf
-) -> Incident:
-    """The incident as it stands now."""
+def report(state: IncidentState, rules: RuleSet) -> Incident:
+    """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
     signals = state.signals()
-    ranked = rank(signals, rules.edges, jobs_of)
+    ranked = rank(signals, rules.edges, state.jobs_of)
     root = ranked[0].signal
-    spec = rules.by_id[root.rule].spec
+    rule = rules.by_id.get(root.rule)
     chain = _chain(ranked, root)
     return Incident(
         incident_id=state.incident_id,
@@ -41,20 +39,20 @@ def report(
         status=state.status,
         failure_class=root.failure_class,
         severity=max((signal.severity for signal in signals), key=SEVERITIES.index),
-        title=f"{spec.title}{_place(root)}",
+        title=f"{rule.spec.title if rule else root.failure_class}{_place(root)}",
         cluster=state.cluster,
         jobs=tuple(sorted(state.jobs)),
         nodes=tuple(sorted(state.nodes)),
         root_cause=_root_cause(ranked),
         chain=tuple(_link(candidate, root) for candidate in chain),
         blast_radius=BlastRadius(len(state.nodes), len(state.ranks), len(state.jobs)),
-        progress={job: _progress(progress_by_job[job]) for job in sorted(state.jobs) if job in progress_by_job},
+        progress=state.progress,
         first_seen=iso_from_ns(state.first_onset_ns),
         last_seen=iso_from_ns(state.last_seen_ns),
         signal_count=state.signal_count,
         evidence=tuple(_evidence(candidate.signal) for candidate in chain if candidate.signal.position),
-        next_steps=spec.next_steps,
-        action=spec.action,
+        next_steps=rule.spec.next_steps if rule else (),
+        action=rule.spec.action if rule else "none",
         merged_into=state.merged_into,
     )
 
@@ -105,7 +103,8 @@ def _root_cause(ranked: Sequence[Candidate]) -> RootCause:
     )
 
 
-def _progress(progress: JobProgress) -> Progress:
+def progress_report(progress: JobProgress) -> Progress:
+    """How far the job has come by now."""
     pace_ns = progress.pace_ns
     return Progress(
         last_step=progress.last_step,

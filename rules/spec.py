@@ -10,7 +10,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from rules.times import duration_ns
 
 Severity = Literal["info", "warning", "error", "critical"]
-Role = Literal["root", "cascade", "confirmation", "teardown", "advice", "progress", "finished", "harmless"]
+Role = Literal["root", "cascade", "confirmation", "teardown", "advice", "placement", "progress", "finished", "harmless"]
 Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
 DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)))]
@@ -29,6 +29,8 @@ def check_pattern(pattern: str) -> str:
     bare = _ESCAPED_OR_CLASS.sub(_STAND_IN, pattern)
     if "^" in bare[1:] or "$" in bare or re.search(r"\\[AZz]", pattern):
         raise ValueError(f"{pattern!r}: an anchor may only be a ^ at the very beginning; leave the others out")
+    if re.search(r"\{,\d*\}", bare):
+        raise ValueError(f"{pattern!r}: Hyperscan reads {{,n}} as plain text; write {{0,n}}")
     if _OPEN_END.search(bare):
         raise ValueError(
             f"{pattern!r}: ends in a repeat or an option, which fires at every byte; end the pattern at something "

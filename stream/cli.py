@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import logging
 import sys
 import traceback
 from pathlib import Path
@@ -121,7 +121,7 @@ def incidents() -> None:
 @incidents.command("list")
 @JSON
 @CONFIG
-@click.option("--limit", type=click.IntRange(1, 10_000), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
 @click.option("--status", type=click.Choice(["open", "resolved"]))
 @click.option("--data-dir", type=click.Path(path_type=Path))
 @click.option("--store", help="ClickHouse DSN.")
@@ -276,15 +276,14 @@ def _settings(config: Path | None = None, rules: tuple[Path, ...] = (), **given:
 
 def main() -> None:
     """Run the command; turn every error of ours into one message and its exit code."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     try:
-        cli.main(standalone_mode=False)
+        cli.main(prog_name="epicenter", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except PipelineError as error:
         click.echo(f"epicenter: {error}", err=True)
         sys.exit(_exit_code(error))

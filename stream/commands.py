@@ -26,6 +26,7 @@ from stream.settings import Settings
 from stream.show import SEVERITY_STYLES, console, incident_line, incident_report, safe
 
 PAGE_TIMEOUT_S = 5.0
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def say(text: str) -> None:
@@ -185,11 +186,11 @@ def _from_page(settings: Settings, path: str) -> Any:
     if settings.store or not note.exists():
         return None
     try:
-        with urllib.request.urlopen(note.read_text() + path, timeout=PAGE_TIMEOUT_S) as answer:
+        with _DIRECT.open(note.read_text() + path, timeout=PAGE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
         return {} if error.code == 404 else None
-    except OSError:
+    except (OSError, ValueError):
         return None
 
 

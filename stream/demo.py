@@ -53,7 +53,7 @@ def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, wi
         if with_kafka:
             from stream.demo_kafka import follow_through_kafka
 
-            found = follow_through_kafka(inside, logs, partial(write_paced, scenario, logs, SPEED), keep)
+            found = follow_through_kafka(inside, logs, partial(write_paced, scenario, logs, SPEED))
         else:
             found = asyncio.run(_follow(inside, logs, partial(write_paced, scenario, logs, SPEED), keep))
         _compare(found, logs / "truth.json")

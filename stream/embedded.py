@@ -4,71 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from pathlib import Path
 from time import monotonic_ns, time_ns
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from aiohttp import web
 
 from ingest.collect.source import Source, Sources
 from rules.model import NS_PER_S, Incident
 from rules.ruleset import RuleSet
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.sink import ClickHouseSink
 from sinks.page import page
 from stream.pipeline import Pipeline
 from stream.scan import Scanned
 from stream.settings import Settings
+from stream.store import Store
 
 PAUSE_S: Final = 0.1
 ROUNDS_BETWEEN_LOOKS: Final = 10
 Show = Callable[[Incident], None]
 Result = TypeVar("Result")
-
-
-class Store:
-    """The sink behind one thread of its own: its calls block, and the embedded engine wants one caller."""
-
-    def __init__(self, dsn: str):
-        self._dsn = dsn
-        self._thread = ThreadPoolExecutor(1, "store")
-        self._sink: ClickHouseSink | None = None
-
-    async def open(self) -> None:
-        """Connect and bring the tables up to date."""
-        await self._call(self._open)
-
-    async def write(self, **rows: Any) -> None:
-        """As `ClickHouseSink.write`."""
-        assert self._sink is not None
-        await self._call(partial(self._sink.write, **rows))
-
-    async def list_incidents(self, limit: int, status: str | None = None) -> list[dict[str, Any]]:
-        """As `ClickHouseSink.list_incidents`."""
-        assert self._sink is not None
-        return await self._call(partial(self._sink.list_incidents, limit, status))
-
-    async def get_incident(self, incident_id: str) -> dict[str, Any] | None:
-        """As `ClickHouseSink.get_incident`."""
-        assert self._sink is not None
-        return await self._call(partial(self._sink.get_incident, incident_id))
-
-    async def close(self) -> None:
-        """Let go of the store."""
-        await self._call(self._client.close)
-        self._thread.shutdown()
-
-    def _open(self) -> None:
-        self._client = connect(self._dsn)
-        migrate(self._client)
-        self._sink = ClickHouseSink(self._client)
-
-    async def _call(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
 
 
 class EmbeddedRun:

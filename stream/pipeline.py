@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from time import time_ns
+from time import sleep, time_ns
+from typing import Final
 
 from ingest.batch import Batch
 from ingest.collect.source import Sources
@@ -12,6 +13,8 @@ from rules.model import Incident
 from rules.ruleset import RuleSet
 from rules.watermark import Watermark
 from stream.scan import BatchScanner, Scanned
+
+PAUSE_S: Final = 0.05
 
 
 class Pipeline:
@@ -46,11 +49,14 @@ def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> It
         while not source.has_ended:
             if batch := source.read(now_ns()):
                 yield batch
+            elif not source.has_ended:
+                sleep(PAUSE_S)
 
 
 def replay(pipeline: Pipeline, sources: Sources) -> list[Incident]:
-    """The final state of every incident in recorded input, first seen first."""
+    """The final state of every incident in recorded input, first seen first; one that another took over is left out."""
     for batch in read_to_the_end(sources):
         pipeline.take(batch)
     newest = {incident.incident_id: incident for incident in pipeline.flush()}
-    return sorted(newest.values(), key=lambda incident: (incident.first_seen, incident.incident_id))
+    final = [incident for incident in newest.values() if not incident.merged_into]
+    return sorted(final, key=lambda incident: (incident.first_seen, incident.incident_id))

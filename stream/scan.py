@@ -9,16 +9,18 @@ from typing import Protocol
 import msgspec
 
 from ingest.batch import Batch
-from ingest.parse.envelope import Parsed, check_envelope, is_envelope, own_time, parse
+from ingest.parse.envelope import Parsed, check_envelope, own_time, parse, text_of
 from ingest.parse.prefix import ANSI
 from rules.errors import RecordError
 from rules.match.hyperscan import Hit, HyperscanScanner
-from rules.model import Beat, DeadLetter, LogEvent, Match, Position, RawRecord, stable_id
+from rules.model import QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, stable_id
+from rules.progress import ROUND_NS
 from rules.ruleset import Rule, RuleSet
 
 MAX_RECORD_BYTES = 1 << 20
 KEPT_DEAD_BYTES = 64 << 10
 LOOK_BACK_LINES = 200
+_ESCAPE_MARKS = (b"\\", b'"MESSAGE":[', b"\x1b", b"#033[")
 _USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 
 
@@ -49,31 +51,44 @@ class Scanned:
 
 
 class BatchScanner:
-    """Scans batches of one cluster. Keeps nothing from one batch to the next."""
+    """Scans batches of one cluster; they may be cut anywhere.
+
+    What it keeps between batches: for a recorded source the newest line that has a time of its own, and which keys it
+    has met.
+    """
 
     def __init__(self, rules: RuleSet, cluster: str, scanner: Scanner | None = None, keep_all: bool = False):
         self._rules = rules
         self._cluster = cluster
         self._scanner = scanner or HyperscanScanner([pattern.pattern for pattern in rules.patterns])
         self._keep_all = keep_all
+        self._timed_by_source: dict[str, tuple[int, int]] = {}
+        self._keys_by_source: dict[str, set[bytes | None]] = {}
 
     def scan(self, batch: Batch) -> Scanned:
         """Every match, beat and dead letter of the batch, the same for the same batch."""
         scanned = Scanned(records=len(batch))
-        unfit = _unfit(batch.values)
+        unfit = _unfit(batch)
         values = (
             [b"" if number in unfit else value for number, value in enumerate(batch.values)] if unfit else batch.values
         )
-        candidates = self._candidates(values)
+        beats, times = _Beats(), _Times(batch, self._timed_by_source.get(batch.source))
+        spoke = set()
+        for number, patterns in self._candidates(values).items():
+            if number not in unfit:
+                try:
+                    if self._take(times, number, patterns, scanned, beats):
+                        spoke.add(number)
+                except RecordError as error:
+                    unfit[number] = str(error)
         for number in _odd_envelopes(values):
-            if number not in candidates and (reason := _fault(values[number])):
+            if number not in spoke and number not in unfit and (reason := _fault(values[number])):
                 unfit[number] = reason
-        scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
-        beats = _Beats()
-        for number, patterns in candidates.items():
-            self._take(batch, number, patterns, scanned, beats)
-        self._note_last_of_each_key(batch, unfit, scanned, beats)
+        self._note_ends_of_each_key(batch, unfit, scanned, beats)
+        if batch.is_recorded and (timed := times.before(len(batch))):
+            self._timed_by_source[batch.source] = timed
         scanned.beats = beats.sorted()
+        scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
         scanned.dead = len(scanned.dead_letters)
         return scanned
 
@@ -87,12 +102,12 @@ class BatchScanner:
             patterns_by_record.setdefault(number, []).append(pattern)
         return patterns_by_record
 
-    def _take(self, batch: Batch, number: int, patterns: list[int], scanned: Scanned, beats: _Beats) -> None:
-        try:
-            parsed = self._parsed(batch, number)
-        except RecordError as error:
-            scanned.dead_letters.append(_dead_letter(batch, number, str(error)))
-            return
+    def _take(self, times: _Times, number: int, patterns: list[int], scanned: Scanned, beats: _Beats) -> bool:
+        """Take a record with candidates; whether it said something."""
+        batch = times.batch
+        parsed = parse(batch.record(number), self._cluster)
+        if batch.is_recorded and not parsed.event.has_own_time:
+            parsed = times.put_into(parsed, number)
         if parsed.event.has_own_time or not batch.is_recorded:
             scanned.newest_ns = _later(scanned.newest_ns, parsed.event, batch.received_ns[number])
         found = self._confirmed(parsed, patterns)
@@ -103,8 +118,11 @@ class BatchScanner:
         for rule, fields in found:
             if rule.spec.role == "progress":
                 beats.add_step(parsed.event, fields.get("step", ""))
-            if self._keep_all or rule.spec.role not in ("progress", "harmless"):
+            elif rule.spec.role == "placement":
+                beats.add_alive(parsed.event)
+            if self._keep_all or rule.spec.role not in QUIET_ROLES:
                 scanned.matches.append(_match(rule, parsed.event, fields))
+        return bool(found)
 
     def _confirmed(self, parsed: Parsed, patterns: list[int]) -> list[tuple[Rule, dict[str, str]]]:
         body = parsed.body.encode("utf-8", "surrogatepass")
@@ -114,25 +132,21 @@ class BatchScanner:
             if rule.spec.id in found or not rule.applies_to(parsed.event.source):
                 continue
             expression = self._rules.patterns[pattern]
-            if hit := (expression.match if expression.pattern.startswith(b"^") else expression.search)(body):
+            if hit := expression.search(body):
                 found[rule.spec.id] = rule, rule.fields_in(hit)
         return list(found.values())
 
-    def _parsed(self, batch: Batch, number: int) -> Parsed:
-        parsed = parse(batch.record(number), self._cluster)
-        if parsed.event.has_own_time or not batch.is_recorded:
-            return parsed
-        for earlier in range(number - 1, max(-1, number - LOOK_BACK_LINES), -1):
-            if (time_ns := own_time(batch.record(earlier))) is not None:
-                return replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=time_ns))
-        return parsed
-
-    def _note_last_of_each_key(self, batch: Batch, unfit: dict[int, str], scanned: Scanned, beats: _Beats) -> None:
-        for number in dict(zip(batch.keys, range(len(batch)), strict=True)).values():
+    def _note_ends_of_each_key(self, batch: Batch, unfit: dict[int, str], scanned: Scanned, beats: _Beats) -> None:
+        """Take the newest record of each key, and the first one ever: so long at least its job is on its node."""
+        last = dict(zip(batch.keys, range(len(batch)), strict=True))
+        met = self._keys_by_source.setdefault(batch.source, set())
+        first = {batch.keys.index(key) for key in last.keys() - met}
+        met.update(last)
+        for number in sorted({*first, *last.values()}):
             if number in unfit:
                 continue
             try:
-                event = self._parsed(batch, number).event
+                event = parse(batch.record(number), self._cluster).event
             except RecordError:
                 continue
             if event.has_own_time or not batch.is_recorded:
@@ -140,28 +154,55 @@ class BatchScanner:
                 beats.add_alive(event)
 
 
+class _Times:
+    """Times for lines of a recorded batch that have none. Ask in order: then each line is looked at once at most."""
+
+    def __init__(self, batch: Batch, timed: tuple[int, int] | None):
+        self.batch = batch
+        self._timed = timed
+        self._seen = 0
+
+    def put_into(self, parsed: Parsed, number: int) -> Parsed:
+        """The line with the time of the nearest timed line before it; as it is when that is too far away."""
+        timed = self.before(number)
+        if timed is None or timed[0] <= self.batch.offsets[number] - LOOK_BACK_LINES:
+            return parsed
+        return replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
+
+    def before(self, number: int) -> tuple[int, int] | None:
+        """(line, time) of the nearest line with a time of its own, back to the batches before this one."""
+        for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):
+            is_fit = len(self.batch.values[earlier]) <= MAX_RECORD_BYTES
+            if is_fit and (time_ns := own_time(self.batch.record(earlier))) is not None:
+                self._timed = self.batch.offsets[earlier], time_ns
+                break
+        self._seen = max(self._seen, number)
+        return self._timed
+
+
 class _Beats:
-    """One beat for each (job, step) and for each (job, node), however many lines told it."""
+    """One beat for each step and round of a job, and the first and last of each job and node."""
 
     def __init__(self) -> None:
-        self._first_by_step: dict[tuple[str, str, int], Beat] = {}
-        self._last_by_node: dict[tuple[str, str, str], Beat] = {}
+        self._first_by_step: dict[tuple[str, str, int, int], Beat] = {}
+        self._ends_by_node: dict[tuple[str, str, str], tuple[Beat, Beat]] = {}
 
     def add_step(self, event: LogEvent, step: str) -> None:
         if step.isascii() and step.isdigit() and len(step) < 16:
             beat = Beat(event.event_time_ns, event.cluster, event.job, event.node, int(step))
-            key = (event.cluster, event.job or event.node, int(step))
+            key = (event.cluster, event.job or event.node, int(step), event.event_time_ns // ROUND_NS)
             self._first_by_step[key] = min(beat, self._first_by_step.get(key, beat))
         self.add_alive(event)
 
     def add_alive(self, event: LogEvent) -> None:
         beat = Beat(event.event_time_ns, event.cluster, event.job, event.node)
         key = (event.cluster, event.job, event.node)
-        self._last_by_node[key] = max(beat, self._last_by_node.get(key, beat), key=lambda one: one.event_time_ns)
+        first, last = self._ends_by_node.get(key, (beat, beat))
+        self._ends_by_node[key] = min(first, beat, key=_beat_order), max(last, beat, key=_beat_order)
 
     def sorted(self) -> list[Beat]:
         return [
-            *sorted(self._last_by_node.values(), key=_beat_order),
+            *sorted({beat for ends in self._ends_by_node.values() for beat in ends}, key=_beat_order),
             *sorted(self._first_by_step.values(), key=_beat_order),
         ]
 
@@ -181,12 +222,13 @@ def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
     return max(newest_ns or 0, min(event.event_time_ns, received_ns))
 
 
-def _unfit(values: Sequence[bytes]) -> dict[int, str]:
+def _unfit(batch: Batch) -> dict[int, str]:
     """Records that can't be scanned, with the reason."""
-    sizes_bytes = list(map(len, values))
-    if 0 not in sizes_bytes and max(sizes_bytes, default=0) <= MAX_RECORD_BYTES:
+    sizes_bytes = list(map(len, batch.values))
+    has_empty = not batch.is_text and 0 in sizes_bytes
+    if not has_empty and max(sizes_bytes, default=0) <= MAX_RECORD_BYTES:
         return {}
-    reasons = {number: "empty value" for number, size in enumerate(sizes_bytes) if size == 0}
+    reasons = {number: "empty value" for number, size in enumerate(sizes_bytes) if has_empty and size == 0}
     reasons |= {
         number: f"too large: {size} bytes, the limit is {MAX_RECORD_BYTES}"
         for number, size in enumerate(sizes_bytes)
@@ -218,18 +260,19 @@ def _fault(value: bytes) -> str:
 
 
 def _escaped(values: Sequence[bytes]) -> list[int]:
-    """Records whose raw bytes differ from their text: JSON escapes, and colours between the words."""
-    return [
-        number for number, value in enumerate(values) if (b"\\" in value and is_envelope(value)) or b"\x1b" in value
-    ]
+    """Records whose raw bytes differ from their text: JSON escapes, journald's bytes, and colours between the words."""
+    blob = b"\n".join(values)
+    found: set[int] = set()
+    for mark in (mark for mark in _ESCAPE_MARKS if mark in blob):
+        found.update([number for number, value in enumerate(values) if mark in value])
+    return sorted(found)
 
 
 def _unescaped(value: bytes) -> bytes:
     try:
-        text = parse(RawRecord(value, Position("", 0), 0), "").event.text
+        return ANSI.sub("", text_of(value)).encode("utf-8", "surrogatepass")
     except RecordError:
         return value
-    return ANSI.sub("", text).encode("utf-8", "surrogatepass")
 
 
 def _dead_letter(batch: Batch, number: int, reason: str) -> DeadLetter:

@@ -8,13 +8,19 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 from pydantic import BeforeValidator, Field, ValidationError
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rules.errors import ConfigError
+from rules.model import NS_PER_S
 from rules.times import duration_ns
 
 PREFIX: Final = "EPICENTER_"
-DurationNs = Annotated[int, BeforeValidator(lambda value: duration_ns(value) if isinstance(value, str) else value)]
+DurationNs = Annotated[int, BeforeValidator(lambda value: duration_ns(str(value)))]
+Paths = Annotated[
+    tuple[Path, ...],
+    NoDecode,
+    BeforeValidator(lambda value: value.split(os.pathsep) if isinstance(value, str) else value),
+]
 
 
 def default_data_dir() -> Path:
@@ -26,13 +32,15 @@ def default_data_dir() -> Path:
 class Settings(BaseSettings):
     """Everything that can be set. Durations are written `5s`, `15m`."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_prefix_target="all", extra="forbid", frozen=True)
 
     cluster: str = "default"
     data_dir: Path = Field(default_factory=default_data_dir)
     store: str = Field(default="", description="ClickHouse DSN; empty for the embedded store in data_dir")
-    rule_packs: tuple[Path, ...] = ()
-    lateness_ns: DurationNs = Field(default=5_000_000_000, alias="lateness", description="how late a line may come")
+    rule_packs: Paths = ()
+    lateness_ns: DurationNs = Field(
+        default=5 * NS_PER_S, validate_default=False, alias="lateness", description="how late a line may come"
+    )
     page_port: int = Field(default=8017, ge=0, le=65535)
 
     kafka: str = "127.0.0.1:9092"
@@ -41,6 +49,8 @@ class Settings(BaseSettings):
     raw_partitions: int = Field(default=4, ge=1)
     match_partitions: int = Field(default=4, ge=1)
     replication: int = Field(default=1, ge=1)
+    fetch_records: int = Field(default=20_000, ge=1, description="raw records scanned, sent and committed at a time")
+    web_host: str = "127.0.0.1"
     web_port: int = Field(default=6066, ge=0, le=65535)
     time_goes_on: bool = Field(default=True, description="false: event time stops at the newest record, as in a replay")
 

@@ -16,7 +16,7 @@ LONGEST_LINE: Final = 220
 
 def console() -> Console:
     """Standard output: coloured on a terminal, plain in a pipe, never wrapped there."""
-    return Console(highlight=False, soft_wrap=True)
+    return Console(highlight=False, emoji=False, soft_wrap=True)
 
 
 def safe(text: object, longest: int = LONGEST_LINE) -> str:

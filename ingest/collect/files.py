@@ -22,6 +22,11 @@ def log_files(folder: Path) -> Iterator[Path]:
             yield file
 
 
+def unrotated(file: Path) -> Path:
+    """The file whose older lines are here: `a.log` for `a.log.1`; any other file is itself."""
+    return file.with_suffix("") if file.suffix[1:].isdigit() else file
+
+
 class FileSource:
     """One log file. A line without a newline waits for its end, unless the file is read once only."""
 
@@ -49,6 +54,7 @@ class FileSource:
             received_ns=[received_ns] * len(lines),
             offsets=range(first, first + len(lines)),
             is_recorded=not self._follow,
+            is_text=True,
         )
 
     def close(self) -> None:
@@ -56,11 +62,14 @@ class FileSource:
         self._file.close()
 
     def _lines(self) -> list[bytes]:
-        chunk = self._file.read(READ_BYTES)
+        chunk = self._read()
         if not chunk and self._was_replaced():
+            if self._partial:
+                last, self._partial = self._partial, b""
+                return [last]
             self._file.close()
-            self._file, self._line, self._partial = self._open(), 0, b""
-            chunk = self._file.read(READ_BYTES)
+            self._file, self._line = self._open(), 0
+            chunk = self._read()
         *lines, self._partial = (self._partial + chunk).split(b"\n")
         if not chunk and not self._follow:
             self.has_ended = True
@@ -72,9 +81,15 @@ class FileSource:
             return False
         try:
             now = self._path.stat()
-        except FileNotFoundError:
+        except OSError:
             return False
         return now.st_ino != os.fstat(self._file.fileno()).st_ino or now.st_size < self._file.tell()
+
+    def _read(self) -> bytes:
+        try:
+            return self._file.read(READ_BYTES)
+        except OSError as error:
+            raise InputError(f"{self._path}: can't be read on: {error.strerror}") from error
 
     def _open(self) -> BinaryIO:
         try:

@@ -30,7 +30,7 @@ class PipeSource:
             return None
         first, self._line = self._line + 1, self._line + len(lines)
         keys, received_ns = [self._host] * len(lines), [now_ns] * len(lines)
-        return Batch(self.name, lines, keys, received_ns, range(first, first + len(lines)))
+        return Batch(self.name, lines, keys, received_ns, range(first, first + len(lines)), is_text=True)
 
     def close(self) -> None:
         """Nothing to let go of: the descriptor belongs to somebody else."""

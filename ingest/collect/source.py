@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Protocol
 
 from ingest.batch import Batch
-from ingest.collect.files import FileSource, log_files
+from ingest.collect.files import FileSource, log_files, unrotated
 from ingest.collect.journal import JournalSource
-from ingest.collect.kmsg import KmsgSource
+from ingest.collect.kmsg import DEVICE, KmsgSource
 from ingest.collect.pipe import PipeSource
 from rules.errors import InputError
 
@@ -44,7 +44,7 @@ class Sources:
             self._add(PipeSource(host))
         for path in paths:
             if path != "-" and not Path(path).is_dir():
-                self._add(FileSource(Path(path), host, follow))
+                self._add(_file(Path(path), host, follow))
         if not paths:
             self._add(_machine_log(host, follow))
         self.look_for_new_files()
@@ -54,19 +54,38 @@ class Sources:
         return list(self._by_name.values())
 
     def look_for_new_files(self) -> None:
-        """Open the log files that have appeared in the folders."""
+        """Open the log files that have appeared in the folders. Who follows a file has read what is rotated away."""
         for folder in self._folders:
             for file in log_files(folder):
-                if str(file) not in self._by_name:
-                    self._add(FileSource(file, self._host, self._follow))
+                is_read = self._follow and unrotated(file) != file and self._has_or_is(unrotated(file))
+                if str(file) not in self._by_name and not is_read:
+                    self._add_if_still_there(file)
 
     def close(self) -> None:
         """Close every source."""
         for source in self.all():
             source.close()
 
+    def _has_or_is(self, file: Path) -> bool:
+        return str(file) in self._by_name or file.exists()
+
+    def _add_if_still_there(self, file: Path) -> None:
+        try:
+            self._add(FileSource(file, self._host, self._follow))
+        except InputError:
+            if file.exists():
+                raise
+
     def _add(self, source: Source) -> None:
         self._by_name[source.name] = source
+
+
+def _file(path: Path, host: str, follow: bool) -> Source:
+    if path == DEVICE:
+        return KmsgSource(host, follow)
+    if not path.is_file():
+        raise InputError(f"{path}: neither a file nor a folder: pipe it in, and give - as the PATH")
+    return FileSource(path, host, follow)
 
 
 def _machine_log(host: str, follow: bool) -> Source:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from ingest.parse.prefix import peel
@@ -44,7 +45,7 @@ _RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
 _POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
 _SOURCE_FIELDS = ("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER")
 _SOURCES = {
-    "kernel": re.compile(r"kernel|kmsg|kern\.log", re.IGNORECASE),
+    "kernel": re.compile(r"(?:^|[\s./:_])(?:kernel|kmsg)(?:$|[\s./:_])|kern\.log", re.IGNORECASE),
     "scheduler": re.compile(r"slurm|scheduler", re.IGNORECASE),
     "kubernetes": re.compile(r"kubernetes_events|kube-?events?", re.IGNORECASE),
     "worker": re.compile(r"worker|kubernetes_logs|docker_logs|kube\.", re.IGNORECASE),
@@ -98,10 +99,44 @@ def parse(record: RawRecord, cluster: str) -> Parsed:
     return Parsed(event, peeled.body)
 
 
+class _Texts(msgspec.Struct):
+    """The text fields alone; the rest of an envelope is passed over."""
+
+    message: str | None = None
+    log: str | None = None
+    msg: str | None = None
+    MESSAGE: str | None = None
+    body: str | None = None
+
+
+_decode_texts = msgspec.json.Decoder(_Texts).decode
+
+
+def text_of(value: bytes) -> str:
+    """The text of a record, and nothing else of it.
+
+    Raises:
+        RecordError: an envelope whose text is no text.
+    """
+    if is_envelope(value):
+        try:
+            texts = _decode_texts(value)
+        except msgspec.DecodeError:
+            return _text_of(_fields(value, must_be_json=False), value)
+        for text in (texts.message, texts.log, texts.msg, texts.MESSAGE, texts.body):
+            if text is not None:
+                return text
+    return value.decode("utf-8", "replace")
+
+
 def own_time(record: RawRecord) -> int | None:
     """The time that a record states, without anything else of it."""
-    line = record.value.decode("utf-8", "replace")
-    return _stated_time(_fields(record.value, must_be_json=False), (line, peel(line).body), record.received_ns)
+    fields = _fields(record.value, must_be_json=False)
+    try:
+        line = _text_of(fields, record.value).lstrip("\r\n")
+    except RecordError:
+        return None
+    return _stated_time(fields, (line, peel(line).body), record.received_ns)
 
 
 def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
@@ -131,7 +166,7 @@ def _as_text(name: str, content: Any) -> str:
 
 
 def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: int) -> int | None:
-    stated = [time_from_field(_at(fields, name)) for name in (*_TIME_FIELDS, "__REALTIME_TIMESTAMP")]
+    stated = (time_from_field(_at(fields, name)) for name in (*_TIME_FIELDS, "__REALTIME_TIMESTAMP"))
     told = (time_at_head(head, received_ns) for head in heads)
     return next((time_ns for time_ns in chain(stated, told) if plausible(time_ns, received_ns)), None)
 

@@ -10,14 +10,17 @@ from dataclasses import dataclass
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|#033\[[0-9;]*m")
 
+_DEEPEST_NESTING = 16
 _TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^ ]{0,20}"
+_RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ ]{0,20}"
+_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)"
 _CTIME = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
 _PREFIXES = tuple(
     re.compile(shape, re.ASCII)
     for shape in (
         rf"{_TIME} (?P<stream>stdout|stderr) [PF] ",
-        rf"(?:<\d{{1,3}}>(?:1 )?)?(?:{_TIME}|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d) "
-        r"(?P<host>[\w.-]+) (?P<program>[\w./-]+)(?:\[\d+\])?:? (?:- - - )?",
+        rf"(?:<\d{{1,3}}>(?:1 )?)?(?:{_RFC3339}|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d) (?!{_LEVEL} )"
+        r"(?P<host>\w[\w.-]*) (?P<program>[\w./-]+)(?:(?:\[\d+\])?: | (?:\d+|-) - - )",
         r"<\d{1,3}>",
         r"kern {0,2}:\w+ {0,3}: ",
         rf"(?P<printk>\[(?:[ \d]{{1,9}}\d\.\d{{6}}|{_CTIME})\](?:\[ *[TC]\d+\])?) ?",
@@ -43,7 +46,9 @@ class Peeled:
 def peel(line: str) -> Peeled:
     """The line without prefixes and colours."""
     peeled = Peeled(ANSI.sub("", line) if "\x1b" in line or "#033[" in line else line)
-    while found := _first(peeled.body):
+    for _ in range(_DEEPEST_NESTING):
+        if not (found := _first(peeled.body)):
+            break
         told = found.groupdict()
         peeled.body = peeled.body[found.end() :]
         peeled.host = peeled.host or told.get("host") or ""

@@ -14,6 +14,7 @@ from rules.model import NS_PER_S
 
 DAY_NS: Final = 86_400 * NS_PER_S
 EARLIEST_NS: Final = timegm((2000, 1, 1, 0, 0, 0)) * NS_PER_S
+LATEST_NS: Final = timegm((9998, 1, 1, 0, 0, 0)) * NS_PER_S
 
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?\s?(Z|[+-]\d\d:?\d\d)?", re.ASCII
@@ -40,13 +41,13 @@ def time_from_field(value: Any) -> int | None:
         if found:
             return _iso_ns(found)
         return _epoch_ns(value) if re.fullmatch(r"\d{1,20}(?:\.\d{1,12})?", value, re.ASCII) else None
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e20:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 1 <= value < 1e20:
         return _epoch_ns(repr(value) if isinstance(value, float) and value < 1e15 else str(int(value)))
     return None
 
 
 def time_at_head(line: str, received_ns: int) -> int | None:
-    """The time that the line begins with. A header without a year gets the year that makes it nearest to receipt."""
+    """The time that the line begins with. A header without a year gets the newest year that its receipt allows."""
     if head := _HEAD_ISO.match(line):
         found = _ISO.match(line, head.end())
         return _iso_ns(found) if found else None
@@ -94,6 +95,8 @@ def _utc_ns(year: int, when: tuple[int, ...], fraction_ns: int = 0) -> int | Non
 
 
 def _without_year(when: tuple[int, ...], fraction: str, received_ns: int) -> int | None:
+    if not 0 <= received_ns <= LATEST_NS:
+        return None
     year = datetime.fromtimestamp(received_ns // NS_PER_S, UTC).year
     times = [_utc_ns(candidate, when, _fraction_ns(fraction)) for candidate in (year - 1, year, year + 1)]
-    return min((time for time in times if time is not None), key=lambda time: abs(time - received_ns), default=None)
+    return max((time for time in times if time is not None and time <= received_ns + DAY_NS), default=None)

@@ -118,7 +118,7 @@ class RuleFacts(Protocol):
 
     @property
     def role(self) -> str:
-        """One of `rules.model.ROLES`."""
+        """One of `rules.spec.Role`."""
 
     @property
     def source(self) -> str:

@@ -1,0 +1,53 @@
+# Every target makes its own environment; none needs another step first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test lint cluster bench-stream corpus lock clean
+
+# The main job: on a simulated cluster, or on any file or folder given as LOGS=…
+demo: $(READY)
+ifdef LOGS
+	$(BIN)/epicenter run --once $(LOGS)
+else
+	$(BIN)/epicenter demo
+endif
+
+test: lint
+	$(BIN)/pytest
+
+lint: $(READY)
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/epicenter rules lint
+	$(BIN)/epicenter rules test
+
+# Kafka, ClickHouse and a worker on this machine, until Ctrl-C.
+cluster: $(READY)
+	$(BIN)/python -m stream.dev_cluster
+
+bench-stream: $(READY)
+	$(BIN)/python -m bench.stream
+
+# CASES=file.jsonl…: labelled cases through `match` and `replay`.
+corpus: $(READY)
+	$(BIN)/python -m bench.corpus $(CASES)
+
+$(READY): requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	  || { echo "Python 3.11 to 3.13 is needed, found $$($(PYTHON) --version): run make PYTHON=python3.12 …"; exit 1; }
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+# The lock holds hashes and no download address.
+lock: $(READY)
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header --extra dev pyproject.toml -o requirements.lock
+
+clean:
+	rm -rf $(VENV) var

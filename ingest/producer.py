@@ -1,0 +1,34 @@
+"""RawRecord -> Kafka: what a shipper does, for demonstrations and for machines without one."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from aiokafka import AIOKafkaProducer
+
+from ingest.batch import Batch
+
+
+class RawProducer:
+    """Sends lines to the raw topic; the key decides the partition, as with any Kafka client."""
+
+    def __init__(self, bootstrap: str, topic: str):
+        self._topic = topic
+        self._producer = AIOKafkaProducer(
+            bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=50, compression_type="lz4"
+        )
+
+    async def __aenter__(self) -> RawProducer:
+        await self._producer.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._producer.stop()
+
+    async def send(self, batch: Batch, key: bytes) -> None:
+        """Send the lines of a batch; returns when the broker has them all."""
+        sent = [await self._producer.send(self._topic, value, key=key) for value in batch.values if value]
+        for acknowledgement in sent:
+            await acknowledgement

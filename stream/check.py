@@ -1,0 +1,49 @@
+"""`epicenter check`: settings, rules and every connection, looked at before anything is started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import click
+
+from rules.errors import PipelineError
+from rules.load import load
+from sinks.clickhouse.client import connect
+from sinks.clickhouse.migrate import plan
+from stream.settings import Settings
+from stream.topics import missing_topics
+
+
+def check_all(settings: Settings) -> bool:
+    """Print a line for each thing looked at; true when something is wrong."""
+    checks: dict[str, Callable[[Settings], str]] = {"rules": _rules, "kafka": _kafka, "store": _store}
+    has_problems = False
+    for name, look in checks.items():
+        try:
+            click.echo(f"{name}: ok: {look(settings)}")
+        except PipelineError as error:
+            has_problems = True
+            click.echo(f"{name}: PROBLEM: {error}")
+    return has_problems
+
+
+def _rules(settings: Settings) -> str:
+    rules = load(settings.rule_packs)
+    return f"{len(rules.rules)} rules, {len(rules.edges)} causal edges"
+
+
+def _kafka(settings: Settings) -> str:
+    missing = asyncio.run(missing_topics(settings))
+    return f"{settings.kafka}, " + (f"`epicenter topics` will make {', '.join(missing)}" if missing else "all topics")
+
+
+def _store(settings: Settings) -> str:
+    client = connect(settings.store_dsn)
+    try:
+        waiting = len(plan(client))
+    finally:
+        client.close()
+    return f"{client.address}, " + (
+        f"`epicenter migrate` will make {waiting} steps" if waiting else "tables up to date"
+    )

@@ -1,0 +1,112 @@
+"""`epicenter demo --kafka`: the same simulated cluster through a real broker and a Faust worker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, time_ns
+from typing import Final
+
+import msgspec
+from aiokafka import AIOKafkaConsumer
+
+from ingest.collect.source import Sources
+from ingest.producer import RawProducer
+from rules.errors import TransientError
+from rules.model import NS_PER_S, Incident
+from stream.commands import Announcer, hostname, say
+from stream.dev_broker import dev_broker, free_ports
+from stream.settings import Settings
+from stream.topics import TopicNames, make_topics
+
+LATENESS_NS: Final = 15 * NS_PER_S
+QUIET_S: Final = 10.0
+LONGEST_S: Final = 120.0
+
+
+def follow_through_kafka(settings: Settings, logs: Path, write: Callable[..., object]) -> dict[str, Incident]:
+    """Write, ship, scan, correlate; the incidents, once nothing more comes."""
+    with dev_broker(settings.data_dir / "kafka") as broker:
+        say(f"Kafka: {broker.how}, {broker.bootstrap}")
+        inside = settings.model_copy(
+            update={"kafka": broker.bootstrap, "lateness_ns": LATENESS_NS, "web_port": free_ports(1)[0]}
+        )
+        make_topics(inside)
+        with _worker(inside) as worker:
+            say(f"worker: process {worker.pid}, http://{inside.web_host}:{inside.web_port}/metrics")
+            return asyncio.run(_ship_and_watch(inside, logs, write, worker))
+
+
+@contextmanager
+def _worker(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
+    given = {
+        "KAFKA": settings.kafka,
+        "DATA_DIR": settings.data_dir,
+        "WEB_PORT": settings.web_port,
+        "LATENESS": f"{settings.lateness_ns // NS_PER_S}s",
+    }
+    env = {**os.environ, **{f"EPICENTER_{name}": str(value) for name, value in given.items()}}
+    process = subprocess.Popen([sys.executable, "-c", "from stream.cli import main; main()", "worker"], env=env)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.wait()
+
+
+async def _ship_and_watch(
+    settings: Settings, logs: Path, write: Callable[..., object], worker: subprocess.Popen[bytes]
+) -> dict[str, Incident]:
+    announcer, done = Announcer(as_json=False, in_full=False), threading.Event()
+    writer = threading.Thread(target=lambda: write(wait=lambda length_s: done.wait(length_s) and None), name="cluster")
+    writer.start()
+    shipper = asyncio.create_task(_ship(settings, logs))
+    try:
+        await _watch(settings, announcer, lambda: writer.is_alive(), worker)
+    finally:
+        done.set()
+        writer.join()
+        shipper.cancel()
+    return announcer.newest
+
+
+async def _ship(settings: Settings, logs: Path) -> None:
+    """Follow the files, as a sidecar on every node would."""
+    sources = Sources([str(logs)], hostname(), follow=True)
+    async with RawProducer(settings.kafka, settings.raw_topic) as producer:
+        while True:
+            sources.look_for_new_files()
+            for source in sources.all():
+                if batch := source.read(time_ns()):
+                    await producer.send(batch, key=Path(source.name).parent.name.encode())
+            await asyncio.sleep(0.05)
+
+
+async def _watch(
+    settings: Settings, announcer: Announcer, is_writing: Callable[[], bool], worker: subprocess.Popen[bytes]
+) -> None:
+    """Show incidents until the cluster has ended and nothing came for a while."""
+    topic = TopicNames(settings.prefix).incidents
+    consumer = AIOKafkaConsumer(topic, bootstrap_servers=settings.kafka, auto_offset_reset="earliest")
+    await consumer.start()
+    begun_s = quiet_since_s = monotonic()
+    lateness_s = settings.lateness_ns / NS_PER_S
+    try:
+        while monotonic() - begun_s < LONGEST_S:
+            if worker.poll() is not None:
+                raise TransientError(f"the worker ended with exit code {worker.returncode}; its messages are above")
+            fetched = await consumer.getmany(timeout_ms=500)
+            for record in (record for records in fetched.values() for record in records):
+                announcer(msgspec.json.decode(record.value or b"", type=Incident))
+            if fetched or is_writing():
+                quiet_since_s = monotonic()
+            if monotonic() - quiet_since_s > lateness_s + QUIET_S:
+                return
+    finally:
+        await consumer.stop()

@@ -1,0 +1,90 @@
+"""What travels on our own Kafka topics, between the scan and the correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+import msgspec
+
+from rules.errors import RecordError
+from rules.model import Beat, Match
+
+SPLIT_ABOVE_BYTES: Final = 512 << 10
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """What a piece of one raw partition held. `newest_ns` comes with the last piece of a batch, else it is None."""
+
+    source: str
+    newest_ns: int | None
+    matches: tuple[Match, ...]
+    beats: tuple[Beat, ...]
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
+    """Pieces of several raw partitions; `sources` names all raw partitions there are."""
+
+    sources: tuple[str, ...]
+    parts: tuple[Part, ...]
+
+    @property
+    def has_content(self) -> bool:
+        """Whether it tells more than the time."""
+        return any(part.matches or part.beats for part in self.parts)
+
+
+class Tick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
+    """All raw records up to now are behind this message, but for those of the lagging partitions.
+
+    `elapsed_ns` is the time since the newest record was written; `at_pace` says whether time goes on in silence.
+    """
+
+    sources: tuple[str, ...]
+    lagging: tuple[str, ...]
+    elapsed_ns: int
+    at_pace: bool
+    has_content: ClassVar[bool] = False
+
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Found | Tick] = msgspec.msgpack.Decoder(Found | Tick)
+
+
+def encode(message: Found | Tick) -> bytes:
+    """The message as bytes."""
+    return _encoder.encode(message)
+
+
+def decode(value: bytes) -> Found | Tick:
+    """The message in these bytes.
+
+    Raises:
+        RecordError: they are none of ours.
+    """
+    try:
+        return _decoder.decode(value)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"no message of ours: {error}") from error
+
+
+def encode_in_pieces(sources: tuple[str, ...], parts: Sequence[Part]) -> Iterator[bytes]:
+    """The parts in as many messages as their size needs, in order."""
+    value = encode(Found(sources, tuple(parts)))
+    halves = _halves(parts) if len(value) > SPLIT_ABOVE_BYTES else None
+    if halves is None:
+        yield value
+    else:
+        for half in halves:
+            yield from encode_in_pieces(sources, half)
+
+
+def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | None:
+    if len(parts) > 1:
+        return parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    (part,) = parts
+    middle = len(part.matches) // 2
+    if middle == 0:
+        return None
+    first = Part(part.source, None, part.matches[:middle], ())
+    return [first], [Part(part.source, part.newest_ns, part.matches[middle:], part.beats)]

@@ -1,0 +1,71 @@
+"""What a worker counts, as Prometheus metrics."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+
+from rules.engine import Counts
+from stream.scan import Scanned
+
+
+class Metrics:
+    """Counters and gauges of one worker. `records = matched + quiet + dead letters`, for each raw partition."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._records = self._counter("epicenter_records_total", "Raw records read.", "source")
+        self._matched = self._counter("epicenter_matched_records_total", "Raw records that a rule fits.", "source")
+        self._quiet = self._counter("epicenter_quiet_records_total", "Raw records that say nothing.", "source")
+        self._dead = self._counter("epicenter_dead_letters_total", "Raw records that can't be processed.", "source")
+        self._harmless = self._counter("epicenter_harmless_records_total", "Known-harmless records.", "source")
+        self._matches = self._counter("epicenter_matches_total", "Lines that a rule fits.", "rule")
+        self._stored = self._counter("epicenter_stored_rows_total", "Rows handed to the store.", "table")
+        self._failures = self._counter("epicenter_store_failures_total", "Writes that had to be tried again.", "kind")
+        self._lag = self._gauge("epicenter_lag_records", "Raw records not read yet.", "source")
+        self._partitions = self._gauge("epicenter_partitions", "Raw partitions that this worker owns.", "topic")
+        self._signals = self._gauge("epicenter_signals", "What became of signals since the snapshot began.", "outcome")
+
+    def note_scan(self, source: str, scanned: Scanned) -> None:
+        """Count a scanned batch."""
+        self._records.labels(source).inc(scanned.records)
+        self._matched.labels(source).inc(scanned.matched)
+        self._quiet.labels(source).inc(scanned.quiet)
+        self._dead.labels(source).inc(scanned.dead)
+        self._harmless.labels(source).inc(scanned.harmless)
+        for match in scanned.matches:
+            self._matches.labels(match.rule).inc()
+
+    def note_stored(self, rows: Mapping[str, int]) -> None:
+        """Count rows that the store has taken."""
+        for table, count in rows.items():
+            self._stored.labels(table).inc(count)
+
+    def note_store_failure(self, kind: str) -> None:
+        """Count a write that failed."""
+        self._failures.labels(kind).inc()
+
+    def note_lag(self, records_by_source: Mapping[str, int]) -> None:
+        """Set how far each raw partition is behind."""
+        for source, records in records_by_source.items():
+            self._lag.labels(source).set(records)
+
+    def note_assigned(self, topic: str, partitions: int) -> None:
+        """Set how many raw partitions this worker owns."""
+        self._partitions.labels(topic).set(partitions)
+
+    def note_engine(self, partition: int, counts: Counts) -> None:
+        """Set what became of signals in one correlator."""
+        for outcome in ("signals", "late", "duplicate", "alone"):
+            self._signals.labels(f"{outcome}/{partition}").set(getattr(counts, outcome))
+
+    def text(self) -> bytes:
+        """All of it in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def _counter(self, name: str, help_text: str, label: str) -> Counter:
+        return Counter(name, help_text, [label], registry=self._registry)
+
+    def _gauge(self, name: str, help_text: str, label: str) -> Gauge:
+        return Gauge(name, help_text, [label], registry=self._registry)

@@ -1,0 +1,161 @@
+"""Matches, beats, incidents and dead letters from our topics into the store.
+
+A service of the Faust app with a consumer group of its own, so that a store that is away stops nothing else: Kafka
+holds the backlog. Written first, committed after; ids make a second writing harmless.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError
+from mode import Service
+
+from rules.errors import PipelineError, RecordError, TransientError
+from rules.model import Beat, DeadLetter, Incident, Match, Position, stable_id
+from rules.ruleset import RuleSet
+from rules.spec import RuleSpec
+from stream.messages import Found, decode
+from stream.metrics import Metrics
+from stream.settings import Settings
+from stream.store import Store
+from stream.topics import TopicNames
+
+RECORDS_A_WRITE: Final = 2_000
+PAUSE_MS: Final = 1_000
+RETRY_FOR_S: Final = 5.0
+
+
+class Rows(msgspec.Struct):
+    """What a fetch holds for the store."""
+
+    matches: list[tuple[Match, RuleSpec]] = []
+    beats: list[Beat] = []
+    incidents: list[Incident] = []
+    dead_letters: list[DeadLetter] = []
+
+    def counts(self) -> dict[str, int]:
+        """Rows by table."""
+        return {name: len(getattr(self, name)) for name in self.__struct_fields__}
+
+
+class StoreWriter(Service):
+    """Writes whole fetches, and goes on trying for as long as the store is away."""
+
+    def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._settings = settings
+        self._names = TopicNames(settings.prefix)
+        self._rules = rules
+        self._metrics = metrics
+        self._store = Store(settings.store_dsn, RETRY_FOR_S)
+
+    async def on_start(self) -> None:
+        """Join the group."""
+        self._consumer = AIOKafkaConsumer(
+            self._names.matches,
+            self._names.incidents,
+            self._names.dead_letters,
+            bootstrap_servers=self._settings.kafka,
+            group_id=self._names.store_group,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=10_000,
+            heartbeat_interval_ms=1_000,
+            rebalance_timeout_ms=60_000,
+        )
+        self._producer = AIOKafkaProducer(bootstrap_servers=self._settings.kafka, acks="all", enable_idempotence=True)
+        await self._producer.start()
+        await self._consumer.start()
+
+    async def on_stop(self) -> None:
+        """Leave the group and let go of the store."""
+        await self._consumer.stop()
+        await self._producer.stop()
+        await self._store.close()
+
+    @Service.task
+    async def _run(self) -> None:
+        while not self.should_stop:
+            fetched = await self._consumer.getmany(timeout_ms=PAUSE_MS, max_records=RECORDS_A_WRITE)
+            if fetched and await self._write(self._rows(fetched), fetched):
+                offsets = {partition: records[-1].offset + 1 for partition, records in fetched.items()}
+                try:
+                    await self._consumer.commit(offsets)
+                except (CommitFailedError, IllegalStateError):
+                    self.log.warning("partitions were taken away before the commit; others write these rows again")
+
+    async def _write(self, rows: Rows, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> bool:
+        """True when the rows are stored, or refused for good and dead-lettered; false when we are to stop."""
+        while not self.should_stop:
+            try:
+                await self._store.write(
+                    matches=rows.matches, beats=rows.beats, incidents=rows.incidents, dead_letters=rows.dead_letters
+                )
+            except TransientError as error:
+                self.log.warning("store is away, trying again: %s", error)
+                self._metrics.note_store_failure("away")
+                await self._wait(fetched)
+            except PipelineError as error:
+                self.log.error("store refuses these rows: %s", error)
+                self._metrics.note_store_failure("refused")
+                await self._dead_letter(fetched, str(error))
+                return True
+            else:
+                self._metrics.note_stored(rows.counts())
+                return True
+        return False
+
+    async def _wait(self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> None:
+        """Wait without leaving the group: a paused consumer is asked for records all the same."""
+        paused = self._consumer.assignment()
+        self._consumer.pause(*paused)
+        await self._consumer.getmany(timeout_ms=PAUSE_MS)
+        self._consumer.resume(*(paused & self._consumer.assignment()))
+
+    def _rows(self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> Rows:
+        rows = Rows()
+        for partition, records in fetched.items():
+            for record in records:
+                try:
+                    self._add(rows, partition.topic, record)
+                except (RecordError, msgspec.DecodeError) as error:
+                    rows.dead_letters.append(_dead_letter(record, str(error)))
+        return rows
+
+    def _add(self, rows: Rows, topic: str, record: ConsumerRecord[bytes, bytes]) -> None:
+        value = record.value or b""
+        if topic == self._names.incidents:
+            rows.incidents.append(msgspec.json.decode(value, type=Incident))
+        elif topic == self._names.dead_letters:
+            rows.dead_letters.append(msgspec.json.decode(value, type=DeadLetter))
+        elif isinstance(message := decode(value), Found):
+            for part in message.parts:
+                rows.beats += part.beats
+                rows.matches += [
+                    (one, self._rules.of(one).spec) for one in part.matches if one.rule in self._rules.by_id
+                ]
+
+    async def _dead_letter(
+        self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]], reason: str
+    ) -> None:
+        for record in (record for records in fetched.values() for record in records):
+            if record.topic != self._names.dead_letters:
+                letter = msgspec.json.encode(_dead_letter(record, reason))
+                await self._producer.send_and_wait(self._names.dead_letters, letter)
+
+
+def _dead_letter(record: ConsumerRecord[bytes, bytes], reason: str) -> DeadLetter:
+    source = f"{record.topic}/{record.partition}"
+    value = record.value or b""
+    return DeadLetter(
+        dead_letter_id=stable_id(source, record.offset),
+        reason=reason,
+        position=Position(source, record.offset),
+        size_bytes=len(value),
+        value=value,
+        key=record.key,
+        received_ns=record.timestamp * 1_000_000,
+    )

@@ -1,0 +1,33 @@
+"""`epicenter worker`: look before the start whether all is there, then run the Faust app."""
+
+from __future__ import annotations
+
+import asyncio
+
+from faust.worker import Worker
+
+from rules.errors import ConfigError
+from stream.app import build_app
+from stream.settings import Settings
+from stream.topics import missing_topics
+
+
+def run_worker(settings: Settings) -> int:
+    """Run until stopped; the exit code of the process.
+
+    Raises:
+        ConfigError: rules or settings are wrong, or topics are missing.
+        TransientError: the broker is away.
+    """
+    missing = asyncio.run(missing_topics(settings))
+    if missing:
+        raise ConfigError([f"no topic {name} on {settings.kafka}: run `epicenter topics`" for name in missing])
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    app = build_app(settings)
+    worker = Worker(app, loglevel="warning", quiet=True, redirect_stdouts=False)
+    worker.spinner = None
+    try:
+        worker.execute_from_commandline()
+    except SystemExit as stopped:
+        return int(stopped.code or 0)
+    return 0

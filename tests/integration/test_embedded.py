@@ -1,0 +1,170 @@
+"""`epicenter run` as its users start it: processes of their own, a real embedded store, a real page."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.simulate import Scenario, write_all
+
+pytestmark = pytest.mark.integration
+
+COMMAND = Path(sys.executable).with_name("epicenter")
+PATIENCE_S = 60.0
+ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "http_proxy": "http://127.0.0.1:9"}
+
+
+def epicenter(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [COMMAND, *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE_S, env=ENVIRONMENT
+    )
+
+
+def documents(*arguments: object) -> list[dict[str, Any]]:
+    found = epicenter(*arguments, "--json")
+    assert found.returncode == 0, found.stderr
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+@contextmanager
+def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`epicenter run` in the background, with the address of its page."""
+    process = subprocess.Popen(
+        [COMMAND, "run", *map(str, arguments), "--page-port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=ENVIRONMENT,
+    )
+    assert process.stderr
+    try:
+        told = process.stderr.readline()
+        assert told.startswith("incidents: http://127.0.0.1:"), told + process.stderr.read()
+        yield process, told.split()[1]
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def in_time(found: Callable[[], Any]) -> Any:
+    """What `found` gives, asked again until it gives something."""
+    end = time.monotonic() + PATIENCE_S
+    while not (result := found()):
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.05)
+    return result
+
+
+def asked(url: str) -> Any:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with opener.open(url, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+def stopped(process: subprocess.Popen[str]) -> tuple[int, str, str]:
+    process.send_signal(signal.SIGTERM)
+    out, err = process.communicate(timeout=PATIENCE_S)
+    return process.returncode, out, err
+
+
+def test_run_once_stores_what_replay_says(tmp_path: Path) -> None:
+    logs, data = tmp_path / "logs", tmp_path / "data"
+    write_all(Scenario(nodes=3, gpus_per_node=2, fault="gpu-off-bus"), logs)
+    expected = documents("replay", logs)
+    assert [incident["class"] for incident in expected] == ["xid-79"]
+
+    run = epicenter("run", "--once", logs, "--data-dir", data)
+    assert (run.returncode, "0 dead letters" in run.stderr) == (0, True), run.stderr
+    assert documents("incidents", "list", "--data-dir", data) == expected
+    incident_id = expected[0]["incident_id"]
+    assert documents("incidents", "show", incident_id[:6], "--data-dir", data) == expected
+    shown = epicenter("incidents", "show", incident_id, "--data-dir", data)
+    assert "root cause  xid-79 on " in shown.stdout
+
+    again = epicenter("run", "--once", logs, "--data-dir", data)
+    assert again.returncode == 0
+    assert documents("incidents", "list", "--data-dir", data) == expected
+
+
+def now() -> str:
+    return datetime.now(UTC).isoformat()
+
+
+def xid_line(node: str) -> str:
+    return f"{now()} {node} kernel: [ 8005.250000] NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU lost\n"
+
+
+def append(file: Path, text: str) -> None:
+    with file.open("a") as log:
+        log.write(text)
+
+
+def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
+    logs, data = tmp_path / "logs", tmp_path / "data"
+    logs.mkdir()
+    (tmp_path / "epicenter.toml").write_text('lateness = "200ms"\n')
+    append(logs / "kern.log", f"{now()} n1 kernel: [ 8000.000000] usb 1-1: new device\n")
+    options = ("--data-dir", data, "--config", tmp_path / "epicenter.toml")
+    with running(logs, *options) as (process, page):
+        append(logs / "kern.log", xid_line("n1"))
+        (incident,) = in_time(lambda: asked(f"{page}api/incidents"))
+        assert (incident["class"], incident["status"], incident["nodes"]) == ("xid-79", "open", ["n1"])
+
+        assert documents("incidents", "list", "--data-dir", data) == [incident]
+        assert documents("incidents", "show", incident["incident_id"][:5], "--data-dir", data) == [incident]
+        assert epicenter("incidents", "show", "ffff", "--data-dir", data).returncode == 66
+
+        second = epicenter("run", "--once", logs, "--data-dir", data)
+        assert (second.returncode, second.stdout) == (69, "")
+        assert "has this embedded store open, and only one process can" in second.stderr
+        assert "Traceback" not in second.stderr
+
+        worker = {"message": "Traceback (most recent call last):", "host": "n1", "job": "7877", "time": now()}
+        append(logs / "worker.jsonl", json.dumps(worker) + "\n")
+        (updated,) = in_time(lambda: [one for one in asked(f"{page}api/incidents") if one["jobs"]])
+        assert (updated["incident_id"], updated["jobs"]) == (incident["incident_id"], ["7877"])
+        assert asked(f"{page}healthz")["records"] == 3
+
+        code, out, err = stopped(process)
+    assert code == 0, err
+    assert incident["incident_id"] in out
+    assert err.startswith("3 lines read, 0 dead letters")
+    assert not (data / "page.url").exists()
+    assert documents("incidents", "list", "--data-dir", data) == [updated]
+
+
+def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
+    logs, data = tmp_path / "logs", tmp_path / "data"
+    logs.mkdir()
+    (tmp_path / "epicenter.toml").write_text('lateness = "1h"\n')
+    options = ("--data-dir", data, "--config", tmp_path / "epicenter.toml")
+    with running(logs, *options) as (process, page):
+        append(logs / "kern.log", xid_line("n2"))
+        in_time(lambda: asked(f"{page}healthz")["records"])
+        assert asked(f"{page}api/incidents") == []
+        code, out, _ = stopped(process)
+    assert code == 0
+    assert "xid-79" in out
+    assert [one["nodes"] for one in documents("incidents", "list", "--data-dir", data)] == [["n2"]]
+
+
+def test_a_page_that_is_gone_is_no_hindrance(tmp_path: Path) -> None:
+    logs, data = tmp_path / "logs", tmp_path / "data"
+    write_all(Scenario(nodes=2, gpus_per_node=2, fault="host-oom"), logs)
+    assert epicenter("run", "--once", logs, "--data-dir", data).returncode == 0
+    (data / "page.url").write_text("http://127.0.0.1:9/")
+    assert [one["class"] for one in documents("incidents", "list", "--data-dir", data)] == ["host-oom-kill"]
+    (data / "page.url").write_text("no address\n")
+    assert len(documents("incidents", "list", "--data-dir", data)) == 1

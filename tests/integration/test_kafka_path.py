@@ -1,0 +1,114 @@
+"""The cluster path on a real broker: same incidents as on one machine, and through kill -9."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ingest.simulate import Scenario, write_all
+from rules.model import NS_PER_S
+from sinks.clickhouse.client import connect
+from tests.support.cluster import Cluster, Worker, eventually, records_of
+
+pytestmark = pytest.mark.integration
+
+LOGS = ("kern.log", "worker.jsonl")
+"""Files whose every line states its time; the others take theirs from receipt, which differs from run to run."""
+
+
+@pytest.fixture
+def clusters(kafka: Any, clickhouse: Any, tmp_path: Path) -> Iterator[Any]:
+    made: list[Cluster] = []
+
+    def make(share_raw: Cluster | None = None, **settings: str) -> Cluster:
+        made.append(Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, share_raw, **settings))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.stop()
+
+
+def recorded(scenario: Scenario, folder: Path) -> str:
+    """A folder with the files whose every line states its time."""
+    write_all(scenario, folder)
+    for file in folder.rglob("*.out"):
+        file.unlink()
+    return str(folder)
+
+
+def without_positions(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A line's place is a file and a line here, a partition and an offset there; all else must be the same."""
+    kept = [{**one, "evidence": [{**line, "source": "", "line": 0} for line in one["evidence"]]} for one in documents]
+    return sorted(kept, key=lambda one: str(one["incident_id"]))
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def settled(cluster: Cluster, workers: list[Worker], wanted: int) -> list[dict[str, Any]]:
+    """The incidents, once all records are scanned and the store has what came of them."""
+
+    def done() -> bool:
+        for worker in workers:
+            assert worker.process.poll() is None, worker.log.read_text()
+        return sum(document["signal_count"] for document in cluster.incidents()) >= wanted
+
+    eventually(done, 90, f"{wanted} signals in the store")
+    return cluster.incidents()
+
+
+def test_replay_run_and_kafka_give_the_same_incidents(clusters: Any, tmp_path: Path) -> None:
+    gpu = Scenario(nodes=8)
+    next_day_ns = gpu.start_ns + 86_400 * NS_PER_S
+    oom = Scenario(nodes=8, seed=2, job="9001", fault="host-oom", start_ns=next_day_ns)
+    folders = [recorded(gpu, tmp_path / "gpu"), recorded(oom, tmp_path / "oom")]
+    cluster = clusters()
+    replayed = lines(cluster.run("replay", "--json", *folders))
+    cluster.run("run", "--once", *folders, "--store", f"chdb://{tmp_path}/store")
+    ran = lines(cluster.run("incidents", "list", "--json", "--store", f"chdb://{tmp_path}/store"))
+
+    workers = [cluster.start_worker(), cluster.start_worker()]
+    eventually(lambda: [one.metric("epicenter_partitions") for one in workers] == [2, 2], 60, "two partitions each")
+    with workers[0].frozen(), workers[1].frozen():
+        cluster.feed(records_of(gpu, *LOGS) + records_of(oom, *LOGS))
+    streamed = settled(cluster, workers, sum(one["signal_count"] for one in replayed))
+
+    assert {one["class"] for one in replayed} == {"xid-79", "host-oom-kill"}
+    assert without_positions(ran) == without_positions(replayed)
+    assert without_positions(streamed) == without_positions(replayed)
+    assert all(worker.metric("epicenter_records_total") > 0 for worker in workers)
+
+
+def test_kill_9_in_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> None:
+    scenario = Scenario(nodes=16, worker_noise_per_minute=300.0)
+    undisturbed = clusters()
+    records = records_of(scenario, *LOGS)
+    undisturbed.feed(records)
+    replayed = lines(undisturbed.run("replay", "--json", recorded(scenario, tmp_path / "logs")))
+    wanted = sum(one["signal_count"] for one in replayed)
+    before = settled(undisturbed, [undisturbed.start_worker()], wanted)
+
+    disturbed = clusters(share_raw=undisturbed, FETCH_RECORDS="100")
+    victim = disturbed.start_worker()
+    eventually(lambda: 0 < victim.metric("epicenter_records_total") < len(records), 60, "the middle of the stream")
+    victim.kill()
+    again = disturbed.start_worker()
+    after = settled(disturbed, [again], wanted)
+
+    assert again.metric("epicenter_records_total") > 0
+    assert after == before
+    assert rows(disturbed) == rows(undisturbed)
+
+
+def rows(cluster: Cluster) -> list[tuple[Any, ...]]:
+    client = connect(cluster.store)
+    try:
+        return client.query("SELECT * EXCEPT stored FROM matches FINAL ORDER BY match_id")
+    finally:
+        client.close()

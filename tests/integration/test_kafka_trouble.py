@@ -1,0 +1,157 @@
+"""The cluster path when something is wrong: poison records, a broker or a store that is away."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sinks.clickhouse.client import connect
+from stream.dev_broker import JavaBroker, dev_broker, free_ports
+from stream.dev_clickhouse import dev_clickhouse
+from tests.support.cluster import EPICENTER, Cluster, eventually
+
+pytestmark = pytest.mark.integration
+
+XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
+LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
+MEGABYTES_10 = b"x" * (10 << 20)
+POISON = {
+    b"": "empty value",
+    b'{"message": null, "host": "n1"}': "wrong shape: field 'message' should be text, found NoneType",
+    b'{"log": {"a": 1}}': "wrong shape: field 'log' should be text, found dict",
+    b'{"message": "cut of': "not JSON",
+    MEGABYTES_10: "too large: 10485760 bytes",
+}
+ODD_BUT_FINE = (
+    b"\xff\xfe\x00 not utf-8",
+    b"[1, 2, 3]",
+    b"{'loss': 0.5}",
+    b'{"step": 1}',
+    b'{"message": "no time"}',
+    b'{"message": "absurd time", "timestamp": "1970-01-01T00:00:00Z"}',
+    b'{"message": "absurd time", "timestamp": 99999999999999999999}',
+)
+
+
+@pytest.fixture
+def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    made: list[Cluster] = []
+
+    def make(bootstrap: str, dsn: str, **settings: str) -> Cluster:
+        made.append(Cluster(bootstrap, dsn, tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.stop()
+
+
+def rows(cluster: Cluster, sql: str) -> list[tuple[Any, ...]]:
+    client = connect(cluster.store)
+    try:
+        return client.query(sql)
+    finally:
+        client.close()
+
+
+def incident_nodes(cluster: Cluster) -> set[str]:
+    return {node for incident in cluster.incidents() for node in incident["nodes"]}
+
+
+def test_poison_goes_to_the_dead_letters_and_nothing_stops(
+    kafka: Any, clickhouse: Any, make_cluster: Callable[..., Cluster]
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
+    records = [*POISON, *ODD_BUT_FINE, None, XID]
+    cluster.feed(("n1", value) for value in records)
+    worker = cluster.start_worker()
+
+    eventually(lambda: "n1" in incident_nodes(cluster), 60, "the incident behind the poison")
+    columns = "reason, position_source, position_offset, size_bytes"
+    sql = f"SELECT {columns} FROM dead_letters FINAL ORDER BY position_offset"
+    letters = eventually(lambda: found if len(found := rows(cluster, sql)) > len(POISON) else None, 30, "dead letters")
+
+    assert [(offset, size) for _, _, offset, size in letters] == [
+        *((number, len(value)) for number, value in enumerate(POISON)), (records.index(None), 0)
+    ]  # fmt: skip
+    for (reason, source, _, _), wanted in zip(letters, [*POISON.values(), "empty value"], strict=True):
+        assert reason.startswith(wanted)
+        assert source.startswith(cluster.raw_topic + "/")
+    wanted_counts = {"records": len(records), "matched_records": 1, "quiet_records": len(ODD_BUT_FINE)}
+    wanted_counts["dead_letters"] = len(letters)
+    assert {name: worker.metric(f"epicenter_{name}_total") for name in wanted_counts} == wanted_counts
+
+
+def test_a_message_that_is_not_ours_is_dead_lettered(
+    kafka: Any, clickhouse: Any, make_cluster: Callable[..., Cluster]
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
+    cluster.feed([("stranger", b"not msgpack")], f"{cluster.name}.matches")
+    cluster.feed([("n1", XID)])
+    cluster.start_worker()
+    eventually(lambda: "n1" in incident_nodes(cluster), 60, "the incident")
+    sql = "SELECT reason FROM dead_letters FINAL"
+    ((reason,),) = eventually(lambda: rows(cluster, sql), 30, "the dead letter")
+    assert reason.startswith("no message of ours")
+
+
+def test_store_away_at_the_start_and_in_the_middle(
+    kafka: Any, make_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
+    with dev_clickhouse(tmp_path / "store") as store:
+        cluster = make_cluster(kafka.bootstrap, store.dsn)
+        store.kill()
+        cluster.feed([("n1", XID)])
+        worker = cluster.start_worker()
+        eventually(lambda: worker.metric("epicenter_store_failures_total"), 60, "a write that fails")
+        assert worker.metric("epicenter_matched_records_total") == 1
+        store.start()
+        eventually(lambda: incident_nodes(cluster) == {"n1"}, 60, "the rows of the time before")
+
+        store.kill()
+        failures = worker.metric("epicenter_store_failures_total")
+        cluster.feed([("n2", LATER_XID)])
+        eventually(lambda: worker.metric("epicenter_store_failures_total") > failures, 60, "another write that fails")
+        store.start()
+        eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 60, "the rows of the time between")
+        assert worker.process.poll() is None
+
+
+def test_broker_away_at_the_start(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    command = [*EPICENTER, "worker", "--kafka", address, "--data-dir", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 69
+    assert done.stderr.startswith(f"epicenter: Kafka is away: {address}")
+    assert "Traceback" not in done.stderr
+
+
+def test_topics_missing_at_the_start(kafka: Any, tmp_path: Path) -> None:
+    env_free = ["--kafka", kafka.bootstrap, "--data-dir", str(tmp_path)]
+    config = tmp_path / "epicenter.toml"
+    config.write_text('prefix = "nobody-made-these"\n')
+    command = [*EPICENTER, "worker", *env_free, "--config", str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 78
+    assert "no topic nobody-made-these.matches" in done.stderr
+    assert "run `epicenter topics`" in done.stderr
+
+
+def test_broker_away_in_the_middle(clickhouse: Any, make_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+    with dev_broker(tmp_path / "kafka") as broker:
+        if not isinstance(broker, JavaBroker):
+            pytest.fail("this test stops its broker, so it starts the native one: unset EPICENTER_TEST_KAFKA")
+        cluster = make_cluster(broker.bootstrap, clickhouse.dsn)
+        worker = cluster.start_worker()
+        cluster.feed([("n1", XID)])
+        eventually(lambda: incident_nodes(cluster) == {"n1"}, 60, "the first incident")
+        broker.kill()
+        assert "status" in worker.get("/healthz")
+        broker.start()
+        cluster.feed([("n2", LATER_XID)])
+        eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 90, "the incident after the broker came back")
+        assert worker.process.poll() is None, worker.log.read_text()

@@ -1,0 +1,264 @@
+"""Whatever the bytes: nothing crashes, the books balance, and Hyperscan says what plain `re` says, line by line."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+
+import orjson
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ingest.batch import Batch
+from ingest.parse.envelope import parse
+from ingest.parse.prefix import peel
+from ingest.parse.times import time_at_head, time_from_field
+from rules.errors import RecordError
+from rules.match.reference import ReferenceScanner
+from rules.model import QUIET_ROLES, Match
+from stream.scan import BatchScanner, Scanned
+from tests.support.logs import (
+    LATER_NS,
+    a_scanner,
+    batch,
+    fluent_bit,
+    journald,
+    python_json,
+    record,
+    the_rules,
+    vector,
+)
+
+EXAMPLES = [rule.spec.examples for rule in the_rules().rules if rule.spec.examples]
+LINES = sorted({line for examples in EXAMPLES for line in (*examples.matches, *examples.near_misses)})
+PREFIXES = (
+    "",
+    "",
+    "[rank3]: ",
+    " 7: ",
+    "[default0]:",
+    "(raylet) ",
+    "2026-03-02T09:00:01.5+00:00 n1 kernel: [   12.000001] ",
+)
+PIECES = (
+    "\x1b[31m",
+    "\x1b[0m",
+    "#033[1m",
+    '"',
+    "\\",
+    "/",
+    "\\/",
+    "\n",
+    "\t",
+    "é",
+    "火",
+    "\x00",
+    "\u2028",
+    "\x7f",
+    " ",
+    "^",
+)
+RAW_PIECES = (b"\xff", b"\xc3", b"\xf0\x9f", b"\r", b"\n", b'{"', b"}", b"\\")
+
+
+@st.composite
+def texts(draw: st.DrawFn) -> str:
+    """A line that a rule knows or nearly knows, often with something odd pushed in."""
+    text = draw(st.sampled_from(LINES)) if draw(st.integers(0, 4)) else draw(st.text(max_size=40))
+    for _ in range(draw(st.integers(0, 2))):
+        place = draw(st.integers(0, len(text)))
+        text = text[:place] + draw(st.sampled_from(PIECES)) + text[place:]
+    return draw(st.sampled_from(PREFIXES)) + text
+
+
+def slashes_escaped(value: bytes) -> bytes:
+    return value.replace(b"/", b"\\/")
+
+
+@st.composite
+def values(draw: st.DrawFn) -> bytes:
+    """One record, plain or in some shipper's envelope."""
+    text, second = draw(texts()), draw(st.integers(0, 4000))
+    transport = draw(st.sampled_from(["kernel", "stdout"]))
+    shape = draw(st.integers(0, 8))
+    if shape == 0:
+        return vector("n1", second, text, job="7")
+    if shape == 1:
+        return slashes_escaped(vector("n1", second, text))
+    if shape == 2:
+        return fluent_bit("n2", second, text, job="9")
+    if shape == 3:
+        return journald("n3", second, text, transport)
+    if shape == 4:
+        return python_json("n4", second, text)
+    if shape == 5:
+        return orjson.dumps({"kernel": text, "message": draw(st.sampled_from(["quiet", None, 17, [7], []]))})
+    raw = text.encode("utf-8", "surrogatepass")
+    if shape == 6:
+        place = draw(st.integers(0, len(raw)))
+        return raw[:place] + draw(st.sampled_from(RAW_PIECES)) + raw[place:]
+    if shape == 7:
+        return vector("n1", second, text)[: -draw(st.integers(1, 30))]
+    return raw
+
+
+@st.composite
+def batches(draw: st.DrawFn) -> Batch:
+    """Some records; one may be cut in two, so that a match runs over the border."""
+    found = draw(st.lists(values(), max_size=8))
+    if found and draw(st.booleans()):
+        number = draw(st.integers(0, len(found) - 1))
+        place = draw(st.integers(0, len(found[number])))
+        found[number : number + 1] = [found[number][:place], found[number][place:]]
+    return batch(found, live=draw(st.booleans()))
+
+
+@cache
+def reference() -> ReferenceScanner:
+    return ReferenceScanner([pattern.pattern for pattern in the_rules().patterns])
+
+
+def told(scanned: Scanned) -> set[tuple[int, str]]:
+    return {(match.event.position.offset, match.rule) for match in scanned.matches}
+
+
+def plainly(given_batch: Batch) -> set[tuple[int, str]]:
+    """What a rule says of a line: no batch, no bulk search, no short cuts."""
+    found = set()
+    for number in range(len(given_batch)):
+        try:
+            parsed = parse(given_batch.record(number), "default")
+        except RecordError:
+            continue
+        body = parsed.body.encode("utf-8", "surrogatepass")
+        fitting = [
+            rule.spec
+            for rule in the_rules().rules
+            if rule.applies_to(parsed.event.source) and any(pattern.search(body) for pattern in rule.patterns)
+        ]
+        harmless = any(spec.role == "harmless" for spec in fitting)
+        spoken = [spec.id for spec in fitting if not harmless and spec.role not in QUIET_ROLES]
+        found |= {(parsed.event.position.offset, rule_id) for rule_id in spoken}
+    return found
+
+
+@given(batches())
+@example(
+    batch([b'{"message":"x', b"Traceback (most recent call last):", b"", b"Traceback (most recent", b" call last):"])
+)
+@example(batch([journald("n", 1, "\x1b[1mNVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off the bus.")]))
+@example(batch([b"\x1b[31mOut of memory: \x1b[0mKilled process 4"]))
+@example(batch([b"#033[31mOut of memory: #033[0mKilled process 4"]))
+@example(batch([b'{"message":null,"log":"Traceback (most recent call last):"}']))
+def test_hyperscan_says_what_re_says_line_by_line(given_batch: Batch) -> None:
+    scanned = a_scanner().scan(given_batch)
+    assert scanned == BatchScanner(the_rules(), "default", reference()).scan(given_batch)
+    assert told(scanned) == plainly(given_batch)
+
+
+def test_the_lines_of_that_property_do_match() -> None:
+    whole = batch([line.encode() for line in LINES])
+    assert len(told(a_scanner().scan(whole))) > len(LINES) / 2
+
+
+@given(st.lists(values() | st.binary(max_size=200), max_size=12), st.booleans())
+def test_the_books_balance(found: list[bytes], live: bool) -> None:
+    scanned = a_scanner().scan(batch(found, live=live))
+    spoke = {match.event.position for match in scanned.matches}
+    assert scanned.records == len(found) == scanned.matched + scanned.quiet + scanned.dead
+    assert scanned.quiet >= 0
+    assert scanned.dead == len({letter.position for letter in scanned.dead_letters})
+    assert not spoke & {letter.position for letter in scanned.dead_letters}
+
+
+@given(st.lists(values(), min_size=1, max_size=12), st.data())
+def test_where_a_recording_is_cut_changes_no_match_and_no_dead_letter(found: list[bytes], data: st.DataObject) -> None:
+    whole = a_scanner().scan(batch(found))
+    matches: list[Match] = []
+    dead_letters = []
+    scanner, done = a_scanner(), 0
+    while done < len(found):
+        size = data.draw(st.integers(1, len(found)))
+        piece = scanner.scan(batch(found[done : done + size], first=done + 1))
+        matches += piece.matches
+        dead_letters += piece.dead_letters
+        done += size
+    assert matches == whole.matches
+    assert dead_letters == whole.dead_letters
+
+
+FIELD_NAMES = st.sampled_from(
+    [
+        "message",
+        "log",
+        "msg",
+        "MESSAGE",
+        "body",
+        "timestamp",
+        "@timestamp",
+        "time",
+        "date",
+        "ts",
+        "host",
+        "node",
+        "kubernetes",
+        "resource.host.name",
+        "job",
+        "rank",
+        "task",
+        "source",
+        "source_type",
+        "tag",
+        "_TRANSPORT",
+        "__REALTIME_TIMESTAMP",
+        "cluster",
+        "priority",
+        "sequence",
+        "sec",
+        "usec",
+        "labels",
+        "pod_labels",
+    ]
+)
+LEAVES = st.none() | st.booleans() | st.floats() | st.integers(-(2**63), 2**64 - 1) | st.text(max_size=20) | texts()
+CONTENTS = st.recursive(
+    LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(FIELD_NAMES, inner, max_size=4)
+)
+
+
+@given(st.dictionaries(FIELD_NAMES, CONTENTS, max_size=6), st.integers(-(2**63), 2**63))
+@example({"time": 1e-7, "message": "x"}, LATER_NS)
+@example({"message": "Mar  2 09:00:00 host x"}, 10**20)
+@example({"message": "E0302 09:00:00.000001 x"}, -(10**20))
+def test_no_envelope_crashes_the_parser(fields: dict[str, object], received_ns: int) -> None:
+    value = json.dumps(fields).encode("utf-8", "surrogatepass")
+    try:
+        parsed = parse(record(value, key=b"\xff", received_ns=received_ns), "default")
+    except RecordError as error:
+        assert "should be text" in str(error)
+        return
+    assert parsed.event.position == record(value).position
+
+
+HEADS = st.sampled_from(
+    [
+        "2026-03-02T09:00:00",
+        "Feb 30 25:61:61 ",
+        "[Mon Mar  2 09:00:00 2026] ",
+        "E1399 99:99:99.999999 ",
+        "<6>",
+        "[W1302 ",
+    ]
+)
+
+
+@given(st.text(max_size=60) | st.tuples(HEADS, st.text(max_size=30)).map("".join), st.integers(-(2**63), 2**65))
+def test_no_text_crashes_prefixes_and_times(text: str, received_ns: int) -> None:
+    assert text.endswith(peel(text).body) or "\x1b" in text or "#033[" in text
+    assert isinstance(time_at_head(text, received_ns), int | None)
+    assert isinstance(time_from_field(text), int | None)
+
+
+@given(st.binary(max_size=300))
+def test_no_bytes_crash_the_scan(value: bytes) -> None:
+    assert a_scanner().scan(batch([value, value])).records == 2

@@ -1,0 +1,151 @@
+"""A cluster installation for tests: our topics on a real broker, workers as processes of their own, a store."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from aiokafka import AIOKafkaProducer
+
+from ingest.simulate import Scenario, simulate
+from stream.dev_broker import free_ports
+
+EPICENTER = [sys.executable, "-c", "from stream.cli import main; main()"]
+POLL_S = 0.1
+
+
+class Cluster:
+    """One prefix of topics and groups, one raw topic, one database; `share_raw` reads the raw topic of another one."""
+
+    def __init__(
+        self, bootstrap: str, clickhouse_dsn: str, folder: Path, share_raw: Cluster | None = None, **settings: str
+    ):
+        self.name = f"t{uuid4().hex[:8]}"
+        self.bootstrap = bootstrap
+        self.raw_topic = share_raw.raw_topic if share_raw else f"{self.name}.raw"
+        self.store = f"{clickhouse_dsn.rpartition('/')[0]}/{self.name}"
+        self._folder = folder
+        self._workers: list[subprocess.Popen[bytes]] = []
+        self._settings = {"KAFKA": bootstrap, "STORE": self.store, "PREFIX": self.name, "RAW_TOPIC": self.raw_topic,
+                          "LATENESS": "1s", "TIME_GOES_ON": "false", **settings}  # fmt: skip
+        self.run("topics")
+
+    def run(self, *arguments: str) -> str:
+        """The standard output of an `epicenter` command, which must succeed."""
+        command = [*EPICENTER, *arguments]
+        done = subprocess.run(command, env=self._env("cli"), capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def feed(self, records: Iterable[tuple[str | None, bytes | None]], topic: str | None = None) -> int:
+        """Produce (key, value) pairs to the raw topic, keyed records partitioned as Kafka's own clients do."""
+        return asyncio.run(_feed(self.bootstrap, topic or self.raw_topic, records))
+
+    def start_worker(self) -> Worker:
+        """One more worker."""
+        worker = Worker(
+            self._env(f"worker{len(self._workers)}"), self._folder / f"{self.name}-{len(self._workers)}.log"
+        )
+        self._workers.append(worker.process)
+        return worker
+
+    def stop(self) -> None:
+        """Stop all workers, by the process ids that were started."""
+        for process in self._workers:
+            process.terminate()
+        for process in self._workers:
+            try:
+                process.wait(20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+    def incidents(self) -> list[dict[str, Any]]:
+        """The stored incidents."""
+        lines = self.run("incidents", "list", "--json", "--limit", "1000").splitlines()
+        return sorted((json.loads(line) for line in lines), key=lambda one: str(one["incident_id"]))
+
+    def _env(self, name: str) -> dict[str, str]:
+        given = {
+            "DATA_DIR": str(self._folder / f"{self.name}-{name}"),
+            "WEB_PORT": str(free_ports(1)[0]),
+        } | self._settings
+        return {**os.environ, **{f"EPICENTER_{key}": value for key, value in given.items()}}
+
+
+class Worker:
+    """A running `epicenter worker`."""
+
+    def __init__(self, env: Mapping[str, str], log: Path):
+        self.log = log
+        self._port = env["EPICENTER_WEB_PORT"]
+        with log.open("wb") as file:
+            self.process = subprocess.Popen([*EPICENTER, "worker"], env=env, stdout=file, stderr=file)
+
+    def get(self, path: str) -> str:
+        """What its web server answers; empty while it does not listen."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5) as answer:
+                return str(answer.read().decode())
+        except OSError:
+            return ""
+
+    def metric(self, name: str) -> float:
+        """The sum of a metric over its labels."""
+        lines = [line for line in self.get("/metrics").splitlines() if line.startswith((name + "{", name + " "))]
+        return sum(float(line.rpartition(" ")[2]) for line in lines)
+
+    @contextmanager
+    def frozen(self) -> Iterator[None]:
+        """SIGSTOP for a short while: it stays in its groups and does nothing."""
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        """kill -9."""
+        self.process.kill()
+        self.process.wait()
+
+
+def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:
+    """Ask again until the answer is true; the answer. Fails after `within_s`."""
+    end_s = time.monotonic() + within_s
+    while not (answer := holds()):
+        assert time.monotonic() < end_s, f"not within {within_s} s: {what}"
+        time.sleep(POLL_S)
+    return answer
+
+
+def records_of(scenario: Scenario, *names: str) -> list[tuple[str | None, bytes | None]]:
+    """The lines of a simulated cluster's files of these names as shippers send them: in time, keyed by node."""
+    found = ((*line.path.split("/"), line.text) for line in simulate(scenario))
+    return [(node, text.encode()) for node, name, text in found if name in names]
+
+
+async def _feed(bootstrap: str, topic: str, records: Iterable[tuple[str | None, bytes | None]]) -> int:
+    producer = AIOKafkaProducer(
+        bootstrap_servers=bootstrap, acks="all", linger_ms=20, compression_type="lz4", max_request_size=16 << 20
+    )
+    await producer.start()
+    count = 0
+    try:
+        for key, value in records:
+            await producer.send(topic, value, key=key.encode() if key else None)
+            count += 1
+    finally:
+        await producer.stop()
+    return count

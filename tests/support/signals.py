@@ -1,0 +1,62 @@
+"""Signals, matches and beats for tests of the core."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rules.model import Beat, LogEvent, Match, Position, Signal, stable_id
+from tests.support.logs import at, the_rules
+
+
+def a_match(rule: str, second: float, node: str = "n1", job: str = "", text: str = "", **more: Any) -> Match:
+    """A rule of the catalogue fits a line; `fields` and what else an event has go in by name."""
+    spec = the_rules().by_id[rule].spec if rule in the_rules().by_id else None
+    fields = more.pop("fields", {})
+    source = more.pop("source", "worker" if spec is None or spec.source == "any" else spec.source)
+    text = text or f"{rule} at {second}"
+    rank = more.get("rank")
+    event = LogEvent(
+        at(second), text, Position(f"{node}.log", round(second) + 1), node=node, source=source, job=job, **more
+    )
+    return Match(stable_id(rule, node, job, rank, second, text, event.cluster), rule, event, fields)
+
+
+def a_timeout(second: float, node: str, job: str, rank: int, waited_s: int = 600) -> Match:
+    """The NCCL watchdog's line."""
+    return a_match("nccl.watchdog_timeout", second, node, job, rank=rank, fields={"ran_ms": str(waited_s * 1000)})
+
+
+def an_xid(number: int, second: float, node: str, pci: str = "0000:9a:00", **more: Any) -> Match:
+    """The kernel's line: it knows no job."""
+    return a_match(f"nvidia.xid_{number}", second, node, fields={"pci": pci}, **more)
+
+
+def a_step(step: int, second: float, job: str = "A", node: str = "n1", cluster: str = "default") -> Beat:
+    """A job completed a step."""
+    return Beat(at(second), cluster, job, node, step)
+
+
+def alive(second: float, job: str, node: str, cluster: str = "default") -> Beat:
+    """A job was heard of on a node."""
+    return Beat(at(second), cluster, job, node)
+
+
+def a_signal(
+    failure_class: str, second: float, node: str = "n1", job: str = "", onset: float | None = None, **more: Any
+) -> Signal:
+    """A signal of any class, kernel or not."""
+    given: dict[str, Any] = {
+        "signal_id": stable_id(failure_class, second, node, job, more.get("rank")),
+        "rule": "test.rule",
+        "severity": "error",
+        "role": "cascade",
+        "cluster": "default",
+        "source": "worker",
+        "rank": None,
+        "gpu": "",
+        "text": failure_class,
+        "position": None,
+        "fields": {},
+    }
+    times = {"event_time_ns": at(second), "onset_ns": at(second if onset is None else onset)}
+    return Signal(failure_class=failure_class, node=node, job=job, **(given | times | more))

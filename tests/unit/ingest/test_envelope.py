@@ -1,0 +1,199 @@
+"""Each shipper's shape -> who wrote the line, where and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pytest
+
+from ingest.parse.envelope import check_envelope, own_time, parse, text_of
+from rules.errors import RecordError
+from rules.model import LogEvent
+from tests.support.logs import LATER_NS, START_S, at, fluent_bit, iso, journald, kernel, python_json, record, vector
+
+TEXT = "Watchdog caught collective operation timeout"
+
+
+def event(value: bytes | dict[str, Any], key: bytes | None = None) -> LogEvent:
+    whole = value if isinstance(value, bytes) else orjson.dumps(value)
+    return parse(record(whole, key), "default").event
+
+
+SHIPPERS = [
+    pytest.param(vector("n1", 5.25, TEXT, job="A"), ("n1", "worker", "A", None), id="vector-kubernetes"),
+    pytest.param(fluent_bit("n1", 5.25, TEXT, job="A"), ("n1", "worker", "A", None), id="fluent-bit-kubernetes"),
+    pytest.param(journald("n1", 5.25, TEXT), ("n1", "kernel", "", None), id="journald-kernel"),
+    pytest.param(journald("n1", 5.25, TEXT, "stdout"), ("n1", "", "", None), id="journald-service"),
+    pytest.param(python_json("n1", 5.25, TEXT, job="A"), ("n1", "", "A", None), id="python-json"),
+    pytest.param(kernel("n1", 5.25, TEXT), ("n1", "kernel", "", None), id="rsyslog-file"),
+    pytest.param(f"<6>1 {iso(5.25)} n1 kernel - - - {TEXT}".encode(), ("n1", "kernel", "", None), id="rfc-5424"),
+    pytest.param(f"{iso(5.25)} stderr F [rank3]: {TEXT}".encode(), ("key", "", "", 3), id="cri-file"),
+    pytest.param(
+        orjson.dumps({"date": START_S + 5.25, "log": TEXT, "tag": "kmsg.0", "host": "n1"}),
+        ("n1", "kernel", "", None),
+        id="fluent-bit-with-kmsg-tag",
+    ),
+    pytest.param(
+        orjson.dumps(
+            {"priority": 3, "sequence": 9, "sec": 8000, "usec": 5, "msg": TEXT, "ts": iso(5.25), "host": "n1"}
+        ),
+        ("n1", "kernel", "", None),
+        id="fluent-bit-kmsg",
+    ),
+    pytest.param(
+        orjson.dumps({"timestamp": iso(5.25), "host": "n1", "message": TEXT, "source": "slurmctld"}),
+        ("n1", "scheduler", "", None),
+        id="slurm",
+    ),
+    pytest.param(
+        orjson.dumps({"time": iso(5.25), "body": TEXT, "resource": {"host.name": "n1"}}),
+        ("n1", "", "", None),
+        id="open-telemetry",
+    ),
+]
+
+
+@pytest.mark.parametrize(("value", "who"), SHIPPERS)
+def test_every_shipper_s_shape(value: bytes, who: tuple[str, str, str, int | None]) -> None:
+    found = event(value, key=b"key")
+    assert (found.node, found.source, found.job, found.rank) == who
+    assert (found.event_time_ns, found.has_own_time) == (at(5.25), True)
+    assert found.text.endswith(TEXT)
+
+
+def test_a_pod_s_names() -> None:
+    found = event(vector("n1", 5, TEXT, job="A"))
+    assert (found.pod, found.container, found.cluster) == ("train-A", "pytorch", "default")
+
+
+PRECEDENCE = [
+    pytest.param("text", ["message", "log", "msg", "MESSAGE", "body"], id="text"),
+    pytest.param("node", ["host", "hostname", "node", "node_name", "_HOSTNAME"], id="node"),
+    pytest.param("job", ["job", "job_id", "slurm_job_id", "SLURM_JOB_ID"], id="job"),
+    pytest.param("rank", ["rank", "RANK", "global_rank", "task"], id="rank"),
+]
+
+
+@pytest.mark.parametrize(("told", "names"), PRECEDENCE)
+def test_the_first_field_that_exists_counts(told: str, names: list[str]) -> None:
+    for first in range(len(names)):
+        fields: dict[str, Any] = {name: str(number) for number, name in enumerate(names) if number >= first}
+        found = getattr(event({"z": 1} | fields, key=b"key"), told)
+        assert str(found) == str(first), names[first]
+
+
+@pytest.mark.parametrize("names", [["timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP"]])
+def test_the_first_time_that_exists_counts(names: list[str]) -> None:
+    for first in range(len(names)):
+        fields = {name: START_S + number for number, name in enumerate(names) if number >= first}
+        assert event({"message": "x"} | fields).event_time_ns == at(first), names[first]
+
+
+def test_a_time_that_can_not_be_gives_way_to_the_next() -> None:
+    assert event({"timestamp": "1970-01-01T00:00:00Z", "time": iso(5), "message": "x"}).event_time_ns == at(5)
+    assert event({"timestamp": "soon", "message": f"{iso(6)} x"}).event_time_ns == at(6)
+
+
+def test_the_node_of_a_pod_the_line_s_own_and_the_key_in_this_order() -> None:
+    line = kernel("from-line", 5, TEXT).decode()
+    assert event({"message": line, "kubernetes": {"pod_node_name": "from-pod", "host": "h"}}, b"key").node == "from-pod"
+    assert event({"message": line, "kubernetes": {"host": "h"}}, b"key").node == "h"
+    assert event({"message": line}, b"key").node == "from-line"
+    assert event({"message": "x"}, b"key").node == "key"
+    assert event(b"x", b"\xff").node == "\ufffd"
+    assert event(b"x").node == ""
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "training.kubeflow.org/job-name",
+        "jobset.sigs.k8s.io/jobset-name",
+        "leaderworkerset.sigs.k8s.io/name",
+        "ray.io/cluster",
+        "batch.kubernetes.io/job-name",
+    ],
+)
+@pytest.mark.parametrize("labels", ["labels", "pod_labels"])
+def test_a_job_by_its_pod_s_labels(label: str, labels: str) -> None:
+    assert event({"message": "x", "kubernetes": {labels: {label: "A"}}}).job == "A"
+    assert event({"message": "x", "job": "B", "kubernetes": {labels: {label: "A"}}}).job == "B"
+
+
+def test_a_rank_by_field_prefix_and_pod_index_in_this_order() -> None:
+    pod = {"labels": {"batch.kubernetes.io/job-completion-index": "3"}}
+    assert event({"message": "[rank2]: x", "rank": 1, "kubernetes": pod}).rank == 1
+    assert event({"message": "[rank2]: x", "kubernetes": pod}).rank == 2
+    assert event({"message": "x", "kubernetes": pod}).rank == 3
+    assert event({"message": "x", "rank": "all"}).rank is None
+    assert event({"message": "x", "rank": True}).rank is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "source"),
+    [
+        pytest.param({"_TRANSPORT": "kernel"}, "kernel", id="journal-transport"),
+        pytest.param({"SYSLOG_IDENTIFIER": "kernel"}, "kernel", id="syslog-identifier"),
+        pytest.param({"tag": "node.kernel"}, "kernel", id="tag"),
+        pytest.param({"tag": "var.log.kern.log"}, "kernel", id="tag-of-a-file"),
+        pytest.param({"tag": "kube.var.log.containers.flash-kernel-0_ns"}, "worker", id="a-pod-named-kernel"),
+        pytest.param({"source_type": "kubernetes_events"}, "kubernetes", id="events"),
+        pytest.param({"tag": "slurm.ctld"}, "scheduler", id="slurm"),
+        pytest.param({"source_type": "docker_logs"}, "worker", id="docker"),
+        pytest.param({"kubernetes": {"pod_name": "p"}}, "worker", id="a-pod"),
+        pytest.param({"source_type": "file"}, "", id="unknown"),
+    ],
+)
+def test_what_kind_of_source_it_is(fields: dict[str, Any], source: str) -> None:
+    assert event({"message": "x"} | fields).source == source
+
+
+def test_a_kernel_prefix_tells_the_source_of_an_unknown_file() -> None:
+    assert event({"source_type": "file", "message": "[   12.345678] NVRM: Xid"}).source == "kernel"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (b'{"message": null}', "should be text, found NoneType"),
+        (b'{"message": 17}', "should be text, found int"),
+        (b'{"log": {"a": 1}}', "should be text, found dict"),
+        (b'{"message": [1, 999]}', "should be text, found list"),
+    ],
+)
+def test_an_envelope_whose_text_is_no_text(value: bytes, reason: str) -> None:
+    for call in (lambda: parse(record(value), "default"), lambda: check_envelope(value)):
+        with pytest.raises(RecordError, match=reason):
+            call()
+    assert own_time(record(value)) is None
+
+
+def test_a_broken_envelope_counts_as_a_plain_line() -> None:
+    with pytest.raises(RecordError, match="not JSON"):
+        check_envelope(b'{"message":"cut')
+    assert event(b'{"message":"cut').text == '{"message":"cut'
+
+
+def test_an_envelope_without_text_is_its_own_text() -> None:
+    assert event({"level": "info", "event": "step"}).text == '{"level":"info","event":"step"}'
+
+
+def test_journald_s_bytes_are_text() -> None:
+    assert event({"MESSAGE": [72, 105, 27, 91, 109, 255]}).text == "Hi\x1b[m\ufffd"
+
+
+@pytest.mark.parametrize("value", [param.values[0] for param in SHIPPERS], ids=[param.id for param in SHIPPERS])
+def test_short_cuts_say_what_the_whole_parse_says(value: bytes) -> None:
+    whole = event(value)
+    assert own_time(record(value)) == whole.event_time_ns
+    assert text_of(value).rstrip("\n") == whole.text
+
+
+def test_a_line_without_a_time_happened_when_it_was_received() -> None:
+    found = event(b"x")
+    assert (found.event_time_ns, found.has_own_time) == (LATER_NS, False)
+
+
+def test_the_envelope_may_name_its_cluster() -> None:
+    assert event({"cluster": "west", "message": "x"}).cluster == "west"

@@ -1,0 +1,241 @@
+"""Log files, read once or followed through all that is done to them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from ingest.batch import Batch
+from ingest.collect.files import FileSource, log_files, unrotated
+from ingest.collect.source import Sources
+from rules.errors import InputError
+from stream.scan import MAX_RECORD_BYTES
+from tests.support.logs import START_NS, a_scanner
+
+TRACEBACK = b"Traceback (most recent call last):"
+
+
+def lines(batch: Batch | None) -> list[tuple[int, bytes]]:
+    return [] if batch is None else list(zip(batch.offsets, batch.values, strict=True))
+
+
+def put(path: Path, content: bytes) -> None:
+    with path.open("ab") as file:
+        file.write(content)
+
+
+def read_all(path: Path) -> list[tuple[int, bytes]]:
+    source = FileSource(path, "n1", follow=False)
+    found: list[tuple[int, bytes]] = []
+    while not source.has_ended:
+        found += lines(source.read(START_NS))
+    source.close()
+    return found
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "a.log"
+    path.write_bytes(b"")
+    return path
+
+
+# once
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        pytest.param(b"", [], id="empty"),
+        pytest.param(b"a\nb\n", [(1, b"a"), (2, b"b")], id="two-lines"),
+        pytest.param(b"a\nb", [(1, b"a"), (2, b"b")], id="last-line-without-newline"),
+        pytest.param(b"a\r\nb\r\n", [(1, b"a"), (2, b"b")], id="crlf"),
+        pytest.param(b"a\n\nb\n", [(1, b"a"), (2, b""), (3, b"b")], id="blank-line-counts"),
+        pytest.param(b"10%\r20%\r100%\n", [(1, b"10%\r20%\r100%")], id="progress-bar"),
+        pytest.param(b"\xff\x00\n", [(1, b"\xff\x00")], id="no-text"),
+    ],
+)
+def test_once(log: Path, content: bytes, expected: list[tuple[int, bytes]]) -> None:
+    log.write_bytes(content)
+    assert read_all(log) == expected
+
+
+def test_lines_longer_than_a_read_are_whole(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.collect.files.READ_BYTES", 7)
+    log.write_bytes(b"a" * 30 + b"\n" + b"b" * 3 + b"\n" + b"c" * 20)
+    assert read_all(log) == [(1, b"a" * 30), (2, b"b" * 3), (3, b"c" * 20)]
+
+
+def test_a_recording_was_received_when_it_was_written(log: Path) -> None:
+    log.write_bytes(b"a\n")
+    os.utime(log, ns=(START_NS, START_NS))
+    batch = FileSource(log, "n1", follow=False).read(START_NS + 5)
+    assert batch
+    assert (batch.is_recorded, batch.received_ns, batch.keys, batch.source) == (True, [START_NS], [b"n1"], str(log))
+
+
+def test_a_giant_line_is_a_dead_letter_and_the_next_lines_still_match(log: Path) -> None:
+    log.write_bytes(TRACEBACK + b"\n" + b"x" * (10 << 20) + TRACEBACK + b"\n" + TRACEBACK + b"\n")
+    source, scanner, matched, dead = FileSource(log, "n1", follow=False), a_scanner(), [], []
+    while not source.has_ended:
+        if batch := source.read(START_NS):
+            scanned = scanner.scan(batch)
+            matched += [match.event.position.offset for match in scanned.matches]
+            dead += scanned.dead_letters
+    assert matched == [1, 3]
+    assert [(letter.position.offset, letter.size_bytes > MAX_RECORD_BYTES) for letter in dead] == [(2, True)]
+
+
+# follow
+
+
+def test_a_partial_line_waits_for_its_end(log: Path) -> None:
+    source = FileSource(log, "n1", follow=True)
+    put(log, b"a\nb")
+    assert lines(source.read(START_NS)) == [(1, b"a")]
+    assert source.read(START_NS) is None
+    put(log, b"c\n")
+    batch = source.read(START_NS)
+    assert lines(batch) == [(2, b"bc")]
+    assert batch
+    assert (batch.received_ns, batch.is_recorded, source.has_ended) == ([START_NS], False, False)
+
+
+def test_rotation_by_rename(log: Path) -> None:
+    source = FileSource(log, "n1", follow=True)
+    put(log, b"a\n")
+    assert lines(source.read(START_NS)) == [(1, b"a")]
+    put(log, b"b\nleft over")
+    log.rename(log.with_name("a.log.1"))
+    assert lines(source.read(START_NS)) == [(2, b"b")]
+    assert source.read(START_NS) is None
+    log.write_bytes(b"c\n")
+    assert lines(source.read(START_NS)) == [(3, b"left over")]
+    assert lines(source.read(START_NS)) == [(1, b"c")]
+
+
+def test_truncation(log: Path) -> None:
+    source = FileSource(log, "n1", follow=True)
+    put(log, b"a\nbb\n")
+    source.read(START_NS)
+    log.write_bytes(b"c\n")
+    assert lines(source.read(START_NS)) == [(1, b"c")]
+
+
+def test_a_file_that_is_removed_stays_quiet_until_it_is_back(log: Path) -> None:
+    source = FileSource(log, "n1", follow=True)
+    put(log, b"a\n")
+    source.read(START_NS)
+    log.unlink()
+    assert source.read(START_NS) is None
+    log.parent.joinpath("other").write_bytes(b"")  # so that the new file is another one
+    log.write_bytes(b"c\n")
+    assert lines(source.read(START_NS)) == [(1, b"c")]
+
+
+# folders
+
+
+def names(found: Sources) -> list[str]:
+    return [Path(source.name).name for source in found.all()]
+
+
+def drained(found: Sources) -> list[bytes]:
+    return [value for source in found.all() for _, value in lines(source.read(START_NS))]
+
+
+def test_a_new_file_in_a_folder_is_found(tmp_path: Path) -> None:
+    found = Sources([str(tmp_path)], "n1", follow=True)
+    assert found.all() == []
+    nested = tmp_path / "job" / "rank0.out"
+    nested.parent.mkdir()
+    nested.write_bytes(b"a\n")
+    found.look_for_new_files()
+    found.look_for_new_files()
+    assert names(found) == ["rank0.out"]
+    assert drained(found) == [b"a"]
+    found.close()
+
+
+def test_followed_lines_come_once_through_rotation(tmp_path: Path) -> None:
+    log = tmp_path / "a.log"
+    log.write_bytes(b"a\n")
+    found = Sources([str(tmp_path)], "n1", follow=True)
+    seen = drained(found)
+    for number in range(3):
+        put(log, b"last of %d\n" % number)
+        for older in (2, 1):
+            if (file := tmp_path / f"a.log.{older}").exists():
+                file.rename(tmp_path / f"a.log.{older + 1}")
+        log.rename(tmp_path / "a.log.1")
+        found.look_for_new_files()
+        log.write_bytes(b"first of %d\n" % (number + 1))
+        for _ in range(3):
+            found.look_for_new_files()
+            seen += drained(found)
+    assert seen == [b"a", *expected()]
+    found.close()
+
+
+def expected() -> list[bytes]:
+    return [line for number in range(3) for line in (b"last of %d" % number, b"first of %d" % (number + 1))]
+
+
+def test_a_recorded_folder_is_read_with_its_rotated_files(tmp_path: Path) -> None:
+    for name in ("a.log", "a.log.1", "a.log.2", "b.log.1"):
+        (tmp_path / name).write_text(name)
+    found = Sources([str(tmp_path)], "n1", follow=False)
+    assert names(found) == ["a.log", "a.log.1", "a.log.2", "b.log.1"]
+    found.close()
+
+
+def test_a_numbered_file_that_nothing_rotated_is_followed(tmp_path: Path) -> None:
+    (tmp_path / "rank.out.3").write_bytes(b"a\n")
+    found = Sources([str(tmp_path)], "n1", follow=True)
+    assert drained(found) == [b"a"]
+    found.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "is_log"),
+    [
+        ("a.log", True),
+        ("a.out", True),
+        ("a.err", True),
+        ("a.jsonl", True),
+        ("a.log.1", True),
+        ("a.jsonl.12", True),
+        ("syslog", True),
+        ("syslog.1", True),
+        ("slurm-7877.out", True),
+        ("a.log.gz", False),
+        ("a.log.2.gz", False),
+        ("model.pt", False),
+        ("truth.json", False),
+        (".a.log", False),
+        ("core.py.1", False),
+    ],
+)
+def test_what_looks_like_a_log(tmp_path: Path, name: str, is_log: bool) -> None:
+    (tmp_path / name).write_bytes(b"")
+    assert [file.name for file in log_files(tmp_path)] == [name] * is_log
+
+
+@pytest.mark.parametrize(
+    ("name", "before"), [("a.log.1", "a.log"), ("a.log", "a.log"), ("syslog.12", "syslog"), ("a.1x", "a.1x")]
+)
+def test_what_a_rotated_file_was_called(name: str, before: str) -> None:
+    assert unrotated(Path("/x") / name) == Path("/x") / before
+
+
+def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        Sources([str(tmp_path / "a"), str(tmp_path), str(tmp_path / "b")], "n1", follow=False)
+    assert str(refused.value).splitlines() == [f"{tmp_path}/{name}: no such file or folder" for name in "ab"]
+
+
+def test_a_file_that_can_not_be_opened(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"{tmp_path}: can't be read: Is a directory"):
+        FileSource(tmp_path, "n1", follow=False)

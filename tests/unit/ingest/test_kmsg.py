@@ -1,0 +1,78 @@
+"""The kernel's ring buffer: one record a read, as dev-kmsg documents it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from ingest.collect.kmsg import KmsgSource, envelope
+from tests.support.logs import START_NS, a_scanner, at
+
+XID = b"3,4711,5250000,-;NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus.\n"
+
+
+@pytest.mark.parametrize(
+    ("record", "expected"),
+    [
+        pytest.param(b"6,7,5250000,-;usb 1-1: new\n", (7, "kernel", "usb 1-1: new"), id="kernel"),
+        pytest.param(b"30,8,5250000,-;systemd[1]: Started\n", (8, "user", "systemd[1]: Started"), id="a-daemon"),
+        pytest.param(
+            b"6,9,5250000,-;a\n SUBSYSTEM=pci\n DEVICE=+pci:0000:9a:00.0\n", (9, "kernel", "a"), id="properties"
+        ),
+        pytest.param(b"6,9,5250000,c,caller=T1;a;b\n", (9, "kernel", "a;b"), id="more-fields-and-a-semicolon"),
+        pytest.param(b"6,9,5250000,-;a\\x09b\\xff\n", (9, "kernel", "a\tb\ufffd"), id="escapes"),
+        pytest.param(b"no record\n", None, id="no-record"),
+        pytest.param(b"6,x,5250000,-;a\n", None, id="no-number"),
+        pytest.param(b"6,9;a\n", None, id="too-short"),
+        pytest.param(b"", None, id="nothing"),
+    ],
+)
+def test_one_record(record: bytes, expected: tuple[int, str, str] | None) -> None:
+    found = envelope(record, "n1", START_NS)
+    if expected is None:
+        assert found is None
+        return
+    assert found
+    number, fields = found[0], orjson.loads(found[1])
+    assert (number, fields["source"], fields["message"]) == expected
+    assert (fields["host"], fields["timestamp"]) == ("n1", f"{at(5) // 10**9}.250000000")
+
+
+@pytest.fixture
+def ring() -> Iterator[tuple[int, Path]]:
+    """A pipe that keeps the records apart, as the device does."""
+    reader, writer = os.pipe2(os.O_DIRECT | os.O_NONBLOCK)
+    yield writer, Path(f"/proc/self/fd/{reader}")
+    os.close(reader)
+
+
+def test_follows_the_device(ring: tuple[int, Path]) -> None:
+    writer, device = ring
+    source = KmsgSource("n1", follow=True, device=device)
+    assert source.read(START_NS) is None
+    os.write(writer, XID)
+    os.write(writer, b"6,4712,5260000,-;usb 1-1: new\n")
+    batch = source.read(START_NS)
+    assert batch
+    assert (list(batch.offsets), batch.keys, batch.received_ns) == ([4711, 4712], [b"n1"] * 2, [START_NS] * 2)
+    (match,) = a_scanner().scan(batch).matches
+    assert (match.rule, match.event.node, match.event.source) == ("nvidia.xid_79", "n1", "kernel")
+    assert not source.has_ended
+    os.close(writer)
+    source.close()
+
+
+def test_read_once_it_ends_when_all_is_read(ring: tuple[int, Path]) -> None:
+    writer, device = ring
+    os.write(writer, XID)
+    source = KmsgSource("n1", follow=False, device=device)
+    assert source.read(START_NS) is not None
+    assert not source.has_ended
+    assert source.read(START_NS) is None
+    assert source.has_ended
+    os.close(writer)
+    source.close()

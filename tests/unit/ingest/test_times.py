@@ -1,0 +1,108 @@
+"""Event times, as headers and envelopes write them."""
+
+from __future__ import annotations
+
+from calendar import timegm
+
+import pytest
+
+from ingest.parse.times import DAY_NS, plausible, time_at_head, time_from_field
+from rules.model import NS_PER_S
+from tests.support.logs import START_NS, START_S, at
+
+HEADS = [
+    pytest.param("2026-03-02T09:00:05Z x", at(5), id="iso"),
+    pytest.param("2026-03-02T09:00:05.123456789Z x", at(5) + 123_456_789, id="iso-nanoseconds"),
+    pytest.param("2026-03-02T09:00:05.1234567891234Z x", at(5) + 123_456_789, id="iso-finer-than-nanoseconds"),
+    pytest.param("2026-03-02T09:00:05.5+00:00 x", at(5.5), id="iso-utc-offset"),
+    pytest.param("2026-03-02T18:30:05+09:30 x", at(5), id="iso-east"),
+    pytest.param("2026-03-02T04:00:05-0500 x", at(5), id="iso-west-without-colon"),
+    pytest.param("2026-03-02 09:00:05,250 - INFO - x", at(5.25), id="python-logging"),
+    pytest.param("[2026-03-02 09:00:05,250] x", at(5.25), id="python-logging-in-brackets"),
+    pytest.param("[2026-03-02 09:00:05] iteration 1", at(5), id="megatron"),
+    pytest.param("(2026-03-02 09:00:05) x", at(5), id="in-parentheses"),
+    pytest.param("2026-03-02_09:00:05 x", at(5), id="underscore"),
+    pytest.param("<13>1 2026-03-02T09:00:05.25Z n1 app - - - x", at(5.25), id="rfc-5424"),
+    pytest.param("<6>Mar  2 09:00:05 n1 kernel: x", at(5), id="rfc-3164"),
+    pytest.param("Mar  2 09:00:05 n1 kernel: x", at(5), id="syslog-file"),
+    pytest.param("[Mon Mar  2 09:00:05 2026] x", at(5), id="dmesg-ctime"),
+    pytest.param("[Mon Mar  2 09:00:05 2020] x", timegm((2020, 3, 2, 9, 0, 5)) * NS_PER_S, id="ctime-keeps-its-year"),
+    pytest.param("I0302 09:00:05.250000 991 metric_logger.py:214] x", at(5.25), id="absl"),
+    pytest.param(f"W0000 00:00:{START_S + 5}.250000 991 cuda.cc:1] x", at(5.25), id="absl-before-its-start"),
+    pytest.param("[E302 09:00:05.250000001 ProcessGroupNCCL.cpp:683] x", at(5.25) + 1, id="c10"),
+    pytest.param(
+        "[W1231 23:59:59.000000000 x.cpp:1] x", timegm((2025, 12, 31, 23, 59, 59)) * NS_PER_S, id="c10-december"
+    ),
+    pytest.param("2026-06-30T23:59:60Z x", timegm((2026, 6, 30, 23, 59, 59)) * NS_PER_S, id="leap-second"),
+    pytest.param("x 2026-03-02T09:00:05Z", None, id="not-at-the-head"),
+    pytest.param("2026-02-30T09:00:05Z x", None, id="no-such-day"),
+    pytest.param("2026-03-02T25:00:05Z x", None, id="no-such-hour"),
+    pytest.param("Abc  2 09:00:05 x", None, id="no-such-month"),
+    pytest.param("I1332 09:00:05.250000 991 x", None, id="no-such-date"),
+    pytest.param("[ 8005.250000] x", None, id="printk-alone"),
+    pytest.param("", None, id="nothing"),
+]
+
+
+@pytest.mark.parametrize(("line", "expected_ns"), HEADS)
+def test_the_head_of_a_line(line: str, expected_ns: int | None) -> None:
+    assert time_at_head(line, START_NS) == expected_ns
+
+
+def utc(*moment: int) -> int:
+    return timegm(moment) * NS_PER_S
+
+
+@pytest.mark.parametrize(
+    ("line", "received_ns", "expected_ns"),
+    [
+        ("Dec 31 23:59:58 n1 x", utc(2026, 1, 1, 0, 0, 2), utc(2025, 12, 31, 23, 59, 58)),
+        ("Jan  1 00:00:02 n1 x", utc(2025, 12, 31, 23, 59, 58), utc(2026, 1, 1, 0, 0, 2)),
+        ("Jul  1 00:00:00 n1 x", utc(2026, 1, 1, 0, 0, 0), utc(2025, 7, 1, 0, 0, 0)),
+        ("Jan  2 00:00:01 n1 x", utc(2026, 1, 1, 0, 0, 0), utc(2025, 1, 2, 0, 0, 1)),
+        ("I1231 23:59:58.000000 1 x", utc(2026, 1, 1, 0, 0, 2), utc(2025, 12, 31, 23, 59, 58)),
+        ("Feb 29 12:00:00 n1 x", utc(2025, 3, 1, 0, 0, 0), utc(2024, 2, 29, 12, 0, 0)),
+        ("Feb 29 12:00:00 n1 x", utc(2026, 7, 1, 0, 0, 0), None),
+    ],
+    ids=["old-year", "new-year", "half-a-year", "almost-a-year", "absl", "leap-day", "leap-day-of-no-year-near"],
+)
+def test_a_head_without_a_year_is_near_its_receipt(line: str, received_ns: int, expected_ns: int | None) -> None:
+    assert time_at_head(line, received_ns) == expected_ns
+
+
+@pytest.mark.parametrize("received_ns", [-1, 10**21])
+def test_an_absurd_receipt_gives_no_year(received_ns: int) -> None:
+    assert time_at_head("Mar  2 09:00:05 n1 x", received_ns) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "expected_ns"),
+    [
+        pytest.param("2026-03-02T09:00:05.000000001Z", at(5) + 1, id="iso"),
+        pytest.param(START_S + 5, at(5), id="seconds"),
+        pytest.param(START_S + 5.25, at(5.25), id="float"),
+        pytest.param(f"{START_S}.123456789", START_NS + 123_456_789, id="text-with-nanoseconds"),
+        pytest.param((START_S + 5) * 1000, at(5), id="milliseconds"),
+        pytest.param((START_S + 5) * 1_000_000, at(5), id="microseconds"),
+        pytest.param(at(5), at(5), id="nanoseconds"),
+        pytest.param(str(at(5)), at(5), id="nanoseconds-as-text"),
+        pytest.param("soon", None, id="a-word"),
+        pytest.param("", None, id="nothing"),
+        pytest.param(None, None, id="null"),
+        pytest.param(True, None, id="true"),
+        pytest.param(-5, None, id="negative"),
+        pytest.param(1e-7, None, id="tiny"),
+        pytest.param(1e300, None, id="huge"),
+        pytest.param([1], None, id="a-list"),
+    ],
+)
+def test_the_fields_of_an_envelope(value: object, expected_ns: int | None) -> None:
+    assert time_from_field(value) == expected_ns
+
+
+@pytest.mark.parametrize(
+    ("time_ns", "expected"),
+    [(None, False), (0, False), (START_NS, True), (START_NS + DAY_NS, True), (START_NS + DAY_NS + 1, False)],
+)
+def test_what_can_have_happened(time_ns: int | None, expected: bool) -> None:
+    assert plausible(time_ns, START_NS) is expected

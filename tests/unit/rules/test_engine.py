@@ -1,0 +1,214 @@
+"""An incident's life, with time handed in."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.engine import RESOLVE_AFTER_NS, STALL_FLOOR_NS, Engine, pci_address
+from rules.model import NS_PER_S, Beat, Incident, Match
+from rules.ruleset import RuleSet
+from tests.support.logs import at, the_rules
+from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
+
+RESOLVE_AFTER_S = RESOLVE_AFTER_NS // NS_PER_S
+STALL_FLOOR_S = STALL_FLOOR_NS // NS_PER_S
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine(the_rules())
+
+
+def fed(*matches: Match, beats: tuple[Beat, ...] = ()) -> list[Incident]:
+    engine = Engine(the_rules())
+    engine.add(matches, beats)
+    return engine.flush()
+
+
+def steps(count: int, job: str = "A", first: int = 0, start_s: float = 0, cluster: str = "default") -> list[Beat]:
+    return [a_step(first + number, start_s + 5 * number, job, cluster=cluster) for number in range(count)]
+
+
+def test_opens_is_updated_and_is_resolved_by_quiet_time(engine: Engine) -> None:
+    engine.add([an_xid(79, 10, "n1")], [alive(0, "A", "n1")])
+    assert engine.advance(at(9)) == []
+    (opened,) = engine.advance(at(10))
+    assert (opened.status, opened.revision, opened.failure_class, opened.jobs) == ("open", 1, "xid-79", ("A",))
+    engine.add([a_timeout(610, "n2", "A", 8)])
+    (updated,) = engine.advance(at(620))
+    assert (updated.incident_id, updated.status, updated.revision) == (opened.incident_id, "open", 2)
+    assert engine.advance(at(610 + RESOLVE_AFTER_S) - 1) == []
+    (resolved,) = engine.advance(at(610 + RESOLVE_AFTER_S))
+    assert (resolved.incident_id, resolved.status, resolved.revision) == (opened.incident_id, "resolved", 3)
+    assert resolved.root_cause == updated.root_cause
+
+
+def test_is_resolved_when_its_job_takes_three_further_steps(engine: Engine) -> None:
+    engine.add([a_match("nccl.remote_error", 100, "n1", "A")], steps(10))
+    engine.advance(at(100))
+    engine.add([], steps(2, first=10, start_s=200))
+    assert engine.advance(at(210)) == []
+    engine.add([], steps(1, first=12, start_s=210))
+    (resolved,) = engine.advance(at(210))
+    assert resolved.status == "resolved"
+    assert resolved.progress["A"].last_step == 12
+
+
+def test_an_error_in_between_begins_the_count_again(engine: Engine) -> None:
+    engine.add([a_match("nccl.remote_error", second, "n1", "A") for second in (100, 207)], steps(10))
+    engine.add([], steps(4, first=10, start_s=200))
+    assert [incident.status for incident in engine.advance(at(300))] == ["open"]
+
+
+def test_the_steps_of_a_namesake_in_another_cluster_resolve_nothing(engine: Engine) -> None:
+    engine.add([a_match("nccl.remote_error", 100, "n1", "A")], steps(10))
+    engine.add([], steps(20, first=10, start_s=110, cluster="other"))
+    assert [incident.status for incident in engine.advance(at(300))] == ["open"]
+
+
+def test_a_late_signal_is_counted_and_joins(engine: Engine) -> None:
+    engine.add([a_timeout(610, "n1", "A", 0)], [alive(0, "A", "n2")])
+    (first,) = engine.advance(at(700))
+    engine.add([an_xid(79, 5, "n2")])
+    (joined,) = engine.advance(at(701))
+    assert (joined.incident_id, joined.signal_count) == (first.incident_id, 2)
+    assert joined.root_cause.failure_class == "xid-79"
+    assert engine.counts.late == 1
+
+
+def test_onset_puts_the_kernel_line_first_and_makes_it_root() -> None:
+    (incident,) = fed(
+        *(a_timeout(611 + rank / 10, f"n{1 + rank // 8}", "A", rank) for rank in range(16)),
+        an_xid(79, 10, "n2"),
+        beats=(alive(0, "A", "n1"), alive(0, "A", "n2")),
+    )
+    assert [link.failure_class for link in incident.chain] == ["xid-79", "nccl-timeout", "nccl-timeout", "nccl-timeout"]
+    assert (incident.chain[0].role, incident.root_cause.node, incident.root_cause.gpu) == ("root", "n2", "0000:9a:00")
+    assert (incident.chain[1].event_time, incident.chain[1].onset) == (
+        "2026-03-02T09:10:11.000000000Z",
+        "2026-03-02T09:00:11.000000000Z",
+    )
+    assert (incident.signal_count, incident.blast_radius.ranks, incident.blast_radius.nodes) == (17, 16, 2)
+    assert incident.first_seen == "2026-03-02T09:00:10.000000000Z"
+
+
+def test_a_node_s_kernel_line_reaches_both_of_its_jobs() -> None:
+    (incident,) = fed(
+        a_match("memory.host_oom_kill", 10, "n2"),
+        a_timeout(611, "n1", "A", 0),
+        a_timeout(612, "n3", "B", 0),
+        beats=(alive(0, "A", "n2"), alive(0, "B", "n2")),
+    )
+    assert incident.jobs == ("A", "B")
+    assert incident.failure_class == "host-oom-kill"
+
+
+def test_a_job_that_stops_is_a_hang(engine: Engine) -> None:
+    engine.add([], steps(10))
+    assert engine.advance(at(45 + STALL_FLOOR_S) - 1) == []
+    (hang,) = engine.advance(at(45 + STALL_FLOOR_S))
+    assert (hang.failure_class, hang.jobs, hang.title) == ("hang", ("A",), "The job stopped making progress on job A")
+    assert hang.chain[0].onset == "2026-03-02T09:00:45.000000000Z"
+    assert hang.chain[0].text == "no step after step 9; a step had taken 5.0 s"
+    assert engine.advance(at(45 + 2 * STALL_FLOOR_S)) == []
+
+
+def test_a_node_whose_lines_name_no_job_can_hang_too(engine: Engine) -> None:
+    engine.add([], [a_step(number, 5 * number, job="", node="n/1", cluster="c/1") for number in range(10)])
+    (hang,) = engine.advance(at(2000))
+    assert (hang.cluster, hang.nodes, hang.jobs) == ("c/1", ("n/1",), ())
+
+
+@pytest.mark.parametrize("job", ["ns/A", "a\x1fb"])
+def test_a_job_s_name_may_hold_anything(engine: Engine, job: str) -> None:
+    engine.add([], [a_step(number, 5 * number, job, cluster="eks:1/prod") for number in range(10)])
+    (hang,) = engine.advance(at(2000))
+    assert (hang.cluster, hang.jobs, hang.progress[job].last_step) == ("eks:1/prod", (job,), 9)
+
+
+@pytest.mark.parametrize("rule", ["progress.finished", "slurm.cancelled", "slurm.time_limit"])
+def test_an_ended_job_does_not_hang(engine: Engine, rule: str) -> None:
+    engine.add([a_match(rule, 50, "n1", "A")], steps(10))
+    assert engine.advance(at(5000)) == []
+
+
+def test_a_restart_from_a_checkpoint_does_not_hang(engine: Engine) -> None:
+    engine.add([], steps(100))
+    engine.add([], steps(40, first=50, start_s=1000))
+    assert engine.advance(at(1195 + STALL_FLOOR_S) - 1) == []
+    (hang,) = engine.advance(at(1195 + STALL_FLOOR_S))
+    assert hang.chain[0].text.startswith("no step after step 89;")
+
+
+def test_a_job_that_goes_on_recovers_from_its_hang(engine: Engine) -> None:
+    engine.add([], steps(10))
+    engine.advance(at(1000))
+    engine.add([], steps(3, first=10, start_s=1100))
+    (recovered,) = engine.advance(at(1200))
+    assert (recovered.failure_class, recovered.status) == ("hang", "resolved")
+    (second_hang,) = engine.advance(at(1110 + STALL_FLOOR_S))
+    assert second_hang.incident_id != recovered.incident_id
+
+
+def test_a_rule_that_is_gone_is_counted(engine: Engine) -> None:
+    engine.add([a_match("gone.rule", 1)])
+    assert engine.flush() == []
+    assert (engine.counts.unknown, engine.counts.signals) == (1, 0)
+
+
+def test_a_snapshot_outlives_the_rule_of_its_root(engine: Engine) -> None:
+    engine.add([an_xid(79, 10, "n1")])
+    engine.flush()
+    rules = RuleSet(tuple(rule for rule in the_rules().rules if rule.spec.id != "nvidia.xid_79"), the_rules().edges)
+    later = Engine(rules, engine.snapshot())
+    (resolved,) = later.advance(at(10 + RESOLVE_AFTER_S))
+    assert (resolved.title, resolved.action, resolved.status) == ("xid-79 on n1, GPU 0000:9a:00", "none", "resolved")
+
+
+def test_the_books_balance(engine: Engine) -> None:
+    engine.add([an_xid(79, 10, "n1"), an_xid(79, 10, "n1"), a_match("slurm.cancelled", 20, "n9", "Z")])
+    engine.flush()
+    counts = engine.counts
+    assert (counts.signals, counts.duplicate, counts.alone) == (3, 1, 1)
+
+
+def test_goes_on_from_a_snapshot_as_if_nothing_had_been() -> None:
+    def inputs(engine: Engine, restart: bool) -> tuple[Engine, list[Incident]]:
+        engine.add([an_xid(79, 60, "n2")], [alive(0, "A", "n2"), *steps(10)])
+        found = engine.advance(at(61))
+        engine.add([a_timeout(611, "n1", "A", 0)])
+        if restart:
+            engine = Engine(the_rules(), engine.snapshot())
+        return engine, found + engine.advance(at(5000))
+
+    plain, restarted = inputs(Engine(the_rules()), False), inputs(Engine(the_rules()), True)
+    assert plain[1] == restarted[1]
+    assert [incident.status for incident in plain[1]] == ["open", "resolved"]
+    assert plain[0].watermark_ns == restarted[0].watermark_ns == at(5000)
+    assert plain[0].counts == restarted[0].counts
+
+
+def test_time_does_not_go_back(engine: Engine) -> None:
+    engine.advance(at(100))
+    engine.advance(at(50))
+    assert engine.watermark_ns == at(100)
+
+
+@pytest.mark.parametrize(
+    ("told", "expected"),
+    [
+        ("0000:9A:00", "0000:9a:00"),
+        ("00000000:9a:00.0", "0000:9a:00"),
+        ("0008:06:00", "0008:06:00"),
+        ("9a:00.0", "0000:9a:00"),
+        ("", ""),
+    ],
+)
+def test_one_gpu_has_one_address(told: str, expected: str) -> None:
+    assert pci_address(told) == expected
+
+
+@pytest.mark.parametrize(("told", "expected"), [("7", 7), ("²", None), ("", None), ("123456789", None)])
+def test_a_rank_is_a_number(told: str, expected: int | None) -> None:
+    (incident,) = fed(a_match("cuda.illegal_access", 1, "n1", "A", fields={"rank": told}))
+    assert incident.root_cause.rank == expected

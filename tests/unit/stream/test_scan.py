@@ -1,0 +1,199 @@
+"""What one batch holds: its matches, beats and dead letters."""
+
+from __future__ import annotations
+
+import pytest
+
+from ingest.batch import Batch
+from rules.match.hyperscan import HyperscanScanner
+from rules.match.reference import ReferenceScanner
+from rules.ruleset import Rule, RuleSet
+from rules.spec import RuleSpec
+from stream.scan import KEPT_DEAD_BYTES, MAX_RECORD_BYTES, BatchScanner, Scanned
+from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
+
+TRACEBACK = "Traceback (most recent call last):"
+XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
+
+
+def a_rule(name: str, *patterns: str, **more: object) -> Rule:
+    spec = {"title": name, "class": name, "source": "any", "severity": "error", "role": "root", "entity": "job"}
+    examples = {"matches": ["a", "b"], "near_misses": ["c"]}
+    given = spec | {"id": f"test.{name}", "meaning": "m", "patterns": patterns, "examples": examples} | more
+    return Rule.compile(RuleSpec.model_validate(given))
+
+
+def scanned(rules: list[Rule], values: list[bytes]) -> Scanned:
+    return BatchScanner(RuleSet(tuple(rules), ()), "default").scan(batch(values))
+
+
+def told(found: Scanned) -> list[tuple[int, str]]:
+    return [(match.event.position.offset, match.rule) for match in found.matches]
+
+
+def test_quiet_lines_are_counted_only() -> None:
+    found = a_scanner().scan(batch([b"loading", b"still loading"]))
+    assert (found.records, found.quiet, found.matched, found.dead, found.matches) == (2, 2, 0, 0, [])
+
+
+def test_one_line_may_fit_several_rules_and_counts_once() -> None:
+    found = scanned([a_rule("a", "went wrong"), a_rule("b", "wrong!", "^it went")], [b"it went wrong!"])
+    assert told(found) == [(1, "test.a"), (1, "test.b")]
+    assert found.matched == 1
+
+
+def test_harmless_wins_over_the_others() -> None:
+    rules = [a_rule("a", "went wrong"), a_rule("b", "wrong again", role="harmless")]
+    found = scanned(rules, [b"went wrong again", b"went wrong"])
+    assert told(found) == [(2, "test.a")]
+    assert (found.harmless, found.matched) == (1, 2)
+
+
+def test_a_match_over_a_border_is_none_of_both() -> None:
+    found = scanned([a_rule("a", "foo[^x]bar")], [b"foo", b"bar", b"foo bar", b"a foo\nbar"])
+    assert told(found) == [(3, "test.a"), (4, "test.a")]
+    assert found.records == found.matched + found.quiet == 4
+
+
+@pytest.mark.parametrize("unfit", [b"", b"foo bar" * MAX_RECORD_BYTES], ids=["empty", "too-large"])
+def test_a_match_over_the_border_of_an_unfit_record_does_not_wake_it(unfit: bytes) -> None:
+    found = scanned([a_rule("a", "foo[^x]{2}", "foo bar")], [b"foo", unfit, b"foo bar"])
+    assert told(found) == [(3, "test.a")]
+    assert (found.dead, found.matched, found.quiet) == (1, 1, 1)
+
+
+def test_an_anchor_holds_for_its_own_choice_only() -> None:
+    found = scanned([a_rule("a", "^foo|bar")], [b"foo", b"a foo", b"a bar", b"12: foo"])
+    assert told(found) == [(1, "test.a"), (3, "test.a"), (4, "test.a")]
+
+
+@pytest.mark.parametrize("scanner", [HyperscanScanner, ReferenceScanner])
+def test_nothing_at_all(scanner: type[HyperscanScanner] | type[ReferenceScanner]) -> None:
+    assert scanner([b"foo"]).scan([]) == []
+    assert scanner([b"foo"]).scan([b"", b""]) == []
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        pytest.param(b"", "empty value", id="empty"),
+        pytest.param(b"x" * (MAX_RECORD_BYTES + 1), "too large: 1048577 bytes, the limit is 1048576", id="too-large"),
+        pytest.param(b'{"message": null}', "field 'message' should be text, found NoneType", id="null"),
+        pytest.param(b'{"message": 17}', "field 'message' should be text, found int", id="number"),
+        pytest.param(b'{"message": null, "extra": "%s"}' % TRACEBACK.encode(), "found NoneType", id="null-with-a-hit"),
+        pytest.param(b'{"message": [300]}', "found list", id="list-that-is-no-bytes"),
+        pytest.param(b'{"message":"cut off', "not JSON", id="broken"),
+        pytest.param(
+            b'{"message":"see ' + TRACEBACK.encode(), "not JSON", id="broken-with-a-candidate-that-does-not-fit"
+        ),
+    ],
+)
+def test_what_can_not_be_read_is_a_dead_letter(value: bytes, reason: str) -> None:
+    found = a_scanner().scan(batch([b"before", value, TRACEBACK.encode()], first=7))
+    (letter,) = found.dead_letters
+    assert reason in letter.reason
+    assert (letter.position.offset, letter.size_bytes, letter.value) == (8, len(value), value[:KEPT_DEAD_BYTES])
+    assert (found.matched, found.dead, found.quiet) == (1, 1, 1)
+
+
+def test_broken_json_with_a_hit_counts_as_a_plain_line() -> None:
+    found = a_scanner().scan(batch([f'{{"message":"{XID}'.encode()]))
+    assert told(found) == [(1, "nvidia.xid_79")]
+    assert found.dead == 0
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(kernel("n1", 5, XID), id="rsyslog"),
+        pytest.param(vector("n1", 5, XID, source_type="journald_kernel"), id="vector"),
+        pytest.param(journald("n1", 5, XID), id="journald"),
+        pytest.param(journald("n1", 5, f"\x1b[31m{XID}"), id="journald-bytes"),
+        pytest.param(python_json("n1", 5, f"é {XID}"), id="escapes"),
+        pytest.param(python_json("n1", 5, XID.replace("Xid", "\x1b[1mXid\x1b[0m")), id="coloured-and-escaped"),
+        pytest.param(
+            f"{iso(5)} n1 kernel: NVRM: #033[31mXid#033[0m (PCI:0000:9a:00): 79, x".encode(), id="rsyslog-colour"
+        ),
+        pytest.param(kernel("n1", 5, XID) + b"\xff\xfe", id="not-utf-8"),
+    ],
+)
+def test_one_line_in_many_wrappings(value: bytes) -> None:
+    (match,) = a_scanner().scan(batch([value])).matches
+    assert (match.rule, match.event.node, match.event.event_time_ns) == ("nvidia.xid_79", "n1", at(5))
+    assert match.fields["pci"] == "0000:9a:00"
+
+
+def test_a_second_copy_is_the_same_match_when_the_line_has_a_time() -> None:
+    lines = [kernel("n1", 5, XID)] * 2
+    first, second = a_scanner().scan(batch(lines)).matches
+    assert first.match_id == second.match_id
+
+
+def test_lines_without_a_time_are_told_apart_by_their_place() -> None:
+    first, second = a_scanner().scan(batch([TRACEBACK.encode()] * 2)).matches
+    assert first.match_id != second.match_id
+
+
+def test_a_recorded_line_without_a_time_takes_that_of_the_lines_before_it() -> None:
+    lines = [f"{iso(7)} epoch done".encode(), b"a", TRACEBACK.encode()]
+    assert [match.event.event_time_ns for match in a_scanner().scan(batch(lines)).matches] == [at(7)]
+
+
+def test_also_over_the_border_of_two_batches() -> None:
+    scanner = a_scanner()
+    scanner.scan(batch([f"{iso(7)} epoch done".encode(), b"a"]))
+    scanner.scan(batch([b"b"], first=3))
+    (match,) = scanner.scan(batch([TRACEBACK.encode()], first=4)).matches
+    assert (match.event.event_time_ns, match.event.has_own_time) == (at(7), False)
+
+
+@pytest.mark.parametrize(("between", "expected_ns"), [(198, at(7)), (199, LATER_NS)])
+@pytest.mark.parametrize("cut_after", [1, 50, 150, None])
+def test_it_looks_back_for_so_many_lines_wherever_the_file_is_cut(
+    between: int, expected_ns: int, cut_after: int | None
+) -> None:
+    lines = [f"{iso(7)} epoch done".encode(), *[b"a"] * between, TRACEBACK.encode()]
+    scanner, cut = a_scanner(), cut_after or len(lines)
+    matches = scanner.scan(batch(lines[:cut])).matches
+    matches += scanner.scan(batch(lines[cut:], first=cut + 1)).matches
+    assert [match.event.event_time_ns for match in matches] == [expected_ns]
+
+
+def test_a_live_line_without_a_time_happened_when_it_came() -> None:
+    lines = [f"{iso(7)} epoch done".encode(), TRACEBACK.encode()]
+    (match,) = a_scanner().scan(batch(lines, live=True)).matches
+    assert match.event.event_time_ns == LATER_NS
+
+
+def test_one_beat_a_step_however_many_ranks_tell_it() -> None:
+    step = "completed step: 3, seconds: 5.0, TFLOP/s/device: 380.1"
+    lines = [vector("n1", second, step, job="A") for second in (10.5, 10.1, 10.9)]
+    beats = a_scanner().scan(batch(lines)).beats
+    assert [(beat.event_time_ns, beat.step) for beat in beats if beat.step is not None] == [(at(10.1), 3)]
+
+
+def test_a_step_told_again_minutes_later_is_news() -> None:
+    step = "completed step: 3, seconds: 5.0, TFLOP/s/device: 380.1"
+    beats = a_scanner().scan(batch([vector("n1", second, step, job="A") for second in (10, 400)])).beats
+    assert [beat.event_time_ns for beat in beats if beat.step is not None] == [at(10), at(400)]
+
+
+def test_the_first_record_of_a_key_and_its_last_of_each_batch_tell_who_is_alive() -> None:
+    scanner = a_scanner()
+    lines = [vector("n1", second, "loading", job="A") for second in range(6)]
+    first, second = scanner.scan(batch(lines[:3])), scanner.scan(batch(lines[3:], first=4))
+    assert [(beat.event_time_ns, beat.job, beat.node) for beat in first.beats] == [
+        (at(0), "A", "n1"),
+        (at(2), "A", "n1"),
+    ]
+    assert [beat.event_time_ns for beat in second.beats] == [at(5)]
+
+
+def test_time_is_never_ahead_of_receipt() -> None:
+    ahead = vector("n1", 3600, "loading", job="A")
+    live = Batch("s", [ahead], [b"k"], [START_NS], [1])
+    assert a_scanner().scan(live).newest_ns == START_NS
+
+
+def test_a_recording_without_times_does_not_move_time() -> None:
+    assert a_scanner().scan(batch([b"loading", TRACEBACK.encode()])).newest_ns is None

@@ -1,0 +1,100 @@
+"""Command line before environment before file before default; every mistake is told with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rules.errors import ConfigError
+from stream.settings import load_settings
+
+SECOND_NS = 10**9
+
+
+@pytest.fixture(autouse=True)
+def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("CLUSTER", "LATENESS", "RULE_PACKS", "STORE", "DATA_DIR", "PAGE_PORT"):
+        monkeypatch.delenv(f"EPICENTER_{name}", raising=False)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "epicenter.toml"
+    path.write_text('# ours\ncluster = "from-file"\nlateness = "7s"\nrule_packs = ["a.yaml"]\n')
+    return path
+
+
+def test_defaults() -> None:
+    settings = load_settings()
+    assert (settings.cluster, settings.lateness_ns, settings.rule_packs) == ("default", 5 * SECOND_NS, ())
+
+
+def test_the_file_before_the_defaults(file: Path) -> None:
+    settings = load_settings(file)
+    assert (settings.cluster, settings.lateness_ns) == ("from-file", 7 * SECOND_NS)
+    assert settings.rule_packs == (Path("a.yaml"),)
+
+
+def test_the_environment_before_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EPICENTER_CLUSTER", "from-environment")
+    monkeypatch.setenv("EPICENTER_LATENESS", "9s")
+    monkeypatch.setenv("EPICENTER_RULE_PACKS", "b.yaml:c")
+    settings = load_settings(file)
+    assert (settings.cluster, settings.lateness_ns) == ("from-environment", 9 * SECOND_NS)
+    assert settings.rule_packs == (Path("b.yaml"), Path("c"))
+
+
+def test_the_command_line_before_all(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EPICENTER_CLUSTER", "from-environment")
+    assert load_settings(file, cluster="given", store=None).cluster == "given"
+
+
+def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LATENESS", "99s")
+    monkeypatch.setenv("CLUSTER", "theirs")
+    settings = load_settings()
+    assert (settings.cluster, settings.lateness_ns) == ("default", 5 * SECOND_NS)
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "told"),
+    [
+        pytest.param("latenes = '5s'\n", 1, "latenes: no such setting; known are", id="unknown"),
+        pytest.param("\nlateness = '5 minutes'\n", 2, "is no duration", id="duration"),
+        pytest.param("lateness = 5\n", 1, "is no duration", id="duration-without-a-unit"),
+        pytest.param("page_port = 99999\n", 1, "less than or equal to 65535", id="port"),
+    ],
+)
+def test_a_mistake_in_the_file(tmp_path: Path, content: str, line: int, told: str) -> None:
+    path = tmp_path / "epicenter.toml"
+    path.write_text(content)
+    with pytest.raises(ConfigError) as refused:
+        load_settings(path)
+    (problem,) = refused.value.problems
+    assert problem.startswith(f"{path}:{line}: ")
+    assert told in problem
+
+
+def test_all_mistakes_come_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "epicenter.toml"
+    path.write_text("colour = 1\nraw_partitions = 0\n")
+    monkeypatch.setenv("EPICENTER_LATENESS", "soon")
+    with pytest.raises(ConfigError) as refused:
+        load_settings(path)
+    places = [problem.split(": ")[0] for problem in refused.value.problems]
+    assert sorted(places) == sorted([f"{path}:1", f"{path}:2", "EPICENTER_LATENESS"])
+
+
+@pytest.mark.parametrize("content", ["cluster =", None], ids=["no-toml", "no-file"])
+def test_a_file_that_can_not_be_read(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "epicenter.toml"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ConfigError, match=f"{path}: (not TOML|can't be read)"):
+        load_settings(path)
+
+
+def test_the_embedded_store_lies_in_the_data_folder(tmp_path: Path) -> None:
+    assert load_settings(data_dir=tmp_path).store_dsn == f"chdb://{tmp_path}/store"
+    assert load_settings(data_dir=tmp_path, store="http://ch:8123/x").store_dsn == "http://ch:8123/x"

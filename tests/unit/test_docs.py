@@ -1,0 +1,54 @@
+"""Every command shown in the documents is run, in the order in which it stands there."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NEEDS_SERVERS = "docs/operations.md"
+DOCUMENTS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
+
+
+def commands_in(document: str) -> list[list[str]]:
+    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
+    return [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+
+
+def run(command: list[str], cwd: Path) -> str:
+    epicenter = [sys.executable, "-c", "from stream.cli import main; main()"]
+    done = subprocess.run([*epicenter, *command[1:]], cwd=cwd, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}: {done.stderr}"
+    return done.stdout
+
+
+@pytest.mark.parametrize("document", [one for one in DOCUMENTS if one != NEEDS_SERVERS])
+def test_commands_of_the_documents_run(document: str, tmp_path: Path) -> None:
+    for command in commands_in(document):
+        if command[0] == "make":
+            assert re.search(rf"^{command[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+        else:
+            run(command, tmp_path)
+
+
+def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
+    shown = [" ".join(command) for command in commands_in("README.md") if command[0] == "make"]
+    assert (ROOT / ".ci/run").read_text().splitlines()[-1] in shown
+
+
+def test_the_rule_in_the_rule_document_passes(tmp_path: Path) -> None:
+    pack = re.search(r"^```yaml\n(.*?)^```", (ROOT / "docs/rules.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert pack
+    (tmp_path / "pack.yaml").write_text(pack[1])
+    assert "0 failures" in run(["epicenter", "rules", "test", "--rules", "pack.yaml"], tmp_path)
+
+
+def test_links_lead_somewhere() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / document).read_text()):
+            assert ((ROOT / document).parent / target).exists(), f"{document}: {target}"

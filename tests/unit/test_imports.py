@@ -1,0 +1,122 @@
+"""Imports point one way, `rules` is pure, and nothing goes round in a circle."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MAY_USE = {
+    "rules": {"rules"},
+    "ingest": {"ingest", "rules"},
+    "sinks": {"sinks", "rules"},
+    "stream": {"stream", "ingest", "sinks", "rules"},
+}
+FILES = {
+    ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
+    for package in MAY_USE
+    for file in sorted((ROOT / package).rglob("*.py"))
+}
+MODULES = [pytest.param(name, id=name) for name in FILES]
+RULES = [pytest.param(name, id=name) for name in FILES if name.split(".")[0] == "rules"]
+
+NOT_IN_RULES = {
+    *(
+        "aiohttp",
+        "aiokafka",
+        "asyncio",
+        "chdb",
+        "clickhouse_connect",
+        "faust",
+        "io",
+        "kafka",
+        "logging",
+        "os",
+        "random",
+    ),
+    *(
+        "requests",
+        "secrets",
+        "select",
+        "shutil",
+        "signal",
+        "socket",
+        "subprocess",
+        "sys",
+        "tempfile",
+        "threading",
+        "time",
+    ),
+    *("urllib", "uuid"),
+}
+IMPURE_CALLS = {
+    "now",
+    "utcnow",
+    "today",
+    "open",
+    "print",
+    "input",
+    "getenv",
+    "urandom",
+    "uuid4",
+    "read_bytes",
+    "write_text",
+}
+READING_CALLS = {"read_text", "glob", "rglob", "iterdir"}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(FILES[module].read_text("utf-8"))
+
+
+def imported(module: str, at_start_only: bool = False) -> set[str]:
+    """Modules that a module imports: ours by their full name."""
+    nodes = tree(module).body if at_start_only else ast.walk(tree(module))
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}:{node.lineno}: write the whole name"
+            base = node.module or ""
+            found |= {full if (full := f"{base}.{alias.name}") in FILES else base for alias in node.names}
+    return found
+
+
+def called(module: str) -> set[str]:
+    calls = [node.func for node in ast.walk(tree(module)) if isinstance(node, ast.Call)]
+    return {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {"rules.engine", "ingest.collect.files", "stream.cli", "sinks.page"} <= FILES.keys()
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_imports_point_one_way(module: str) -> None:
+    folders = {name.split(".")[0] for name in imported(module)} & MAY_USE.keys()
+    assert folders <= MAY_USE[module.split(".")[0]]
+
+
+@pytest.mark.parametrize("module", RULES)
+def test_the_core_has_no_clock_no_chance_and_no_outside(module: str) -> None:
+    assert not {name.split(".")[0] for name in imported(module)} & NOT_IN_RULES
+    assert not called(module) & IMPURE_CALLS
+    if module != "rules.load":
+        assert not called(module) & READING_CALLS
+
+
+def test_no_module_imports_itself_through_others() -> None:
+    graph = {name: imported(name, at_start_only=True) & FILES.keys() - {name} for name in FILES}
+    TopologicalSorter(graph).prepare()
+
+
+def test_the_parsers_do_no_reading() -> None:
+    for module in (name for name in FILES if name.startswith("ingest.parse")):
+        assert not {name.split(".")[0] for name in imported(module)} & NOT_IN_RULES
+        assert not called(module) & (IMPURE_CALLS | READING_CALLS)
