@@ -1,4 +1,4 @@
-"""Labelled cases (JSONL, one case a line) as plain files through `match` and `replay`: a first look, not yet a score."""
+"""Labelled cases (JSONL, one a line) as plain files through `match` and `replay`: a first look, not yet a score."""
 
 from __future__ import annotations
 

@@ -21,7 +21,8 @@ from pathlib import Path
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from ingest.simulate import Scenario, simulate
-from stream.dev_broker import dev_broker, free_ports
+from stream.dev_broker import dev_broker
+from stream.dev_process import free_ports
 
 RECORDS = 1_000_000
 AGENT_RECORDS = 60_000
@@ -49,9 +50,9 @@ def main() -> None:
 
 def sample_lines() -> tuple[list[bytes], float]:
     """Lines of a healthy simulated cluster with one fault at the end, and the share of them that a rule fits."""
+    from ingest.batch import Batch
     from rules.load import load
     from stream.rule_commands import A_TIME_NS
-    from ingest.batch import Batch
     from stream.scan import BatchScanner
 
     scenario = Scenario(nodes=32, fault="host-oom", worker_noise_per_minute=120.0, kernel_noise_per_minute=20.0)

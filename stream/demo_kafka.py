@@ -21,7 +21,8 @@ from ingest.producer import RawProducer
 from rules.errors import TransientError
 from rules.model import NS_PER_S, Incident
 from stream.commands import Announcer, hostname, say
-from stream.dev_broker import dev_broker, free_ports
+from stream.dev_broker import dev_broker
+from stream.dev_process import free_ports
 from stream.settings import Settings
 from stream.topics import TopicNames, make_topics
 

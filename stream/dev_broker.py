@@ -12,39 +12,24 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
-from rules.errors import ConfigError, InvariantError, TransientError
+from rules.errors import ConfigError, InvariantError
+from stream.dev_process import START_TIMEOUT_S, ChildServer, free_ports, wait_until_ready
 
 KAFKA_VERSION = "4.3.1"
 OLDEST_JAVA = 17
 REPOSITORY = Path(__file__).parent.parent
 POM = REPOSITORY / "deploy/dev/pom.xml"
-START_TIMEOUT_S = 60
-STOP_TIMEOUT_S = 15
 FETCH_TIMEOUT_S = 600
 
 _JVM_FLAGS = ["-Xms256m", "-Xmx512m", "-XX:+UseG1GC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
 _BROKER_ID = 1
 _METADATA_KEY, _METADATA_VERSION = 3, 4
-
-# The kernel kills the child with its parent (prctl 1 = PR_SET_PDEATHSIG, 9 = SIGKILL); exec keeps the process id.
-_DIE_WITH_PARENT = """
-import ctypes, os, sys
-ctypes.CDLL(None).prctl(1, 9)
-if os.getppid() != int(sys.argv[1]):
-    os._exit(1)
-os.execvp(sys.argv[2], sys.argv[2:])
-"""
-
-# "Parent" means the thread that started the child, so one thread that lives as long as we do starts them all.
-_LAUNCHER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dev-server-launcher")
 
 _LOG4J = """
 rootLogger.level = warn
@@ -67,16 +52,37 @@ class DevBroker(Protocol):
         """Stop the broker, if we started it."""
 
 
+class OwnBroker(DevBroker, Protocol):
+    """A broker that we started, which can be made to crash and come back."""
+
+    def kill(self) -> None:
+        """End it as a crash would."""
+
+    def start(self) -> None:
+        """Bring it back at the same address with its data, and wait until it answers."""
+
+
 @contextmanager
 def dev_broker(work_dir: Path) -> Iterator[DevBroker]:
-    """Give a broker that answers; one of ours stops at the end. A native one keeps everything inside `work_dir`.
+    """Give the broker of EPICENTER_TEST_KAFKA, else one of our own.
 
     Raises:
         ConfigError: nothing here can run a broker; the message says what to install.
         TransientError: the broker did not answer in time.
     """
-    broker = _choose_broker(work_dir)
+    if bootstrap := os.environ.get("EPICENTER_TEST_KAFKA"):
+        yield GivenBroker(bootstrap)
+    else:
+        with own_broker(work_dir) as broker:
+            yield broker
+
+
+@contextmanager
+def own_broker(work_dir: Path) -> Iterator[OwnBroker]:
+    """Start a broker and stop it at the end. A native one keeps everything inside `work_dir`. Raises as above."""
+    broker: OwnBroker = ContainerBroker() if docker_answers() else JavaBroker(_find_java(), _find_jars(), work_dir)
     try:
+        broker.start()
         yield broker
     finally:
         broker.stop()
@@ -93,104 +99,6 @@ def docker_answers() -> bool:
         return bool(docker.from_env(timeout=2).ping())
     except (docker.errors.DockerException, OSError):
         return False
-
-
-def free_ports(count: int) -> list[int]:
-    """Different free ports of the loopback interface."""
-    sockets = [socket.socket() for _ in range(count)]
-    try:
-        for each in sockets:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
-
-
-class ChildServer:
-    """A server in a child process, which on Linux the kernel kills when we die.
-
-    `command` starts it in `cwd`, its output goes to `folder`/out.log, and `is_ready` says whether it answers.
-    """
-
-    def __init__(self, name: str, command: list[str], folder: Path, cwd: Path, is_ready: Callable[[], bool]) -> None:
-        self._name = name
-        self._command = command
-        self._folder = folder
-        self._cwd = cwd
-        self._is_ready = is_ready
-        self._process: subprocess.Popen[bytes] | None = None
-
-    @property
-    def pid(self) -> int:
-        """The process id of the running server."""
-        if self._process is None:
-            raise TransientError(f"{self._name} is not running: call start()")
-        return self._process.pid
-
-    def start(self) -> None:
-        """Start the process and return when it answers; nothing happens when it runs already.
-
-        Raises:
-            TransientError: it ended, or did not answer within START_TIMEOUT_S; the message has the end of its log.
-        """
-        if self._process is not None and self._process.poll() is None:
-            return
-        with (self._folder / "out.log").open("ab") as out:
-            self._process = _LAUNCHER.submit(
-                subprocess.Popen,
-                _tied_to_us(self._command),
-                cwd=self._cwd,
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=out,
-                start_new_session=True,
-            ).result()
-        try:
-            wait_until_ready(self._name, self._is_ready, self._complaint)
-        except BaseException:
-            self.kill()
-            raise
-
-    def stop(self) -> None:
-        """End the process with SIGTERM, or SIGKILL when it needs longer than STOP_TIMEOUT_S."""
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
-
-    def kill(self) -> None:
-        """End the process with SIGKILL, as a crash would; `start` brings it back with its data."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def _complaint(self) -> str | None:
-        if self._process is None or self._process.poll() is None:
-            return None
-        return f"ended with exit code {self._process.returncode}:\n{_last_lines(self._folder)}"
-
-
-def wait_until_ready(
-    name: str, is_ready: Callable[[], bool], complaint: Callable[[], str | None] = lambda: None
-) -> None:
-    """Return when `is_ready` says yes.
-
-    Raises:
-        TransientError: `complaint` had something to say, or START_TIMEOUT_S went by.
-    """
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while not is_ready():
-        if problem := complaint():
-            raise TransientError(f"{name} {problem}")
-        if time.monotonic() > deadline:
-            raise TransientError(f"{name} did not answer within {START_TIMEOUT_S} s")
-        time.sleep(0.05)
 
 
 class GivenBroker:
@@ -223,12 +131,17 @@ class ContainerBroker:
         self._container.ports[f"{port}/tcp"] = ("127.0.0.1", port)
         for name, value in _broker_settings(port, controller_port, bind="0.0.0.0").items():
             self._container.with_env("KAFKA_" + name.upper().replace(".", "_"), value)
-        self._container.start()
-        try:
-            wait_until_ready("the Kafka container", lambda: _answers("127.0.0.1", port))
-        except BaseException:
-            self.stop()
-            raise
+        self._port = port
+
+    def start(self) -> None:
+        """Start the container, or start it again after `kill`."""
+        wrapped = self._container.get_wrapped_container()
+        wrapped.start() if wrapped else self._container.start()
+        wait_until_ready("the Kafka container", lambda: _answers("127.0.0.1", self._port))
+
+    def kill(self) -> None:
+        """Kill the process in the container."""
+        self._container.get_wrapped_container().kill()
 
     def stop(self) -> None:
         """Remove the container."""
@@ -261,16 +174,6 @@ class JavaBroker(ChildServer):
         result = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S)
         if result.returncode != 0:
             raise InvariantError(f"{properties}: Kafka can't format its storage: {result.stdout}{result.stderr}")
-
-
-def _choose_broker(work_dir: Path) -> DevBroker:
-    if bootstrap := os.environ.get("EPICENTER_TEST_KAFKA"):
-        return GivenBroker(bootstrap)
-    if docker_answers():
-        return ContainerBroker()
-    broker = JavaBroker(_find_java(), _find_jars(), work_dir)
-    broker.start()
-    return broker
 
 
 def _find_java() -> str:
@@ -356,12 +259,6 @@ def _broker_settings(port: int, controller_port: int, bind: str) -> dict[str, st
     }
 
 
-def _tied_to_us(command: list[str]) -> list[str]:
-    if sys.platform != "linux":
-        return command
-    return [sys.executable, "-I", "-S", "-c", _DIE_WITH_PARENT, str(os.getpid()), *command]
-
-
 def _any_answers(bootstrap: str) -> bool:
     addresses = (address.split(":") for address in bootstrap.split(","))
     return any(_answers(host, int(port)) for host, port in addresses)
@@ -381,10 +278,3 @@ def _answers(host: str, port: int) -> bool:
         return False
     _length, _correlation_id, _throttle_ms, brokers = struct.unpack(">iiii", header)
     return bool(brokers > 0)
-
-
-def _last_lines(folder: Path, count: int = 20) -> str:
-    lines: list[str] = []
-    for path in sorted(folder.glob("*.log")):
-        lines += path.read_text(errors="replace").splitlines()[-count:]
-    return "\n".join(lines)

@@ -21,7 +21,8 @@ import msgspec
 from aiohttp import web
 from aiohttp.web_request import FileField
 
-from stream.dev_broker import REPOSITORY, ChildServer, free_ports
+from stream.dev_broker import REPOSITORY
+from stream.dev_process import ChildServer, free_ports
 
 DATABASE = "epicenter"
 BODY_LIMIT_BYTES = 1 << 30

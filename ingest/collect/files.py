@@ -28,7 +28,10 @@ def unrotated(file: Path) -> Path:
 
 
 class FileSource:
-    """One log file. A line without a newline waits for its end, unless the file is read once only."""
+    """One log file. A line without a newline waits for its end, unless the file is read once only.
+
+    What it held when it was found is as old as its time of modification; what is added later is new.
+    """
 
     def __init__(self, path: Path, host: str, follow: bool):
         self.name = str(path)
@@ -42,10 +45,11 @@ class FileSource:
 
     def read(self, now_ns: int) -> Batch | None:
         """The next lines, numbered from 1."""
-        received_ns = now_ns if self._follow else os.fstat(self._file.fileno()).st_mtime_ns
+        is_recorded = not self._follow or self._file.tell() < self._found_bytes
         lines = self._lines()
         if not lines:
             return None
+        received_ns = self._found_ns if is_recorded else now_ns
         first, self._line = self._line + 1, self._line + len(lines)
         return Batch(
             source=self.name,
@@ -53,7 +57,7 @@ class FileSource:
             keys=[self._host] * len(lines),
             received_ns=[received_ns] * len(lines),
             offsets=range(first, first + len(lines)),
-            is_recorded=not self._follow,
+            is_recorded=is_recorded,
             is_text=True,
         )
 
@@ -93,6 +97,9 @@ class FileSource:
 
     def _open(self) -> BinaryIO:
         try:
-            return self._path.open("rb")
+            file = self._path.open("rb")
         except OSError as error:
             raise InputError(f"{self._path}: can't be read: {error.strerror}") from error
+        found = os.fstat(file.fileno())
+        self._found_bytes, self._found_ns = found.st_size, found.st_mtime_ns
+        return file

@@ -17,7 +17,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from rules.errors import ConfigError, TransientError
 from stream import dev_broker as module
-from stream.dev_broker import ChildServer, DevBroker, JavaBroker, dev_broker
+from stream.dev_broker import DevBroker, JavaBroker, dev_broker
+from stream.dev_process import ChildServer
 
 LINES = [f"line {number}".encode() for number in range(100)]
 
@@ -197,7 +198,7 @@ def test_a_server_dies_when_its_starter_is_killed(tmp_path: Path) -> None:
     program = """
 import os, sys
 from pathlib import Path
-from stream.dev_broker import ChildServer
+from stream.dev_process import ChildServer
 folder = Path(sys.argv[1])
 ready = folder / "ready"
 sleeper = f"open({str(ready)!r}, 'w'); import signal; signal.pause()"

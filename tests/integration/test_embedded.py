@@ -162,7 +162,7 @@ def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
 
 def test_a_page_that_is_gone_is_no_hindrance(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
-    write_all(Scenario(nodes=2, gpus_per_node=2, fault="host-oom"), logs)
+    write_all(Scenario(nodes=4, gpus_per_node=2, fault="host-oom"), logs)
     assert epicenter("run", "--once", logs, "--data-dir", data).returncode == 0
     (data / "page.url").write_text("http://127.0.0.1:9/")
     assert [one["class"] for one in documents("incidents", "list", "--data-dir", data)] == ["host-oom-kill"]

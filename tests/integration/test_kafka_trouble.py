@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from sinks.clickhouse.client import connect
-from stream.dev_broker import JavaBroker, dev_broker, free_ports
+from stream.dev_broker import own_broker
 from stream.dev_clickhouse import dev_clickhouse
+from stream.dev_process import free_ports
 from tests.support.cluster import EPICENTER, Cluster, eventually
 
 pytestmark = pytest.mark.integration
@@ -142,9 +143,7 @@ def test_topics_missing_at_the_start(kafka: Any, tmp_path: Path) -> None:
 
 
 def test_broker_away_in_the_middle(clickhouse: Any, make_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
-    with dev_broker(tmp_path / "kafka") as broker:
-        if not isinstance(broker, JavaBroker):
-            pytest.fail("this test stops its broker, so it starts the native one: unset EPICENTER_TEST_KAFKA")
+    with own_broker(tmp_path / "kafka") as broker:
         cluster = make_cluster(broker.bootstrap, clickhouse.dsn)
         worker = cluster.start_worker()
         cluster.feed([("n1", XID)])

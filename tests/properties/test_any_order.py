@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -123,7 +124,7 @@ def test_cut_shuffled_and_repeated_arrival_gives_the_same_incidents(logs: list[L
 def cut(log: Log, data: st.DataObject) -> list[Batch]:
     borders = data.draw(st.lists(st.integers(0, len(log.timed)), max_size=3).map(sorted))
     ends = [0, *borders, len(log.timed)]
-    return [log.piece(first, last) for first, last in zip(ends, ends[1:], strict=False) if first < last]
+    return [log.piece(first, last) for first, last in pairwise(ends) if first < last]
 
 
 @given(clusters(), st.data())

@@ -32,15 +32,15 @@ def kernel(node: str, second: float, text: str) -> Line:
 
 def starts(job: str, *nodes: str) -> list[Line]:
     """What NCCL says on every node when a job begins: so the core learns where the job runs."""
-    text = "{}:991:1203 [0] NCCL INFO ncclCommInitRank comm 0x55d00003a9c0 rank {} nranks {} cudaDev 0 nvmlDev 0 - Init START"
+    text = "{}:991:1203 [0] NCCL INFO ncclCommInitRank comm 0x55d00003a9c0 rank {} nranks {} cudaDev 0 - Init START"
     return [worker(node, rank / 10, text.format(node, rank, len(nodes)), job) for rank, node in enumerate(nodes)]
 
 
 def timeout(node: str, second: float, rank: int, job: str, ran_ms: int) -> Line:
     text = (
-        f"[rank{rank}]:[E302 09:11:{second % 60:012.9f} ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective "
-        f"operation timeout: WorkNCCL(SeqNum=412, OpType=ALLREDUCE, NumelIn=2048, NumelOut=2048, Timeout(ms)=600000) "
-        f"ran for {ran_ms} milliseconds before timing out."
+        f"[rank{rank}]:[E302 09:11:{second % 60:012.9f} ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught "
+        "collective operation timeout: WorkNCCL(SeqNum=412, OpType=ALLREDUCE, NumelIn=2048, NumelOut=2048, "
+        f"Timeout(ms)=600000) ran for {ran_ms} milliseconds before timing out."
     )
     return worker(node, second, text, job)
 
@@ -63,8 +63,8 @@ def oom(node: str, second: float, pid: int) -> Line:
     return kernel(
         node,
         second,
-        f"Out of memory: Killed process {pid} (pt_data_worker) total-vm:812345678kB, anon-rss:501234567kB, file-rss:4kB, "
-        "shmem-rss:20480kB, UID:1000 pgtables:1002340kB oom_score_adj:0",
+        f"Out of memory: Killed process {pid} (pt_data_worker) total-vm:812345678kB, anon-rss:501234567kB, "
+        "file-rss:4kB, shmem-rss:20480kB, UID:1000 pgtables:1002340kB oom_score_adj:0",
     )
 
 
@@ -109,8 +109,8 @@ SCENARIOS: dict[str, Iterable[Line]] = {
         kernel(
             "n2",
             24.1,
-            "NVRM: Xid (PCI:0000:c6:00): 31, pid=70011, name=python, Ch 0000001e, intr 00000000. MMU Fault: ENGINE GRAPHICS "
-            "GPCCLIENT_T1_3 faulted @ 0x7f2a_5e000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ",
+            "NVRM: Xid (PCI:0000:c6:00): 31, pid=70011, name=python, Ch 0000001e, intr 00000000. MMU Fault: ENGINE "
+            "GRAPHICS GPCCLIENT_T1_3 faulted @ 0x7f2a_5e000000. Fault is of type FAULT_PDE ACCESS_TYPE_VIRT_READ",
         ),
         worker(
             "n2", 24.6, "[rank1]: torch.AcceleratorError: CUDA error: an illegal memory access was encountered", "7881"
@@ -132,8 +132,8 @@ SCENARIOS: dict[str, Iterable[Line]] = {
         worker(
             "n1",
             30,
-            "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.50 GiB. GPU 0 has a total capacity of "
-            "79.10 GiB of which 1.20 GiB is free.",
+            "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.50 GiB. GPU 0 has a total "
+            "capacity of 79.10 GiB of which 1.20 GiB is free.",
             "A",
         ),
         remote_error("n2", 31, 1, "A"),

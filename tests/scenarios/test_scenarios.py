@@ -35,7 +35,7 @@ def test_scenario(name: str, request: pytest.FixtureRequest, monkeypatch: pytest
 
 
 def test_the_inputs_are_those_of_the_script() -> None:
-    assert NAMES == sorted(SCENARIOS)
+    assert sorted(SCENARIOS) == NAMES
 
 
 @pytest.mark.parametrize(

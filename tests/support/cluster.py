@@ -19,7 +19,7 @@ from uuid import uuid4
 from aiokafka import AIOKafkaProducer
 
 from ingest.simulate import Scenario, simulate
-from stream.dev_broker import free_ports
+from stream.dev_process import free_ports
 
 EPICENTER = [sys.executable, "-c", "from stream.cli import main; main()"]
 POLL_S = 0.1

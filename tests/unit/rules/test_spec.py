@@ -56,7 +56,7 @@ def test_takes_patterns_that_bulk_search_can_do(pattern: str) -> None:
 
 @pytest.mark.parametrize(("pattern", "reason"), BAD)
 def test_refuses_patterns_that_bulk_search_gets_wrong(pattern: str, reason: str) -> None:
-    with pytest.raises(ValueError, match="write|leave|end the pattern") as refused:
+    with pytest.raises(ValueError, match=r"write|leave|end the pattern") as refused:
         check_pattern(pattern)
     assert reason in str(refused.value)
 
