@@ -44,10 +44,13 @@ def rank(signals: Sequence[Signal], edges: Sequence[EdgeSpec], jobs_of: JobsOf) 
 
 
 def confidence(ranked: Sequence[Candidate]) -> float:
-    """Between 0.3 and 0.95: how far the best candidate is ahead of the next one of another class or node."""
-    best = ranked[0]
-    rivals = [one for one in ranked[1:] if (one.signal.failure_class, one.signal.node) != _kind(best)]
-    lead = best.points - rivals[0].points if rivals else 3
+    """Between 0.3 and 0.95: how far the best candidate is ahead of the next one that nothing else explains.
+
+    Without such a rival it is high when the candidate explains what else was seen, and middling when it stands alone.
+    """
+    best, others = ranked[0], [one for one in ranked[1:] if _kind(one) != _kind(ranked[0])]
+    rivals = [one for one in others if not one.is_explained]
+    lead = best.points - rivals[0].points if rivals else 5 if others else 3
     return round(min(0.95, max(0.3, 0.5 + 0.09 * lead)), 2)
 
 

@@ -11,6 +11,9 @@ from ingest.batch import Batch
 from rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20
+LONGEST_LINE_BYTES: Final = 16 << 20
+"""A line that has no end by then is cut there; both pieces are far too large to be processed."""
+
 _LOG_SUFFIXES: Final = ("", ".log", ".out", ".err", ".txt", ".jsonl", ".ndjson")
 
 
@@ -75,6 +78,8 @@ class FileSource:
             self._file, self._line = self._open(), 0
             chunk = self._read()
         *lines, self._partial = (self._partial + chunk).split(b"\n")
+        if len(self._partial) > LONGEST_LINE_BYTES:
+            lines, self._partial = [*lines, self._partial], b""
         if not chunk and not self._follow:
             self.has_ended = True
             lines, self._partial = [self._partial] if self._partial else [], b""

@@ -46,7 +46,7 @@ _POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
 _SOURCE_FIELDS = ("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER")
 _SOURCES = {
     "kernel": re.compile(r"(?:^|[\s./:_])(?:kernel|kmsg)(?:$|[\s./:_])|kern\.log", re.IGNORECASE),
-    "scheduler": re.compile(r"slurm|scheduler", re.IGNORECASE),
+    "scheduler": re.compile(r"slurmctld|slurmd\b|scheduler", re.IGNORECASE),
     "kubernetes": re.compile(r"kubernetes_events|kube-?events?", re.IGNORECASE),
     "worker": re.compile(r"worker|kubernetes_logs|docker_logs|kube\.", re.IGNORECASE),
 }
@@ -151,10 +151,9 @@ def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
 
 
 def _text_of(fields: dict[str, Any], value: bytes) -> str:
-    for name in TEXT_FIELDS:
-        if name in fields:
-            return _as_text(name, fields[name])
-    return value.decode("utf-8", "replace")
+    stated = {name: fields[name] for name in TEXT_FIELDS if name in fields}
+    name = next((name for name, content in stated.items() if content is not None), next(iter(stated), ""))
+    return _as_text(name, stated[name]) if name else value.decode("utf-8", "replace")
 
 
 def _as_text(name: str, content: Any) -> str:
