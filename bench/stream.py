@@ -22,14 +22,13 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 from ingest.simulate import Scenario, simulate
 from stream.dev_broker import dev_broker
-from stream.dev_process import free_ports
+from stream.dev_process import EPICENTER, free_ports
 
 RECORDS = 1_000_000
 AGENT_RECORDS = 60_000
 PARTITIONS = 4
 RECORDS_A_BATCH = 500
 RAW, SHORT = "bench.raw", "bench.short"
-EPICENTER = [sys.executable, "-c", "from stream.cli import main; main()"]
 
 
 def main() -> None:

@@ -12,44 +12,61 @@ from stream.messages import Found, Tick
 
 
 class Snapshot(msgspec.Struct):
-    """Everything that a correlator knows, after the message at `offset`."""
+    """Everything that a correlator knows, after the message at `offset`.
 
-    offset: int
-    watermark: Watermark
-    idle: set[str]
-    engine: bytes
+    `unconfirmed` holds, for each raw partition, (end of a batch, its newest event time) of batches that no tick has
+    confirmed yet.
+    """
+
+    engine: bytes = b""
+    offset: int = -1
+    watermark: Watermark = msgspec.field(default_factory=lambda: Watermark(0))
+    unconfirmed: dict[str, list[tuple[int, int]]] = {}
 
 
 class Correlator:
-    """Takes messages in the order of their offsets; one that was taken before changes nothing."""
+    """Takes messages in the order of their offsets; one that was taken before changes nothing.
+
+    Time moves with ticks only: a batch of one partition says nothing about what the others still hold.
+    """
 
     def __init__(self, rules: RuleSet, lateness_ns: int, snapshot: bytes | None = None):
-        state = msgspec.msgpack.decode(snapshot, type=Snapshot) if snapshot else None
-        self.offset = state.offset if state else -1
-        self.engine = Engine(rules, state.engine if state else None)
-        self._watermark = state.watermark if state else Watermark(lateness_ns)
-        self._idle = state.idle if state else set()
+        self._state = msgspec.msgpack.decode(snapshot, type=Snapshot) if snapshot else Snapshot()
+        self._state.watermark.lateness_ns = lateness_ns
+        self.engine = Engine(rules, self._state.engine or None)
+
+    @property
+    def offset(self) -> int:
+        """The offset of the last message taken; -1 before the first."""
+        return self._state.offset
 
     def take(self, offset: int, message: Found | Tick) -> list[Incident]:
         """The incidents that changed by the message."""
-        if offset <= self.offset:
+        if offset <= self._state.offset:
             return []
-        self.offset = offset
-        return self.engine.advance(self._found(message) if isinstance(message, Found) else self._tick(message))
+        self._state.offset = offset
+        if isinstance(message, Tick):
+            return self.engine.advance(self._watermark_at(message))
+        for part in message.parts:
+            self.engine.add(part.matches, part.beats)
+            if part.end is not None and part.newest_ns is not None:
+                self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
+        return []
 
     def snapshot(self) -> bytes:
         """The state as bytes."""
-        return msgspec.msgpack.encode(Snapshot(self.offset, self._watermark, self._idle, self.engine.snapshot()))
+        self._state.engine = self.engine.snapshot()
+        return msgspec.msgpack.encode(self._state)
 
-    def _found(self, message: Found) -> int:
-        for part in message.parts:
-            self.engine.add(part.matches, part.beats)
-            self._watermark.observe(part.source, part.newest_ns)
-            self._idle.discard(part.source)
-        return self._watermark.hold([source for source in message.sources if source not in self._idle])
-
-    def _tick(self, message: Tick) -> int:
-        self._idle = set(message.sources) - set(message.lagging)
-        if message.lagging:
-            return self._watermark.hold(message.lagging)
-        return self._watermark.idle(message.elapsed_ns, message.at_pace)
+    def _watermark_at(self, tick: Tick) -> int:
+        """Each partition counts as far as it was read when the tick was made, however much came in since."""
+        watermark = self._state.watermark
+        for source, batches in self._state.unconfirmed.items():
+            read_to = tick.ends.get(source, 0)
+            for end, newest_ns in batches:
+                if end <= read_to:
+                    watermark.observe(source, newest_ns)
+            self._state.unconfirmed[source] = [batch for batch in batches if batch[0] > read_to]
+        if tick.lagging:
+            return watermark.hold(tick.lagging)
+        return watermark.idle(tick.elapsed_ns, tick.at_pace)

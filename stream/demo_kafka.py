@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,7 +21,7 @@ from rules.errors import TransientError
 from rules.model import NS_PER_S, Incident
 from stream.commands import Announcer, hostname, say
 from stream.dev_broker import dev_broker
-from stream.dev_process import free_ports
+from stream.dev_process import EPICENTER, free_ports
 from stream.settings import Settings
 from stream.topics import TopicNames, make_topics
 
@@ -53,7 +52,7 @@ def _worker(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         "LATENESS": f"{settings.lateness_ns // NS_PER_S}s",
     }
     env = {**os.environ, **{f"EPICENTER_{name}": str(value) for name, value in given.items()}}
-    process = subprocess.Popen([sys.executable, "-c", "from stream.cli import main; main()", "worker"], env=env)
+    process = subprocess.Popen([*EPICENTER, "worker"], env=env)
     try:
         yield process
     finally:

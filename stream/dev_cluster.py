@@ -14,8 +14,7 @@ import click
 from rules.errors import PipelineError
 from stream.dev_broker import dev_broker
 from stream.dev_clickhouse import dev_clickhouse
-
-EPICENTER = [sys.executable, "-c", "from stream.cli import main; main()"]
+from stream.dev_process import EPICENTER
 
 
 def main() -> None:

@@ -13,6 +13,9 @@ from pathlib import Path
 
 from rules.errors import TransientError
 
+EPICENTER = [sys.executable, "-c", "from stream.cli import main; main()"]
+"""The command line of the console command, whether or not its folder is on PATH."""
+
 START_TIMEOUT_S = 60
 STOP_TIMEOUT_S = 15
 

@@ -46,7 +46,8 @@ class EmbeddedRun:
         await self._store.open()
         try:
             while lagging := [source for source in self._sources.all() if not source.has_ended]:
-                await self._round(lagging)
+                if not await self._round(lagging):
+                    await asyncio.sleep(PAUSE_S)
                 still = [source.name for source in lagging if not source.has_ended]
                 await self._publish(self._pipeline.advance(still) if still else [])
             await self._publish(self._pipeline.flush())

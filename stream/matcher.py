@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from time import monotonic, monotonic_ns
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ from stream.topics import TopicNames
 
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
-TICK_S: Final = 1.0
+TICK_S: Final = 0.5
 LARGEST_MESSAGE_BYTES: Final = 16 << 20
 
 
@@ -44,7 +44,6 @@ class Matcher(Service):
         self._scanner = BatchScanner(rules, settings.cluster)
         self._metrics = metrics
         self._busy = asyncio.Lock()
-        self._sources = tuple(f"{settings.raw_topic}/{number}" for number in range(settings.raw_partitions))
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:
@@ -93,29 +92,31 @@ class Matcher(Service):
 
     async def _take(self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> None:
         mine = self._consumer.assignment()
-        found: list[tuple[str, Scanned]] = []
+        found: list[tuple[str, int, Scanned]] = []
         offsets = {}
         for partition, records in fetched.items():
             if partition in mine and records:
                 source = f"{partition.topic}/{partition.partition}"
                 scanned = self._scanner.scan(as_batch(source, records))
                 self._metrics.note_scan(source, scanned)
-                found.append((source, scanned))
                 offsets[partition] = records[-1].offset + 1
+                found.append((source, offsets[partition], scanned))
                 await asyncio.sleep(0)
+        if not found:
+            return
         await self._send(found)
         try:
             await self._consumer.commit(offsets)
         except (CommitFailedError, IllegalStateError):
             self.log.warning("partitions were taken away before the commit; their records will be read again")
 
-    async def _send(self, found: Sequence[tuple[str, Scanned]]) -> None:
+    async def _send(self, found: Sequence[tuple[str, int, Scanned]]) -> None:
         sends = []
         for number in range(self._settings.match_partitions):
-            parts = [_part(source, scanned, number, self._settings.match_partitions) for source, scanned in found]
-            for value in encode_in_pieces(self._sources, parts):
+            parts = [_part(*one, number, self._settings.match_partitions) for one in found]
+            for value in encode_in_pieces(parts):
                 sends.append(await self._producer.send(self._names.matches, value, partition=number))
-        for letter in (letter for _, scanned in found for letter in scanned.dead_letters):
+        for letter in (letter for _, _, scanned in found for letter in scanned.dead_letters):
             sends.append(await self._send_dead(letter))
         await asyncio.gather(*sends)
 
@@ -125,35 +126,45 @@ class Matcher(Service):
 
     @Service.task
     async def _tick(self) -> None:
-        """Tell the correlators that all is read, so that a quiet partition doesn't stop time for the others."""
+        """Tell the correlators how far all partitions are read: time goes on by that, over quiet partitions too."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self._settings.kafka)
         await admin.start()
         topic, count = self._settings.raw_topic, self._settings.raw_partitions
         partitions = [TopicPartition(topic, number) for number in range(count)]
-        newest, changed_ns = 0, monotonic_ns()
+        written, changed_ns = 0, monotonic_ns()
         try:
             while not self.should_stop:
                 await self.sleep(TICK_S)
                 if partitions[0] not in self._consumer.assignment():
-                    changed_ns = monotonic_ns()
                     continue
                 try:
-                    ends = await self._consumer.end_offsets(partitions)
-                    done = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
+                    read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
+                    ends = await self._consumer.end_offsets(
+                        partitions
+                    )  # after `read`: lag may be too much, never too little
                 except KafkaError as error:
                     self.log.warning("Kafka is away, no tick: %r", error)
                     continue
-                lags = {one: end - max(done[one].offset if one in done else 0, 0) for one, end in ends.items()}
-                if sum(ends.values()) != newest or any(lags.values()):
-                    newest, changed_ns = sum(ends.values()), monotonic_ns()
-                await self._send_tick([one for one, lag in lags.items() if lag > 0], monotonic_ns() - changed_ns)
-                self._metrics.note_lag({f"{one.topic}/{one.partition}": lag for one, lag in lags.items()})
+                if sum(ends.values()) != written:
+                    written, changed_ns = sum(ends.values()), monotonic_ns()
+                offsets = {one: max(read[one].offset if one in read else 0, 0) for one in partitions}
+                await self._send_tick(ends, offsets, monotonic_ns() - changed_ns)
         finally:
             await admin.close()
 
-    async def _send_tick(self, lagging: list[TopicPartition], elapsed_ns: int) -> None:
-        names = tuple(f"{one.topic}/{one.partition}" for one in lagging)
-        value = encode(Tick(self._sources, names, elapsed_ns, self._settings.time_goes_on))
+    async def _send_tick(
+        self, ends: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int], elapsed_ns: int
+    ) -> None:
+        lags = {f"{one.topic}/{one.partition}": end - read[one] for one, end in ends.items()}
+        self._metrics.note_lag(lags)
+        value = encode(
+            Tick(
+                ends={f"{one.topic}/{one.partition}": offset for one, offset in read.items()},
+                lagging=tuple(source for source, lag in lags.items() if lag > 0),
+                elapsed_ns=elapsed_ns,
+                at_pace=self._settings.time_goes_on,
+            )
+        )
         for number in range(self._settings.match_partitions):
             await self._producer.send_and_wait(self._names.matches, value, partition=number)
 
@@ -189,10 +200,10 @@ def match_partition(cluster: str, partitions: int) -> int:
     return int(stable_id(cluster), 16) % partitions
 
 
-def _part(source: str, scanned: Scanned, number: int, partitions: int) -> Part:
+def _part(source: str, end: int, scanned: Scanned, number: int, partitions: int) -> Part:
     def belongs(one: Match) -> bool:
         return match_partition(one.event.cluster, partitions) == number
 
     matches = tuple(match for match in scanned.matches if belongs(match))
     beats = tuple(beat for beat in scanned.beats if match_partition(beat.cluster, partitions) == number)
-    return Part(source, scanned.newest_ns, matches, beats)
+    return Part(source, end, scanned.newest_ns, matches, beats)

@@ -14,18 +14,21 @@ SPLIT_ABOVE_BYTES: Final = 512 << 10
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """What a piece of one raw partition held. `newest_ns` comes with the last piece of a batch, else it is None."""
+    """What a batch of one raw partition held, up to the raw offset `end`, which is not included.
+
+    A batch that is too large comes in pieces; `end` and `newest_ns`, its newest event time, come with the last one.
+    """
 
     source: str
+    end: int | None
     newest_ns: int | None
     matches: tuple[Match, ...]
     beats: tuple[Beat, ...]
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
-    """Pieces of several raw partitions; `sources` names all raw partitions there are."""
+    """Batches of several raw partitions."""
 
-    sources: tuple[str, ...]
     parts: tuple[Part, ...]
 
     @property
@@ -35,12 +38,13 @@ class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
 
 
 class Tick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
-    """All raw records up to now are behind this message, but for those of the lagging partitions.
+    """How far the raw partitions are read. What lies below these offsets came before this message.
 
-    `elapsed_ns` is the time since the newest record was written; `at_pace` says whether time goes on in silence.
+    `ends` are the committed offsets; `lagging` names the partitions that held more at that moment. `elapsed_ns` is the
+    time since the newest record was written; `at_pace` says whether time goes on in silence.
     """
 
-    sources: tuple[str, ...]
+    ends: dict[str, int]
     lagging: tuple[str, ...]
     elapsed_ns: int
     at_pace: bool
@@ -68,15 +72,15 @@ def decode(value: bytes) -> Found | Tick:
         raise RecordError(f"no message of ours: {error}") from error
 
 
-def encode_in_pieces(sources: tuple[str, ...], parts: Sequence[Part]) -> Iterator[bytes]:
+def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
     """The parts in as many messages as their size needs, in order."""
-    value = encode(Found(sources, tuple(parts)))
+    value = encode(Found(tuple(parts)))
     halves = _halves(parts) if len(value) > SPLIT_ABOVE_BYTES else None
     if halves is None:
         yield value
     else:
         for half in halves:
-            yield from encode_in_pieces(sources, half)
+            yield from encode_in_pieces(half)
 
 
 def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | None:
@@ -86,5 +90,5 @@ def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | No
     middle = len(part.matches) // 2
     if middle == 0:
         return None
-    first = Part(part.source, None, part.matches[:middle], ())
-    return [first], [Part(part.source, part.newest_ns, part.matches[middle:], part.beats)]
+    first = Part(part.source, None, None, part.matches[:middle], ())
+    return [first], [Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.beats)]

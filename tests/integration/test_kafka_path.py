@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from tests.support.cluster import Cluster, Worker, eventually, records_of
 
 pytestmark = pytest.mark.integration
 
+OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 LOGS = ("kern.log", "worker.jsonl")
 """Files whose every line states its time; the others take theirs from receipt, which differs from run to run."""
 
@@ -104,6 +106,14 @@ def test_kill_9_in_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> 
     assert again.metric("epicenter_records_total") > 0
     assert after == before
     assert rows(disturbed) == rows(undisturbed)
+
+
+def test_commands_of_the_operation_document_run(clusters: Any) -> None:
+    cluster = clusters()
+    shown = re.search(r"^```sh\n(.*?)^```", OPERATIONS.read_text(), re.MULTILINE | re.DOTALL)
+    assert shown
+    for line in shown[1].splitlines():
+        cluster.run(*line.split()[1:])
 
 
 def rows(cluster: Cluster) -> list[tuple[Any, ...]]:

@@ -12,8 +12,8 @@ import pytest
 from sinks.clickhouse.client import connect
 from stream.dev_broker import own_broker
 from stream.dev_clickhouse import dev_clickhouse
-from stream.dev_process import free_ports
-from tests.support.cluster import EPICENTER, Cluster, eventually
+from stream.dev_process import EPICENTER, free_ports
+from tests.support.cluster import Cluster, eventually
 
 pytestmark = pytest.mark.integration
 

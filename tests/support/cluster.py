@@ -7,7 +7,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,9 +18,8 @@ from uuid import uuid4
 from aiokafka import AIOKafkaProducer
 
 from ingest.simulate import Scenario, simulate
-from stream.dev_process import free_ports
+from stream.dev_process import EPICENTER, free_ports
 
-EPICENTER = [sys.executable, "-c", "from stream.cli import main; main()"]
 POLL_S = 0.1
 
 

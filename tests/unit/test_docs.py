@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from stream.dev_process import EPICENTER
 
 ROOT = Path(__file__).parents[2]
 NEEDS_SERVERS = "docs/operations.md"
@@ -21,8 +22,7 @@ def commands_in(document: str) -> list[list[str]]:
 
 
 def run(command: list[str], cwd: Path) -> str:
-    epicenter = [sys.executable, "-c", "from stream.cli import main; main()"]
-    done = subprocess.run([*epicenter, *command[1:]], cwd=cwd, capture_output=True, text=True, check=False)
+    done = subprocess.run([*EPICENTER, *command[1:]], cwd=cwd, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{command}: {done.stderr}"
     return done.stdout
 

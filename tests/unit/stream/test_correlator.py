@@ -1,0 +1,102 @@
+"""Time on Kafka: what ticks and batches of several partitions, in any mixture, make of it."""
+
+from __future__ import annotations
+
+from rules.model import NS_PER_S, Incident
+from stream.correlator import Correlator
+from stream.messages import Found, Part, Tick, decode, encode, encode_in_pieces
+from tests.support.logs import a_scanner, at, batch, kernel, the_rules, vector
+
+XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
+TIMEOUT = (
+    "[rank7]:[E ProcessGroupNCCL.cpp:683] [Rank 7] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=4120, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600021 milliseconds before timing out."
+)
+P0 = [vector("n1", 0, "starting", "A"), kernel("n1", 60, XID)]
+P1 = [vector("n2", 0, "starting", "A"), vector("n2", 661, TIMEOUT, "A")]
+
+
+def part(source: str, lines: list[bytes]) -> Part:
+    found = a_scanner().scan(batch(lines, source=source))
+    return Part(source, len(lines), found.newest_ns, tuple(found.matches), tuple(found.beats))
+
+
+def tick(read: tuple[int, int], lagging: tuple[str, ...] = (), elapsed_s: int = 0, at_pace: bool = False) -> Tick:
+    return Tick({"raw/0": read[0], "raw/1": read[1]}, lagging, elapsed_s * NS_PER_S, at_pace)
+
+
+FOUND_0, FOUND_1 = Found((part("raw/0", P0),)), Found((part("raw/1", P1),))
+
+
+def correlator(snapshot: bytes | None = None) -> Correlator:
+    return Correlator(the_rules(), NS_PER_S, snapshot)
+
+
+def taken(one: Correlator, *messages: Found | Tick) -> list[Incident]:
+    """The newest state of each incident after the messages, which follow those taken before."""
+    first = one.offset + 1
+    changes = [one.take(first + number, decode(encode(message))) for number, message in enumerate(messages)]
+    return list({incident.incident_id: incident for changed in changes for incident in changed}.values())
+
+
+def test_a_batch_alone_moves_no_time() -> None:
+    one = correlator()
+    assert taken(one, FOUND_1) == []
+    assert one.engine.watermark_ns == 0
+
+
+def test_a_partition_that_lags_holds_time_back_and_the_cause_is_found() -> None:
+    one = correlator()
+    assert taken(one, FOUND_1, tick((0, 2), lagging=("raw/0",))) == []
+    (incident,) = taken(one, FOUND_0, tick((2, 2), elapsed_s=1))
+    assert (incident.failure_class, incident.signal_count) == ("xid-79", 2)
+
+
+def test_a_tick_from_before_a_batch_does_not_count_the_batch() -> None:
+    one = correlator()
+    stale = tick((0, 0), elapsed_s=10)
+    assert taken(one, FOUND_1, stale, stale) == []
+    (incident,) = taken(one, FOUND_0, tick((2, 2), elapsed_s=1))
+    assert incident.failure_class == "xid-79"
+
+
+def test_a_quiet_partition_does_not_stop_time() -> None:
+    one = correlator()
+    (incident,) = taken(one, FOUND_0, tick((2, 0), elapsed_s=1))
+    assert incident.failure_class == "xid-79"
+
+
+def test_time_goes_on_in_silence_only_at_pace() -> None:
+    still, moving = correlator(), correlator()
+    taken(still, FOUND_0, tick((2, 0), elapsed_s=7200))
+    (resolved,) = taken(moving, FOUND_0, tick((2, 0), elapsed_s=7200, at_pace=True))
+    assert still.engine.watermark_ns == at(60)
+    assert moving.engine.watermark_ns == at(60 + 7200 - 1)
+    assert resolved.status == "resolved"
+
+
+def test_a_message_taken_twice_changes_nothing() -> None:
+    one = correlator()
+    taken(one, FOUND_0)
+    assert one.take(0, FOUND_0) == []
+    (incident,) = taken(one, tick((2, 0), elapsed_s=1))
+    assert incident.signal_count == 1
+
+
+def test_a_snapshot_at_any_place_goes_on_the_same() -> None:
+    messages = [FOUND_1, tick((0, 2), lagging=("raw/0",)), FOUND_0, tick((2, 2), elapsed_s=1)]
+    undisturbed = taken(correlator(), *messages)
+    for place in range(len(messages) + 1):
+        before = correlator()
+        taken(before, *messages[:place])
+        after = taken(correlator(before.snapshot()), *messages[place:])
+        assert after == undisturbed[: len(after)]
+        assert len(after) == (place < len(messages))
+
+
+def test_a_large_batch_in_pieces_is_the_same_batch() -> None:
+    large = part("raw/1", [vector("n2", second, f"{TIMEOUT} {'x' * 4000}", "A") for second in range(600, 900)])
+    pieces = [decode(value) for value in encode_in_pieces([part("raw/0", P0), large])]
+    assert len(pieces) > 2
+    last = tick((2, 300), elapsed_s=1)
+    assert taken(correlator(), *pieces, last) == taken(correlator(), Found((part("raw/0", P0), large)), last)
