@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterable
 from types import TracebackType
 
 from aiokafka import AIOKafkaProducer
@@ -27,8 +29,12 @@ class RawProducer:
     ) -> None:
         await self._producer.stop()
 
-    async def send(self, batch: Batch, key: bytes) -> None:
-        """Send the lines of a batch; returns when the broker has them all."""
-        sent = [await self._producer.send(self._topic, value, key=key) for value in batch.values if value]
-        for acknowledgement in sent:
-            await acknowledgement
+    async def send(self, batches: Iterable[tuple[bytes, Batch]]) -> None:
+        """Send the lines of some batches, each with its key; returns when the broker has them all."""
+        waiting = [
+            await self._producer.send(self._topic, value, key=key)
+            for key, batch in batches
+            for value in batch.values
+            if value
+        ]
+        await asyncio.gather(*waiting)

@@ -95,14 +95,19 @@ class Correlator(msgspec.Struct):
     open: dict[str, IncidentState] = {}
     heard_by_node: dict[str, dict[str, int]] = {}
 
-    def place(self, cluster: str, node: str, job: str, time_ns: int) -> None:
-        """Learn that a job runs on a node at that time; jobs that ran there long before are gone."""
+    def place(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
+        """Learn that a job runs on a node at that time; jobs that ran there long before are gone.
+
+        Learnt late, it links incidents of the node's kernel to the job: those that changed by it.
+        """
         if not (node and job):
-            return
+            return []
         heard_ns = self.heard_by_node.setdefault(f"{cluster}/{node}", {})
+        is_news = job not in heard_ns
         heard_ns[job] = max(time_ns, heard_ns.get(job, 0))
         for gone in [one for one, last_ns in heard_ns.items() if last_ns < time_ns - PLACED_FOR_NS]:
             del heard_ns[gone]
+        return self._link(cluster, node, job, time_ns) if is_news else []
 
     def jobs_of(self, signal: Signal) -> set[str]:
         """The jobs that a signal touches: its own, else those placed on its node."""
@@ -113,10 +118,7 @@ class Correlator(msgspec.Struct):
     def take(self, signal: Signal) -> list[IncidentState]:
         """Put a signal where it belongs; the incidents that changed by it."""
         jobs = self.jobs_of(signal)
-        found = sorted(
-            (incident for incident in self.open.values() if _belongs(signal, jobs, incident)),
-            key=lambda incident: (incident.first_onset_ns, incident.incident_id),
-        )
+        found = sorted((one for one in self.open.values() if _belongs(signal, jobs, one)), key=_age)
         if not found:
             if not _opens(signal):
                 return []
@@ -127,6 +129,20 @@ class Correlator(msgspec.Struct):
             self._merge(other, first)
         return [first, *others] if changed or others else []
 
+    def _link(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
+        of_cluster = [incident for incident in self.open.values() if incident.cluster == cluster]
+        later = [one for one in of_cluster if node in one.kernel_nodes and job not in one.jobs]
+        linked = [incident for incident in later if time_ns <= incident.last_seen_ns]
+        for incident in linked:
+            incident.jobs.add(job)
+            incident.jobs_by_node.setdefault(node, set()).add(job)
+        if not linked:
+            return []
+        first, *others = sorted((one for one in of_cluster if job in one.jobs), key=_age)
+        for other in others:
+            self._merge(other, first)
+        return [first, *others]
+
     def _open(self, signal: Signal) -> IncidentState:
         incident = IncidentState(stable_id("incident", signal.signal_id), signal.cluster)
         self.open[incident.incident_id] = incident
@@ -136,6 +152,10 @@ class Correlator(msgspec.Struct):
         into.absorb(other)
         other.status, other.merged_into = "resolved", into.incident_id
         del self.open[other.incident_id]
+
+
+def _age(incident: IncidentState) -> tuple[int, str]:
+    return (incident.first_onset_ns, incident.incident_id)
 
 
 def _opens(signal: Signal) -> bool:

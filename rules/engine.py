@@ -119,8 +119,12 @@ class Engine:
         progress = self._state.progress_by_job.get(_job_key(signal.cluster, signal.job, signal.node))
         if progress and signal.role in ("teardown", "finished"):
             progress.has_ended = True
-        self._state.correlator.place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
+        self._place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
         self._correlate(signal)
+
+    def _place(self, cluster: str, node: str, job: str, time_ns: int) -> None:
+        for incident in self._state.correlator.place(cluster, node, job, time_ns):
+            self._touch(incident)
 
     def _correlate(self, signal: Signal) -> None:
         counts, correlator = self._state.counts, self._state.correlator
@@ -138,7 +142,7 @@ class Engine:
                 )
 
     def _take_beat(self, beat: Beat) -> None:
-        self._state.correlator.place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
+        self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
         if beat.step is None:
             return
         key = _job_key(beat.cluster, beat.job, beat.node)

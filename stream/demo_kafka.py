@@ -82,9 +82,8 @@ async def _ship(settings: Settings, logs: Path) -> None:
     async with RawProducer(settings.kafka, settings.raw_topic) as producer:
         while True:
             sources.look_for_new_files()
-            for source in sources.all():
-                if batch := source.read(time_ns()):
-                    await producer.send(batch, key=Path(source.name).parent.name.encode())
+            read = ((source, source.read(time_ns())) for source in sources.all())
+            await producer.send((Path(source.name).parent.name.encode(), batch) for source, batch in read if batch)
             await asyncio.sleep(0.05)
 
 

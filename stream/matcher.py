@@ -74,9 +74,10 @@ class Matcher(Service):
         gc.set_threshold(100_000, 50, 50)
 
     async def on_stop(self) -> None:
-        """Leave the group; what is not committed will be read again."""
-        await self._consumer.stop()
-        await self._producer.stop()
+        """Leave the group after the batch in hand; what is not committed will be read again."""
+        async with self._busy:
+            await self._consumer.stop()
+            await self._producer.stop()
 
     def _note_assigned(self, partitions: int) -> None:
         self._metrics.note_assigned(self._settings.raw_topic, partitions)
@@ -139,16 +140,14 @@ class Matcher(Service):
                     continue
                 try:
                     read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
-                    ends = await self._consumer.end_offsets(
-                        partitions
-                    )  # after `read`: lag may be too much, never too little
+                    ends = await self._consumer.end_offsets(partitions)  # after `read`: never too little lag
+                    if sum(ends.values()) != written:
+                        written, changed_ns = sum(ends.values()), monotonic_ns()
+                    offsets = {one: max(read[one].offset if one in read else 0, 0) for one in partitions}
+                    await self._send_tick(ends, offsets, monotonic_ns() - changed_ns)
                 except KafkaError as error:
-                    self.log.warning("Kafka is away, no tick: %r", error)
-                    continue
-                if sum(ends.values()) != written:
-                    written, changed_ns = sum(ends.values()), monotonic_ns()
-                offsets = {one: max(read[one].offset if one in read else 0, 0) for one in partitions}
-                await self._send_tick(ends, offsets, monotonic_ns() - changed_ns)
+                    if not self.should_stop:
+                        self.log.warning("Kafka is away, no tick: %r", error)
         finally:
             await admin.close()
 

@@ -122,3 +122,22 @@ def test_jobs_that_share_a_node_are_all_placed_there() -> None:
         correlator.place("default", "n1", "B", at(second + 1))
     assert correlator.jobs_of(xid(7000)) == {"A", "B"}
     assert correlator.jobs_of(xid(7000, cluster="other")) == set()
+
+
+def test_a_placement_learnt_late_brings_both_incidents_together() -> None:
+    correlator = Correlator()
+    correlator.take(xid(60, "n1"))
+    correlator.take(a_signal("nccl-timeout", 660, "n2", "A"))
+    changed = correlator.place("default", "n1", "A", at(5))
+    (incident,) = correlator.open.values()
+    assert (incident.jobs, incident.nodes, incident.signal_count) == ({"A"}, {"n1", "n2"}, 2)
+    assert [one.merged_into for one in changed] == ["", incident.incident_id]
+
+
+def test_a_job_that_comes_after_the_kernel_s_line_is_not_linked_to_it() -> None:
+    correlator = Correlator()
+    correlator.take(xid(60, "n1"))
+    assert correlator.place("default", "n1", "B", at(61)) == []
+    assert correlator.place("elsewhere", "n1", "A", at(5)) == []
+    (incident,) = correlator.open.values()
+    assert incident.jobs == set()
