@@ -14,8 +14,8 @@ from ingest.parse.prefix import ANSI
 from rules.errors import RecordError
 from rules.match.hyperscan import Hit, HyperscanScanner
 from rules.model import QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, stable_id
-from rules.progress import ROUND_NS
 from rules.ruleset import Rule, RuleSet
+from stream.beats import Beats
 
 MAX_RECORD_BYTES = 1 << 20
 KEPT_DEAD_BYTES = 64 << 10
@@ -72,7 +72,7 @@ class BatchScanner:
         values = (
             [b"" if number in unfit else value for number, value in enumerate(batch.values)] if unfit else batch.values
         )
-        beats, times = _Beats(), _Times(batch, self._timed_by_source.get(batch.source))
+        beats, times = Beats(), _Times(batch, self._timed_by_source.get(batch.source))
         spoke = set()
         for number, patterns in self._candidates(values).items():
             if number not in unfit:
@@ -102,7 +102,7 @@ class BatchScanner:
             patterns_by_record.setdefault(number, []).append(pattern)
         return patterns_by_record
 
-    def _take(self, times: _Times, number: int, patterns: list[int], scanned: Scanned, beats: _Beats) -> bool:
+    def _take(self, times: _Times, number: int, patterns: list[int], scanned: Scanned, beats: Beats) -> bool:
         """Take a record with candidates; whether it said something."""
         batch = times.batch
         parsed = parse(batch.record(number), self._cluster)
@@ -136,7 +136,7 @@ class BatchScanner:
                 found[rule.spec.id] = rule, rule.fields_in(hit)
         return list(found.values())
 
-    def _note_ends_of_each_key(self, batch: Batch, unfit: dict[int, str], scanned: Scanned, beats: _Beats) -> None:
+    def _note_ends_of_each_key(self, batch: Batch, unfit: dict[int, str], scanned: Scanned, beats: Beats) -> None:
         """Take the newest record of each key, and the first one ever: so long at least its job is on its node."""
         last = dict(zip(batch.keys, range(len(batch)), strict=True))
         met = self._keys_by_source.setdefault(batch.source, set())
@@ -178,37 +178,6 @@ class _Times:
                 break
         self._seen = max(self._seen, number)
         return self._timed
-
-
-class _Beats:
-    """One beat for each step and round of a job, and the first and last of each job and node."""
-
-    def __init__(self) -> None:
-        self._first_by_step: dict[tuple[str, str, int, int], Beat] = {}
-        self._ends_by_node: dict[tuple[str, str, str], tuple[Beat, Beat]] = {}
-
-    def add_step(self, event: LogEvent, step: str) -> None:
-        if step.isascii() and step.isdigit() and len(step) < 16:
-            beat = Beat(event.event_time_ns, event.cluster, event.job, event.node, int(step))
-            key = (event.cluster, event.job or event.node, int(step), event.event_time_ns // ROUND_NS)
-            self._first_by_step[key] = min(beat, self._first_by_step.get(key, beat))
-        self.add_alive(event)
-
-    def add_alive(self, event: LogEvent) -> None:
-        beat = Beat(event.event_time_ns, event.cluster, event.job, event.node)
-        key = (event.cluster, event.job, event.node)
-        first, last = self._ends_by_node.get(key, (beat, beat))
-        self._ends_by_node[key] = min(first, beat, key=_beat_order), max(last, beat, key=_beat_order)
-
-    def sorted(self) -> list[Beat]:
-        return [
-            *sorted({beat for ends in self._ends_by_node.values() for beat in ends}, key=_beat_order),
-            *sorted(self._first_by_step.values(), key=_beat_order),
-        ]
-
-
-def _beat_order(beat: Beat) -> tuple[int, str, str, str, int]:
-    return (beat.event_time_ns, beat.cluster, beat.job, beat.node, -1 if beat.step is None else beat.step)
 
 
 def _match(rule: Rule, event: LogEvent, fields: dict[str, str]) -> Match:

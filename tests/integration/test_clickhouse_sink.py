@@ -290,9 +290,8 @@ def test_a_store_is_free_again_after_close(tmp_path: Path) -> None:
         print(file=first.stdin, flush=True)
 
 
+@pytest.mark.parametrize("dsn", ["embedded"], indirect=True, scope="module")
 def test_a_second_store_in_one_process_is_told(client: Client, tmp_path: Path) -> None:
-    if not client.is_embedded:
-        pytest.skip("servers know no such limit")
     with pytest.raises(ConfigError, match="another embedded store"):
         connect(f"chdb://{tmp_path}/second")
 
