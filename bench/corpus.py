@@ -11,6 +11,7 @@ from typing import Any
 
 from ingest.collect.source import Sources
 from rules.load import load
+from rules.ruleset import Rule
 from stream.pipeline import Pipeline, read_to_the_end, replay
 from stream.scan import BatchScanner
 
@@ -43,7 +44,7 @@ def look(cases: dict[Path, dict[str, Any]]) -> dict[str, int]:
     for path, case in cases.items():
         batches = list(read_to_the_end(Sources([str(path)], "corpus-host", follow=False)))
         scans = [scanner.scan(batch) for batch in batches]
-        found = {rules.of(match).spec.failure_class for scan in scans for match in scan.matches}
+        found = {name for scan in scans for match in scan.matches for name in class_and_parent(rules.of(match))}
         incidents = replay(Pipeline(rules, "corpus", LATENESS_NS), Sources([str(path)], "corpus-host", follow=False))
         counts["cases"] += 1
         counts["lines"] += sum(map(len, batches))
@@ -51,10 +52,16 @@ def look(cases: dict[Path, dict[str, Any]]) -> dict[str, int]:
         counts["cases_with_a_match"] += bool(found)
         counts["cases_with_an_expected_class"] += bool(found & set(case["expect"]))
         counts["cases_with_an_incident"] += bool(incidents)
-        counts["primary_is_root_cause"] += any(one.failure_class == case["primary"] for one in incidents)
+        roots = {name for one in incidents for name in class_and_parent(rules.by_id[one.root_cause.rule])}
+        counts["primary_is_root_cause"] += case["primary"] in roots
         counts["benign_cases"] += not case["expect"]
         counts["benign_cases_with_an_incident"] += bool(incidents and not case["expect"])
     return dict(counts)
+
+
+def class_and_parent(rule: Rule) -> tuple[str, str]:
+    """A finer class counts as its parent too."""
+    return rule.spec.failure_class, rule.spec.parent
 
 
 if __name__ == "__main__":

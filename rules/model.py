@@ -16,6 +16,10 @@ QUIET_ROLES: Final = ("placement", "progress", "harmless")
 """Roles that make no signal: where a job runs, a step done, known noise."""
 
 
+KEPT_DEAD_BYTES: Final = 64 << 10
+"""So much of a dead letter is kept; its position leads to the rest."""
+
+
 def stable_id(*parts: object) -> str:
     """Sixteen hex digits that depend on the parts only, the same on every machine and in every run."""
     digest = blake2b(digest_size=8)
@@ -186,3 +190,11 @@ class DeadLetter(msgspec.Struct, frozen=True):
     value: bytes
     key: bytes | None
     received_ns: int
+
+    @classmethod
+    def of(
+        cls, reason: str, position: Position, value: bytes, key: bytes | None = None, received_ns: int = 0
+    ) -> DeadLetter:
+        """The dead letter of the record at this position; the same record gives the same id."""
+        identity = stable_id(position.source, position.offset)
+        return cls(identity, reason, position, len(value), value[:KEPT_DEAD_BYTES], key, received_ns)

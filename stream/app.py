@@ -16,7 +16,7 @@ from mode import CrashingSupervisor
 
 from rules.errors import RecordError
 from rules.load import load
-from rules.model import DeadLetter, Incident, Position, stable_id
+from rules.model import DeadLetter, Incident, Position
 from rules.ruleset import RuleSet
 from stream.correlator import Correlator
 from stream.matcher import Matcher
@@ -135,10 +135,7 @@ class Correlators:
         await sent
 
     async def _send_dead(self, partition: int, offset: int, value: bytes, reason: str) -> None:
-        source = f"{self._matches}/{partition}"
-        letter = DeadLetter(
-            stable_id(source, offset), reason, Position(source, offset), len(value), value, key=None, received_ns=0
-        )
+        letter = DeadLetter.of(reason, Position(f"{self._matches}/{partition}", offset), value)
         await (await self._dead_letters.send(value=msgspec.json.encode(letter)))
 
 

@@ -18,7 +18,6 @@ from rules.ruleset import Rule, RuleSet
 from stream.beats import Beats
 
 MAX_RECORD_BYTES = 1 << 20
-KEPT_DEAD_BYTES = 64 << 10
 LOOK_BACK_LINES = 200
 _ESCAPE_MARKS = (b"\\", b'"MESSAGE":[', b"\x1b", b"#033[")
 _USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
@@ -246,12 +245,4 @@ def _unescaped(value: bytes) -> bytes:
 
 def _dead_letter(batch: Batch, number: int, reason: str) -> DeadLetter:
     record = batch.record(number)
-    return DeadLetter(
-        dead_letter_id=stable_id(record.position.source, record.position.offset),
-        reason=reason,
-        position=record.position,
-        size_bytes=len(record.value),
-        value=record.value[:KEPT_DEAD_BYTES],
-        key=record.key,
-        received_ns=record.received_ns,
-    )
+    return DeadLetter.of(reason, record.position, record.value, record.key, record.received_ns)

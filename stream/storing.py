@@ -14,7 +14,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 from mode import Service
 
 from rules.errors import PipelineError, RecordError, TransientError
-from rules.model import Beat, DeadLetter, Incident, Match, Position, stable_id
+from rules.model import Beat, DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
 from stream.messages import Found, decode
@@ -148,14 +148,5 @@ class StoreWriter(Service):
 
 
 def _dead_letter(record: ConsumerRecord[bytes, bytes], reason: str) -> DeadLetter:
-    source = f"{record.topic}/{record.partition}"
-    value = record.value or b""
-    return DeadLetter(
-        dead_letter_id=stable_id(source, record.offset),
-        reason=reason,
-        position=Position(source, record.offset),
-        size_bytes=len(value),
-        value=value,
-        key=record.key,
-        received_ns=record.timestamp * 1_000_000,
-    )
+    position = Position(f"{record.topic}/{record.partition}", record.offset)
+    return DeadLetter.of(reason, position, record.value or b"", record.key, record.timestamp * 1_000_000)

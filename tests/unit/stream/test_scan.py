@@ -7,9 +7,10 @@ import pytest
 from ingest.batch import Batch
 from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
+from rules.model import KEPT_DEAD_BYTES
 from rules.ruleset import Rule, RuleSet
 from rules.spec import RuleSpec
-from stream.scan import KEPT_DEAD_BYTES, MAX_RECORD_BYTES, BatchScanner, Scanned
+from stream.scan import MAX_RECORD_BYTES, BatchScanner, Scanned
 from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
 
 TRACEBACK = "Traceback (most recent call last):"
