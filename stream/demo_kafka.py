@@ -68,7 +68,7 @@ async def _ship_and_watch(
     writer.start()
     shipper = asyncio.create_task(_ship(settings, logs))
     try:
-        await _watch(settings, announcer, lambda: writer.is_alive(), worker)
+        await _watch(settings, announcer, writer, worker, shipper)
     finally:
         done.set()
         writer.join()
@@ -88,7 +88,11 @@ async def _ship(settings: Settings, logs: Path) -> None:
 
 
 async def _watch(
-    settings: Settings, announcer: Announcer, is_writing: Callable[[], bool], worker: subprocess.Popen[bytes]
+    settings: Settings,
+    announcer: Announcer,
+    writer: threading.Thread,
+    worker: subprocess.Popen[bytes],
+    shipper: asyncio.Task[None],
 ) -> None:
     """Show incidents until the cluster has ended and nothing came for a while."""
     topic = TopicNames(settings.prefix).incidents
@@ -100,10 +104,12 @@ async def _watch(
         while monotonic() - begun_s < LONGEST_S:
             if worker.poll() is not None:
                 raise TransientError(f"the worker ended with exit code {worker.returncode}; its messages are above")
+            if shipper.done():
+                shipper.result()
             fetched = await consumer.getmany(timeout_ms=500)
             for record in (record for records in fetched.values() for record in records):
                 announcer(msgspec.json.decode(record.value or b"", type=Incident))
-            if fetched or is_writing():
+            if fetched or writer.is_alive():
                 quiet_since_s = monotonic()
             if monotonic() - quiet_since_s > lateness_s + QUIET_S:
                 return

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 from aiokafka.errors import CommitFailedError, IllegalStateError
 from mode import Service
 
-from rules.errors import PipelineError, RecordError, TransientError
+from rules.errors import ConfigError, RecordError, RejectedError, TransientError
 from rules.model import Beat, DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
@@ -94,26 +94,31 @@ class StoreWriter(Service):
                 await self._store.write(
                     matches=rows.matches, beats=rows.beats, incidents=rows.incidents, dead_letters=rows.dead_letters
                 )
-            except TransientError as error:
-                self.log.warning("store is away, trying again: %s", error)
-                self._metrics.note_store_failure("away")
-                await self._wait(fetched)
-            except PipelineError as error:
+            except RejectedError as error:
                 self.log.error("store refuses these rows: %s", error)
                 self._metrics.note_store_failure("refused")
                 await self._dead_letter(fetched, str(error))
                 return True
+            except (TransientError, ConfigError) as error:
+                self.log.warning("store is away or not set up, trying again: %s", error)
+                self._metrics.note_store_failure("away" if isinstance(error, TransientError) else "not set up")
+                await self._wait()
             else:
                 self._metrics.note_stored(rows.counts())
                 return True
         return False
 
-    async def _wait(self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> None:
-        """Wait without leaving the group: a paused consumer is asked for records all the same."""
-        paused = self._consumer.assignment()
-        self._consumer.pause(*paused)
-        await self._consumer.getmany(timeout_ms=PAUSE_MS)
-        self._consumer.resume(*(paused & self._consumer.assignment()))
+    async def _wait(self) -> None:
+        """Wait without leaving the group: a paused consumer is asked for records all the same.
+
+        A rebalance lifts the pause; what comes then is put back, to be read again.
+        """
+        self._consumer.pause(*self._consumer.assignment())
+        too_early = await self._consumer.getmany(timeout_ms=PAUSE_MS)
+        mine = self._consumer.assignment()
+        for partition in mine & too_early.keys():
+            self._consumer.seek(partition, too_early[partition][0].offset)
+        self._consumer.resume(*mine)
 
     def _rows(self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> Rows:
         rows = Rows()

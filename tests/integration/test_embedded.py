@@ -6,9 +6,8 @@ import json
 import signal
 import subprocess
 import sys
-import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import pytest
 
 from ingest.simulate import Scenario, write_all
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -56,15 +56,6 @@ def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
         if process.poll() is None:
             process.kill()
         process.communicate()
-
-
-def in_time(found: Callable[[], Any]) -> Any:
-    """What `found` gives, asked again until it gives something."""
-    end = time.monotonic() + PATIENCE_S
-    while not (result := found()):
-        assert time.monotonic() < end, "it never came"
-        time.sleep(0.05)
-    return result
 
 
 def asked(url: str) -> Any:
@@ -119,7 +110,7 @@ def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
     options = ("--data-dir", data, "--config", tmp_path / "epicenter.toml")
     with running(logs, *options) as (process, page):
         append(logs / "kern.log", xid_line("n1"))
-        (incident,) = in_time(lambda: asked(f"{page}api/incidents"))
+        (incident,) = eventually(lambda: asked(f"{page}api/incidents"), PATIENCE_S, "the page to show it")
         assert (incident["class"], incident["status"], incident["nodes"]) == ("xid-79", "open", ["n1"])
 
         assert documents("incidents", "list", "--data-dir", data) == [incident]
@@ -133,7 +124,9 @@ def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
 
         worker = {"message": "Traceback (most recent call last):", "host": "n1", "job": "7877", "time": now()}
         append(logs / "worker.jsonl", json.dumps(worker) + "\n")
-        (updated,) = in_time(lambda: [one for one in asked(f"{page}api/incidents") if one["jobs"]])
+        (updated,) = eventually(
+            lambda: [one for one in asked(f"{page}api/incidents") if one["jobs"]], PATIENCE_S, "the page to show it"
+        )
         assert (updated["incident_id"], updated["jobs"]) == (incident["incident_id"], ["7877"])
         assert asked(f"{page}healthz")["records"] == 3
 
@@ -152,7 +145,7 @@ def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
     options = ("--data-dir", data, "--config", tmp_path / "epicenter.toml")
     with running(logs, *options) as (process, page):
         append(logs / "kern.log", xid_line("n2"))
-        in_time(lambda: asked(f"{page}healthz")["records"])
+        eventually(lambda: asked(f"{page}healthz")["records"], PATIENCE_S, "the page to show it")
         assert asked(f"{page}api/incidents") == []
         code, out, _ = stopped(process)
     assert code == 0

@@ -13,7 +13,8 @@ import pytest
 from ingest.simulate import Scenario, write_all
 from rules.model import NS_PER_S
 from sinks.clickhouse.client import connect
-from tests.support.cluster import Cluster, Worker, eventually, records_of
+from tests.support.cluster import Cluster, Worker, records_of
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
 

@@ -13,7 +13,8 @@ from sinks.clickhouse.client import connect
 from stream.dev_broker import own_broker
 from stream.dev_clickhouse import dev_clickhouse
 from stream.dev_process import EPICENTER, free_ports
-from tests.support.cluster import Cluster, eventually
+from tests.support.cluster import Cluster
+from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
@@ -55,6 +56,14 @@ def rows(cluster: Cluster, sql: str) -> list[tuple[Any, ...]]:
     client = connect(cluster.store)
     try:
         return client.query(sql)
+    finally:
+        client.close()
+
+
+def command(cluster: Cluster, sql: str) -> None:
+    client = connect(cluster.store)
+    try:
+        client.command(sql)
     finally:
         client.close()
 
@@ -120,6 +129,22 @@ def test_store_away_at_the_start_and_in_the_middle(
         store.start()
         eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 60, "the rows of the time between")
         assert worker.process.poll() is None
+
+
+def test_store_that_lacks_a_table_loses_nothing(
+    kafka: Any, clickhouse: Any, make_cluster: Callable[..., Cluster]
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
+    worker = cluster.start_worker()
+    cluster.feed([("n1", XID)])
+    eventually(lambda: incident_nodes(cluster) == {"n1"}, 60, "the first incident")
+    command(cluster, "RENAME TABLE matches TO put_away")
+    cluster.feed([("n2", LATER_XID)])
+    eventually(lambda: worker.metric("epicenter_store_failures_total"), 60, "a write that fails")
+    command(cluster, "RENAME TABLE put_away TO matches")
+    eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 60, "the rows of the time between")
+    assert rows(cluster, "SELECT node FROM matches FINAL ORDER BY node") == [("n1",), ("n2",)]
+    assert rows(cluster, "SELECT count() FROM dead_letters") == [(0,)]
 
 
 def test_broker_away_at_the_start(tmp_path: Path) -> None:

@@ -7,9 +7,8 @@ import json
 import os
 import signal
 import subprocess
-import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,8 +18,6 @@ from aiokafka import AIOKafkaProducer
 
 from ingest.simulate import Scenario, simulate
 from stream.dev_process import EPICENTER, free_ports
-
-POLL_S = 0.1
 
 
 class Cluster:
@@ -117,15 +114,6 @@ class Worker:
         """kill -9."""
         self.process.kill()
         self.process.wait()
-
-
-def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:
-    """Ask again until the answer is true; the answer. Fails after `within_s`."""
-    end_s = time.monotonic() + within_s
-    while not (answer := holds()):
-        assert time.monotonic() < end_s, f"not within {within_s} s: {what}"
-        time.sleep(POLL_S)
-    return answer
 
 
 def records_of(scenario: Scenario, *names: str) -> list[tuple[str | None, bytes | None]]:

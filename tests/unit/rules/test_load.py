@@ -8,23 +8,8 @@ import pytest
 
 from rules.errors import ConfigError
 from rules.load import load
+from tests.support.packs import A_PACK as RULE
 
-RULE = """\
-pack: mine
-rules:
-  - id: mine.one
-    title: One
-    class: mine-one
-    source: worker
-    patterns: ['went wrong: \\d']
-    severity: error
-    role: root
-    entity: job
-    meaning: It went wrong.
-    examples:
-      matches: ['it went wrong: 1', 'it went wrong: 2']
-      near_misses: ['it went well: 1']
-"""
 EDGE = """\
 edges:
   - {cause: [mine-one], effect: [hang], scope: job, within: 5m, reason: so it is}

@@ -16,6 +16,7 @@ import pytest
 
 from stream.cli import cli, main
 from tests.support.logs import kernel, vector
+from tests.support.packs import A_PACK
 
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
 TRACEBACK = "Traceback (most recent call last):"
@@ -114,7 +115,7 @@ def test_exit_0_when_all_is_well(logs: Path) -> None:
 
 def test_exit_1_when_a_check_finds_problems(tmp_path: Path, run: Any) -> None:
     pack = tmp_path / "pack.yaml"
-    pack.write_text(PACK.replace("it went wrong: 2", "it went well: 2"))
+    pack.write_text(A_PACK.replace("it went wrong: 2", "it went well: 2"))
     code, out, _ = run("rules", "test", "--rules", pack)
     assert code == 1
     assert "mine.one: should fit: it went well: 2 (by Hyperscan)" in out
@@ -175,28 +176,10 @@ def test_exit_70_for_a_bug_of_ours(run: Any, monkeypatch: pytest.MonkeyPatch) ->
     assert err.endswith("epicenter: this is a bug of ours; please report it with the lines above\n")
 
 
-PACK = """\
-pack: mine
-rules:
-  - id: mine.one
-    title: One
-    class: mine-one
-    source: worker
-    patterns: ['went wrong: \\d']
-    severity: error
-    role: root
-    entity: job
-    meaning: It went wrong.
-    examples:
-      matches: ['it went wrong: 1', 'it went wrong: 2']
-      near_misses: ['it went well: 1']
-"""
-
-
 @pytest.mark.parametrize("command", ["match", "replay", "run --once", "rules list", "rules test"])
 def test_exit_78_for_a_broken_rule_pack(command: str, logs: Path, tmp_path: Path) -> None:
     pack = tmp_path / "pack.yaml"
-    pack.write_text(PACK.replace("went wrong: \\d", "went (wrong"))
+    pack.write_text(A_PACK.replace("went wrong: \\d", "went (wrong"))
     paths = [] if command.startswith("rules") else [logs]
     found = epicenter(*command.split(), *paths, "--rules", pack, XDG_DATA_HOME=str(tmp_path))
     assert (found.returncode, found.stdout) == (78, b"")
@@ -249,7 +232,7 @@ def test_match_names_the_first_dead_letter(tmp_path: Path, run: Any) -> None:
 
 
 def test_match_takes_rules_from_outside(tmp_path: Path, run: Any) -> None:
-    (tmp_path / "pack.yaml").write_text(PACK)
+    (tmp_path / "pack.yaml").write_text(A_PACK)
     (tmp_path / "a.log").write_text("it went wrong: 7\n")
     _, out, _ = run("match", "--json", "--rules", tmp_path / "pack.yaml", tmp_path / "a.log")
     assert [json.loads(line)["rule"] for line in out.splitlines()] == ["mine.one"]
