@@ -134,7 +134,7 @@ def agent(bootstrap: str, folder: str) -> None:
     from rules.load import load
     from rules.match.hyperscan import HyperscanScanner
 
-    scanner = HyperscanScanner([pattern.pattern for pattern in load().patterns])
+    scanner = HyperscanScanner(load().expressions)
     app = faust.App("bench-agent", broker=f"kafka://{bootstrap}", datadir=f"{folder}/agent", web_enabled=False,
                     topic_allow_declare=False, topic_disable_leader=True, worker_redirect_stdouts=False)  # fmt: skip
     topic = app.topic(SHORT, value_type=bytes, value_serializer="raw", key_type=bytes, key_serializer="raw")

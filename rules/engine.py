@@ -217,7 +217,7 @@ def _signal(rule: Rule, match: Match) -> Signal:
     return Signal(
         signal_id=match.match_id,
         rule=spec.id,
-        failure_class=spec.failure_class,
+        failure_class=rule.class_of(fields),
         severity=spec.severity,
         role=spec.role,
         event_time_ns=event.event_time_ns,

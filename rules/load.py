@@ -10,10 +10,12 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from rules.decode import DECODERS
 from rules.errors import ConfigError
-from rules.match.hyperscan import refusal
+from rules.match.hyperscan import is_compilable, refusal
 from rules.ruleset import Rule, RuleSet
 from rules.spec import EdgeSpec, PackSpec, RuleSpec
+from rules.table import with_table
 
 CATALOG = Path(__file__).parent / "catalog"
 Path_ = tuple[str | int, ...]
@@ -26,25 +28,68 @@ def load(folders: Iterable[Path] = ()) -> RuleSet:
     Raises:
         ConfigError: with every problem of every file, each with its file and line.
     """
-    problems: list[str] = []
-    rules: list[Rule] = []
-    edges: list[EdgeSpec] = []
-    place_by_id: dict[str, str] = {}
-    for file in [file for folder in (CATALOG, *folders) for file in _files(Path(folder), problems)]:
-        pack, lines = _read_pack(file, problems)
-        for number, spec in enumerate(pack.rules if pack else ()):
-            place = f"{file}:{_line(lines, ('rules', number, 'id'))}"
-            if spec.id in place_by_id:
-                problems.append(
-                    f"{place}: rule id {spec.id} is already taken at {place_by_id[spec.id]}: choose another id"
-                )
-            place_by_id[spec.id] = place
-            if rule := _compiled(spec, file, lines, number, problems):
-                rules.append(rule)
-        edges += pack.edges if pack else ()
-    if problems:
-        raise ConfigError(problems)
-    return RuleSet(tuple(sorted(rules, key=lambda rule: rule.spec.id)), tuple(edges))
+    packs = _Packs()
+    for file in [file for folder in (CATALOG, *folders) for file in _files(Path(folder), packs.problems)]:
+        packs.take(file)
+    rules = tuple(sorted(packs.rules.values(), key=lambda rule: rule.spec.id))
+    found = RuleSet(rules, tuple(packs.edges))
+    is_sound = is_compilable(found.expressions)
+    packs.problems += [fault for rule in rules for fault in packs.faults(rule, is_sound)]
+    if packs.problems:
+        raise ConfigError(packs.problems)
+    return found
+
+
+class _Packs:
+    """What the files read so far say, with the line of everything."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+        self.rules: dict[str, Rule] = {}
+        self.edges: list[EdgeSpec] = []
+        self._lines_by_rule: dict[str, tuple[Path, dict[Path_, int], int]] = {}
+
+    def take(self, file: Path) -> None:
+        """Read one more pack."""
+        pack, lines = _read_pack(file, self.problems)
+        if pack is None:
+            return
+        for number, rule_id in enumerate(pack.off):
+            if self.rules.pop(rule_id, None) is None:
+                place = f"{file}:{_line(lines, ('off', number))}"
+                self.problems.append(f"{place}: off: {rule_id}: no such rule; `epicenter rules list` shows all")
+        for number, spec in enumerate(pack.rules):
+            self._take_rule(spec, file, lines, number)
+        self.edges += pack.edges
+
+    def _take_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
+        place = f"{file}:{_line(lines, ('rules', number, 'id'))}"
+        earlier = self.rules.get(spec.id)
+        if earlier and not spec.override:
+            self.problems.append(
+                f"{place}: rule id {spec.id} is already taken at {earlier.place}: "
+                "choose another id, or write `override: true` to replace that rule"
+            )
+        if not earlier and spec.override:
+            self.problems.append(f"{place}: {spec.id}: override: there is no such rule to replace")
+        if spec.decode and spec.decode not in DECODERS:
+            self.problems.append(f"{place}: {spec.id}: decode: {spec.decode}: write one of {', '.join(DECODERS)}")
+        self._lines_by_rule[spec.id] = file, lines, number
+        self.rules[spec.id] = with_table(spec, place, file, self.problems)
+
+    def faults(self, rule: Rule, is_sound: bool) -> list[str]:
+        """What is wrong with the rule's expressions, each with its file and line; `is_sound` when `patterns` are."""
+        file, lines, number = self._lines_by_rule[rule.spec.id]
+        spec = rule.spec
+        groups = {"extract": spec.extract, "block": (spec.block.ends or spec.block.goes_on,) if spec.block else ()}
+        if not is_sound:
+            groups["patterns"] = spec.patterns
+        return [
+            f"{file}:{_line(lines, ('rules', number, key, index))}: {spec.id}: pattern {pattern!r}: {fault}"
+            for key, patterns in groups.items()
+            for index, pattern in enumerate(patterns)
+            if (fault := _fault(pattern, searched_in_bulk=key == "patterns"))
+        ]
 
 
 def _files(folder: Path, problems: list[str]) -> list[Path]:
@@ -116,17 +161,6 @@ def _line(lines: dict[Path_, int], path: Path_) -> int:
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
-
-
-def _compiled(spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int, problems: list[str]) -> Rule | None:
-    faults = []
-    for key, patterns in (("patterns", spec.patterns), ("extract", spec.extract)):
-        for index, pattern in enumerate(patterns):
-            if fault := _fault(pattern, searched_in_bulk=key == "patterns"):
-                place = f"{file}:{_line(lines, ('rules', number, key, index))}"
-                faults.append(f"{place}: {spec.id}: pattern {pattern!r}: {fault}")
-    problems += faults
-    return None if faults else Rule.compile(spec)
 
 
 def _fault(pattern: str, searched_in_bulk: bool) -> str:

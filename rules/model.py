@@ -12,8 +12,8 @@ NS_PER_S: Final = 1_000_000_000
 SEVERITIES: Final = ("info", "warning", "error", "critical")
 """From least to most severe."""
 
-QUIET_ROLES: Final = ("placement", "progress", "harmless")
-"""Roles that make no signal: where a job runs, a step done, known noise."""
+QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
+"""Roles that make no signal: facts about a job, where it runs, a step done, known noise."""
 
 
 KEPT_DEAD_BYTES: Final = 64 << 10

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from rules.decode import DECODERS
 from rules.model import Match
 from rules.spec import EdgeSpec, RuleSpec
 from rules.times import UNIT_NS
@@ -16,30 +18,49 @@ def is_named(failure_class: str, names: tuple[str, ...]) -> bool:
     return any(failure_class == name or (name.endswith("*") and failure_class.startswith(name[:-1])) for name in names)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Rule:
-    """One rule with its patterns compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`."""
+    """One rule. Patterns are compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`.
+
+    `finer` holds the rules of its table by the content of the field `key_field`.
+    """
 
     spec: RuleSpec
-    patterns: tuple[re.Pattern[bytes], ...]
-    extract: tuple[re.Pattern[bytes], ...]
+    place: str = ""
+    key_field: str = ""
+    finer: Mapping[str, Rule] = field(default_factory=dict)
 
-    @classmethod
-    def compile(cls, spec: RuleSpec) -> Rule:
-        """Raises `re.error` when a pattern is wrong."""
-        return cls(spec, tuple(map(_compile, spec.patterns)), tuple(map(_compile, spec.extract)))
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[bytes], ...]:
+        """Each selects a line."""
+        return tuple(map(_compile, self.spec.patterns))
+
+    @cached_property
+    def extract(self) -> tuple[re.Pattern[bytes], ...]:
+        """Each finds more fields in a selected line."""
+        return tuple(map(_compile, self.spec.extract))
 
     def applies_to(self, source: str) -> bool:
         """Whether lines of this source are looked at; a line of unknown source is."""
         return source in ("", self.spec.source) or self.spec.source == "any"
 
     def fields_in(self, found: re.Match[bytes]) -> dict[str, str]:
-        """The named fields of a line that fits, those of `extract` included."""
+        """The named fields of a line that fits, those of `extract` and of a decoder included."""
         fields = found.groupdict()
         for pattern in self.extract:
             if more := pattern.search(found.string):
                 fields |= {name: value for name, value in more.groupdict().items() if value is not None}
-        return {name: value.decode("utf-8", "replace") for name, value in fields.items() if value is not None}
+        told = {name: value.decode("utf-8", "replace") for name, value in fields.items() if value is not None}
+        return DECODERS[self.spec.decode](told) if self.spec.decode else told
+
+    def for_fields(self, fields: Mapping[str, str]) -> Rule:
+        """The rule of the table row that the fields name, else this one."""
+        return self.finer.get(_code(fields.get(self.key_field, "")), self)
+
+    def class_of(self, fields: Mapping[str, str]) -> str:
+        """The failure class, with its field filled in."""
+        name = self.spec.failure_class
+        return name.format_map({key: _code(value) for key, value in fields.items()}) if "{" in name else name
 
     def waited_ns(self, fields: dict[str, str]) -> int:
         """How long before the line its trouble began, by its own words."""
@@ -52,31 +73,58 @@ class Rule:
         return int(told) * UNIT_NS[waited.unit] if told.isascii() and told.isdigit() and len(told) < 10 else 0
 
 
+def _code(text: str) -> str:
+    """A number without leading zeros: drivers print the same code in several widths."""
+    return text.lstrip("0") or text
+
+
 def _compile(pattern: str) -> re.Pattern[bytes]:
     return re.compile(pattern.encode())
 
 
 @dataclass(frozen=True)
 class RuleSet:
-    """All rules, by id and by number of pattern: pattern `n` belongs to `rule_of_pattern[n]`."""
+    """All rules, by id and by number of pattern: pattern `n` belongs to `rule_of_pattern[n]`.
+
+    Rules of tables are found `by_id` only; the rule that has the table selects their lines.
+    """
 
     rules: tuple[Rule, ...]
     edges: tuple[EdgeSpec, ...]
     by_id: dict[str, Rule] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "by_id", {rule.spec.id: rule for rule in self.rules})
+        object.__setattr__(self, "by_id", {rule.spec.id: rule for rule in self.all_rules})
+
+    @property
+    def all_rules(self) -> tuple[Rule, ...]:
+        """The rules, each followed by those of its table."""
+        return tuple(one for rule in self.rules for one in (rule, *rule.finer.values()))
 
     @cached_property
-    def patterns(self) -> tuple[re.Pattern[bytes], ...]:
-        """Every pattern, in the order of the rules."""
-        return tuple(pattern for rule in self.rules for pattern in rule.patterns)
+    def expressions(self) -> tuple[str, ...]:
+        """Every pattern as it is written, in the order of the rules."""
+        return tuple(pattern for rule in self.rules for pattern in rule.spec.patterns)
+
+    def pattern(self, number: int) -> re.Pattern[bytes]:
+        """A pattern by its number, compiled when it is first asked for."""
+        rule, index = self._places[number]
+        return rule.patterns[index]
 
     @cached_property
     def rule_of_pattern(self) -> tuple[Rule, ...]:
-        """The rule that each of `patterns` belongs to."""
-        return tuple(rule for rule in self.rules for _ in rule.patterns)
+        """The rule that each of the patterns belongs to."""
+        return tuple(rule for rule, _ in self._places)
+
+    @cached_property
+    def _places(self) -> tuple[tuple[Rule, int], ...]:
+        return tuple((rule, index) for rule in self.rules for index in range(len(rule.spec.patterns)))
 
     def of(self, match: Match) -> Rule:
         """The rule that made this match."""
         return self.by_id[match.rule]
+
+    def spec_of(self, match: Match) -> RuleSpec:
+        """What the rule says of this match, with its class filled in."""
+        rule = self.of(match)
+        return rule.spec.model_copy(update={"failure_class": rule.class_of(match.fields)})

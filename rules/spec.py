@@ -10,7 +10,9 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from rules.times import duration_ns
 
 Severity = Literal["info", "warning", "error", "critical"]
-Role = Literal["root", "cascade", "confirmation", "teardown", "advice", "placement", "progress", "finished", "harmless"]
+Role = Literal[
+    "root", "cascade", "confirmation", "teardown", "advice", "context", "placement", "progress", "finished", "harmless"
+]
 Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
 DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)))]
@@ -59,6 +61,25 @@ class Waited(Strict):
         return self
 
 
+class Block(Strict):
+    """Lines after the first one that belong to it: from the same source, node and rank, and at most so many.
+
+    Either up to and with the line that fits `ends`; or as long as lines fit `goes_on`, and with `and_one_more` the
+    first line that does not (a Python traceback ends with its exception).
+    """
+
+    ends: str = ""
+    goes_on: str = ""
+    and_one_more: bool = False
+    most_lines: Annotated[int, Field(ge=1, le=2000)] = 200
+
+    @model_validator(mode="after")
+    def _one_of_both(self) -> Block:
+        if bool(self.ends) == bool(self.goes_on):
+            raise ValueError("give either `ends` or `goes_on`, each an expression")
+        return self
+
+
 class Examples(Strict):
     """Lines in the format of the source that prints them: those that fit, and near misses that must not."""
 
@@ -67,12 +88,18 @@ class Examples(Strict):
 
 
 class RuleSpec(Strict):
-    """One rule. `patterns` select a line; `extract` only fills in named fields of a line already selected."""
+    """One rule. `patterns` select a line; `extract` only fills in named fields of a line already selected.
+
+    `class` may hold a field of the patterns (`xid-{code}`). `table` names a TSV file beside the pack: each of its rows
+    makes a finer rule for the lines whose field, called like the first column, holds the row's first cell. A `fallback`
+    rule stays silent where another rule finds a failure in the same line or block. `override` replaces the rule that
+    has this id so far. `decode` names a function of `rules.decode` that adds fields. `overlaps` names rules of other
+    classes that rightly fit some of the same lines.
+    """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
     title: str
-    failure_class: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9-]+$")]
-    parent: str = ""
+    failure_class: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9-]+(\{[a-z_]+\})?$")]
     source: Source
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
     detect: Literal["line", "no-progress"] = "line"
@@ -81,6 +108,12 @@ class RuleSpec(Strict):
     role: Role
     entity: Entity
     waited: Waited | None = None
+    block: Block | None = None
+    table: str = ""
+    decode: str = ""
+    fallback: bool = False
+    override: bool = False
+    overlaps: tuple[str, ...] = ()
     meaning: str
     next_steps: tuple[str, ...] = ()
     action: str = "none"
@@ -96,6 +129,20 @@ class RuleSpec(Strict):
         return self
 
 
+class TableRow(BaseModel):
+    """What a row of a rule's table says in place of the rule; an empty cell says nothing."""
+
+    model_config = ConfigDict(frozen=True)
+
+    title: str | None = None
+    severity: Severity | None = None
+    role: Role | None = None
+    entity: Entity | None = None
+    meaning: str | None = None
+    action: str | None = None
+    next_steps: tuple[str, ...] | None = None
+
+
 class EdgeSpec(Strict):
     """Classes that bring others about. A trailing `*` in a class stands for any ending."""
 
@@ -107,8 +154,9 @@ class EdgeSpec(Strict):
 
 
 class PackSpec(Strict):
-    """One file of rules and causal edges."""
+    """One file of rules and causal edges. `off` switches rules of earlier packs off, by id."""
 
     pack: str
+    off: tuple[str, ...] = ()
     rules: tuple[RuleSpec, ...] = ()
     edges: tuple[EdgeSpec, ...] = ()

@@ -121,7 +121,7 @@ def migrate_store(settings: Settings, only_plan: bool) -> None:
 
 
 def _print_match(rules: RuleSet, found: Match, as_json: bool) -> None:
-    event, spec = found.event, rules.of(found).spec
+    event, spec = found.event, rules.spec_of(found)
     row = {
         "file": event.position.source,
         "line": event.position.offset,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from rules.errors import RecordError
 from rules.match.hyperscan import Hit, HyperscanScanner
 from rules.model import QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, stable_id
 from rules.ruleset import Rule, RuleSet
+from rules.standing import LineHit, standing
 from stream.beats import Beats
 
 MAX_RECORD_BYTES = 1 << 20
@@ -59,7 +60,7 @@ class BatchScanner:
     def __init__(self, rules: RuleSet, cluster: str, scanner: Scanner | None = None, keep_all: bool = False):
         self._rules = rules
         self._cluster = cluster
-        self._scanner = scanner or HyperscanScanner([pattern.pattern for pattern in rules.patterns])
+        self._scanner = scanner or HyperscanScanner(rules.expressions)
         self._keep_all = keep_all
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._keys_by_source: dict[str, set[bytes | None]] = {}
@@ -110,11 +111,10 @@ class BatchScanner:
         if parsed.event.has_own_time or not batch.is_recorded:
             scanned.newest_ns = _later(scanned.newest_ns, parsed.event, batch.received_ns[number])
         found = self._confirmed(parsed, patterns)
-        if harmless := [pair for pair in found if pair[0].spec.role == "harmless"]:
-            scanned.harmless += 1
-            found = harmless
+        scanned.harmless += any(hit.rule.spec.role == "harmless" for hit in found)
         scanned.matched += bool(found)
-        for rule, fields in found:
+        for hit in found:
+            rule, fields = hit.rule, hit.fields
             if rule.spec.role == "progress":
                 beats.add_step(parsed.event, fields.get("step", ""))
             elif rule.spec.role == "placement":
@@ -123,17 +123,17 @@ class BatchScanner:
                 scanned.matches.append(_match(rule, parsed.event, fields))
         return bool(found)
 
-    def _confirmed(self, parsed: Parsed, patterns: list[int]) -> list[tuple[Rule, dict[str, str]]]:
+    def _confirmed(self, parsed: Parsed, patterns: list[int]) -> list[LineHit]:
         body = parsed.body.encode("utf-8", "surrogatepass")
-        found: dict[str, tuple[Rule, dict[str, str]]] = {}
+        found: dict[str, LineHit] = {}
         for pattern in patterns:
             rule = self._rules.rule_of_pattern[pattern]
             if rule.spec.id in found or not rule.applies_to(parsed.event.source):
                 continue
-            expression = self._rules.patterns[pattern]
-            if hit := expression.search(body):
-                found[rule.spec.id] = rule, rule.fields_in(hit)
-        return list(found.values())
+            if hit := self._rules.pattern(pattern).search(body):
+                fields = rule.fields_in(hit)
+                found[rule.spec.id] = LineHit(rule.for_fields(fields), fields, hit.span())
+        return standing(list(found.values()))
 
     def _note_ends_of_each_key(self, batch: Batch, unfit: dict[int, str], scanned: Scanned, beats: Beats) -> None:
         """Take the newest record of each key, and the first one ever: so long at least its job is on its node."""
@@ -179,10 +179,10 @@ class _Times:
         return self._timed
 
 
-def _match(rule: Rule, event: LogEvent, fields: dict[str, str]) -> Match:
+def _match(rule: Rule, event: LogEvent, fields: Mapping[str, str]) -> Match:
     origin = () if event.has_own_time else (event.position.source, event.position.offset)
     said = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
-    return Match(stable_id(rule.spec.id, *said, *origin), rule.spec.id, event, fields)
+    return Match(stable_id(rule.spec.id, *said, *origin), rule.spec.id, event, dict(fields))
 
 
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:

@@ -140,7 +140,7 @@ class StoreWriter(Service):
             for part in message.parts:
                 rows.beats += part.beats
                 rows.matches += [
-                    (one, self._rules.of(one).spec) for one in part.matches if one.rule in self._rules.by_id
+                    (one, self._rules.spec_of(one)) for one in part.matches if one.rule in self._rules.by_id
                 ]
 
     async def _dead_letter(

@@ -11,8 +11,8 @@ from rules.match.hyperscan import Hit, prefilter
 class ReferenceScanner:
     """The same answers as `HyperscanScanner`, but for matches that run over the border of two records."""
 
-    def __init__(self, patterns: Sequence[bytes]):
-        self._patterns = [re.compile(prefilter(pattern)) for pattern in patterns]
+    def __init__(self, patterns: Sequence[str]):
+        self._patterns = [re.compile(prefilter(pattern.encode())) for pattern in patterns]
 
     def scan(self, values: Sequence[bytes]) -> list[Hit]:
         """Candidates in order, each once."""

@@ -115,7 +115,7 @@ def batches(draw: st.DrawFn) -> Batch:
 
 @cache
 def reference() -> ReferenceScanner:
-    return ReferenceScanner([pattern.pattern for pattern in the_rules().patterns])
+    return ReferenceScanner(the_rules().expressions)
 
 
 def told(scanned: Scanned) -> set[tuple[int, str]]:

@@ -33,7 +33,7 @@ def the_rules() -> RuleSet:
 
 @cache
 def _scanner() -> HyperscanScanner:
-    return HyperscanScanner([pattern.pattern for pattern in the_rules().patterns])
+    return HyperscanScanner(the_rules().expressions)
 
 
 def a_scanner() -> BatchScanner:

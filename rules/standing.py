@@ -1,0 +1,37 @@
+"""Which of the rules that fit one line stand: harmless text wins where it lies, and fallbacks only speak alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from rules.model import QUIET_ROLES
+from rules.ruleset import Rule
+
+_SAYS_NO_FAILURE = (*QUIET_ROLES, "advice", "finished")
+
+
+@dataclass(frozen=True)
+class LineHit:
+    """A rule that fits a line, with its fields and the bytes of the line that it lies over (end not included)."""
+
+    rule: Rule
+    fields: Mapping[str, str]
+    span: tuple[int, int]
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it says that something failed."""
+        return self.rule.spec.role not in _SAYS_NO_FAILURE
+
+
+def standing(hits: Sequence[LineHit]) -> list[LineHit]:
+    """The hits of one line without those that lie over harmless text, and without needless fallbacks."""
+    harmless = [hit.span for hit in hits if hit.rule.spec.role == "harmless"]
+    kept = [hit for hit in hits if hit.rule.spec.role == "harmless" or not _lies_over(hit.span, harmless)]
+    is_told = any(hit.is_failure and not hit.rule.spec.fallback for hit in kept)
+    return [hit for hit in kept if not (is_told and hit.rule.spec.fallback)]
+
+
+def _lies_over(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)

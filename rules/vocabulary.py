@@ -1,0 +1,48 @@
+"""The words that rules may use: failure classes with their families and parents, and actions (vocabulary.yaml)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+_FILE = Path(__file__).with_name("vocabulary.yaml")
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """`family_by_class` may hold a name that ends in `*`, which stands for any ending."""
+
+    family_by_class: dict[str, str]
+    parents: dict[str, str]
+    aliases: dict[str, str]
+    actions: dict[str, str]
+
+    def knows(self, failure_class: str) -> bool:
+        """Whether the class, an alias, or a template such as `xid-{code}` belongs to the vocabulary."""
+        return self.family(failure_class) != ""
+
+    def family(self, failure_class: str) -> str:
+        """The family of a class; empty when it is unknown."""
+        name = self.aliases.get(failure_class, failure_class)
+        any_code = name.rpartition("-")[0] + "-*"
+        return self.family_by_class.get(name) or self.family_by_class.get(any_code, "")
+
+    def parent(self, failure_class: str) -> str:
+        """The class that this one counts as too; empty when it has none."""
+        return self.parents.get(self.aliases.get(failure_class, failure_class), "")
+
+    def counts_as(self, failure_class: str) -> set[str]:
+        """The class under its one name, and its parent: what a labelled case may call it."""
+        name = self.aliases.get(failure_class, failure_class)
+        return {name, self.parents.get(name, name)}
+
+
+@cache
+def vocabulary() -> Vocabulary:
+    """The shipped vocabulary."""
+    content = yaml.safe_load(_FILE.read_text("utf-8"))
+    family_by_class = {name: family for family, names in content["families"].items() for name in names}
+    return Vocabulary(family_by_class, content["parents"], content["aliases"], content["actions"])
