@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from rules.decode import DECODERS
 from rules.errors import ConfigError
-from rules.match.hyperscan import is_compilable, refusal
+from rules.match.compiled import is_compilable, refusal
 from rules.ruleset import Rule, RuleSet
 from rules.spec import EdgeSpec, PackSpec, RuleSpec
 from rules.table import with_table

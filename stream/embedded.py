@@ -93,7 +93,7 @@ class EmbeddedRun:
         self.records += sum(scanned.records for scanned in found)
         self.dead += sum(scanned.dead for scanned in found)
         await self._store.write(
-            matches=[(match, self._rules.of(match).spec) for scanned in found for match in scanned.matches],
+            matches=[(match, self._rules.spec_of(match)) for scanned in found for match in scanned.matches],
             beats=[beat for scanned in found for beat in scanned.beats],
             dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
         )

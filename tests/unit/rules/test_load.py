@@ -111,7 +111,8 @@ def test_an_id_that_two_files_have(tmp_path: Path) -> None:
     first.write_text(RULE)
     second.write_text("# a comment\n" + RULE)
     assert problems(tmp_path) == [
-        f"{second}:4: rule id mine.one is already taken at {first}:3: choose another id",
+        f"{second}:4: rule id mine.one is already taken at {first}:3: choose another id, "
+        "or write `override: true` to replace that rule",
     ]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from rules.match.hyperscan import refusal
+from rules.match.compiled import refusal
 from rules.spec import RuleSpec, Waited, check_pattern
 from rules.times import duration_ns, iso_from_ns
 

@@ -21,7 +21,7 @@ def a_rule(name: str, *patterns: str, **more: object) -> Rule:
     spec = {"title": name, "class": name, "source": "any", "severity": "error", "role": "root", "entity": "job"}
     examples = {"matches": ["a", "b"], "near_misses": ["c"]}
     given = spec | {"id": f"test.{name}", "meaning": "m", "patterns": patterns, "examples": examples} | more
-    return Rule.compile(RuleSpec.model_validate(given))
+    return Rule(RuleSpec.model_validate(given))
 
 
 def scanned(rules: list[Rule], values: list[bytes]) -> Scanned:
@@ -70,8 +70,8 @@ def test_an_anchor_holds_for_its_own_choice_only() -> None:
 
 @pytest.mark.parametrize("scanner", [HyperscanScanner, ReferenceScanner])
 def test_nothing_at_all(scanner: type[HyperscanScanner] | type[ReferenceScanner]) -> None:
-    assert scanner([b"foo"]).scan([]) == []
-    assert scanner([b"foo"]).scan([b"", b""]) == []
+    assert scanner(["foo"]).scan([]) == []
+    assert scanner(["foo"]).scan([b"", b""]) == []
 
 
 @pytest.mark.parametrize(
