@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rules.model import Position, RawRecord
 
@@ -31,3 +31,30 @@ class Batch:
         """One record of the batch as an object."""
         position = Position(self.source, self.offsets[number])
         return RawRecord(self.values[number], position, self.received_ns[number], self.keys[number])
+
+    def head(self, count: int) -> Batch:
+        """The first so many records."""
+        return self._part(slice(count))
+
+    def tail(self, first: int) -> Batch:
+        """The records from this one on."""
+        return self._part(slice(first, None))
+
+    def followed_by(self, other: Batch) -> Batch:
+        """These records and then those of a batch of the same source."""
+        return replace(
+            other,
+            values=[*self.values, *other.values],
+            keys=[*self.keys, *other.keys],
+            received_ns=[*self.received_ns, *other.received_ns],
+            offsets=[*self.offsets, *other.offsets],
+        )
+
+    def _part(self, part: slice) -> Batch:
+        return replace(
+            self,
+            values=self.values[part],
+            keys=self.keys[part],
+            received_ns=self.received_ns[part],
+            offsets=self.offsets[part],
+        )

@@ -231,6 +231,7 @@ def _signal(rule: Rule, match: Match) -> Signal:
         text=event.text,
         position=event.position,
         fields=fields,
+        block=match.block,
     )
 
 

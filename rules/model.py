@@ -62,12 +62,16 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Match(msgspec.Struct, frozen=True, array_like=True):
-    """One rule fits one line. `match_id` comes from what the line says, so a second copy is the same match."""
+    """One rule fits one line, or a line of a block, whose lines are then in `block`.
+
+    `match_id` comes from what the line says, so a second copy is the same match.
+    """
 
     match_id: str
     rule: str
     event: LogEvent
     fields: dict[str, str]
+    block: tuple[str, ...] = ()
 
 
 class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -102,6 +106,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True):
     text: str
     position: Position | None
     fields: dict[str, str]
+    block: tuple[str, ...] = ()
 
 
 class RootCause(msgspec.Struct, frozen=True):

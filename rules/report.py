@@ -24,6 +24,7 @@ from rules.times import iso_from_ns
 
 SHOWN_PER_CLASS: Final = 3
 LONGEST_TEXT: Final = 1000
+LONGEST_BLOCK: Final = 16_000
 
 
 def report(state: IncidentState, rules: RuleSet) -> Incident:
@@ -120,5 +121,5 @@ def _evidence(signal: Signal) -> Evidence:
         line=position.offset if position else 0,
         node=signal.node,
         failure_class=signal.failure_class,
-        text=signal.text[:LONGEST_TEXT],
+        text="\n".join(signal.block)[:LONGEST_BLOCK] if signal.block else signal.text[:LONGEST_TEXT],
     )

@@ -24,13 +24,23 @@ class LineHit:
         """Whether it says that something failed."""
         return self.rule.spec.role not in _SAYS_NO_FAILURE
 
+    @property
+    def failure_class(self) -> str:
+        """The class, with its field filled in."""
+        return self.rule.class_of(self.fields)
+
 
 def standing(hits: Sequence[LineHit]) -> list[LineHit]:
     """The hits of one line without those that lie over harmless text, and without needless fallbacks."""
     harmless = [hit.span for hit in hits if hit.rule.spec.role == "harmless"]
     kept = [hit for hit in hits if hit.rule.spec.role == "harmless" or not _lies_over(hit.span, harmless)]
-    is_told = any(hit.is_failure and not hit.rule.spec.fallback for hit in kept)
-    return [hit for hit in kept if not (is_told and hit.rule.spec.fallback)]
+    return without_needless_fallbacks(kept)
+
+
+def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
+    """The hits of one line or block; fallbacks only when no other one says that something failed."""
+    is_told = any(hit.is_failure and not hit.rule.spec.fallback for hit in hits)
+    return [hit for hit in hits if not (is_told and hit.rule.spec.fallback)]
 
 
 def _lies_over(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:

@@ -20,6 +20,7 @@ from rules.errors import InputError, TransientError
 from rules.load import load
 from rules.model import DeadLetter, Incident, Match
 from rules.ruleset import RuleSet
+from stream.holding import HoldingScanner
 from stream.pipeline import Pipeline, read_to_the_end, replay
 from stream.scan import BatchScanner
 from stream.settings import Settings
@@ -42,11 +43,11 @@ def hostname() -> str:
 def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> None:
     """Print every match of finished files."""
     rules = load(settings.rule_packs)
-    scanner = BatchScanner(rules, settings.cluster, keep_all=keep_all)
+    scanner = HoldingScanner(BatchScanner(rules, settings.cluster, keep_all=keep_all))
     records = matches = harmless = 0
     dead_letters: list[DeadLetter] = []
-    for batch in read_to_the_end(Sources(paths, hostname(), follow=False)):
-        scanned = scanner.scan(batch)
+    batches = read_to_the_end(Sources(paths, hostname(), follow=False))
+    for scanned in scanner.scan_all(batches):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
         for found in sorted(scanned.matches, key=lambda one: (one.event.position, one.rule)):
@@ -133,6 +134,8 @@ def _print_match(rules: RuleSet, found: Match, as_json: bool) -> None:
         "fields": found.fields,
         "text": event.text,
     }
+    if found.block:
+        row["block"] = found.block
     _print(row, as_json, _match_line)
 
 

@@ -15,6 +15,7 @@ from ingest.collect.source import Source, Sources
 from rules.model import NS_PER_S, Incident
 from rules.ruleset import RuleSet
 from sinks.page import page
+from stream.holding import HOLD_NS
 from stream.pipeline import Pipeline
 from stream.scan import Scanned
 from stream.settings import Settings
@@ -63,6 +64,8 @@ class EmbeddedRun:
                 while not until.is_set():
                     lagging = await self._round(self._sources.all())
                     elapsed_ns = monotonic_ns() - self._newest_read_ns
+                    if elapsed_ns >= HOLD_NS:
+                        await self._write(self._pipeline.rest())
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))
                     rounds += 1
                     if rounds % ROUNDS_BETWEEN_LOOKS == 0:
@@ -71,6 +74,7 @@ class EmbeddedRun:
                         with suppress(TimeoutError):
                             await asyncio.wait_for(until.wait(), PAUSE_S)
                 await self._round(self._sources.all())
+                await self._write(self._pipeline.rest())
                 await self._publish(self._pipeline.flush())
         finally:
             await self._close()
@@ -85,11 +89,12 @@ class EmbeddedRun:
                 self._newest_read_ns = monotonic_ns()
                 found.append(self._pipeline.take(batch))
                 await asyncio.sleep(0)
-        if found:
-            await self._write(found)
+        await self._write(found)
         return lagging
 
     async def _write(self, found: list[Scanned]) -> None:
+        if not found:
+            return
         self.records += sum(scanned.records for scanned in found)
         self.dead += sum(scanned.dead for scanned in found)
         await self._store.write(

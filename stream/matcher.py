@@ -22,6 +22,7 @@ from mode import Service
 from ingest.batch import Batch
 from rules.model import NS_PER_S, DeadLetter, Match, stable_id
 from rules.ruleset import RuleSet
+from stream.holding import HOLD_NS
 from stream.messages import Part, Tick, encode, encode_in_pieces
 from stream.metrics import Metrics
 from stream.scan import BatchScanner, Scanned
@@ -44,6 +45,7 @@ class Matcher(Service):
         self._scanner = BatchScanner(rules, settings.cluster)
         self._metrics = metrics
         self._busy = asyncio.Lock()
+        self._newest: dict[TopicPartition, tuple[int, int]] = {}
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:
@@ -98,9 +100,13 @@ class Matcher(Service):
         for partition, records in fetched.items():
             if partition in mine and records:
                 source = f"{partition.topic}/{partition.partition}"
-                scanned = self._scanner.scan(as_batch(source, records))
+                scanned = self._scanner.scan(as_batch(source, records), self._has_waited(partition, records[-1].offset))
                 self._metrics.note_scan(source, scanned)
-                offsets[partition] = records[-1].offset + 1
+                offsets[partition] = records[0].offset
+                if scanned.records:
+                    offsets[partition] = records[scanned.records - 1].offset + 1
+                if scanned.records < len(records):
+                    self._consumer.seek(partition, offsets[partition])
                 found.append((source, offsets[partition], scanned))
                 await asyncio.sleep(0)
         if not found:
@@ -110,6 +116,14 @@ class Matcher(Service):
             await self._consumer.commit(offsets)
         except (CommitFailedError, IllegalStateError):
             self.log.warning("partitions were taken away before the commit; their records will be read again")
+
+    def _has_waited(self, partition: TopicPartition, newest_offset: int) -> bool:
+        """Whether nothing has come after this record for so long that no block waits for its rest any more."""
+        known = self._newest.get(partition)
+        if known is None or known[0] != newest_offset:
+            self._newest[partition] = newest_offset, monotonic_ns()
+            return False
+        return monotonic_ns() - known[1] >= HOLD_NS
 
     async def _send(self, found: Sequence[tuple[str, int, Scanned]]) -> None:
         sends = []

@@ -12,6 +12,7 @@ from rules.engine import Engine
 from rules.model import Incident
 from rules.ruleset import RuleSet
 from rules.watermark import Watermark
+from stream.holding import HoldingScanner
 from stream.scan import BatchScanner, Scanned
 
 PAUSE_S: Final = 0.05
@@ -21,14 +22,20 @@ class Pipeline:
     """Scanner, watermark and engine put together."""
 
     def __init__(self, rules: RuleSet, cluster: str, lateness_ns: int):
-        self._scanner = BatchScanner(rules, cluster)
+        self._scanner = HoldingScanner(BatchScanner(rules, cluster))
         self._engine = Engine(rules)
         self._watermark = Watermark(lateness_ns)
 
     def take(self, batch: Batch) -> Scanned:
         """Scan a batch and hand what it held to the engine."""
-        scanned = self._scanner.scan(batch)
-        self._watermark.observe(batch.source, scanned.newest_ns)
+        return self._note(batch.source, self._scanner.scan(batch))
+
+    def rest(self) -> list[Scanned]:
+        """Scan what was held back for the rest of a block, which does not come."""
+        return [self._note(source, scanned) for source, scanned in self._scanner.rest()]
+
+    def _note(self, source: str, scanned: Scanned) -> Scanned:
+        self._watermark.observe(source, scanned.newest_ns)
         self._engine.add(scanned.matches, scanned.beats)
         return scanned
 
@@ -39,7 +46,7 @@ class Pipeline:
         return self._engine.advance(self._watermark.idle(elapsed_ns, at_pace=True))
 
     def flush(self) -> list[Incident]:
-        """The input has ended: take what waits."""
+        """The input has ended: take what waits; call `rest` before."""
         return self._engine.flush()
 
 
@@ -57,6 +64,7 @@ def replay(pipeline: Pipeline, sources: Sources) -> list[Incident]:
     """The final state of every incident in recorded input, first seen first; one that another took over is left out."""
     for batch in read_to_the_end(sources):
         pipeline.take(batch)
+    pipeline.rest()
     newest = {incident.incident_id: incident for incident in pipeline.flush()}
     final = [incident for incident in newest.values() if not incident.merged_into]
     return sorted(final, key=lambda incident: (incident.first_seen, incident.incident_id))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -14,9 +14,10 @@ from ingest.parse.prefix import ANSI
 from rules.errors import RecordError
 from rules.match.hyperscan import Hit, HyperscanScanner
 from rules.model import QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, stable_id
-from rules.ruleset import Rule, RuleSet
+from rules.ruleset import RuleSet
 from rules.standing import LineHit, standing
 from stream.beats import Beats
+from stream.blocks import Spoken, join_blocks
 
 MAX_RECORD_BYTES = 1 << 20
 LOOK_BACK_LINES = 200
@@ -65,28 +66,63 @@ class BatchScanner:
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._keys_by_source: dict[str, set[bytes | None]] = {}
 
-    def scan(self, batch: Batch) -> Scanned:
-        """Every match, beat and dead letter of the batch, the same for the same batch."""
-        scanned = Scanned(records=len(batch))
+    def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
+        """Every match, beat and dead letter of the batch, the same for the same batch.
+
+        With `is_last` false, it stops before a block that goes on beyond the batch: `records` says how many were
+        taken, and the others have to come again at the head of the next batch.
+        """
         unfit = _unfit(batch)
         values = (
             [b"" if number in unfit else value for number, value in enumerate(batch.values)] if unfit else batch.values
         )
-        beats, times = Beats(), _Times(batch, self._timed_by_source.get(batch.source))
-        spoke = set()
-        for number, patterns in self._candidates(values).items():
-            if number not in unfit:
-                try:
-                    if self._take(times, number, patterns, scanned, beats):
-                        spoke.add(number)
-                except RecordError as error:
-                    unfit[number] = str(error)
+        times = _Times(batch, self._timed_by_source.get(batch.source))
+        spoken = self._spoken(times, values, unfit)
+        end = join_blocks(spoken, lambda number: self._line(batch, number, unfit), len(batch), is_last)
         for number in _odd_envelopes(values):
-            if number not in spoke and number not in unfit and (reason := _fault(values[number])):
+            if number not in spoken and number not in unfit and (reason := _fault(values[number])):
                 unfit[number] = reason
-        self._note_ends_of_each_key(batch, unfit, scanned, beats)
-        if batch.is_recorded and (timed := times.before(len(batch))):
+        taken = batch if end == len(batch) else batch.head(end)
+        if taken.is_recorded and (timed := times.before(end)):
             self._timed_by_source[batch.source] = timed
+        said = [one for number, one in sorted(spoken.items()) if number < end]
+        return self._scanned(taken, said, {number: reason for number, reason in unfit.items() if number < end})
+
+    def _spoken(self, times: _Times, values: Sequence[bytes], unfit: dict[int, str]) -> dict[int, Spoken]:
+        spoken = {}
+        for number, patterns in self._candidates(values).items():
+            if number in unfit:
+                continue
+            try:
+                parsed = parse(times.batch.record(number), self._cluster)
+            except RecordError as error:
+                unfit[number] = str(error)
+                continue
+            if hits := self._confirmed(parsed, patterns):
+                spoken[number] = Spoken(number, times.put_into(parsed, number), hits)
+        return spoken
+
+    def _line(self, batch: Batch, number: int, unfit: dict[int, str]) -> Parsed | None:
+        try:
+            return None if number in unfit else parse(batch.record(number), self._cluster)
+        except RecordError:
+            return None
+
+    def _scanned(self, batch: Batch, said: Sequence[Spoken], unfit: dict[int, str]) -> Scanned:
+        scanned, beats = Scanned(records=len(batch), matched=len(said)), Beats()
+        for spoken in said:
+            event = spoken.parsed.event
+            if spoken.parsed.event.has_own_time or not batch.is_recorded:
+                scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[spoken.number])
+            scanned.harmless += any(hit.rule.spec.role == "harmless" for hit in spoken.hits)
+            for hit in spoken.hits:
+                if hit.rule.spec.role == "progress":
+                    beats.add_step(event, hit.fields.get("step", ""))
+                elif hit.rule.spec.role == "placement":
+                    beats.add_alive(event)
+                if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
+                    scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
+        self._note_ends_of_each_key(batch, unfit, scanned, beats)
         scanned.beats = beats.sorted()
         scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
         scanned.dead = len(scanned.dead_letters)
@@ -101,27 +137,6 @@ class BatchScanner:
         for number, pattern in hits:
             patterns_by_record.setdefault(number, []).append(pattern)
         return patterns_by_record
-
-    def _take(self, times: _Times, number: int, patterns: list[int], scanned: Scanned, beats: Beats) -> bool:
-        """Take a record with candidates; whether it said something."""
-        batch = times.batch
-        parsed = parse(batch.record(number), self._cluster)
-        if batch.is_recorded and not parsed.event.has_own_time:
-            parsed = times.put_into(parsed, number)
-        if parsed.event.has_own_time or not batch.is_recorded:
-            scanned.newest_ns = _later(scanned.newest_ns, parsed.event, batch.received_ns[number])
-        found = self._confirmed(parsed, patterns)
-        scanned.harmless += any(hit.rule.spec.role == "harmless" for hit in found)
-        scanned.matched += bool(found)
-        for hit in found:
-            rule, fields = hit.rule, hit.fields
-            if rule.spec.role == "progress":
-                beats.add_step(parsed.event, fields.get("step", ""))
-            elif rule.spec.role == "placement":
-                beats.add_alive(parsed.event)
-            if self._keep_all or rule.spec.role not in QUIET_ROLES:
-                scanned.matches.append(_match(rule, parsed.event, fields))
-        return bool(found)
 
     def _confirmed(self, parsed: Parsed, patterns: list[int]) -> list[LineHit]:
         body = parsed.body.encode("utf-8", "surrogatepass")
@@ -162,7 +177,9 @@ class _Times:
         self._seen = 0
 
     def put_into(self, parsed: Parsed, number: int) -> Parsed:
-        """The line with the time of the nearest timed line before it; as it is when that is too far away."""
+        """A recorded line with the time of the nearest timed line before it; as it is when that is too far away."""
+        if parsed.event.has_own_time or not self.batch.is_recorded:
+            return parsed
         timed = self.before(number)
         if timed is None or timed[0] <= self.batch.offsets[number] - LOOK_BACK_LINES:
             return parsed
@@ -179,10 +196,11 @@ class _Times:
         return self._timed
 
 
-def _match(rule: Rule, event: LogEvent, fields: Mapping[str, str]) -> Match:
+def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
+    rule_id = hit.rule.spec.id
     origin = () if event.has_own_time else (event.position.source, event.position.offset)
     said = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
-    return Match(stable_id(rule.spec.id, *said, *origin), rule.spec.id, event, dict(fields))
+    return Match(stable_id(rule_id, *said, *origin), rule_id, event, dict(hit.fields), block)
 
 
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
