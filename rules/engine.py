@@ -13,13 +13,13 @@ from rules.model import NS_PER_S, Beat, Incident, Match, Progress, Signal, stabl
 from rules.progress import JobProgress
 from rules.report import progress_report, report
 from rules.ruleset import Rule, RuleSet
+from rules.signal import signal_of
 
 RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
 """Quiet time after which an incident is over: longer than any causal delay."""
 
 STEPS_TO_RECOVER: Final = 3
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
-_GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
 
 _KEY_BREAK: Final = "\x1f"
 
@@ -111,11 +111,10 @@ class Engine:
         return min(heads, default=None)
 
     def _take_match(self, match: Match) -> None:
-        rule = self._rules.by_id.get(match.rule)
-        if rule is None:
+        if match.rule not in self._rules.by_id:
             self._state.counts.unknown += 1
             return
-        signal = _signal(rule, match)
+        signal = signal_of(self._rules, match)
         progress = self._state.progress_by_job.get(_job_key(signal.cluster, signal.job, signal.node))
         if progress and signal.role in ("teardown", "finished"):
             progress.has_ended = True
@@ -209,42 +208,6 @@ def _beat_order(beat: Beat) -> _Order:
 
 def _job_key(cluster: str, job: str, node: str) -> str:
     return _KEY_BREAK.join((cluster, "job", job) if job else (cluster, "node", node))
-
-
-def _signal(rule: Rule, match: Match) -> Signal:
-    event, fields, spec = match.event, match.fields, rule.spec
-    rank = fields.get(_RANK_FIELD, "")
-    return Signal(
-        signal_id=match.match_id,
-        rule=spec.id,
-        failure_class=rule.class_of(fields),
-        severity=spec.severity,
-        role=spec.role,
-        event_time_ns=event.event_time_ns,
-        onset_ns=event.event_time_ns - rule.waited_ns(fields),
-        cluster=event.cluster,
-        node=fields.get(_NODE_FIELD) or event.node,
-        source=event.source or spec.source,
-        job=event.job or fields.get(_JOB_FIELD, ""),
-        rank=event.rank if event.rank is not None else _rank(rank),
-        gpu=pci_address(fields.get(_GPU_FIELD, "")),
-        text=event.text,
-        position=event.position,
-        fields=fields,
-        block=match.block,
-    )
-
-
-def pci_address(text: str) -> str:
-    """A PCI address as one key: four digits of domain, lower case, no function (`0000:3b:00`)."""
-    if not text:
-        return ""
-    domain, bus, slot = ("", "", *text.lower().split(":"))[-3:]
-    return f"{domain.lstrip('0').rjust(4, '0')}:{bus}:{slot.split('.')[0]}"
-
-
-def _rank(text: str) -> int | None:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None
 
 
 def _stall_signal(rule: Rule, progress: JobProgress, due_ns: int) -> Signal:

@@ -49,6 +49,41 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -
 @JSON
 @RULES
 @CONFIG
+@click.option("--now", help="The time it is for the job (ISO 8601); the clock's when left out.")
+@click.option("--job-state", default="", help="What the scheduler says of the job: RUNNING, CANCELLED, TIMEOUT …")
+@click.option("--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder for Slurm ids.")
+def triage(paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str, outputs: Path, **given: Any) -> None:
+    """What became of a job: a log, a job's folder, a Slurm id under outputs/, or a whole folder of jobs.
+
+    Example: epicenter triage outputs/7877-llama.log
+    """
+    from stream.triage import triage_paths
+
+    if triage_paths(_settings(**given), list(paths), outputs, now, job_state, as_json):
+        sys.exit(EXIT_NO_INPUT)
+
+
+@cli.command("eval")
+@SOME_PATHS
+@RULES
+@CONFIG
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def evaluate(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Hold the rules against labelled cases (JSONL): recall and precision, causes, false alarms, and every miss.
+
+    Example: epicenter eval cases.jsonl
+    """
+    from stream.evaluate import evaluate_files
+
+    if evaluate_files(_settings(**given), list(paths), as_json):
+        sys.exit(EXIT_PROBLEMS)
+
+
+@cli.command()
+@SOME_PATHS
+@JSON
+@RULES
+@CONFIG
 def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Recorded lines, in event-time order, through the whole core: the final state of every incident.
 

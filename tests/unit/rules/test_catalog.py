@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from rules.engine import pci_address
 from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
 from rules.ruleset import Rule, is_named
+from rules.signal import pci_address
 from stream.rule_commands import example_failures
 from tests.support.logs import a_scanner, batch, iso, the_rules
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rules.engine import RESOLVE_AFTER_NS, STALL_FLOOR_NS, Engine, pci_address
+from rules.engine import RESOLVE_AFTER_NS, STALL_FLOOR_NS, Engine
 from rules.model import NS_PER_S, Beat, Incident, Match
 from rules.ruleset import RuleSet
+from rules.signal import pci_address
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
 

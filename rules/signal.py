@@ -1,0 +1,45 @@
+"""Match -> Signal: who and what a line that fits a rule is about."""
+
+from __future__ import annotations
+
+from rules.model import Match, Signal
+from rules.ruleset import RuleSet
+
+_GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
+
+
+def signal_of(rules: RuleSet, match: Match) -> Signal:
+    """The signal that a match is."""
+    event, fields, spec = match.event, match.fields, rules.spec_of(match)
+    rank = fields.get(_RANK_FIELD, "")
+    return Signal(
+        signal_id=match.match_id,
+        rule=spec.id,
+        failure_class=spec.failure_class,
+        severity=spec.severity,
+        role=spec.role,
+        event_time_ns=event.event_time_ns,
+        onset_ns=event.event_time_ns - rules.of(match).waited_ns(fields),
+        cluster=event.cluster,
+        node=fields.get(_NODE_FIELD) or event.node,
+        source=event.source or spec.source,
+        job=event.job or fields.get(_JOB_FIELD, ""),
+        rank=event.rank if event.rank is not None else _rank(rank),
+        gpu=pci_address(fields.get(_GPU_FIELD, "")),
+        text=event.text,
+        position=event.position,
+        fields=fields,
+        block=match.block,
+    )
+
+
+def pci_address(text: str) -> str:
+    """A PCI address as one key: four digits of domain, lower case, no function (`0000:3b:00`)."""
+    if not text:
+        return ""
+    domain, bus, slot = ("", "", *text.lower().split(":"))[-3:]
+    return f"{domain.lstrip('0').rjust(4, '0')}:{bus}:{slot.split('.')[0]}"
+
+
+def _rank(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None

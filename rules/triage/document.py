@@ -1,0 +1,85 @@
+"""The report on one job's log, as programs read it; the field names are a contract."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class EvidenceLine(msgspec.Struct, frozen=True):
+    """One line or block, word for word; `file` is empty in the log that was asked for, lines count from 1."""
+
+    line: int
+    text: str
+    failure_class: str = msgspec.field(name="class")
+    file: str = ""
+
+
+class FindingReport(msgspec.Struct, frozen=True):
+    """All lines of one class. `parent` is the class of the job-log-triage table that it counts as."""
+
+    failure_class: str = msgspec.field(name="class")
+    parent: str
+    rule: str
+    title: str
+    severity: str
+    role: str
+    count: int
+    first_line: int
+    nodes: tuple[str, ...]
+    ranks: tuple[int, ...]
+    fields: dict[str, str]
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One question of a diagnosis with the answer that the log gives."""
+
+    question: str
+    answer: str
+
+
+class ProgressReport(msgspec.Struct, frozen=True):
+    """How far the run came. Steps count as the framework prints them; None where the log does not say.
+
+    `steps_lost` are the steps after the last periodic checkpoint, `time_left_s` what a healthy run would still need.
+    """
+
+    start: str = "unknown"
+    restored_step: int | None = None
+    first_step: int | None = None
+    last_step: int | None = None
+    last_step_time: str | None = None
+    steps_this_run: int = 0
+    total_steps: int | None = None
+    percent: float | None = None
+    step_time_s: float | None = None
+    expected_step_now: int | None = None
+    checkpoint_period: int | None = None
+    last_checkpoint_step: int | None = None
+    steps_lost: int | None = None
+    time_lost_s: float | None = None
+    time_left_s: float | None = None
+    attempts: int = 0
+
+
+class Triage(msgspec.Struct, frozen=True):
+    """What happened to one job. `primary` is None when nothing failed; `classes` are all that the lines show."""
+
+    path: str
+    status: str
+    primary: str | None
+    family: str | None
+    classes: tuple[str, ...]
+    stage: str | None
+    summary: str
+    evidence: tuple[EvidenceLine, ...]
+    progress: ProgressReport
+    findings: tuple[FindingReport, ...]
+    next_steps: tuple[str, ...]
+    action: str
+    confidence: float | None
+    reasons: tuple[str, ...]
+    checks: tuple[Check, ...]
+    cascade: tuple[str, ...]
+    dashboards: tuple[str, ...]
+    files: tuple[str, ...]
+    lines: int
