@@ -22,12 +22,17 @@ class LineHit:
     @property
     def is_failure(self) -> bool:
         """Whether it says that something failed."""
-        return self.rule.spec.role not in _SAYS_NO_FAILURE
+        return says_failure(self.rule.spec.role)
 
     @property
     def failure_class(self) -> str:
         """The class, with its field filled in."""
         return self.rule.class_of(self.fields)
+
+
+def says_failure(role: str) -> bool:
+    """Whether lines of rules with this role say that something failed."""
+    return role not in _SAYS_NO_FAILURE
 
 
 def standing(hits: Sequence[LineHit]) -> list[LineHit]:

@@ -15,6 +15,7 @@ from rules.load import load
 from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
 from rules.ruleset import Rule, RuleSet
+from stream.lint import problems
 from stream.scan import BatchScanner, Scanner
 
 A_TIME_NS = 1_767_225_600_000_000_000
@@ -23,7 +24,7 @@ Packs = tuple[Path, ...]
 
 def list_rules(packs: Packs, as_json: bool) -> None:
     """Print every rule, one a line."""
-    for rule in load(packs).rules:
+    for rule in load(packs).all_rules:
         spec = rule.spec
         row = {
             "rule": spec.id,
@@ -47,14 +48,18 @@ def show_rule(packs: Packs, rule_id: str) -> None:
 
 
 def lint_rules(packs: Packs) -> bool:
-    """Check the packs' form; true when there were problems."""
+    """Check the packs' form and how the rules agree; true when there were problems."""
     try:
         rules = load(packs)
     except ConfigError as error:
         click.echo(str(error))
         return True
-    click.echo(f"{len(rules.rules)} rules, {len(rules.edges)} causal edges: no problems")
-    return False
+    found = problems(rules)
+    for problem in found:
+        click.echo(problem)
+    what = f"{len(found)} problems" if found else "no problems"
+    click.echo(f"{len(rules.rules)} rules, {len(rules.all_rules)} with table rows, {len(rules.edges)} edges: {what}")
+    return bool(found)
 
 
 def test_rules(packs: Packs) -> bool:

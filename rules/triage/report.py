@@ -12,14 +12,13 @@ from rules.triage.diagnose import checks
 from rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Triage
 from rules.triage.primary import best, cascade, ranked
 from rules.triage.projection import project
-from rules.triage.status import decide
+from rules.triage.status import decide, has_stalled
 from rules.triage.story import Finding, Story
 from rules.vocabulary import vocabulary
 
 SHOWN_EVIDENCE: Final = 12
 SHOWN_OF_PRIMARY: Final = 3
 LONGEST_EVIDENCE: Final = 4000
-_DERIVED: Final = {"hanging": "no-progress", "unknown-death": "silent-end"}
 _MARKERS: Final = {
     "preprocess": "data loading",
     "before_forward": "forward pass",
@@ -40,12 +39,14 @@ class Asked:
 def triage(story: Story, rules: RuleSet, asked: Asked) -> Triage:
     """The report on one job; the same for the same log, time and job state."""
     status = decide(story, asked.now_ns, asked.job_state)
+    as_of_ns = asked.now_ns if status in ("running", "hanging") else story.newest_ns
     candidates = ranked(story, rules)
     cause = best(candidates)
-    spec = _primary_spec(story, rules, status, cause[0] if cause else None)
+    is_stalled = status == "hanging" or (status == "cancelled" and has_stalled(story, as_of_ns))
+    spec = _primary_spec(story, rules, status, is_stalled, cause[0] if cause else None)
     primary = cause[0].failure_class if cause and spec and spec.detect == "line" else None
     name = primary or (spec.failure_class if spec else None)
-    progress = project(story, asked.now_ns)
+    progress = project(story, as_of_ns)
     derived = {name} if name and not primary else set()
     return Triage(
         path=story.path,
@@ -62,7 +63,7 @@ def triage(story: Story, rules: RuleSet, asked: Asked) -> Triage:
         action=spec.action if spec else "none",
         confidence=cause[1] if cause and primary else None,
         reasons=cause[2] if cause and primary else (),
-        checks=tuple(checks(story, status, name, asked.now_ns, asked.job_state)),
+        checks=tuple(checks(story, status, name, as_of_ns, asked.job_state)),
         cascade=cascade(candidates),
         dashboards=_dashboards(story, status),
         files=story.files,
@@ -82,14 +83,18 @@ def stage(story: Story) -> str | None:
     return "initialisation" if any(rule.startswith("placement.") for rule in story.facts) else None
 
 
-def _primary_spec(story: Story, rules: RuleSet, status: str, cause: Signal | None) -> RuleSpec | None:
+def _primary_spec(story: Story, rules: RuleSet, status: str, is_stalled: bool, cause: Signal | None) -> RuleSpec | None:
     """The rule that says what happened: of the cause, or of a silence that nothing in the log explains."""
-    if cause and (status != "hanging" or cause.role == "root"):
+    if cause and not (is_stalled and cause.role != "root"):
         return rules.by_id[cause.rule].spec
-    wanted = _DERIVED.get(status)
-    if wanted is None or (status == "unknown-death" and not _is_job_log(story)):
-        return None
-    return next((rule.spec for rule in rules.rules if rule.spec.detect == wanted), None)
+    if is_stalled:
+        return _silence(rules, "no-progress")
+    is_silent_end = status == "unknown-death" and _is_job_log(story)
+    return _silence(rules, "silent-end") if is_silent_end else None
+
+
+def _silence(rules: RuleSet, detect: str) -> RuleSpec | None:
+    return next((rule.spec for rule in rules.rules if rule.spec.detect == detect), None)
 
 
 def _is_job_log(story: Story) -> bool:
