@@ -134,3 +134,30 @@ def test_the_message_holds_every_problem(tmp_path: Path) -> None:
     with pytest.raises(ConfigError) as refused:
         load([tmp_path / "x", tmp_path / "y"])
     assert str(refused.value).splitlines() == refused.value.problems
+
+
+def test_a_pack_replaces_and_switches_off_rules_of_earlier_packs(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(RULE + RULE.partition("rules:\n")[2].replace("mine.one", "mine.two"))
+    second.write_text(
+        RULE.replace("rules:", "off: [mine.two]\nrules:").replace("title: One", "title: Mine\n    override: true")
+    )
+    rules = load([tmp_path])
+    assert rules.by_id["mine.one"].spec.title == "Mine"
+    assert "mine.two" not in rules.by_id
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("rules:", "off: [mine.nine]\nrules:"), "a.yaml:2: off: mine.nine: no such rule; `epicenter rules list` shows all"),
+        (("title: One", "override: true\n    title: One"), "a.yaml:3: mine.one: override: there is no such rule to replace"),
+        (("title: One", "decode: magic\n    title: One"), "a.yaml:3: mine.one: decode: magic: write one of "),
+        (("title: One", "block: {ends: '('}\n    title: One"), "a.yaml:4: mine.one: pattern '(': missing )"),
+    ],
+    ids=["off", "override", "decode", "block"],
+)  # fmt: skip
+def test_what_names_nothing_is_told(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
+    (tmp_path / "a.yaml").write_text(RULE.replace(*change))
+    (told,) = problems(tmp_path)
+    assert told.startswith(f"{tmp_path}/{problem}")
