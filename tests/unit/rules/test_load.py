@@ -150,7 +150,7 @@ def test_a_pack_replaces_and_switches_off_rules_of_earlier_packs(tmp_path: Path)
 @pytest.mark.parametrize(
     ("change", "problem"),
     [
-        (("rules:", "off: [mine.no]\nrules:"), "a.yaml:2: off: mine.no: no such rule; `epicenter rules list` shows all"),
+        (("rules:", "off: [mine.no]\nrules:"), "a.yaml:2: off: mine.no: no such rule; `epicenter rules list`"),
         (("title: One", "override: true\n    title: One"), "a.yaml:3: mine.one: override: there is no such rule to"),
         (("title: One", "decode: magic\n    title: One"), "a.yaml:3: mine.one: decode: magic: write one of "),
         (("title: One", "block: {ends: '('}\n    title: One"), "a.yaml:4: mine.one: pattern '(': missing )"),
