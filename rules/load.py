@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,7 @@ class _Packs:
         if pack is None:
             return
         for number, rule_id in enumerate(pack.off):
-            if self.rules.pop(rule_id, None) is None:
+            if not self._switch_off(rule_id):
                 place = f"{file}:{_line(lines, ('off', number))}"
                 self.problems.append(f"{place}: off: {rule_id}: no such rule; `epicenter rules list` shows all")
         for number, spec in enumerate(pack.rules):
@@ -64,7 +65,8 @@ class _Packs:
 
     def _take_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
         place = f"{file}:{_line(lines, ('rules', number, 'id'))}"
-        earlier = self.rules.get(spec.id)
+        row = self._row(spec.id)
+        earlier = self.rules.get(spec.id) or (row[0].finer[row[1]] if row else None)
         if earlier and not spec.override:
             self.problems.append(
                 f"{place}: rule id {spec.id} is already taken at {earlier.place}: "
@@ -75,7 +77,25 @@ class _Packs:
         if spec.decode and spec.decode not in DECODERS:
             self.problems.append(f"{place}: {spec.id}: decode: {spec.decode}: write one of {', '.join(DECODERS)}")
         self._lines_by_rule[spec.id] = file, lines, number
-        self.rules[spec.id] = with_table(spec, place, file, self.problems)
+        if row:
+            self._put_row(*row, Rule(spec, place))
+        else:
+            self.rules[spec.id] = with_table(spec, place, file, self.problems)
+
+    def _switch_off(self, rule_id: str) -> bool:
+        row = self._row(rule_id)
+        if row:
+            self._put_row(*row, row[0].finer[row[1]].silenced())
+        return bool(row or self.rules.pop(rule_id, None))
+
+    def _row(self, rule_id: str) -> tuple[Rule, str] | None:
+        """The rule whose table has a row of this id, and the row's code."""
+        owner, _, code = rule_id.rpartition("_")
+        rule = self.rules.get(owner)
+        return (rule, code) if rule and code in rule.finer else None
+
+    def _put_row(self, owner: Rule, code: str, rule: Rule) -> None:
+        self.rules[owner.spec.id] = replace(owner, finer={**owner.finer, code: rule})
 
     def faults(self, rule: Rule, is_sound: bool) -> list[str]:
         """What is wrong with the rule's expressions, each with its file and line; `is_sound` when `patterns` are."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rules.decode import DECODERS
@@ -61,6 +61,10 @@ class Rule:
         """The failure class, with its field filled in."""
         name = self.spec.failure_class
         return name.format_map({key: _code(value) for key, value in fields.items()}) if "{" in name else name
+
+    def silenced(self) -> Rule:
+        """The rule switched off: it still takes its lines, and says nothing of them."""
+        return replace(self, spec=self.spec.model_copy(update={"role": "context", "severity": "info"}))
 
     def waited_ns(self, fields: dict[str, str]) -> int:
         """How long before the line its trouble began, by its own words."""

@@ -35,7 +35,7 @@ def _words(rule: Rule) -> Iterator[str]:
 
 def _role(rule: Rule) -> Iterator[str]:
     spec = rule.spec
-    if (spec.failure_class in QUIET_CLASSES) == says_failure(spec.role) and spec.role != "advice":
+    if (spec.failure_class in QUIET_CLASSES) == says_failure(spec.role) and spec.role not in ("advice", "context"):
         yield f"{rule.place}: {spec.id}: role {spec.role} does not go with class {spec.failure_class}"
     if spec.severity in ("error", "critical") and not (spec.next_steps and spec.references):
         yield f"{rule.place}: {spec.id}: who is woken wants to know what to do: add next_steps and references"

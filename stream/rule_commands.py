@@ -102,5 +102,6 @@ def _fits(rule: Rule, scanner: BatchScanner, line: str) -> bool:
     envelope: dict[str, Any] = {"message": line, "source": rule.spec.source}
     values = [line.encode(), orjson.dumps(envelope)]
     batch = Batch("example", values, [None] * 2, [A_TIME_NS] * 2, range(2))
-    fitting = {found.event.position.offset for found in scanner.scan(batch).matches if found.rule == rule.spec.id}
+    own = {rule.spec.id, *(finer.spec.id for finer in rule.finer.values())}
+    fitting = {found.event.position.offset for found in scanner.scan(batch).matches if found.rule in own}
     return fitting == {0, 1} if fitting else False

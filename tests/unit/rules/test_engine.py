@@ -160,7 +160,7 @@ def test_a_rule_that_is_gone_is_counted(engine: Engine) -> None:
 def test_a_snapshot_outlives_the_rule_of_its_root(engine: Engine) -> None:
     engine.add([an_xid(79, 10, "n1")])
     engine.flush()
-    rules = RuleSet(tuple(rule for rule in the_rules().rules if rule.spec.id != "nvidia.xid_79"), the_rules().edges)
+    rules = RuleSet(tuple(rule for rule in the_rules().rules if rule.spec.id != "nvidia.xid"), the_rules().edges)
     later = Engine(rules, engine.snapshot())
     (resolved,) = later.advance(at(10 + RESOLVE_AFTER_S))
     assert (resolved.title, resolved.action, resolved.status) == ("xid-79 on n1, GPU 0000:9a:00", "none", "resolved")

@@ -213,7 +213,7 @@ def test_match_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
         "severity": "critical",
         "role": "root",
         "source": "kernel",
-        "fields": {"place": "PCI:0000:9a:00", "pci": "0000:9a:00", "pid": "48213"},
+        "fields": {"code": "79", "pci": "0000:9a:00", "pid": "48213", "comm": "python3"},
         "text": "",
     }
     assert (rows[1]["line"], rows[1]["source"], rows[1]["text"]) == (6, "worker", TRACEBACK)
