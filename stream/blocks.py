@@ -78,8 +78,6 @@ def _extent(first: int, block: Block, line_at: LineAt, count: int) -> _Extent:
             return extent
         if len(extent.numbers) >= block.most_lines:
             return extent if block.goes_on else _Extent([first], extent.lines[:1])
-    if block.ends:
-        return _Extent([first], extent.lines[:1], is_complete=False)
     extent.is_complete = False
     return _trimmed(extent)
 
