@@ -9,7 +9,8 @@ from typing import Any
 import yaml
 
 from rules.load import load
-from rules.ruleset import RuleSet, is_named
+from rules.ruleset import RuleSet
+from rules.spec import is_named
 
 HERE = Path(__file__).parent
 SHOWN_RULES = 8

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from rules.correlate import onset_order
 from rules.model import NS_PER_S, Signal
-from rules.ruleset import is_named
-from rules.spec import EdgeSpec
+from rules.spec import EdgeSpec, is_named
 
 CLOCK_SKEW_NS = 5 * NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _EXPLAINED_POINTS = -4
+_EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 JobsOf = Callable[[Signal], set[str]]
 
 
@@ -58,7 +58,9 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf) -> 
     """Whether the edge leads from one signal to the other, in class, place and time."""
     lag_ns = effect.onset_ns - cause.onset_ns
     return (
-        is_named(cause.failure_class, edge.cause)
+        cause.severity != "info"
+        and cause.role not in _EXPLAINS_NOTHING
+        and is_named(cause.failure_class, edge.cause)
         and is_named(effect.failure_class, edge.effect)
         and -CLOCK_SKEW_NS <= lag_ns <= edge.within
         and _in_scope(cause, effect, edge.scope, jobs_of)

@@ -61,7 +61,7 @@ class _Packs:
                 self.problems.append(f"{place}: off: {rule_id}: no such rule; `epicenter rules list` shows all")
         for number, spec in enumerate(pack.rules):
             self._take_rule(spec, file, lines, number)
-        self.edges += pack.edges
+        self.edges += pack.expanded_edges()
 
     def _take_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
         place = f"{file}:{_line(lines, ('rules', number, 'id'))}"

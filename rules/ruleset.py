@@ -13,11 +13,6 @@ from rules.spec import EdgeSpec, RuleSpec
 from rules.times import UNIT_NS
 
 
-def is_named(failure_class: str, names: tuple[str, ...]) -> bool:
-    """Whether the class is one of the names; `xid-*` names every class that begins with `xid-`."""
-    return any(failure_class == name or (name.endswith("*") and failure_class.startswith(name[:-1])) for name in names)
-
-
 @dataclass(frozen=True, eq=False)
 class Rule:
     """One rule. Patterns are compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`.

@@ -41,6 +41,11 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
+def is_named(failure_class: str, names: tuple[str, ...]) -> bool:
+    """Whether the class is one of the names; `xid-*` names every class that begins with `xid-`."""
+    return any(failure_class == name or (name.endswith("*") and failure_class.startswith(name[:-1])) for name in names)
+
+
 class Strict(BaseModel):
     """Unknown keys are mistakes, and what is read is never changed."""
 
@@ -154,9 +159,25 @@ class EdgeSpec(Strict):
 
 
 class PackSpec(Strict):
-    """One file of rules and causal edges. `off` switches rules of earlier packs off, by id."""
+    """One file of rules and causal edges.
+
+    `off` switches rules of earlier packs off, by id. `groups` name lists of classes, for the edges of the same file.
+    """
 
     pack: str
     off: tuple[str, ...] = ()
     rules: tuple[RuleSpec, ...] = ()
+    groups: dict[str, tuple[str, ...]] = {}
     edges: tuple[EdgeSpec, ...] = ()
+
+    def expanded_edges(self) -> tuple[EdgeSpec, ...]:
+        """The edges with the classes of groups in place of their names; no class brings itself about."""
+        return tuple(self._expanded(edge) for edge in self.edges)
+
+    def _expanded(self, edge: EdgeSpec) -> EdgeSpec:
+        cause = self._classes(edge.cause)
+        effect = tuple(one for one in self._classes(edge.effect) if not is_named(one, cause))
+        return edge.model_copy(update={"cause": cause, "effect": effect})
+
+    def _classes(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(one for name in names for one in self.groups.get(name, (name,)))

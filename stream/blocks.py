@@ -93,15 +93,24 @@ def _trimmed(extent: _Extent) -> _Extent:
 
 
 def _join(inside: Sequence[Spoken], lines: tuple[str, ...]) -> None:
-    failures = [(spoken, hit) for spoken in inside for hit in spoken.hits if hit.is_failure]
-    standing = without_needless_fallbacks([hit for _, hit in failures])
+    if len(inside) > 1:
+        _tell_once(inside)
+    for spoken in inside:
+        if any(hit.is_failure for hit in spoken.hits):
+            spoken.block = lines
+
+
+def _tell_once(inside: Sequence[Spoken]) -> None:
+    """Leave one hit of each class: that of a usual cause before others, and what is found inside before the opener."""
+    failures = [hit for spoken in inside for hit in spoken.hits if hit.is_failure]
+    standing = without_needless_fallbacks(failures)
+    opened = [hit for hit in standing if hit.rule.spec.fallback and hit.rule.spec.block]
+    standing = [hit for hit in standing if hit not in opened] or standing
     kept: dict[str, LineHit] = {}
     for hit in sorted(standing, key=lambda hit: (hit.rule.spec.role != "root", hit.rule.spec.block is not None)):
         kept.setdefault(hit.failure_class, hit)
     for spoken in inside:
         spoken.hits = [hit for hit in spoken.hits if not hit.is_failure or hit is kept.get(hit.failure_class)]
-        if any(hit.is_failure for hit in spoken.hits):
-            spoken.block = lines
 
 
 def _bounded(lines: list[str]) -> tuple[str, ...]:

@@ -6,8 +6,9 @@ import pytest
 
 from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
-from rules.ruleset import Rule, is_named
+from rules.ruleset import Rule
 from rules.signal import pci_address
+from rules.spec import is_named
 from stream.rule_commands import example_failures
 from tests.support.logs import a_scanner, batch, iso, the_rules
 
