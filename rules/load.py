@@ -34,8 +34,7 @@ def load(folders: Iterable[Path] = ()) -> RuleSet:
         packs.take(file)
     rules = tuple(sorted(packs.rules.values(), key=lambda rule: rule.spec.id))
     found = RuleSet(rules, tuple(packs.edges))
-    is_sound = is_compilable(found.expressions)
-    packs.problems += [fault for rule in rules for fault in packs.faults(rule, is_sound)]
+    packs.problems += packs.faults(found)
     if packs.problems:
         raise ConfigError(packs.problems)
     return found
@@ -97,8 +96,21 @@ class _Packs:
     def _put_row(self, owner: Rule, code: str, rule: Rule) -> None:
         self.rules[owner.spec.id] = replace(owner, finer={**owner.finer, code: rule})
 
-    def faults(self, rule: Rule, is_sound: bool) -> list[str]:
-        """What is wrong with the rule's expressions, each with its file and line; `is_sound` when `patterns` are."""
+    def faults(self, found: RuleSet) -> list[str]:
+        """What is wrong with the rules' expressions, each with its file and line."""
+        is_sound = is_compilable(found.expressions)
+        shipped = tuple(rule for rule in found.rules if self._is_shipped(rule))
+        is_shipped_sound = is_sound or is_compilable(RuleSet(shipped, ()).expressions)
+        return [
+            fault
+            for rule in found.rules
+            for fault in self._faults(rule, is_sound or (is_shipped_sound and self._is_shipped(rule)))
+        ]
+
+    def _is_shipped(self, rule: Rule) -> bool:
+        return self._lines_by_rule[rule.spec.id][0].parent == CATALOG
+
+    def _faults(self, rule: Rule, is_sound: bool) -> list[str]:
         file, lines, number = self._lines_by_rule[rule.spec.id]
         spec = rule.spec
         groups = {"extract": spec.extract, "block": (spec.block.ends or spec.block.goes_on,) if spec.block else ()}

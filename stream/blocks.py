@@ -52,7 +52,7 @@ def join_blocks(spoken: dict[int, Spoken], line_at: LineAt, count: int, is_last:
         opener = next((hit for hit in spoken[number].hits if hit.rule.spec.block), None)
         if opener is None or opener.rule.spec.block is None or number in joined:
             continue
-        extent = _extent(number, opener.rule.spec.block, line_at, count)
+        extent = _extent(spoken[number], opener.rule.spec.block, line_at, count)
         if not (extent.is_complete or is_last):
             return number
         joined.update(extent.numbers)
@@ -60,13 +60,13 @@ def join_blocks(spoken: dict[int, Spoken], line_at: LineAt, count: int, is_last:
     return count
 
 
-def _extent(first: int, block: Block, line_at: LineAt, count: int) -> _Extent:
-    opening = line_at(first)
-    extent = _Extent([first], [opening.event.text] if opening else [])
+def _extent(opening: Spoken, block: Block, line_at: LineAt, count: int) -> _Extent:
+    first = opening.number
+    extent = _Extent([first], [opening.parsed.event.text])
     has_last = False
     for number in range(first + 1, min(count, first + block.most_lines * _PASSED_OVER_PER_LINE)):
         line = line_at(number)
-        if line is None or opening is None or speaker(line) != speaker(opening):
+        if line is None or speaker(line) != speaker(opening.parsed):
             continue
         goes_on = not block.goes_on or _compiled(block.goes_on).search(line.body) is not None
         if not goes_on and (has_last or not block.and_one_more):
@@ -120,10 +120,10 @@ def _bounded(lines: list[str]) -> tuple[str, ...]:
     return tuple(line[:KEPT_LINE_CHARS] for line in lines) if len(lines) > 1 else ()
 
 
-def speaker(line: Parsed) -> tuple[str, str, str, str, int | None]:
+def speaker(line: Parsed) -> tuple[str, str, str, str, int | None, str]:
     """Who said it: lines of one block have one speaker."""
     event = line.event
-    return event.node, event.source, event.pod, event.container, event.rank
+    return event.node, event.source, event.pod, event.container, event.rank, line.speaker
 
 
 @cache

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Protocol
 
 import msgspec
 
 from ingest.batch import Batch
 from ingest.parse.envelope import Parsed, check_envelope, own_time, parse, text_of
-from ingest.parse.prefix import ANSI
+from ingest.parse.prefix import clean
 from rules.errors import RecordError
-from rules.match.hyperscan import Hit, HyperscanScanner
-from rules.model import QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, stable_id
+from rules.match.hyperscan import HyperscanScanner
+from rules.model import KEPT_DEAD_BYTES, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, stable_id
 from rules.ruleset import RuleSet
-from rules.standing import LineHit, standing
+from rules.standing import LineHit
 from stream.beats import Beats
 from stream.blocks import Spoken, join_blocks
+from stream.confirm import Confirmer, patterns_by_record
+from stream.confirm import Scanner as Scanner
 
 MAX_RECORD_BYTES = 1 << 20
 LOOK_BACK_LINES = 200
-_ESCAPE_MARKS = (b"\\", b'"MESSAGE":[', b"\x1b", b"#033[")
+_ESCAPE_MARKS = (b"\\", b'"MESSAGE":[', b"\x1b", b"#033[", b"\0")
 _USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
-
-
-class Scanner(Protocol):
-    """Finds candidates: which record may fit which pattern."""
-
-    def scan(self, values: Sequence[bytes]) -> list[Hit]:
-        """(record, pattern) pairs, in order."""
 
 
 @dataclass
 class Scanned:
-    """What a batch held. `records = matched + quiet + dead`, exactly; `newest_ns` is None when no time was seen."""
+    """What a batch held. `records = matched + quiet + dead`, exactly: a record too large counts as dead, whatever its
+    head says. `newest_ns` is None when no time was seen.
+    """
 
     records: int = 0
     matched: int = 0
@@ -62,6 +58,7 @@ class BatchScanner:
         self._rules = rules
         self._cluster = cluster
         self._scanner = scanner or HyperscanScanner(rules.expressions)
+        self._confirmer = Confirmer(rules, self._scanner, cluster)
         self._keep_all = keep_all
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._keys_by_source: dict[str, set[bytes | None]] = {}
@@ -73,14 +70,12 @@ class BatchScanner:
         taken, and the others have to come again at the head of the next batch.
         """
         unfit = _unfit(batch)
-        values = (
-            [b"" if number in unfit else value for number, value in enumerate(batch.values)] if unfit else batch.values
-        )
-        times = _Times(batch, self._timed_by_source.get(batch.source))
-        spoken = self._spoken(times, values, unfit)
-        end = join_blocks(spoken, lambda number: self._line(batch, number, unfit), len(batch), is_last)
-        for number in _odd_envelopes(values):
-            if number not in spoken and number not in unfit and (reason := _fault(values[number])):
+        legible = _legible(batch, unfit)
+        times = _Times(legible, self._timed_by_source.get(batch.source))
+        spoken = self._spoken(times, unfit)
+        end = join_blocks(spoken, lambda number: self._line(legible, number, unfit), len(batch), is_last)
+        for number in _odd_envelopes(legible.values):
+            if number not in spoken and number not in unfit and (reason := _fault(legible.values[number])):
                 unfit[number] = reason
         taken = batch if end == len(batch) else batch.head(end)
         if taken.is_recorded and (timed := times.before(end)):
@@ -88,28 +83,27 @@ class BatchScanner:
         said = [one for number, one in sorted(spoken.items()) if number < end]
         return self._scanned(taken, said, {number: reason for number, reason in unfit.items() if number < end})
 
-    def _spoken(self, times: _Times, values: Sequence[bytes], unfit: dict[int, str]) -> dict[int, Spoken]:
+    def _spoken(self, times: _Times, unfit: dict[int, str]) -> dict[int, Spoken]:
         spoken = {}
-        for number, patterns in self._candidates(values).items():
-            if number in unfit:
-                continue
+        for number, patterns in self._candidates(times.batch.values).items():
             try:
-                parsed = parse(times.batch.record(number), self._cluster)
+                parsed, hits = self._confirmer.confirmed(times.batch.record(number), patterns)
             except RecordError as error:
                 unfit[number] = str(error)
                 continue
-            if hits := self._confirmed(parsed, patterns):
+            if hits:
                 spoken[number] = Spoken(number, times.put_into(parsed, number), hits)
         return spoken
 
-    def _line(self, batch: Batch, number: int, unfit: dict[int, str]) -> Parsed | None:
+    def _line(self, batch: Batch, number: int, unfit: Mapping[int, str]) -> Parsed | None:
         try:
             return None if number in unfit else parse(batch.record(number), self._cluster)
         except RecordError:
             return None
 
     def _scanned(self, batch: Batch, said: Sequence[Spoken], unfit: dict[int, str]) -> Scanned:
-        scanned, beats = Scanned(records=len(batch), matched=len(said)), Beats()
+        scanned, beats = Scanned(records=len(batch)), Beats()
+        scanned.matched = sum(spoken.number not in unfit for spoken in said)
         for spoken in said:
             event = spoken.parsed.event
             if spoken.parsed.event.has_own_time or not batch.is_recorded:
@@ -133,22 +127,7 @@ class BatchScanner:
         if escaped := _escaped(values):
             plain = [_unescaped(values[number]) for number in escaped]
             hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
-        patterns_by_record: dict[int, list[int]] = {}
-        for number, pattern in hits:
-            patterns_by_record.setdefault(number, []).append(pattern)
-        return patterns_by_record
-
-    def _confirmed(self, parsed: Parsed, patterns: list[int]) -> list[LineHit]:
-        body = parsed.body.encode("utf-8", "surrogatepass")
-        found: dict[str, LineHit] = {}
-        for pattern in patterns:
-            rule = self._rules.rule_of_pattern[pattern]
-            if rule.spec.id in found or not rule.applies_to(parsed.event.source):
-                continue
-            if hit := self._rules.pattern(pattern).search(body):
-                fields = rule.fields_in(hit)
-                found[rule.spec.id] = LineHit(rule.for_fields(fields), fields, hit.span())
-        return standing(list(found.values()))
+        return patterns_by_record(hits)
 
     def _note_ends_of_each_key(self, batch: Batch, unfit: dict[int, str], scanned: Scanned, beats: Beats) -> None:
         """Take the newest record of each key, and the first one ever: so long at least its job is on its node."""
@@ -188,8 +167,7 @@ class _Times:
     def before(self, number: int) -> tuple[int, int] | None:
         """(line, time) of the nearest line with a time of its own, back to the batches before this one."""
         for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):
-            is_fit = len(self.batch.values[earlier]) <= MAX_RECORD_BYTES
-            if is_fit and (time_ns := own_time(self.batch.record(earlier))) is not None:
+            if (time_ns := own_time(self.batch.record(earlier))) is not None:
                 self._timed = self.batch.offsets[earlier], time_ns
                 break
         self._seen = max(self._seen, number)
@@ -209,7 +187,7 @@ def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
 
 
 def _unfit(batch: Batch) -> dict[int, str]:
-    """Records that can't be scanned, with the reason."""
+    """Records that can't be taken whole, with the reason."""
     sizes_bytes = list(map(len, batch.values))
     has_empty = not batch.is_text and 0 in sizes_bytes
     if not has_empty and max(sizes_bytes, default=0) <= MAX_RECORD_BYTES:
@@ -221,6 +199,14 @@ def _unfit(batch: Batch) -> dict[int, str]:
         if size > MAX_RECORD_BYTES
     }
     return reasons
+
+
+def _legible(batch: Batch, unfit: Mapping[int, str]) -> Batch:
+    """The batch with no more of what is too large than its head: what failed there is found all the same."""
+    if not unfit:
+        return batch
+    cut = [value[:KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(batch.values)]
+    return replace(batch, values=cut)
 
 
 def _odd_envelopes(values: Sequence[bytes]) -> list[int]:
@@ -246,7 +232,7 @@ def _fault(value: bytes) -> str:
 
 
 def _escaped(values: Sequence[bytes]) -> list[int]:
-    """Records whose raw bytes differ from their text: JSON escapes, journald's bytes, and colours between the words."""
+    """Records whose raw bytes differ from their text: JSON escapes, journald's bytes, colours between the words."""
     blob = b"\n".join(values)
     found: set[int] = set()
     for mark in (mark for mark in _ESCAPE_MARKS if mark in blob):
@@ -256,7 +242,7 @@ def _escaped(values: Sequence[bytes]) -> list[int]:
 
 def _unescaped(value: bytes) -> bytes:
     try:
-        return ANSI.sub("", text_of(value)).encode("utf-8", "surrogatepass")
+        return clean(text_of(value)).encode("utf-8", "surrogatepass")
     except RecordError:
         return value
 

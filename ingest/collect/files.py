@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from ingest.batch import Batch
+from ingest.collect.lines import LineCutter, Lines
 from rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20
-LONGEST_LINE_BYTES: Final = 16 << 20
-"""A line that has no end by then is cut there; both pieces are far too large to be processed."""
-
 _LOG_SUFFIXES: Final = ("", ".log", ".out", ".err", ".txt", ".jsonl", ".ndjson")
 
 
@@ -42,24 +40,22 @@ class FileSource:
         self._path = path
         self._host = host.encode()
         self._follow = follow
-        self._line = 0
-        self._partial = b""
+        self._cutter = LineCutter()
         self._file = self._open()
 
     def read(self, now_ns: int) -> Batch | None:
         """The next lines, numbered from 1."""
         is_recorded = not self._follow or self._file.tell() < self._found_bytes
         lines = self._lines()
-        if not lines:
+        count = len(lines.values)
+        if not count:
             return None
-        received_ns = self._found_ns if is_recorded else now_ns
-        first, self._line = self._line + 1, self._line + len(lines)
         return Batch(
             source=self.name,
-            values=lines,
-            keys=[self._host] * len(lines),
-            received_ns=[received_ns] * len(lines),
-            offsets=range(first, first + len(lines)),
+            values=lines.values,
+            keys=[self._host] * count,
+            received_ns=[self._found_ns if is_recorded else now_ns] * count,
+            offsets=lines.numbers,
             is_recorded=is_recorded,
             is_text=True,
         )
@@ -68,22 +64,19 @@ class FileSource:
         """Close the file."""
         self._file.close()
 
-    def _lines(self) -> list[bytes]:
+    def _lines(self) -> Lines:
         chunk = self._read()
         if not chunk and self._was_replaced():
-            if self._partial:
-                last, self._partial = self._partial, b""
-                return [last]
+            last = self._cutter.end()
+            if last.values:
+                return last
             self._file.close()
-            self._file, self._line = self._open(), 0
+            self._file, self._cutter = self._open(), LineCutter()
             chunk = self._read()
-        *lines, self._partial = (self._partial + chunk).split(b"\n")
-        if len(self._partial) > LONGEST_LINE_BYTES:
-            lines, self._partial = [*lines, self._partial], b""
         if not chunk and not self._follow:
             self.has_ended = True
-            lines, self._partial = [self._partial] if self._partial else [], b""
-        return [line.removesuffix(b"\r") for line in lines]
+            return self._cutter.end()
+        return self._cutter.cut(chunk)
 
     def _was_replaced(self) -> bool:
         if not self._follow:

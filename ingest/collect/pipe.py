@@ -8,6 +8,7 @@ from select import select
 from typing import Final
 
 from ingest.batch import Batch
+from ingest.collect.lines import LineCutter, Lines
 
 READ_BYTES: Final = 1 << 20
 
@@ -20,27 +21,23 @@ class PipeSource:
         self.has_ended = False
         self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
         self._host = host.encode()
-        self._line = 0
-        self._partial = b""
+        self._cutter = LineCutter()
 
     def read(self, now_ns: int) -> Batch | None:
         """The lines that have come, numbered from 1."""
-        lines = [] if self.has_ended else self._lines()
-        if not lines:
+        lines = Lines((), []) if self.has_ended else self._lines()
+        count = len(lines.values)
+        if not count:
             return None
-        first, self._line = self._line + 1, self._line + len(lines)
-        keys, received_ns = [self._host] * len(lines), [now_ns] * len(lines)
-        return Batch(self.name, lines, keys, received_ns, range(first, first + len(lines)), is_text=True)
+        keys, received_ns = [self._host] * count, [now_ns] * count
+        return Batch(self.name, lines.values, keys, received_ns, lines.numbers, is_text=True)
 
     def close(self) -> None:
         """Nothing to let go of: the descriptor belongs to somebody else."""
 
-    def _lines(self) -> list[bytes]:
+    def _lines(self) -> Lines:
         if not select([self._descriptor], [], [], 0)[0]:
-            return []
+            return Lines((), [])
         chunk = os.read(self._descriptor, READ_BYTES)
-        *lines, self._partial = (self._partial + chunk).split(b"\n")
-        if not chunk:
-            self.has_ended = True
-            lines, self._partial = [self._partial] if self._partial else [], b""
-        return lines
+        self.has_ended = not chunk
+        return self._cutter.cut(chunk) if chunk else self._cutter.end()

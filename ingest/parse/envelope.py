@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from ingest.parse.prefix import peel
+from ingest.parse.prefix import Peeled, peel
 from ingest.parse.times import plausible, time_at_head, time_from_field
 from rules.errors import RecordError
 from rules.model import LogEvent, RawRecord
@@ -55,10 +55,15 @@ _KMSG_FIELDS = {"priority", "sequence", "sec", "usec", "msg"}
 
 @dataclass(frozen=True)
 class Parsed:
-    """An event and the part of its text that rules look at: without prefixes and colours."""
+    """An event and the part of its text that rules look at: without prefixes and colours.
+
+    `speaker` is who wrote it, by its own stream field and prefixes: lines of one source that have the same speaker
+    come from the same process.
+    """
 
     event: LogEvent
     body: str
+    speaker: str = ""
 
 
 def is_envelope(value: bytes) -> bool:
@@ -71,17 +76,24 @@ def check_envelope(value: bytes) -> None:
     _text_of(_fields(value, must_be_json=True), value)
 
 
-def parse(record: RawRecord, cluster: str) -> Parsed:
+def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     """The event in a record. A broken envelope counts as a plain line here, so that what it shows is not lost.
+
+    `piece` is one of the `pieces_of` its body, when the line holds several: what the piece tells of itself comes before
+    what the line tells. The text of the event is the whole line all the same.
 
     Raises:
         RecordError: an envelope whose text is no text.
     """
     fields = _fields(record.value, must_be_json=False)
     text = _text_of(fields, record.value).rstrip("\r\n")
-    first_line = text.lstrip("\r\n")
-    peeled = peel(first_line)
-    time_ns = _stated_time(fields, (first_line, peeled.body), record.received_ns)
+    line = text.lstrip("\r\n\0")
+    peeled = peel(line)
+    heads = _heads(line, peeled)
+    if piece:
+        own = peel(piece)
+        peeled, heads = own.within(peeled), (*_heads(piece, own), *heads)
+    time_ns = _stated_time(fields, heads, record.received_ns)
     key = record.key.decode("utf-8", "replace") if record.key else ""
     event = LogEvent(
         event_time_ns=record.received_ns if time_ns is None else time_ns,
@@ -93,10 +105,15 @@ def parse(record: RawRecord, cluster: str) -> Parsed:
         source=_source(fields, peeled.is_kernel),
         job=_first(fields, _JOB_FIELDS) or _first(_labels(fields), _JOB_LABELS),
         rank=_rank(fields, peeled.rank),
-        pod=_first(fields, ("kubernetes.pod_name",)),
-        container=_first(fields, ("kubernetes.container_name",)),
+        pod=_first(fields, ("kubernetes.pod_name",)) or peeled.pod,
+        container=_first(fields, ("kubernetes.container_name",)) or peeled.container,
     )
-    return Parsed(event, peeled.body)
+    return Parsed(event, peeled.body, " ".join(filter(None, (_first(fields, ("stream",)), peeled.speaker))))
+
+
+def _heads(line: str, peeled: Peeled) -> tuple[str, ...]:
+    """Where a time may stand, the outermost first."""
+    return (line, peeled.timed, peeled.body) if peeled.timed else (line, peeled.body)
 
 
 class _Texts(msgspec.Struct):
@@ -133,10 +150,10 @@ def own_time(record: RawRecord) -> int | None:
     """The time that a record states, without anything else of it."""
     fields = _fields(record.value, must_be_json=False)
     try:
-        line = _text_of(fields, record.value).lstrip("\r\n")
+        line = _text_of(fields, record.value).lstrip("\r\n\0")
     except RecordError:
         return None
-    return _stated_time(fields, (line, peel(line).body), record.received_ns)
+    return _stated_time(fields, _heads(line, peel(line)), record.received_ns)
 
 
 def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:

@@ -1,66 +1,94 @@
 """Prefixes in front of a line: who wrote it. They nest, so they are peeled off again and again.
 
-Shapes: srun --label, Open MPI --tag-output, torchrun --tee, PyTorch's excepthook, Ray's driver log, syslog, CRI.
+The headers that a program writes itself (absl, c10, NCCL, Python logging) stay in the body: rules may need them.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
-ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|#033\[[0-9;]*m")
+import msgspec
 
+from ingest.parse.shapes import REPEATED, SHAPES
+
+_COLOURS = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]{0,500}(?:\x07|\x1b\\)|[()][A-Z0-9])|#033\[[0-9;]*m")
 _DEEPEST_NESTING = 16
-_TIME = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d[^ ]{0,20}"
-_RFC3339 = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[^ ]{0,20}"
-_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)"
-_CTIME = r"[A-Z][a-z]{2} [A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \d{4}"
-_PREFIXES = tuple(
-    re.compile(shape, re.ASCII)
-    for shape in (
-        rf"{_TIME} (?P<stream>stdout|stderr) [PF] ",
-        rf"(?:<\d{{1,3}}>(?:1 )?)?(?:{_RFC3339}|[A-Z][a-z]{{2}} [ \d]\d \d\d:\d\d:\d\d) (?!{_LEVEL} )"
-        r"(?P<host>\w[\w.-]*) (?P<program>[\w./-]+)(?:(?:\[\d+\])?: | (?:\d+|-) - - )",
-        r"<\d{1,3}>",
-        r"kern {0,2}:\w+ {0,3}: ",
-        rf"(?P<printk>\[(?:[ \d]{{1,9}}\d\.\d{{6}}|{_CTIME})\](?:\[ *[TC]\d+\])?) ?",
-        r"\[rank(?P<rank>\d{1,7})\]: ?",
-        r"\[\d+,(?P<mpi_rank>\d{1,7})\]<(?:stdout|stderr)>: ?",
-        r"\[[a-z_]+\d+\]: ?",
-        r" {0,6}(?P<task>\d{1,7}): ",
-        r"\((?P<actor>[\w.:\[\]=+<> -]{1,80}?)(?: pid=\d+)?(?:, ip=[\d.]+)?\) ",
-    )
-)
+_BEFORE_KERNEL_TEXT = "[<"
 
 
-@dataclass
-class Peeled:
-    """What is left of a line, and what its prefixes told."""
+class Peeled(msgspec.Struct, frozen=True):
+    """What is left of a line, and what its prefixes told.
+
+    `speaker` is the words that name the writer, outermost first, `""` when there are none: lines of one file that have
+    the same speaker come from the same process and stream. `timed` is the rest of the line from the first time in its
+    prefixes on. `copies`: the line stands for so many, by the word of Ray's driver.
+    """
 
     body: str
     host: str = ""
     rank: int | None = None
     is_kernel: bool = False
+    speaker: str = ""
+    pod: str = ""
+    container: str = ""
+    timed: str = ""
+    copies: int = 1
+
+    def within(self, whole: Peeled) -> Peeled:
+        """A piece of a line: what its own prefixes don't tell, the prefixes of the whole line do."""
+        return msgspec.structs.replace(
+            self,
+            host=self.host or whole.host,
+            rank=whole.rank if self.rank is None else self.rank,
+            is_kernel=self.is_kernel or whole.is_kernel,
+            speaker=self.speaker or whole.speaker,
+            pod=self.pod or whole.pod,
+            container=self.container or whole.container,
+            timed=self.timed or whole.timed,
+            copies=max(self.copies, whole.copies),
+        )
+
+
+def clean(line: str) -> str:
+    """The line without colours, terminal commands and NULs."""
+    if "\x1b" in line or "#033[" in line:
+        line = _COLOURS.sub("", line)
+    return line.replace("\0", "") if "\0" in line else line
 
 
 def peel(line: str) -> Peeled:
-    """The line without prefixes and colours."""
-    peeled = Peeled(ANSI.sub("", line) if "\x1b" in line or "#033[" in line else line)
+    """The line without prefixes, colours and NULs."""
+    body, timed = clean(line), ""
+    told: dict[str, str] = {}
+    speakers: list[str] = []
     for _ in range(_DEEPEST_NESTING):
-        if not (found := _first(peeled.body)):
+        if not (found := _first(body, "printk" in told)):
             break
-        told = found.groupdict()
-        peeled.body = peeled.body[found.end() :]
-        peeled.host = peeled.host or told.get("host") or ""
-        peeled.is_kernel |= told.get("program") == "kernel" or bool(told.get("printk"))
-        number = told.get("rank") or told.get("mpi_rank") or told.get("task")
-        if number and peeled.rank is None:
-            peeled.rank = int(number)
-    return peeled
+        named = {name: words for name, words in found.groupdict().items() if words}
+        speakers += [named[name] for name in ("speaker", "stream") if name in named and named[name] not in speakers]
+        timed = timed or (body[found.start("time") :] if "time" in named else "")
+        if named.get("program") == "kernel":
+            named["printk"] = "kernel"
+        told = named | told
+        body = body[found.end() :]
+    copies = REPEATED.search(body) if body.find("[repeated ") >= 0 else None
+    return Peeled(
+        body=body[: copies.start()] if copies else body,
+        host=told.get("host", ""),
+        rank=int(told["rank"]) if "rank" in told else None,
+        is_kernel="printk" in told,
+        speaker=" ".join(speakers),
+        pod=told.get("pod", ""),
+        container=told.get("container", ""),
+        timed=timed,
+        copies=int(copies["copies"]) if copies else 1,
+    )
 
 
-def _first(body: str) -> re.Match[str] | None:
-    for shape in _PREFIXES:
-        if (found := shape.match(body)) and found.end():
+def _first(body: str, is_kernel: bool) -> re.Match[str] | None:
+    if is_kernel and body[:1] not in _BEFORE_KERNEL_TEXT:
+        return None
+    for shape in SHAPES.get(body[:1], ()):
+        if found := shape.match(body):
             return found
     return None

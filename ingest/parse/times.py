@@ -1,6 +1,7 @@
 """Event times in envelopes and at the head of lines -> nanoseconds. A time without a zone is read as UTC.
 
-Header formats: printk, syslog (RFC 3164, 5424), absl/glog/klog, c10 (PyTorch C++ logger), Python logging, NCCL.
+Header formats: dmesg, syslog (RFC 3164, 5424), journalctl, absl/glog/klog, c10 (PyTorch's C++ logger), Python logging
+in its usual forms, NCCL since 2.26, Ray, vLLM, NeMo, torchtitan, UCX.
 """
 
 from __future__ import annotations
@@ -19,13 +20,25 @@ LATEST_NS: Final = timegm((9998, 1, 1, 0, 0, 0)) * NS_PER_S
 _ISO = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T _](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9})\d*)?\s?(Z|[+-]\d\d:?\d\d)?", re.ASCII
 )
-_HEAD_ISO = re.compile(r"(?:<\d{1,3}>(?:1 )?)?[\[(]?(?=\d{4}-\d\d-\d\d[T _]\d\d:\d\d)", re.ASCII)
-_SYSLOG = re.compile(
-    r"(?:<\d{1,3}>)?\[?(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)(?: (\d{4})\])?", re.ASCII
+_HEAD_ISO = re.compile(
+    r"(?:<\d{1,3}>(?:1 )?| {1,8}|[A-Z][a-z]{2} |(?:time|ts|t)=\"?|\[\w{1,20}\] |\[NeMo [A-Z] "
+    r"|\[[A-Z]{4,8}\|[\w.]{1,80}:\d{1,6}\] "
+    r"|\[?[A-Z]{4,8}\]?:? {1,4})?[\[(]?(?=\d{4}-\d\d-\d\d[T _]\d\d:\d\d)",
+    re.ASCII,
 )
-_ABSL = re.compile(r"[IWEFD](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
+_SYSLOG = re.compile(
+    r"(?:<\d{1,3}>)?\[?(?:[A-Z][a-z]{2} )?([A-Z][a-z]{2}) {1,2}(\d{1,2}) (\d\d):(\d\d):(\d\d)"
+    r"(?:\.(\d{1,9})| (20\d\d)(?=[\]\[ ]))?",
+    re.ASCII,
+)
+_AMERICAN = re.compile(r"\[?(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?", re.ASCII)
+_VLLM = re.compile(r"(?:[A-Z]{4,8} )?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ", re.ASCII)
+_SINCE_1970 = re.compile(r"\[?(\d{10})\.(\d{6})\]? ", re.ASCII)
+_ABSL = re.compile(r"[IWEFDV](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
 _ABSL_EARLY = re.compile(r"[IWEF]0000 00:00:(\d{10})\.(\d{6}) ", re.ASCII)
 _C10 = re.compile(r"\[[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{9}) ", re.ASCII)
+_CLOCK = re.compile(r"\d:\d\d:\d\d", re.ASCII)
+_FARTHEST_CLOCK = 120
 _MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
 
 
@@ -48,20 +61,31 @@ def time_from_field(value: Any) -> int | None:
 
 def time_at_head(line: str, received_ns: int) -> int | None:
     """The time that the line begins with. A header without a year gets the newest year that its receipt allows."""
+    if found := _ABSL_EARLY.match(line) or _SINCE_1970.match(line):
+        return int(found[1]) * NS_PER_S + _fraction_ns(found[2])
+    if not _CLOCK.search(line, 0, _FARTHEST_CLOCK):
+        return None
     if head := _HEAD_ISO.match(line):
         found = _ISO.match(line, head.end())
         return _iso_ns(found) if found else None
-    if found := _SYSLOG.match(line):
-        month = _MONTHS.get(found[1])
-        if month is None:
-            return None
-        when = (month, *map(int, found.group(2, 3, 4, 5)))
-        return _utc_ns(int(found[6]), when) if found[6] else _without_year(when, "0", received_ns)
-    if found := _ABSL_EARLY.match(line):
-        return int(found[1]) * NS_PER_S + _fraction_ns(found[2])
-    if found := _ABSL.match(line) or _C10.match(line):
-        return _without_year(tuple(map(int, found.group(1, 2, 3, 4, 5))), found[6], received_ns)
-    return None
+    if found := _ABSL.match(line) or _C10.match(line) or _VLLM.match(line):
+        return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns)
+    if found := _AMERICAN.match(line):
+        return _utc_ns(int(found[3]), _numbers(found, 1, 2, 4, 5, 6), _fraction_ns(found[7]))
+    found = _SYSLOG.match(line)
+    return _syslog_ns(found, received_ns) if found else None
+
+
+def _syslog_ns(found: re.Match[str], received_ns: int) -> int | None:
+    month = _MONTHS.get(found[1])
+    if month is None:
+        return None
+    when = (month, *_numbers(found, 2, 3, 4, 5))
+    return _utc_ns(int(found[7]), when) if found[7] else _without_year(when, found[6], received_ns)
+
+
+def _numbers(found: re.Match[str], *groups: int) -> tuple[int, ...]:
+    return tuple(int(found[group]) for group in groups)
 
 
 def _epoch_ns(number: str) -> int:
@@ -77,7 +101,7 @@ def _fraction_ns(digits: str | None) -> int:
 
 
 def _iso_ns(found: re.Match[str]) -> int | None:
-    time_ns = _utc_ns(int(found[1]), tuple(map(int, found.group(2, 3, 4, 5, 6))), _fraction_ns(found[7]))
+    time_ns = _utc_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7]))
     zone = found[8]
     if time_ns is None or zone in (None, "Z"):
         return time_ns
@@ -94,7 +118,7 @@ def _utc_ns(year: int, when: tuple[int, ...], fraction_ns: int = 0) -> int | Non
     return timegm(moment.timetuple()) * NS_PER_S + fraction_ns
 
 
-def _without_year(when: tuple[int, ...], fraction: str, received_ns: int) -> int | None:
+def _without_year(when: tuple[int, ...], fraction: str | None, received_ns: int) -> int | None:
     if not 0 <= received_ns <= LATEST_NS:
         return None
     year = datetime.fromtimestamp(received_ns // NS_PER_S, UTC).year

@@ -23,6 +23,7 @@ class Finding:
     severity: str
     role: str
     count: int = 0
+    weak: int = 0
     signals: list[Signal] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
     ranks: set[int] = field(default_factory=set)
@@ -68,7 +69,8 @@ class Story:
         elif spec.role in FACT_ROLES:
             self._note_fact(match)
         elif spec.role != "harmless":
-            self._note_finding(signal_of(rules, match))
+            signal = signal_of(rules, match)
+            self._note_finding(signal, is_weak=spec.fallback and spec.block is not None and _is_cut(signal))
 
     def fact(self, rule: str, name: str) -> str:
         """The newest content of a field that a quiet rule found; empty when there is none."""
@@ -76,8 +78,13 @@ class Story:
         return found.newest.fields.get(name, "") if found else ""
 
     def failures(self) -> list[Finding]:
-        """Findings that say that something failed, in the order of their first lines; advice says no such thing."""
-        return [finding for finding in self.findings.values() if finding.role not in ("advice", "finished")]
+        """Findings that say that something failed, in the order of their first lines; advice says no such thing.
+
+        A traceback whose exception is cut off counts only when nothing else failed.
+        """
+        told = [finding for finding in self.findings.values() if finding.role not in ("advice", "finished")]
+        strong = [finding for finding in told if finding.count > finding.weak]
+        return strong or told
 
     def signals(self) -> Iterator[Signal]:
         """The kept signals of all failures."""
@@ -90,14 +97,20 @@ class Story:
         else:
             fact.newest, fact.count = match, fact.count + 1
 
-    def _note_finding(self, signal: Signal) -> None:
+    def _note_finding(self, signal: Signal, is_weak: bool) -> None:
         finding = self.findings.setdefault(
             signal.failure_class, Finding(signal.failure_class, signal.severity, signal.role)
         )
         finding.count += 1
+        finding.weak += is_weak
         if len(finding.signals) < KEPT_PER_CLASS:
             finding.signals.append(signal)
         if signal.node:
             finding.nodes.add(signal.node)
         if signal.rank is not None:
             finding.ranks.add(signal.rank)
+
+
+def _is_cut(signal: Signal) -> bool:
+    """Whether a block ends before the line that would say what happened."""
+    return not signal.block or signal.block[-1].rpartition(": ")[2][:1].isspace() or signal.block[-1][:1].isspace()

@@ -198,3 +198,45 @@ def test_a_line_without_a_time_happened_when_it_was_received() -> None:
 
 def test_the_envelope_may_name_its_cluster() -> None:
     assert event({"cluster": "west", "message": "x"}).cluster == "west"
+
+
+@pytest.mark.parametrize(
+    ("value", "speaker"),
+    [
+        pytest.param({"message": "x"}, "", id="nothing"),
+        pytest.param({"message": "[rank3]: x", "stream": "stderr"}, "stderr rank3", id="stream-and-prefix"),
+        pytest.param(f"{iso(5)} stderr F [rank3]: x".encode(), "stderr rank3", id="the-same-in-a-cri-file"),
+        pytest.param(b"(W pid=4, ip=10.1.0.9) x", "W pid=4, ip=10.1.0.9", id="plain"),
+    ],
+)
+def test_who_speaks(value: bytes | dict[str, Any], speaker: str) -> None:
+    whole = value if isinstance(value, bytes) else orjson.dumps(value)
+    assert parse(record(whole), "default").speaker == speaker
+
+
+def test_kubectl_s_prefix_names_the_pod_when_nothing_else_does() -> None:
+    found = event(f"[pod/train-0/pytorch] {iso(5)} x".encode())
+    assert (found.pod, found.container, found.event_time_ns) == ("train-0", "pytorch", at(5))
+    assert event({"message": "[pod/a/b] x", "kubernetes": {"pod_name": "p", "container_name": "c"}}).pod == "p"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"node07: {iso(5)} stdout F x",
+        "[rank3]:[E302 09:00:05.000000000 ProcessGroupNCCL.cpp:9] x",
+        "(W pid=4) ERROR 03-02 09:00:05 [core.py:9] x",
+        "[rank3]:E0302 09:00:05.000000 412 torch/run.py:9] x",
+        "\0\0[Mon Mar  2 09:00:05 2026] x",
+    ],
+)
+def test_the_time_behind_a_prefix(line: str) -> None:
+    assert event(line.encode()).event_time_ns == at(5)
+
+
+def test_a_piece_tells_of_itself_what_it_can_and_the_line_tells_the_rest() -> None:
+    whole = f"{iso(5)} n1 python[4]: 50%\r[rank2]: {iso(9)} x"
+    piece = parse(record(whole.encode()), "default", f"[rank2]: {iso(9)} x")
+    assert (piece.event.rank, piece.event.node, piece.event.event_time_ns) == (2, "n1", at(9))
+    assert (piece.event.text, piece.body) == (whole, "x")
+    assert parse(record(whole.encode()), "default", "50%").event.event_time_ns == at(5)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from ingest.batch import Batch
-from ingest.collect.files import FileSource, log_files, unrotated
+from ingest.collect.files import READ_BYTES, FileSource, log_files, unrotated
+from ingest.collect.lines import LONGEST_LINE_BYTES
 from ingest.collect.source import Sources
 from rules.errors import InputError
 from stream.scan import MAX_RECORD_BYTES
@@ -88,7 +89,43 @@ def test_a_giant_line_is_a_dead_letter_and_the_next_lines_still_match(log: Path)
     assert [(letter.position.offset, letter.size_bytes > MAX_RECORD_BYTES) for letter in dead] == [(2, True)]
 
 
+def test_a_line_beyond_all_bounds_is_one_dead_letter_and_its_head_still_matches(log: Path) -> None:
+    with log.open("wb") as file:
+        file.write(b"a\n" + TRACEBACK)
+        for _ in range(30):
+            file.write(b"x" * (1 << 20))
+        file.write(b"\n" + TRACEBACK + b"\n")
+    source, scanner, found = FileSource(log, "n1", follow=False), a_scanner(), []
+    while not source.has_ended:
+        if batch := source.read(START_NS):
+            assert sum(map(len, batch.values)) < LONGEST_LINE_BYTES + 2 * READ_BYTES
+            found.append(scanner.scan(batch))
+    matched = [match.event.position.offset for scanned in found for match in scanned.matches]
+    assert matched == [2, 3]
+    assert [letter.position.offset for scanned in found for letter in scanned.dead_letters] == [2]
+    assert sum(scanned.records for scanned in found) == 3
+
+
+def test_parts_of_a_container_s_line_are_one_line(log: Path) -> None:
+    head = b"2026-03-02T09:00:05Z stderr"
+    log.write_bytes(head + b" P Traceback (most re\n" + head + b" F cent call last):\n" + head + b" F next\n")
+    assert read_all(log) == [(1, head + b" F " + TRACEBACK), (3, head + b" F next")]
+
+
 # follow
+
+
+def test_a_followed_part_waits_for_its_end_and_comes_out_with_its_file(log: Path) -> None:
+    head = b"2026-03-02T09:00:05Z stderr"
+    source = FileSource(log, "n1", follow=True)
+    put(log, head + b" P a\n")
+    assert source.read(START_NS) is None
+    put(log, head + b" F b\n" + head + b" P c\n")
+    assert lines(source.read(START_NS)) == [(1, head + b" F ab")]
+    log.rename(log.with_name("a.log.1"))
+    log.write_bytes(b"d\n")
+    assert lines(source.read(START_NS)) == [(3, head + b" P c")]
+    assert lines(source.read(START_NS)) == [(1, b"d")]
 
 
 def test_a_partial_line_waits_for_its_end(log: Path) -> None:

@@ -50,6 +50,13 @@ def test_a_partial_line_waits_for_its_end(pipe: tuple[int, PipeSource]) -> None:
     assert source.read(START_NS) is None
 
 
+def test_windows_newlines(pipe: tuple[int, PipeSource]) -> None:
+    writer, source = pipe
+    os.write(writer, b"a\r\nb\r\n")
+    assert lines(source.read(START_NS)) == [(1, b"a"), (2, b"b")]
+    os.close(writer)
+
+
 def test_an_empty_pipe_ends(pipe: tuple[int, PipeSource]) -> None:
     writer, source = pipe
     os.close(writer)

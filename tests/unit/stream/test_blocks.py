@@ -113,3 +113,31 @@ def test_a_long_block_keeps_its_head_and_tail() -> None:
     (match,) = matches([FRAMES[0], *frames, OOM])
     assert len(match.block) == 121
     assert (match.block[0], match.block[60], match.block[-1]) == (FRAMES[0], "[32 lines left out]", OOM)
+
+
+def by_speaker(first: str, second: str) -> list[str]:
+    """Two tracebacks, line by line between each other."""
+    mine, yours = [*FRAMES, OOM], [*FRAMES, "KeyError: 1"]
+    return [line for a, b in zip(mine, yours, strict=True) for line in (f"{first}{a}", f"{second}{b}")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("[rank0]: ", "[rank1]: "),
+        ("(W pid=4) ", "(W pid=5) "),
+        ("[default0]:", "[default1]:"),
+        ("10.1.0.7: ", "10.1.0.8: "),
+        ("[1,0]<stderr>:", "[1,0]<stdout>:"),
+        ("worker-0  | ", "worker-1  | "),
+        ("2026-03-02T09:00:05Z stdout F ", "2026-03-02T09:00:05Z stderr F "),
+    ],
+)
+def test_interleaved_speakers_are_told_apart(first: str, second: str) -> None:
+    assert found(by_speaker(first, second)) == [(7, "test.oom", 4), (8, "test.any_error", 4)]
+
+
+def test_a_block_that_begins_behind_a_progress_bar() -> None:
+    opener = f" 50%|#5   | 1/2 [00:12<00:12, 12.1s/it]\r[rank3]: {FRAMES[0]}"
+    lines = [opener, *(f"[rank3]: {line}" for line in [*FRAMES[1:], OOM])]
+    assert found(lines) == [(4, "test.oom", 4)]

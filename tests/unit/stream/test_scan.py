@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import orjson
 import pytest
 
 from ingest.batch import Batch
@@ -56,7 +57,7 @@ def test_a_match_over_a_border_is_none_of_both() -> None:
     assert found.records == found.matched + found.quiet == 4
 
 
-@pytest.mark.parametrize("unfit", [b"", b"foo bar" * MAX_RECORD_BYTES], ids=["empty", "too-large"])
+@pytest.mark.parametrize("unfit", [b"", b"oo bar " * MAX_RECORD_BYTES], ids=["empty", "too-large"])
 def test_a_match_over_the_border_of_an_unfit_record_does_not_wake_it(unfit: bytes) -> None:
     found = scanned([a_rule("a", "foo[^x]{2}", "foo bar")], [b"foo", unfit, b"foo bar"])
     assert told(found) == [(3, "test.a")]
@@ -95,6 +96,77 @@ def test_what_can_not_be_read_is_a_dead_letter(value: bytes, reason: str) -> Non
     assert reason in letter.reason
     assert (letter.position.offset, letter.size_bytes, letter.value) == (8, len(value), value[:KEPT_DEAD_BYTES])
     assert (found.matched, found.dead, found.quiet) == (1, 1, 1)
+
+
+GIANT = b"x" * MAX_RECORD_BYTES
+
+
+def test_a_failure_at_the_head_of_a_giant_line_is_found() -> None:
+    found = a_scanner().scan(batch([kernel("n1", 5, XID) + GIANT, b"next"]))
+    (match,) = found.matches
+    assert (match.rule, match.event.node, match.event.event_time_ns) == ("nvidia.xid_79", "n1", at(5))
+    assert len(match.event.text) <= KEPT_DEAD_BYTES
+    assert [letter.size_bytes > MAX_RECORD_BYTES for letter in found.dead_letters] == [True]
+    assert (found.records, found.matched, found.dead, found.quiet) == (2, 0, 1, 1)
+
+
+def test_also_in_an_envelope() -> None:
+    found = a_scanner().scan(batch([b'{"message":"' + XID.encode() + GIANT + b'"}']))
+    assert (told(found), found.dead, found.quiet) == ([(1, "nvidia.xid_79")], 1, 0)
+
+
+BAR = "Loading:  45%|####5     | 9/20 [00:12<00:14, 1.31s/it]"
+
+
+@pytest.mark.parametrize(
+    ("line", "rank", "source"),
+    [
+        pytest.param(f" 10%\r 20%\r{TRACEBACK}", None, "", id="after-a-carriage-return"),
+        pytest.param(f"{TRACEBACK}\r 10%\r 20%", None, "", id="before-a-carriage-return"),
+        pytest.param(f" 10%\r[rank3]: {TRACEBACK}", 3, "", id="a-rank-after-a-carriage-return"),
+        pytest.param(f" 7:  10%\r{TRACEBACK}", 7, "", id="the-rank-of-the-whole-line"),
+        pytest.param(f"[rank1]:  10%\r[rank3]: {TRACEBACK}", 3, "", id="two-ranks"),
+        pytest.param(f"{BAR}[rank3]: {TRACEBACK}", 3, "", id="glued-to-a-bar"),
+        pytest.param(f"{BAR}{TRACEBACK}", None, "", id="glued-to-a-bar-without-a-prefix"),
+        pytest.param(f"{BAR}[1,4]<stderr>:{TRACEBACK}", 4, "", id="glued-by-open-mpi"),
+        pytest.param(f"\x1b[31m{BAR}\x1b[0m[rank3]: {TRACEBACK}", 3, "", id="in-colours"),
+        pytest.param(f"\0\0{TRACEBACK}", None, "", id="after-nuls"),
+        pytest.param(f"Trace\0back{TRACEBACK[9:]}\r\n", None, "", id="nul-inside-and-crlf"),
+    ],
+)
+def test_records_that_share_a_line(line: str, rank: int | None, source: str) -> None:
+    for value in (line.encode(), orjson.dumps({"message": line})):
+        found = a_scanner().scan(batch([value]))
+        (match,) = [match for match in found.matches if match.rule == "python.traceback"]
+        assert (match.event.rank, match.event.source, match.event.text) == (rank, source, line.rstrip("\r\n"))
+        assert found.matched == 1
+
+
+def test_a_quoted_traceback_is_none() -> None:
+    assert told(a_scanner().scan(batch([f"log.error('{TRACEBACK} %s', text)".encode()]))) == []
+
+
+def test_two_kernel_records_on_one_line_are_both_found() -> None:
+    other = XID.replace("79, pid=48213, name=python3, GPU has fallen off the bus.", "48, pid=1, name=python3, DBE")
+    found = a_scanner().scan(batch([f"[   12.300000] {other}[   12.400000] {XID}".encode()]))
+    assert told(found) == [(1, "nvidia.xid_48"), (1, "nvidia.xid_79")]
+    assert ({match.event.source for match in found.matches}, found.matched) == ({"kernel"}, 1)
+
+
+def test_a_kernel_record_behind_a_shell_s_message_is_the_kernel_s() -> None:
+    found = scanned([a_rule("a", "^Kernel panic", source="kernel")], [b"/init: 3: .: [  271.403835] Kernel panic - x"])
+    assert [match.event.source for match in found.matches] == ["kernel"]
+
+
+def test_a_pattern_over_a_seam_still_fits() -> None:
+    assert told(scanned([a_rule("a", "foo[^x]bar")], [b"foo\rbar"])) == [(1, "test.a")]
+
+
+def test_harmless_text_of_one_piece_is_no_excuse_for_another() -> None:
+    rules = [a_rule("a", "went wrong"), a_rule("b", "^it went", role="harmless")]
+    assert told(scanned(rules, [b"it went wrong"])) == []
+    assert told(scanned(rules, [b"50%\rit went wrong"])) == []
+    assert told(scanned(rules, [b"it went on\rall went wrong"])) == [(1, "test.a")]
 
 
 def test_broken_json_with_a_hit_counts_as_a_plain_line() -> None:

@@ -1,0 +1,123 @@
+"""What prefixes look like, by the character that they begin with: who wrote the line, and when it was passed on.
+
+Named groups say what a prefix tells: `host`, `rank`, `pod`, `container`; `speaker` and `stream` (words that name the
+writer); `program`; `printk` (only the kernel writes this); `time` (a time begins here).
+Sources: rsyslog and syslog-ng, RFC 3164 and 5424, journalctl(1), dmesg(1), dev-kmsg, netconsole, CRI, kubectl, Docker
+Compose, srun(1), mpirun(1) of Open MPI 4 and 5, torchrun's TailLog, PyTorch's excepthook, Ray's driver log, pdsh.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_CLOCK = r"\d\d:\d\d:\d\d"
+_ISO = rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}[^ ]{{0,20}}"
+_RFC3339 = rf"\d{{4}}-\d\d-\d\dT{_CLOCK}[^ ]{{0,20}}"
+_WITH_ZONE = rf"\d{{4}}-\d\d-\d\dT{_CLOCK}(?:\.\d{{1,12}})?(?:Z|[+-]\d\d:?\d\d)"
+_SYSLOG_TIME = rf"[A-Z][a-z]{{2}} [ \d]\d {_CLOCK}(?:\.\d{{1,9}})?"
+_CTIME = rf"[A-Z][a-z]{{2}} [A-Z][a-z]{{2}} [ \d]\d {_CLOCK} \d{{4}}"
+_LEVEL = r"(?:TRACE|DEBUG|INFO|NOTICE|WARN|WARNING|ERROR|CRITICAL|FATAL)"
+
+_HOST = r"(?:[\w.-]{1,80}@)?(?P<host>\w[\w.-]{0,252})(?:/[\w.-]{1,252})?"
+_PROGRAM = r"(?:[a-z]{2,8}\d?\.[a-z]{3,7} )?(?P<program>[\w./@+-]{1,120})"
+_END = r":(?: |$)"
+_SYSLOG = rf"(?!{_LEVEL} )(?P<speaker>{_HOST} {_PROGRAM}(?:\[\d{{1,10}}\])?){_END}"
+_IN_ANY_LANGUAGE = rf"\S{{2,9}} {{1,2}}\d{{1,2}} {_CLOCK} (?P<speaker>{_HOST} (?P<program>kernel)){_END}"
+_KERNEL_OR_PID = r"(?P<program>kernel|[\w./@+-]{1,120}\[\d{1,10}\])"
+_STRUCTURED = r"(?:\[[^\]\"]{1,300}(?:\"(?:[^\"\\]|\\.){0,900}\"[^\]\"]{0,300}){0,30}\]){1,10}"
+
+_SINCE_BOOT = r"[ \d]{0,8}\d\.\d{6}"
+_DELTA = r"(?: < *[\d.]{1,20} *>)?"
+_CALLER = r"(?:\[ {0,6}(?P<speaker>[TC]\d{1,9})\])?"
+_PRINTK = (
+    rf"\[(?P<printk>{_SINCE_BOOT}{_DELTA}| {{0,6}}\+\d{{1,9}}\.\d{{6}}|(?P<time>{_CTIME}){_DELTA}"
+    rf"|[A-Z][a-z]{{2}} {{1,2}}\d{{1,2}} \d\d:\d\d)\]{_CALLER} ?"
+)
+_FACILITY = r"(?:user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|local\d)"
+_USER_STAMP = rf"(?:\[(?:{_SINCE_BOOT}{_DELTA}|{_CTIME})\]{_CALLER} ?)?"
+_KMSG = r"(?:(?P<printk>[0-7])|\d{1,4}),\d{1,19},\d{1,19},[-c+][^;\n]{0,80};"
+
+_NUMBERED_HOST = r"(?P<host>(?=[A-Za-z0-9.-]{0,80}\d)[A-Za-z][A-Za-z0-9.-]{0,80})"
+_BEFORE_A_WORKER = (
+    r"(?=\[|\(|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF]\d{4} |\d{4}-\d\d-\d\d[T ]"
+    r"|\d{1,6}: |(?P=host):\d{1,8}:\d)"
+)
+_TASK = r" {0,6}(?:P\d{1,4} {1,4})?(?P<speaker>(?P<rank>\d{1,7})): "
+_STREAM = r"<(?P<stream>stdout|stderr|stddiag)>: ?"
+_IP = r"(?:, ip=[\w.:]{2,45})?"
+
+_DIGIT = (
+    rf"(?P<time>{_ISO}) (?P<stream>stdout|stderr) [PF](?::\S{{0,20}})? ",
+    rf"(?P<time>(?P<printk>\d{{4}}-\d\d-\d\dT{_CLOCK},\d{{6}}[+-]\d\d:\d\d)) {_CALLER} ?",
+    rf"(?P<time>{_RFC3339}) {_SYSLOG}",
+    rf"(?P<time>{_RFC3339}) (?P<speaker>{_HOST} (?P<program>[\w./-]{{1,48}}) (?:\d{{1,10}}|-)) - - ",
+    rf"(?P<time>{_RFC3339}) (?P<speaker>{_KERNEL_OR_PID}){_END}",
+    rf"(?P<time>{_WITH_ZONE}) ",
+    rf"(?P<time>{_ISO}):? (?=\[{_SINCE_BOOT}\])",
+    rf"(?P<time>\d{{10}}\.\d{{6}}) {_SYSLOG}",
+    rf"(?:\d{{1,2}}\.\d[\w.+-]{{0,80}},)?{_KMSG}",
+    _IN_ANY_LANGUAGE,
+    _TASK,
+    r"(?P<speaker>(?P<host>\d{1,3}(?:\.\d{1,3}){3})): ",
+)
+_SPACE = (_TASK, r" {1,2}(?P<program>kernel): ?", r" {1,8}(?=\[(?:rank\d{1,7}\]:|\d{1,7},\d{1,7}\]<std))")
+_BRACKET = (
+    r"\[(?P<speaker>rank(?P<rank>\d{1,7}))\]: ?",
+    rf"\[(?P<speaker>(?:[^\]\s,]{{1,120}},)?(?P<rank>\d{{1,7}}))\](?:\[(?P<host>[\w.-]{{1,252}}):\d{{1,10}}\])?{_STREAM}",
+    r"\[(?P<speaker>[a-z][a-z_-]{0,40}\d{1,7}|(?P<rank>\d{1,7}))\]: ?",
+    rf"\[{_SINCE_BOOT}{_DELTA}\] (?P<speaker>(?P<host>\w[\w.-]{{0,252}}) {_KERNEL_OR_PID}){_END}",
+    rf"\[{_SINCE_BOOT}{_DELTA}\] (?P<program>kernel){_END}",
+    _PRINTK,
+    r"\[(?P<speaker>pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,63}))\] ",
+    r"\[(?P<speaker>Node \d{1,6} @ (?P<host>[\w.-]{1,252}))\] ",
+    rf"\[(?P<speaker>{_NUMBERED_HOST}:\d{{1,3}})\]:? (?!\*\*\* |Signal|Failing|\[ ?\d)",
+    rf"\[(?P<time>\d{{4}}-\d\d-\d\dT{_CLOCK}(?:\.\d{{1,6}})?)\] ",
+    rf"\[(?P<time>\d{{4}}-\d\d-\d\d {_CLOCK}[^ \]]{{0,20}})\] ?(?=\[{_SINCE_BOOT}\])",
+)
+_PARENTHESIS = (
+    rf"\((?P<speaker>[^()\n]{{0,120}}?\brank=(?P<rank>\d{{1,7}})\b[^()\n]{{0,120}}?\bpid=\w{{1,20}}{_IP})\) ",
+    rf"\((?P<speaker>[^\n]{{0,160}}?\bpid=\w{{1,20}}{_IP})\) ",
+    rf"\((?P<speaker>(?:raylet|gcs_server|autoscaler[^()\n]{{0,30}}){_IP})\) ",
+)
+_ANGLE = (
+    rf"<\d{{1,3}}>1 (?:(?P<time>{_RFC3339})|-) (?P<speaker>(?P<host>\S{{1,252}}) (?P<program>\S{{1,48}}) \S{{1,128}})"
+    rf" \S{{1,32}} (?:-|{_STRUCTURED})(?: \ufeff?|$)",
+    rf"<(?:[89]|\d\d\d?)>\[{_SINCE_BOOT}\]{_CALLER} ?",
+    r"<(?P<printk>[0-7])>(?![A-Z][a-z]{2} [ \d]\d |1? ?\d{4}-)",
+    r"<\d{1,3}>(?:1 (?=\d{4}-))?",
+)
+_LETTER = (
+    rf"(?P<time>{_SYSLOG_TIME}) {_SYSLOG}",
+    rf"(?P<time>{_SYSLOG_TIME}) (?P<speaker>{_KERNEL_OR_PID}){_END}",
+    rf"(?P<time>[A-Z][a-z]{{2}} \d{{4}}-\d\d-\d\d {_CLOCK}) [A-Z]{{2,5}} {_SYSLOG}",
+    _IN_ANY_LANGUAGE,
+    rf"(?P<time>{_CTIME})(?=\[[^\]\s]{{1,120}}\](?:\[[^\]\s]{{1,252}}\])?<std)",
+    r"kern {0,4}:\w+ {0,4}: ",
+    rf"{_FACILITY} {{0,6}}:\w+ {{0,4}}: {_USER_STAMP}",
+    r"(?P<program>kernel): ?",
+    r"(?P<speaker>[\w.-]{1,200}\.\d{1,6}\.[a-z0-9]{12,25}@(?P<host>[\w.-]{1,252})) {1,60}\| ?",
+    r"(?P<speaker>[a-z][a-z0-9_.-]{0,120}[_-]\d{1,6}) {1,60}\| ",
+    rf"(?P<speaker>{_NUMBERED_HOST}|localhost): {_BEFORE_A_WORKER}",
+    _TASK,
+)
+
+
+def _compiled(*shapes: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(re.compile(shape, re.ASCII) for shape in shapes)
+
+
+_BY_KIND = {
+    "[": _compiled(*_BRACKET),
+    "(": _compiled(*_PARENTHESIS),
+    "<": _compiled(*_ANGLE),
+    " ": _compiled(*_SPACE),
+    "0123456789": _compiled(*_DIGIT),
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ": _compiled(*_LETTER),
+}
+
+SHAPES: Final = {first: shapes for firsts, shapes in _BY_KIND.items() for first in firsts}
+"""The shapes that may begin with a character, the strictest first; characters that begin none are left out."""
+
+REPEATED: Final = re.compile(r" ?\[repeated (?P<copies>\d{1,9})x across (?:the )?cluster\][^\n]{0,400}$", re.ASCII)
+"""Ray's driver log: the line stands for so many of other processes."""
