@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from ingest.parse.envelope import Parsed, parse
@@ -46,6 +47,7 @@ class Confirmer:
         pieces = pieces_of(whole.body)
         if len(pieces) == 1:
             return whole, standing(list(self._fitting(whole, patterns).values()))
+        in_whole = self._fitting(whole, patterns)
         told, fitting_ids = [], set[str]()
         candidates = patterns_by_record(
             self._scanner.scan([piece.encode("utf-8", "surrogatepass") for piece in pieces])
@@ -53,10 +55,9 @@ class Confirmer:
         for number, of_piece in candidates.items():
             parsed = parse(record, self._cluster, pieces[number])
             fitting = self._fitting(parsed, of_piece)
-            told.append((parsed, standing(list(fitting.values()))))
+            told.append((parsed, standing([_with_fields_of(in_whole, *item) for item in fitting.items()])))
             fitting_ids.update(fitting)
-        fitting = self._fitting(whole, patterns)
-        told.append((whole, standing([hit for rule_id, hit in fitting.items() if rule_id not in fitting_ids])))
+        told.append((whole, standing([hit for rule_id, hit in in_whole.items() if rule_id not in fitting_ids])))
         return _speaking(told), _each_once(hit for _, hits in told for hit in hits)
 
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit]:
@@ -70,6 +71,12 @@ class Confirmer:
                 fields = rule.fields_in(hit)
                 found[rule.spec.id] = LineHit(rule.for_fields(fields), fields, hit.span())
         return found
+
+
+def _with_fields_of(in_whole: Mapping[str, LineHit], rule_id: str, hit: LineHit) -> LineHit:
+    """A piece's hit with the fields that only the whole line tells: the step of the bar in front of it."""
+    more = in_whole.get(rule_id)
+    return replace(hit, fields={**more.fields, **hit.fields}) if more else hit
 
 
 def _speaking(told: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:

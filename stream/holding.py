@@ -20,6 +20,11 @@ class HoldingScanner:
         self._scanner = scanner
         self._held: dict[str, Batch] = {}
 
+    @property
+    def waiting(self) -> list[str]:
+        """The sources of which something is held back."""
+        return list(self._held)
+
     def scan(self, batch: Batch) -> Scanned:
         """What the batch holds, after what was held back of its source."""
         if held := self._held.pop(batch.source, None):

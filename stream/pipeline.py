@@ -41,8 +41,8 @@ class Pipeline:
 
     def advance(self, lagging: Collection[str], elapsed_ns: int = 0) -> list[Incident]:
         """Let time go on: the incidents that changed. `lagging` are the sources that still have something to read."""
-        if lagging:
-            return self._engine.advance(self._watermark.hold(lagging))
+        if behind := [*lagging, *self._scanner.waiting]:
+            return self._engine.advance(self._watermark.hold(behind))
         return self._engine.advance(self._watermark.idle(elapsed_ns, at_pace=True))
 
     def flush(self) -> list[Incident]:

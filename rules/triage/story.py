@@ -12,6 +12,9 @@ from rules.signal import signal_of
 from rules.triage.steps import Steps
 
 KEPT_PER_CLASS: Final = 6
+ADVICE: Final = "advice "
+"""In front of a class whose lines only advise, so that they are told apart from its failures."""
+
 FACT_ROLES: Final = ("context", "placement", "finished")
 
 
@@ -98,9 +101,8 @@ class Story:
             fact.newest, fact.count = match, fact.count + 1
 
     def _note_finding(self, signal: Signal, is_weak: bool) -> None:
-        finding = self.findings.setdefault(
-            signal.failure_class, Finding(signal.failure_class, signal.severity, signal.role)
-        )
+        key = ADVICE + signal.failure_class if signal.role == "advice" else signal.failure_class
+        finding = self.findings.setdefault(key, Finding(signal.failure_class, signal.severity, signal.role))
         finding.count += 1
         finding.weak += is_weak
         if len(finding.signals) < KEPT_PER_CLASS:

@@ -204,7 +204,7 @@ def test_match_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
     code, out, err = run("match", "--json", logs)
     rows = [json.loads(line) for line in out.splitlines()]
     assert (code, err) == (0, "8 lines, 2 matches, 0 harmless, no dead letters\n")
-    assert [list(row) for row in rows] == [MATCH_FIELDS] * 2
+    assert [list(row) for row in rows] == [MATCH_FIELDS, [*MATCH_FIELDS, "block"]]
     assert rows[0] | {"text": ""} == {
         "file": str(logs / "kern.log"),
         "line": 1,
