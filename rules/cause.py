@@ -62,9 +62,15 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf) -> 
         and cause.role not in _EXPLAINS_NOTHING
         and is_named(cause.failure_class, edge.cause)
         and is_named(effect.failure_class, edge.effect)
-        and -CLOCK_SKEW_NS <= lag_ns <= edge.within
+        and -_skew_ns(cause, effect) <= lag_ns <= edge.within
         and _in_scope(cause, effect, edge.scope, jobs_of)
     )
+
+
+def _skew_ns(cause: Signal, effect: Signal) -> int:
+    """How far clocks may differ: not at all on one node, but for an onset that is told in hindsight."""
+    is_told_at_once = effect.onset_ns == effect.event_time_ns
+    return 0 if cause.node == effect.node and is_told_at_once else CLOCK_SKEW_NS
 
 
 def _in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf) -> bool:

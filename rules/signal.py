@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from rules.model import Match, Signal
 from rules.ruleset import RuleSet
+from rules.spec import RuleSpec
+from rules.vocabulary import vocabulary
 
+_KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
 _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
 
 
@@ -22,15 +25,22 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         onset_ns=event.event_time_ns - rules.of(match).waited_ns(fields),
         cluster=event.cluster,
         node=fields.get(_NODE_FIELD) or event.node,
-        source=event.source or spec.source,
+        source=event.source or _source(spec),
         job=event.job or fields.get(_JOB_FIELD, ""),
         rank=event.rank if event.rank is not None else _rank(rank),
-        gpu=pci_address(fields.get(_GPU_FIELD, "")),
+        gpu=pci_address(fields.get(_KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
+_GPU_FIELD, "")),
         text=event.text,
         position=event.position,
         fields=fields,
         block=match.block,
     )
+
+
+def _source(spec: RuleSpec) -> str:
+    """Who says it when the line does not tell: a class that only the kernel finds is the kernel's word."""
+    is_kernels = vocabulary().family(spec.failure_class) in _KERNEL_FAMILIES
+    return "kernel" if spec.source == "any" and is_kernels else spec.source
 
 
 def pci_address(text: str) -> str:

@@ -69,9 +69,10 @@ def _extent(opening: Spoken, block: Block, line_at: LineAt, count: int) -> _Exte
         if line is None or speaker(line) != speaker(opening.parsed):
             continue
         goes_on = not block.goes_on or _compiled(block.goes_on).search(line.body) is not None
-        if not goes_on and (has_last or not block.and_one_more):
+        begins_anew = has_last and _compiled(_OPENS).search(line.body)
+        if begins_anew or (not goes_on and (has_last or not block.and_one_more)):
             return _trimmed(extent)
-        has_last = not goes_on or (has_last and not _compiled(_REOPENS).search(line.body))
+        has_last = not goes_on or (has_last and not _compiled(_CONNECTS).search(line.body))
         extent.numbers.append(number)
         extent.lines.append(line.event.text)
         if block.ends and _compiled(block.ends).search(line.body):
@@ -82,7 +83,9 @@ def _extent(opening: Spoken, block: Block, line_at: LineAt, count: int) -> _Exte
     return _trimmed(extent)
 
 
-_REOPENS = r"^Traceback \(most recent call last\)"
+_OPENS = r"^Traceback \(most recent call last\)"
+_CONNECTS = r"^(?:During handling of the above|The above exception was|Original Traceback)"
+"""Lines of Python between the parts of one chained traceback."""
 
 
 def _trimmed(extent: _Extent) -> _Extent:

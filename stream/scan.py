@@ -78,7 +78,7 @@ class BatchScanner:
             if number not in spoken and number not in unfit and (reason := _fault(legible.values[number])):
                 unfit[number] = reason
         taken = batch if end == len(batch) else batch.head(end)
-        if taken.is_recorded and (timed := times.before(end)):
+        if taken.is_recorded and (timed := times.upto(end)):
             self._timed_by_source[batch.source] = timed
         said = [one for number, one in sorted(spoken.items()) if number < end]
         return self._scanned(taken, said, {number: reason for number, reason in unfit.items() if number < end})
@@ -152,20 +152,23 @@ class _Times:
 
     def __init__(self, batch: Batch, timed: tuple[int, int] | None):
         self.batch = batch
-        self._timed = timed
+        self._at_start = self._timed = timed
         self._seen = 0
 
     def put_into(self, parsed: Parsed, number: int) -> Parsed:
         """A recorded line with the time of the nearest timed line before it; as it is when that is too far away."""
         if parsed.event.has_own_time or not self.batch.is_recorded:
             return parsed
-        timed = self.before(number)
+        timed = self._before(number)
         if timed is None or timed[0] <= self.batch.offsets[number] - LOOK_BACK_LINES:
             return parsed
         return replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
 
-    def before(self, number: int) -> tuple[int, int] | None:
-        """(line, time) of the nearest line with a time of its own, back to the batches before this one."""
+    def upto(self, end: int) -> tuple[int, int] | None:
+        """(line, time) of the newest timed line before `end`, back to the batches before this one."""
+        return self._before(end) if end >= self._seen else _Times(self.batch, self._at_start)._before(end)
+
+    def _before(self, number: int) -> tuple[int, int] | None:
         for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):
             if (time_ns := own_time(self.batch.record(earlier))) is not None:
                 self._timed = self.batch.offsets[earlier], time_ns

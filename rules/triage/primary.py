@@ -12,7 +12,7 @@ from rules.triage.story import Story
 
 def ranked(story: Story, rules: RuleSet) -> list[Candidate]:
     """The failures of a log as candidates for the cause, the best first; empty when nothing failed."""
-    signals = [_in_line_order(signal) for signal in story.signals()]
+    signals = _in_line_order(list(story.signals())) if len(story.files) == 1 else list(story.signals())
     return rank(signals, rules.edges, lambda _: {story.path}) if signals else []
 
 
@@ -33,9 +33,16 @@ def cascade(candidates: list[Candidate]) -> tuple[str, ...]:
     return tuple(told.values())
 
 
-def _in_line_order(signal: Signal) -> Signal:
-    """Lines of the same time, or without any, are told apart by their place: a nanosecond a line."""
-    place = signal.position.offset if signal.position else 0
-    return msgspec.structs.replace(
-        signal, onset_ns=signal.onset_ns + place, event_time_ns=signal.event_time_ns + place, job=""
-    )
+def _in_line_order(signals: list[Signal]) -> list[Signal]:
+    """Signals of one file, none later than those of the lines after it; lines of one time are a nanosecond apart.
+
+    So a line without a time, which was given that of the file, does not come after what it brought about.
+    """
+    ordered = sorted(signals, key=lambda signal: signal.position.offset if signal.position else 0, reverse=True)
+    moved, latest_ns = [], 1 << 63
+    for signal in ordered:
+        latest_ns = min(latest_ns, signal.event_time_ns)
+        place, waited_ns = signal.position.offset if signal.position else 0, signal.event_time_ns - signal.onset_ns
+        time_ns = latest_ns + place
+        moved.append(msgspec.structs.replace(signal, event_time_ns=time_ns, onset_ns=time_ns - waited_ns, job=""))
+    return moved

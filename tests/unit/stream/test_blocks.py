@@ -65,7 +65,11 @@ def matches(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[Match]:
         pytest.param([*FRAMES, "KeyError: 1", "next"], [(4, "test.any_error", 4)], id="an-exception-of-no-other-rule"),
         pytest.param([*FRAMES, "Oops: my own"], [(1, "test.traceback", 4)], id="an-exception-nobody-knows"),
         pytest.param(CHAINED, [(11, "test.oom", 11)], id="chained"),
-        pytest.param([*FRAMES, "ValueError: x", *FRAMES, OOM], [(8, "test.oom", 8)], id="one-right-after-the-other"),
+        pytest.param(
+            [*FRAMES, "ValueError: x", *FRAMES, OOM],
+            [(4, "test.any_error", 4), (8, "test.oom", 4)],
+            id="one-right-after-the-other",
+        ),
         pytest.param(FRAMES[:2], [(1, "test.traceback", 2)], id="cut-off"),
         pytest.param([*REPORT, OOM], [(3, "test.killed", 3), (4, "test.oom", 0)], id="up-to-an-end"),
         pytest.param(

@@ -216,7 +216,7 @@ def test_match_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
         "fields": {"code": "79", "pci": "0000:9a:00", "pid": "48213", "comm": "python3"},
         "text": "",
     }
-    assert (rows[1]["line"], rows[1]["source"], rows[1]["text"]) == (6, "worker", TRACEBACK)
+    assert (rows[1]["line"], rows[1]["source"], rows[1]["text"]) == (7, "worker", "RuntimeError: gone")
 
 
 def test_match_leaves_out_what_is_well_unless_all_is_wanted(logs: Path, run: Any) -> None:
@@ -257,7 +257,7 @@ def test_replay_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
     ] * 2
     assert incident["blast_radius"] == {"nodes": 1, "ranks": 0, "jobs": 1}
     assert incident["progress"]["A"].keys() == {"last_step", "last_step_time", "step_time_s"}
-    assert [evidence["line"] for evidence in incident["evidence"]] == [1, 6]
+    assert [evidence["line"] for evidence in incident["evidence"]] == [1, 7]
     assert (incident["class"], incident["jobs"], incident["status"]) == ("xid-79", ["A"], "open")
 
 
