@@ -10,6 +10,7 @@ from rules.model import NS_PER_S, Signal
 from rules.spec import EdgeSpec, is_named
 
 CLOCK_SKEW_NS = 5 * NS_PER_S
+OUT_OF_TURN_NS = NS_PER_S // 5
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _EXPLAINED_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
@@ -68,9 +69,9 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf) -> 
 
 
 def _skew_ns(cause: Signal, effect: Signal) -> int:
-    """How far clocks may differ: not at all on one node, but for an onset that is told in hindsight."""
-    is_told_at_once = effect.onset_ns == effect.event_time_ns
-    return 0 if cause.node == effect.node and is_told_at_once else CLOCK_SKEW_NS
+    """How far clocks may differ. One kernel has one clock, but its drivers speak out of turn for a moment."""
+    is_one_kernel = cause.node == effect.node and cause.source == effect.source == "kernel"
+    return OUT_OF_TURN_NS if is_one_kernel and effect.onset_ns == effect.event_time_ns else CLOCK_SKEW_NS
 
 
 def _in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf) -> bool:

@@ -28,8 +28,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         source=event.source or _source(spec),
         job=event.job or fields.get(_JOB_FIELD, ""),
         rank=event.rank if event.rank is not None else _rank(rank),
-        gpu=pci_address(fields.get(_KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
-_GPU_FIELD, "")),
+        gpu=pci_address(fields.get(_GPU_FIELD, "")),
         text=event.text,
         position=event.position,
         fields=fields,
