@@ -32,10 +32,6 @@ class Batch:
         position = Position(self.source, self.offsets[number])
         return RawRecord(self.values[number], position, self.received_ns[number], self.keys[number])
 
-    def head(self, count: int) -> Batch:
-        """The first so many records."""
-        return self._part(slice(count))
-
     def tail(self, first: int) -> Batch:
         """The records from this one on."""
         return self._part(slice(first, None))

@@ -10,7 +10,7 @@ from rules.model import NS_PER_S, Signal
 from rules.spec import EdgeSpec, is_named
 
 CLOCK_SKEW_NS = 5 * NS_PER_S
-OUT_OF_TURN_NS = NS_PER_S // 5
+OUT_OF_TURN_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _EXPLAINED_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")

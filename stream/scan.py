@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 import msgspec
 
 from ingest.batch import Batch
 from ingest.parse.envelope import Parsed, check_envelope, own_time, parse, text_of
 from ingest.parse.prefix import clean
+from ingest.text import Repeated, TextLines
 from rules.errors import RecordError
 from rules.match.hyperscan import HyperscanScanner
 from rules.model import KEPT_DEAD_BYTES, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, stable_id
@@ -23,6 +25,7 @@ from stream.confirm import Scanner as Scanner
 MAX_RECORD_BYTES = 1 << 20
 LOOK_BACK_LINES = 200
 _ESCAPE_MARKS = (b"\\", b'"MESSAGE":[', b"\x1b", b"#033[", b"\0")
+_TEXT_MARKS = (b"\x1b", b"#033[", b"\0")
 _USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 
 
@@ -69,6 +72,7 @@ class BatchScanner:
         With `is_last` false, it stops before a block that goes on beyond the batch: `records` says how many were
         taken, and the others have to come again at the head of the next batch.
         """
+        batch = _ready(batch)
         unfit = _unfit(batch)
         legible = _legible(batch, unfit)
         times = _Times(legible, self._timed_by_source.get(batch.source))
@@ -77,11 +81,10 @@ class BatchScanner:
         for number in _odd_envelopes(legible.values):
             if number not in spoken and number not in unfit and (reason := _fault(legible.values[number])):
                 unfit[number] = reason
-        taken = batch if end == len(batch) else batch.head(end)
-        if taken.is_recorded and (timed := times.upto(end)):
+        if batch.is_recorded and (timed := times.upto(end)):
             self._timed_by_source[batch.source] = timed
         said = [one for number, one in sorted(spoken.items()) if number < end]
-        return self._scanned(taken, said, {number: reason for number, reason in unfit.items() if number < end})
+        return self._scanned(batch, end, said, {number: reason for number, reason in unfit.items() if number < end})
 
     def _spoken(self, times: _Times, unfit: dict[int, str]) -> dict[int, Spoken]:
         spoken = {}
@@ -101,8 +104,8 @@ class BatchScanner:
         except RecordError:
             return None
 
-    def _scanned(self, batch: Batch, said: Sequence[Spoken], unfit: dict[int, str]) -> Scanned:
-        scanned, beats = Scanned(records=len(batch)), Beats()
+    def _scanned(self, batch: Batch, end: int, said: Sequence[Spoken], unfit: dict[int, str]) -> Scanned:
+        scanned, beats = Scanned(records=end), Beats()
         scanned.matched = sum(spoken.number not in unfit for spoken in said)
         for spoken in said:
             event = spoken.parsed.event
@@ -116,7 +119,7 @@ class BatchScanner:
                     beats.add_alive(event)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
-        self._note_ends_of_each_key(batch, unfit, scanned, beats)
+        self._note_ends_of_each_key(batch, end, unfit, scanned, beats)
         scanned.beats = beats.sorted()
         scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
         scanned.dead = len(scanned.dead_letters)
@@ -129,10 +132,12 @@ class BatchScanner:
             hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
         return patterns_by_record(hits)
 
-    def _note_ends_of_each_key(self, batch: Batch, unfit: dict[int, str], scanned: Scanned, beats: Beats) -> None:
+    def _note_ends_of_each_key(
+        self, batch: Batch, end: int, unfit: dict[int, str], scanned: Scanned, beats: Beats
+    ) -> None:
         """Take the newest record of each key, and the first one ever: so long at least its job is on its node."""
-        last = dict(zip(batch.keys, range(len(batch)), strict=True))
         met = self._keys_by_source.setdefault(batch.source, set())
+        last = _last_by_key(batch.keys, end)
         first = {batch.keys.index(key) for key in last.keys() - met}
         met.update(last)
         for number in sorted({*first, *last.values()}):
@@ -189,8 +194,29 @@ def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
     return max(newest_ns or 0, min(event.event_time_ns, received_ns))
 
 
+def _last_by_key(keys: Sequence[bytes | None], end: int) -> dict[bytes | None, int]:
+    if isinstance(keys, Repeated):
+        return {keys.content: end - 1} if end else {}
+    return dict(zip(islice(keys, end), range(end), strict=True))
+
+
+def _ready(batch: Batch) -> Batch:
+    """The batch with its lines cut up, unless it is a text of plain lines that can be searched in one piece."""
+    lines = batch.values
+    if not isinstance(lines, TextLines) or _is_plain(lines):
+        return batch
+    return replace(batch, values=lines.cut_up())
+
+
+def _is_plain(lines: TextLines) -> bool:
+    holds_envelopes = lines.text.startswith(b'{"') or b'\n{"' in lines.text
+    return not holds_envelopes and not lines.has_longer(MAX_RECORD_BYTES)
+
+
 def _unfit(batch: Batch) -> dict[int, str]:
     """Records that can't be taken whole, with the reason."""
+    if isinstance(batch.values, TextLines):
+        return {}
     sizes_bytes = list(map(len, batch.values))
     has_empty = not batch.is_text and 0 in sizes_bytes
     if not has_empty and max(sizes_bytes, default=0) <= MAX_RECORD_BYTES:
@@ -214,6 +240,8 @@ def _legible(batch: Batch, unfit: Mapping[int, str]) -> Batch:
 
 def _odd_envelopes(values: Sequence[bytes]) -> list[int]:
     """Envelopes whose text is not where the usual shippers put it, or whose end is missing."""
+    if isinstance(values, TextLines):
+        return []
     message, log, journal, msg = _USUAL_TEXT
     return [
         number
@@ -236,6 +264,8 @@ def _fault(value: bytes) -> str:
 
 def _escaped(values: Sequence[bytes]) -> list[int]:
     """Records whose raw bytes differ from their text: JSON escapes, journald's bytes, colours between the words."""
+    if isinstance(values, TextLines):
+        return values.holding(_TEXT_MARKS)
     blob = b"\n".join(values)
     found: set[int] = set()
     for mark in (mark for mark in _ESCAPE_MARKS if mark in blob):

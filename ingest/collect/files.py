@@ -9,6 +9,7 @@ from typing import BinaryIO, Final
 
 from ingest.batch import Batch
 from ingest.collect.lines import LineCutter, Lines
+from ingest.text import Repeated
 from rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20
@@ -47,14 +48,13 @@ class FileSource:
         """The next lines, numbered from 1."""
         is_recorded = not self._follow or self._file.tell() < self._found_bytes
         lines = self._lines()
-        count = len(lines.values)
-        if not count:
+        if not lines.numbers:
             return None
         return Batch(
             source=self.name,
             values=lines.values,
-            keys=[self._host] * count,
-            received_ns=[self._found_ns if is_recorded else now_ns] * count,
+            keys=Repeated(self._host, lines.values),
+            received_ns=Repeated(self._found_ns if is_recorded else now_ns, lines.values),
             offsets=lines.numbers,
             is_recorded=is_recorded,
             is_text=True,
@@ -68,7 +68,7 @@ class FileSource:
         chunk = self._read()
         if not chunk and self._was_replaced():
             last = self._cutter.end()
-            if last.values:
+            if last.numbers:
                 return last
             self._file.close()
             self._file, self._cutter = self._open(), LineCutter()

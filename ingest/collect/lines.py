@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from typing import Final, NamedTuple
 
 from ingest.parse.cri import CriJoiner
+from ingest.text import Numbers, TextLines
 
 LONGEST_LINE_BYTES: Final = 16 << 20
 
@@ -14,7 +15,7 @@ class Lines(NamedTuple):
     """Lines without their ends, and the number of each, from 1. A line joined from parts has that of its first."""
 
     numbers: Sequence[int]
-    values: list[bytes]
+    values: Sequence[bytes]
 
 
 class LineCutter:
@@ -30,6 +31,7 @@ class LineCutter:
         self._partial = b""
         self._is_passing_over = False
         self._newest = 0
+        self._last: Sized = ()
 
     def cut(self, chunk: bytes) -> Lines:
         """The lines that end in this chunk."""
@@ -38,23 +40,27 @@ class LineCutter:
             self._is_passing_over = not newline
         if not chunk:
             return Lines((), [])
-        text = self._partial + chunk
-        *values, self._partial = text.split(b"\n")
-        if len(self._partial) > self._longest_bytes:
-            values.append(self._partial)
+        whole, newline, rest = (self._partial + chunk).rpartition(b"\n")
+        self._partial = rest
+        lines = self._numbered(TextLines(whole + newline)) if newline else Lines((), [])
+        if len(rest) > self._longest_bytes:
             self._partial, self._is_passing_over = b"", True
-        return self._joined(text, self._numbered(values))
+            cut = self._numbered([rest])
+            lines = Lines([*lines.numbers, *cut.numbers], [*lines.values, *cut.values])
+        return self._joined(whole, lines)
 
     def end(self) -> Lines:
         """What has no end: nothing more will come of this text."""
         last, self._partial = self._partial, b""
-        whole = self._joined(last, self._numbered([last] if last else []))
+        whole = self._joined(last, self._numbered([last.removesuffix(b"\r")] if last else []))
         rest = self._joiner.rest()
         return Lines([*whole.numbers, *(number for number, _ in rest)], [*whole.values, *(value for _, value in rest)])
 
-    def _numbered(self, values: list[bytes]) -> Lines:
-        first, self._newest = self._newest + 1, self._newest + len(values)
-        return Lines(range(first, first + len(values)), [value.removesuffix(b"\r") for value in values])
+    def _numbered(self, values: Sequence[bytes]) -> Lines:
+        """The lines after those before; how many those were is counted no earlier than here."""
+        self._newest += len(self._last)
+        self._last = values
+        return Lines(Numbers(self._newest + 1, values), values)
 
     def _joined(self, text: bytes, lines: Lines) -> Lines:
         if not self._joiner.has_work(text):

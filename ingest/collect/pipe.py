@@ -9,6 +9,7 @@ from typing import Final
 
 from ingest.batch import Batch
 from ingest.collect.lines import LineCutter, Lines
+from ingest.text import Repeated
 
 READ_BYTES: Final = 1 << 20
 
@@ -26,10 +27,9 @@ class PipeSource:
     def read(self, now_ns: int) -> Batch | None:
         """The lines that have come, numbered from 1."""
         lines = Lines((), []) if self.has_ended else self._lines()
-        count = len(lines.values)
-        if not count:
+        if not lines.numbers:
             return None
-        keys, received_ns = [self._host] * count, [now_ns] * count
+        keys, received_ns = Repeated(self._host, lines.values), Repeated(now_ns, lines.values)
         return Batch(self.name, lines.values, keys, received_ns, lines.numbers, is_text=True)
 
     def close(self) -> None:

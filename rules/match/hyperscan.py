@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Protocol, runtime_checkable
 
 import hyperscan
 
@@ -12,6 +13,16 @@ from rules.match.compiled import database
 
 Hit = tuple[int, int]
 """(number of the record in the batch, number of the pattern)"""
+
+
+@runtime_checkable
+class Text(Protocol):
+    """Records that lie in one piece of text, each ended by a newline."""
+
+    text: bytes
+
+    def numbers_at(self, ends: Iterable[int]) -> list[int]:
+        """The records that hold the bytes before these offsets, which come in rising order."""
 
 
 class HyperscanScanner:
@@ -26,13 +37,21 @@ class HyperscanScanner:
         self._scratch = hyperscan.Scratch(self._database)
 
     def scan(self, values: Sequence[bytes]) -> list[Hit]:
-        """Candidates in order, each once."""
+        """Candidates in order, each once. A text in one piece is searched as it is, without cutting it up."""
         found: list[Hit] = []
-        self._database.scan(b"\n".join(values), match_event_handler=_note, context=found, scratch=self._scratch)  # type: ignore[arg-type]
+        if isinstance(values, Text):
+            self._search(values.text, found)
+            found.sort()
+            numbers = values.numbers_at(end for end, _ in found)
+            return sorted({(number, pattern) for number, (_, pattern) in zip(numbers, found, strict=True)})
+        self._search(b"\n".join(values), found)
         if not found:
             return []
         ends = list(accumulate(len(value) + 1 for value in values))
         return sorted({(bisect_left(ends, end), pattern) for end, pattern in found})
+
+    def _search(self, text: bytes, found: list[Hit]) -> None:
+        self._database.scan(text, match_event_handler=_note, context=found, scratch=self._scratch)  # type: ignore[arg-type]
 
 
 def _note(pattern: int, _start: int, end: int, _flags: int, found: list[Hit]) -> None:

@@ -1,0 +1,142 @@
+"""The lines of a large piece of text, cut up only where they are looked at, and columns that go with them."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence, Sized
+from typing import Generic, TypeVar, overload
+
+_NEWLINE = b"\n"
+T = TypeVar("T")
+
+
+class TextLines(Sequence[bytes]):
+    """The lines of a text that ends with a newline, from 0, each without its line end.
+
+    Looking at a line costs a walk from the nearest one that is known: that looked at before, or one of those that
+    `numbers_at` has found.
+    """
+
+    def __init__(self, text: bytes):
+        self.text = text
+        self._numbers, self._starts = [0], [0]
+        self._cursor = (0, 0)
+        self._counted = (0, 0)
+        self._count: int | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.text)
+
+    def __len__(self) -> int:
+        if self._count is None:
+            upto, lines = self._counted
+            self._count = lines + self.text.count(_NEWLINE, upto)
+        return self._count
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[bytes]: ...
+
+    def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
+        if isinstance(number, slice):
+            return [self[one] for one in range(*number.indices(len(self)))]
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        start = self._start(number)
+        return self.text[start : self.text.index(_NEWLINE, start)].removesuffix(b"\r")
+
+    def cut_up(self) -> list[bytes]:
+        """All lines."""
+        return [line.removesuffix(b"\r") for line in self.text.split(_NEWLINE)[:-1]]
+
+    def numbers_at(self, ends: Iterable[int]) -> list[int]:
+        """The number of the line that holds the byte before each of these offsets; they come in rising order."""
+        upto, number = self._counted = (0, 0)
+        numbers = []
+        for end in ends:
+            if end - 1 > upto and (passed := self.text.count(_NEWLINE, upto, end - 1)):
+                number += passed
+                self._numbers.append(number)
+                self._starts.append(self.text.rfind(_NEWLINE, 0, end - 1) + 1)
+            upto = max(upto, end - 1)
+            numbers.append(number)
+        self._counted = upto, number
+        return numbers
+
+    def holding(self, marks: Sequence[bytes]) -> list[int]:
+        """The numbers of the lines that hold one of these marks."""
+        present = [re.escape(mark) for mark in marks if mark in self.text]
+        if not present:
+            return []
+        found = re.compile(b"|".join(present)).finditer(self.text)
+        return sorted(set(self.numbers_at(one.end() for one in found)))
+
+    def has_longer(self, size_bytes: int) -> bool:
+        """Whether a line may be longer than this; never false when one is."""
+        half = size_bytes // 2
+        return any(self.text.find(_NEWLINE, start, start + half) < 0 for start in range(0, len(self.text) - half, half))
+
+    def _start(self, number: int) -> int:
+        right = bisect_left(self._numbers, number)
+        near = [(self._numbers[at], self._starts[at]) for at in (right - 1, right) if 0 <= at < len(self._numbers)]
+        known, start = min((self._cursor, *near), key=lambda one: abs(one[0] - number))
+        while known < number:
+            start, known = self.text.index(_NEWLINE, start) + 1, known + 1
+        while known > number:
+            start, known = self.text.rfind(_NEWLINE, 0, start - 1) + 1, known - 1
+        self._cursor = known, start
+        return start
+
+
+class Repeated(Sequence[T], Generic[T]):
+    """The same content for every one of some lines."""
+
+    def __init__(self, content: T, lines: Sized):
+        self.content = content
+        self._lines = lines
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, number: int) -> T: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> list[T]: ...
+
+    def __getitem__(self, number: int | slice) -> T | list[T]:
+        if isinstance(number, slice):
+            return [self.content] * len(range(*number.indices(len(self))))
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return self.content
+
+
+class Numbers(Sequence[int]):
+    """The numbers of some lines, one after the other."""
+
+    def __init__(self, first: int, lines: Sized):
+        self._first = first
+        self._lines = lines
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @overload
+    def __getitem__(self, number: int) -> int: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[int]: ...
+
+    def __getitem__(self, number: int | slice) -> int | Sequence[int]:
+        if isinstance(number, slice):
+            return range(self._first, self._first + len(self))[number]
+        if not 0 <= number < len(self):
+            raise IndexError(number)
+        return self._first + number
