@@ -1,4 +1,4 @@
-"""The end of a log file: its last lines, and whether it was cut off in the middle of one."""
+"""Both ends of a log file: whether it is text at all, its last lines, and whether it was cut off within one."""
 
 from __future__ import annotations
 
@@ -6,14 +6,53 @@ import os
 from pathlib import Path
 from typing import Final
 
+from rules.errors import InputError
+
+HEAD_BYTES: Final = 8 << 10
 TAIL_BYTES: Final = 16 << 10
 TAIL_LINES: Final = 5
+MOST_CONTROL_SHARE: Final = 0.1
+_PACKED: Final = {
+    b"\x1f\x8b": "gzip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"\xfd7zXZ": "xz",
+    b"BZh": "bzip2",
+    b"PK\x03\x04": "zip",
+}
+_CONTROLS: Final = bytes(code for code in range(32) if code not in b"\t\n\r\b\f\x1b")
+
+
+def check_is_text(file: Path) -> None:
+    """Look at a file's first bytes. A hole of zeros at the very beginning is left by some log rotations, and is fine.
+
+    Raises:
+        InputError: it can't be read, or it is no text.
+    """
+    head = _read(file, 0, HEAD_BYTES).lstrip(b"\0")
+    packed = next((name for magic, name in _PACKED.items() if head.startswith(magic)), "")
+    if packed:
+        raise InputError(f"{file}: packed with {packed}: unpack it first")
+    controls = len(head) - len(head.translate(None, _CONTROLS))
+    if b"\0" in head or controls > MOST_CONTROL_SHARE * len(head):
+        raise InputError(f"{file}: a binary file, no log: give the text of the log")
 
 
 def last_lines(file: Path) -> tuple[tuple[str, ...], bool]:
-    """The last lines that are not blank, oldest first, and whether the file ends without a newline."""
-    with file.open("rb") as opened:
-        opened.seek(max(0, os.fstat(opened.fileno()).st_size - TAIL_BYTES))
-        end = opened.read(TAIL_BYTES)
-    lines = [line for line in end.decode("utf-8", "replace").splitlines() if line.strip()]
+    """The last lines that are not blank, oldest first, and whether the file ends without a newline.
+
+    Raises:
+        InputError: it can't be read.
+    """
+    end = _read(file, -TAIL_BYTES, TAIL_BYTES)
+    lines = [line for line in end.decode("utf-8", "replace").split("\n") if line.strip()]
     return tuple(lines[-TAIL_LINES:]), bool(end) and not end.endswith(b"\n")
+
+
+def _read(file: Path, start: int, count: int) -> bytes:
+    """So many bytes from `start` on; a negative start counts from the end."""
+    try:
+        with file.open("rb") as opened:
+            opened.seek(max(0, os.fstat(opened.fileno()).st_size + start) if start < 0 else start)
+            return opened.read(count)
+    except OSError as error:
+        raise InputError(f"{file}: can't be read: {error.strerror}") from error

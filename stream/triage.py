@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from time import time_ns
 
@@ -10,22 +12,24 @@ import click
 import msgspec
 import orjson
 
+from ingest.batch import Batch
 from ingest.collect.source import Sources
 from ingest.jobs import JobLogs, jobs_at
 from ingest.parse.times import time_from_field
-from ingest.tail import last_lines
+from ingest.tail import check_is_text, last_lines
 from rules.errors import InputError
 from rules.load import load
 from rules.ruleset import RuleSet
 from rules.triage.document import Triage
 from rules.triage.report import Asked, triage
 from rules.triage.story import Story
-from stream.commands import hostname
 from stream.holding import HoldingScanner
 from stream.pipeline import read_to_the_end
 from stream.scan import BatchScanner
 from stream.settings import Settings
 from stream.triage_show import table, ticket
+
+STDIN = "-"
 
 
 def triage_paths(
@@ -34,21 +38,86 @@ def triage_paths(
     """Report on every job at these paths; true when one of them could not be read."""
     asked = Asked(_time_ns(now) if now else time_ns(), job_state)
     rules = load(settings.rule_packs)
-    reports: list[Triage] = []
     unread: list[str] = []
-    for job in _jobs(paths, outputs, unread):
+    for path in paths:
+        reports = reports_at(path, outputs, rules, asked, unread)
+        if as_json:
+            for report in reports:
+                click.echo(orjson.dumps(msgspec.to_builtins(report)))
+        else:
+            _show(list(reports))
+    for message in unread:
+        click.echo(f"epicenter: {message}", err=True)
+    return bool(unread)
+
+
+def read_story(job: JobLogs, rules: RuleSet) -> Story:
+    """A job's files from beginning to end.
+
+    Raises:
+        InputError: one can't be read, or is no text.
+    """
+    is_piped = job.name == STDIN
+    for file in () if is_piped else job.files:
+        _check(file)
+    story = Story(
+        path=_shown(job.name),
+        files=("stdin",) if is_piped else tuple(map(str, job.files)),
+        slurm_id=job.slurm_id,
+        folder=_shown(str(job.folder or "")),
+        artifacts=tuple(map(_shown, job.artifacts)),
+        undated_ns=None if is_piped else frozenset(file.stat().st_mtime_ns for file in job.files),
+    )
+    _scan(job, rules, story)
+    if not is_piped:
+        story.tail, story.is_cut_off = last_lines(job.files[0])
+    return story
+
+
+def reports_at(path: str, outputs: Path, rules: RuleSet, asked: Asked, unread: list[str]) -> Iterator[Triage]:
+    """One report a job; what can't be read is noted in `unread`, and does not stop the others."""
+    try:
+        jobs = jobs_at(path, outputs)
+    except InputError as error:
+        unread.append(str(error))
+        return
+    for job in jobs:
         try:
-            reports.append(triage(read_story(job, rules), rules, asked))
+            yield _with_valid_names(triage(read_story(job, rules), rules, asked))
         except InputError as error:
             unread.append(str(error))
-            continue
-        if as_json:
-            click.echo(orjson.dumps(msgspec.to_builtins(reports[-1])))
-    if not as_json:
-        click.echo(table(reports) if len(reports) > 1 else "".join(map(ticket, reports)), nl=False)
-    for message in unread:
-        click.echo(message, err=True)
-    return bool(unread)
+
+
+def _show(reports: list[Triage]) -> None:
+    """A ticket for one job, a table for a folder of them."""
+    click.echo(table(reports) if len(reports) > 1 else "".join(map(ticket, reports)), nl=False)
+
+
+def _check(file: Path) -> None:
+    if file.is_symlink() and not file.exists():
+        raise InputError(f"{file}: leads to no log file")
+    if file.exists() and not file.is_file():
+        raise InputError(f"{file}: no regular file: pipe it in, and give - as the PATH")
+    check_is_text(file)
+
+
+def _scan(job: JobLogs, rules: RuleSet, story: Story) -> None:
+    scanner = HoldingScanner(BatchScanner(rules, "default", keep_all=True))
+    for scanned in chain.from_iterable(scanner.scan_all(_batches(file)) for file in job.files):
+        story.lines += scanned.records
+        if scanned.newest_ns is not None and story.undated_ns is not None:
+            story.newest_ns = max(story.newest_ns or 0, scanned.newest_ns)
+        for match in sorted(scanned.matches, key=lambda match: match.event.position):
+            story.note(match, rules)
+
+
+def _batches(file: Path) -> Iterator[Batch]:
+    """All of one file, which is open no longer than that: a Ray job may have thousands.
+
+    A line that names no host is of no host: that of the person who reads the log has nothing to do with it.
+    """
+    with closing(Sources([str(file)], host="", follow=False)) as sources:
+        yield from read_to_the_end(sources)
 
 
 def _time_ns(text: str) -> int:
@@ -57,27 +126,11 @@ def _time_ns(text: str) -> int:
     return time_ns
 
 
-def _jobs(paths: list[str], outputs: Path, unread: list[str]) -> Iterator[JobLogs]:
-    for path in paths:
-        try:
-            yield from jobs_at(path, outputs)
-        except InputError as error:
-            unread.append(str(error))
+def _with_valid_names(report: Triage) -> Triage:
+    evidence = tuple(msgspec.structs.replace(line, file=_shown(line.file)) for line in report.evidence)
+    return msgspec.structs.replace(report, files=tuple(map(_shown, report.files)), evidence=evidence)
 
 
-def read_story(job: JobLogs, rules: RuleSet) -> Story:
-    """A job's files from beginning to end.
-
-    Raises:
-        InputError: one can't be read.
-    """
-    story = Story(job.name, tuple(map(str, job.files)))
-    scanner = HoldingScanner(BatchScanner(rules, "default", keep_all=True))
-    sources = Sources([str(file) for file in job.files], hostname(), follow=False)
-    for scanned in scanner.scan_all(read_to_the_end(sources)):
-        story.lines += scanned.records
-        for match in sorted(scanned.matches, key=lambda match: match.event.position):
-            story.note(match, rules)
-    if job.files[0].is_file():
-        story.tail, story.is_cut_off = last_lines(job.files[0])
-    return story
+def _shown(path: str) -> str:
+    """A path as valid text: a name that is not UTF-8 could not be written as JSON."""
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

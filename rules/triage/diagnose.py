@@ -1,149 +1,136 @@
-"""The questions that a person would go through for a hang, a heartbeat time-out, a silent death or an exit code."""
+"""The questions that a person would go through for a hang, a silent death or a late failure, with the log's answers."""
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
+from rules.model import NS_PER_S
+from rules.times import iso_from_ns
 from rules.triage.document import Check
-from rules.triage.projection import expected_step
-from rules.triage.story import Finding, Story
+from rules.triage.exits import exit_checks
+from rules.triage.heartbeat import heartbeat_checks, numbers
+from rules.triage.projection import expected_step, has_made_all_steps
+from rules.triage.stage import marker_checks
+from rules.triage.status import plain_state
+from rules.triage.story import Story
+from rules.triage.verdict import Verdict
+from rules.vocabulary import vocabulary
 
-EXIT_CODES: Final = {
-    "1": "an ordinary error: the program's own output says which",
-    "124": "timeout(1) ended it: the stage took longer than it may",
-    "125": "the container engine itself failed",
-    "126": "the command could not be executed",
-    "127": "the command was not found",
-    "130": "SIGINT: Ctrl-C, or scancel with that signal",
-    "132": "SIGILL: built for another processor",
-    "134": "SIGABRT: an assertion, an abort() or the collective watchdog; a core file is likely",
-    "135": "SIGBUS: /dev/shm full, or a mapped file that shrank",
-    "136": "SIGFPE: an arithmetic error in native code",
-    "137": "SIGKILL: the out-of-memory killer, a container limit, or somebody outside",
-    "139": "SIGSEGV: a crash in native code; a core file is likely in the job's folder",
-    "143": "SIGTERM: cancelled, preempted, or ended because another process failed",
+_STATES: Final = {
+    "OUT_OF_MEMORY": "memory ran out",
+    "PREEMPTED": "another job took its place",
+    "TIMEOUT": "it reached its time limit",
+    "DEADLINE": "it reached its deadline",
+    "NODE_FAIL": "a node failed",
+    "CANCELLED": "somebody cancelled it",
 }
-_TASK = re.compile(r"task:(\d+)")
-_DEATH_SIGNS: Final = (
-    "oom-host",
-    "host-oom-kill",
-    "cgroup-oom-kill",
-    "slurm-oom",
-    "k8s-oomkilled",
-    "unknown-death",
-    "sigkill",
-)
-_BEFORE_DEATH: Final = ("traceback", "nccl", "sig", "xid", "oom", "python-exception", "segfault")
-_REAL_DEATH: Final = "a real death: the earlier error is the cause"
-_FALSE_ALARM: Final = "most likely a false alarm: nothing shows a death"
-_NO_STREAM: Final = "the log does not tell"
 
 
-def checks(story: Story, status: str, primary: str | None, now_ns: int | None, job_state: str) -> list[Check]:
+def checks(story: Story, verdict: Verdict, job_state: str) -> list[Check]:
     """The diagnosis that fits the job, question by question; exit codes always."""
     found: list[Check] = []
-    if status == "hanging" or primary == "hang":
-        found += hang_checks(story, now_ns)
+    if verdict.status == "failed" and has_made_all_steps(story):
+        found.append(Check("Was the work done?", "yes: the last step was logged; it failed while it shut down"))
+    if verdict.status == "hanging" or verdict.primary == "hang":
+        found += hang_checks(story, verdict)
     if heartbeat := story.findings.get("heartbeat-timeout"):
         found += heartbeat_checks(story, heartbeat)
-    if status == "unknown-death" or primary == "unknown-death":
+    if verdict.status == "unknown-death":
         found += death_checks(story, job_state)
-    return [*found, *exit_code_checks(story)]
+    if verdict.status not in ("completed", "running"):
+        found += marker_checks(story)
+        found += _restart_checks(story)
+    return [*found, *exit_checks(story)]
 
 
-def hang_checks(story: Story, now_ns: int | None) -> list[Check]:
+def hang_checks(story: Story, verdict: Verdict) -> list[Check]:
     """A hang is a gap in steps. A line that is still written says nothing against it."""
-    steps, expected = story.steps, expected_step(story, now_ns)
-    gap = f"the last step is {steps.last}, by now it should be {expected}" if expected is not None else _NO_STREAM
-    behind = steps.ranks_behind
-    if behind:
-        who = f"rank {', '.join(map(str, behind[:8]))} had not finished the last step: look there first"
-    elif len(steps.newest_by_rank) > 1:
-        who = f"all {len(steps.newest_by_rank)} ranks that print steps stopped at the same one: a collective deadlock"
-    else:
-        who = "one stream only prints steps, so the log can't tell; take stacks of all ranks"
     errors = [finding.failure_class for finding in story.failures() if finding.severity in ("error", "critical")]
     return [
-        Check("How far behind is the job?", gap),
-        Check("Did all ranks stop together?", who),
-        Check("Does anything fail before it?", ", ".join(errors) or "no: nothing in the log fails"),
+        Check("How far behind is the job?", _gap(story, verdict.as_of_ns)),
+        Check("Are other lines still written?", _other_lines(story)),
+        Check("Did all ranks stop together?", _who_stopped(story)),
+        Check("Does anything in the log fail?", ", ".join(errors) or "no: nothing fails before the stop"),
+        Check("Did a process crash?", _cores(story)),
         Check("Would heartbeats find it?", "no: in a hang every process is alive; leave heartbeat time-outs alone"),
-    ]
-
-
-def heartbeat_checks(story: Story, heartbeat: Finding) -> list[Check]:
-    """Whether the accused tasks were really dead: often they were not."""
-    accused = sorted({int(task) for signal in heartbeat.signals for task in _TASK.findall(signal.text)})
-    alive = _spoke_of_itself(story, accused)
-    earlier = _earlier_errors(story, heartbeat, accused)
-    stepping = [task for task in accused if task in story.steps.newest_by_rank]
-    real = bool(earlier) and not alive
-    return [
-        Check("Which tasks are accused?", ", ".join(map(str, accused)) or _NO_STREAM),
-        Check(
-            "Did an accused task report the error itself?",
-            f"yes, {', '.join(map(str, alive))}: it was alive" if alive else "no line of theirs says so",
-        ),
-        Check("Did an accused task fail earlier?", "; ".join(earlier) or "no error of theirs comes before it"),
-        Check(
-            "Did an accused task still make steps?",
-            f"yes, {', '.join(map(str, stepping))} printed steps" if stepping else "they print no steps of their own",
-        ),
-        Check("Real death or false alarm?", _REAL_DEATH if real else _FALSE_ALARM),
     ]
 
 
 def death_checks(story: Story, job_state: str) -> list[Check]:
     """The ladder for a job that ended without a word."""
-    signs = [name for name in _DEATH_SIGNS if name in story.findings]
-    traces = ", ".join(signs) or "none in this log; ask the node's kernel log"
-    last = story.tail[-1][:200] if story.tail else "the log is empty"
-    end = f"yes, in the middle of a line: {last}" if story.is_cut_off else f"no, it ends with: {last}"
+    state = plain_state(job_state)
+    asked = f"{state}: {_STATES.get(state, 'see the first cause in sacct')}" if state else "not known: pass --job-state"
     return [
-        Check("Is there a trace of an out-of-memory kill?", traces),
-        Check("Is the log cut off?", end),
-        Check("What does the scheduler say?", job_state or "not known here: pass --job-state (scontrol show job <id>)"),
+        Check("Is there a trace of an out-of-memory kill?", _memory_kills(story)),
+        _end_of_log(story),
+        Check("What does the scheduler say?", asked),
+        Check(
+            "What does the kernel say?", "not in this log: dmesg -T | grep -iE 'oom|killed process|xid' on each node"
+        ),
+        Check("What is left?", "killed from outside; most often by the out-of-memory killer or by preemption"),
     ]
 
 
-def exit_code_checks(story: Story) -> list[Check]:
-    """What each exit code that the log tells of means."""
-    codes: dict[str, str] = {}
-    for finding in story.findings.values():
-        for signal in finding.signals:
-            code = signal.fields.get("exit_code", "").lstrip("-")
-            if code:
-                where = f" on {signal.node}" if signal.node else ""
-                codes.setdefault(_above_128(signal.fields["exit_code"]), where)
-    return [
-        Check(f"What does exit code {code}{where} mean?", EXIT_CODES[code])
-        for code, where in sorted(codes.items())
-        if code in EXIT_CODES
+def _gap(story: Story, as_of_ns: int | None) -> str:
+    steps, expected = story.steps, expected_step(story, as_of_ns)
+    if steps.last is None:
+        return "no step was made since the job began: the first collective or the start-up hangs"
+    if expected is None or steps.last_time_ns is None or as_of_ns is None:
+        return f"the last step is {steps.last}; the log does not tell when it was made, or how fast steps were"
+    about = "about " if steps.is_time_estimated else ""
+    waited_s = max(0, as_of_ns - steps.last_time_ns) / NS_PER_S
+    return (
+        f"the last step is {steps.last}, of {about}{iso_from_ns(steps.last_time_ns)[:19]}Z; "
+        f"{waited_s:.0f} s later it should be {about}{expected}"
+    )
+
+
+def _other_lines(story: Story) -> str:
+    last_ns, newest_ns = story.steps.last_time_ns, story.newest_ns
+    if last_ns is None or newest_ns is None:
+        return "the log does not tell the times"
+    later_s = (newest_ns - last_ns) / NS_PER_S
+    if later_s < 1:
+        return "no: nothing at all came after the last step, so ask first whether the processes still live"
+    return f"yes, up to {later_s:.0f} s after the last step: processes live, and do not get on"
+
+
+def _who_stopped(story: Story) -> str:
+    steps = story.steps
+    if behind := steps.ranks_behind:
+        return f"no: rank {numbers(behind)} had not finished the last step, so look there first"
+    if len(steps.newest_by_rank) > 1:
+        return f"yes: all {len(steps.newest_by_rank)} ranks that print steps stopped at one step, so a collective hangs"
+    return "only one stream prints steps, so the log can't tell: take stacks of all ranks"
+
+
+def _cores(story: Story) -> str:
+    cores = [name for name in story.artifacts if "core" in name.rpartition("/")[2]]
+    if cores:
+        return f"perhaps: {', '.join(cores[:4])} beside the log"
+    where = "no core file beside the log" if story.folder else "the job's folder is not known here"
+    return f"{where}; a hang leaves none, a crash does"
+
+
+def _memory_kills(story: Story) -> str:
+    kills = [
+        name for name in story.findings if {name, vocabulary().parent(name)} & {"oom-host", "signal-kill", "oom-gpu"}
     ]
+    return f"yes: {', '.join(kills)}" if kills else "none in this log"
 
 
-def _above_128(code: str) -> str:
-    """Python says -9 where a shell says 137."""
-    return str(128 + int(code[1:])) if code[:1] == "-" and code[1:].isdigit() else code
+def _end_of_log(story: Story) -> Check:
+    question = "Is the log cut off?"
+    if not story.lines:
+        return Check(question, "it is empty: the job was ended before it could print, in the prolog or at launch")
+    if not story.tail:
+        return Check(question, "not known of a pipe")
+    if story.is_cut_off:
+        return Check(question, "yes, in the middle of its last line: an abrupt kill", story.tail[-1])
+    return Check(question, "no, its last line is whole", story.tail[-1])
 
 
-def _spoke_of_itself(story: Story, accused: list[int]) -> list[int]:
-    fact, finding = story.facts.get("job.coordinator_reported"), story.findings.get("jax-coordination-error")
-    spoke = set(finding.ranks if finding else ())
-    if fact and fact.newest.event.rank is not None:
-        spoke.add(fact.newest.event.rank)
-    return [task for task in accused if task in spoke]
-
-
-def _earlier_errors(story: Story, heartbeat: Finding, accused: list[int]) -> list[str]:
-    reported_ns = heartbeat.first.event_time_ns
-    line = heartbeat.first.position.offset if heartbeat.first.position else 0
-    return [
-        f"{signal.failure_class} on task {signal.rank} at line {signal.position.offset if signal.position else '?'}"
-        for finding in story.failures()
-        if finding.failure_class not in ("heartbeat-timeout", "jax-coordination-error")
-        for signal in finding.signals[:1]
-        if signal.rank in accused
-        and (signal.event_time_ns, signal.position.offset if signal.position else 0) < (reported_ns, line)
-    ]
+def _restart_checks(story: Story) -> list[Check]:
+    if story.steps.attempts < 2:
+        return []
+    return [Check("Was the job restarted?", f"yes: this log holds {story.steps.attempts} attempts; this is the newest")]

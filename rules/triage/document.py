@@ -31,16 +31,20 @@ class FindingReport(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One question of a diagnosis with the answer that the log gives."""
+    """One question of a diagnosis with the answer that the log gives; `quote` is a line of it, word for word."""
 
     question: str
     answer: str
+    quote: str = ""
 
 
 class ProgressReport(msgspec.Struct, frozen=True):
-    """How far the run came. Steps count as the framework prints them; None where the log does not say.
+    """How far the run came. Steps are numbered as the framework prints them; None where the log does not say.
 
+    `steps_done` counts all that the job has made, those of earlier runs included: with numbers from 0, one more than
+    the last number.
     `steps_lost` are the steps after the last periodic checkpoint, `time_left_s` what a healthy run would still need.
+    `is_time_estimated`: the last step's line has no time, so that it was added up from step times and lines nearby.
     """
 
     start: str = "unknown"
@@ -48,7 +52,9 @@ class ProgressReport(msgspec.Struct, frozen=True):
     first_step: int | None = None
     last_step: int | None = None
     last_step_time: str | None = None
+    is_time_estimated: bool = False
     steps_this_run: int = 0
+    steps_done: int = 0
     total_steps: int | None = None
     percent: float | None = None
     step_time_s: float | None = None
@@ -58,11 +64,14 @@ class ProgressReport(msgspec.Struct, frozen=True):
     steps_lost: int | None = None
     time_lost_s: float | None = None
     time_left_s: float | None = None
-    attempts: int = 0
+    attempts: int = 1
 
 
 class Triage(msgspec.Struct, frozen=True):
-    """What happened to one job. `primary` is None when nothing failed; `classes` are all that the lines show."""
+    """What happened to one job. `primary` is None when nothing failed; `classes` are all that the lines show.
+
+    `family` is the class of the job-log-triage table that the primary one counts as. `confidence` lies in 0..1.
+    """
 
     path: str
     status: str

@@ -2,47 +2,106 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 import msgspec
 
-from rules.cause import Candidate, confidence, rank
-from rules.model import Signal
+from rules.cause import Candidate, rank
+from rules.model import NS_PER_S, Signal
 from rules.ruleset import RuleSet
+from rules.triage.heartbeat import earlier_errors
+from rules.triage.projection import steps_this_run
+from rules.triage.status import STALL_STEPS, is_cancellation, outlived
 from rules.triage.story import Story
+
+OUTLIVED_POINTS: Final = -10
+AFTER_CANCELLING_POINTS: Final = -8
+DEADLY_POINTS: Final = 10
+NEAR_NS: Final = 300 * NS_PER_S
+"""A step is printed late: what happened so shortly before the last one may still be what stopped the job."""
 
 
 def ranked(story: Story, rules: RuleSet) -> list[Candidate]:
-    """The failures of a log as candidates for the cause, the best first; empty when nothing failed."""
-    signals = _in_line_order(list(story.signals())) if len(story.files) == 1 else list(story.signals())
-    return rank(signals, rules.edges, lambda _: {story.path}) if signals else []
+    """The failures of the newest attempt as candidates for the cause, the best first.
 
-
-def best(candidates: list[Candidate]) -> tuple[Signal, float, tuple[str, ...]] | None:
-    """The cause with its confidence (0..1) and reasons."""
-    if not candidates:
-        return None
-    return candidates[0].signal, confidence(candidates), tuple(candidates[0].reasons)
-
-
-def cascade(candidates: list[Candidate]) -> tuple[str, ...]:
-    """What led to what, in words, one sentence for each class that another one explains."""
-    told: dict[str, str] = {}
+    When it shows none and did not come far, those of the attempt before it.
+    """
+    deadly = _deadly(story)
+    kept = {signal.signal_id: signal for signal in (*story.signals(), *deadly)}
+    if not kept and steps_this_run(story) < STALL_STEPS:
+        kept = {signal.signal_id: signal for finding in story.failures() for signal in finding.earlier}
+    candidates = rank(_in_line_order(story, kept.values()), rules.edges, lambda _: {story.path}) if kept else []
+    cancelled_at, deadly_ids = _first_cancellation(story), {signal.signal_id for signal in deadly}
     for candidate in candidates:
+        candidate.signal = kept[candidate.signal.signal_id]
+        _weigh_in_log(candidate, story, cancelled_at)
+        if candidate.signal.signal_id in deadly_ids:
+            candidate.weigh(DEADLY_POINTS, "it struck a task that was called dead only after it")
+    return sorted(candidates, key=lambda candidate: -candidate.points)
+
+
+def cascade(candidates: Iterable[Candidate], primary: str | None) -> tuple[str, ...]:
+    """What led to what, in words, one sentence for each class that another one explains; the primary one needs none."""
+    told: dict[str, str] = {}
+    for candidate in (one for one in candidates if one.signal.failure_class != primary):
         reason = next((one for one in candidate.reasons if one.startswith("explained by ")), "")
         if reason:
             told.setdefault(candidate.signal.failure_class, f"{candidate.signal.failure_class} is {reason}")
     return tuple(told.values())
 
 
-def _in_line_order(signals: list[Signal]) -> list[Signal]:
-    """Signals of one file, none later than those of the lines after it; lines of one time are a nanosecond apart.
+def is_near_the_stop(story: Story, signal: Signal) -> bool:
+    """Whether it came when steps stopped, or later: only then can it be why they did."""
+    steps = story.steps
+    if steps.last is None or story.is_after(steps.last_line, signal.position):
+        return True
+    said_ns = story.time_of(signal)
+    return None not in (steps.last_time_ns, said_ns) and (said_ns or 0) >= (steps.last_time_ns or 0) - NEAR_NS
 
-    So a line without a time, which was given that of the file, does not come after what it brought about.
+
+def _first_cancellation(story: Story) -> int | None:
+    """The line of the log at which somebody ended the job; None when none says so."""
+    lines = [
+        signal.position.offset
+        for finding in story.failures()
+        if is_cancellation(finding.failure_class)
+        for signal in finding.signals
+        if signal.position and story.is_in_log(signal.position)
+    ]
+    return min(lines, default=None)
+
+
+def _deadly(story: Story) -> list[Signal]:
+    """Errors of tasks that then stopped sending heartbeats."""
+    heartbeat = story.findings.get("heartbeat-timeout")
+    return earlier_errors(story, heartbeat) if heartbeat and heartbeat.signals else []
+
+
+def _weigh_in_log(candidate: Candidate, story: Story, cancelled_at: int | None) -> None:
+    signal = candidate.signal
+    if outlived(story, signal):
+        candidate.weigh(OUTLIVED_POINTS, "the job made many more steps after it")
+    is_ending = is_cancellation(signal.failure_class)
+    if cancelled_at is not None and not is_ending and story.is_after(cancelled_at, signal.position):
+        candidate.weigh(AFTER_CANCELLING_POINTS, "it comes only after the job was cancelled")
+
+
+def _in_line_order(story: Story, signals: Iterable[Signal]) -> list[Signal]:
+    """Signals of which none is later than those further down in its file; lines of one time are a nanosecond apart.
+
+    So a line without a time, which was given that of the file, does not come after what it brought about. A task's line
+    without a node gets the one that the task ended on.
     """
-    ordered = sorted(signals, key=lambda signal: signal.position.offset if signal.position else 0, reverse=True)
-    moved, latest_ns = [], 1 << 63
-    for signal in ordered:
-        latest_ns = min(latest_ns, signal.event_time_ns)
-        place, waited_ns = signal.position.offset if signal.position else 0, signal.event_time_ns - signal.onset_ns
-        time_ns = latest_ns + place
-        moved.append(msgspec.structs.replace(signal, event_time_ns=time_ns, onset_ns=time_ns - waited_ns, job=""))
+    moved, latest_ns = list[Signal](), dict[str, int]()
+    for signal in sorted(signals, key=_place, reverse=True):
+        source, line = _place(signal)
+        latest_ns[source] = min(latest_ns.get(source, signal.event_time_ns), signal.event_time_ns)
+        time_ns, waited_ns = latest_ns[source] + line, signal.event_time_ns - signal.onset_ns
+        onset_ns, node = time_ns - waited_ns, signal.node or story.node_of(signal.rank)
+        moved.append(msgspec.structs.replace(signal, event_time_ns=time_ns, onset_ns=onset_ns, node=node, job=""))
     return moved
+
+
+def _place(signal: Signal) -> tuple[str, int]:
+    return (signal.position.source, signal.position.offset) if signal.position else ("", 0)

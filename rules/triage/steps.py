@@ -15,42 +15,70 @@ WARM_UP_STEPS: Final = 5
 
 KEPT_STEP_TIMES: Final = 50
 
+SLOW_STEPS: Final = 5
+"""A step so little behind the last one comes from a slower rank; one further back begins a new attempt."""
+
 
 @dataclass
 class Steps:
-    """The steps of the newest attempt in a log. A step that goes back begins a new attempt (a restart).
+    """The steps of the newest attempt in a log. A step that goes far back begins a new attempt (a restart).
 
-    `step_times_s` are the newest ones after the warm-up, as the lines state them, else from one line to the next.
+    The first file that tells steps decides on attempts and on the step time; further files (Ray workers) tell the same
+    steps again, perhaps more of them. `step_times_s` are the newest ones after the warm-up, as the lines state them,
+    else from one line to the next. `stride` is how many steps apart the progress lines are. Steps of runs that count
+    anew in each epoch are added up. `last_time_ns` may be an estimate: then `is_time_estimated`.
     """
 
     first: int | None = None
     last: int | None = None
     last_line: int = 0
     last_time_ns: int | None = None
+    is_time_estimated: bool = False
     total: int | None = None
+    stride: int | None = None
     attempts: int = 1
+    counts_by_epoch: bool = False
     step_times_s: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_STEP_TIMES))
     newest_by_rank: dict[int, int] = field(default_factory=dict)
+    _source: str = ""
+    _epoch: int | None = None
+    _steps_before_epoch: int = 0
+    _is_interrupted: bool = False
 
-    def note(self, fields: Mapping[str, str], event: LogEvent) -> None:
-        """Take in a progress line; one without a step number counts for nothing here."""
+    def note(self, fields: Mapping[str, str], event: LogEvent, about_ns: int | None = None) -> bool:
+        """Take in a progress line; true when it begins a new attempt.
+
+        `about_ns` is the time of a line nearby, for a line without a time of its own.
+        """
         step = _whole(fields.get("step"))
-        if step is None:
-            return
-        self.total = _whole(fields.get("steps_total")) or self.total
-        time_ns = event.event_time_ns if event.has_own_time else None
-        if self.last is None or self.first is None:
-            self.first = step
-        elif step < self.last and _is_same_speaker(self.newest_by_rank, event.rank, self.last):
-            self.attempts += 1
-            self.first, self.last_time_ns = step, None
-            self.step_times_s.clear()
-        elif step <= self.last:
-            self._note_rank(event.rank, step)
-            return
-        self._note_time(step, fields, time_ns)
-        self.last, self.last_line, self.last_time_ns = step, event.position.offset, time_ns
+        total = _whole(fields.get("steps_total") or fields.get("total_steps"))
+        if step is None or self._is_another_count(fields, total):
+            return False
+        self._source = self._source or event.position.source
+        if event.position.source != self._source:
+            self._note_copy(step, event)
+            return False
+        step = self._note_epoch(step, fields)
+        if is_new := self._is_new_attempt(step):
+            self.begin_attempt()
+        self.total = self._steps_before_epoch + total if total else self.total
+        if self.last is None or step > self.last:
+            self._advance(step, fields, event, about_ns)
         self._note_rank(event.rank, step)
+        return is_new
+
+    def begin_attempt(self) -> None:
+        """Forget the steps of the attempt before; the next line is the first of a new one."""
+        self.attempts += 1
+        self.first = self.last = self.last_time_ns = self.total = self.stride = self._epoch = None
+        self.last_line = self._steps_before_epoch = 0
+        self.is_time_estimated = self._is_interrupted = False
+        self.step_times_s.clear()
+        self.newest_by_rank.clear()
+
+    def interrupt(self) -> None:
+        """Training has just been set up: a step that goes back now, however little, is a restart."""
+        self._is_interrupted = True
 
     @property
     def step_time_s(self) -> float | None:
@@ -63,22 +91,63 @@ class Steps:
         newest = max(self.newest_by_rank.values(), default=0)
         return sorted(rank for rank, step in self.newest_by_rank.items() if step < newest)
 
+    def _is_another_count(self, fields: Mapping[str, str], total: int | None) -> bool:
+        """A second progress bar, such as that of an evaluation, has another total and no epoch."""
+        return total is not None and self.total is not None and total < self.total and "epoch" not in fields
+
+    def _note_epoch(self, step: int, fields: Mapping[str, str]) -> int:
+        epoch = _whole(fields.get("epoch"))
+        if epoch is None:
+            return step
+        is_next = self._epoch is not None and epoch > self._epoch
+        if is_next and self.last is not None and self._steps_before_epoch + step <= self.last:
+            self.counts_by_epoch = True
+            self._steps_before_epoch = max(self.total or 0, self.last)
+        self._epoch = epoch
+        return self._steps_before_epoch + step
+
+    def _is_new_attempt(self, step: int) -> bool:
+        if self.last is None or step >= self.last:
+            return False
+        return self._is_interrupted or step < self.last - SLOW_STEPS
+
+    def _note_copy(self, step: int, event: LogEvent) -> None:
+        if self.attempts == 1 and self.last is not None and step > self.last:
+            self.last, self.last_line = step, 0
+            self.last_time_ns = event.event_time_ns if event.has_own_time else None
+        self._note_rank(event.rank, step)
+
     def _note_rank(self, rank: int | None, step: int) -> None:
         if rank is not None:
-            self.newest_by_rank[rank] = step
+            self.newest_by_rank[rank] = max(step, self.newest_by_rank.get(rank, step))
 
-    def _note_time(self, step: int, fields: Mapping[str, str], time_ns: int | None) -> None:
-        if self.first is None or step < self.first + WARM_UP_STEPS:
-            return
-        stated = _seconds(fields)
-        if stated is None and time_ns is not None and self.last_time_ns is not None and self.last is not None:
-            stated = (time_ns - self.last_time_ns) / NS_PER_S / max(1, step - self.last)
-        if stated is not None and stated > 0:
-            self.step_times_s.append(stated)
+    def _advance(self, step: int, fields: Mapping[str, str], event: LogEvent, about_ns: int | None) -> None:
+        stated_s = _seconds(fields)
+        time_ns = event.event_time_ns if event.has_own_time else self._estimate(step, stated_s, about_ns)
+        if self.first is None or self.last is None:
+            self.first = step
+        else:
+            self.stride = min(self.stride or step, step - self.last)
+            if step >= self.first + WARM_UP_STEPS:
+                self._note_step_time(stated_s or self._measured_s(step, time_ns))
+        self.last, self.last_line, self.last_time_ns = step, event.position.offset, time_ns
+        self.is_time_estimated, self._is_interrupted = not event.has_own_time, False
 
+    def _note_step_time(self, step_time_s: float | None) -> None:
+        if step_time_s is not None and step_time_s > 0:
+            self.step_times_s.append(step_time_s)
 
-def _is_same_speaker(newest_by_rank: Mapping[int, int], rank: int | None, last: int) -> bool:
-    return rank is None or newest_by_rank.get(rank) == last
+    def _measured_s(self, step: int, time_ns: int | None) -> float | None:
+        if time_ns is None or self.last_time_ns is None or self.last is None:
+            return None
+        return (time_ns - self.last_time_ns) / NS_PER_S / (step - self.last)
+
+    def _estimate(self, step: int, stated_s: float | None, about_ns: int | None) -> int | None:
+        """The later of a line nearby, and the time of the last step with the stated step time added."""
+        if self.last_time_ns is None or self.last is None or stated_s is None:
+            return about_ns
+        counted_ns = self.last_time_ns + round(stated_s * NS_PER_S) * (step - self.last)
+        return max(counted_ns, about_ns or 0)
 
 
 def _seconds(fields: Mapping[str, str]) -> float | None:

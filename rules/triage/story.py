@@ -2,25 +2,41 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
-from rules.model import Match, Signal
+from rules.model import NS_PER_S, Match, Position, Signal
 from rules.ruleset import RuleSet
 from rules.signal import signal_of
 from rules.triage.steps import Steps
 
 KEPT_PER_CLASS: Final = 6
+KEPT_OF_EARLIER: Final = 2
 ADVICE: Final = "advice "
 """In front of a class whose lines only advise, so that they are told apart from its failures."""
 
+KEPT_RANKS: Final = 4096
+KEPT_TEXT: Final = 1000
 FACT_ROLES: Final = ("context", "placement", "finished")
+HEADER: Final = "job.passthrough_args"
+"""The launcher prints it first: a second one in a log, after steps or a verdict, begins a new attempt."""
+
+STARTS: Final = ("job.restored", "job.fresh_start")
+_OF_ONE_ATTEMPT: Final = ("job.summary", "job.status", "job.stage", "progress.finished", *STARTS)
+_HEARTBEAT: Final = "heartbeat-timeout"
+_CANCELLED_AT: Final = re.compile(r"CANCELLED AT (\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)")
 
 
 @dataclass
 class Finding:
-    """All signals of one class: the first ones word for word, and how many there were."""
+    """All signals of one class: the first ones word for word, the first of each rank, and how many there were.
+
+    `signals` are those of the newest attempt, `earlier` a few of the attempts before it. `weak` counts tracebacks whose
+    exception is cut off.
+    """
 
     failure_class: str
     severity: str
@@ -28,47 +44,104 @@ class Finding:
     count: int = 0
     weak: int = 0
     signals: list[Signal] = field(default_factory=list)
+    earlier: list[Signal] = field(default_factory=list)
     nodes: set[str] = field(default_factory=set)
-    ranks: set[int] = field(default_factory=set)
+    by_rank: dict[int, Signal] = field(default_factory=dict)
 
     @property
     def first(self) -> Signal:
         """The earliest one."""
-        return self.signals[0]
+        return (self.earlier or self.signals)[0]
+
+    def note(self, signal: Signal, is_weak: bool = False) -> None:
+        """Take in one more."""
+        self.count += 1
+        self.weak += is_weak
+        if len(self.signals) < KEPT_PER_CLASS:
+            self.signals.append(signal)
+        if signal.node:
+            self.nodes.add(signal.node)
+        if signal.rank is not None and len(self.by_rank) < KEPT_RANKS:
+            self.by_rank.setdefault(signal.rank, signal)
+
+    def begin_attempt(self) -> None:
+        """What there is so far belongs to an earlier attempt."""
+        self.earlier = [*self.earlier, *self.signals][:KEPT_OF_EARLIER]
+        self.signals = []
 
 
 @dataclass
 class Fact:
-    """The first and newest match of a quiet rule, and how many there were."""
+    """The first and newest match of a quiet rule, the newest content of each field, and which ranks said it."""
 
     first: Match
     newest: Match
-    count: int = 1
+    count: int = 0
+    fields: dict[str, str] = field(default_factory=dict)
+    ranks: set[int] = field(default_factory=set)
+
+    def note(self, match: Match) -> None:
+        """Take in one more."""
+        self.newest, self.count = match, self.count + 1
+        self.fields |= {name: content for name, content in match.fields.items() if content}
+        if match.event.rank is not None:
+            self.ranks.add(match.event.rank)
+
+
+@dataclass(frozen=True)
+class NodeExit:
+    """How the task of a node ended, by its own `NODE_EXIT` line. `task` is -1 when the line has no label."""
+
+    node: str
+    code: str
+    line: int
+    task: int = -1
+
+
+@dataclass(frozen=True)
+class Marker:
+    """The newest part of a step that a rank said it was about to do; `batch` is -1 when the line does not tell it."""
+
+    name: str
+    batch: int = -1
 
 
 @dataclass
 class Story:
-    """A job's log (or several files of one job) as it was read."""
+    """A job's log (or several files of one job) as it was read; `files[0]` is the log itself.
+
+    `undated_ns` are the times that lines get for want of a better one, those at which the files were last written; when
+    it is None, only lines with a time of their own have one.
+    """
 
     path: str
     files: tuple[str, ...] = ("",)
+    slurm_id: str = ""
+    folder: str = ""
+    artifacts: tuple[str, ...] = ()
+    undated_ns: frozenset[int] | None = None
     lines: int = 0
+    first_ns: int | None = None
     newest_ns: int | None = None
     is_cut_off: bool = False
+    tail: tuple[str, ...] = ()
     steps: Steps = field(default_factory=Steps)
+    last_step_text: str = ""
     findings: dict[str, Finding] = field(default_factory=dict)
     facts: dict[str, Fact] = field(default_factory=dict)
+    node_exits: dict[str, NodeExit] = field(default_factory=dict)
+    markers: dict[int, Marker] = field(default_factory=dict)
+    accused: set[int] = field(default_factory=set)
+    step_at: dict[str, int] = field(default_factory=dict)
     progress_rules: set[str] = field(default_factory=set)
-    tail: tuple[str, ...] = ()
 
     def note(self, match: Match, rules: RuleSet) -> None:
-        """Take in a match; all of a log's in the order of its lines."""
-        spec = rules.spec_of(match)
-        if match.event.has_own_time:
-            self.newest_ns = max(self.newest_ns or 0, match.event.event_time_ns)
+        """Take in a match; all of a file's in the order of its lines, the log's own file first."""
+        spec = rules.of(match).spec
+        self._note_time(match)
+        self._note_node_exit(match)
         if spec.role == "progress":
-            self.progress_rules.add(match.rule)
-            self.steps.note(match.fields, match.event)
+            self._note_step(match)
         elif spec.role in FACT_ROLES:
             self._note_fact(match)
         elif spec.role != "harmless":
@@ -78,7 +151,7 @@ class Story:
     def fact(self, rule: str, name: str) -> str:
         """The newest content of a field that a quiet rule found; empty when there is none."""
         found = self.facts.get(rule)
-        return found.newest.fields.get(name, "") if found else ""
+        return found.fields.get(name, "") if found else ""
 
     def failures(self) -> list[Finding]:
         """Findings that say that something failed, in the order of their first lines; advice says no such thing.
@@ -90,29 +163,108 @@ class Story:
         return strong or told
 
     def signals(self) -> Iterator[Signal]:
-        """The kept signals of all failures."""
+        """The kept signals of all failures of the newest attempt."""
         return (signal for finding in self.failures() for signal in finding.signals)
 
+    def is_dated(self, time_ns: int) -> bool:
+        """Whether a time comes from a line of the log, and not from the file."""
+        return self.undated_ns is not None and time_ns not in self.undated_ns
+
+    def time_of(self, signal: Signal) -> int | None:
+        """When something was said; None when no line tells."""
+        return signal.event_time_ns if self.is_dated(signal.event_time_ns) else None
+
+    def node_of(self, rank: int | None) -> str:
+        """The node that a task ran on, by the line at its end; empty when it is not known."""
+        return next((exit_.node for exit_ in self.node_exits.values() if exit_.task == rank), "")
+
+    def is_in_log(self, position: Position | None) -> bool:
+        """Whether a place is in the log itself, and not in another file of the job."""
+        return position is not None and self.files[0] in ("", position.source)
+
+    def is_after(self, line: int, position: Position | None) -> bool:
+        """Whether a place of the log itself is below a line of it; of another file it is not known, so false."""
+        return position is not None and self.is_in_log(position) and position.offset > line
+
+    def _note_time(self, match: Match) -> None:
+        time_ns = match.event.event_time_ns
+        if match.event.has_own_time:
+            self.first_ns = time_ns if self.first_ns is None else self.first_ns
+        if match.event.has_own_time or self.is_dated(time_ns):
+            self.newest_ns = max(self.newest_ns or 0, time_ns)
+        if cancelled_ns := _cancelled_at_ns(match.event.text):
+            self.newest_ns = max(self.newest_ns or 0, cancelled_ns)
+
+    def _note_step(self, match: Match) -> None:
+        self.progress_rules.add(match.rule)
+        event = match.event
+        about_ns = event.event_time_ns if self.is_dated(event.event_time_ns) else None
+        if self.steps.note(match.fields, event, about_ns):
+            self._begin_attempt(keep=STARTS)
+        if self.steps.last_line == event.position.offset:
+            self.last_step_text = event.text[:KEPT_TEXT]
+
     def _note_fact(self, match: Match) -> None:
-        fact = self.facts.get(match.rule)
-        if fact is None:
-            self.facts[match.rule] = Fact(match, match)
-        else:
-            fact.newest, fact.count = match, fact.count + 1
+        if match.rule == HEADER and (self.steps.last is not None or "job.status" in self.facts):
+            self.steps.begin_attempt()
+            self._begin_attempt()
+        if match.rule in STARTS:
+            self.steps.interrupt()
+            for other in STARTS:
+                self.facts.pop(other, None)
+        self.facts.setdefault(match.rule, Fact(match, match)).note(match)
+        if match.rule == "jax.accused_task" and _HEARTBEAT in self.findings:
+            self.accused |= tasks_in(match.fields.get("tasks", ""))
+        if name := match.fields.get("stage_marker", ""):
+            batch = match.fields.get("batch", "")
+            rank = -1 if match.event.rank is None else match.event.rank
+            self.markers[rank] = Marker(name, int(batch) if batch.isdigit() else -1)
+
+    def _begin_attempt(self, keep: tuple[str, ...] = ()) -> None:
+        for rule in _OF_ONE_ATTEMPT:
+            if rule not in keep:
+                self.facts.pop(rule, None)
+        for finding in self.findings.values():
+            finding.begin_attempt()
+        self.node_exits.clear()
+        self.markers.clear()
 
     def _note_finding(self, signal: Signal, is_weak: bool) -> None:
         key = ADVICE + signal.failure_class if signal.role == "advice" else signal.failure_class
         finding = self.findings.setdefault(key, Finding(signal.failure_class, signal.severity, signal.role))
-        finding.count += 1
-        finding.weak += is_weak
-        if len(finding.signals) < KEPT_PER_CLASS:
-            finding.signals.append(signal)
-        if signal.node:
-            finding.nodes.add(signal.node)
-        if signal.rank is not None:
-            finding.ranks.add(signal.rank)
+        finding.note(signal, is_weak)
+        is_kept = any(signal is kept for kept in finding.signals) or finding.by_rank.get(signal.rank or 0) is signal
+        if self.steps.last is not None and is_kept:
+            self.step_at[signal.signal_id] = self.steps.last
+        if signal.failure_class == _HEARTBEAT:
+            self.accused |= tasks_in(" ".join((signal.fields.get("tasks", ""), signal.text, *signal.block)))
+
+    def _note_node_exit(self, match: Match) -> None:
+        fields, event = match.fields, match.event
+        if "node" in fields and "exit_code" in fields and "NODE_EXIT" in event.text:
+            exit_ = NodeExit(fields["node"], fields["exit_code"], event.position.offset, _or_none(event.rank))
+            self.node_exits.setdefault(exit_.node, exit_)
+
+
+def tasks_in(text: str) -> set[int]:
+    """The numbers of JAX tasks that a text names (`/job:jax_worker/replica:0/task:17`)."""
+    numbers = (name.partition("/")[0].strip(" ,.:;") for name in text.split("/task:")[1:])
+    return {int(number.split()[0]) for number in numbers if number and number.split()[0].isdigit()}
 
 
 def _is_cut(signal: Signal) -> bool:
     """Whether a block ends before the line that would say what happened."""
     return not signal.block or signal.block[-1].rpartition(": ")[2][:1].isspace() or signal.block[-1][:1].isspace()
+
+
+def _cancelled_at_ns(text: str) -> int | None:
+    """When Slurm says it ended the job; its time has no zone, and counts as UTC like those of the other lines."""
+    said = _CANCELLED_AT.search(text)
+    try:
+        return int(datetime.fromisoformat(f"{said[1]}+00:00").timestamp()) * NS_PER_S if said else None
+    except ValueError:
+        return None
+
+
+def _or_none(rank: int | None) -> int:
+    return -1 if rank is None else rank

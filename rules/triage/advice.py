@@ -1,0 +1,104 @@
+"""What to do next: the rule's own steps, and those that depend on this very job."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rules.triage.projection import has_made_all_steps
+from rules.triage.status import is_cancellation
+from rules.triage.story import Story
+from rules.triage.verdict import Verdict
+from rules.vocabulary import vocabulary
+
+_MORE: Final = {
+    "container-pull-fail": ("Check the image's name in container_env.sh.",),
+    "nccl-nic-fail": ("Check the logic of choose_nccl_socket_ifname.sh.",),
+    "model-not-found": ("For a new model write a configuration: docs/model-configs.md.",),
+    "train-timeout": ("Make sure that it is no hang: were steps still made at the end?",),
+    "heartbeat-timeout": (
+        "Set jax_distributed_heartbeat_timeout_seconds to several hours (14400), so that it can't end good training.",
+        "Watch the steps instead (slurm_job_monitor.sh -j ID): heartbeats find no hang.",
+        "Background: docs/jax-heartbeat-false-positive-postmortem.md.",
+    ),
+    "oom-host": (
+        "Reduce per_device_batch_size, or set remat_policy=full.",
+        "Look for a peak while a checkpoint is written, mostly on the first data-parallel replica.",
+    ),
+    "oom-gpu": (
+        "Reduce per_device_batch_size or max_target_length, or set remat_policy=full.",
+        "Look into XLA's buffer assignment for what holds the memory.",
+    ),
+    "nccl-timeout": (
+        "Check the network: ip link, ethtool -S, RDMA counters; and whether the same nodes fail again and again.",
+        "Run again with NCCL_DEBUG=INFO (_env_NCCL_DEBUG=INFO in maxtext-slurm).",
+    ),
+    "xla-compile-fail": (
+        "Check the XLA flags in train_env.sh; _env_ENABLE_XLA_DUMP=1 keeps the program that fails.",
+        "Make the model smaller until it compiles, to find the part at fault.",
+    ),
+    "python-exception": ("Check whether it is a known problem of the framework, and the configuration's parameters.",),
+    "signal-kill": (
+        "Look for core files in the job's folder, the outputs folder, and COREDUMP_EXTRA_DIRS of container_env.sh.",
+        "Open one in the same container: gdb python3 CORE (docs/debugging.md).",
+    ),
+    "sigkill": ("SIGKILL leaves no core file: suspect the host's memory first, then whoever may end the job.",),
+    "node-fail": ("For exit 137 suspect memory; for 134 and 139 look for core files.",),
+    "ray-start-fail": ("Training goes on without Ray: mend it only when its dashboards are wanted.",),
+    "unknown-death": ("If it happens again, run with RAY=1 to keep metrics of the nodes.",),
+}
+"""Steps of the job-log-triage table that belong to its launcher and configuration, by class or parent class."""
+
+
+def next_steps(story: Story, verdict: Verdict) -> tuple[str, ...]:
+    """What to do, the most urgent first."""
+    if verdict.status == "failed" and has_made_all_steps(story):
+        return (
+            "Do not submit it again: all steps were made. Check that the last checkpoint is complete.",
+            *_of_rule(verdict),
+        )
+    if verdict.primary == "hang":
+        return _for_hang(story, verdict)
+    if verdict.primary is not None and is_cancellation(verdict.primary):
+        return (*_of_rule(verdict), "Nothing to mend when the cancellation was meant and steps were on time.")
+    return (*_of_rule(verdict), *_more(verdict), *_at_scheduler(story, verdict), *_cores(story, verdict))
+
+
+def _of_rule(verdict: Verdict) -> tuple[str, ...]:
+    return verdict.spec.next_steps if verdict.spec else ()
+
+
+def _more(verdict: Verdict) -> tuple[str, ...]:
+    name = verdict.primary or ""
+    return _MORE.get(name, _MORE.get(vocabulary().parent(name), ()))
+
+
+def _for_hang(story: Story, verdict: Verdict) -> tuple[str, ...]:
+    job = story.slurm_id or "ID"
+    is_live, is_ray = verdict.status in ("running", "hanging"), bool(story.fact("job.ssh_tunnel", "command"))
+    steps = _of_rule(verdict) if is_live else ()
+    if is_ray and is_live:
+        steps += ("Open the Ray dashboard (port 8265): status and stack of each actor show the collective that hangs.",)
+    if is_ray or story.artifacts:
+        steps += (
+            "Ask Prometheus for the time of the stop: ray_node_gpus_utilization at 100 % while hw_gpu_power_watts is "
+            "low means spinning in a collective; hw_tcp_retransmits_total and RDMA counters show a network event.",
+        )
+    if is_live:
+        steps += (f"End the job: scancel {job}",)
+    return (
+        *steps,
+        "Submit it again with NCCL_DEBUG=INFO (_env_NCCL_DEBUG=INFO in maxtext-slurm).",
+        f"Watch its steps, to find a hang early: slurm_job_monitor.sh -j {'ID' if not is_live else job}",
+    )
+
+
+def _at_scheduler(story: Story, verdict: Verdict) -> tuple[str, ...]:
+    if verdict.primary != "unknown-death" or not story.slurm_id:
+        return ()
+    return (f"scontrol show job {story.slurm_id}, or sacct -j {story.slurm_id} -o State,ExitCode,Reason,NodeList",)
+
+
+def _cores(story: Story, verdict: Verdict) -> tuple[str, ...]:
+    cores = [name for name in story.artifacts if "core" in name.rpartition("/")[2]]
+    is_crash = "signal-kill" in (verdict.primary, vocabulary().parent(verdict.primary or ""))
+    return (f"Core files that are there: {', '.join(cores[:4])}",) if cores and is_crash else ()

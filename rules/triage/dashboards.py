@@ -1,0 +1,40 @@
+"""Where a Ray job can be looked at while it lives, and what is left of its metrics afterwards."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rules.triage.story import Story
+
+DEFAULT_PROMETHEUS_PORT: Final = "9190"
+_LIVE: Final = ("running", "hanging")
+
+
+def dashboards(story: Story, status: str) -> tuple[str, ...]:
+    """One line each: the tunnel, head node and ports of a live job; for an ended one, how to open what was kept."""
+    tunnel = story.fact("job.ssh_tunnel", "command")
+    kept = next((name for name in story.artifacts if name.endswith("prometheus")), "")
+    if not tunnel and not kept:
+        return ()
+    host = story.fact("job.ssh_tunnel", "head_host") or "the head node"
+    port = _port(story)
+    if status not in _LIVE:
+        lines = ["The job has ended, and its dashboards with it: do not query them."]
+        lines += [f"Metrics that were kept: utils/prometheus.sh view {kept or _folder(story)}"]
+        return tuple(
+            [*lines, f"Tunnel of its lifetime ({host}, Prometheus port {port}): {tunnel}"] if tunnel else lines
+        )
+    return (
+        *((f"Tunnel for your own machine: {tunnel}",) if tunnel else ()),
+        f"Prometheus, from the cluster's network: http://{host}:{port} (localhost:9090 may be another one)",
+        "Through the tunnel: Ray dashboard on port 8265, TensorBoard on 6006",
+    )
+
+
+def _port(story: Story) -> str:
+    stated = story.fact("job.prometheus_port", "prometheus_port") or story.fact("job.ssh_tunnel", "prometheus_port")
+    return stated or DEFAULT_PROMETHEUS_PORT
+
+
+def _folder(story: Story) -> str:
+    return f"{story.folder or 'JOB_FOLDER'}/prometheus"

@@ -1,0 +1,164 @@
+"""What surrounds a verdict: evidence, findings, next steps, dashboards, and the contract's fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+
+from rules.triage.verdict import Asked
+from tests.support.job_logs import (
+    CANCELLED,
+    OOM,
+    TRACEBACK,
+    TUNNEL,
+    XID,
+    header,
+    labelled,
+    node_exit,
+    report_on,
+    scancel,
+    stage,
+    steps,
+    story_of,
+    summary,
+    triage,
+)
+from tests.support.logs import at, the_rules
+
+HEAD = [*header(), stage("Training")]
+AT_300 = [*HEAD, *steps(0, 300)]
+FAILED = summary(1, "Training FAILED (exit=1)")
+LATE = 1500 + 5 * 3600.0
+
+CONTRACT = [
+    "path",
+    "status",
+    "primary",
+    "classes",
+    "stage",
+    "summary",
+    "evidence",
+    "progress",
+    "findings",
+    "next_steps",
+]
+
+
+def test_every_field_of_the_contract_is_there() -> None:
+    report = msgspec.to_builtins(report_on([*AT_300, TRACEBACK, OOM, *FAILED]))
+    assert set(CONTRACT) <= report.keys()
+    assert {"line", "text", "class"} <= report["evidence"][0].keys()
+    assert {"class", "count", "first_line", "role", "severity"} <= report["findings"][0].keys()
+
+
+# evidence
+
+
+def test_the_evidence_quotes_the_cause_first_word_for_word() -> None:
+    report = report_on([*AT_300, labelled(3, TRACEBACK), labelled(3, OOM), "", node_exit(3, 1), *FAILED])
+    assert [(line.line, line.failure_class) for line in report.evidence] == [(310, "oom-gpu"), (312, "node-fail")]
+    assert report.evidence[0].text == f"{labelled(3, TRACEBACK)}\n{labelled(3, OOM)}"
+
+
+def test_a_silence_is_shown_by_the_last_step_before_it() -> None:
+    (line,) = report_on(AT_300, LATE, "RUNNING").evidence
+    assert (line.line, line.text, line.failure_class) == (308, AT_300[-1], "hang")
+
+
+def test_a_cancelled_hang_shows_the_last_step_and_the_verdict_of_the_launcher_once() -> None:
+    lines = [*AT_300, scancel(LATE), *summary(143, CANCELLED)]
+    assert [line.line for line in report_on(lines).evidence] == [308, 309, 311]
+
+
+def test_many_lines_of_a_class_are_counted_and_three_of_them_shown() -> None:
+    kernel = [f"2026-03-02T09:25:{second:02d}.000000+00:00 gpu-a-3 kernel: {XID}" for second in range(10, 50)]
+    report = report_on([*AT_300, *kernel, *FAILED])
+    assert [line.failure_class for line in report.evidence] == ["xid-79"] * 3
+    assert [(finding.count, finding.nodes) for finding in report.findings] == [(40, ("gpu-a-3",))]
+
+
+def test_the_node_of_a_task_is_known_by_its_last_line() -> None:
+    report = report_on([*AT_300, labelled(3, TRACEBACK), labelled(3, OOM), node_exit(3, 1), *FAILED])
+    assert "It is first seen on gpu-a-4, by rank 3, at line 310" in report.summary
+
+
+def test_the_summary_tells_how_far_the_job_came() -> None:
+    assert "The last completed step is 300 of a job of 1000." in report_on(AT_300, LATE).summary
+
+
+# next steps
+
+STEPS = {
+    "hang": (AT_300, LATE, "RUNNING", ["scancel 7877", "NCCL_DEBUG=INFO", "slurm_job_monitor.sh -j 7877"]),
+    "ended-hang": ([*AT_300, scancel(LATE), *summary(143, CANCELLED)], None, "", ["NCCL_DEBUG=INFO"]),
+    "out-of-gpu-memory": ([*AT_300, TRACEBACK, OOM, *FAILED], None, "", ["per_device_batch_size", "remat_policy=full"]),
+    "node-fail": ([*AT_300, node_exit(3, 139), *FAILED], None, "", ["core files"]),
+    "cancelled": ([*AT_300, scancel(1510), *summary(143, CANCELLED)], None, "", ["Nothing to mend"]),
+    "unknown-death": (AT_300, LATE, "", ["scontrol show job 7877", "RAY=1"]),
+    "train-timeout": ([*AT_300, stage("Training TIMEOUT (9s/9s)"), *FAILED], None, "", ["STAGE_TIMEOUTS", "no hang"]),
+}
+
+
+@pytest.mark.parametrize(("lines", "now", "job_state", "named"), STEPS.values(), ids=STEPS)
+def test_the_next_steps_fit_the_failure(
+    lines: Sequence[str], now: float | None, job_state: str, named: list[str]
+) -> None:
+    told = "\n".join(report_on(lines, now, job_state).next_steps)
+    assert [name for name in named if name not in told] == []
+
+
+def test_a_job_that_has_ended_is_not_to_be_cancelled() -> None:
+    told = report_on([*AT_300, scancel(LATE), *summary(143, CANCELLED)]).next_steps
+    assert not any("scancel" in step for step in told)
+
+
+def test_a_healthy_job_needs_nothing() -> None:
+    assert (report_on(AT_300, 1510).next_steps, report_on(AT_300, 1510).action) == ((), "none")
+
+
+# dashboards of Ray jobs
+
+RAY = [
+    *header(ray=1),
+    stage("Training"),
+    TUNNEL,
+    " 0: [Prometheus] Started on port 9192 (pid 771; ray: 24)",
+    *steps(0, 300),
+]
+
+
+def test_a_live_ray_job_shows_its_tunnel_host_and_port() -> None:
+    shown = "\n".join(report_on(RAY, 1510).dashboards)
+    assert TUNNEL in shown
+    assert "http://gpu-a-1:9192" in shown
+    assert "8265" in shown
+
+
+def test_the_port_of_the_tunnel_counts_when_prometheus_tells_none() -> None:
+    without = [line for line in RAY if "Prometheus" not in line]
+    assert "http://gpu-a-1:9191" in "\n".join(report_on(without, 1510).dashboards)
+
+
+def test_the_dashboards_of_an_ended_job_are_gone() -> None:
+    shown = report_on([*RAY, *FAILED]).dashboards
+    assert shown[0] == "The job has ended, and its dashboards with it: do not query them."
+    assert shown[1] == "Metrics that were kept: utils/prometheus.sh view JOB_FOLDER/prometheus"
+
+
+def test_a_job_without_ray_has_none() -> None:
+    assert report_on(AT_300, 1510).dashboards == ()
+
+
+def test_a_hanging_ray_job_is_looked_at_through_its_dashboard() -> None:
+    told = "\n".join(report_on(RAY, LATE, "RUNNING").next_steps)
+    assert "Ray dashboard (port 8265)" in told
+    assert "ray_node_gpus_utilization" in told
+
+
+def test_metrics_beside_the_log_are_named() -> None:
+    story = story_of([*AT_300, *FAILED])
+    story.artifacts = ("outputs/7877-llama/prometheus",)
+    shown = triage(story, the_rules(), Asked(at(LATE))).dashboards
+    assert "utils/prometheus.sh view outputs/7877-llama/prometheus" in shown[1]
