@@ -216,6 +216,8 @@ def _rank(fields: dict[str, Any], in_text: int | None) -> int | None:
 
 
 def _first(fields: dict[str, Any], names: Iterable[str]) -> str:
+    if not fields:
+        return ""
     for name in names:
         content = _at(fields, name)
         if isinstance(content, str | int) and not isinstance(content, bool) and content != "":
