@@ -5,10 +5,21 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence, Sized
+from functools import cache, cached_property
 from typing import Generic, TypeVar, overload
 
+from rules.match.marks import Marks
+
 _NEWLINE = b"\n"
+_ENVELOPE = b'{"'
+_NEXT_ENVELOPE = _NEWLINE + _ENVELOPE
+_UNSEEN = (b"\x1b", b"#033[", b"\0")
 T = TypeVar("T")
+
+
+@cache
+def _marks_of_text() -> Marks:
+    return Marks((_NEXT_ENVELOPE, *_UNSEEN))
 
 
 class TextLines(Sequence[bytes]):
@@ -66,13 +77,22 @@ class TextLines(Sequence[bytes]):
         self._counted = upto, number
         return numbers
 
-    def holding(self, marks: Sequence[bytes]) -> list[int]:
-        """The numbers of the lines that hold one of these marks."""
-        present = [re.escape(mark) for mark in marks if mark in self.text]
+    @property
+    def is_plain(self) -> bool:
+        """Whether no line of it is a JSON envelope."""
+        return not self.text.startswith(_ENVELOPE) and _NEXT_ENVELOPE not in self._marks
+
+    def cleaned_differently(self) -> list[int]:
+        """The numbers of the lines that hold colours or NULs, which are no part of what a line says."""
+        present = [re.escape(mark) for mark in _UNSEEN if mark in self._marks]
         if not present:
             return []
         found = re.compile(b"|".join(present)).finditer(self.text)
         return sorted(set(self.numbers_at(one.end() for one in found)))
+
+    @cached_property
+    def _marks(self) -> set[bytes]:
+        return _marks_of_text().found_in(self.text)
 
     def has_longer(self, size_bytes: int) -> bool:
         """Whether a line may be longer than this; never false when one is."""

@@ -25,7 +25,6 @@ from stream.confirm import Scanner as Scanner
 MAX_RECORD_BYTES = 1 << 20
 LOOK_BACK_LINES = 200
 _ESCAPE_MARKS = (b"\\", b'"MESSAGE":[', b"\x1b", b"#033[", b"\0")
-_TEXT_MARKS = (b"\x1b", b"#033[", b"\0")
 _USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 
 
@@ -203,14 +202,9 @@ def _last_by_key(keys: Sequence[bytes | None], end: int) -> dict[bytes | None, i
 def _ready(batch: Batch) -> Batch:
     """The batch with its lines cut up, unless it is a text of plain lines that can be searched in one piece."""
     lines = batch.values
-    if not isinstance(lines, TextLines) or _is_plain(lines):
+    if not isinstance(lines, TextLines) or (lines.is_plain and not lines.has_longer(MAX_RECORD_BYTES)):
         return batch
     return replace(batch, values=lines.cut_up())
-
-
-def _is_plain(lines: TextLines) -> bool:
-    holds_envelopes = lines.text.startswith(b'{"') or b'\n{"' in lines.text
-    return not holds_envelopes and not lines.has_longer(MAX_RECORD_BYTES)
 
 
 def _unfit(batch: Batch) -> dict[int, str]:
@@ -265,7 +259,7 @@ def _fault(value: bytes) -> str:
 def _escaped(values: Sequence[bytes]) -> list[int]:
     """Records whose raw bytes differ from their text: JSON escapes, journald's bytes, colours between the words."""
     if isinstance(values, TextLines):
-        return values.holding(_TEXT_MARKS)
+        return values.cleaned_differently()
     blob = b"\n".join(values)
     found: set[int] = set()
     for mark in (mark for mark in _ESCAPE_MARKS if mark in blob):

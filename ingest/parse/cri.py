@@ -8,13 +8,22 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
+
+from rules.match.marks import Marks
 
 LONGEST_JOINED_BYTES: Final = 1 << 20
 """A line that is longer by its parts comes in several pieces, so that none of it is lost."""
 
 _PART_MARKS: Final = (b" stdout P", b" stderr P")
 _HEAD = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,20} (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S{0,20})? ")
+
+
+@cache
+def _part_marks() -> Marks:
+    return Marks(_PART_MARKS)
+
 
 NumberedLine = tuple[int, bytes]
 
@@ -38,7 +47,7 @@ class CriJoiner:
 
     def has_work(self, text: bytes) -> bool:
         """Whether these lines have to go through `join`: there are parts in them, or some wait for their end."""
-        return bool(self._waiting) or any(mark in text for mark in _PART_MARKS)
+        return bool(self._waiting) or bool(_part_marks().found_in(text))
 
     def join(self, lines: Iterable[NumberedLine]) -> list[NumberedLine]:
         """The whole lines; what is not in CRI format passes unchanged."""

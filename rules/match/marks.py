@@ -1,0 +1,30 @@
+"""Which of a few byte strings a large text holds: one pass for all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import hyperscan
+
+
+class Marks:
+    """A few byte strings to look for in texts. One for each thread: it owns one scratch space."""
+
+    def __init__(self, marks: Sequence[bytes]):
+        self._marks = tuple(marks)
+        self._database = hyperscan.Database()
+        self._database.compile(
+            expressions=["".join(f"\\x{byte:02x}" for byte in mark).encode() for mark in marks],
+            ids=list(range(len(marks))),
+            flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(marks),
+        )
+        self._scratch = hyperscan.Scratch(self._database)
+
+    def found_in(self, text: bytes) -> set[bytes]:
+        """Those of the byte strings that the text holds."""
+        found: set[bytes] = set()
+        self._database.scan(text, match_event_handler=self._note, context=found, scratch=self._scratch)  # type: ignore[arg-type]
+        return found
+
+    def _note(self, number: int, _start: int, _end: int, _flags: int, found: set[bytes]) -> None:
+        found.add(self._marks[number])
