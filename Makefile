@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint cluster bench-stream bench-match lock clean
+.PHONY: demo test lint cluster bench-stream bench-match coverage lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -42,6 +42,10 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
+
+# docs/coverage.md, from docs/coverage.yaml and the packs.
+coverage: $(READY)
+	$(BIN)/python docs/make_coverage.py
 
 # The lock holds hashes and no download address.
 lock: $(READY)

@@ -77,7 +77,7 @@ class _Packs:
             self.problems.append(f"{place}: {spec.id}: decode: {spec.decode}: write one of {', '.join(DECODERS)}")
         self._lines_by_rule[spec.id] = file, lines, number
         if row:
-            self._put_row(*row, Rule(spec, place))
+            self._put_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))
         else:
             self.rules[spec.id] = with_table(spec, place, file, self.problems)
 

@@ -17,13 +17,15 @@ from rules.times import UNIT_NS
 class Rule:
     """One rule. Patterns are compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`.
 
-    `finer` holds the rules of its table by the content of the field `key_field`.
+    `finer` holds the rules of its table by the content of the field `key_field`; `row` is what such a table says of
+    this rule, the vendor's own words included.
     """
 
     spec: RuleSpec
     place: str = ""
     key_field: str = ""
     finer: Mapping[str, Rule] = field(default_factory=dict)
+    row: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[bytes], ...]:

@@ -31,7 +31,8 @@ def with_table(spec: RuleSpec, place: str, pack: Path, problems: list[str]) -> R
             problems.append(f"{file}:{number}: {len(row)} columns, but the first line has {len(head)}")
             continue
         try:
-            finer[row[0]] = Rule(_row_spec(spec, dict(zip(head, row, strict=True))), f"{file}:{number}")
+            cells = dict(zip(head, row, strict=True))
+            finer[row[0]] = Rule(_row_spec(spec, cells), f"{file}:{number}", row=cells)
         except ValidationError as error:
             problems += [f"{file}:{number}: {found['loc'][0]}: {found['msg']}" for found in error.errors()]
     return Rule(spec, place, head[0], finer)

@@ -24,7 +24,7 @@ from stream.holding import HoldingScanner
 from stream.pipeline import Pipeline, read_to_the_end, replay
 from stream.scan import BatchScanner
 from stream.settings import Settings
-from stream.show import SEVERITY_STYLES, console, incident_line, incident_report, safe
+from stream.show import SEVERITY_STYLES, console, incident_line, incident_report, safe, watched
 
 PAGE_TIMEOUT_S = 5.0
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -47,7 +47,7 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
     records = matches = harmless = 0
     dead_letters: list[DeadLetter] = []
     batches = read_to_the_end(Sources(paths, hostname(), follow=False))
-    for scanned in scanner.scan_all(batches):
+    for scanned in scanner.scan_all(watched(batches, paths)):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
         for found in sorted(scanned.matches, key=lambda one: (one.event.position, one.rule)):

@@ -15,12 +15,23 @@ from stream.scan import BatchScanner
 QUIET_CLASSES: Final = ("placement", "progress", "finished", "harmless", "job-fact")
 """What a line says when all is well; these are no classes of failures."""
 
+_DISRUPTIVE: Final = ("reset-gpu", "drain-node", "reboot-node", "replace-hardware")
+_MILD: Final = ("none", "restart-app", "resubmit", "debug-app", "change-config")
+_CONTRADICTS: Final = {
+    "IGNORE": (_DISRUPTIVE, ("critical",)),
+    "RESTART_APP": (_DISRUPTIVE, ("info",)),
+    "RESET_GPU": (_MILD, ("info",)),
+    "RESTART_BM": (_MILD, ("info",)),
+    "RESTART_VM": (_MILD, ("info",)),
+}
+"""Actions and severities that go against what NVIDIA's Xid catalogue says to do at once, by its bucket."""
+
 _A_TIME_NS: Final = 1_767_225_600_000_000_000
 
 
 def problems(rules: RuleSet) -> list[str]:
     """Every problem of the rules, each with its file and line."""
-    found = [problem for rule in rules.all_rules for problem in (*_words(rule), *_role(rule))]
+    found = [problem for rule in rules.all_rules for problem in (*_words(rule), *_role(rule), *_vendor(rule))]
     return [*found, *_edges(rules), *_doubles(rules)]
 
 
@@ -39,6 +50,17 @@ def _role(rule: Rule) -> Iterator[str]:
         yield f"{rule.place}: {spec.id}: role {spec.role} does not go with class {spec.failure_class}"
     if spec.severity in ("error", "critical") and not (spec.next_steps and spec.references):
         yield f"{rule.place}: {spec.id}: who is woken wants to know what to do: add next_steps and references"
+
+
+def _vendor(rule: Rule) -> Iterator[str]:
+    bucket, spec = rule.row.get("immediate", ""), rule.spec
+    if spec.role == "context" or bucket not in _CONTRADICTS:
+        return
+    actions, severities = _CONTRADICTS[bucket]
+    if spec.action in actions:
+        yield f"{rule.place}: {spec.id}: action {spec.action} contradicts the vendor's {bucket}"
+    if spec.severity in severities:
+        yield f"{rule.place}: {spec.id}: severity {spec.severity} contradicts the vendor's {bucket}"
 
 
 def _edges(rules: RuleSet) -> Iterator[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import Progress
 
+from ingest.batch import Batch
+from ingest.text import TextLines
 from sinks.inert import make_inert
 
 SEVERITY_STYLES: Final = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
@@ -67,3 +72,21 @@ def _chain_line(link: Mapping[str, Any]) -> str:
 def _progress_line(job: str, progress: Mapping[str, Any]) -> str:
     pace = f"{progress['step_time_s']:.1f} s a step" if progress["step_time_s"] else "pace unknown"
     return f"    job {safe(job)}: last step {progress['last_step']} at {progress['last_step_time'][11:19]}, {pace}"
+
+
+def watched(batches: Iterable[Batch], paths: Iterable[str]) -> Iterator[Batch]:
+    """The same batches, with a bar of the bytes read on standard error, when that is a terminal."""
+    if not sys.stderr.isatty():
+        yield from batches
+        return
+    total_bytes = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=total_bytes or None)
+        for batch in batches:
+            bar.update(task, advance=size_bytes(batch.values))
+            yield batch
+
+
+def size_bytes(values: Sequence[bytes]) -> int:
+    """How many bytes of a file these lines are, without cutting a text up."""
+    return len(values.text) if isinstance(values, TextLines) else sum(map(len, values)) + len(values)

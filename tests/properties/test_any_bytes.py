@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 
 import orjson
@@ -14,6 +15,7 @@ from ingest.parse.envelope import Parsed, parse
 from ingest.parse.pieces import pieces_of
 from ingest.parse.prefix import clean, peel
 from ingest.parse.times import time_at_head, time_from_field
+from ingest.text import TextLines
 from rules.errors import RecordError
 from rules.match.reference import ReferenceScanner
 from rules.model import QUIET_ROLES, Match
@@ -175,6 +177,17 @@ def test_hyperscan_says_what_re_says_line_by_line(given_batch: Batch) -> None:
     scanned = a_scanner().scan(given_batch)
     assert scanned == BatchScanner(the_rules(), "default", reference()).scan(given_batch)
     assert told(scanned) == plainly(given_batch)
+
+
+@given(st.lists(values(), min_size=1, max_size=12))
+@example(
+    [b"Traceback (most recent call last):", b"  x", b"ValueError: \x1b[31mCUDA out of memory. Tried to allocate 2"]
+)
+def test_a_text_in_one_piece_says_what_its_lines_say(found: list[bytes]) -> None:
+    lines = [line.replace(b"\n", b" ").removesuffix(b"\r") for line in found]
+    apart = replace(batch(lines), is_text=True)
+    whole = replace(apart, values=TextLines(b"".join(line + b"\n" for line in lines)))
+    assert a_scanner().scan(whole) == a_scanner().scan(apart)
 
 
 def test_the_lines_of_that_property_do_match() -> None:

@@ -74,7 +74,8 @@ def test_a_recording_was_received_when_it_was_written(log: Path) -> None:
     os.utime(log, ns=(START_NS, START_NS))
     batch = FileSource(log, "n1", follow=False).read(START_NS + 5)
     assert batch
-    assert (batch.is_recorded, batch.received_ns, batch.keys, batch.source) == (True, [START_NS], [b"n1"], str(log))
+    assert (batch.is_recorded, [*batch.received_ns], [*batch.keys]) == (True, [START_NS], [b"n1"])
+    assert batch.source == str(log)
 
 
 def test_a_giant_line_is_a_dead_letter_and_the_next_lines_still_match(log: Path) -> None:
@@ -137,7 +138,7 @@ def test_a_partial_line_waits_for_its_end(log: Path) -> None:
     batch = source.read(START_NS)
     assert lines(batch) == [(2, b"bc")]
     assert batch
-    assert (batch.received_ns, batch.is_recorded, source.has_ended) == ([START_NS], False, False)
+    assert ([*batch.received_ns], batch.is_recorded, source.has_ended) == ([START_NS], False, False)
 
 
 def test_rotation_by_rename(log: Path) -> None:

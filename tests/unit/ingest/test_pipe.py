@@ -41,7 +41,7 @@ def test_a_partial_line_waits_for_its_end(pipe: tuple[int, PipeSource]) -> None:
     batch = source.read(START_NS)
     assert lines(batch) == [(1, b"a")]
     assert batch
-    assert (batch.source, batch.keys, batch.received_ns) == ("stdin", [b"n1"], [START_NS])
+    assert (batch.source, [*batch.keys], [*batch.received_ns]) == ("stdin", [b"n1"], [START_NS])
     os.write(writer, b"c\nd")
     assert lines(source.read(START_NS)) == [(2, b"bc")]
     os.close(writer)

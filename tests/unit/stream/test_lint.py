@@ -58,3 +58,22 @@ def test_a_failure_in_a_harmless_line(tmp_path: Path) -> None:
     beside = harmless.replace("went wrong: \\d", "^it ", 1)
     found = [problem for problem in told(tmp_path, beside) if "harmless line" in problem]
     assert found[0].endswith("finds a failure in this harmless line: it went wrong: 1")
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("action: none", "action: drain-node"), "action drain-node contradicts the vendor's IGNORE"),
+        (("severity: info", "severity: critical"), "severity critical contradicts the vendor's IGNORE"),
+    ],
+    ids=["action", "severity"],
+)
+def test_a_code_that_contradicts_its_vendor(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
+    own = (
+        A_PACK.replace("mine.one", "nvidia.xid_43")
+        .replace("mine-one", "xid-43")
+        .replace("severity: error", "severity: info")
+    )
+    own = own.replace("entity: job", "entity: gpu\n    override: true\n    action: none\n    references: [NVIDIA]")
+    assert told(tmp_path, own) == []
+    assert any(problem in one for one in told(tmp_path, own.replace(*change)))
