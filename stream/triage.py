@@ -27,6 +27,7 @@ from stream.holding import HoldingScanner
 from stream.pipeline import read_to_the_end
 from stream.scan import BatchScanner
 from stream.settings import Settings
+from stream.show import watched
 from stream.triage_show import table, ticket
 
 STDIN = "-"
@@ -103,7 +104,7 @@ def _check(file: Path) -> None:
 
 def _scan(job: JobLogs, rules: RuleSet, story: Story) -> None:
     scanner = HoldingScanner(BatchScanner(rules, "default", keep_all=True))
-    for scanned in chain.from_iterable(scanner.scan_all(_batches(file)) for file in job.files):
+    for scanned in chain.from_iterable(scanner.scan_all(watched(_batches(file), [str(file)])) for file in job.files):
         story.lines += scanned.records
         if scanned.newest_ns is not None and story.undated_ns is not None:
             story.newest_ns = max(story.newest_ns or 0, scanned.newest_ns)
