@@ -107,7 +107,7 @@ class RuleSpec(Strict):
     failure_class: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9-]+(\{[a-z_]+\})?$")]
     source: Source
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
-    detect: Literal["line", "no-progress", "silent-end"] = "line"
+    detect: Literal["line", "no-progress", "silent-end", "loss-jump"] = "line"
     extract: tuple[str, ...] = ()
     severity: Severity
     role: Role

@@ -50,8 +50,8 @@ class Steps:
 
         `about_ns` is the time of a line nearby, for a line without a time of its own.
         """
-        step = _whole(fields.get("step"))
-        total = _whole(fields.get("steps_total") or fields.get("total_steps"))
+        step = whole(fields.get("step"))
+        total = whole(fields.get("steps_total") or fields.get("total_steps"))
         if step is None or self._is_another_count(fields, total):
             return False
         self._source = self._source or event.position.source
@@ -96,7 +96,7 @@ class Steps:
         return total is not None and self.total is not None and total < self.total and "epoch" not in fields
 
     def _note_epoch(self, step: int, fields: Mapping[str, str]) -> int:
-        epoch = _whole(fields.get("epoch"))
+        epoch = whole(fields.get("epoch"))
         if epoch is None:
             return step
         is_next = self._epoch is not None and epoch > self._epoch
@@ -159,6 +159,7 @@ def _seconds(fields: Mapping[str, str]) -> float | None:
     return None
 
 
-def _whole(text: str | None) -> int | None:
+def whole(text: str | None) -> int | None:
+    """A step number, which may have thousands commas; None when it is none."""
     digits = (text or "").replace(",", "")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None

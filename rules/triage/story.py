@@ -8,10 +8,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
-from rules.model import NS_PER_S, Match, Position, Signal
+import msgspec
+
+from rules.model import NS_PER_S, Match, Position, Signal, stable_id
 from rules.ruleset import RuleSet
 from rules.signal import signal_of
-from rules.triage.steps import Steps
+from rules.triage.losses import Losses
+from rules.triage.steps import Steps, whole
 
 KEPT_PER_CLASS: Final = 6
 KEPT_OF_EARLIER: Final = 2
@@ -126,6 +129,7 @@ class Story:
     is_cut_off: bool = False
     tail: tuple[str, ...] = ()
     steps: Steps = field(default_factory=Steps)
+    losses: Losses = field(default_factory=Losses)
     last_step_text: str = ""
     findings: dict[str, Finding] = field(default_factory=dict)
     facts: dict[str, Fact] = field(default_factory=dict)
@@ -142,6 +146,7 @@ class Story:
         self._note_node_exit(match)
         if spec.role == "progress":
             self._note_step(match)
+            self._note_loss(match, rules)
         elif spec.role in FACT_ROLES:
             self._note_fact(match)
         elif spec.role != "harmless":
@@ -203,6 +208,13 @@ class Story:
             self._begin_attempt(keep=STARTS)
         if self.steps.last_line == event.position.offset:
             self.last_step_text = event.text[:KEPT_TEXT]
+
+    def _note_loss(self, match: Match, rules: RuleSet) -> None:
+        if not self.losses.jumps(match.fields, whole(match.fields.get("step"))):
+            return
+        for rule in (rule.spec.id for rule in rules.rules if rule.spec.detect == "loss-jump"):
+            jump = msgspec.structs.replace(match, rule=rule, match_id=stable_id(rule, match.match_id))
+            self._note_finding(signal_of(rules, jump), is_weak=False)
 
     def _note_fact(self, match: Match) -> None:
         if match.rule == HEADER and (self.steps.last is not None or "job.status" in self.facts):

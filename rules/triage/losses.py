@@ -1,0 +1,45 @@
+"""A training loss that jumps: said by no line, but by the losses of many progress lines."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import isfinite
+from statistics import median
+from typing import Final
+
+KEPT_LOSSES: Final = 50
+FIRST_TRUSTED_STEP: Final = 100
+"""Before that a loss still falls from its start, and jumps about."""
+
+LEAST_RISE: Final = 2.0
+LEAST_RATIO: Final = 2.0
+LARGEST_USUAL: Final = 20.0
+"""Losses above that are no cross-entropy, and rise and fall by more for no reason."""
+
+
+@dataclass
+class Losses:
+    """The newest losses of a run."""
+
+    newest: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_LOSSES))
+
+    def jumps(self, fields: Mapping[str, str], step: int | None) -> bool:
+        """Take in a progress line; whether its loss is twice what it used to be, and two nats higher at least."""
+        loss = _number(fields.get("loss"))
+        if loss is None or step is None or step < FIRST_TRUSTED_STEP:
+            return False
+        usual = median(self.newest) if self.newest else None
+        self.newest.append(loss)
+        if usual is None or not 0 < usual < LARGEST_USUAL:
+            return False
+        return loss >= LEAST_RATIO * usual and loss - usual >= LEAST_RISE
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        number = float(text) if text else None
+    except ValueError:
+        return None
+    return number if number is not None and isfinite(number) else None
