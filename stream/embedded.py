@@ -51,7 +51,7 @@ class EmbeddedRun:
                     await asyncio.sleep(PAUSE_S)
                 still = [source.name for source in lagging if not source.has_ended]
                 await self._publish(self._pipeline.advance(still) if still else [])
-            await self._publish(self._pipeline.flush())
+            await self._finish()
         finally:
             await self._close()
 
@@ -74,8 +74,7 @@ class EmbeddedRun:
                         with suppress(TimeoutError):
                             await asyncio.wait_for(until.wait(), PAUSE_S)
                 await self._round(self._sources.all())
-                await self._write(self._pipeline.rest())
-                await self._publish(self._pipeline.flush())
+                await self._finish()
         finally:
             await self._close()
 
@@ -102,6 +101,10 @@ class EmbeddedRun:
             beats=[beat for scanned in found for beat in scanned.beats],
             dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
         )
+
+    async def _finish(self) -> None:
+        await self._write(self._pipeline.rest())
+        await self._publish(self._pipeline.flush())
 
     async def _publish(self, incidents: list[Incident]) -> None:
         if incidents:

@@ -182,3 +182,22 @@ def _scanner() -> HyperscanScanner:
 
 def _moment(second: float) -> datetime:
     return datetime.fromtimestamp(START_S + second, UTC)
+
+
+HEAD = [*header(), stage("Training")]
+AT_300 = [*HEAD, *steps(0, 300)]
+"""Steps of 5 s; the last one, 300 of 1000, is made in second 1500."""
+
+LATE = 1500 + 5 * 3600.0
+CONTRACT = [
+    "path",
+    "status",
+    "primary",
+    "classes",
+    "stage",
+    "summary",
+    "evidence",
+    "progress",
+    "findings",
+    "next_steps",
+]

@@ -19,16 +19,18 @@ from stream.cli import main
 from stream.triage import reports_at
 from stream.triage_show import table, ticket
 from tests.support.job_logs import (
+    AT_300,
     CANCELLED,
+    CONTRACT,
+    HEAD,
+    LATE,
     OOM,
     TRACEBACK,
-    header,
     labelled,
     lightning,
     maxtext,
     megatron,
     scancel,
-    stage,
     steps,
     summary,
     write_job,
@@ -38,24 +40,8 @@ from tests.support.logs import LATER_NS, at, iso, the_rules
 
 Run = Callable[..., tuple[int, str, str]]
 
-HEAD = [*header(), stage("Training")]
-AT_300 = [*HEAD, *steps(0, 300)]
 FAILED = [*AT_300, labelled(3, TRACEBACK), labelled(3, OOM), *summary(1, "Training FAILED (exit=1)")]
-LATE = 1500 + 5 * 3600.0
 SOON = 1510.0
-
-CONTRACT = [
-    "path",
-    "status",
-    "primary",
-    "classes",
-    "stage",
-    "summary",
-    "evidence",
-    "progress",
-    "findings",
-    "next_steps",
-]
 
 
 @pytest.fixture

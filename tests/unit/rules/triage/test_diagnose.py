@@ -9,12 +9,14 @@ import pytest
 from rules.triage.document import Check
 from rules.triage.verdict import Asked
 from tests.support.job_logs import (
+    AT_300,
     CANCELLED,
+    HEAD,
+    LATE,
     OOM,
     TRACEBACK,
     VALUE_ERROR,
     absl,
-    header,
     labelled,
     maxtext,
     node_exit,
@@ -28,10 +30,7 @@ from tests.support.job_logs import (
 )
 from tests.support.logs import at, the_rules
 
-HEAD = [*header(), stage("Training")]
-AT_300 = [*HEAD, *steps(0, 300)]
 FAILED = summary(1, "Training FAILED (exit=1)")
-LATE = 1500 + 5 * 3600.0
 
 
 def answers(lines: Sequence[str], now: float | None = None, job_state: str = "") -> dict[str, str]:

@@ -9,7 +9,10 @@ import pytest
 
 from rules.triage.verdict import Asked
 from tests.support.job_logs import (
+    AT_300,
     CANCELLED,
+    CONTRACT,
+    LATE,
     OOM,
     TRACEBACK,
     TUNNEL,
@@ -27,23 +30,7 @@ from tests.support.job_logs import (
 )
 from tests.support.logs import at, the_rules
 
-HEAD = [*header(), stage("Training")]
-AT_300 = [*HEAD, *steps(0, 300)]
 FAILED = summary(1, "Training FAILED (exit=1)")
-LATE = 1500 + 5 * 3600.0
-
-CONTRACT = [
-    "path",
-    "status",
-    "primary",
-    "classes",
-    "stage",
-    "summary",
-    "evidence",
-    "progress",
-    "findings",
-    "next_steps",
-]
 
 
 def test_every_field_of_the_contract_is_there() -> None:

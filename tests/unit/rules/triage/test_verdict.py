@@ -7,7 +7,10 @@ from collections.abc import Sequence
 import pytest
 
 from tests.support.job_logs import (
+    AT_300,
     CANCELLED,
+    HEAD,
+    LATE,
     OOM,
     TRACEBACK,
     VALUE_ERROR,
@@ -27,11 +30,6 @@ from tests.support.job_logs import (
     summary,
 )
 
-HEAD = [*header(), stage("Training")]
-AT_300 = [*HEAD, *steps(0, 300)]
-"""Steps of 5 s; the last one, 300 of 1000, is made in second 1500."""
-
-LATE = 1500 + 5 * 3600.0
 FAILED = summary(1, "Training FAILED (exit=1)")
 OOM_LINES = [labelled(3, TRACEBACK), labelled(3, OOM)]
 ERROR_LINES = [labelled(3, text) for text in VALUE_ERROR]
