@@ -15,6 +15,7 @@ from rules.load import load
 from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
 from rules.ruleset import Rule, RuleSet
+from rules.vocabulary import vocabulary
 from stream.lint import problems
 from stream.scan import BatchScanner, Scanner
 
@@ -29,6 +30,7 @@ def list_rules(packs: Packs, as_json: bool) -> None:
         row = {
             "rule": spec.id,
             "class": spec.failure_class,
+            "parent": vocabulary().parent(spec.failure_class),
             "severity": spec.severity,
             "role": spec.role,
             "title": spec.title,
@@ -44,6 +46,8 @@ def show_rule(packs: Packs, rule_id: str) -> None:
     if rule is None:
         raise InputError(f"{rule_id}: no such rule; `epicenter rules list` shows all")
     fields = rule.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    if parent := vocabulary().parent(rule.spec.failure_class):
+        fields["parent"] = parent
     click.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120), nl=False)
 
 
