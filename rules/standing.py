@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rules.model import QUIET_ROLES
 from rules.ruleset import Rule
 
+LEAST_TELLING = "python-exception"
 _SAYS_NO_FAILURE = (*QUIET_ROLES, "advice", "finished")
 
 
@@ -43,9 +44,19 @@ def standing(hits: Sequence[LineHit]) -> list[LineHit]:
 
 
 def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
-    """The hits of one line or block; fallbacks only when no other one says that something failed."""
-    is_told = any(hit.is_failure and not hit.rule.spec.fallback for hit in hits)
-    return [hit for hit in hits if not (is_told and hit.rule.spec.fallback)]
+    """The hits of one line or block without the fallbacks that others make needless.
+
+    Any other failure does, and of several fallbacks each does that says more than that Python raised something.
+    """
+    failures = [hit for hit in hits if hit.is_failure]
+    strongest = max(map(_strength, failures), default=0)
+    return [hit for hit in hits if not hit.is_failure or _strength(hit) == strongest or not hit.rule.spec.fallback]
+
+
+def _strength(hit: LineHit) -> int:
+    if not hit.rule.spec.fallback:
+        return 2
+    return int(hit.failure_class != LEAST_TELLING)
 
 
 def _lies_over(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:

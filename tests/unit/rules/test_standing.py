@@ -10,6 +10,7 @@ from tests.unit.stream.test_scan import a_rule
 FAILS = a_rule("fails", "x")
 OTHER = a_rule("other", "x")
 FALLBACK = a_rule("fallback", "x", fallback=True)
+PYTHON = a_rule("python", "x", fallback=True, **{"class": "python-exception"})
 HARMLESS = a_rule("harmless", "x", role="harmless")
 ADVICE = a_rule("advice", "x", role="advice")
 
@@ -20,6 +21,8 @@ ADVICE = a_rule("advice", "x", role="advice")
         ([(FAILS, 0, 9), (OTHER, 3, 12)], ["fails", "other"]),
         ([(FAILS, 0, 9), (FALLBACK, 20, 30)], ["fails"]),
         ([(FALLBACK, 0, 9)], ["fallback"]),
+        ([(PYTHON, 0, 9), (FALLBACK, 0, 9)], ["fallback"]),
+        ([(PYTHON, 0, 9)], ["python"]),
         ([(FALLBACK, 0, 9), (ADVICE, 20, 30)], ["fallback", "advice"]),
         ([(FAILS, 0, 9), (HARMLESS, 8, 20)], ["harmless"]),
         ([(FAILS, 0, 9), (HARMLESS, 9, 20)], ["fails", "harmless"]),
@@ -30,6 +33,8 @@ ADVICE = a_rule("advice", "x", role="advice")
         "both",
         "fallback-beside-a-failure",
         "fallback-alone",
+        "fallback-that-says-more",
+        "python-alone",
         "fallback-beside-advice",
         "harmless-over-it",
         "harmless-beside-it",
