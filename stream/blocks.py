@@ -64,7 +64,8 @@ def _extent(opening: Spoken, block: Block, line_at: LineAt, count: int) -> _Exte
     first = opening.number
     extent = _Extent([first], [opening.parsed.event.text])
     has_last = False
-    for number in range(first + 1, min(count, first + block.most_lines * _PASSED_OVER_PER_LINE)):
+    farthest = first + block.most_lines * _PASSED_OVER_PER_LINE
+    for number in range(first + 1, min(count, farthest)):
         line = line_at(number)
         if line is None or speaker(line) != speaker(opening.parsed):
             continue
@@ -79,7 +80,7 @@ def _extent(opening: Spoken, block: Block, line_at: LineAt, count: int) -> _Exte
             return extent
         if len(extent.numbers) >= block.most_lines:
             return extent if block.goes_on else _Extent([first], extent.lines[:1])
-    extent.is_complete = False
+    extent.is_complete = farthest <= count
     return _trimmed(extent)
 
 

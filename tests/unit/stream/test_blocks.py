@@ -105,6 +105,13 @@ def test_what_is_held_back_is_told_when_nothing_more_comes() -> None:
     assert scanner.rest() == []
 
 
+def test_a_block_whose_speaker_falls_silent_holds_nothing_back_for_long() -> None:
+    lines = [f"[rank0]: {FRAMES[0]}", *(f"[rank1]: step {number}" for number in range(2000)), f"[rank1]: {OOM}"]
+    scanned = HoldingScanner(BatchScanner(RULES, "c")).scan(a_text(lines))
+    assert scanned.records == len(lines)
+    assert [match.rule for match in scanned.matches] == ["test.traceback", "test.oom"]
+
+
 def test_a_block_holds_back_its_own_source_only() -> None:
     scanner = HoldingScanner(BatchScanner(RULES, "c"))
     scanner.scan(a_text(FRAMES))
