@@ -14,12 +14,13 @@ _NEWLINE = b"\n"
 _ENVELOPE = b'{"'
 _NEXT_ENVELOPE = _NEWLINE + _ENVELOPE
 _UNSEEN = (b"\x1b", b"#033[", b"\0")
+_CONTAINER_PARTS = (b" stdout P", b" stderr P")
 T = TypeVar("T")
 
 
 @cache
 def _marks_of_text() -> Marks:
-    return Marks((_NEXT_ENVELOPE, *_UNSEEN))
+    return Marks((_NEXT_ENVELOPE, *_UNSEEN, *_CONTAINER_PARTS))
 
 
 class TextLines(Sequence[bytes]):
@@ -82,6 +83,11 @@ class TextLines(Sequence[bytes]):
         """Whether no line of it is a JSON envelope."""
         return not self.text.startswith(_ENVELOPE) and _NEXT_ENVELOPE not in self._marks
 
+    @property
+    def has_container_parts(self) -> bool:
+        """Whether lines of it may be parts of longer ones."""
+        return not self._marks.isdisjoint(_CONTAINER_PARTS)
+
     def cleaned_differently(self) -> list[int]:
         """The numbers of the lines that hold colours or NULs, which are no part of what a line says."""
         present = [re.escape(mark) for mark in _UNSEEN if mark in self._marks]
@@ -101,6 +107,8 @@ class TextLines(Sequence[bytes]):
 
     def _start(self, number: int) -> int:
         right = bisect_left(self._numbers, number)
+        if right < len(self._numbers) and self._numbers[right] == number:
+            return self._starts[right]
         near = [(self._numbers[at], self._starts[at]) for at in (right - 1, right) if 0 <= at < len(self._numbers)]
         known, start = min((self._cursor, *near), key=lambda one: abs(one[0] - number))
         while known < number:

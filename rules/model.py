@@ -22,11 +22,7 @@ KEPT_DEAD_BYTES: Final = 64 << 10
 
 def stable_id(*parts: object) -> str:
     """Sixteen hex digits that depend on the parts only, the same on every machine and in every run."""
-    digest = blake2b(digest_size=8)
-    for part in parts:
-        text = str(part).encode("utf-8", "surrogatepass")
-        digest.update(len(text).to_bytes(4, "big") + text)
-    return digest.hexdigest()
+    return blake2b(ascii(parts).encode(), digest_size=8).hexdigest()
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True, order=True):

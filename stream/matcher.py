@@ -73,7 +73,6 @@ class Matcher(Service):
         await self._consumer.start()
         self._consumer.subscribe([self._settings.raw_topic], listener=_BetweenBatches(self._busy, self._note_assigned))
         gc.freeze()
-        gc.set_threshold(100_000, 50, 50)
 
     async def on_stop(self) -> None:
         """Leave the group after the batch in hand; what is not committed will be read again."""

@@ -40,19 +40,21 @@ class LineCutter:
             self._is_passing_over = not newline
         if not chunk:
             return Lines((), [])
-        whole, newline, rest = (self._partial + chunk).rpartition(b"\n")
-        self._partial = rest
-        lines = self._numbered(TextLines(whole + newline)) if newline else Lines((), [])
-        if len(rest) > self._longest_bytes:
-            self._partial, self._is_passing_over = b"", True
+        end = chunk.rfind(b"\n") + 1
+        text = TextLines(b"".join((self._partial, memoryview(chunk)[:end])) if end else b"")
+        self._partial = chunk[end:] if end else self._partial + chunk
+        lines = self._numbered(text)
+        if len(self._partial) > self._longest_bytes:
+            rest, self._partial, self._is_passing_over = self._partial, b"", True
             cut = self._numbered([rest])
             lines = Lines([*lines.numbers, *cut.numbers], [*lines.values, *cut.values])
-        return self._joined(whole, lines)
+        return self._joined(text, lines)
 
     def end(self) -> Lines:
         """What has no end: nothing more will come of this text."""
         last, self._partial = self._partial, b""
-        whole = self._joined(last, self._numbered([last.removesuffix(b"\r")] if last else []))
+        text = TextLines(last + b"\n" if last else b"")
+        whole = self._joined(text, self._numbered(text.cut_up()))
         rest = self._joiner.rest()
         return Lines([*whole.numbers, *(number for number, _ in rest)], [*whole.values, *(value for _, value in rest)])
 
@@ -62,7 +64,7 @@ class LineCutter:
         self._last = values
         return Lines(Numbers(self._newest + 1, values), values)
 
-    def _joined(self, text: bytes, lines: Lines) -> Lines:
+    def _joined(self, text: TextLines, lines: Lines) -> Lines:
         if not self._joiner.has_work(text):
             return lines
         joined = self._joiner.join(zip(*lines, strict=True))

@@ -8,21 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Final
 
-from rules.match.marks import Marks
+from ingest.text import TextLines
 
 LONGEST_JOINED_BYTES: Final = 1 << 20
 """A line that is longer by its parts comes in several pieces, so that none of it is lost."""
 
-_PART_MARKS: Final = (b" stdout P", b" stderr P")
 _HEAD = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,20} (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S{0,20})? ")
-
-
-@cache
-def _part_marks() -> Marks:
-    return Marks(_PART_MARKS)
 
 
 NumberedLine = tuple[int, bytes]
@@ -45,9 +38,9 @@ class CriJoiner:
         self._longest_bytes = longest_bytes
         self._waiting: dict[bytes, _Waiting] = {}
 
-    def has_work(self, text: bytes) -> bool:
+    def has_work(self, lines: TextLines) -> bool:
         """Whether these lines have to go through `join`: there are parts in them, or some wait for their end."""
-        return bool(self._waiting) or bool(_part_marks().found_in(text))
+        return bool(self._waiting) or lines.has_container_parts
 
     def join(self, lines: Iterable[NumberedLine]) -> list[NumberedLine]:
         """The whole lines; what is not in CRI format passes unchanged."""

@@ -20,7 +20,7 @@ from rules.errors import RecordError
 from rules.model import LogEvent, RawRecord
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
-_TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts")
+_TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
 _NODE_FIELDS = (
     "host",
     "hostname",
@@ -113,6 +113,8 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
 
 def _heads(line: str, peeled: Peeled) -> tuple[str, ...]:
     """Where a time may stand, the outermost first."""
+    if len(peeled.body) == len(line):
+        return (line,)
     return (line, peeled.timed, peeled.body) if peeled.timed else (line, peeled.body)
 
 
@@ -182,7 +184,7 @@ def _as_text(name: str, content: Any) -> str:
 
 
 def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: int) -> int | None:
-    stated = (time_from_field(_at(fields, name)) for name in (*_TIME_FIELDS, "__REALTIME_TIMESTAMP"))
+    stated = (time_from_field(_at(fields, name)) for name in _TIME_FIELDS) if fields else ()
     told = (time_at_head(head, received_ns) for head in heads)
     return next((time_ns for time_ns in chain(stated, told) if plausible(time_ns, received_ns)), None)
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from calendar import month_abbr, timegm
-from datetime import UTC, datetime
+from datetime import date
+from functools import lru_cache
 from typing import Any, Final
 
 from rules.model import NS_PER_S
@@ -110,17 +111,30 @@ def _iso_ns(found: re.Match[str]) -> int | None:
 
 
 def _utc_ns(year: int, when: tuple[int, ...], fraction_ns: int = 0) -> int | None:
+    month, day, hour, minute, second = when
+    midnight_ns = _midnight_ns(year, month, day)
+    if midnight_ns is None or hour > 23 or minute > 59:
+        return None
+    return midnight_ns + (hour * 3600 + minute * 60 + min(second, 59)) * NS_PER_S + fraction_ns
+
+
+@lru_cache
+def _midnight_ns(year: int, month: int, day: int) -> int | None:
     try:
-        month, day, hour, minute, second = when
-        moment = datetime(year, month, day, hour, minute, min(second, 59), tzinfo=UTC)
+        return timegm(date(year, month, day).timetuple()) * NS_PER_S
     except ValueError:
         return None
-    return timegm(moment.timetuple()) * NS_PER_S + fraction_ns
 
 
 def _without_year(when: tuple[int, ...], fraction: str | None, received_ns: int) -> int | None:
     if not 0 <= received_ns <= LATEST_NS:
         return None
-    year = datetime.fromtimestamp(received_ns // NS_PER_S, UTC).year
-    times = [_utc_ns(candidate, when, _fraction_ns(fraction)) for candidate in (year - 1, year, year + 1)]
-    return max((time for time in times if time is not None and time <= received_ns + DAY_NS), default=None)
+    year = _year(received_ns // DAY_NS)
+    fraction_ns = _fraction_ns(fraction)
+    times = (_utc_ns(candidate, when, fraction_ns) for candidate in (year + 1, year, year - 1))
+    return next((time for time in times if time is not None and time <= received_ns + DAY_NS), None)
+
+
+@lru_cache
+def _year(day_since_1970: int) -> int:
+    return date.fromordinal(date(1970, 1, 1).toordinal() + day_since_1970).year

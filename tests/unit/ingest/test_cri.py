@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ingest.parse.cri import CriJoiner, NumberedLine
+from ingest.text import TextLines
 
 
 def part(stream: str, tag: str, content: str, second: int = 5) -> bytes:
@@ -66,10 +67,10 @@ def test_joins(lines: list[bytes], whole: list[NumberedLine], rest: list[Numbere
 def test_parts_wait_from_one_call_to_the_next() -> None:
     joiner = CriJoiner()
     assert joiner.join([(1, part(OUT, "P", "a"))]) == []
-    assert joiner.has_work(b"anything")
+    assert joiner.has_work(TextLines(b"anything\n"))
     assert joiner.join([(2, part(OUT, "F", "b"))]) == [(1, part(OUT, "F", "ab"))]
-    assert not joiner.has_work(part(OUT, "F", "c"))
-    assert joiner.has_work(part(ERR, "P", "c"))
+    assert not joiner.has_work(TextLines(part(OUT, "F", "c") + b"\n"))
+    assert joiner.has_work(TextLines(part(ERR, "P", "c") + b"\n"))
 
 
 def test_a_line_without_end_comes_in_pieces_and_nothing_is_lost() -> None:
