@@ -28,9 +28,11 @@ def check_pattern(pattern: str) -> str:
     Raises:
         ValueError: says what stands in the way and what to write instead.
     """
-    bare = _ESCAPED_OR_CLASS.sub(_STAND_IN, pattern)
-    if "^" in bare[1:] or "$" in bare or re.search(r"\\[AZz]", pattern):
-        raise ValueError(f"{pattern!r}: an anchor may only be a ^ at the very beginning; leave the others out")
+    bare = _ESCAPED_OR_CLASS.sub(_STAND_IN, pattern).removeprefix("^").removesuffix("$")
+    if "^" in bare or "$" in bare or re.search(r"\\[AZz]", pattern):
+        raise ValueError(
+            f"{pattern!r}: an anchor may only be a ^ at the very beginning or a $ at the very end; leave the others out"
+        )
     if re.search(r"\{,\d*\}", bare):
         raise ValueError(f"{pattern!r}: Hyperscan reads {{,n}} as plain text; write {{0,n}}")
     if _OPEN_END.search(bare):

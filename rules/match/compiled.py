@@ -12,10 +12,12 @@ from tempfile import NamedTemporaryFile
 
 import hyperscan
 
+_END_OF_LINE = re.compile(rb"(?<!\\)((?:\\\\)*)\$\Z")
+
 
 def prefilter(pattern: bytes) -> bytes:
-    """What to look for anywhere in a batch: the pattern without its anchor, which means the start of one record."""
-    return pattern.removeprefix(b"^")
+    """What to look for anywhere in a batch: the pattern without its anchors, which mean the ends of one record."""
+    return _END_OF_LINE.sub(rb"\1", pattern.removeprefix(b"^"))
 
 
 def refusal(pattern: bytes) -> str:

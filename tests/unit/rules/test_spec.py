@@ -26,12 +26,14 @@ GOOD = [
     pytest.param(r"a\{2,\}", id="escaped-braces"),
     pytest.param(r"(?P<pid>\d+),", id="ends-behind-a-field"),
     pytest.param(r"^foo|bar", id="anchor-of-the-first-choice-only"),
+    pytest.param(r"foo$", id="ends-in-an-anchor"),
+    pytest.param(r"foo\\$", id="anchor-behind-an-escaped-backslash"),
 ]
 
 ANCHOR, OPEN_END, BRACES = "an anchor may only be", "ends in a repeat or an option", "write {0,n}"
 BAD = [
-    pytest.param(r"foo$", ANCHOR, id="dollar"),
-    pytest.param(r"foo\\$", ANCHOR, id="dollar-behind-an-escaped-backslash"),
+    pytest.param(r"(?:foo$|bar)", ANCHOR, id="dollar-inside"),
+    pytest.param(r"foo+$", OPEN_END, id="repeat-before-a-dollar"),
     pytest.param(r"(?:foo|^bar)", ANCHOR, id="caret-inside"),
     pytest.param(r"(^foo)", ANCHOR, id="caret-in-a-group"),
     pytest.param(r"\Afoo", ANCHOR, id="start-of-text"),

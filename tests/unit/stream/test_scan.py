@@ -69,6 +69,11 @@ def test_an_anchor_holds_for_its_own_choice_only() -> None:
     assert told(found) == [(1, "test.a"), (3, "test.a"), (4, "test.a")]
 
 
+def test_a_pattern_for_whole_lines() -> None:
+    found = scanned([a_rule("a", "^foo$")], [b"foo", b"foo bar", b"a foo", b"12: foo", b"foo\r"])
+    assert told(found) == [(1, "test.a"), (4, "test.a"), (5, "test.a")]
+
+
 @pytest.mark.parametrize("scanner", [HyperscanScanner, ReferenceScanner])
 def test_nothing_at_all(scanner: type[HyperscanScanner] | type[ReferenceScanner]) -> None:
     assert scanner(["foo"]).scan([]) == []
