@@ -30,6 +30,9 @@ def with_table(spec: RuleSpec, place: str, pack: Path, problems: list[str]) -> R
         if len(row) != len(head):
             problems.append(f"{file}:{number}: {len(row)} columns, but the first line has {len(head)}")
             continue
+        if row[0] in finer:
+            problems.append(f"{file}:{number}: {head[0]} {row[0]} has a row before: leave one of them out")
+            continue
         try:
             cells = dict(zip(head, row, strict=True))
             finer[row[0]] = Rule(_row_spec(spec, cells), f"{file}:{number}", row=cells)

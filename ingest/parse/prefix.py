@@ -21,7 +21,7 @@ class Peeled(msgspec.Struct, frozen=True):
 
     `speaker` is the words that name the writer, outermost first, `""` when there are none: lines of one file that have
     the same speaker come from the same process and stream. `timed` is the rest of the line from the first time in its
-    prefixes on. `copies`: the line stands for so many, by the word of Ray's driver.
+    prefixes on.
     """
 
     body: str
@@ -32,7 +32,6 @@ class Peeled(msgspec.Struct, frozen=True):
     pod: str = ""
     container: str = ""
     timed: str = ""
-    copies: int = 1
 
     def within(self, whole: Peeled) -> Peeled:
         """A piece of a line: what its own prefixes don't tell, the prefixes of the whole line do."""
@@ -45,7 +44,6 @@ class Peeled(msgspec.Struct, frozen=True):
             pod=self.pod or whole.pod,
             container=self.container or whole.container,
             timed=self.timed or whole.timed,
-            copies=max(self.copies, whole.copies),
         )
 
 
@@ -71,9 +69,10 @@ def peel(line: str) -> Peeled:
             named["printk"] = "kernel"
         told = named | told
         body = body[found.end() :]
-    copies = REPEATED.search(body) if body.find("[repeated ") >= 0 else None
+    if "[repeated " in body:
+        body = REPEATED.sub("", body)
     return Peeled(
-        body=body[: copies.start()] if copies else body,
+        body=body,
         host=told.get("host", ""),
         rank=int(told["rank"]) if "rank" in told else None,
         is_kernel="printk" in told,
@@ -81,7 +80,6 @@ def peel(line: str) -> Peeled:
         pod=told.get("pod", ""),
         container=told.get("container", ""),
         timed=timed,
-        copies=int(copies["copies"]) if copies else 1,
     )
 
 

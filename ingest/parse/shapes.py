@@ -119,5 +119,5 @@ _BY_KIND = {
 SHAPES: Final = {first: shapes for firsts, shapes in _BY_KIND.items() for first in firsts}
 """The shapes that may begin with a character, the strictest first; characters that begin none are left out."""
 
-REPEATED: Final = re.compile(r" ?\[repeated (?P<copies>\d{1,9})x across (?:the )?cluster\][^\n]{0,400}$", re.ASCII)
+REPEATED: Final = re.compile(r" ?\[repeated \d{1,9}x across (?:the )?cluster\][^\n]{0,400}$", re.ASCII)
 """Ray's driver log: the line stands for so many of other processes."""

@@ -273,10 +273,9 @@ def test_one_speaker_keeps_its_name() -> None:
         " (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable log deduplication.)",
     ],
 )
-def test_ray_says_for_how_many_a_line_stands(suffix: str) -> None:
+def test_what_ray_says_of_other_processes_is_no_part_of_the_line(suffix: str) -> None:
     peeled = peel(f"(W pid=4, ip=10.1.0.9) {BODY}\x1b[32m [repeated 15x across cluster]\x1b[0m{suffix}")
-    assert (peeled.body, peeled.copies) == (BODY, 15)
-    assert peel(BODY).copies == 1
+    assert peeled.body == BODY
 
 
 @pytest.mark.parametrize(
