@@ -3,7 +3,8 @@
 Named groups say what a prefix tells: `host`, `rank`, `pod`, `container`; `speaker` and `stream` (words that name the
 writer); `program`; `printk` (only the kernel writes this); `time` (a time begins here).
 Sources: rsyslog and syslog-ng, RFC 3164 and 5424, journalctl(1), dmesg(1), dev-kmsg, netconsole, CRI, kubectl, Docker
-Compose, srun(1), mpirun(1) of Open MPI 4 and 5, torchrun's TailLog, PyTorch's excepthook, Ray's driver log, pdsh.
+Compose, srun(1), mpirun(1) of Open MPI 4 and 5, torchrun's TailLog, PyTorch's excepthook, Ray's driver log, pdsh,
+quoted mail.
 """
 
 from __future__ import annotations
@@ -71,6 +72,7 @@ _BRACKET = (
     _PRINTK,
     r"\[(?P<speaker>pod/(?P<pod>[\w.-]{1,253})/(?P<container>[\w.-]{1,63}))\] ",
     r"\[(?P<speaker>Node \d{1,6} @ (?P<host>[\w.-]{1,252}))\] ",
+    r"\[(?P<speaker>[a-z][a-z0-9_.-]{0,80}-\d{1,6})\] (?=[A-Z\[\d ])",
     rf"\[(?P<speaker>{_NUMBERED_HOST}:\d{{1,3}})\]:? (?!\*\*\* |Signal|Failing|\[ ?\d)",
     rf"\[(?P<time>\d{{4}}-\d\d-\d\dT{_CLOCK}(?:\.\d{{1,6}})?)\] ",
     rf"\[(?P<time>\d{{4}}-\d\d-\d\d {_CLOCK}[^ \]]{{0,20}})\] ?(?=\[{_SINCE_BOOT}\])",
@@ -111,6 +113,7 @@ _BY_KIND = {
     "[": _compiled(*_BRACKET),
     "(": _compiled(*_PARENTHESIS),
     "<": _compiled(*_ANGLE),
+    ">": _compiled(r"> (?:> ){0,3}"),
     " ": _compiled(*_SPACE),
     "0123456789": _compiled(*_DIGIT),
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ": _compiled(*_LETTER),
