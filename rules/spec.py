@@ -43,6 +43,17 @@ def check_pattern(pattern: str) -> str:
     return pattern
 
 
+def check_extract(pattern: str) -> str:
+    """The pattern itself, when it can be searched in a long line in time that grows with its length alone.
+
+    Raises:
+        ValueError: says what to write instead.
+    """
+    if re.match(r"\.[*+]", pattern):
+        raise ValueError(f"{pattern!r}: begins with a repeat, which is tried again from every byte; begin it with ^")
+    return pattern
+
+
 def is_named(failure_class: str, names: tuple[str, ...]) -> bool:
     """Whether the class is one of the names; `xid-*` names every class that begins with `xid-`."""
     return any(failure_class == name or (name.endswith("*") and failure_class.startswith(name[:-1])) for name in names)
@@ -110,7 +121,7 @@ class RuleSpec(Strict):
     source: Source
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
     detect: Literal["line", "no-progress", "silent-end", "loss-jump"] = "line"
-    extract: tuple[str, ...] = ()
+    extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
     severity: Severity
     role: Role
     entity: Entity

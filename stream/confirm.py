@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from ingest.parse.envelope import Parsed, parse
 from ingest.parse.pieces import pieces_of
@@ -12,6 +12,9 @@ from rules.match.hyperscan import Hit
 from rules.model import RawRecord
 from rules.ruleset import RuleSet
 from rules.standing import LineHit, standing
+
+KEPT_STEPS: Final = 8
+"""So many of a line's last progress bars are looked at."""
 
 
 class Scanner(Protocol):
@@ -52,13 +55,22 @@ class Confirmer:
         candidates = patterns_by_record(
             self._scanner.scan([piece.encode("utf-8", "surrogatepass") for piece in pieces])
         )
-        for number, of_piece in candidates.items():
+        for number, of_piece in self._worth_a_look(candidates):
             parsed = parse(record, self._cluster, pieces[number])
             fitting = self._fitting(parsed, of_piece)
             told.append((parsed, standing([_with_fields_of(in_whole, *item) for item in fitting.items()])))
             fitting_ids.update(fitting)
         told.append((whole, standing([hit for rule_id, hit in in_whole.items() if rule_id not in fitting_ids])))
         return _speaking(told), _each_once(hit for _, hits in told for hit in hits)
+
+    def _worth_a_look(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
+        """Pieces in order; of those that can only tell a step, the newest few."""
+        quiet = [number for number, found in candidates.items() if all(map(self._is_progress, found))]
+        passed_over = set(quiet[:-KEPT_STEPS])
+        return [(number, found) for number, found in candidates.items() if number not in passed_over]
+
+    def _is_progress(self, pattern: int) -> bool:
+        return self._rules.rule_of_pattern[pattern].spec.role == "progress"
 
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit]:
         body = parsed.body.encode("utf-8", "surrogatepass")
@@ -86,7 +98,11 @@ def _speaking(told: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:
 
 
 def _each_once(hits: Iterable[LineHit]) -> list[LineHit]:
+    """One hit of each rule: the newest step, and the first of everything else."""
     by_rule: dict[str, LineHit] = {}
     for hit in hits:
-        by_rule.setdefault(hit.rule.spec.id, hit)
+        if hit.rule.spec.role == "progress":
+            by_rule[hit.rule.spec.id] = hit
+        else:
+            by_rule.setdefault(hit.rule.spec.id, hit)
     return list(by_rule.values())

@@ -1,7 +1,7 @@
 """Event times in envelopes and at the head of lines -> nanoseconds. A time without a zone is read as UTC.
 
 Header formats: dmesg, syslog (RFC 3164, 5424), journalctl, absl/glog/klog, c10 (PyTorch's C++ logger), Python logging
-in its usual forms, NCCL since 2.26, Ray, vLLM, NeMo, torchtitan, UCX.
+in its usual forms, NCCL since 2.26, Ray, vLLM, NeMo, torchtitan, UCX, OpenMMLab, detectron2, Paddle, Optuna.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _ISO = re.compile(
 _HEAD_ISO = re.compile(
     r"(?:<\d{1,3}>(?:1 )?| {1,8}|[A-Z][a-z]{2} |(?:time|ts|t)=\"?|\[\w{1,20}\] |\[NeMo [A-Z] "
     r"|\[[A-Z]{4,8}\|[\w.]{1,80}:\d{1,6}\] "
-    r"|\[?[A-Z]{4,8}\]?:? {1,4})?[\[(]?(?=\d{4}-\d\d-\d\d[T _]\d\d:\d\d)",
+    r"|\[[IWEDC] |\[?[A-Z]{4,8}\]?:? {1,4})?[\[(]?(?=\d{4}-\d\d-\d\d[T _]\d\d:\d\d)",
     re.ASCII,
 )
 _SYSLOG = re.compile(
@@ -33,6 +33,8 @@ _SYSLOG = re.compile(
     re.ASCII,
 )
 _AMERICAN = re.compile(r"\[?(\d\d)/(\d\d)/(20\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?", re.ASCII)
+_SLASHED = re.compile(r"\[?(20\d\d)/(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?=[\] ])", re.ASCII)
+_MONTH_AND_DAY = re.compile(r"\[?(\d\d)/(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\]| (?![AP]M))", re.ASCII)
 _VLLM = re.compile(r"(?:[A-Z]{4,8} )?(\d\d)-(\d\d) (\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))? ", re.ASCII)
 _SINCE_1970 = re.compile(r"\[?(\d{10})\.(\d{6})\]? ", re.ASCII)
 _ABSL = re.compile(r"[IWEFDV](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
@@ -73,6 +75,10 @@ def time_at_head(line: str, received_ns: int) -> int | None:
         return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns)
     if found := _AMERICAN.match(line):
         return _utc_ns(int(found[3]), _numbers(found, 1, 2, 4, 5, 6), _fraction_ns(found[7]))
+    if found := _SLASHED.match(line):
+        return _utc_ns(int(found[1]), _numbers(found, 2, 3, 4, 5, 6), _fraction_ns(found[7]))
+    if found := _MONTH_AND_DAY.match(line):
+        return _without_year(_numbers(found, 1, 2, 3, 4, 5), found[6], received_ns)
     found = _SYSLOG.match(line)
     return _syslog_ns(found, received_ns) if found else None
 

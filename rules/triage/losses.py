@@ -15,24 +15,32 @@ FIRST_TRUSTED_STEP: Final = 100
 
 LEAST_RISE: Final = 2.0
 LEAST_RATIO: Final = 2.0
+LARGEST_RATIO_AT_FIRST: Final = 6.0
+"""A single loss may be that of one micro-batch, where the later ones are sums over many: then no jump is that high."""
+
 LARGEST_USUAL: Final = 20.0
 """Losses above that are no cross-entropy, and rise and fall by more for no reason."""
 
 
 @dataclass
 class Losses:
-    """The newest losses of a run."""
+    """The newest losses of a run, one a step: a line may fit two rules, and ranks may tell the same step."""
 
     newest: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_LOSSES))
+    newest_step: int | None = None
 
     def jumps(self, fields: Mapping[str, str], step: int | None) -> bool:
         """Take in a progress line; whether its loss is twice what it used to be, and two nats higher at least."""
         loss = _number(fields.get("loss"))
-        if loss is None or step is None or step < FIRST_TRUSTED_STEP:
+        if loss is None or step is None or step < FIRST_TRUSTED_STEP or step == self.newest_step:
             return False
-        usual = median(self.newest) if self.newest else None
+        self.newest_step = step
+        usual, is_first = median(self.newest) if self.newest else None, len(self.newest) == 1
         self.newest.append(loss)
         if usual is None or not 0 < usual < LARGEST_USUAL:
+            return False
+        if is_first and loss > LARGEST_RATIO_AT_FIRST * usual:
+            self.newest.popleft()
             return False
         return loss >= LEAST_RATIO * usual and loss - usual >= LEAST_RISE
 

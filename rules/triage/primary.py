@@ -91,13 +91,16 @@ def _in_line_order(story: Story, signals: Iterable[Signal]) -> list[Signal]:
     """Signals of which none is later than those further down in its file; lines of one time are a nanosecond apart.
 
     So a line without a time, which was given that of the file, does not come after what it brought about. A task's line
-    without a node gets the one that the task ended on.
+    without a node gets the one that the task ended on. Where no line tells a time, how long a kernel line had waited
+    says nothing of its order among the others: each was printed as it happened.
     """
-    moved, latest_ns = list[Signal](), dict[str, int]()
+    moved, latest_ns, signals = list[Signal](), dict[str, int](), list(signals)
+    is_dated = any(story.time_of(signal) is not None for signal in signals)
     for signal in sorted(signals, key=_place, reverse=True):
         source, line = _place(signal)
         latest_ns[source] = min(latest_ns.get(source, signal.event_time_ns), signal.event_time_ns)
-        time_ns, waited_ns = latest_ns[source] + line, signal.event_time_ns - signal.onset_ns
+        has_waited = is_dated or signal.source != "kernel"
+        time_ns, waited_ns = latest_ns[source] + line, (signal.event_time_ns - signal.onset_ns) * has_waited
         onset_ns, node = time_ns - waited_ns, signal.node or story.node_of(signal.rank)
         moved.append(msgspec.structs.replace(signal, event_time_ns=time_ns, onset_ns=onset_ns, node=node, job=""))
     return moved

@@ -78,8 +78,9 @@ def steps_this_run(story: Story) -> int:
 
 def has_made_all_steps(story: Story) -> bool:
     """Whether the last step that the job was to make was logged."""
-    total = total_steps(story)
-    return bool(total) and not story.steps.counts_by_epoch and steps_done(story) >= (total or 0)
+    total, steps = total_steps(story), story.steps
+    is_whole = steps.knows_epochs or not steps.counts_by_epoch
+    return bool(total) and is_whole and steps_done(story) >= (total or 0)
 
 
 def is_zero_based(story: Story) -> bool:

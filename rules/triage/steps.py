@@ -26,7 +26,8 @@ class Steps:
     The first file that tells steps decides on attempts and on the step time; further files (Ray workers) tell the same
     steps again, perhaps more of them. `step_times_s` are the newest ones after the warm-up, as the lines state them,
     else from one line to the next. `stride` is how many steps apart the progress lines are. Steps of runs that count
-    anew in each epoch are added up. `last_time_ns` may be an estimate: then `is_time_estimated`.
+    anew in each epoch are added up; the total is that of all epochs where the lines tell how many there are
+    (`knows_epochs`). `last_time_ns` may be an estimate: then `is_time_estimated`.
     """
 
     first: int | None = None
@@ -38,11 +39,14 @@ class Steps:
     stride: int | None = None
     attempts: int = 1
     counts_by_epoch: bool = False
+    knows_epochs: bool = False
     step_times_s: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_STEP_TIMES))
     newest_by_rank: dict[int, int] = field(default_factory=dict)
     _source: str = ""
     _epoch: int | None = None
     _steps_before_epoch: int = 0
+    _total_so_far: int = 0
+    _counts_over_epochs: bool = False
     _is_interrupted: bool = False
 
     def note(self, fields: Mapping[str, str], event: LogEvent, about_ns: int | None = None) -> bool:
@@ -61,7 +65,9 @@ class Steps:
         step = self._note_epoch(step, fields)
         if is_new := self._is_new_attempt(step):
             self.begin_attempt()
-        self.total = self._steps_before_epoch + total if total else self.total
+        if total:
+            self.total = self._steps_before_epoch + total * self._epochs_to_go(fields)
+            self._total_so_far = self._steps_before_epoch + total
         if self.last is None or step > self.last:
             self._advance(step, fields, event, about_ns)
         self._note_rank(event.rank, step)
@@ -71,8 +77,8 @@ class Steps:
         """Forget the steps of the attempt before; the next line is the first of a new one."""
         self.attempts += 1
         self.first = self.last = self.last_time_ns = self.total = self.stride = self._epoch = None
-        self.last_line = self._steps_before_epoch = 0
-        self.is_time_estimated = self._is_interrupted = False
+        self.last_line = self._steps_before_epoch = self._total_so_far = 0
+        self.is_time_estimated = self._is_interrupted = self.knows_epochs = self._counts_over_epochs = False
         self.step_times_s.clear()
         self.newest_by_rank.clear()
 
@@ -100,11 +106,20 @@ class Steps:
         if epoch is None:
             return step
         is_next = self._epoch is not None and epoch > self._epoch
+        self._counts_over_epochs |= is_next and self.last is not None and not self.counts_by_epoch and step > self.last
         if is_next and self.last is not None and self._steps_before_epoch + step <= self.last:
             self.counts_by_epoch = True
-            self._steps_before_epoch = max(self.total or 0, self.last)
+            self._steps_before_epoch = max(self._total_so_far, self.last)
         self._epoch = epoch
         return self._steps_before_epoch + step
+
+    def _epochs_to_go(self, fields: Mapping[str, str]) -> int:
+        """This epoch and those after it; 1 when no line tells, or when the total is that of all epochs already."""
+        epochs = whole(fields.get("epochs_total"))
+        if epochs is None or self._epoch is None or self._counts_over_epochs:
+            return 1
+        self.knows_epochs = True
+        return max(1, epochs - self._epoch + 1)
 
     def _is_new_attempt(self, step: int) -> bool:
         if self.last is None or step >= self.last:

@@ -240,6 +240,7 @@ class Story:
             finding.begin_attempt()
         self.node_exits.clear()
         self.markers.clear()
+        self.losses = Losses()
 
     def _note_finding(self, signal: Signal, is_weak: bool) -> None:
         key = ADVICE + signal.failure_class if signal.role == "advice" else signal.failure_class

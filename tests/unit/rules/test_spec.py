@@ -90,6 +90,7 @@ EXAMPLES = {"matches": ["x", "x y"], "near_misses": ["y"]}
         pytest.param({"patterns": ["x"], "examples": EXAMPLES, "id": "nodot"}, "id", id="id-without-family"),
         pytest.param({"patterns": ["x"], "examples": EXAMPLES, "severity": "bad"}, "severity", id="severity"),
         pytest.param({"patterns": ["x"], "examples": EXAMPLES, "colour": "red"}, "colour", id="unknown-key"),
+        pytest.param({"patterns": ["x"], "examples": EXAMPLES, "extract": [".+x"]}, "with ^", id="slow-extract"),
     ],
 )
 def test_refuses_a_rule_that_is_not_whole(change: dict[str, object], told: str) -> None:

@@ -69,6 +69,14 @@ def test_an_anchor_holds_for_its_own_choice_only() -> None:
     assert told(found) == [(1, "test.a"), (3, "test.a"), (4, "test.a")]
 
 
+def test_of_many_bars_on_one_line_the_last_step_counts_and_no_failure_is_passed_over() -> None:
+    bars = "".join(f"train: {step}/900 [00:{step % 60:02d}<10:00, 1.00it/s]" for step in range(1, 61))
+    rules = [a_rule("step", r"train: (?P<step>\d{1,9})/", role="progress"), a_rule("bad", "it broke")]
+    scanner = BatchScanner(RuleSet(tuple(rules), ()), "default", keep_all=True)
+    found = scanner.scan(batch([f"it broke train: 0/900 [00:00<?, ?it/s]{bars}".encode()]))
+    assert {match.rule: match.fields.get("step") for match in found.matches} == {"test.bad": None, "test.step": "60"}
+
+
 def test_a_pattern_for_whole_lines() -> None:
     found = scanned([a_rule("a", "^foo$")], [b"foo", b"foo bar", b"a foo", b"12: foo", b"foo\r"])
     assert told(found) == [(1, "test.a"), (4, "test.a"), (5, "test.a")]

@@ -12,6 +12,7 @@ from rules.triage.losses import Losses
     [
         (5000, ["2.77", "2.76", "2.80", "7.34"], [3]),
         (31218, ["2.345279E+00", "5.098124E+00", "3.492029E+00"], [1]),
+        (5000, ["1.46", "13.34", "14.99", "14.41"], []),
         (5000, ["2.77", "3.90", "2.70"], []),
         (5000, ["0.31", "0.80", "0.29"], []),
         (0, ["11.0", "2.0", "9.0"], []),
@@ -22,6 +23,7 @@ from rules.triage.losses import Losses
     ids=[
         "spike",
         "after-one-loss",
+        "another-unit-after-one-loss",
         "noise",
         "small-losses",
         "beginning-of-the-run",
@@ -34,6 +36,12 @@ def test_which_losses_jump(first_step: int, losses: list[str], jumps: list[int])
     seen = Losses()
     found = [number for number, loss in enumerate(losses) if seen.jumps({"loss": loss}, first_step + number)]
     assert found == jumps
+
+
+def test_a_step_told_twice_counts_once() -> None:
+    seen = Losses()
+    told = [("1.46", 5000), ("1.46", 5000), ("13.34", 5010), ("13.34", 5010), ("14.99", 5020)]
+    assert not any(seen.jumps({"loss": loss}, step) for loss, step in told)
 
 
 def test_a_line_without_step_or_loss_counts_for_nothing() -> None:

@@ -102,6 +102,19 @@ def test_epochs_that_count_anew_are_added_up() -> None:
     assert steps.counts_by_epoch
 
 
+def test_where_the_number_of_epochs_is_told_the_total_is_that_of_all() -> None:
+    first = told(line(step, steps_total="100", epoch="1", epochs_total="3") for step in range(10, 101, 10))
+    assert (first.last, first.total, first.knows_epochs) == (100, 300, True)
+    bars = [(epoch, step) for epoch in (1, 2, 3) for step in range(10, 101, 10)]
+    last = told(line(step, steps_total="100", epoch=str(epoch), epochs_total="3") for epoch, step in bars)
+    assert (last.last, last.total) == (300, 300)
+
+
+def test_a_count_that_goes_on_over_the_epochs_has_its_total_already() -> None:
+    lines = [line(step, steps_total="300", epoch=str(1 + step // 100), epochs_total="3") for step in range(10, 200, 10)]
+    assert told(lines).total == 300
+
+
 def test_the_bar_of_an_evaluation_is_not_the_training() -> None:
     training = [line(step, steps_total="1000") for step in range(300, 401)]
     steps = told([*training, *(line(step, steps_total="50") for step in range(50)), line(401, steps_total="1000")])

@@ -37,6 +37,11 @@ RAY_FAILED = "[Ray] HEAD failed to start (port 6379, dashboard 8265, bind 10.0.0
 KILLED = "/opt/run.sh: line 14:  4711 Killed                  python3 train.py"
 ALL_143 = [node_exit(task, 143) for task in range(4)]
 
+
+def _epoch(epoch: int, epochs: int) -> str:
+    return f"Epoch {epoch}/{epochs}: 100%|██████████| 500/500 [08:20<00:00,  1.00s/it]"
+
+
 Case = tuple[Sequence[str], float | None, str, str]
 
 STATUS: dict[str, Case] = {
@@ -47,6 +52,8 @@ STATUS: dict[str, Case] = {
         "",
         "completed",
     ),
+    "the-first-epoch-of-many": ([_epoch(1, 3)], None, "", "unknown-death"),
+    "the-last-epoch-of-many": ([_epoch(epoch, 3) for epoch in (1, 2, 3)], None, "", "completed"),
     "summary-failed": ([*AT_300, *FAILED], None, "", "failed"),
     "summary-failed-137": ([*AT_300, *summary(137)], None, "", "failed"),
     "summary-130": ([*AT_300, *summary(130, CANCELLED)], None, "", "cancelled"),
@@ -190,6 +197,15 @@ PRIMARY: dict[str, tuple[Sequence[str], float | None, str, str | None]] = {
         None,
         "",
         "heartbeat-timeout",
+    ),
+    "how-long-one-waited-counts-for-nothing-where-no-line-has-a-time": (
+        [
+            "[ 5233.896548] md/raid:md0: Disk failure on sdb2, disabling device.",
+            "[ 5259.834757] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [md0_raid5:3222]",
+        ],
+        None,
+        "",
+        "raid-failure",
     ),
     "node-exit": ([*AT_300, node_exit(3, 137), *ALL_143, *FAILED], None, "", "node-fail"),
     "a-second-run-is-judged-by-itself": (
