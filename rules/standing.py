@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from rules.model import QUIET_ROLES
@@ -11,14 +12,16 @@ from rules.ruleset import Rule
 LEAST_TELLING = "python-exception"
 _SAYS_NO_FAILURE = (*QUIET_ROLES, "advice", "finished")
 
+Span = tuple[int, int]
+"""Bytes of a line, end not included."""
+
 
 @dataclass(frozen=True)
 class LineHit:
-    """A rule that fits a line, with its fields and the bytes of the line that it lies over (end not included)."""
+    """A rule that fits a line, with its fields."""
 
     rule: Rule
     fields: Mapping[str, str]
-    span: tuple[int, int]
 
     @property
     def is_failure(self) -> bool:
@@ -36,11 +39,9 @@ def says_failure(role: str) -> bool:
     return role not in _SAYS_NO_FAILURE
 
 
-def standing(hits: Sequence[LineHit]) -> list[LineHit]:
-    """The hits of one line without those that lie over harmless text, and without needless fallbacks."""
-    harmless = [hit.span for hit in hits if hit.rule.spec.role == "harmless"]
-    kept = [hit for hit in hits if hit.rule.spec.role == "harmless" or not _lies_over(hit.span, harmless)]
-    return without_needless_fallbacks(kept)
+def is_harmless(rule: Rule) -> bool:
+    """Whether the text that the rule fits is known noise."""
+    return rule.spec.role == "harmless"
 
 
 def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
@@ -59,5 +60,10 @@ def _strength(hit: LineHit) -> int:
     return int(hit.failure_class != LEAST_TELLING)
 
 
-def _lies_over(span: tuple[int, int], others: Sequence[tuple[int, int]]) -> bool:
+def first_outside(places: Iterable[re.Match[bytes]], harmless: Sequence[Span]) -> re.Match[bytes] | None:
+    """The first of the places where a rule fits a line that does not lie over harmless text."""
+    return next((place for place in places if not _lies_over(place.span(), harmless)), None)
+
+
+def _lies_over(span: Span, others: Sequence[Span]) -> bool:
     return any(span[0] < end and start < span[1] for start, end in others)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 from typing import Final, Protocol
 
 from ingest.parse.envelope import Parsed, parse
@@ -11,8 +13,10 @@ from ingest.parse.pieces import pieces_of
 from rules.match.hyperscan import Hit
 from rules.model import RawRecord
 from rules.ruleset import RuleSet
-from rules.standing import LineHit, standing
+from rules.standing import LineHit, first_outside, is_harmless, without_needless_fallbacks
 
+MOST_PLACES: Final = 100
+"""So many of the places where one pattern fits a line are looked at, to tell failures beside harmless text."""
 KEPT_STEPS: Final = 8
 """So many of a line's last progress bars are looked at."""
 
@@ -49,7 +53,7 @@ class Confirmer:
         whole = parse(record, self._cluster)
         pieces = pieces_of(whole.body)
         if len(pieces) == 1:
-            return whole, standing(list(self._fitting(whole, patterns).values()))
+            return whole, _standing(self._fitting(whole, patterns).values())
         in_whole = self._fitting(whole, patterns)
         told, fitting_ids = [], set[str]()
         candidates = patterns_by_record(
@@ -58,9 +62,9 @@ class Confirmer:
         for number, of_piece in self._worth_a_look(candidates):
             parsed = parse(record, self._cluster, pieces[number])
             fitting = self._fitting(parsed, of_piece)
-            told.append((parsed, standing([_with_fields_of(in_whole, *item) for item in fitting.items()])))
+            told.append((parsed, _standing(_with_fields_of(in_whole.get(name), hit) for name, hit in fitting.items())))
             fitting_ids.update(fitting)
-        told.append((whole, standing([hit for rule_id, hit in in_whole.items() if rule_id not in fitting_ids])))
+        told.append((whole, _standing(hit for name, hit in in_whole.items() if name not in fitting_ids)))
         return _speaking(told), _each_once(hit for _, hits in told for hit in hits)
 
     def _worth_a_look(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
@@ -72,23 +76,35 @@ class Confirmer:
     def _is_progress(self, pattern: int) -> bool:
         return self._rules.rule_of_pattern[pattern].spec.role == "progress"
 
-    def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit]:
+    def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
+        """What each rule that fits says, by its id; None where it only fits over harmless text."""
         body = parsed.body.encode("utf-8", "surrogatepass")
-        found: dict[str, LineHit] = {}
-        for pattern in patterns:
-            rule = self._rules.rule_of_pattern[pattern]
-            if rule.spec.id in found or not rule.applies_to(parsed.event.source):
+        asked = [(self._rules.rule_of_pattern[number], self._rules.pattern(number)) for number in patterns]
+        asked = [(rule, pattern) for rule, pattern in asked if rule.applies_to(parsed.event.source)]
+        harmless = [place.span() for rule, pattern in asked if is_harmless(rule) for place in _places(pattern, body)]
+        found: dict[str, LineHit | None] = {}
+        for rule, pattern in asked:
+            if found.get(rule.spec.id):
                 continue
-            if hit := self._rules.pattern(pattern).search(body):
-                fields = rule.fields_in(hit)
-                found[rule.spec.id] = LineHit(rule.for_fields(fields), fields, hit.span())
+            if place := first_outside(_places(pattern, body), () if is_harmless(rule) else harmless):
+                fields = rule.fields_in(place)
+                found[rule.spec.id] = LineHit(rule.for_fields(fields), fields)
+            elif harmless and pattern.search(body):
+                found[rule.spec.id] = None
         return found
 
 
-def _with_fields_of(in_whole: Mapping[str, LineHit], rule_id: str, hit: LineHit) -> LineHit:
+def _places(pattern: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes]]:
+    return islice(pattern.finditer(body), MOST_PLACES)
+
+
+def _standing(fitting: Iterable[LineHit | None]) -> list[LineHit]:
+    return without_needless_fallbacks([hit for hit in fitting if hit])
+
+
+def _with_fields_of(in_whole: LineHit | None, hit: LineHit | None) -> LineHit | None:
     """A piece's hit with the fields that only the whole line tells: the step of the bar in front of it."""
-    more = in_whole.get(rule_id)
-    return replace(hit, fields={**more.fields, **hit.fields}) if more else hit
+    return replace(hit, fields={**in_whole.fields, **hit.fields}) if in_whole and hit else hit
 
 
 def _speaking(told: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:

@@ -19,7 +19,7 @@ from ingest.text import TextLines
 from rules.errors import RecordError
 from rules.match.reference import ReferenceScanner
 from rules.model import QUIET_ROLES, Match
-from rules.standing import LineHit, standing
+from rules.standing import LineHit, first_outside, without_needless_fallbacks
 from stream.scan import BatchScanner, Scanned
 from tests.support.logs import (
     LATER_NS,
@@ -134,14 +134,17 @@ def told(scanned: Scanned) -> set[tuple[int, str]]:
     return {(match.event.position.offset, match.rule) for match in scanned.matches}
 
 
-def fitting(parsed: Parsed) -> dict[str, LineHit]:
-    """What fits the line, by the id of the rule that is asked."""
-    body, found = parsed.body.encode("utf-8", "surrogatepass"), {}
-    for rule in the_rules().rules:
-        hits = (pattern.search(body) for pattern in rule.patterns if rule.applies_to(parsed.event.source))
-        if hit := next(filter(None, hits), None):
-            fields = rule.fields_in(hit)
-            found[rule.spec.id] = LineHit(rule.for_fields(fields), fields, hit.span())
+def fitting(parsed: Parsed) -> dict[str, LineHit | None]:
+    """What fits the line, by the id of the rule that is asked; None for what only fits over harmless text."""
+    body = parsed.body.encode("utf-8", "surrogatepass")
+    rules = [rule for rule in the_rules().rules if rule.applies_to(parsed.event.source)]
+    places = {rule: [place for pattern in rule.patterns for place in pattern.finditer(body)] for rule in rules}
+    noise = [place.span() for rule in rules if rule.spec.role == "harmless" for place in places[rule]]
+    found: dict[str, LineHit | None] = {}
+    for rule in (rule for rule in rules if places[rule]):
+        place = first_outside(places[rule], [] if rule.spec.role == "harmless" else noise)
+        fields = rule.fields_in(place) if place else {}
+        found[rule.spec.id] = LineHit(rule.for_fields(fields), fields) if place else None
     return found
 
 
@@ -158,7 +161,8 @@ def plainly(given_batch: Batch) -> set[tuple[int, str]]:
         told = [fitting(parse(one, "default", piece)) for piece in pieces] if len(pieces) > 1 else []
         known = set().union(*told)
         told.append({rule_id: hit for rule_id, hit in fitting(whole).items() if rule_id not in known})
-        spoken = [hit.rule.spec for hits in told for hit in standing(list(hits.values()))]
+        stood = [without_needless_fallbacks([hit for hit in hits.values() if hit]) for hits in told]
+        spoken = [hit.rule.spec for hits in stood for hit in hits]
         found |= {(one.position.offset, spec.id) for spec in spoken if spec.role not in QUIET_ROLES}
     return found
 

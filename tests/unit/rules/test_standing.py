@@ -2,46 +2,48 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from rules.standing import LineHit, standing
+from rules.ruleset import Rule
+from rules.standing import LineHit, first_outside, without_needless_fallbacks
 from tests.unit.stream.test_scan import a_rule
 
 FAILS = a_rule("fails", "x")
 OTHER = a_rule("other", "x")
 FALLBACK = a_rule("fallback", "x", fallback=True)
 PYTHON = a_rule("python", "x", fallback=True, **{"class": "python-exception"})
-HARMLESS = a_rule("harmless", "x", role="harmless")
 ADVICE = a_rule("advice", "x", role="advice")
 
 
 @pytest.mark.parametrize(
-    ("hits", "expected"),
+    ("rules", "expected"),
     [
-        ([(FAILS, 0, 9), (OTHER, 3, 12)], ["fails", "other"]),
-        ([(FAILS, 0, 9), (FALLBACK, 20, 30)], ["fails"]),
-        ([(FALLBACK, 0, 9)], ["fallback"]),
-        ([(PYTHON, 0, 9), (FALLBACK, 0, 9)], ["fallback"]),
-        ([(PYTHON, 0, 9)], ["python"]),
-        ([(FALLBACK, 0, 9), (ADVICE, 20, 30)], ["fallback", "advice"]),
-        ([(FAILS, 0, 9), (HARMLESS, 8, 20)], ["harmless"]),
-        ([(FAILS, 0, 9), (HARMLESS, 9, 20)], ["fails", "harmless"]),
-        ([(FAILS, 30, 39), (HARMLESS, 9, 20), (FALLBACK, 10, 12)], ["fails", "harmless"]),
-        ([], []),
-    ],
-    ids=[
-        "both",
-        "fallback-beside-a-failure",
-        "fallback-alone",
-        "fallback-that-says-more",
-        "python-alone",
-        "fallback-beside-advice",
-        "harmless-over-it",
-        "harmless-beside-it",
-        "harmless-over-one-of-them",
-        "nothing",
+        pytest.param([FAILS, OTHER], ["fails", "other"], id="both"),
+        pytest.param([FAILS, FALLBACK], ["fails"], id="fallback-beside-a-failure"),
+        pytest.param([FALLBACK], ["fallback"], id="fallback-alone"),
+        pytest.param([PYTHON, FALLBACK], ["fallback"], id="fallback-that-says-more"),
+        pytest.param([PYTHON], ["python"], id="python-alone"),
+        pytest.param([FALLBACK, ADVICE], ["fallback", "advice"], id="fallback-beside-advice"),
+        pytest.param([], [], id="nothing"),
     ],
 )
-def test_which_hits_stand(hits: list[tuple[object, int, int]], expected: list[str]) -> None:
-    found = standing([LineHit(rule, {}, (start, end)) for rule, start, end in hits])  # type: ignore[arg-type]
+def test_which_hits_stand(rules: list[Rule], expected: list[str]) -> None:
+    found = without_needless_fallbacks([LineHit(rule, {}) for rule in rules])
     assert [hit.rule.spec.title for hit in found] == expected
+
+
+@pytest.mark.parametrize(
+    ("harmless", "expected"),
+    [
+        pytest.param([], (2, 5), id="nothing-harmless"),
+        pytest.param([(0, 2), (5, 8)], (2, 5), id="harmless-on-both-sides"),
+        pytest.param([(4, 6)], (10, 13), id="harmless-over-the-first"),
+        pytest.param([(0, 20)], None, id="harmless-over-all"),
+        pytest.param([(12, 14), (2, 3)], None, id="harmless-over-each"),
+    ],
+)
+def test_harmless_text_wins_where_it_lies(harmless: list[tuple[int, int]], expected: tuple[int, int] | None) -> None:
+    place = first_outside(re.finditer(b"bad", b"a bad and bad day"), harmless)
+    assert (place and place.span()) == expected

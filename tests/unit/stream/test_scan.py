@@ -77,6 +77,21 @@ def test_of_many_bars_on_one_line_the_last_step_counts_and_no_failure_is_passed_
     assert {match.rule: match.fields.get("step") for match in found.matches} == {"test.bad": None, "test.step": "60"}
 
 
+@pytest.mark.parametrize(
+    ("line", "fits"),
+    [
+        pytest.param("`broke`", ["test.quoted"], id="all-of-it-is-harmless"),
+        pytest.param("`broke`: broke", ["test.bad", "test.quoted"], id="the-same-words-again-outside"),
+        pytest.param("`broke` and `broke`", ["test.quoted"], id="harmless-twice"),
+        pytest.param("`broke`: failed", ["test.bad", "test.quoted"], id="another-pattern-of-the-rule-outside"),
+    ],
+)
+def test_harmless_text_hides_no_failure_beside_it(line: str, fits: list[str]) -> None:
+    rules = [a_rule("bad", "broke", "failed"), a_rule("quoted", "`broke`", role="harmless")]
+    found = BatchScanner(RuleSet(tuple(rules), ()), "default", keep_all=True).scan(batch([line.encode()]))
+    assert sorted(match.rule for match in found.matches) == fits
+
+
 def test_a_pattern_for_whole_lines() -> None:
     found = scanned([a_rule("a", "^foo$")], [b"foo", b"foo bar", b"a foo", b"12: foo", b"foo\r"])
     assert told(found) == [(1, "test.a"), (4, "test.a"), (5, "test.a")]
