@@ -39,7 +39,7 @@ _FACILITY = r"(?:user|mail|daemon|auth|syslog|lpr|news|uucp|cron|authpriv|ftp|lo
 _USER_STAMP = rf"(?:\[(?:{_SINCE_BOOT}{_DELTA}|{_CTIME})\]{_CALLER} ?)?"
 _KMSG = r"(?:(?P<printk>[0-7])|\d{1,4}),\d{1,19},\d{1,19},[-c+][^;\n]{0,80};"
 
-_NUMBERED_HOST = r"(?P<host>(?=[A-Za-z0-9.-]{0,80}\d)[A-Za-z][A-Za-z0-9.-]{0,80})"
+_NUMBERED_HOST = r"(?![A-Z]{2}\d{4}: \[)(?P<host>(?=[A-Za-z0-9.-]{0,80}\d)[A-Za-z][A-Za-z0-9.-]{0,80})"
 _BEFORE_A_WORKER = (
     r"(?=\[|\(|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF]\d{4} |\d{4}-\d\d-\d\d[T ]"
     r"|\d{1,6}: |(?P=host):\d{1,8}:\d)"
@@ -101,6 +101,7 @@ _LETTER = (
     r"(?P<speaker>[\w.-]{1,200}\.\d{1,6}\.[a-z0-9]{12,25}@(?P<host>[\w.-]{1,252})) {1,60}\| ?",
     r"(?P<speaker>[a-z][a-z0-9_.-]{0,120}[_-]\d{1,6}) {1,60}\| ",
     rf"(?P<speaker>{_NUMBERED_HOST}|localhost): {_BEFORE_A_WORKER}",
+    r"(?P<stream>stdout|stderr): (?=\S)",
     _TASK,
 )
 

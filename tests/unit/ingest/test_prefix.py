@@ -42,6 +42,7 @@ LAUNCHERS = [
     ),
     pytest.param("[default5]:", {"speaker": "default5"}, id="torchrun-tee"),
     pytest.param("[train-0] ", {"speaker": "train-0"}, id="pod-in-brackets"),
+    pytest.param("stderr: ", {"speaker": "stderr"}, id="report-of-a-subprocess"),
     pytest.param("> ", {}, id="quoted"),
     pytest.param("> > [rank12]: ", {"rank": 12, "speaker": "rank12"}, id="quoted-twice"),
     pytest.param("[trainer3]: ", {"speaker": "trainer3"}, id="torchrun-role"),
@@ -228,6 +229,7 @@ def test_a_program_that_writes_to_the_kernel_log_is_not_the_kernel(line: str, bo
         "[node07:87] Signal: Segmentation fault (11)",
         "[Rank 7] x",
         "  | Traceback (most recent call last):",
+        "EL0004: [PID: 4120] 2026-03-02-09:00:53.110.220 Failed to allocate memory.",
     ],
 )
 def test_what_looks_like_a_prefix_and_is_none(line: str) -> None:
