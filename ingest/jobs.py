@@ -23,11 +23,15 @@ _NAMED: Final = re.compile(r"(?:(?P<id>\d+(?:_\d+)?)|local_\w+)-|slurm-(?P<of_ou
 
 @dataclass(frozen=True)
 class JobLogs:
-    """The files of one job: the log itself first, then those of its Ray workers. `name` is what was asked for."""
+    """The files of one job: the log itself first, then those of its Ray workers. `name` is what was asked for.
+
+    `is_loose`: all files of a folder that is no job's, of which none is the log.
+    """
 
     name: str
     files: tuple[Path, ...]
     folder: Path | None = None
+    is_loose: bool = False
 
     @property
     def slurm_id(self) -> str:
@@ -80,7 +84,7 @@ def _jobs_at(given: str, outputs: Path) -> list[JobLogs]:
     if inside := list(_jobs_in(path)):
         return inside
     if files := tuple(log_files(path)):
-        return [JobLogs(given, files, path)]
+        return [JobLogs(given, files, path, is_loose=True)]
     raise InputError(f"{given}: no log in this folder")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 from time import time_ns
@@ -56,11 +57,9 @@ def read_story(job: JobLogs, rules: RuleSet) -> Story:
     """A job's files from beginning to end.
 
     Raises:
-        InputError: one can't be read, or is no text.
+        InputError: one can't be read.
     """
     is_piped = job.name == STDIN
-    for file in () if is_piped else job.files:
-        _check(file)
     story = Story(
         path=_shown(job.name),
         files=("stdin",) if is_piped else tuple(map(str, job.files)),
@@ -84,7 +83,7 @@ def reports_at(path: str, outputs: Path, rules: RuleSet, asked: Asked, unread: l
         return
     for job in jobs:
         try:
-            yield _with_valid_names(triage(read_story(job, rules), rules, asked))
+            yield _with_valid_names(triage(read_story(_readable(job, unread), rules), rules, asked))
         except InputError as error:
             unread.append(str(error))
 
@@ -92,6 +91,30 @@ def reports_at(path: str, outputs: Path, rules: RuleSet, asked: Asked, unread: l
 def _show(reports: list[Triage]) -> None:
     """A ticket for one job, a table for a folder of them."""
     click.echo(table(reports) if len(reports) > 1 else "".join(map(ticket, reports)), nl=False)
+
+
+def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
+    """The job without those of its files that are no logs, which are noted in `unread`.
+
+    Raises:
+        InputError: its own log is one of them, or all are.
+    """
+    if job.name == STDIN:
+        return job
+    faults = {file: fault for file in job.files if (fault := _fault(file))}
+    own = job.files if job.is_loose else job.files[:1]
+    if faults.keys() >= set(own):
+        raise InputError(faults[own[0]])
+    unread += faults.values()
+    return replace(job, files=tuple(file for file in job.files if file not in faults))
+
+
+def _fault(file: Path) -> str:
+    try:
+        _check(file)
+    except InputError as error:
+        return str(error)
+    return ""
 
 
 def _check(file: Path) -> None:

@@ -205,6 +205,17 @@ def test_one_bad_path_does_not_stop_the_others(tmp_path: Path, run: Run) -> None
     assert len(err.splitlines()) == len(BAD)
 
 
+@pytest.mark.parametrize("name", ["job/core.log", "7877-llama/ray_logs/n/worker-1.out"], ids=["loose", "ray"])
+def test_a_binary_file_among_the_logs_of_a_job_is_told_and_passed_over(name: str, tmp_path: Path, run: Run) -> None:
+    write_job(tmp_path, "7877-llama", FAILED)
+    write_log(tmp_path / "job" / "rank3.log", FAILED)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(b"\x7fELF\x02\x01\x01\0\0\0\0\0")
+    code, out, err = run("--json", tmp_path / Path(name).parts[0])
+    assert (code, json.loads(out)["primary"]) == (66, "oom-gpu")
+    assert err == f"epicenter: {tmp_path / name}: a binary file, no log: give the text of the log\n"
+
+
 def test_a_job_whose_log_is_gone_does_not_stop_the_table(tmp_path: Path, run: Run) -> None:
     write_job(tmp_path, "7877-llama", FAILED)
     write_job(tmp_path, "7878-gemma", FAILED)
