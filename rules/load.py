@@ -98,9 +98,9 @@ class _Packs:
 
     def faults(self, found: RuleSet) -> list[str]:
         """What is wrong with the rules' expressions, each with its file and line."""
-        is_sound = is_compilable(found.expressions)
+        is_sound = _is_sound(found)
         shipped = tuple(rule for rule in found.rules if self._is_shipped(rule))
-        is_shipped_sound = is_sound or is_compilable(RuleSet(shipped, ()).expressions)
+        is_shipped_sound = is_sound or _is_sound(RuleSet(shipped, ()))
         return [
             fault
             for rule in found.rules
@@ -193,6 +193,10 @@ def _line(lines: dict[Path_, int], path: Path_) -> int:
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
+
+
+def _is_sound(rules: RuleSet) -> bool:
+    return all(is_compilable(patterns) for patterns in (rules.expressions, rules.expressions_beside) if patterns)
 
 
 def _fault(pattern: str, searched_in_bulk: bool) -> str:

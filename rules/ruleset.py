@@ -87,7 +87,8 @@ def _compile(pattern: str) -> re.Pattern[bytes]:
 class RuleSet:
     """All rules, by id and by number of pattern: pattern `n` belongs to `rule_of_pattern[n]`.
 
-    Rules of tables are found `by_id` only; the rule that has the table selects their lines.
+    Rules of tables are found `by_id` only; the rule that has the table selects their lines. Patterns of rules that are
+    only asked `beside_failures` come last, and are no part of `expressions`.
     """
 
     rules: tuple[Rule, ...]
@@ -104,8 +105,13 @@ class RuleSet:
 
     @cached_property
     def expressions(self) -> tuple[str, ...]:
-        """Every pattern as it is written, in the order of the rules."""
-        return tuple(pattern for rule in self.rules for pattern in rule.spec.patterns)
+        """Every pattern that all lines are searched for, as it is written."""
+        return tuple(rule.spec.patterns[index] for rule, index in self._places if not rule.spec.beside_failures)
+
+    @cached_property
+    def expressions_beside(self) -> tuple[str, ...]:
+        """Every pattern that lines with a failure are searched for, as it is written; numbered after the others."""
+        return tuple(rule.spec.patterns[index] for rule, index in self._places if rule.spec.beside_failures)
 
     def pattern(self, number: int) -> re.Pattern[bytes]:
         """A pattern by its number, compiled when it is first asked for."""
@@ -119,7 +125,8 @@ class RuleSet:
 
     @cached_property
     def _places(self) -> tuple[tuple[Rule, int], ...]:
-        return tuple((rule, index) for rule in self.rules for index in range(len(rule.spec.patterns)))
+        ordered = sorted(self.rules, key=lambda rule: rule.spec.beside_failures)
+        return tuple((rule, index) for rule in ordered for index in range(len(rule.spec.patterns)))
 
     def of(self, match: Match) -> Rule:
         """The rule that made this match."""

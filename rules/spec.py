@@ -132,6 +132,7 @@ class RuleSpec(Strict):
     fallback: bool = False
     override: bool = False
     overlaps: tuple[str, ...] = ()
+    beside_failures: bool = False
     meaning: str
     next_steps: tuple[str, ...] = ()
     action: str = "none"
@@ -144,6 +145,12 @@ class RuleSpec(Strict):
             raise ValueError("`patterns` is missing: write at least one")
         if self.detect == "line" and self.examples is None:
             raise ValueError("`examples` is missing: write at least two `matches` and one of `near_misses`")
+        return self
+
+    @model_validator(mode="after")
+    def _only_harmless_rules_wait_for_a_failure(self) -> RuleSpec:
+        if self.beside_failures and self.role != "harmless":
+            raise ValueError("`beside_failures` is for rules with `role: harmless`: leave it out")
         return self
 
 

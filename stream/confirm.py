@@ -10,10 +10,10 @@ from typing import Final, Protocol
 
 from ingest.parse.envelope import Parsed, parse
 from ingest.parse.pieces import pieces_of
-from rules.match.hyperscan import Hit
+from rules.match.hyperscan import Hit, HyperscanScanner
 from rules.model import RawRecord
 from rules.ruleset import RuleSet
-from rules.standing import LineHit, first_outside, is_harmless, without_needless_fallbacks
+from rules.standing import LineHit, first_outside, is_harmless, says_failure, without_needless_fallbacks
 
 MOST_PLACES: Final = 100
 """So many of the places where one pattern fits a line are looked at, to tell failures beside harmless text."""
@@ -42,6 +42,7 @@ class Confirmer:
     def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str):
         self._rules = rules
         self._scanner = scanner
+        self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
         self._cluster = cluster
 
     def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> tuple[Parsed, list[LineHit]]:
@@ -79,7 +80,8 @@ class Confirmer:
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
         """What each rule that fits says, by its id; None where it only fits over harmless text."""
         body = parsed.body.encode("utf-8", "surrogatepass")
-        asked = [(self._rules.rule_of_pattern[number], self._rules.pattern(number)) for number in patterns]
+        numbers = sorted({*patterns, *self._asked_beside(body, patterns)})
+        asked = [(self._rules.rule_of_pattern[number], self._rules.pattern(number)) for number in numbers]
         asked = [(rule, pattern) for rule, pattern in asked if rule.applies_to(parsed.event.source)]
         harmless = [place.span() for rule, pattern in asked if is_harmless(rule) for place in _places(pattern, body)]
         found: dict[str, LineHit | None] = {}
@@ -92,6 +94,13 @@ class Confirmer:
             elif harmless and pattern.search(body):
                 found[rule.spec.id] = None
         return found
+
+    def _asked_beside(self, body: bytes, patterns: Sequence[int]) -> list[int]:
+        """The harmless patterns that are only asked where something may have failed, and may fit there."""
+        rules = self._rules
+        if not self._beside or not any(says_failure(rules.rule_of_pattern[number].spec.role) for number in patterns):
+            return []
+        return [len(rules.expressions) + number for _, number in self._beside.scan([body])]
 
 
 def _places(pattern: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes]]:

@@ -69,7 +69,7 @@ def lint_rules(packs: Packs) -> bool:
 def test_rules(packs: Packs) -> bool:
     """Hold each rule against its examples, with both ways of matching; true when one fails."""
     rules = load(packs)
-    patterns = rules.expressions
+    patterns = (*rules.expressions, *rules.expressions_beside)
     failures = [
         f"{failure} (by {name})"
         for name, scanner in (("Hyperscan", HyperscanScanner(patterns)), ("re", ReferenceScanner(patterns)))

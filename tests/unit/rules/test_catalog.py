@@ -13,7 +13,7 @@ from stream.rule_commands import example_failures
 from tests.support.logs import a_scanner, batch, iso, the_rules
 
 RULES = [pytest.param(rule, id=rule.spec.id) for rule in the_rules().rules]
-PATTERNS = the_rules().expressions
+PATTERNS = (*the_rules().expressions, *the_rules().expressions_beside)
 
 
 @pytest.mark.parametrize("scanner", [HyperscanScanner, ReferenceScanner])
