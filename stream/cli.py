@@ -12,10 +12,12 @@ from typing import Any
 import click
 
 from rules.errors import ConfigError, InputError, PipelineError, TransientError
+from rules.match import compiled
 from stream.settings import Settings, load_settings
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
 """Matches are many and hold no cycles: with Python's own thresholds a fifth of the time goes into looking for some."""
+MANY_PATTERNS = 500
 EXIT_PROBLEMS, EXIT_USAGE, EXIT_NO_INPUT, EXIT_AWAY, EXIT_BUG, EXIT_CONFIG = 1, 2, 66, 69, 70, 78
 
 CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
@@ -30,6 +32,7 @@ SOME_PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 def cli() -> None:
     """Say which failure, on which node of a GPU cluster, came first."""
     gc.set_threshold(*FEWER_COLLECTIONS)
+    compiled.before_compiling = _tell_of_compiling
 
 
 @cli.command()
@@ -330,6 +333,11 @@ def main() -> None:
         traceback.print_exc()
         click.echo("epicenter: this is a bug of ours; please report it with the lines above", err=True)
         sys.exit(EXIT_BUG)
+
+
+def _tell_of_compiling(patterns: int) -> None:
+    if patterns > MANY_PATTERNS and sys.stderr.isatty():
+        click.echo(f"compiling {patterns} patterns; this machine keeps them for the next time", err=True)
 
 
 def _exit_code(error: PipelineError) -> int:

@@ -73,6 +73,7 @@ class EmbeddedRun:
                     if not lagging:
                         with suppress(TimeoutError):
                             await asyncio.wait_for(until.wait(), PAUSE_S)
+                self._sources.look_for_new_files()
                 await self._round(self._sources.all())
                 await self._finish()
         finally:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import blake2b
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 import hyperscan
+
+
+def _say_nothing(patterns: int) -> None:
+    pass
+
+
+before_compiling: Callable[[int], None] = _say_nothing
+"""Is told how many patterns are about to be compiled, which takes some seconds for thousands."""
 
 _END_OF_LINE = re.compile(rb"(?<!\\)((?:\\\\)*)\$\Z")
 
@@ -48,6 +56,7 @@ def database(patterns: Sequence[str]) -> hyperscan.Database:
     """The patterns compiled, from the cache when this machine has done it before; numbers are places in the list."""
     if (found := _cached(patterns)) is not None:
         return found
+    before_compiling(len(patterns))
     compiled = hyperscan.Database()
     compiled.compile(
         expressions=[prefilter(pattern.encode()) for pattern in patterns],

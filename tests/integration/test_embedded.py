@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -15,7 +16,12 @@ from typing import Any
 
 import pytest
 
+from ingest.collect.source import Sources
 from ingest.simulate import Scenario, write_all
+from stream.commands import Announcer
+from stream.embedded import EmbeddedRun
+from stream.settings import Settings
+from tests.support.logs import the_rules
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -151,6 +157,17 @@ def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
     assert code == 0
     assert "xid-79" in out
     assert [one["nodes"] for one in documents("incidents", "list", "--data-dir", data)] == [["n2"]]
+
+
+async def test_a_file_that_came_just_before_the_stop_is_read(tmp_path: Path) -> None:
+    logs, stop = tmp_path / "logs", asyncio.Event()
+    logs.mkdir()
+    sources = Sources([str(logs)], "n1", follow=True)
+    run = EmbeddedRun(Settings(data_dir=tmp_path / "data"), the_rules(), sources, Announcer(as_json=True), print)
+    append(logs / "kern.log", xid_line("n1"))
+    stop.set()
+    await run.follow(stop)
+    assert run.records == 1
 
 
 def test_a_page_that_is_gone_is_no_hindrance(tmp_path: Path) -> None:
