@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from rules.correlate import onset_order
+from rules.incident import onset_order
 from rules.model import NS_PER_S, Signal
 from rules.spec import EdgeSpec, is_named
 
@@ -15,6 +15,8 @@ _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "ad
 _EXPLAINED_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 JobsOf = Callable[[Signal], set[str]]
+Between = Callable[[str, str], Sequence[EdgeSpec]]
+"""The edges from one class to another (`RuleSet.edges_between`)."""
 
 
 @dataclass
@@ -32,12 +34,12 @@ class Candidate:
         self.reasons.append(reason)
 
 
-def rank(signals: Sequence[Signal], edges: Sequence[EdgeSpec], jobs_of: JobsOf) -> list[Candidate]:
+def rank(signals: Sequence[Signal], between: Between, jobs_of: JobsOf) -> list[Candidate]:
     """All signals as candidates, the best first. Ties go to the earliest onset."""
     candidates = [Candidate(signal) for signal in signals]
     for candidate in candidates:
         _weigh_evidence(candidate, signals)
-        _weigh_edges(candidate, signals, edges, jobs_of)
+        _weigh_edges(candidate, signals, between, jobs_of)
     unexplained = [candidate for candidate in candidates if not candidate.is_explained] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(1, "it began before everything that nothing else explains")
@@ -49,7 +51,7 @@ def confidence(ranked: Sequence[Candidate]) -> float:
 
     Without such a rival it is high when the candidate explains what else was seen, and middling when it stands alone.
     """
-    best, others = ranked[0], [one for one in ranked[1:] if _kind(one) != _kind(ranked[0])]
+    best, others = ranked[0], [one for one in ranked[1:] if _kind(one.signal) != _kind(ranked[0].signal)]
     rivals = [one for one in others if not one.is_explained]
     lead = best.points - rivals[0].points if rivals else 5 if others else 3
     return round(min(0.95, max(0.3, 0.5 + 0.09 * lead)), 2)
@@ -81,8 +83,8 @@ def _in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf) -> boo
     return same_node and (scope == "node" or cause.gpu == effect.gpu)
 
 
-def _kind(candidate: Candidate) -> tuple[str, str]:
-    return candidate.signal.failure_class, candidate.signal.node
+def _kind(signal: Signal) -> tuple[str, str]:
+    return signal.failure_class, signal.node
 
 
 def _weigh_evidence(candidate: Candidate, signals: Sequence[Signal]) -> None:
@@ -99,16 +101,17 @@ def _weigh_evidence(candidate: Candidate, signals: Sequence[Signal]) -> None:
         candidate.weigh(1, f"only {signal.node or 'one place'} says it; {len(nodes) - 1} other nodes say other things")
 
 
-def _weigh_edges(candidate: Candidate, signals: Sequence[Signal], edges: Sequence[EdgeSpec], jobs_of: JobsOf) -> None:
+def _weigh_edges(candidate: Candidate, signals: Sequence[Signal], between: Between, jobs_of: JobsOf) -> None:
     signal = candidate.signal
     effects: dict[str, str] = {}
-    for edge in edges:
-        for other in signals:
-            if other.failure_class == signal.failure_class and other.node == signal.node:
-                continue
-            if explains(signal, other, edge, jobs_of):
-                effects.setdefault(other.failure_class, edge.reason)
-            if explains(other, signal, edge, jobs_of) and not candidate.is_explained:
+    for other in signals:
+        if _kind(other) == _kind(signal):
+            continue
+        for edge in between(signal.failure_class, other.failure_class):
+            if other.failure_class not in effects and explains(signal, other, edge, jobs_of):
+                effects[other.failure_class] = edge.reason
+        for edge in between(other.failure_class, signal.failure_class):
+            if not candidate.is_explained and explains(other, signal, edge, jobs_of):
                 candidate.is_explained = True
                 where = f" on {other.node}" if other.node else ""
                 candidate.weigh(_EXPLAINED_POINTS, f"explained by {other.failure_class}{where}: {edge.reason}")

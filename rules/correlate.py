@@ -2,98 +2,54 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
-from rules.model import NS_PER_S, SEVERITIES, Progress, Signal, stable_id
-
-KEPT_PER_CLASS: Final = 8
-"""The earliest signals of each class that an incident keeps word for word; it counts the others."""
+from rules.incident import IncidentState, place_of
+from rules.keys import HOLDS_NS, JOB, KERNEL, NODE, keys_of, keys_sought, kind_of
+from rules.loose import LooseSignals
+from rules.model import NS_PER_S, SEVERITIES, Signal, stable_id
 
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
 """A job that was not heard of on a node for this long has left it, once another job is heard of there."""
 
+HOLD_NS: Final = 10 * NS_PER_S
+"""A lone error of a worker is not told before this: a retry that succeeds, or a cancel, may follow at once."""
+
+REOPENS_FOR_NS: Final = 1800 * NS_PER_S
+KEPT_RESOLVED: Final = 256
+KEPT_ENDS: Final = 20_000
+
+SAME_MOMENT_NS: Final = 600 * NS_PER_S
+ENDED_BEFORE_NS: Final = 5 * NS_PER_S
+ENDED_FOR_NS: Final = 600 * NS_PER_S
+
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
+_ENDS_A_JOB = ("slurm-cancelled", "cancelled")
+_OF_A_PROCESS = ("python-exception", "connection-reset", "socket-timeout", "storage-timeout", "hf-hub-download-fail")
+"""What a program may survive: the only word of a worker that waits whether more follows."""
 
-
-class IncidentState(msgspec.Struct):
-    """What is known of one incident so far."""
-
-    incident_id: str
-    cluster: str
-    status: str = "open"
-    revision: int = 0
-    merged_into: str = ""
-    jobs: set[str] = set()
-    nodes: set[str] = set()
-    kernel_nodes: set[str] = set()
-    ranks: set[str] = set()
-    seen: set[str] = set()
-    signal_count: int = 0
-    first_onset_ns: int = 0
-    last_seen_ns: int = 0
-    steps_since: dict[str, int] = {}
-    kept_by_class: dict[str, list[Signal]] = {}
-    jobs_by_node: dict[str, set[str]] = {}
-    progress: dict[str, Progress] = {}
-
-    def add(self, signal: Signal, jobs: set[str]) -> bool:
-        """Take a signal in; false when it is a copy of one already here."""
-        if signal.signal_id in self.seen:
-            return False
-        self.seen.add(signal.signal_id)
-        self.signal_count += 1
-        self.jobs |= jobs
-        if signal.node:
-            self.nodes.add(signal.node)
-            self.jobs_by_node.setdefault(signal.node, set()).update(jobs)
-        if signal.source == "kernel":
-            self.kernel_nodes.add(signal.node)
-        if signal.rank is not None:
-            self.ranks.add(f"{signal.job}/{signal.rank}")
-        self.first_onset_ns = min(self.first_onset_ns or signal.onset_ns, signal.onset_ns)
-        self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
-        self.steps_since.clear()
-        kept = [*self.kept_by_class.get(signal.failure_class, ()), signal]
-        self.kept_by_class[signal.failure_class] = sorted(kept, key=onset_order)[:KEPT_PER_CLASS]
-        return True
-
-    def absorb(self, other: IncidentState) -> None:
-        """Take over all that another incident holds."""
-        self.jobs |= other.jobs
-        self.nodes |= other.nodes
-        self.kernel_nodes |= other.kernel_nodes
-        self.ranks |= other.ranks
-        self.signal_count += len(other.seen - self.seen)
-        self.seen |= other.seen
-        self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
-        self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
-        for node, jobs in other.jobs_by_node.items():
-            self.jobs_by_node.setdefault(node, set()).update(jobs)
-        for failure_class, signals in other.kept_by_class.items():
-            kept = {signal.signal_id: signal for signal in (*self.kept_by_class.get(failure_class, ()), *signals)}
-            self.kept_by_class[failure_class] = sorted(kept.values(), key=onset_order)[:KEPT_PER_CLASS]
-
-    def jobs_of(self, signal: Signal) -> set[str]:
-        """The jobs that one of these signals touches: its own, else those on its node when the signals came."""
-        return {signal.job} if signal.job else self.jobs_by_node.get(signal.node, set())
-
-    def signals(self) -> list[Signal]:
-        """The kept signals, earliest onset first."""
-        return sorted((signal for kept in self.kept_by_class.values() for signal in kept), key=onset_order)
-
-
-def onset_order(signal: Signal) -> tuple[int, int, str, str]:
-    """Earliest onset first; the rest makes the order the same everywhere."""
-    return (signal.onset_ns, signal.event_time_ns, signal.node, signal.signal_id)
+Related = Callable[[Signal, Signal], bool]
+"""Whether one of two signals may have brought about the other."""
 
 
 class Correlator(msgspec.Struct):
-    """Open incidents and the placement of jobs on nodes, as learnt from the lines themselves."""
+    """Open incidents, found by what their signals share; those resolved of late; and signals that belong to none yet.
+
+    `by_key` holds, for each key, the incidents that have it with the newest onset under it. Of resolved incidents the
+    newest 256 may be reopened; of 20,000 jobs it is known when they ended.
+    """
 
     open: dict[str, IncidentState] = {}
+    by_key: dict[str, dict[str, int]] = {}
+    resolved: dict[str, IncidentState] = {}
+    loose: LooseSignals = msgspec.field(default_factory=LooseSignals)
+    ended_ns_by_job: dict[str, int] = {}
     heard_by_node: dict[str, dict[str, int]] = {}
+    alone: int = 0
+    duplicate: int = 0
 
     def place(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
         """Learn that a job runs on a node at that time; jobs that ran there long before are gone.
@@ -115,43 +71,160 @@ class Correlator(msgspec.Struct):
             return {signal.job}
         return set(self.heard_by_node.get(f"{signal.cluster}/{signal.node}", ()))
 
-    def take(self, signal: Signal) -> list[IncidentState]:
+    def take(self, signal: Signal, related: Related) -> list[IncidentState]:
         """Put a signal where it belongs; the incidents that changed by it."""
         jobs = self.jobs_of(signal)
-        found = sorted((one for one in self.open.values() if _belongs(signal, jobs, one)), key=_age)
+        dropped = self._note_end(signal, jobs)
+        found = self._homes(signal, jobs, related)
         if not found:
-            if not _opens(signal):
-                return []
-            found = [self._open(signal)]
+            if not _opens(signal) or self._follows_an_end(signal, jobs):
+                self.alone += 1
+                self.loose.add(signal, keys_of(signal, jobs))
+                return dropped
+            found = [self._reopened(signal, jobs, related) or self._open(signal)]
         first, *others = found
-        changed = first.add(signal, jobs)
+        is_new_kind = signal.failure_class not in first.kept_by_class or signal.node not in first.nodes
+        if not first.add(signal, jobs):
+            self.duplicate += 1
+            return dropped
+        self._index(first, signal, jobs)
+        if not is_soft(signal):
+            first.held_until_ns = 0
         for other in others:
-            self._merge(other, first)
-        return [first, *others] if changed or others else []
+            self._merge(other, first, f"{signal.failure_class}{place_of(signal)} touches both", signal.event_time_ns)
+        if is_new_kind:
+            self._take_loose(first, signal, jobs, related)
+        return [*dropped, first, *others]
 
-    def _link(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
-        of_cluster = [incident for incident in self.open.values() if incident.cluster == cluster]
-        later = [one for one in of_cluster if node in one.kernel_nodes and job not in one.jobs]
-        linked = [incident for incident in later if time_ns <= incident.last_seen_ns]
-        for incident in linked:
-            incident.jobs.add(job)
-            incident.jobs_by_node.setdefault(node, set()).add(job)
-        if not linked:
+    def resolve(self, incident: IncidentState, time_ns: int, why: str) -> None:
+        """The incident is over; for a while it may be reopened."""
+        incident.status, incident.resolved_ns = "resolved", time_ns
+        incident.note(time_ns, f"resolved: {why}")
+        self._forget(incident)
+        self.resolved[incident.incident_id] = incident
+        if len(self.resolved) > KEPT_RESOLVED:
+            del self.resolved[next(iter(self.resolved))]
+
+    def drop(self, incident: IncidentState) -> None:
+        """What was held back was no failure: nobody is told of it."""
+        incident.status = "dropped"
+        self._forget(incident)
+        for signal in incident.signals():
+            self.loose.add(signal, keys_of(signal, incident.jobs_of(signal)))
+
+    def _homes(self, signal: Signal, jobs: set[str], related: Related) -> list[IncidentState]:
+        found: dict[str, IncidentState] = {}
+        for key in keys_sought(signal, jobs):
+            for incident_id, newest_ns in self.by_key.get(key, {}).items():
+                incident = self.open[incident_id]
+                if incident_id not in found and _belongs(signal, key, newest_ns, incident, related):
+                    found[incident_id] = incident
+        return sorted(found.values(), key=_age)
+
+    def _index(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> None:
+        for key in keys_of(signal, jobs):
+            incident.keys.add(key)
+            holders = self.by_key.setdefault(key, {})
+            holders[incident.incident_id] = max(signal.onset_ns, holders.get(incident.incident_id, 0))
+
+    def _take_loose(self, incident: IncidentState, signal: Signal, jobs: set[str], related: Related) -> None:
+        """Bring in what was said before and has to do with the signal."""
+        for earlier in self.loose.under(keys_sought(signal, jobs), signal.onset_ns):
+            if related(earlier, signal):
+                touched = self.jobs_of(earlier)
+                if incident.add(earlier, touched):
+                    self._index(incident, earlier, touched)
+
+    def _note_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:
+        """A job is cancelled, or done: what it said just before in its own name was no failure."""
+        if signal.failure_class not in _ENDS_A_JOB and signal.role != "finished":
             return []
-        first, *others = sorted((one for one in of_cluster if job in one.jobs), key=_age)
-        for other in others:
-            self._merge(other, first)
-        return [first, *others]
+        dropped = []
+        for job in sorted(jobs):
+            key = f"{JOB}/{signal.cluster}/{job}"
+            self.ended_ns_by_job.pop(key, None)
+            self.ended_ns_by_job[key] = signal.event_time_ns
+            if len(self.ended_ns_by_job) > KEPT_ENDS:
+                del self.ended_ns_by_job[next(iter(self.ended_ns_by_job))]
+            held = [self.open[one] for one in self.by_key.get(key, ()) if self.open[one].held_until_ns]
+            dropped += [one for one in held if one.first_onset_ns >= signal.event_time_ns - ENDED_BEFORE_NS]
+        for incident in dropped:
+            self.drop(incident)
+        return dropped
+
+    def _follows_an_end(self, signal: Signal, jobs: set[str]) -> bool:
+        if is_hard(signal):
+            return False
+        ends_ns = [self.ended_ns_by_job.get(f"{JOB}/{signal.cluster}/{job}", 0) for job in jobs]
+        return any(-ENDED_BEFORE_NS <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
+
+    def _reopened(self, signal: Signal, jobs: set[str], related: Related) -> IncidentState | None:
+        """An incident resolved a short while ago that the signal shows not to be over."""
+        sought = set(keys_sought(signal, jobs))
+        for incident in reversed(list(self.resolved.values())):
+            is_recent = signal.event_time_ns - incident.resolved_ns <= REOPENS_FOR_NS
+            if is_recent and sought & incident.keys and _has_to_do(signal, incident, related):
+                del self.resolved[incident.incident_id]
+                self.open[incident.incident_id] = incident
+                for key in incident.keys:
+                    self.by_key.setdefault(key, {})[incident.incident_id] = incident.last_seen_ns
+                incident.status, incident.reopened = "open", incident.reopened + 1
+                incident.note(signal.event_time_ns, f"reopened: {signal.failure_class}{place_of(signal)}")
+                return incident
+        return None
 
     def _open(self, signal: Signal) -> IncidentState:
         incident = IncidentState(stable_id("incident", signal.signal_id), signal.cluster)
+        incident.note(signal.event_time_ns, f"opened: {signal.failure_class}{place_of(signal)}")
+        if is_soft(signal):
+            incident.held_until_ns = signal.event_time_ns + HOLD_NS
         self.open[incident.incident_id] = incident
         return incident
 
-    def _merge(self, other: IncidentState, into: IncidentState) -> None:
+    def _link(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
+        of_node = [self.open[one] for one in self.by_key.get(f"{KERNEL}/{cluster}/{node}", ())]
+        linked = [one for one in of_node if job not in one.jobs and time_ns <= one.last_seen_ns]
+        if not linked:
+            return []
+        key = f"{JOB}/{cluster}/{job}"
+        for incident in linked:
+            incident.jobs.add(job)
+            incident.jobs_by_node.setdefault(node, set()).add(job)
+            incident.keys.add(key)
+            self.by_key.setdefault(key, {})[incident.incident_id] = incident.last_seen_ns
+        first, *others = sorted((self.open[one] for one in self.by_key[key]), key=_age)
+        for other in others:
+            self._merge(other, first, f"job {job} runs on {node}", time_ns)
+        return [first, *others]
+
+    def _merge(self, other: IncidentState, into: IncidentState, why: str, time_ns: int) -> None:
         into.absorb(other)
+        into.note(time_ns, f"took over incident {other.incident_id}: {why}")
+        other.note(time_ns, f"merged into incident {into.incident_id}: {why}")
         other.status, other.merged_into = "resolved", into.incident_id
-        del self.open[other.incident_id]
+        for key in other.keys:
+            holders = self.by_key[key]
+            newest_ns = holders.get(other.incident_id, 0)
+            holders[into.incident_id] = max(newest_ns, holders.get(into.incident_id, 0))
+        self._forget(other)
+
+    def _forget(self, incident: IncidentState) -> None:
+        del self.open[incident.incident_id]
+        for key in incident.keys:
+            holders = self.by_key[key]
+            holders.pop(incident.incident_id, None)
+            if not holders:
+                del self.by_key[key]
+
+
+def is_soft(signal: Signal) -> bool:
+    """Whether a program may well survive what the signal says."""
+    return signal.failure_class in _OF_A_PROCESS and signal.source == "worker" and signal.severity != "critical"
+
+
+def is_hard(signal: Signal) -> bool:
+    """Whether it is a failure whatever became of the job: the machine says so."""
+    return signal.source == "kernel"
 
 
 def _age(incident: IncidentState) -> tuple[int, str]:
@@ -159,15 +232,33 @@ def _age(incident: IncidentState) -> tuple[int, str]:
 
 
 def _opens(signal: Signal) -> bool:
-    return SEVERITIES.index(signal.severity) >= SEVERITIES.index("error") and signal.role not in _NEVER_OPENS
+    return _is_error(signal) and signal.role not in _NEVER_OPENS
 
 
-def _belongs(signal: Signal, jobs: set[str], incident: IncidentState) -> bool:
-    if signal.cluster != incident.cluster:
+def _is_error(signal: Signal) -> bool:
+    return SEVERITIES.index(signal.severity) >= SEVERITIES.index("error")
+
+
+def _belongs(signal: Signal, key: str, newest_ns: int, incident: IncidentState, related: Related) -> bool:
+    kind = kind_of(key)
+    if kind == JOB:
+        return _is_error(signal) or signal.role in _NEVER_OPENS or _has_to_do(signal, incident, related)
+    lag_ns = abs(signal.onset_ns - newest_ns)
+    if lag_ns > HOLDS_NS[kind]:
         return False
-    if jobs & incident.jobs:
+    if kind not in (KERNEL, NODE):
         return True
-    if not signal.node or signal.node not in incident.nodes:
-        return False
-    both_without_job = not jobs and not incident.jobs
-    return both_without_job or signal.source == "kernel" or signal.node in incident.kernel_nodes
+    return lag_ns <= SAME_MOMENT_NS or _has_to_do(signal, incident, related)
+
+
+def _has_to_do(signal: Signal, incident: IncidentState, related: Related) -> bool:
+    """Whether some signal of the incident may be its cause or its effect, or says the same of the same place."""
+    return any(_is_same(signal, one) or related(signal, one) for one in _kept(incident))
+
+
+def _is_same(signal: Signal, other: Signal) -> bool:
+    return (signal.failure_class, signal.node, signal.gpu) == (other.failure_class, other.node, other.gpu)
+
+
+def _kept(incident: IncidentState) -> Iterable[Signal]:
+    return (signal for kept in incident.kept_by_class.values() for signal in kept)

@@ -8,7 +8,10 @@ from typing import Final
 
 import msgspec
 
-from rules.correlate import Correlator, IncidentState
+from rules.cause import explains
+from rules.correlate import Correlator
+from rules.incident import IncidentState
+from rules.keys import JOB
 from rules.model import NS_PER_S, Beat, Incident, Match, Progress, Signal, stable_id
 from rules.progress import JobProgress
 from rules.report import progress_report, report
@@ -19,6 +22,16 @@ RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
 """Quiet time after which an incident is over: longer than any causal delay."""
 
 STEPS_TO_RECOVER: Final = 3
+STEPS_TO_SURVIVE: Final = 2
+"""A job that got so far after a lone error of its program has survived it."""
+
+LONGEST_HOLD_NS: Final = 60 * NS_PER_S
+REOPENED_TO_FLAP: Final = 3
+"""An incident reopened so often is no longer resolved by progress, only by quiet time."""
+
+_OUTLASTS_PROGRESS = frozenset(
+    ("nan-loss", "loss-divergence", "straggler", "slow-gpu", "gpu-thermal", "gpu-memory-leak", "nccl-fallback-socket")
+)
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
 
 _KEY_BREAK: Final = "\x1f"
@@ -64,7 +77,8 @@ class Engine:
     @property
     def counts(self) -> Counts:
         """What happened to the input so far."""
-        return self._state.counts
+        correlator = self._state.correlator
+        return msgspec.structs.replace(self._state.counts, alone=correlator.alone, duplicate=correlator.duplicate)
 
     @property
     def watermark_ns(self) -> int:
@@ -100,7 +114,10 @@ class Engine:
     def flush(self) -> list[Incident]:
         """Take all that waits: the input has ended."""
         newest_ns = max((order[0] for order, *_ in self._state.waiting), default=0)
-        return self.advance(max(newest_ns, self._state.watermark_ns))
+        changed = self.advance(max(newest_ns, self._state.watermark_ns))
+        for incident in list(self._state.correlator.open.values()):
+            self._release(incident)
+        return changed + self._reports()
 
     def _wait(self, order: _Order, match: Match | None, beat: Beat | None) -> None:
         self._state.added += 1
@@ -126,19 +143,37 @@ class Engine:
             self._touch(incident)
 
     def _correlate(self, signal: Signal) -> None:
-        counts, correlator = self._state.counts, self._state.correlator
-        counts.signals += 1
-        changed = correlator.take(signal)
-        if not changed:
-            is_known = any(signal.signal_id in incident.seen for incident in correlator.open.values())
-            counts.duplicate += is_known
-            counts.alone += not is_known
-        for incident in changed:
+        self._state.counts.signals += 1
+        for incident in self._state.correlator.take(signal, self._related):
             self._touch(incident)
             if incident.status == "open":
-                heappush(
-                    self._state.timers, (incident.last_seen_ns + RESOLVE_AFTER_NS, "resolve", incident.incident_id)
-                )
+                self._set_timers(incident)
+
+    def _related(self, one: Signal, other: Signal) -> bool:
+        jobs_of = self._state.correlator.jobs_of
+        return any(
+            explains(cause, effect, edge, jobs_of)
+            for cause, effect in ((one, other), (other, one))
+            for edge in self._rules.edges_between(cause.failure_class, effect.failure_class)
+        )
+
+    def _set_timers(self, incident: IncidentState) -> None:
+        over_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
+        heappush(self._state.timers, (over_ns, "resolve", incident.incident_id))
+        if incident.held_until_ns and incident.revision == 1:
+            pace_ns = max((self._pace_ns(incident.cluster, job) for job in incident.jobs), default=0)
+            incident.held_until_ns += min(LONGEST_HOLD_NS, STEPS_TO_SURVIVE * pace_ns)
+            heappush(self._state.timers, (incident.held_until_ns, "settle", incident.incident_id))
+
+    def _pace_ns(self, cluster: str, job: str) -> int:
+        progress = self._state.progress_by_job.get(_job_key(cluster, job, ""))
+        return progress.pace_ns or 0 if progress else 0
+
+    def _release(self, incident: IncidentState) -> None:
+        """Tell of an incident that was held back."""
+        if incident.held_until_ns:
+            incident.held_until_ns = 0
+            self._touch(incident)
 
     def _take_beat(self, beat: Beat) -> None:
         self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
@@ -151,23 +186,34 @@ class Engine:
             progress = self._state.progress_by_job[key] = JobProgress(STALL_FLOOR_NS, beat.cluster, *place)
         if not progress.step(beat.step, beat.event_time_ns):
             return
-        self._note_recovery(beat.cluster, beat.job)
+        self._note_recovery(beat)
         if progress.stall_due_ns is not None:
             heappush(self._state.timers, (progress.stall_due_ns, "stall", key))
 
-    def _note_recovery(self, cluster: str, job: str) -> None:
-        for incident in list(self._state.correlator.open.values()):
-            if job in incident.jobs and cluster == incident.cluster:
-                incident.steps_since[job] = incident.steps_since.get(job, 0) + 1
-                if all(incident.steps_since.get(one, 0) >= STEPS_TO_RECOVER for one in incident.jobs):
-                    self._resolve(incident)
+    def _note_recovery(self, beat: Beat) -> None:
+        correlator = self._state.correlator
+        for incident_id in list(correlator.by_key.get(f"{JOB}/{beat.cluster}/{beat.job}", ())):
+            incident = correlator.open[incident_id]
+            incident.steps_since[beat.job] = incident.steps_since.get(beat.job, 0) + 1
+            fewest = min(incident.steps_since.get(one, 0) for one in incident.jobs)
+            if incident.held_until_ns and fewest >= STEPS_TO_SURVIVE:
+                correlator.drop(incident)
+            elif fewest >= STEPS_TO_RECOVER and _ends_by_progress(incident):
+                self._resolve(incident, beat.event_time_ns, f"{_jobs(incident)} made {fewest} further steps")
 
     def _fire(self, due_ns: int, kind: str, key: str) -> None:
-        if kind == "resolve":
-            incident = self._state.correlator.open.get(key)
-            if incident and incident.last_seen_ns + RESOLVE_AFTER_NS == due_ns:
-                self._resolve(incident)
+        if kind == "stall":
+            self._fire_stall(due_ns, key)
             return
+        incident = self._state.correlator.open.get(key)
+        if incident is None:
+            return
+        if kind == "settle" and incident.held_until_ns == due_ns:
+            self._release(incident)
+        if kind == "resolve" and incident.last_seen_ns + RESOLVE_AFTER_NS == due_ns:
+            self._resolve(incident, due_ns, f"quiet for {RESOLVE_AFTER_NS // NS_PER_S // 60} minutes")
+
+    def _fire_stall(self, due_ns: int, key: str) -> None:
         progress = self._state.progress_by_job[key]
         if progress.stall_due_ns != due_ns:
             return
@@ -175,9 +221,8 @@ class Engine:
         for rule in self._stall_rules:
             self._correlate(_stall_signal(rule, progress, due_ns))
 
-    def _resolve(self, incident: IncidentState) -> None:
-        incident.status = "resolved"
-        del self._state.correlator.open[incident.incident_id]
+    def _resolve(self, incident: IncidentState, time_ns: int, why: str) -> None:
+        self._state.correlator.resolve(incident, time_ns, why)
         self._touch(incident)
 
     def _touch(self, incident: IncidentState) -> None:
@@ -187,11 +232,20 @@ class Engine:
 
     def _reports(self) -> list[Incident]:
         changed, self._changed = self._changed, {}
-        return [report(incident, self._rules) for incident in changed.values()]
+        told = [one for one in changed.values() if not one.held_until_ns]
+        return [report(incident, self._rules) for incident in told]
 
     def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
         found = {job: self._state.progress_by_job.get(_job_key(incident.cluster, job, "")) for job in incident.jobs}
         return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}
+
+
+def _ends_by_progress(incident: IncidentState) -> bool:
+    return incident.reopened < REOPENED_TO_FLAP and _OUTLASTS_PROGRESS.isdisjoint(incident.kept_by_class)
+
+
+def _jobs(incident: IncidentState) -> str:
+    return f"job {', '.join(sorted(incident.jobs))}"
 
 
 def _match_order(match: Match) -> _Order:

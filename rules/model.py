@@ -156,6 +156,13 @@ class Progress(msgspec.Struct, frozen=True):
     step_time_s: float | None
 
 
+class Change(msgspec.Struct, frozen=True):
+    """Something that happened to an incident, in words; `time` is ISO 8601, UTC."""
+
+    time: str
+    what: str
+
+
 class Incident(msgspec.Struct, frozen=True):
     """One real failure: the document that every command prints and the store keeps. `progress` is by job."""
 
@@ -179,6 +186,7 @@ class Incident(msgspec.Struct, frozen=True):
     next_steps: tuple[str, ...]
     action: str
     merged_into: str = ""
+    history: tuple[Change, ...] = ()
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from rules.cause import Candidate, confidence, rank
-from rules.correlate import IncidentState, onset_order
+from rules.incident import IncidentState, onset_order, place_of
 from rules.model import (
     NS_PER_S,
-    SEVERITIES,
     BlastRadius,
     ChainLink,
     Evidence,
@@ -30,7 +29,7 @@ LONGEST_BLOCK: Final = 16_000
 def report(state: IncidentState, rules: RuleSet) -> Incident:
     """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
     signals = state.signals()
-    ranked = rank(signals, rules.edges, state.jobs_of)
+    ranked = rank(signals, rules.edges_between, state.jobs_of)
     root = ranked[0].signal
     rule = rules.by_id.get(root.rule)
     chain = _chain(ranked, root)
@@ -39,8 +38,8 @@ def report(state: IncidentState, rules: RuleSet) -> Incident:
         revision=state.revision,
         status=state.status,
         failure_class=root.failure_class,
-        severity=max((signal.severity for signal in signals), key=SEVERITIES.index),
-        title=f"{rule.spec.title if rule else root.failure_class}{_place(root)}",
+        severity=state.severity,
+        title=f"{rule.spec.title if rule else root.failure_class}{place_of(root)}",
         cluster=state.cluster,
         jobs=tuple(sorted(state.jobs)),
         nodes=tuple(sorted(state.nodes)),
@@ -55,13 +54,8 @@ def report(state: IncidentState, rules: RuleSet) -> Incident:
         next_steps=rule.spec.next_steps if rule else (),
         action=rule.spec.action if rule else "none",
         merged_into=state.merged_into,
+        history=tuple(state.history),
     )
-
-
-def _place(root: Signal) -> str:
-    gpu = f", GPU {root.gpu}" if root.gpu else ""
-    place = root.node or (f"job {root.job}" if root.job else "")
-    return f" on {place}{gpu}" if place else ""
 
 
 def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:

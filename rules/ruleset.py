@@ -9,7 +9,7 @@ from functools import cached_property
 
 from rules.decode import DECODERS
 from rules.model import Match
-from rules.spec import EdgeSpec, RuleSpec
+from rules.spec import EdgeSpec, RuleSpec, is_named
 from rules.times import UNIT_NS
 
 
@@ -127,6 +127,18 @@ class RuleSet:
     def _places(self) -> tuple[tuple[Rule, int], ...]:
         ordered = sorted(self.rules, key=lambda rule: rule.spec.beside_failures)
         return tuple((rule, index) for rule in ordered for index in range(len(rule.spec.patterns)))
+
+    def edges_between(self, cause: str, effect: str) -> tuple[EdgeSpec, ...]:
+        """The causal edges that lead from one class to another; nothing leads from a class to itself."""
+        found = self._edges_by_classes.get((cause, effect))
+        if found is None:
+            fit = (edge for edge in self.edges if is_named(cause, edge.cause) and is_named(effect, edge.effect))
+            found = self._edges_by_classes[cause, effect] = tuple(fit)
+        return found
+
+    @cached_property
+    def _edges_by_classes(self) -> dict[tuple[str, str], tuple[EdgeSpec, ...]]:
+        return {}
 
     def of(self, match: Match) -> Rule:
         """The rule that made this match."""

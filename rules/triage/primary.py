@@ -31,7 +31,7 @@ def ranked(story: Story, rules: RuleSet) -> list[Candidate]:
     kept = {signal.signal_id: signal for signal in (*story.signals(), *deadly)}
     if not kept and steps_this_run(story) < STALL_STEPS:
         kept = {signal.signal_id: signal for finding in story.failures() for signal in finding.earlier}
-    candidates = rank(_in_line_order(story, kept.values()), rules.edges, lambda _: {story.path}) if kept else []
+    candidates = rank(_in_line_order(story, kept.values()), rules.edges_between, lambda _: {story.path}) if kept else []
     cancelled_at, deadly_ids = _first_cancellation(story), {signal.signal_id for signal in deadly}
     for candidate in candidates:
         candidate.signal = kept[candidate.signal.signal_id]

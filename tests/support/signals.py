@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from rules.cause import explains
 from rules.model import Beat, LogEvent, Match, Position, Signal, stable_id
 from tests.support.logs import at, the_rules
 
@@ -60,3 +61,12 @@ def a_signal(
     }
     times = {"event_time_ns": at(second), "onset_ns": at(second if onset is None else onset)}
     return Signal(failure_class=failure_class, node=node, job=job, **(given | times | more))
+
+
+def related(one: Signal, other: Signal) -> bool:
+    """Whether the catalogue's edges lead from one to the other, when both touch job A."""
+    return any(
+        explains(cause, effect, edge, lambda _: {"A"})
+        for cause, effect in ((one, other), (other, one))
+        for edge in the_rules().edges_between(cause.failure_class, effect.failure_class)
+    )

@@ -18,7 +18,7 @@ def jobs_of(signal: Signal) -> set[str]:
 
 
 def ranked(*signals: Signal) -> list[Candidate]:
-    return rank(signals, the_rules().edges, jobs_of)
+    return rank(signals, the_rules().edges_between, jobs_of)
 
 
 def classes(candidates: list[Candidate]) -> list[str]:

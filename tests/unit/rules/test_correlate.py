@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rules.correlate import KEPT_PER_CLASS, Correlator, IncidentState
+from rules.correlate import Correlator
+from rules.incident import KEPT_PER_CLASS, IncidentState
 from rules.model import Signal
 from tests.support.logs import at
-from tests.support.signals import a_signal
+from tests.support.signals import a_signal, related
 
 
 def correlated(*signals: Signal, placed: tuple[tuple[str, str], ...] = (), at_second: float = 0) -> list[IncidentState]:
@@ -15,7 +16,7 @@ def correlated(*signals: Signal, placed: tuple[tuple[str, str], ...] = (), at_se
     for node, job in placed:
         correlator.place("default", node, job, at(at_second))
     for signal in signals:
-        correlator.take(signal)
+        correlator.take(signal, related)
     return sorted(correlator.open.values(), key=lambda incident: incident.first_onset_ns)
 
 
@@ -65,11 +66,11 @@ def test_a_node_s_crash_is_one_incident_with_all_its_jobs() -> None:
 
 def test_what_links_two_incidents_makes_them_one() -> None:
     correlator = Correlator()
-    (first,) = correlator.take(a_signal("nccl-timeout", 10, "n1", "A"))
-    (second,) = correlator.take(a_signal("nccl-timeout", 20, "n3", "B"))
+    (first,) = correlator.take(a_signal("nccl-timeout", 10, "n1", "A"), related)
+    (second,) = correlator.take(a_signal("nccl-timeout", 20, "n3", "B"), related)
     correlator.place("default", "n2", "A", at(0))
     correlator.place("default", "n2", "B", at(0))
-    changed = correlator.take(xid(30, "n2"))
+    changed = correlator.take(xid(30, "n2"), related)
     assert changed == [first, second]
     assert (second.status, second.merged_into) == ("resolved", first.incident_id)
     assert list(correlator.open) == [first.incident_id]
@@ -95,8 +96,8 @@ def test_clusters_are_worlds_apart() -> None:
 
 def test_a_copy_changes_nothing() -> None:
     correlator = Correlator()
-    assert correlator.take(a_signal("oom-gpu", 1, "n1", "A"))
-    assert correlator.take(a_signal("oom-gpu", 1, "n1", "A")) == []
+    assert correlator.take(a_signal("oom-gpu", 1, "n1", "A"), related)
+    assert correlator.take(a_signal("oom-gpu", 1, "n1", "A"), related) == []
     assert [incident.signal_count for incident in correlator.open.values()] == [1]
 
 
@@ -126,8 +127,8 @@ def test_jobs_that_share_a_node_are_all_placed_there() -> None:
 
 def test_a_placement_learnt_late_brings_both_incidents_together() -> None:
     correlator = Correlator()
-    correlator.take(xid(60, "n1"))
-    correlator.take(a_signal("nccl-timeout", 660, "n2", "A"))
+    correlator.take(xid(60, "n1"), related)
+    correlator.take(a_signal("nccl-timeout", 660, "n2", "A"), related)
     changed = correlator.place("default", "n1", "A", at(5))
     (incident,) = correlator.open.values()
     assert (incident.jobs, incident.nodes, incident.signal_count) == ({"A"}, {"n1", "n2"}, 2)
@@ -136,7 +137,7 @@ def test_a_placement_learnt_late_brings_both_incidents_together() -> None:
 
 def test_a_job_that_comes_after_the_kernel_s_line_is_not_linked_to_it() -> None:
     correlator = Correlator()
-    correlator.take(xid(60, "n1"))
+    correlator.take(xid(60, "n1"), related)
     assert correlator.place("default", "n1", "B", at(61)) == []
     assert correlator.place("elsewhere", "n1", "A", at(5)) == []
     (incident,) = correlator.open.values()

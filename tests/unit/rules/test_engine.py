@@ -148,7 +148,12 @@ def test_a_job_that_goes_on_recovers_from_its_hang(engine: Engine) -> None:
     (recovered,) = engine.advance(at(1200))
     assert (recovered.failure_class, recovered.status) == ("hang", "resolved")
     (second_hang,) = engine.advance(at(1110 + STALL_FLOOR_S))
-    assert second_hang.incident_id != recovered.incident_id
+    assert (second_hang.incident_id, second_hang.status) == (recovered.incident_id, "open")
+    assert [change.what for change in second_hang.history] == [
+        "opened: hang on job A",
+        "resolved: job A made 3 further steps",
+        "reopened: hang on job A",
+    ]
 
 
 def test_a_rule_that_is_gone_is_counted(engine: Engine) -> None:

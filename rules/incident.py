@@ -1,0 +1,140 @@
+"""What is known of one incident so far: its signals in short, whom they touch, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rules.model import SEVERITIES, Change, Progress, Signal
+from rules.times import iso_from_ns
+
+KEPT_PER_CLASS: Final = 8
+"""The earliest signals of each class that an incident keeps word for word; it counts the others."""
+
+KEPT_IDS: Final = 65_536
+"""So many signals of an incident are known by their id, the newest; a copy of an older one is counted again."""
+
+KEPT_CHANGES: Final = 50
+"""The history of an incident that flaps on and on ends here."""
+
+
+class IncidentState(msgspec.Struct):
+    """What is known of one incident so far.
+
+    `keys` are what its signals share (rules.keys). It is not told before `held_until_ns`, 0 when it is told at once.
+    """
+
+    incident_id: str
+    cluster: str
+    status: str = "open"
+    revision: int = 0
+    merged_into: str = ""
+    severity: str = "info"
+    held_until_ns: int = 0
+    reopened: int = 0
+    resolved_ns: int = 0
+    history: list[Change] = []
+    keys: set[str] = set()
+    jobs: set[str] = set()
+    nodes: set[str] = set()
+    kernel_nodes: set[str] = set()
+    ranks: set[str] = set()
+    seen: dict[str, None] = {}
+    signal_count: int = 0
+    first_onset_ns: int = 0
+    last_seen_ns: int = 0
+    steps_since: dict[str, int] = {}
+    kept_by_class: dict[str, list[Signal]] = {}
+    jobs_by_node: dict[str, set[str]] = {}
+    progress: dict[str, Progress] = {}
+
+    def add(self, signal: Signal, jobs: set[str]) -> bool:
+        """Take a signal in; false when it is a copy of one already here."""
+        if signal.signal_id in self.seen:
+            return False
+        self._remember(signal.signal_id)
+        self.signal_count += 1
+        self._reach(signal, jobs)
+        self._raise_severity(signal)
+        self.first_onset_ns = min(self.first_onset_ns or signal.onset_ns, signal.onset_ns)
+        self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
+        self.steps_since.clear()
+        self._keep(signal)
+        return True
+
+    def absorb(self, other: IncidentState) -> None:
+        """Take over all that another incident holds."""
+        self.keys |= other.keys
+        self.jobs |= other.jobs
+        self.nodes |= other.nodes
+        self.kernel_nodes |= other.kernel_nodes
+        self.ranks |= other.ranks
+        self.signal_count += len(other.seen.keys() - self.seen.keys())
+        for signal_id in other.seen:
+            self._remember(signal_id)
+        self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
+        self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
+        self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
+        self.held_until_ns = min(self.held_until_ns, other.held_until_ns)
+        for node, jobs in other.jobs_by_node.items():
+            self.jobs_by_node.setdefault(node, set()).update(jobs)
+        for signals in other.kept_by_class.values():
+            for signal in signals:
+                self._keep(signal)
+
+    def jobs_of(self, signal: Signal) -> set[str]:
+        """The jobs that one of these signals touches: its own, else those on its node when the signals came."""
+        return {signal.job} if signal.job else self.jobs_by_node.get(signal.node, set())
+
+    def signals(self) -> list[Signal]:
+        """The kept signals, earliest onset first."""
+        return sorted((signal for kept in self.kept_by_class.values() for signal in kept), key=onset_order)
+
+    def note(self, time_ns: int, what: str) -> None:
+        """Write into the history what happened to the incident."""
+        if len(self.history) < KEPT_CHANGES:
+            self.history.append(Change(iso_from_ns(time_ns), what))
+
+    def _remember(self, signal_id: str) -> None:
+        self.seen[signal_id] = None
+        if len(self.seen) > KEPT_IDS:
+            del self.seen[next(iter(self.seen))]
+
+    def _reach(self, signal: Signal, jobs: set[str]) -> None:
+        self.jobs |= jobs
+        if signal.node:
+            self.nodes.add(signal.node)
+            self.jobs_by_node.setdefault(signal.node, set()).update(jobs)
+        if signal.source == "kernel":
+            self.kernel_nodes.add(signal.node)
+        if signal.rank is not None:
+            self.ranks.add(f"{signal.job}/{signal.rank}")
+
+    def _raise_severity(self, signal: Signal) -> None:
+        if SEVERITIES.index(signal.severity) > SEVERITIES.index(self.severity):
+            if self.signal_count > 1:
+                why = f"{signal.failure_class}{place_of(signal)}"
+                self.note(signal.event_time_ns, f"severity rose from {self.severity} to {signal.severity}: {why}")
+            self.severity = signal.severity
+
+    def _keep(self, signal: Signal) -> None:
+        kept = self.kept_by_class.setdefault(signal.failure_class, [])
+        if len(kept) == KEPT_PER_CLASS and onset_order(signal) >= onset_order(kept[-1]):
+            return
+        if all(one.signal_id != signal.signal_id for one in kept):
+            kept.append(signal)
+            kept.sort(key=onset_order)
+            del kept[KEPT_PER_CLASS:]
+
+
+def onset_order(signal: Signal) -> tuple[int, int, str, str]:
+    """Earliest onset first; the rest makes the order the same everywhere."""
+    return (signal.onset_ns, signal.event_time_ns, signal.node, signal.signal_id)
+
+
+def place_of(signal: Signal) -> str:
+    """Where it happened, in words."""
+    gpu = f", GPU {signal.gpu}" if signal.gpu else ""
+    place = signal.node or (f"job {signal.job}" if signal.job else "")
+    return f" on {place}{gpu}" if place else ""

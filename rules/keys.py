@@ -1,0 +1,83 @@
+"""What signals may share, as text keys: a job, a node's kernel, a server, a path, or that many nodes say the same.
+
+Signals with a key in common may belong to one incident. A key is `kind/cluster/name`.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rules.model import NS_PER_S, Signal
+from rules.vocabulary import vocabulary
+
+JOB: Final = "job"
+KERNEL: Final = "kernel"
+NODE: Final = "node"
+SERVER: Final = "server"
+PATH: Final = "path"
+MANY: Final = "many"
+
+HOLDS_NS: Final = {
+    KERNEL: 3600 * NS_PER_S,
+    NODE: 3600 * NS_PER_S,
+    SERVER: 1800 * NS_PER_S,
+    PATH: 24 * 3600 * NS_PER_S,
+    MANY: 60 * NS_PER_S,
+}
+"""How far apart the onsets of two signals with this kind of key may lie; a job's signals belong together always."""
+
+_NODE_WIDE = ("node-fail", "slurm-node-fail", "k8s-node-notready", "node-reboot")
+_HITS_MANY_NODES = (
+    "nic-link-down",
+    "ib-link-down",
+    "efa-error",
+    "nfs-server-not-responding",
+    "lustre-error",
+    "storage-timeout",
+    "power-supply-fault",
+    "node-fail",
+    "slurm-node-fail",
+    "k8s-node-notready",
+)
+_SERVER_FIELDS = ("server", "target")
+_PATH_CLASSES = ("auth-expired", "model-not-found", "sync-fail", "checkpoint-load-fail", "checkpoint-save-fail")
+_PATH_FIELDS = ("bucket", "path")
+
+
+def is_node_wide(signal: Signal) -> bool:
+    """Whether it is about its whole node, so that it touches every job there."""
+    return signal.source == "kernel" or signal.failure_class in _NODE_WIDE
+
+
+def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
+    """What this signal stands for: others that look for one of these keys find it."""
+    keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
+    if signal.node:
+        keys.append(f"{KERNEL if is_node_wide(signal) else NODE}/{signal.cluster}/{signal.node}")
+    return keys + _shared_keys(signal)
+
+
+def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
+    """What this signal looks for: its own keys; the word of its node's kernel, and a kernel the word of its node."""
+    keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
+    if signal.node:
+        keys.append(f"{KERNEL}/{signal.cluster}/{signal.node}")
+        if is_node_wide(signal) or not jobs:
+            keys.append(f"{NODE}/{signal.cluster}/{signal.node}")
+    return keys + _shared_keys(signal)
+
+
+def kind_of(key: str) -> str:
+    """The kind of a key."""
+    return key.partition("/")[0]
+
+
+def _shared_keys(signal: Signal) -> list[str]:
+    keys = []
+    if vocabulary().family(signal.failure_class) == "storage":
+        keys += [f"{SERVER}/{signal.cluster}/{signal.fields[one]}" for one in _SERVER_FIELDS if signal.fields.get(one)]
+    if signal.failure_class in _HITS_MANY_NODES:
+        keys.append(f"{MANY}/{signal.cluster}/{signal.failure_class}")
+    if signal.failure_class in _PATH_CLASSES:
+        keys += [f"{PATH}/{signal.cluster}/{signal.fields[one]}" for one in _PATH_FIELDS if signal.fields.get(one)]
+    return keys
