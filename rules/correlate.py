@@ -19,7 +19,7 @@ HOLD_NS: Final = 10 * NS_PER_S
 """A lone error of a worker is not told before this: a retry that succeeds, or a cancel, may follow at once."""
 
 REOPENS_FOR_NS: Final = 1800 * NS_PER_S
-KEPT_RESOLVED: Final = 256
+KEPT_RESOLVED: Final = 64
 KEPT_ENDS: Final = 20_000
 
 SAME_MOMENT_NS: Final = 600 * NS_PER_S
@@ -39,7 +39,7 @@ class Correlator(msgspec.Struct):
     """Open incidents, found by what their signals share; those resolved of late; and signals that belong to none yet.
 
     `by_key` holds, for each key, the incidents that have it with the newest onset under it. Of resolved incidents the
-    newest 256 may be reopened; of 20,000 jobs it is known when they ended.
+    newest 64 may be reopened, for half an hour; of 20,000 jobs it is known when they ended.
     """
 
     open: dict[str, IncidentState] = {}
@@ -102,8 +102,9 @@ class Correlator(msgspec.Struct):
         incident.note(time_ns, f"resolved: {why}")
         self._forget(incident)
         self.resolved[incident.incident_id] = incident
-        if len(self.resolved) > KEPT_RESOLVED:
-            del self.resolved[next(iter(self.resolved))]
+        too_old = [one for one, last in self.resolved.items() if time_ns - last.resolved_ns > REOPENS_FOR_NS]
+        for gone in too_old or list(self.resolved)[: len(self.resolved) - KEPT_RESOLVED]:
+            del self.resolved[gone]
 
     def drop(self, incident: IncidentState) -> None:
         """What was held back was no failure: nobody is told of it."""
@@ -248,7 +249,8 @@ def _belongs(signal: Signal, key: str, newest_ns: int, incident: IncidentState, 
         return False
     if kind not in (KERNEL, NODE):
         return True
-    return lag_ns <= SAME_MOMENT_NS or _has_to_do(signal, incident, related)
+    is_part_of_it = lag_ns <= SAME_MOMENT_NS and _is_error(signal)
+    return is_part_of_it or _has_to_do(signal, incident, related)
 
 
 def _has_to_do(signal: Signal, incident: IncidentState, related: Related) -> bool:
