@@ -5,6 +5,7 @@ Signals with a key in common may belong to one incident. A key is `kind/cluster/
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Final
 
 from rules.model import NS_PER_S, Signal
@@ -74,10 +75,15 @@ def kind_of(key: str) -> str:
 
 def _shared_keys(signal: Signal) -> list[str]:
     keys = []
-    if vocabulary().family(signal.failure_class) == "storage":
+    if _is_about_storage(signal.failure_class):
         keys += [f"{SERVER}/{signal.cluster}/{signal.fields[one]}" for one in _SERVER_FIELDS if signal.fields.get(one)]
     if signal.failure_class in _HITS_MANY_NODES:
         keys.append(f"{MANY}/{signal.cluster}/{signal.failure_class}")
     if signal.failure_class in _PATH_CLASSES:
         keys += [f"{PATH}/{signal.cluster}/{signal.fields[one]}" for one in _PATH_FIELDS if signal.fields.get(one)]
     return keys
+
+
+@cache
+def _is_about_storage(failure_class: str) -> bool:
+    return vocabulary().family(failure_class) == "storage"

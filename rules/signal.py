@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rules.model import Match, Signal
-from rules.ruleset import RuleSet
-from rules.spec import RuleSpec
+from rules.ruleset import Rule, RuleSet
 from rules.vocabulary import vocabulary
 
 _KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
@@ -13,19 +12,19 @@ _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
 
 def signal_of(rules: RuleSet, match: Match) -> Signal:
     """The signal that a match is."""
-    event, fields, spec = match.event, match.fields, rules.spec_of(match)
-    rank = fields.get(_RANK_FIELD, "")
+    event, fields, rule = match.event, match.fields, rules.of(match)
+    spec, rank = rule.spec, fields.get(_RANK_FIELD, "")
     return Signal(
         signal_id=match.match_id,
         rule=spec.id,
-        failure_class=spec.failure_class,
+        failure_class=rule.class_of(fields),
         severity=spec.severity,
         role=spec.role,
         event_time_ns=event.event_time_ns,
-        onset_ns=event.event_time_ns - rules.of(match).waited_ns(fields),
+        onset_ns=event.event_time_ns - rule.waited_ns(fields),
         cluster=event.cluster,
         node=fields.get(_NODE_FIELD) or event.node,
-        source=event.source or _source(spec),
+        source=event.source or _source(rule),
         job=event.job or fields.get(_JOB_FIELD, ""),
         rank=event.rank if event.rank is not None else _rank(rank),
         gpu=pci_address(fields.get(_GPU_FIELD, "")),
@@ -36,10 +35,10 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
     )
 
 
-def _source(spec: RuleSpec) -> str:
+def _source(rule: Rule) -> str:
     """Who says it when the line does not tell: a class that only the kernel finds is the kernel's word."""
-    is_kernels = vocabulary().family(spec.failure_class) in _KERNEL_FAMILIES
-    return "kernel" if spec.source == "any" and is_kernels else spec.source
+    is_kernels = vocabulary().family(rule.spec.failure_class) in _KERNEL_FAMILIES
+    return "kernel" if rule.spec.source == "any" and is_kernels else rule.spec.source
 
 
 def pci_address(text: str) -> str:
