@@ -164,7 +164,12 @@ class Correlator(msgspec.Struct):
         sought = set(keys_sought(signal, jobs))
         for incident in reversed(list(self.resolved.values())):
             is_recent = signal.event_time_ns - incident.resolved_ns <= REOPENS_FOR_NS
-            if is_recent and sought & incident.keys and _has_to_do(signal, incident, related):
+            if (
+                is_recent
+                and not incident.is_restarted
+                and sought & incident.keys
+                and _has_to_do(signal, incident, related)
+            ):
                 del self.resolved[incident.incident_id]
                 self.open[incident.incident_id] = incident
                 for key in incident.keys:

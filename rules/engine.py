@@ -8,30 +8,16 @@ from typing import Final
 
 import msgspec
 
+from rules.attempts import Attempt
 from rules.cause import explains
-from rules.correlate import Correlator
 from rules.incident import IncidentState
-from rules.keys import JOB
+from rules.life import Life
 from rules.model import NS_PER_S, Beat, Incident, Match, Progress, Signal, stable_id
 from rules.progress import JobProgress
-from rules.report import progress_report, report
+from rules.report import attempt_of, progress_report, report
 from rules.ruleset import Rule, RuleSet
 from rules.signal import signal_of
 
-RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
-"""Quiet time after which an incident is over: longer than any causal delay."""
-
-STEPS_TO_RECOVER: Final = 3
-STEPS_TO_SURVIVE: Final = 2
-"""A job that got so far after a lone error of its program has survived it."""
-
-LONGEST_HOLD_NS: Final = 60 * NS_PER_S
-REOPENED_TO_FLAP: Final = 3
-"""An incident reopened so often is no longer resolved by progress, only by quiet time."""
-
-_OUTLASTS_PROGRESS = frozenset(
-    ("nan-loss", "loss-divergence", "straggler", "slow-gpu", "gpu-thermal", "gpu-memory-leak", "nccl-fallback-socket")
-)
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
 
 _KEY_BREAK: Final = "\x1f"
@@ -56,7 +42,7 @@ class EngineState(msgspec.Struct):
     waiting: list[tuple[_Order, int, Match | None, Beat | None]] = []
     added: int = 0
     timers: list[tuple[int, str, str]] = []
-    correlator: Correlator = msgspec.field(default_factory=Correlator)
+    life: Life = msgspec.field(default_factory=Life)
     progress_by_job: dict[str, JobProgress] = {}
     counts: Counts = msgspec.field(default_factory=Counts)
 
@@ -77,7 +63,7 @@ class Engine:
     @property
     def counts(self) -> Counts:
         """What happened to the input so far."""
-        correlator = self._state.correlator
+        correlator = self._state.life.correlator
         return msgspec.structs.replace(self._state.counts, alone=correlator.alone, duplicate=correlator.duplicate)
 
     @property
@@ -106,8 +92,10 @@ class Engine:
                     self._take_match(match)
                 if beat:
                     self._take_beat(beat)
+            elif self._state.timers and self._state.timers[0][0] <= due_ns:
+                self._fire_stall(*heappop(self._state.timers))
             else:
-                self._fire(*heappop(self._state.timers))
+                self._touch(self._state.life.fire(self._attempt_of))
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
         return self._reports()
 
@@ -115,8 +103,7 @@ class Engine:
         """Take all that waits: the input has ended."""
         newest_ns = max((order[0] for order, *_ in self._state.waiting), default=0)
         changed = self.advance(max(newest_ns, self._state.watermark_ns))
-        for incident in list(self._state.correlator.open.values()):
-            self._release(incident)
+        self._touch(self._state.life.release_all())
         return changed + self._reports()
 
     def _wait(self, order: _Order, match: Match | None, beat: Beat | None) -> None:
@@ -124,8 +111,9 @@ class Engine:
         heappush(self._state.waiting, (order, self._state.added, match, beat))
 
     def _next_due_ns(self) -> int | None:
-        heads = [order[0] for order, *_ in self._state.waiting[:1]] + [due_ns for due_ns, *_ in self._state.timers[:1]]
-        return min(heads, default=None)
+        waiting, timers, life_ns = self._state.waiting, self._state.timers, self._state.life.next_due_ns
+        heads = (waiting[0][0][0] if waiting else None, timers[0][0] if timers else None, life_ns)
+        return min((head for head in heads if head is not None), default=None)
 
     def _take_match(self, match: Match) -> None:
         if match.rule not in self._rules.by_id:
@@ -139,41 +127,26 @@ class Engine:
         self._correlate(signal)
 
     def _place(self, cluster: str, node: str, job: str, time_ns: int) -> None:
-        for incident in self._state.correlator.place(cluster, node, job, time_ns):
-            self._touch(incident)
+        self._touch(self._state.life.correlator.place(cluster, node, job, time_ns))
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
-        for incident in self._state.correlator.take(signal, self._related):
-            self._touch(incident)
-            if incident.status == "open":
-                self._set_timers(incident)
+        self._touch(self._state.life.take(signal, self._related, lambda job: self._pace_ns(signal.cluster, job)))
 
     def _related(self, one: Signal, other: Signal) -> bool:
-        jobs_of = self._state.correlator.jobs_of
+        jobs_of = self._state.life.correlator.jobs_of
         return any(
             explains(cause, effect, edge, jobs_of)
             for cause, effect in ((one, other), (other, one))
             for edge in self._rules.edges_between(cause.failure_class, effect.failure_class)
         )
 
-    def _set_timers(self, incident: IncidentState) -> None:
-        over_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
-        heappush(self._state.timers, (over_ns, "resolve", incident.incident_id))
-        if incident.held_until_ns and incident.revision == 1:
-            pace_ns = max((self._pace_ns(incident.cluster, job) for job in incident.jobs), default=0)
-            incident.held_until_ns += min(LONGEST_HOLD_NS, STEPS_TO_SURVIVE * pace_ns)
-            heappush(self._state.timers, (incident.held_until_ns, "settle", incident.incident_id))
-
     def _pace_ns(self, cluster: str, job: str) -> int:
         progress = self._state.progress_by_job.get(_job_key(cluster, job, ""))
         return progress.pace_ns or 0 if progress else 0
 
-    def _release(self, incident: IncidentState) -> None:
-        """Tell of an incident that was held back."""
-        if incident.held_until_ns:
-            incident.held_until_ns = 0
-            self._touch(incident)
+    def _attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
+        return attempt_of(incident, time_ns, self._rules)
 
     def _take_beat(self, beat: Beat) -> None:
         self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
@@ -184,36 +157,14 @@ class Engine:
         if progress is None:
             place = ("", beat.node) if not beat.job else (beat.job, "")
             progress = self._state.progress_by_job[key] = JobProgress(STALL_FLOOR_NS, beat.cluster, *place)
+        before = progress.last_step
         if not progress.step(beat.step, beat.event_time_ns):
             return
-        self._note_recovery(beat)
+        self._touch(self._state.life.note_step(beat, beat.step < before, self._attempt_of))
         if progress.stall_due_ns is not None:
             heappush(self._state.timers, (progress.stall_due_ns, "stall", key))
 
-    def _note_recovery(self, beat: Beat) -> None:
-        correlator = self._state.correlator
-        for incident_id in list(correlator.by_key.get(f"{JOB}/{beat.cluster}/{beat.job}", ())):
-            incident = correlator.open[incident_id]
-            incident.steps_since[beat.job] = incident.steps_since.get(beat.job, 0) + 1
-            fewest = min(incident.steps_since.get(one, 0) for one in incident.jobs)
-            if incident.held_until_ns and fewest >= STEPS_TO_SURVIVE:
-                correlator.drop(incident)
-            elif fewest >= STEPS_TO_RECOVER and _ends_by_progress(incident):
-                self._resolve(incident, beat.event_time_ns, f"{_jobs(incident)} made {fewest} further steps")
-
-    def _fire(self, due_ns: int, kind: str, key: str) -> None:
-        if kind == "stall":
-            self._fire_stall(due_ns, key)
-            return
-        incident = self._state.correlator.open.get(key)
-        if incident is None:
-            return
-        if kind == "settle" and incident.held_until_ns == due_ns:
-            self._release(incident)
-        if kind == "resolve" and incident.last_seen_ns + RESOLVE_AFTER_NS == due_ns:
-            self._resolve(incident, due_ns, f"quiet for {RESOLVE_AFTER_NS // NS_PER_S // 60} minutes")
-
-    def _fire_stall(self, due_ns: int, key: str) -> None:
+    def _fire_stall(self, due_ns: int, kind: str, key: str) -> None:
         progress = self._state.progress_by_job[key]
         if progress.stall_due_ns != due_ns:
             return
@@ -221,14 +172,18 @@ class Engine:
         for rule in self._stall_rules:
             self._correlate(_stall_signal(rule, progress, due_ns))
 
-    def _resolve(self, incident: IncidentState, time_ns: int, why: str) -> None:
-        self._state.correlator.resolve(incident, time_ns, why)
-        self._touch(incident)
+    def _touch(self, incidents: Iterable[IncidentState]) -> None:
+        for incident in incidents:
+            incident.revision += 1
+            incident.progress = self._progress_of(incident)
+            if incident.revision == 1:
+                self._look_back(incident)
+            self._changed[incident.incident_id] = incident
 
-    def _touch(self, incident: IncidentState) -> None:
-        incident.revision += 1
-        incident.progress = self._progress_of(incident)
-        self._changed[incident.incident_id] = incident
+    def _look_back(self, incident: IncidentState) -> None:
+        jobs = [f"{incident.cluster}/{job}" for job in incident.jobs]
+        incident.earlier = self._state.life.attempts.before(jobs, incident.incident_id, incident.last_seen_ns)
+        incident.step_by_job = {job: progress.last_step for job, progress in incident.progress.items()}
 
     def _reports(self) -> list[Incident]:
         changed, self._changed = self._changed, {}
@@ -238,14 +193,6 @@ class Engine:
     def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
         found = {job: self._state.progress_by_job.get(_job_key(incident.cluster, job, "")) for job in incident.jobs}
         return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}
-
-
-def _ends_by_progress(incident: IncidentState) -> bool:
-    return incident.reopened < REOPENED_TO_FLAP and _OUTLASTS_PROGRESS.isdisjoint(incident.kept_by_class)
-
-
-def _jobs(incident: IncidentState) -> str:
-    return f"job {', '.join(sorted(incident.jobs))}"
 
 
 def _match_order(match: Match) -> _Order:

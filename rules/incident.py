@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from rules.attempts import Attempt
 from rules.model import SEVERITIES, Change, Progress, Signal
 from rules.times import iso_from_ns
 
@@ -23,6 +24,7 @@ class IncidentState(msgspec.Struct):
     """What is known of one incident so far.
 
     `keys` are what its signals share (rules.keys). It is not told before `held_until_ns`, 0 when it is told at once.
+    `earlier` are the runs of its jobs that failed before, `step_by_job` the last steps before it was opened.
     """
 
     incident_id: str
@@ -32,8 +34,12 @@ class IncidentState(msgspec.Struct):
     merged_into: str = ""
     severity: str = "info"
     held_until_ns: int = 0
+    has_timer: bool = False
     reopened: int = 0
+    is_restarted: bool = False
     resolved_ns: int = 0
+    earlier: list[Attempt] = []
+    step_by_job: dict[str, int] = {}
     history: list[Change] = []
     keys: set[str] = set()
     jobs: set[str] = set()

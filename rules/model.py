@@ -163,6 +163,18 @@ class Change(msgspec.Struct, frozen=True):
     what: str
 
 
+class Recurrence(msgspec.Struct, frozen=True):
+    """The job has failed before. `near_step` is given when all runs failed near one step, this one included; `nodes`
+    are those that something spoke against every time; `incidents` are the earlier ones, oldest first.
+    """
+
+    attempts: int
+    near_step: int | None
+    classes: tuple[str, ...]
+    nodes: tuple[str, ...]
+    incidents: tuple[str, ...]
+
+
 class Incident(msgspec.Struct, frozen=True):
     """One real failure: the document that every command prints and the store keeps. `progress` is by job."""
 
@@ -187,6 +199,7 @@ class Incident(msgspec.Struct, frozen=True):
     action: str
     merged_into: str = ""
     history: tuple[Change, ...] = ()
+    recurrence: Recurrence | None = None
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from rules.attempts import Attempt, recurrence
 from rules.cause import Candidate, confidence, rank
 from rules.incident import IncidentState, onset_order, place_of
 from rules.model import (
@@ -55,7 +56,20 @@ def report(state: IncidentState, rules: RuleSet) -> Incident:
         action=rule.spec.action if rule else "none",
         merged_into=state.merged_into,
         history=tuple(state.history),
+        recurrence=recurrence(state.earlier, _attempt(state, root, state.last_seen_ns)),
     )
+
+
+def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet) -> Attempt:
+    """The run that the incident ended, as later runs of its jobs look back on it."""
+    root = rank(state.signals(), rules.edges_between, state.jobs_of)[0].signal
+    return _attempt(state, root, time_ns)
+
+
+def _attempt(state: IncidentState, root: Signal, time_ns: int) -> Attempt:
+    suspects = sorted({root.node, *state.kernel_nodes} - {""})
+    step = max(state.step_by_job.values(), default=-1)
+    return Attempt(state.incident_id, time_ns, root.failure_class, tuple(suspects), step)
 
 
 def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rules.engine import RESOLVE_AFTER_NS, STALL_FLOOR_NS, Engine
+from rules.engine import STALL_FLOOR_NS, Engine
+from rules.life import RESOLVE_AFTER_NS
 from rules.model import NS_PER_S, Beat, Incident, Match
 from rules.ruleset import RuleSet
 from rules.signal import pci_address

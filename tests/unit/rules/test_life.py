@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rules.correlate import HOLD_NS
-from rules.engine import REOPENED_TO_FLAP, RESOLVE_AFTER_NS, Engine
+from rules.engine import Engine
+from rules.life import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
 from rules.model import NS_PER_S, Beat, Incident
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, an_xid
@@ -78,3 +79,24 @@ def test_one_that_flaps_stays_open_until_it_is_quiet(engine: Engine) -> None:
 def test_progress_does_not_mend_a_loss_that_is_no_number(engine: Engine) -> None:
     engine.add([a_match("training.nan_loss", 52, "n1", "A")], [*steps(0, 11, 0), *steps(11, 10, 55)])
     assert [incident.status for incident in engine.advance(at(200))] == ["open"]
+
+
+def test_a_job_that_fails_every_run_near_one_step_says_so(engine: Engine) -> None:
+    told: list[Incident] = []
+    failures = (an_xid(79, 60, "n7", job="A"), a_match("memory.oom_gpu", 1060, "n7", "A"), an_xid(31, 2060, "n7"))
+    for run, failure in enumerate(failures):
+        start_s = 1000 * run
+        engine.add([failure], steps(4090, 12, start_s))
+        told += engine.advance(at(start_s + 900))
+    last = told[-1]
+    assert whats(told[0])[-1] == "opened: xid-79 on n7, GPU 0000:9a:00"
+    assert whats(told[1])[-1] == "resolved: job A started again and made 3 further steps"
+    assert last.recurrence is not None
+    assert (last.recurrence.attempts, last.recurrence.near_step, last.recurrence.nodes) == (3, 4101, ("n7",))
+    assert last.recurrence.classes == ("xid-79", "oom-gpu", "xid-31")
+
+
+def test_the_first_failure_of_a_job_recurs_to_nothing(engine: Engine) -> None:
+    engine.add([an_xid(79, 60, "n7", job="A")], steps(0, 12, 0))
+    (told,) = engine.advance(at(100))
+    assert told.recurrence is None

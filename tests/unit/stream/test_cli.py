@@ -27,7 +27,7 @@ INCIDENT_FIELDS = {
     *("incident_id", "status", "class", "severity", "title", "cluster", "jobs", "nodes", "root_cause", "chain"),
     *("blast_radius", "progress", "first_seen", "last_seen", "signal_count", "evidence", "next_steps", "action"),
 }
-OF_THE_STORE = {"revision", "merged_into", "history"}
+OF_THE_STORE = {"revision", "merged_into", "history", "recurrence"}
 """What the stored document has on top of the contract."""
 
 
