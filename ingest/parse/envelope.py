@@ -14,6 +14,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
+from ingest.parse.cluster_event import TIME_FIELDS as EVENT_TIME_FIELDS
+from ingest.parse.cluster_event import cluster_event
 from ingest.parse.prefix import Peeled, peel
 from ingest.parse.times import plausible, time_at_head, time_from_field
 from rules.errors import RecordError
@@ -94,21 +96,25 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         own = peel(piece)
         peeled, heads = own.within(peeled), (*_heads(piece, own), *heads)
     time_ns = _stated_time(fields, heads, record.received_ns)
-    key = record.key.decode("utf-8", "replace") if record.key else ""
+    about = cluster_event(fields)
     event = LogEvent(
         event_time_ns=record.received_ns if time_ns is None else time_ns,
         text=text,
         position=record.position,
         has_own_time=time_ns is not None,
         cluster=_first(fields, ("cluster",)) or cluster,
-        node=_first(fields, _NODE_FIELDS) or peeled.host or key,
-        source=_source(fields, peeled.is_kernel),
-        job=_first(fields, _JOB_FIELDS) or _first(_labels(fields), _JOB_LABELS),
+        node=about.node if about else _first(fields, _NODE_FIELDS) or peeled.host or _key(record),
+        source="kubernetes" if about else _source(fields, peeled.is_kernel),
+        job=_first(fields, _JOB_FIELDS) or _first(_labels(fields), _JOB_LABELS) or (about.job if about else ""),
         rank=_rank(fields, peeled.rank),
-        pod=_first(fields, ("kubernetes.pod_name",)) or peeled.pod,
+        pod=about.pod if about else _first(fields, ("kubernetes.pod_name",)) or peeled.pod,
         container=_first(fields, ("kubernetes.container_name",)) or peeled.container,
     )
     return Parsed(event, peeled.body, " ".join(filter(None, (_first(fields, ("stream",)), peeled.speaker))))
+
+
+def _key(record: RawRecord) -> str:
+    return record.key.decode("utf-8", "replace") if record.key else ""
 
 
 def _heads(line: str, peeled: Peeled) -> tuple[str, ...]:
@@ -184,7 +190,8 @@ def _as_text(name: str, content: Any) -> str:
 
 
 def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: int) -> int | None:
-    stated = (time_from_field(_at(fields, name)) for name in _TIME_FIELDS) if fields else ()
+    names = (*EVENT_TIME_FIELDS, *_TIME_FIELDS) if "metadata" in fields else _TIME_FIELDS
+    stated = (time_from_field(_at(fields, name)) for name in names) if fields else ()
     told = (time_at_head(head, received_ns) for head in heads)
     return next((time_ns for time_ns in chain(stated, told) if plausible(time_ns, received_ns)), None)
 

@@ -240,3 +240,25 @@ def test_a_piece_tells_of_itself_what_it_can_and_the_line_tells_the_rest() -> No
     assert (piece.event.rank, piece.event.node, piece.event.event_time_ns) == (2, "n1", at(9))
     assert (piece.event.text, piece.body) == (whole, "x")
     assert parse(record(whole.encode()), "default", "50%").event.event_time_ns == at(5)
+
+
+def test_a_kubernetes_event_is_about_its_pod_and_node_and_not_about_its_shipper() -> None:
+    value = {
+        "timestamp": "2026-03-02T09:10:30Z",
+        "host": "logging-0",
+        "metadata": {"name": "train-1-worker-3.17a", "namespace": "ml"},
+        "involvedObject": {"kind": "Pod", "name": "train-1-worker-3"},
+        "reason": "Evicted",
+        "message": "The node was low on resource: memory.",
+        "source": {"component": "kubelet", "host": "n4"},
+        "lastTimestamp": "2026-03-02T09:10:00Z",
+    }
+    told = event(value, b"logging-0")
+    assert (told.source, told.node, told.pod) == ("kubernetes", "n4", "train-1-worker-3")
+    assert told.event_time_ns == at(600)
+
+
+@pytest.mark.parametrize(("kind", "node", "job"), [("Node", "n4", ""), ("Job", "", "n4")])
+def test_an_event_about_a_node_or_a_job_names_it(kind: str, node: str, job: str) -> None:
+    told = event({"regarding": {"kind": kind, "name": "n4"}, "message": "x", "eventTime": None}, b"elsewhere")
+    assert (told.node, told.job) == (node, job)

@@ -1,0 +1,37 @@
+"""What a Kubernetes Event says of itself, as API server and shippers give it: core/v1 and events.k8s.io/v1."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+TIME_FIELDS: Final = ("eventTime", "lastTimestamp", "deprecatedLastTimestamp", "firstTimestamp")
+_OBJECT_FIELDS = ("involvedObject", "regarding")
+_ORIGIN_FIELDS = ("source", "deprecatedSource")
+
+
+class ClusterEvent(msgspec.Struct, frozen=True):
+    """Whom it is about, each empty when it does not say."""
+
+    node: str = ""
+    pod: str = ""
+    job: str = ""
+
+
+def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
+    """The Event in an envelope; None when it is none."""
+    about = _first_object(fields, _OBJECT_FIELDS)
+    if about is None:
+        return None
+    kind, name = str(about.get("kind", "")), str(about.get("name", ""))
+    origin = _first_object(fields, _ORIGIN_FIELDS) or {}
+    return ClusterEvent(
+        node=name if kind == "Node" else str(origin.get("host") or ""),
+        pod=name if kind == "Pod" else "",
+        job=name if kind in ("Job", "PyTorchJob", "MPIJob", "JobSet", "RayJob", "TrainJob") else "",
+    )
+
+
+def _first_object(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
+    return next((fields[name] for name in names if isinstance(fields.get(name), dict)), None)
