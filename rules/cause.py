@@ -6,10 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from rules.incident import onset_order
+from rules.model import CLOCK_SKEW_NS as CLOCK_SKEW_NS
 from rules.model import NS_PER_S, Signal
 from rules.spec import EdgeSpec, is_named
 
-CLOCK_SKEW_NS = 5 * NS_PER_S
 OUT_OF_TURN_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _EXPLAINED_POINTS = -4
@@ -65,7 +65,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf) -> 
         and cause.role not in _EXPLAINS_NOTHING
         and is_named(cause.failure_class, edge.cause)
         and is_named(effect.failure_class, edge.effect)
-        and -_skew_ns(cause, effect) <= lag_ns <= edge.within
+        and edge.earliest_ns(_skew_ns(cause, effect)) <= lag_ns <= edge.within
         and _in_scope(cause, effect, edge.scope, jobs_of)
     )
 

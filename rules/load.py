@@ -12,11 +12,13 @@ import yaml
 from pydantic import ValidationError
 
 from rules.decode import DECODERS
+from rules.edges import Loop, loops
 from rules.errors import ConfigError
 from rules.match.compiled import is_compilable, refusal
 from rules.ruleset import Rule, RuleSet
 from rules.spec import EdgeSpec, PackSpec, RuleSpec
 from rules.table import with_table
+from rules.vocabulary import vocabulary
 
 CATALOG = Path(__file__).parent / "catalog"
 Path_ = tuple[str | int, ...]
@@ -34,7 +36,7 @@ def load(folders: Iterable[Path] = ()) -> RuleSet:
         packs.take(file)
     rules = tuple(sorted(packs.rules.values(), key=lambda rule: rule.spec.id))
     found = RuleSet(rules, tuple(packs.edges))
-    packs.problems += packs.faults(found)
+    packs.problems += [*packs.faults(found), *packs.edge_faults(found)]
     if packs.problems:
         raise ConfigError(packs.problems)
     return found
@@ -47,6 +49,7 @@ class _Packs:
         self.problems: list[str] = []
         self.rules: dict[str, Rule] = {}
         self.edges: list[EdgeSpec] = []
+        self._place_by_edge: dict[int, str] = {}
         self._lines_by_rule: dict[str, tuple[Path, dict[Path_, int], int]] = {}
 
     def take(self, file: Path) -> None:
@@ -60,7 +63,8 @@ class _Packs:
                 self.problems.append(f"{place}: off: {rule_id}: no such rule; `epicenter rules list` shows all")
         for number, spec in enumerate(pack.rules):
             self._take_rule(spec, file, lines, number)
-        self.edges += pack.expanded_edges()
+        for number, edge in enumerate(pack.expanded_edges()):
+            self._take_edge(edge, f"{file}:{_line(lines, ('edges', number))}: edges.{number}")
 
     def _take_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
         place = f"{file}:{_line(lines, ('rules', number, 'id'))}"
@@ -80,6 +84,12 @@ class _Packs:
             self._put_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))
         else:
             self.rules[spec.id] = with_table(spec, place, file, self.problems)
+
+    def _take_edge(self, edge: EdgeSpec, place: str) -> None:
+        self.edges.append(edge)
+        self._place_by_edge[id(edge)] = place
+        if not edge.effect:
+            self.problems.append(f"{place}: every class of `effect` is in `cause` too, and none brings itself about")
 
     def _switch_off(self, rule_id: str) -> bool:
         row = self._row(rule_id)
@@ -107,6 +117,28 @@ class _Packs:
             for fault in self._faults(rule, is_sound or (is_shipped_sound and self._is_shipped(rule)))
         ]
 
+    def edge_faults(self, found: RuleSet) -> list[str]:
+        """Edges with classes that nobody knows, and rings of classes that explain each other, with file and line."""
+        own = {rule.spec.failure_class for rule in found.all_rules}
+        unknown = [
+            f"{self._place_by_edge[id(edge)]}: class {name} is unknown: write one of rules/vocabulary.yaml, of a rule, "
+            "or a group of this file"
+            for edge in self.edges
+            for name in dict.fromkeys((*edge.cause, *edge.effect))
+            if not _is_class(name.removeprefix("!"), own)
+        ]
+        return unknown + [self._told(loop) for loop in loops(self.edges)]
+
+    def _told(self, loop: Loop) -> str:
+        places = [self._place_by_edge[id(edge)] for edge in loop.edges]
+        ring = " -> ".join((*loop.classes, loop.classes[0]))
+        others = sorted({place.rpartition(": ")[0] for place in places if place != places[-1]})
+        beside = f" (with {', '.join(others)})" if others else ""
+        return (
+            f"{places[-1]}: a cycle{beside}: {ring} would explain each other at the same time: take one class out, "
+            "or give an edge an `after` longer than clocks may differ"
+        )
+
     def _is_shipped(self, rule: Rule) -> bool:
         return self._lines_by_rule[rule.spec.id][0].parent == CATALOG
 
@@ -122,6 +154,12 @@ class _Packs:
             for index, pattern in enumerate(patterns)
             if (fault := _fault(pattern, searched_in_bulk=key == "patterns"))
         ]
+
+
+def _is_class(name: str, own: set[str]) -> bool:
+    if name.endswith("*"):
+        return vocabulary().knows(name) or any(one.startswith(name[:-1]) for one in own)
+    return name in own or vocabulary().knows(name)
 
 
 def _files(folder: Path, problems: list[str]) -> list[Path]:

@@ -9,6 +9,9 @@ import msgspec
 
 NS_PER_S: Final = 1_000_000_000
 
+CLOCK_SKEW_NS: Final = 5 * NS_PER_S
+"""How far the clocks of two nodes may differ."""
+
 SEVERITIES: Final = ("info", "warning", "error", "critical")
 """From least to most severe."""
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from rules.decode import DECODERS
+from rules.edges import EdgeIndex
 from rules.model import Match
-from rules.spec import EdgeSpec, RuleSpec, is_named
+from rules.spec import EdgeSpec, RuleSpec
 from rules.times import UNIT_NS
 
 
@@ -128,17 +129,14 @@ class RuleSet:
         ordered = sorted(self.rules, key=lambda rule: rule.spec.beside_failures)
         return tuple((rule, index) for rule in ordered for index in range(len(rule.spec.patterns)))
 
+    @cached_property
+    def edge_index(self) -> EdgeIndex:
+        """The edges by the classes that they join."""
+        return EdgeIndex(self.edges)
+
     def edges_between(self, cause: str, effect: str) -> tuple[EdgeSpec, ...]:
         """The causal edges that lead from one class to another; nothing leads from a class to itself."""
-        found = self._edges_by_classes.get((cause, effect))
-        if found is None:
-            fit = (edge for edge in self.edges if is_named(cause, edge.cause) and is_named(effect, edge.effect))
-            found = self._edges_by_classes[cause, effect] = tuple(fit)
-        return found
-
-    @cached_property
-    def _edges_by_classes(self) -> dict[tuple[str, str], tuple[EdgeSpec, ...]]:
-        return {}
+        return self.edge_index.between(cause, effect)
 
     def of(self, match: Match) -> Rule:
         """The rule that made this match."""

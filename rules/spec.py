@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from rules.model import CLOCK_SKEW_NS, NS_PER_S
 from rules.times import duration_ns
 
 Severity = Literal["info", "warning", "error", "critical"]
@@ -15,6 +16,7 @@ Role = Literal[
 ]
 Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
+Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "storage", "artefact"]
 DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)))]
 
 _ESCAPED_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
@@ -55,8 +57,23 @@ def check_extract(pattern: str) -> str:
 
 
 def is_named(failure_class: str, names: tuple[str, ...]) -> bool:
-    """Whether the class is one of the names; `xid-*` names every class that begins with `xid-`."""
+    """Whether the class is one of the names; `xid-*` names every class that begins with `xid-`, `!xid-43` none."""
+    if f"!{failure_class}" in names:
+        return False
     return any(failure_class == name or (name.endswith("*") and failure_class.startswith(name[:-1])) for name in names)
+
+
+def lag_ns(text: str) -> int:
+    """Nanoseconds of a duration that may be negative: `15s`, `-2s`.
+
+    Raises:
+        ValueError: the text is no such duration, or goes back further than clocks may differ.
+    """
+    found_ns = -duration_ns(text[1:]) if text.startswith("-") else duration_ns(text)
+    if found_ns < -CLOCK_SKEW_NS:
+        allowed = CLOCK_SKEW_NS // NS_PER_S
+        raise ValueError(f"{text!r}: an effect comes after its cause; clocks differ by -{allowed}s at most")
+    return found_ns
 
 
 class Strict(BaseModel):
@@ -169,13 +186,29 @@ class TableRow(BaseModel):
 
 
 class EdgeSpec(Strict):
-    """Classes that bring others about. A trailing `*` in a class stands for any ending."""
+    """Classes that bring others about, where, and how long after.
 
-    cause: tuple[str, ...]
-    effect: tuple[str, ...]
-    scope: Literal["gpu", "node", "job"]
+    A trailing `*` in a class stands for any ending, and a leading `!` takes a class out again. The effect begins no
+    sooner than `after` and no later than `within` after its cause, from onset to onset; what clocks may differ comes
+    on top, unless `after` is negative: then it says so itself.
+    """
+
+    cause: Annotated[tuple[str, ...], Field(min_length=1)]
+    effect: Annotated[tuple[str, ...], Field(min_length=1)]
+    scope: Scope
+    after: Annotated[int, BeforeValidator(lambda text: lag_ns(str(text)))] = 0
     within: DurationNs
     reason: str
+
+    @model_validator(mode="after")
+    def _ends_after_it_begins(self) -> EdgeSpec:
+        if self.within <= max(self.after, 0):
+            raise ValueError("`within` (the longest lag) has to be longer than `after` (the shortest)")
+        return self
+
+    def earliest_ns(self, skew_ns: int) -> int:
+        """The shortest lag that may be measured, by clocks that differ by so much."""
+        return self.after - skew_ns if self.after >= 0 else min(self.after, -skew_ns)
 
 
 class PackSpec(Strict):

@@ -32,7 +32,7 @@ _A_TIME_NS: Final = 1_767_225_600_000_000_000
 def problems(rules: RuleSet) -> list[str]:
     """Every problem of the rules, each with its file and line."""
     found = [problem for rule in rules.all_rules for problem in (*_words(rule), *_role(rule), *_vendor(rule))]
-    return [*found, *_edges(rules), *_doubles(rules)]
+    return [*found, *_doubles(rules)]
 
 
 def _words(rule: Rule) -> Iterator[str]:
@@ -61,13 +61,6 @@ def _vendor(rule: Rule) -> Iterator[str]:
         yield f"{rule.place}: {spec.id}: action {spec.action} contradicts the vendor's {bucket}"
     if spec.severity in severities:
         yield f"{rule.place}: {spec.id}: severity {spec.severity} contradicts the vendor's {bucket}"
-
-
-def _edges(rules: RuleSet) -> Iterator[str]:
-    for edge in rules.edges:
-        for name in (*edge.cause, *edge.effect):
-            if not vocabulary().knows(name):
-                yield f"edge {edge.reason!r}: class {name} is not in the vocabulary"
 
 
 def _doubles(rules: RuleSet) -> Iterator[str]:
