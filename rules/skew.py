@@ -1,0 +1,57 @@
+"""How far the nodes' clocks differ, learnt from steps: all ranks of a job complete a step at the same moment."""
+
+from __future__ import annotations
+
+from statistics import median, median_low
+from typing import Final
+
+import msgspec
+
+KEPT_PER_NODE: Final = 20
+NEEDED: Final = 5
+KEPT_NODES: Final = 20_000
+KEPT_JOBS: Final = 5_000
+
+
+class _Round(msgspec.Struct):
+    """The nodes that have told a job's newest step, and when by their own clocks."""
+
+    step: int
+    told_ns: dict[str, int] = {}
+
+
+class ClockSkew(msgspec.Struct):
+    """The newest differences of each node from the middle of its job, step by step.
+
+    Nodes and jobs not heard of for the longest time are given up first.
+    """
+
+    rounds: dict[str, _Round] = {}
+    differences_ns: dict[str, list[int]] = {}
+
+    def note_step(self, job: str, node: str, step: int, time_ns: int) -> None:
+        """A node told a step of a job, both with the cluster's name in front; the first word of a node counts."""
+        current = self.rounds.get(job)
+        if current is None or step > current.step:
+            if current is not None:
+                self._close(self.rounds.pop(job))
+            self.rounds[job] = current = _Round(step)
+            if len(self.rounds) > KEPT_JOBS:
+                del self.rounds[next(iter(self.rounds))]
+        if step == current.step:
+            current.told_ns.setdefault(node, time_ns)
+
+    def skew_ns(self, node: str) -> int | None:
+        """How far a node's clock is ahead of its jobs' other nodes; None when too few steps were told."""
+        known = self.differences_ns.get(node, ())
+        return int(median(known)) if len(known) >= NEEDED else None
+
+    def _close(self, done: _Round) -> None:
+        if len(done.told_ns) < 2:
+            return
+        middle_ns = median_low(done.told_ns.values())
+        for node, told_ns in done.told_ns.items():
+            kept = self.differences_ns.pop(node, [])
+            self.differences_ns[node] = [*kept[1 - KEPT_PER_NODE :], told_ns - middle_ns]
+            if len(self.differences_ns) > KEPT_NODES:
+                del self.differences_ns[next(iter(self.differences_ns))]
