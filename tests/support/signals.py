@@ -6,7 +6,8 @@ from typing import Any
 
 from rules.cause import explains
 from rules.model import Beat, LogEvent, Match, Position, Signal, stable_id
-from tests.support.logs import at, the_rules
+from rules.signal import signal_of
+from tests.support.logs import a_scanner, at, batch, the_rules, vector
 
 
 def a_match(rule: str, second: float, node: str = "n1", job: str = "", text: str = "", **more: Any) -> Match:
@@ -70,3 +71,9 @@ def related(one: Signal, other: Signal) -> bool:
         for cause, effect in ((one, other), (other, one))
         for edge in the_rules().edges_between(cause.failure_class, effect.failure_class)
     )
+
+
+def signals_of(text: str, second: float = 0, node: str = "n1", job: str = "A", **more: Any) -> list[Signal]:
+    """What the bundled rules find in a container's line."""
+    matches = a_scanner().scan(batch([vector(node, second, text, job, **more)])).matches
+    return [signal_of(the_rules(), match) for match in matches]
