@@ -121,6 +121,18 @@ class RootCause(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
 
 
+class RankedCause(msgspec.Struct, frozen=True):
+    """A candidate for the root cause; `confidence` lies in 0..1 and falls from one candidate to the next."""
+
+    failure_class: str = msgspec.field(name="class")
+    rule: str
+    node: str
+    rank: int | None
+    gpu: str
+    confidence: float
+    reasons: tuple[str, ...]
+
+
 class ChainLink(msgspec.Struct, frozen=True):
     """One step of the cascade, as the reports show it; times are ISO 8601, UTC."""
 
@@ -144,11 +156,24 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class BlastRadius(msgspec.Struct, frozen=True):
-    """How many nodes, ranks and jobs the incident reaches."""
+    """How many nodes, ranks, jobs and GPUs the incident reaches; `gpus` counts a rank whose GPU is not named as one."""
 
     nodes: int
     ranks: int
     jobs: int
+    gpus: int = 0
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What the incident's jobs lost; None is what is not known, and the GPU-hours then are those known of.
+
+    `steps_lost` have to be done again, from `since_checkpoint_step` on. `gpus` are all that the jobs hold.
+    """
+
+    steps_lost: int | None = None
+    gpu_hours_lost: float | None = None
+    gpus: int | None = None
+    since_checkpoint_step: int | None = None
 
 
 class Progress(msgspec.Struct, frozen=True):
@@ -179,7 +204,11 @@ class Recurrence(msgspec.Struct, frozen=True):
 
 
 class Incident(msgspec.Struct, frozen=True):
-    """One real failure: the document that every command prints and the store keeps. `progress` is by job."""
+    """One real failure: the document that every command prints and the store keeps. `progress` is by job.
+
+    `candidates` are the ranked root causes, the one of `root_cause` first. `missing` says in words what evidence there
+    should be and is not; when it is empty, the evidence is complete.
+    """
 
     incident_id: str
     revision: int
@@ -203,6 +232,9 @@ class Incident(msgspec.Struct, frozen=True):
     merged_into: str = ""
     history: tuple[Change, ...] = ()
     recurrence: Recurrence | None = None
+    candidates: tuple[RankedCause, ...] = ()
+    cost: Cost = Cost()
+    missing: tuple[str, ...] = ()
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

@@ -1,0 +1,260 @@
+"""Which rank the others wait for, from logs alone: named, absent, at another collective, or behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+from msgspec import structs
+
+from rules.collectives import FINGERPRINT, LOCAL, UNGROUPED, CollectiveTable, Row
+from rules.known import NOTHING_KNOWN, Known
+from rules.model import Signal
+
+MOST_SUSPECTS: Final = 64
+"""Suspects of a job that are told, lowest ranks first."""
+
+KINDS: Final = ("named", "absent", "mismatch", "behind")
+"""What may speak against a rank, the strongest first."""
+
+WAITING_CLASSES: Final = ("nccl-timeout", "gloo-error", "hang", "hang-py-spy")
+"""Classes whose reporter waits for somebody else, so it is hardly ever the culprit."""
+
+_EQUAL_SIZED: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "BARRIER")
+_KERNEL_POINTS: Final = 3
+_OTHER_POINTS: Final = 2
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A rank that the others may wait for, with the reason in words. `node` is empty when it is not known."""
+
+    job: str
+    rank: int
+    kind: str
+    reason: str
+    node: str = ""
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The suspects that the strongest evidence names, all of one job, lowest rank first."""
+
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Where they run, as far as that is known."""
+        return frozenset(one.node for one in self.suspects if one.node)
+
+    @property
+    def node(self) -> str:
+        """The one node that all of them run on, else empty."""
+        return next(iter(self.nodes)) if len({one.node for one in self.suspects}) == 1 and self.nodes else ""
+
+    @property
+    def rank(self) -> int | None:
+        """The one rank; several ranks leave it open which, so None."""
+        return self.suspects[0].rank if len(self.suspects) == 1 else None
+
+    @property
+    def reason(self) -> str:
+        """What speaks against them, in words; several ranks share the first one's reason."""
+        first, *others = self.suspects
+        more = f"; so do {len(others)} other ranks" if others else ""
+        return f"{first.reason}{more}"
+
+    def points_for(self, signal: Signal) -> tuple[int, str] | None:
+        """(points, reason) that a signal gains as a cause for coming from a suspect; None when it gains nothing."""
+        if signal.failure_class in WAITING_CLASSES or not self._is_about(signal):
+            return None
+        points = _KERNEL_POINTS if signal.source == "kernel" else _OTHER_POINTS
+        return points, f"it comes from where the others wait for: {self.reason}"
+
+    def culprit_of(self, signal: Signal) -> Signal:
+        """The signal as it is; one of their job that only waited gets the suspects' rank and node for its own."""
+        if signal.failure_class not in WAITING_CLASSES or signal.job != self.suspects[0].job:
+            return signal
+        return structs.replace(signal, node=self.node, rank=self.rank, gpu="")
+
+    def _is_about(self, signal: Signal) -> bool:
+        if signal.rank is not None and signal.job == self.suspects[0].job:
+            return any(one.rank == signal.rank for one in self.suspects)
+        return bool(self.node) and signal.node == self.node
+
+
+def suspects(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> list[Suspect]:
+    """The suspects of every job, strongest evidence first, then by job and rank.
+
+    Strongest is a report that names ranks; then a rank that never reported the time-out, among those up to the world
+    size, those heard of before, and those below the highest that reported; then another operation or size in the same
+    collective; then having enqueued, or at least completed, less than the others in one process group. What would
+    blame more than half of the ranks blames nobody.
+    """
+    found: list[Suspect] = []
+    for job in table.jobs():
+        members = _members(table, job, known)
+        of_job = [*_named(table, job, members), *_absent(table, job, members), *_out_of_step(table, job)]
+        found += _first_of_each_rank(of_job)[:MOST_SUSPECTS]
+    return sorted(found, key=lambda one: (KINDS.index(one.kind), one.job, one.rank))
+
+
+def blame(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> Blame | None:
+    """The suspects that the strongest evidence names, with their nodes; None when nobody is.
+
+    Where the placement of a rank is not known, a rank between two ranks of one node is taken to run there, and ranks
+    that never reported run on the only node of the job that no report came from.
+    """
+    found = suspects(table, known)
+    if not found:
+        return None
+    first = found[0]
+    chosen = [one for one in found if (one.job, one.kind) == (first.job, first.kind)]
+    nodes = _nodes_by_rank(table, first.job)
+    nodes |= {rank: node for (job, rank), node in known.node_of_rank.items() if job == first.job}
+    silent = set(known.nodes_by_job.get(first.job, ())) - set(nodes.values())
+    fallback = silent.pop() if first.kind == "absent" and len(silent) == 1 else ""
+    return Blame(tuple(replace(one, node=one.node or _near(nodes, one.rank) or fallback) for one in chosen))
+
+
+def _near(nodes: Mapping[int, str], rank: int) -> str:
+    """The rank's node; else the node of both its neighbours, since launchers number the ranks node by node."""
+    if rank in nodes:
+        return nodes[rank]
+    below = max((one for one in nodes if one < rank), default=None)
+    above = min((one for one in nodes if one > rank), default=None)
+    if below is None or above is None or nodes[below] != nodes[above]:
+        return ""
+    return nodes[below]
+
+
+def _nodes_by_rank(table: CollectiveTable, job: str) -> dict[int, str]:
+    places = [(row.place, rank) for rows in table.groups(job).values() for rank, row in rows.items() if row.place]
+    return {rank: place[1] for place, rank in sorted(places, reverse=True)}
+
+
+def _first_of_each_rank(found: list[Suspect]) -> list[Suspect]:
+    by_rank: dict[int, Suspect] = {}
+    for one in found:
+        by_rank.setdefault(one.rank, one)
+    return list(by_rank.values())
+
+
+def _members(table: CollectiveTable, job: str, known: Known) -> set[int]:
+    """The ranks that the job must have; those that a report names exist as well."""
+    ranks = {rank for rows in table.groups(job).values() for rank in rows} | set(table.blamed_by_job.get(job, ()))
+    size = max(known.world_size_by_job.get(job, 0), max(ranks, default=-1) + 1)
+    return set(range(size)) | set(known.heard_ranks_by_job.get(job, ()))
+
+
+def _is_minority(count: int, of: int) -> bool:
+    return 0 < 2 * count <= of
+
+
+def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
+    blamed = table.blamed_by_job.get(job, {})
+    if not _is_minority(len(blamed), len(members)):
+        return []
+    return [Suspect(job, rank, "named", f"rank {rank}: {blamed[rank]}") for rank in sorted(blamed)]
+
+
+def _absent(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
+    reported = {rank for rows in table.groups(job).values() for rank in rows}
+    absent = sorted(members - reported)
+    if not reported or not _is_minority(len(absent), len(members)):
+        return []
+    words = f"never reported the time-out, as {len(reported)} of {len(members)} ranks did"
+    return [Suspect(job, rank, "absent", f"rank {rank} {words}") for rank in absent]
+
+
+def _out_of_step(table: CollectiveTable, job: str) -> list[Suspect]:
+    groups = _comparable(table.groups(job))
+    others = [one for group, rows in groups.items() for one in _differing(job, group, rows)]
+    return others + [one for group, rows in groups.items() for one in _behind(job, group, rows)]
+
+
+def _comparable(groups: Mapping[str, Mapping[int, Row]]) -> dict[str, Mapping[int, Row]]:
+    """Groups whose numbers can be compared over ranks.
+
+    Lines that name no group belong to the group in which their rank reports the same collective; they are a group of
+    their own when no line names one.
+    """
+    numbered = set(groups) - {UNGROUPED, FINGERPRINT, LOCAL}
+    loose = groups.get(UNGROUPED, {})
+    named = {group: _with_operations(groups[group], loose) for group in sorted(numbered)}
+    alone = {FINGERPRINT} if named or LOCAL in groups else {FINGERPRINT, UNGROUPED}
+    return named | {group: rows for group, rows in groups.items() if group in alone}
+
+
+def _with_operations(rows: Mapping[int, Row], loose: Mapping[int, Row]) -> dict[int, Row]:
+    return {rank: _with_operation(row, loose.get(rank)) for rank, row in rows.items()}
+
+
+def _with_operation(row: Row, loose: Row | None) -> Row:
+    is_same = row.work and loose and loose.work and row.work.seq == loose.work.seq
+    return Row(row.place, loose.work if is_same and loose else row.work, row.reached)
+
+
+def _differing(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
+    """Ranks whose operation or size in the collective that most ranks wait in is not the usual one."""
+    said = _operations(rows)
+    counts = Counter(said.values()).most_common(2)
+    if len(counts) < 2 or counts[0][1] == counts[1][1]:
+        return []
+    usual = counts[0][0]
+    differing = sorted(rank for rank, one in said.items() if one != usual)
+    if not _is_minority(len(differing), len(said)):
+        return []
+    told = f"where others run {_words(usual)}{_in_group(group)}"
+    return [_suspect(job, rank, "mismatch", f"runs {_words(said[rank])} {told}", rows[rank]) for rank in differing]
+
+
+def _operations(rows: Mapping[int, Row]) -> dict[int, tuple[str, str]]:
+    """(operation, size) of each rank in the collective that most of them wait in."""
+    works = {rank: row.work for rank, row in rows.items() if row.work and row.work.op}
+    counts = Counter(work.seq for work in works.values())
+    usual = max(counts, key=lambda seq: (counts[seq], seq), default=-1)
+    return {
+        rank: (work.op, work.sizes if work.op in _EQUAL_SIZED else "")
+        for rank, work in sorted(works.items())
+        if work.seq == usual
+    }
+
+
+def _suspect(job: str, rank: int, kind: str, reason: str, row: Row) -> Suspect:
+    return Suspect(job, rank, kind, f"rank {rank} {reason}", row.node)
+
+
+def _words(operation: tuple[str, str]) -> str:
+    op, sizes = operation
+    return f"{op} of {sizes} elements" if sizes else op
+
+
+def _in_group(group: str) -> str:
+    return "" if group in (UNGROUPED, FINGERPRINT) else f" in process group {group}"
+
+
+def _behind(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
+    """Ranks that did not enqueue the collective in which others wait; if all did, those that completed the least."""
+    waits = {rank: number for rank, row in rows.items() if (number := _waits_in(row)) is not None}
+    newest = max(waits.values(), default=0)
+    enqueued = {rank: row.reached.last_enqueued for rank, row in rows.items() if row.reached}
+    lowest = min(enqueued.values(), default=newest)
+    words = f"enqueued nothing after collective #{lowest}, while others wait in #{newest}"
+    if lowest >= newest:
+        enqueued, lowest = waits, min(waits.values(), default=newest)
+        words = f"still waits in collective #{lowest}, which others completed: they wait in #{newest}"
+    behind = sorted(rank for rank, number in enqueued.items() if number == lowest < newest)
+    if not _is_minority(len(behind), len(rows)):
+        return []
+    return [_suspect(job, rank, "behind", f"{words}{_in_group(group)}", rows[rank]) for rank in behind]
+
+
+def _waits_in(row: Row) -> int | None:
+    """The collective that a rank waits in; None when it waits in none, or its lines do not tell."""
+    if row.work:
+        return row.work.seq
+    reached = row.reached
+    return reached.last_completed + 1 if reached and reached.last_enqueued > reached.last_completed else None

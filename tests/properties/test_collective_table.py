@@ -1,0 +1,68 @@
+"""The order in which ranks report, and how their reports are split over incidents, changes nothing."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.collectives import MOST_RANKS, MOST_ROWS, CollectiveTable
+from rules.known import Known
+from rules.model import Signal
+from rules.stuck import MOST_SUSPECTS, blame, suspects
+from tests.support.signals import a_signal
+
+numbers = st.integers(-1, 5).map(str)
+FIELDS = st.fixed_dictionaries(
+    {},
+    optional={
+        "seq": numbers,
+        "op": st.sampled_from(["ALLREDUCE", "BROADCAST"]),
+        "numel": numbers,
+        "last_enqueued": numbers,
+        "last_completed": numbers,
+        "group": st.sampled_from(["0", "3"]),
+        "group_guid": st.sampled_from(["0", "12", "7f"]),
+        "group_rank": numbers,
+        "lagging_ranks": st.sampled_from(["1", "2, 5", "x", "99999"]),
+        "missing_ranks": st.sampled_from(["1: [a]", "3"]),
+    },
+)
+
+
+@st.composite
+def signals(draw: st.DrawFn) -> Signal:
+    return a_signal(
+        draw(st.sampled_from(["nccl-timeout", "gloo-error", "xid-79"])),
+        draw(st.integers(0, 3)),
+        draw(st.sampled_from(["", "n1", "n2"])),
+        draw(st.sampled_from(["A", "B"])),
+        rank=draw(st.none() | st.integers(0, 9) | st.just(MOST_RANKS)),
+        fields=draw(FIELDS),
+    )
+
+
+def table_of(said: list[Signal]) -> CollectiveTable:
+    table = CollectiveTable()
+    for signal in said:
+        table.add(signal)
+    return table
+
+
+@given(st.lists(signals(), max_size=30), st.data())
+def test_any_order_and_any_split_gives_the_same_table(said: list[Signal], data: st.DataObject) -> None:
+    whole = table_of(said)
+    assert table_of([*data.draw(st.permutations(said)), *said]) == whole
+    border = data.draw(st.integers(0, len(said)))
+    first, second = table_of(said[:border]), table_of(said[border:])
+    first.absorb(second)
+    assert first == whole
+    known = Known(world_size_by_job={"A": 12})
+    assert blame(first, known) == blame(whole, known)
+
+
+@given(st.lists(signals(), max_size=30), st.integers(0, 100))
+def test_suspects_are_bounded_distinct_and_no_majority(said: list[Signal], world_size: int) -> None:
+    table = table_of(said)
+    assert table.row_count == sum(map(len, table.rows_by_group.values())) <= MOST_ROWS
+    found = suspects(table, Known(world_size_by_job={"A": world_size, "B": world_size}))
+    assert len({(one.job, one.rank) for one in found}) == len(found) <= 2 * MOST_SUSPECTS
