@@ -9,6 +9,7 @@ from rules.incident import onset_order
 from rules.model import CLOCK_SKEW_NS as CLOCK_SKEW_NS
 from rules.model import NS_PER_S, Signal
 from rules.spec import EdgeSpec, is_named
+from rules.stuck import Blame
 
 OUT_OF_TURN_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
@@ -34,12 +35,14 @@ class Candidate:
         self.reasons.append(reason)
 
 
-def rank(signals: Sequence[Signal], between: Between, jobs_of: JobsOf) -> list[Candidate]:
+def rank(signals: Sequence[Signal], between: Between, jobs_of: JobsOf, blamed: Blame | None = None) -> list[Candidate]:
     """All signals as candidates, the best first. Ties go to the earliest onset."""
     candidates = [Candidate(signal) for signal in signals]
     for candidate in candidates:
         _weigh_evidence(candidate, signals)
         _weigh_edges(candidate, signals, between, jobs_of)
+        if points := blamed and blamed.points_for(candidate.signal):
+            candidate.weigh(*points)
     unexplained = [candidate for candidate in candidates if not candidate.is_explained] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(1, "it began before everything that nothing else explains")

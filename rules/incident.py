@@ -7,6 +7,7 @@ from typing import Final
 import msgspec
 
 from rules.attempts import Attempt
+from rules.collectives import CollectiveTable
 from rules.model import SEVERITIES, Change, Progress, Signal
 from rules.times import iso_from_ns
 
@@ -54,6 +55,8 @@ class IncidentState(msgspec.Struct):
     kept_by_class: dict[str, list[Signal]] = {}
     jobs_by_node: dict[str, set[str]] = {}
     progress: dict[str, Progress] = {}
+    gpus: set[str] = set()
+    collectives: CollectiveTable = msgspec.field(default_factory=CollectiveTable)
 
     def add(self, signal: Signal, jobs: set[str]) -> bool:
         """Take a signal in; false when it is a copy of one already here."""
@@ -67,6 +70,7 @@ class IncidentState(msgspec.Struct):
         self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
         self.steps_since.clear()
         self._keep(signal)
+        self.collectives.add(signal)
         return True
 
     def absorb(self, other: IncidentState) -> None:
@@ -76,6 +80,8 @@ class IncidentState(msgspec.Struct):
         self.nodes |= other.nodes
         self.kernel_nodes |= other.kernel_nodes
         self.ranks |= other.ranks
+        self.gpus |= other.gpus
+        self.collectives.absorb(other.collectives)
         self.signal_count += len(other.seen.keys() - self.seen.keys())
         for signal_id in other.seen:
             self._remember(signal_id)
@@ -116,6 +122,8 @@ class IncidentState(msgspec.Struct):
             self.kernel_nodes.add(signal.node)
         if signal.rank is not None:
             self.ranks.add(f"{signal.job}/{signal.rank}")
+        if signal.gpu:
+            self.gpus.add(f"{signal.node}/{signal.gpu}")
 
     def _raise_severity(self, signal: Signal) -> None:
         if SEVERITIES.index(signal.severity) > SEVERITIES.index(self.severity):

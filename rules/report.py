@@ -6,20 +6,26 @@ from collections.abc import Sequence
 from typing import Final
 
 from rules.attempts import Attempt, recurrence
-from rules.cause import Candidate, confidence, rank
+from rules.cause import Candidate, rank
+from rules.cost import JobLoss, cost_of
+from rules.evidence import candidates, missing
 from rules.incident import IncidentState, onset_order, place_of
+from rules.known import NOTHING_KNOWN, Known
 from rules.model import (
     NS_PER_S,
     BlastRadius,
     ChainLink,
+    Cost,
     Evidence,
     Incident,
     Progress,
+    RankedCause,
     RootCause,
     Signal,
 )
 from rules.progress import JobProgress
 from rules.ruleset import RuleSet
+from rules.stuck import blame
 from rules.times import iso_from_ns
 
 SHOWN_PER_CLASS: Final = 3
@@ -27,11 +33,14 @@ LONGEST_TEXT: Final = 1000
 LONGEST_BLOCK: Final = 16_000
 
 
-def report(state: IncidentState, rules: RuleSet) -> Incident:
+def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Incident:
     """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
-    signals = state.signals()
-    ranked = rank(signals, rules.edges_between, state.jobs_of)
+    blamed = blame(state.collectives, known)
+    ranked = rank(state.signals(), rules.edges_between, state.jobs_of, blamed)
     root = ranked[0].signal
+    culprit = blamed.culprit_of(root) if blamed else root
+    causes = candidates(ranked, blamed)
+    cost = cost_of([known.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
     chain = _chain(ranked, root)
     return Incident(
@@ -40,13 +49,13 @@ def report(state: IncidentState, rules: RuleSet) -> Incident:
         status=state.status,
         failure_class=root.failure_class,
         severity=state.severity,
-        title=f"{rule.spec.title if rule else root.failure_class}{place_of(root)}",
+        title=f"{rule.spec.title if rule else root.failure_class}{place_of(culprit)}",
         cluster=state.cluster,
         jobs=tuple(sorted(state.jobs)),
         nodes=tuple(sorted(state.nodes)),
-        root_cause=_root_cause(ranked),
+        root_cause=_root_cause(causes[0], culprit),
         chain=tuple(_link(candidate, root) for candidate in chain),
-        blast_radius=BlastRadius(len(state.nodes), len(state.ranks), len(state.jobs)),
+        blast_radius=_blast_radius(state, cost),
         progress=state.progress,
         first_seen=iso_from_ns(state.first_onset_ns),
         last_seen=iso_from_ns(state.last_seen_ns),
@@ -56,14 +65,23 @@ def report(state: IncidentState, rules: RuleSet) -> Incident:
         action=rule.spec.action if rule else "none",
         merged_into=state.merged_into,
         history=tuple(state.history),
-        recurrence=recurrence(state.earlier, _attempt(state, root, state.last_seen_ns)),
+        recurrence=recurrence(state.earlier, _attempt(state, culprit, state.last_seen_ns)),
+        candidates=causes,
+        cost=cost,
+        missing=missing(state, ranked, blamed, known),
     )
 
 
-def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet) -> Attempt:
+def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
+    gpus = cost.gpus if cost.gpus is not None else max(len(state.ranks), len(state.gpus))
+    return BlastRadius(len(state.nodes), len(state.ranks), len(state.jobs), gpus)
+
+
+def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Attempt:
     """The run that the incident ended, as later runs of its jobs look back on it."""
-    root = rank(state.signals(), rules.edges_between, state.jobs_of)[0].signal
-    return _attempt(state, root, time_ns)
+    blamed = blame(state.collectives, known)
+    root = rank(state.signals(), rules.edges_between, state.jobs_of, blamed)[0].signal
+    return _attempt(state, blamed.culprit_of(root) if blamed else root, time_ns)
 
 
 def _attempt(state: IncidentState, root: Signal, time_ns: int) -> Attempt:
@@ -98,17 +116,16 @@ def _link(candidate: Candidate, root: Signal) -> ChainLink:
     )
 
 
-def _root_cause(ranked: Sequence[Candidate]) -> RootCause:
-    best = ranked[0]
+def _root_cause(cause: RankedCause, root: Signal) -> RootCause:
     return RootCause(
-        failure_class=best.signal.failure_class,
-        rule=best.signal.rule,
-        node=best.signal.node,
-        rank=best.signal.rank,
-        gpu=best.signal.gpu,
-        event_time=iso_from_ns(best.signal.event_time_ns),
-        confidence=confidence(ranked),
-        reasons=tuple(best.reasons),
+        failure_class=cause.failure_class,
+        rule=cause.rule,
+        node=cause.node,
+        rank=cause.rank,
+        gpu=cause.gpu,
+        event_time=iso_from_ns(root.event_time_ns),
+        confidence=cause.confidence,
+        reasons=cause.reasons,
     )
 
 

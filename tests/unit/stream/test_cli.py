@@ -26,6 +26,7 @@ MATCH_FIELDS = ["file", "line", "rule", "class", "severity", "role", "source", "
 INCIDENT_FIELDS = {
     *("incident_id", "status", "class", "severity", "title", "cluster", "jobs", "nodes", "root_cause", "chain"),
     *("blast_radius", "progress", "first_seen", "last_seen", "signal_count", "evidence", "next_steps", "action"),
+    *("candidates", "cost", "missing"),
 }
 OF_THE_STORE = {"revision", "merged_into", "history", "recurrence"}
 """What the stored document has on top of the contract."""
@@ -255,7 +256,7 @@ def test_replay_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
     assert [link.keys() for link in incident["chain"]] == [
         {"event_time", "onset", "node", "rank", "class", "role", "text"}
     ] * 2
-    assert incident["blast_radius"] == {"nodes": 1, "ranks": 0, "jobs": 1}
+    assert incident["blast_radius"] == {"nodes": 1, "ranks": 0, "jobs": 1, "gpus": 1}
     assert incident["progress"]["A"].keys() == {"last_step", "last_step_time", "step_time_s"}
     assert [evidence["line"] for evidence in incident["evidence"]] == [1, 7]
     assert (incident["class"], incident["jobs"], incident["status"]) == ("xid-79", ["A"], "open")
