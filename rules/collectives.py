@@ -34,6 +34,7 @@ NAMING_FIELDS: Final = {
 }
 """Fields that hold ranks which a report blames, with what that means in words."""
 
+_TELLING_FIELDS: Final = {"seq", "last_enqueued", "op_a", *NAMING_FIELDS}
 _BREAK: Final = "\x1f"
 _LABELLED_RANK = re.compile(r"rank=(\d+)|(?<!\d)(\d+): ?\[")
 _PLAIN_RANK = re.compile(r"\d+")
@@ -97,8 +98,11 @@ class CollectiveTable(msgspec.Struct):
 
     def add(self, signal: Signal) -> None:
         """Take in what a signal says; one that says nothing of collectives changes nothing."""
-        for field, words in NAMING_FIELDS.items():
-            for rank in ranks_in(signal.fields.get(field, "")):
+        if signal.failure_class not in REPORTING_CLASSES and _TELLING_FIELDS.isdisjoint(signal.fields):
+            return
+        for field in NAMING_FIELDS.keys() & signal.fields.keys():
+            words = NAMING_FIELDS[field]
+            for rank in ranks_in(signal.fields[field]):
                 blamed = self.blamed_by_job.setdefault(signal.job, {})
                 blamed[rank] = min(blamed.get(rank, words), words)
         for group, rank, row in _rows(signal):
@@ -161,8 +165,9 @@ def ranks_in(text: str) -> list[int]:
 def _rows(signal: Signal) -> list[tuple[str, int, Row]]:
     """(group, rank, row) of all that the signal tells."""
     fields = signal.fields
-    if "rank_a" in fields and "rank_b" in fields:
-        return [(FINGERPRINT, int(fields[f"rank_{one}"]), _fingerprint(signal, one)) for one in "ab"]
+    if "op_a" in fields and "op_b" in fields:
+        ranks = [(one, _number(fields.get(f"rank_{one}", ""))) for one in "ab"]
+        return [(FINGERPRINT, rank, _fingerprint(signal, one)) for one, rank in ranks if rank is not None]
     group = _group(fields)
     rank = _rank(signal, group)
     row = Row(_place(signal, signal.node), _work(signal), _reached(signal))
@@ -206,7 +211,7 @@ def _reached(signal: Signal) -> Reached | None:
 def _fingerprint(signal: Signal, one: str) -> Row:
     fields = signal.fields
     seq = _number(fields.get(f"seq_{one}", ""))
-    node = signal.node if signal.rank is not None and fields[f"rank_{one}"] == str(signal.rank) else ""
+    node = signal.node if signal.rank is not None and fields.get(f"rank_{one}") == str(signal.rank) else ""
     work = Work(signal.event_time_ns, seq or 0, fields.get(f"op_{one}", ""), fields.get(f"shape_{one}", ""))
     return Row(_place(signal, node), work)
 

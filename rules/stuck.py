@@ -188,8 +188,8 @@ def _comparable(groups: Mapping[str, Mapping[int, Row]]) -> dict[str, Mapping[in
     return named | {group: rows for group, rows in groups.items() if group in alone}
 
 
-def _with_operations(rows: Mapping[int, Row], loose: Mapping[int, Row]) -> dict[int, Row]:
-    return {rank: _with_operation(row, loose.get(rank)) for rank, row in rows.items()}
+def _with_operations(rows: Mapping[int, Row], loose: Mapping[int, Row]) -> Mapping[int, Row]:
+    return {rank: _with_operation(row, loose.get(rank)) for rank, row in rows.items()} if loose else rows
 
 
 def _with_operation(row: Row, loose: Row | None) -> Row:

@@ -160,6 +160,7 @@ def incident_html(document: Document) -> str:
         f"<h1>{_text(document['title'])}</h1>",
         _facts(document),
         _root_cause(document["root_cause"]),
+        _doubts(document),
         _next_steps(document),
         _chain(document["chain"]),
         _evidence(document["evidence"]),
@@ -178,6 +179,7 @@ def _facts(document: Document) -> str:
         "Jobs": _text(", ".join(document["jobs"]) or "-"),
         "Nodes": _text(", ".join(document["nodes"]) or "-"),
         "Reaches": f"{int(blast['nodes'])} nodes, {int(blast['ranks'])} ranks, {int(blast['jobs'])} jobs",
+        "Lost": _lost(document.get("cost", {})),
         "First seen": _time(document["first_seen"]),
         "Last seen": _time(document["last_seen"]),
         "Signals": str(int(document["signal_count"])),
@@ -201,6 +203,22 @@ def _root_cause(root: Document) -> str:
         "Confidence": f"{float(root['confidence']):.0%}",
     }
     return f"<h2>Root cause</h2>{_definitions(facts)}{_list('ul', root['reasons'])}"
+
+
+def _lost(cost: Document) -> str:
+    steps, hours = cost.get("steps_lost"), cost.get("gpu_hours_lost")
+    parts = [f"{int(steps)} steps"] if steps is not None else []
+    parts += [f"{float(hours):.1f} GPU-hours"] if hours is not None else []
+    return ", ".join(parts) or "-"
+
+
+def _doubts(document: Document) -> str:
+    """The other candidates, and what evidence is missing."""
+    others, lacks = document.get("candidates", ())[1:], document.get("missing", ())
+    told = [f"{one['class']} on {one['node'] or '-'}: {float(one['confidence']):.0%}" for one in others]
+    parts = [f"<h2>Other candidates</h2>{_list('ul', told)}" if told else ""]
+    parts += [f"<h2>Missing evidence</h2>{_list('ul', lacks)}" if lacks else ""]
+    return "".join(parts)
 
 
 def _next_steps(document: Document) -> str:

@@ -43,13 +43,16 @@ def incident_line(document: Mapping[str, Any]) -> str:
 
 def incident_report(document: Mapping[str, Any]) -> str:
     """An incident in full."""
-    root, reach = document["root_cause"], document["blast_radius"]
+    root, reach = document["root_cause"], {"gpus": 0, **document["blast_radius"]}
     lines = [
         incident_line(document),
-        f"  reaches     {reach['nodes']} nodes, {reach['ranks']} ranks, {reach['jobs']} jobs",
+        f"  reaches     {reach['nodes']} nodes, {reach['ranks']} ranks, {reach['jobs']} jobs, {reach['gpus']} GPUs",
+        _cost_line(document.get("cost", {})),
         f"  root cause  [bold]{safe(root['class'])}[/] on {safe(root['node'] or '-')}, "
         f"confidence {root['confidence']:.2f}",
         *(f"              because {safe(reason)}" for reason in root["reasons"]),
+        *(_candidate_line(candidate) for candidate in document.get("candidates", ())[1:]),
+        *(f"  missing     {safe(sentence)}" for sentence in document.get("missing", ())),
         "  chain",
         *(_chain_line(link) for link in document["chain"]),
         "  progress" if document["progress"] else "",
@@ -58,6 +61,20 @@ def incident_report(document: Mapping[str, Any]) -> str:
         *(f"    {number}. {safe(step)}" for number, step in enumerate(document["next_steps"], 1)),
     ]
     return "\n".join(line for line in lines if line)
+
+
+def _cost_line(cost: Mapping[str, Any]) -> str:
+    steps, hours = cost.get("steps_lost"), cost.get("gpu_hours_lost")
+    parts = [f"{steps} steps"] if steps is not None else []
+    parts += [f"{hours:.1f} GPU-hours"] if hours is not None else []
+    return f"  lost        {', '.join(parts)}" if parts else ""
+
+
+def _candidate_line(candidate: Mapping[str, Any]) -> str:
+    return (
+        f"  or else     {safe(candidate['class'])} on {safe(candidate['node'] or '-')}, "
+        f"confidence {candidate['confidence']:.2f}"
+    )
 
 
 def _chain_line(link: Mapping[str, Any]) -> str:
