@@ -69,7 +69,7 @@ def missing(
     """What would have to be there for certainty, a sentence each; empty when nothing is known to be missing."""
     root = ranked[0].signal
     node = (blamed.culprit_of(root) if blamed else root).node
-    is_only_waiting = all(one.signal.failure_class in WAITING_CLASSES for one in ranked)
+    is_only_waiting = all(one.is_explained or one.signal.failure_class in WAITING_CLASSES for one in ranked)
     return (
         *_unheard_kernel(node, known),
         *_unknown_culprit(state, is_only_waiting, blamed),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -91,7 +91,7 @@ def suspects(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> list[Suspe
     Strongest is a report that names ranks; then a rank that never reported the time-out, among those up to the world
     size, those heard of before, and those below the highest that reported; then another operation or size in the same
     collective; then having enqueued, or at least completed, less than the others in one process group. What would
-    blame more than half of the ranks blames nobody.
+    blame more than half of the ranks blames nobody, nor do gaps all over the place.
     """
     found: list[Suspect] = []
     for job in table.jobs():
@@ -153,6 +153,11 @@ def _is_minority(count: int, of: int) -> bool:
     return 0 < 2 * count <= of
 
 
+def _is_scattered(ranks: Sequence[int], of: int) -> bool:
+    """Whether these are neither few nor side by side: then lines are missing rather than ranks."""
+    return bool(ranks) and 4 * len(ranks) > of and ranks[-1] - ranks[0] >= len(ranks)
+
+
 def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
     blamed = table.blamed_by_job.get(job, {})
     if not _is_minority(len(blamed), len(members)):
@@ -163,7 +168,7 @@ def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]
 def _absent(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
     reported = {rank for rows in table.groups(job).values() for rank in rows}
     absent = sorted(members - reported)
-    if not reported or not _is_minority(len(absent), len(members)):
+    if not reported or not _is_minority(len(absent), len(members)) or _is_scattered(absent, len(members)):
         return []
     words = f"never reported the time-out, as {len(reported)} of {len(members)} ranks did"
     return [Suspect(job, rank, "absent", f"rank {rank} {words}") for rank in absent]

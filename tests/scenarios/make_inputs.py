@@ -126,6 +126,12 @@ SCENARIOS: dict[str, Iterable[Line]] = {
         remote_error("n1", 32, 0, "A"),
         remote_error("n3", 33, 1, "B"),
     ],
+    "one_rank_never_joins": [
+        *starts("7882", "n1", "n2"),
+        *steps("n1", "7882", 60),
+        *(timeout(f"n{1 + rank // 4}", 662 + rank / 8, rank, "7882", 600_012 + rank) for rank in (0, 1, 2, 3, 4, 6, 7)),
+        *(traceback(f"n{1 + rank // 4}", 664 + rank / 8, rank, "7882") for rank in (0, 1, 2, 3, 4, 6, 7)),
+    ],
     "two_jobs_fail_apart_on_a_shared_node": [
         *starts("A", "n1", "n2"),
         *starts("B", "n2", "n3"),

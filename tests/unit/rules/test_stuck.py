@@ -80,6 +80,7 @@ def test_when_every_rank_waits_in_the_same_collective_nobody_is_blamed() -> None
         pytest.param(NOTHING_KNOWN, set(range(15)), [], id="the-last-needs-the-world-size"),
         pytest.param(Known(heard_ranks_by_job={"A": {15}}), set(range(15)), [15], id="or-that-it-was-heard-of"),
         pytest.param(of_size(16), set(range(8)), list(range(8, 16)), id="half-of-them"),
+        pytest.param(of_size(16), set(range(16)) - {2, 6, 9, 13, 15}, [], id="gaps-all-over-blame-nobody"),
         pytest.param(of_size(16), set(range(7)), [], id="more-than-half-blames-nobody"),
     ],
 )

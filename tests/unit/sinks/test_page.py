@@ -11,7 +11,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from rules.errors import TransientError
-from rules.model import Evidence, Incident
+from rules.model import Cost, Evidence, Incident, RankedCause
 from sinks.page import page
 from tests.unit.sinks.test_rows import an_incident
 
@@ -49,6 +49,18 @@ def store() -> FakeStore:
 async def browser(store: FakeStore) -> AsyncIterator[TestClient[Any, Any]]:
     async with TestClient(TestServer(page(store.list_incidents, store.get_incident, lambda: store.health))) as client:
         yield client
+
+
+async def test_an_incident_shows_its_cost_its_other_candidates_and_what_is_missing(
+    browser: TestClient[Any, Any], store: FakeStore
+) -> None:
+    first = RankedCause("gpu.fell_off_bus", "gpu.xid_79", "gpu-001", None, "", 0.9, ())
+    other = RankedCause("net.link_down", "net.link", "gpu-007", None, "", 0.08, ())
+    doubts = {"candidates": (first, other), "missing": ("no kernel log <of> gpu-007",), "cost": Cost(120, 33.3, 16)}
+    store.incidents = [msgspec.structs.replace(store.incidents[0], **doubts)]
+    text = await (await browser.get("/incidents/00000000000000a1")).text()
+    for shown in ("net.link_down on gpu-007: 8%", "no kernel log &lt;of&gt; gpu-007", "120 steps, 33.3 GPU-hours"):
+        assert shown in text
 
 
 async def test_the_list_shows_what_matters(browser: TestClient[Any, Any]) -> None:
