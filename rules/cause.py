@@ -8,16 +8,19 @@ from dataclasses import dataclass, field
 from rules.incident import onset_order
 from rules.model import CLOCK_SKEW_NS as CLOCK_SKEW_NS
 from rules.model import NS_PER_S, Signal
+from rules.scope import JobsOf, in_scope
 from rules.spec import EdgeSpec, is_named
 from rules.stuck import Blame
+from rules.topology import NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _EXPLAINED_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
-JobsOf = Callable[[Signal], set[str]]
 Between = Callable[[str, str], Sequence[EdgeSpec]]
 """The edges from one class to another (`RuleSet.edges_between`)."""
+Leads = Callable[[Signal, Signal, EdgeSpec], bool]
+"""Whether an edge leads from the first signal to the second."""
 
 
 @dataclass
@@ -35,12 +38,22 @@ class Candidate:
         self.reasons.append(reason)
 
 
-def rank(signals: Sequence[Signal], between: Between, jobs_of: JobsOf, blamed: Blame | None = None) -> list[Candidate]:
+def rank(
+    signals: Sequence[Signal],
+    between: Between,
+    jobs_of: JobsOf,
+    blamed: Blame | None = None,
+    topology: Topology = NO_TOPOLOGY,
+) -> list[Candidate]:
     """All signals as candidates, the best first. Ties go to the earliest onset."""
+
+    def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
+        return explains(cause, effect, edge, jobs_of, topology)
+
     candidates = [Candidate(signal) for signal in signals]
     for candidate in candidates:
         _weigh_evidence(candidate, signals)
-        _weigh_edges(candidate, signals, between, jobs_of)
+        _weigh_edges(candidate, signals, between, leads)
         if points := blamed and blamed.points_for(candidate.signal):
             candidate.weigh(*points)
     unexplained = [candidate for candidate in candidates if not candidate.is_explained] or candidates
@@ -60,7 +73,7 @@ def confidence(ranked: Sequence[Candidate]) -> float:
     return round(min(0.95, max(0.3, 0.5 + 0.09 * lead)), 2)
 
 
-def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf) -> bool:
+def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY) -> bool:
     """Whether the edge leads from one signal to the other, in class, place and time."""
     lag_ns = effect.onset_ns - cause.onset_ns
     return (
@@ -69,7 +82,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf) -> 
         and is_named(cause.failure_class, edge.cause)
         and is_named(effect.failure_class, edge.effect)
         and edge.earliest_ns(_skew_ns(cause, effect)) <= lag_ns <= edge.within
-        and _in_scope(cause, effect, edge.scope, jobs_of)
+        and in_scope(cause, effect, edge.scope, jobs_of, topology)
     )
 
 
@@ -77,13 +90,6 @@ def _skew_ns(cause: Signal, effect: Signal) -> int:
     """How far clocks may differ. One kernel has one clock, but its drivers speak out of turn for a moment."""
     is_one_kernel = cause.node == effect.node and cause.source == effect.source == "kernel"
     return OUT_OF_TURN_NS if is_one_kernel and effect.onset_ns == effect.event_time_ns else CLOCK_SKEW_NS
-
-
-def _in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf) -> bool:
-    same_node = cause.node == effect.node
-    if scope == "job":
-        return same_node or bool(jobs_of(cause) & jobs_of(effect))
-    return same_node and (scope == "node" or cause.gpu == effect.gpu)
 
 
 def _kind(signal: Signal) -> tuple[str, str]:
@@ -104,17 +110,17 @@ def _weigh_evidence(candidate: Candidate, signals: Sequence[Signal]) -> None:
         candidate.weigh(1, f"only {signal.node or 'one place'} says it; {len(nodes) - 1} other nodes say other things")
 
 
-def _weigh_edges(candidate: Candidate, signals: Sequence[Signal], between: Between, jobs_of: JobsOf) -> None:
+def _weigh_edges(candidate: Candidate, signals: Sequence[Signal], between: Between, leads: Leads) -> None:
     signal = candidate.signal
     effects: dict[str, str] = {}
     for other in signals:
         if _kind(other) == _kind(signal):
             continue
         for edge in between(signal.failure_class, other.failure_class):
-            if other.failure_class not in effects and explains(signal, other, edge, jobs_of):
+            if other.failure_class not in effects and leads(signal, other, edge):
                 effects[other.failure_class] = edge.reason
         for edge in between(other.failure_class, signal.failure_class):
-            if not candidate.is_explained and explains(other, signal, edge, jobs_of):
+            if not candidate.is_explained and leads(other, signal, edge):
                 candidate.is_explained = True
                 where = f" on {other.node}" if other.node else ""
                 candidate.weigh(_EXPLAINED_POINTS, f"explained by {other.failure_class}{where}: {edge.reason}")

@@ -136,7 +136,7 @@ class Engine:
     def _related(self, one: Signal, other: Signal) -> bool:
         jobs_of = self._state.life.correlator.jobs_of
         return any(
-            explains(cause, effect, edge, jobs_of)
+            explains(cause, effect, edge, jobs_of, self._rules.topology)
             for cause, effect in ((one, other), (other, one))
             for edge in self._rules.edges_between(cause.failure_class, effect.failure_class)
         )

@@ -6,27 +6,23 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
-
-import yaml
-from pydantic import ValidationError
 
 from rules.decode import DECODERS
+from rules.document import Path_, line_of, read_document
 from rules.edges import Loop, loops
 from rules.errors import ConfigError
 from rules.match.compiled import is_compilable, refusal
 from rules.ruleset import Rule, RuleSet
 from rules.spec import EdgeSpec, PackSpec, RuleSpec
 from rules.table import with_table
+from rules.topology import NO_TOPOLOGY, read_topology
 from rules.vocabulary import vocabulary
 
 CATALOG = Path(__file__).parent / "catalog"
-Path_ = tuple[str | int, ...]
-_FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
-def load(folders: Iterable[Path] = ()) -> RuleSet:
-    """The bundled catalogue and the packs (`*.yaml`) of more files or folders.
+def load(folders: Iterable[Path] = (), topology: Path | None = None) -> RuleSet:
+    """The bundled catalogue and the packs (`*.yaml`) of more files or folders, with the cluster's topology if given.
 
     Raises:
         ConfigError: with every problem of every file, each with its file and line.
@@ -35,7 +31,7 @@ def load(folders: Iterable[Path] = ()) -> RuleSet:
     for file in [file for folder in (CATALOG, *folders) for file in _files(Path(folder), packs.problems)]:
         packs.take(file)
     rules = tuple(sorted(packs.rules.values(), key=lambda rule: rule.spec.id))
-    found = RuleSet(rules, tuple(packs.edges))
+    found = RuleSet(rules, tuple(packs.edges), read_topology(topology, packs.problems) if topology else NO_TOPOLOGY)
     packs.problems += [*packs.faults(found), *packs.edge_faults(found)]
     if packs.problems:
         raise ConfigError(packs.problems)
@@ -59,15 +55,15 @@ class _Packs:
             return
         for number, rule_id in enumerate(pack.off):
             if not self._switch_off(rule_id):
-                place = f"{file}:{_line(lines, ('off', number))}"
+                place = f"{file}:{line_of(lines, ('off', number))}"
                 self.problems.append(f"{place}: off: {rule_id}: no such rule; `epicenter rules list` shows all")
         for number, spec in enumerate(pack.rules):
             self._take_rule(spec, file, lines, number)
         for number, edge in enumerate(pack.expanded_edges()):
-            self._take_edge(edge, f"{file}:{_line(lines, ('edges', number))}: edges.{number}")
+            self._take_edge(edge, f"{file}:{line_of(lines, ('edges', number))}: edges.{number}")
 
     def _take_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
-        place = f"{file}:{_line(lines, ('rules', number, 'id'))}"
+        place = f"{file}:{line_of(lines, ('rules', number, 'id'))}"
         row = self._row(spec.id)
         earlier = self.rules.get(spec.id) or (row[0].finer[row[1]] if row else None)
         if earlier and not spec.override:
@@ -149,7 +145,7 @@ class _Packs:
         if not is_sound:
             groups["patterns"] = spec.patterns
         return [
-            f"{file}:{_line(lines, ('rules', number, key, index))}: {spec.id}: pattern {pattern!r}: {fault}"
+            f"{file}:{line_of(lines, ('rules', number, key, index))}: {spec.id}: pattern {pattern!r}: {fault}"
             for key, patterns in groups.items()
             for index, pattern in enumerate(patterns)
             if (fault := _fault(pattern, searched_in_bulk=key == "patterns"))
@@ -172,65 +168,7 @@ def _files(folder: Path, problems: list[str]) -> list[Path]:
 
 
 def _read_pack(file: Path, problems: list[str]) -> tuple[PackSpec | None, dict[Path_, int]]:
-    lines: dict[Path_, int] = {}
-    try:
-        node = _tree(file.read_text("utf-8"))
-        content = _construct(node, (), lines, file, problems)
-        return PackSpec.model_validate(content), lines
-    except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{file}: can't be read: {error}")
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        problems.append(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}")
-    except yaml.reader.ReaderError as error:
-        line = file.read_text("utf-8")[: error.position].count("\n") + 1
-        problems.append(f"{file}:{line}: not YAML: a character that may not stand in a text file: {error.reason}")
-    except RecursionError:
-        problems.append(f"{file}:1: not YAML for a rule pack: an alias holds itself, or it is nested too deep")
-    except ValidationError as error:
-        problems += [_sentence(file, lines, dict(found)) for found in error.errors()]
-    return None, lines
-
-
-def _tree(text: str) -> Any:
-    try:
-        return yaml.compose(text, Loader=_FAST_LOADER)
-    except yaml.YAMLError:
-        return yaml.compose(text, Loader=yaml.SafeLoader)  # the slow one says where and what more exactly
-
-
-def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, problems: list[str]) -> Any:
-    """Plain lists, mappings and scalars of a YAML tree; notes the line of each."""
-    if node is None:
-        return None
-    lines[path] = node.start_mark.line + 1
-    if isinstance(node, yaml.SequenceNode):
-        return [_construct(item, (*path, number), lines, file, problems) for number, item in enumerate(node.value)]
-    if isinstance(node, yaml.MappingNode):
-        mapping: dict[str, Any] = {}
-        for key_node, value_node in node.value:
-            key = str(key_node.value)
-            if key in mapping:
-                problems.append(f"{file}:{key_node.start_mark.line + 1}: {key} is written twice: keep one")
-            mapping[key] = _construct(value_node, (*path, key), lines, file, problems)
-        return mapping
-    try:
-        return yaml.SafeLoader("").construct_object(node)
-    except ValueError as error:
-        problems.append(f"{file}:{lines[path]}: {node.value!r} is no date and no number: {error}; put it in quotes")
-        return str(node.value)
-
-
-def _sentence(file: Path, lines: dict[Path_, int], found: dict[str, Any]) -> str:
-    place = ".".join(str(part) for part in found["loc"])
-    message = found["msg"].removeprefix("Value error, ")
-    return f"{file}:{_line(lines, tuple(found['loc']))}: {place or 'pack'}: {message}"
-
-
-def _line(lines: dict[Path_, int], path: Path_) -> int:
-    while path and path not in lines:
-        path = path[:-1]
-    return lines.get(path, 1)
+    return read_document(file, PackSpec, "pack", problems)
 
 
 def _is_sound(rules: RuleSet) -> bool:

@@ -36,7 +36,7 @@ LONGEST_BLOCK: Final = 16_000
 def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Incident:
     """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
     blamed = blame(state.collectives, known)
-    ranked = rank(state.signals(), rules.edges_between, state.jobs_of, blamed)
+    ranked = rank(state.signals(), rules.edges_between, state.jobs_of, blamed, rules.topology)
     root = ranked[0].signal
     culprit = blamed.culprit_of(root) if blamed else root
     causes = candidates(ranked, blamed)

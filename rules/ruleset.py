@@ -12,6 +12,7 @@ from rules.edges import EdgeIndex
 from rules.model import Match
 from rules.spec import EdgeSpec, RuleSpec
 from rules.times import UNIT_NS
+from rules.topology import NO_TOPOLOGY, Topology
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +95,7 @@ class RuleSet:
 
     rules: tuple[Rule, ...]
     edges: tuple[EdgeSpec, ...]
+    topology: Topology = NO_TOPOLOGY
     by_id: dict[str, Rule] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -31,7 +31,7 @@ STALLED_AFTER_S: Final = 60.0
 
 def build_app(settings: Settings) -> faust.App:
     """The app, not started. Rules are loaded here, so that a broken pack stops the start."""
-    rules, metrics, app = load(settings.rule_packs), Metrics(), _faust_app(settings)
+    rules, metrics, app = load(settings.rule_packs, settings.topology), Metrics(), _faust_app(settings)
     _add_correlate(app, settings, rules, metrics)
     services: dict[str, Any] = {}
 

@@ -29,7 +29,7 @@ def check_all(settings: Settings) -> bool:
 
 
 def _rules(settings: Settings) -> str:
-    rules = load(settings.rule_packs)
+    rules = load(settings.rule_packs, settings.topology)
     return f"{len(rules.rules)} rules, {len(rules.edges)} causal edges"
 
 

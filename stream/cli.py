@@ -22,6 +22,7 @@ EXIT_PROBLEMS, EXIT_USAGE, EXIT_NO_INPUT, EXIT_AWAY, EXIT_BUG, EXIT_CONFIG = 1, 
 
 CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
 RULES = click.option("--rules", type=click.Path(path_type=Path), multiple=True, help="More rule packs: file or folder.")
+TOPOLOGY = click.option("--topology", type=click.Path(path_type=Path), help="Racks, switches, rails (YAML or JSON).")
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable: JSON, one object a line.")
 PATHS = click.argument("paths", nargs=-1, metavar="PATH...")
 SOME_PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
@@ -90,6 +91,7 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @SOME_PATHS
 @JSON
 @RULES
+@TOPOLOGY
 @CONFIG
 def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Recorded lines, in event-time order, through the whole core: the final state of every incident.
@@ -105,6 +107,7 @@ def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @PATHS
 @JSON
 @RULES
+@TOPOLOGY
 @CONFIG
 @click.option("--once", is_flag=True, help="Read to the end and stop.")
 @click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
@@ -253,6 +256,7 @@ def rules_lint(rules: tuple[Path, ...]) -> None:
 
 @cli.command()
 @RULES
+@TOPOLOGY
 @CONFIG
 @click.option("--kafka", help="Broker addresses, host:port, separated by commas.")
 @click.option("--store", help="ClickHouse DSN.")
@@ -298,6 +302,7 @@ def migrate(plan: bool, **given: Any) -> None:
 
 @cli.command()
 @RULES
+@TOPOLOGY
 @CONFIG
 @click.option("--kafka", help="Broker addresses.")
 @click.option("--store", help="ClickHouse DSN.")

@@ -42,7 +42,7 @@ def hostname() -> str:
 
 def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> None:
     """Print every match of finished files."""
-    rules = load(settings.rule_packs)
+    rules = load(settings.rule_packs, settings.topology)
     scanner = HoldingScanner(BatchScanner(rules, settings.cluster, keep_all=keep_all))
     records = matches = harmless = 0
     dead_letters: list[DeadLetter] = []
@@ -58,7 +58,7 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
 
 def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
     """Print the final state of every incident in recorded input."""
-    pipeline = Pipeline(load(settings.rule_packs), settings.cluster, settings.lateness_ns)
+    pipeline = Pipeline(load(settings.rule_packs, settings.topology), settings.cluster, settings.lateness_ns)
     incidents = replay(pipeline, Sources(paths, hostname(), follow=False))
     for incident in incidents:
         print_incident(incident, as_json)
@@ -70,7 +70,7 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool
     from stream.embedded import EmbeddedRun
 
     sources = Sources(paths, hostname(), follow=not once)
-    reader = EmbeddedRun(settings, load(settings.rule_packs), sources, Announcer(as_json), say)
+    reader = EmbeddedRun(settings, load(settings.rule_packs, settings.topology), sources, Announcer(as_json), say)
     asyncio.run(reader.once() if once else _until_stopped(reader))
     say(f"{reader.records} lines read, {reader.dead} dead letters; store: {settings.store_dsn}")
 

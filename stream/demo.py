@@ -70,7 +70,7 @@ async def _follow(settings: Settings, logs: Path, write: Callable[..., object], 
 
     loop = asyncio.get_running_loop()
     sources = Sources([str(logs)], hostname(), follow=True)
-    run = EmbeddedRun(settings, load(settings.rule_packs), sources, announcer, say)
+    run = EmbeddedRun(settings, load(settings.rule_packs, settings.topology), sources, announcer, say)
     writer = threading.Thread(target=write_then_stop, name="cluster")
     writer.start()
     try:

@@ -107,7 +107,7 @@ class Score:
 
 def evaluate_files(settings: Settings, paths: list[str], as_json: bool) -> bool:
     """Print how the rules do on the cases; true when they fall short."""
-    rules = load(settings.rule_packs)
+    rules = load(settings.rule_packs, settings.topology)
     scanner = BatchScanner(rules, "eval", keep_all=True)
     scores: dict[str, Score] = {}
     for case in (case for path in paths for case in read_cases(Path(path))):

@@ -38,6 +38,7 @@ class Settings(BaseSettings):
     data_dir: Path = Field(default_factory=default_data_dir)
     store: str = Field(default="", description="ClickHouse DSN; empty for the embedded store in data_dir")
     rule_packs: Paths = ()
+    topology: Path | None = Field(default=None, description="racks, switches and rails of the nodes (YAML or JSON)")
     lateness_ns: DurationNs = Field(
         default=5 * NS_PER_S, validate_default=False, alias="lateness", description="how late a line may come"
     )

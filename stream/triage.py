@@ -39,7 +39,7 @@ def triage_paths(
 ) -> bool:
     """Report on every job at these paths; true when one of them could not be read."""
     asked = Asked(_time_ns(now) if now else time_ns(), job_state)
-    rules = load(settings.rule_packs)
+    rules = load(settings.rule_packs, settings.topology)
     unread: list[str] = []
     for path in paths:
         reports = reports_at(path, outputs, rules, asked, unread)

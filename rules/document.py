@@ -1,0 +1,82 @@
+"""YAML and JSON files that people write: their content, checked, with the line of every part for the error messages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+Path_ = tuple[str | int, ...]
+"""Where a part stands: the keys and numbers that lead to it."""
+
+Spec = TypeVar("Spec", bound=BaseModel)
+_FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+def read_document(file: Path, spec: type[Spec], name: str, problems: list[str]) -> tuple[Spec | None, dict[Path_, int]]:
+    """The content of a file and the line of each of its parts; what is wrong with it goes to `problems`.
+
+    `name` says what the file is, where a problem concerns all of it.
+    """
+    lines: dict[Path_, int] = {}
+    try:
+        node = _tree(file.read_text("utf-8"))
+        content = _construct(node, (), lines, file, problems)
+        return spec.model_validate(content), lines
+    except (OSError, UnicodeDecodeError) as error:
+        problems.append(f"{file}: can't be read: {error}")
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        problems.append(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}")
+    except yaml.reader.ReaderError as error:
+        line = file.read_text("utf-8")[: error.position].count("\n") + 1
+        problems.append(f"{file}:{line}: not YAML: a character that may not stand in a text file: {error.reason}")
+    except RecursionError:
+        problems.append(f"{file}:1: not YAML for a {name}: an alias holds itself, or it is nested too deep")
+    except ValidationError as error:
+        problems += [_sentence(file, lines, dict(found), name) for found in error.errors()]
+    return None, lines
+
+
+def line_of(lines: dict[Path_, int], path: Path_) -> int:
+    """The line of a part, or of the part around it."""
+    while path and path not in lines:
+        path = path[:-1]
+    return lines.get(path, 1)
+
+
+def _tree(text: str) -> Any:
+    try:
+        return yaml.compose(text, Loader=_FAST_LOADER)
+    except yaml.YAMLError:
+        return yaml.compose(text, Loader=yaml.SafeLoader)  # the slow one says where and what more exactly
+
+
+def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, problems: list[str]) -> Any:
+    """Plain lists, mappings and scalars of a YAML tree; notes the line of each."""
+    if node is None:
+        return None
+    lines[path] = node.start_mark.line + 1
+    if isinstance(node, yaml.SequenceNode):
+        return [_construct(item, (*path, number), lines, file, problems) for number, item in enumerate(node.value)]
+    if isinstance(node, yaml.MappingNode):
+        mapping: dict[str, Any] = {}
+        for key_node, value_node in node.value:
+            key = str(key_node.value)
+            if key in mapping:
+                problems.append(f"{file}:{key_node.start_mark.line + 1}: {key} is written twice: keep one")
+            mapping[key] = _construct(value_node, (*path, key), lines, file, problems)
+        return mapping
+    try:
+        return yaml.SafeLoader("").construct_object(node)
+    except ValueError as error:
+        problems.append(f"{file}:{lines[path]}: {node.value!r} is no date and no number: {error}; put it in quotes")
+        return str(node.value)
+
+
+def _sentence(file: Path, lines: dict[Path_, int], found: dict[str, Any], name: str) -> str:
+    place = ".".join(str(part) for part in found["loc"])
+    message = found["msg"].removeprefix("Value error, ")
+    return f"{file}:{line_of(lines, tuple(found['loc']))}: {place or name}: {message}"
