@@ -1,0 +1,44 @@
+"""Which job a pod belongs to: as its own lines told, else by the way controllers name pods."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+KEPT_PODS: Final = 50_000
+
+_REPLICA = re.compile(r"-(?:worker|master|launcher|chief|ps|head|leader|server|node)(?:-[a-z0-9.-]+)?$")
+_INDEX_AND_SUFFIX = re.compile(r"(?:-\d{1,5})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
+_INDEX = re.compile(r"(?:-\d{1,5})+$")
+
+
+class Pods(msgspec.Struct):
+    """Jobs by `cluster/pod`; the pod not heard of for the longest time is given up first."""
+
+    job_by_pod: dict[str, str] = {}
+
+    def hear(self, cluster: str, pod: str, job: str) -> None:
+        """A line of the pod told its job."""
+        key = f"{cluster}/{pod}"
+        self.job_by_pod.pop(key, None)
+        self.job_by_pod[key] = job
+        if len(self.job_by_pod) > KEPT_PODS:
+            del self.job_by_pod[next(iter(self.job_by_pod))]
+
+    def job_of(self, cluster: str, pod: str) -> str:
+        """The job of a pod, by its name if it has told none; empty without a pod."""
+        return self.job_by_pod.get(f"{cluster}/{pod}") or job_in_name(pod)
+
+
+def job_in_name(pod: str) -> str:
+    """The job that a pod's name holds.
+
+    `J-worker-3` (Kubeflow, Volcano), `J-0-x7k2p` (indexed Job), `J-x7k2p` (Job; the suffix has no vowels and none of
+    0, 1, 3: k8s.io/apimachinery util/rand), `J-0`, `J-0-3` (StatefulSet, LeaderWorkerSet).
+    """
+    for shape in (_REPLICA, _INDEX_AND_SUFFIX, _INDEX):
+        if found := shape.search(pod):
+            return pod[: found.start()]
+    return pod
