@@ -86,6 +86,25 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
     step: int | None = None
 
 
+class Seat(msgspec.Struct, frozen=True, array_like=True, order=True):
+    """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
+
+    `gpu` is its PCI address. `is_start`: the banner stands at the beginning of an attempt, so that its world size holds
+    even when it is smaller than before. `address` is another name of `node`. Unknown numbers are -1, `world_size` 0.
+    """
+
+    time_ns: int
+    cluster: str
+    job: str
+    node: str
+    rank: int = -1
+    local_rank: int = -1
+    gpu: str = ""
+    world_size: int = 0
+    is_start: bool = False
+    address: str = ""
+
+
 class Signal(msgspec.Struct, frozen=True, array_like=True):
     """A rule's condition holds, from one line or from a silence. `onset_ns` is when it began by its own words."""
 

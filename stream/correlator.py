@@ -48,7 +48,7 @@ class Correlator:
         if isinstance(message, Tick):
             return self.engine.advance(self._watermark_at(message))
         for part in message.parts:
-            self.engine.add(part.matches, part.beats)
+            self.engine.add(part.matches, part.beats, part.seats)
             if part.end is not None and part.newest_ns is not None:
                 self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
         return []

@@ -218,4 +218,5 @@ def _part(source: str, end: int, scanned: Scanned, number: int, partitions: int)
 
     matches = tuple(match for match in scanned.matches if belongs(match))
     beats = tuple(beat for beat in scanned.beats if match_partition(beat.cluster, partitions) == number)
-    return Part(source, end, scanned.newest_ns, matches, beats)
+    seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
+    return Part(source, end, scanned.newest_ns, matches, beats, seats)

@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 import msgspec
 
 from rules.errors import RecordError
-from rules.model import Beat, Match
+from rules.model import Beat, Match, Seat
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
 
@@ -24,6 +24,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     newest_ns: int | None
     matches: tuple[Match, ...]
     beats: tuple[Beat, ...]
+    seats: tuple[Seat, ...] = ()
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
@@ -34,7 +35,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
     @property
     def has_content(self) -> bool:
         """Whether it tells more than the time."""
-        return any(part.matches or part.beats for part in self.parts)
+        return any(part.matches or part.beats or part.seats for part in self.parts)
 
 
 class Tick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
@@ -91,4 +92,4 @@ def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | No
     if middle == 0:
         return None
     first = Part(part.source, None, None, part.matches[:middle], ())
-    return [first], [Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.beats)]
+    return [first], [Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.beats, part.seats)]

@@ -12,9 +12,10 @@ from ingest.batch import Batch
 from ingest.parse.envelope import Parsed, check_envelope, own_time, parse, text_of
 from ingest.parse.prefix import clean
 from ingest.text import Repeated, TextLines
+from rules.banner import seats_of
 from rules.errors import RecordError
 from rules.match.hyperscan import HyperscanScanner
-from rules.model import KEPT_DEAD_BYTES, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, stable_id
+from rules.model import KEPT_DEAD_BYTES, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat, stable_id
 from rules.ruleset import RuleSet
 from rules.standing import LineHit
 from stream.beats import Beats
@@ -41,6 +42,7 @@ class Scanned:
     newest_ns: int | None = None
     matches: list[Match] = field(default_factory=list)
     beats: list[Beat] = field(default_factory=list)
+    seats: list[Seat] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
 
     @property
@@ -116,10 +118,11 @@ class BatchScanner:
                     beats.add_step(event, hit.fields.get("step", ""))
                 elif hit.rule.spec.role == "placement":
                     beats.add_alive(event)
+                    scanned.seats += seats_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
         self._note_ends_of_each_key(batch, end, unfit, scanned, beats)
-        scanned.beats = beats.sorted()
+        scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
         scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
         scanned.dead = len(scanned.dead_letters)
         return scanned
