@@ -1,4 +1,4 @@
-"""Banners of launchers and libraries -> who sits where. Rules with `role: placement` find them and name their fields."""
+"""Banners of launchers and libraries -> who sits where. Rules with `role: placement` find them and their fields."""
 
 from __future__ import annotations
 

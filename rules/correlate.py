@@ -11,9 +11,7 @@ from rules.incident import IncidentState, place_of
 from rules.keys import HOLDS_NS, JOB, KERNEL, NODE, keys_of, keys_sought, kind_of
 from rules.loose import LooseSignals
 from rules.model import NS_PER_S, SEVERITIES, Signal, stable_id
-
-PLACED_FOR_NS: Final = 3600 * NS_PER_S
-"""A job that was not heard of on a node for this long has left it, once another job is heard of there."""
+from rules.placement import Placement
 
 HOLD_NS: Final = 10 * NS_PER_S
 """A lone error of a worker is not told before this: a retry that succeeds, or a cancel, may follow at once."""
@@ -47,7 +45,7 @@ class Correlator(msgspec.Struct):
     resolved: dict[str, IncidentState] = {}
     loose: LooseSignals = msgspec.field(default_factory=LooseSignals)
     ended_ns_by_job: dict[str, int] = {}
-    heard_by_node: dict[str, dict[str, int]] = {}
+    placement: Placement = msgspec.field(default_factory=Placement)
     alone: int = 0
     duplicate: int = 0
 
@@ -58,18 +56,14 @@ class Correlator(msgspec.Struct):
         """
         if not (node and job):
             return []
-        heard_ns = self.heard_by_node.setdefault(f"{cluster}/{node}", {})
-        is_news = job not in heard_ns
-        heard_ns[job] = max(time_ns, heard_ns.get(job, 0))
-        for gone in [one for one, last_ns in heard_ns.items() if last_ns < time_ns - PLACED_FOR_NS]:
-            del heard_ns[gone]
+        is_news = self.placement.hear(cluster, node, job, time_ns)
         return self._link(cluster, node, job, time_ns) if is_news else []
 
     def jobs_of(self, signal: Signal) -> set[str]:
         """The jobs that a signal touches: its own, else those placed on its node."""
         if signal.job:
             return {signal.job}
-        return set(self.heard_by_node.get(f"{signal.cluster}/{signal.node}", ()))
+        return self.placement.jobs_on(signal.cluster, signal.node, signal.event_time_ns)
 
     def take(self, signal: Signal, related: Related) -> list[IncidentState]:
         """Put a signal where it belongs; the incidents that changed by it."""

@@ -10,9 +10,10 @@ import msgspec
 
 from rules.attempts import Attempt
 from rules.cause import explains
+from rules.completion import completed
 from rules.incident import IncidentState
 from rules.life import Life
-from rules.model import NS_PER_S, Beat, Incident, Match, Progress, Signal, stable_id
+from rules.model import NS_PER_S, Beat, Incident, Match, Progress, Seat, Signal, stable_id
 from rules.progress import JobProgress
 from rules.report import attempt_of, progress_report, report
 from rules.ruleset import Rule, RuleSet
@@ -39,7 +40,7 @@ class EngineState(msgspec.Struct):
     """Everything that the engine knows; it goes into a snapshot as it is."""
 
     watermark_ns: int = 0
-    waiting: list[tuple[_Order, int, Match | None, Beat | None]] = []
+    waiting: list[tuple[_Order, int, Match | None, Beat | None, Seat | None]] = []
     added: int = 0
     timers: list[tuple[int, str, str]] = []
     life: Life = msgspec.field(default_factory=Life)
@@ -75,23 +76,27 @@ class Engine:
         """The state as bytes; `Engine(rules, snapshot)` goes on from there."""
         return msgspec.msgpack.encode(self._state)
 
-    def add(self, matches: Iterable[Match], beats: Iterable[Beat] = ()) -> None:
-        """Note matches and beats, in any order."""
+    def add(self, matches: Iterable[Match], beats: Iterable[Beat] = (), seats: Iterable[Seat] = ()) -> None:
+        """Note matches, beats and seats, in any order."""
         for match in matches:
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
             self._wait(_match_order(match), match, None)
         for beat in beats:
             self._wait(_beat_order(beat), None, beat)
+        for seat in seats:
+            self._wait(_seat_order(seat), None, None, seat)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
         """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
         while (due_ns := self._next_due_ns()) is not None and due_ns <= watermark_ns:
             if self._state.waiting and self._state.waiting[0][0][0] <= due_ns:
-                _, _, match, beat = heappop(self._state.waiting)
+                _, _, match, beat, seat = heappop(self._state.waiting)
                 if match:
                     self._take_match(match)
                 if beat:
                     self._take_beat(beat)
+                if seat:
+                    self._take_seat(seat)
             elif self._state.timers and self._state.timers[0][0] <= due_ns:
                 self._fire_stall(*heappop(self._state.timers))
             else:
@@ -106,9 +111,9 @@ class Engine:
         self._touch(self._state.life.release_all())
         return changed + self._reports()
 
-    def _wait(self, order: _Order, match: Match | None, beat: Beat | None) -> None:
+    def _wait(self, order: _Order, match: Match | None, beat: Beat | None, seat: Seat | None = None) -> None:
         self._state.added += 1
-        heappush(self._state.waiting, (order, self._state.added, match, beat))
+        heappush(self._state.waiting, (order, self._state.added, match, beat, seat))
 
     def _next_due_ns(self) -> int | None:
         waiting, timers, life_ns = self._state.waiting, self._state.timers, self._state.life.next_due_ns
@@ -119,7 +124,7 @@ class Engine:
         if match.rule not in self._rules.by_id:
             self._state.counts.unknown += 1
             return
-        signal = signal_of(self._rules, match)
+        signal = completed(signal_of(self._rules, match), self._state.life.correlator.placement)
         progress = self._state.progress_by_job.get(_job_key(signal.cluster, signal.job, signal.node))
         if progress and signal.role in ("teardown", "finished"):
             progress.has_ended = True
@@ -147,6 +152,11 @@ class Engine:
 
     def _attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
         return attempt_of(incident, time_ns, self._rules)
+
+    def _take_seat(self, seat: Seat) -> None:
+        self._state.life.correlator.placement.take(seat)
+        if seat.node and not seat.address:
+            self._place(seat.cluster, seat.node, seat.job, seat.time_ns)
 
     def _take_beat(self, beat: Beat) -> None:
         self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
@@ -205,6 +215,13 @@ def _match_order(match: Match) -> _Order:
 
 def _beat_order(beat: Beat) -> _Order:
     return (beat.event_time_ns, 0, beat.node, "", beat.job, -1 if beat.step is None else beat.step, 0, beat.cluster, "")
+
+
+def _seat_order(seat: Seat) -> _Order:
+    """Beside beats: a line that tells who sits where comes before what else happens at that time."""
+    world = str(seat.world_size if seat.is_start else -seat.world_size)
+    rest = (seat.rank, seat.local_rank, seat.cluster, f"{seat.gpu}/{seat.address}")
+    return (seat.time_ns, 0, seat.node, world, seat.job, *rest)
 
 
 def _job_key(cluster: str, job: str, node: str) -> str:

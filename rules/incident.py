@@ -8,6 +8,7 @@ import msgspec
 
 from rules.attempts import Attempt
 from rules.collectives import CollectiveTable
+from rules.completion import nodes_of
 from rules.model import SEVERITIES, Change, Progress, Signal
 from rules.times import iso_from_ns
 
@@ -115,9 +116,9 @@ class IncidentState(msgspec.Struct):
 
     def _reach(self, signal: Signal, jobs: set[str]) -> None:
         self.jobs |= jobs
-        if signal.node:
-            self.nodes.add(signal.node)
-            self.jobs_by_node.setdefault(signal.node, set()).update(jobs)
+        for node in nodes_of(signal):
+            self.nodes.add(node)
+            self.jobs_by_node.setdefault(node, set()).update(jobs)
         if signal.source == "kernel":
             self.kernel_nodes.add(signal.node)
         if signal.rank is not None:

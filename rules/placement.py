@@ -62,14 +62,25 @@ class JobPlaces(msgspec.Struct):
             return None
         return versions[max(bisect_right(versions, time_ns, key=lambda version: version.since_ns) - 1, 0)]
 
+    def forget_before(self, oldest_ns: int) -> None:
+        """Forget the nodes that the job was not heard of on since then, and the seats that no version holds."""
+        heard_ns = self.heard_ns_by_node.items()
+        self.heard_ns_by_node = {node: last_ns for node, last_ns in heard_ns if last_ns >= oldest_ns}
+        self.ranks_by_node = {}
+        for rank, versions in self.versions_by_rank.items():
+            for version in versions:
+                self.ranks_by_node.setdefault(version.node, set()).add(rank)
+
     def _resize(self, seat: Seat) -> None:
-        """A new world. One that grew without a restart shows that the smaller one was a part: its seats are no ranks."""
-        if not seat.is_start and (before := self.world_at(seat.time_ns)):
-            for rank in [one for one, versions in self.versions_by_rank.items() if versions[-1].world_size == before]:
-                self.versions_by_rank[rank].pop()
-                if not self.versions_by_rank[rank]:
+        """A new world. One that grew without a restart shows that the smaller one was a part; those were no ranks."""
+        if self.worlds and not seat.is_start:
+            since_ns, before = self.worlds[-1]
+            for rank, versions in list(self.versions_by_rank.items()):
+                kept = [one for one in versions if one.world_size != before or one.since_ns < since_ns]
+                self.versions_by_rank[rank] = kept
+                if not kept:
                     del self.versions_by_rank[rank]
-        if not self.worlds or self.world_at(seat.time_ns) != seat.world_size:
+        if self.world_at(seat.time_ns) != seat.world_size:
             self.worlds = sorted([*self.worlds, (seat.time_ns, seat.world_size)])[-KEPT_VERSIONS:]
 
     def _sit(self, seat: Seat, node: str) -> None:
@@ -117,8 +128,8 @@ class Placement(msgspec.Struct):
 
     def take(self, seat: Seat) -> None:
         """Learn from a banner."""
-        for address in filter(None, (seat.address,)):
-            self._name(f"{seat.cluster}/{address}", seat.node)
+        if seat.address:
+            self._name(f"{seat.cluster}/{seat.address}", seat.node)
         if seat.job:
             self._of(seat.cluster, seat.job, seat.time_ns).take(seat, seat.node)
             self._sweep(seat.time_ns)
@@ -147,6 +158,12 @@ class Placement(msgspec.Struct):
             if version and version.node in names and (version.gpu == gpu if gpu else version.local_rank == local_rank):
                 return rank
         return None
+
+    def seats_of(self, cluster: str, job: str, time_ns: int) -> dict[int, str]:
+        """The node of each rank of the job then."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        ranks = sorted(places.versions_by_rank) if places else ()
+        return {rank: self.node_of(cluster, job, rank, time_ns) for rank in ranks}
 
     def world_size(self, cluster: str, job: str, time_ns: int) -> int:
         """How many ranks the job had then; 0 when no banner said so."""
@@ -181,8 +198,7 @@ class Placement(msgspec.Struct):
         self.swept_ns, oldest_ns = time_ns, time_ns - KEPT_FOR_NS
         self.by_job = {job: places for job, places in self.by_job.items() if places.last_ns >= oldest_ns}
         for places in self.by_job.values():
-            heard_ns = places.heard_ns_by_node.items()
-            places.heard_ns_by_node = {node: last_ns for node, last_ns in heard_ns if last_ns >= oldest_ns}
+            places.forget_before(oldest_ns)
         for node, heard in list(self.heard_by_node.items()):
             kept = {job: times for job, times in heard.items() if times[1] >= oldest_ns}
             if kept:

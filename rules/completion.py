@@ -1,0 +1,81 @@
+"""A signal gets what its line leaves out, by the placement: its rank from a GPU, its node from a rank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from rules.hostlist import expand
+from rules.model import Signal
+from rules.placement import Placement
+
+NODES_FIELD, TASKS_FIELD, NODE_FIELD = "nodes", "tasks", "node"
+MOST_NODES: Final = 4096
+
+_JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
+_ONE_TASK = re.compile(r"\d{1,7}")
+_FORWARDED_BY_RAY = re.compile(r"\([^\n()]{1,160}?\bpid=\d{1,10}, ip=([\da-f.:]{3,45})\) ")
+
+
+def completed(signal: Signal, placement: Placement) -> Signal:
+    """The signal with its rank and node, as far as the placement knows them.
+
+    Where a line names nodes in a list (`node[0001,0003]`), the first of them stands for whoever reads the log. A
+    single task of srun or JAX (`task:7`) that a line names is its rank, when the line has none of its own.
+    """
+    node, rank = _named_node(signal, placement), signal.rank
+    if rank is None:
+        rank = _named_rank(signal)
+    if not node and rank is not None and signal.job:
+        node = placement.node_of(signal.cluster, signal.job, rank, signal.event_time_ns)
+    if rank is None and signal.gpu and node:
+        rank = _rank_of_gpu(signal, node, placement)
+    if (node, rank) == (signal.node, signal.rank):
+        return signal
+    return msgspec.structs.replace(signal, node=node, rank=rank)
+
+
+def nodes_of(signal: Signal) -> tuple[str, ...]:
+    """Every node that the signal names, its own first."""
+    others = [node for node in _listed(signal) if node != signal.node]
+    return (signal.node, *others) if signal.node else tuple(others)
+
+
+def _named_node(signal: Signal, placement: Placement) -> str:
+    if listed := _listed(signal):
+        return signal.fields.get(NODE_FIELD) or listed[0]
+    if not signal.fields.get(NODE_FIELD) and (told := _FORWARDED_BY_RAY.match(signal.text)):
+        return placement.node_by_address.get(f"{signal.cluster}/{told[1]}", signal.node)
+    return signal.node
+
+
+def _listed(signal: Signal) -> tuple[str, ...]:
+    if not (text := signal.fields.get(NODES_FIELD, "")):
+        return ()
+    try:
+        return expand(text.rstrip(".:;"))[:MOST_NODES]
+    except ValueError:
+        return ()
+
+
+def _named_rank(signal: Signal) -> int | None:
+    tasks = signal.fields.get(TASKS_FIELD, "")
+    if _ONE_TASK.fullmatch(tasks):
+        return int(tasks)
+    named = set(_jax_tasks(signal, tasks))
+    return named.pop() if len(named) == 1 else None
+
+
+def _jax_tasks(signal: Signal, tasks: str) -> Iterator[int]:
+    yield from map(int, _JAX_TASK.findall(tasks or signal.text))
+
+
+def _rank_of_gpu(signal: Signal, node: str, placement: Placement) -> int | None:
+    """The rank that has this GPU, when only one job's banners gave it away."""
+    jobs = {signal.job} if signal.job else placement.jobs_on(signal.cluster, node, signal.event_time_ns)
+    told = (placement.rank_of(signal.cluster, job, node, signal.event_time_ns, signal.gpu) for job in sorted(jobs))
+    ranks = [rank for rank in told if rank is not None]
+    return ranks[0] if len(ranks) == 1 else None
