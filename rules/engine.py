@@ -13,15 +13,19 @@ from rules.cause import explains
 from rules.completion import completed
 from rules.incident import IncidentState
 from rules.life import Life
-from rules.model import NS_PER_S, Beat, Incident, Match, Progress, Seat, Signal, stable_id
-from rules.progress import JobProgress
+from rules.model import Beat, Incident, Match, Progress, Seat, Signal, stable_id
 from rules.report import attempt_of, progress_report, report
 from rules.ruleset import Rule, RuleSet
 from rules.signal import signal_of
+from rules.silence.state import STALL_FLOOR_NS as STALL_FLOOR_NS
+from rules.silence.verdict import HUNG
+from rules.silence.watch import Silence, Verdict
 
-STALL_FLOOR_NS: Final = 900 * NS_PER_S
-
-_KEY_BREAK: Final = "\x1f"
+ENDS: Final = (
+    *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout", "stage-fail"),
+    *("elastic-worker-failed", "mpi-abort", "sigterm-cancelled", "cancelled", "k8s-evicted", "k8s-preempted"),
+)
+"""Classes that say that the job, or the program that ran its ranks, has ended: silence after them says nothing more."""
 
 _Order = tuple[int, int, str, str, str, int, int, str, str]
 
@@ -42,9 +46,8 @@ class EngineState(msgspec.Struct):
     watermark_ns: int = 0
     waiting: list[tuple[_Order, int, Match | None, Beat | None, Seat | None]] = []
     added: int = 0
-    timers: list[tuple[int, str, str]] = []
     life: Life = msgspec.field(default_factory=Life)
-    progress_by_job: dict[str, JobProgress] = {}
+    silence: Silence = msgspec.field(default_factory=Silence)
     counts: Counts = msgspec.field(default_factory=Counts)
 
 
@@ -57,7 +60,7 @@ class Engine:
 
     def __init__(self, rules: RuleSet, snapshot: bytes | None = None):
         self._rules = rules
-        self._stall_rules = [rule for rule in rules.rules if rule.spec.detect == "no-progress"]
+        self._rule_by_verdict = _rule_by_verdict(rules)
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._changed: dict[str, IncidentState] = {}
 
@@ -71,6 +74,10 @@ class Engine:
     def watermark_ns(self) -> int:
         """Everything before this time has been taken."""
         return self._state.watermark_ns
+
+    def verdicts(self) -> list[Verdict]:
+        """What silences meant, incidents or not; the newest of them."""
+        return list(self._state.silence.verdicts)
 
     def snapshot(self) -> bytes:
         """The state as bytes; `Engine(rules, snapshot)` goes on from there."""
@@ -97,8 +104,8 @@ class Engine:
                     self._take_beat(beat)
                 if seat:
                     self._take_seat(seat)
-            elif self._state.timers and self._state.timers[0][0] <= due_ns:
-                self._fire_stall(*heappop(self._state.timers))
+            elif self._state.silence.next_due_ns == due_ns:
+                self._judge(self._state.silence.wake())
             else:
                 self._touch(self._state.life.fire(self._attempt_of))
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
@@ -116,8 +123,8 @@ class Engine:
         heappush(self._state.waiting, (order, self._state.added, match, beat, seat))
 
     def _next_due_ns(self) -> int | None:
-        waiting, timers, life_ns = self._state.waiting, self._state.timers, self._state.life.next_due_ns
-        heads = (waiting[0][0][0] if waiting else None, timers[0][0] if timers else None, life_ns)
+        waiting = self._state.waiting[0][0][0] if self._state.waiting else None
+        heads = (waiting, self._state.silence.next_due_ns, self._state.life.next_due_ns)
         return min((head for head in heads if head is not None), default=None)
 
     def _take_match(self, match: Match) -> None:
@@ -125,9 +132,9 @@ class Engine:
             self._state.counts.unknown += 1
             return
         signal = completed(signal_of(self._rules, match), self._state.life.correlator.placement)
-        progress = self._state.progress_by_job.get(_job_key(signal.cluster, signal.job, signal.node))
-        if progress and signal.role in ("teardown", "finished"):
-            progress.has_ended = True
+        if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
+            is_finished = signal.role == "finished"
+            self._state.silence.end(signal.cluster, signal.job, signal.node, is_finished, signal.event_time_ns)
         self._place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
         self._correlate(signal)
 
@@ -147,7 +154,7 @@ class Engine:
         )
 
     def _pace_ns(self, cluster: str, job: str) -> int:
-        progress = self._state.progress_by_job.get(_job_key(cluster, job, ""))
+        progress = self._state.silence.progress(cluster, job)
         return progress.pace_ns or 0 if progress else 0
 
     def _attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
@@ -160,27 +167,19 @@ class Engine:
 
     def _take_beat(self, beat: Beat) -> None:
         self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
-        if beat.step is None:
-            return
-        key = _job_key(beat.cluster, beat.job, beat.node)
-        progress = self._state.progress_by_job.get(key)
-        if progress is None:
-            place = ("", beat.node) if not beat.job else (beat.job, "")
-            progress = self._state.progress_by_job[key] = JobProgress(STALL_FLOOR_NS, beat.cluster, *place)
-        before = progress.last_step
-        if not progress.step(beat.step, beat.event_time_ns):
-            return
-        self._touch(self._state.life.note_step(beat, beat.step < before, self._attempt_of))
-        if progress.stall_due_ns is not None:
-            heappush(self._state.timers, (progress.stall_due_ns, "stall", key))
+        silence = self._state.silence
+        before = silence.progress(beat.cluster, beat.job, beat.node)
+        done = (before.attempt, before.last_step) if before else (0, -1)
+        self._judge(silence.take(beat))
+        after = silence.progress(beat.cluster, beat.job, beat.node)
+        is_further = after is not None and done != (after.attempt, after.last_step)
+        if after and is_further and silence.is_recovering(beat.cluster, beat.job, beat.node):
+            self._touch(self._state.life.note_step(beat, after.attempt != done[0], self._attempt_of))
 
-    def _fire_stall(self, due_ns: int, kind: str, key: str) -> None:
-        progress = self._state.progress_by_job[key]
-        if progress.stall_due_ns != due_ns:
-            return
-        progress.is_stalled = True
-        for rule in self._stall_rules:
-            self._correlate(_stall_signal(rule, progress, due_ns))
+    def _judge(self, verdicts: list[Verdict]) -> None:
+        for verdict in verdicts:
+            if rule := self._rule_by_verdict.get(verdict.verdict):
+                self._correlate(_silence_signal(rule, verdict))
 
     def _touch(self, incidents: Iterable[IncidentState]) -> None:
         for incident in incidents:
@@ -201,8 +200,16 @@ class Engine:
         return [report(incident, self._rules) for incident in told]
 
     def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
-        found = {job: self._state.progress_by_job.get(_job_key(incident.cluster, job, "")) for job in incident.jobs}
+        found = {job: self._state.silence.progress(incident.cluster, job) for job in incident.jobs}
         return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}
+
+
+def _rule_by_verdict(rules: RuleSet) -> dict[str, Rule]:
+    found: dict[str, Rule] = {}
+    for rule in rules.rules:
+        if rule.spec.detect in ("silence", "no-progress"):
+            found[rule.spec.verdict or HUNG] = rule
+    return found
 
 
 def _match_order(match: Match) -> _Order:
@@ -214,7 +221,8 @@ def _match_order(match: Match) -> _Order:
 
 
 def _beat_order(beat: Beat) -> _Order:
-    return (beat.event_time_ns, 0, beat.node, "", beat.job, -1 if beat.step is None else beat.step, 0, beat.cluster, "")
+    step, rank = -1 if beat.step is None else beat.step, -1 if beat.rank is None else beat.rank
+    return (beat.event_time_ns, 0, beat.node, beat.source, beat.job, step, rank, beat.cluster, beat.phase)
 
 
 def _seat_order(seat: Seat) -> _Order:
@@ -224,27 +232,22 @@ def _seat_order(seat: Seat) -> _Order:
     return (seat.time_ns, 0, seat.node, world, seat.job, *rest)
 
 
-def _job_key(cluster: str, job: str, node: str) -> str:
-    return _KEY_BREAK.join((cluster, "job", job) if job else (cluster, "node", node))
-
-
-def _stall_signal(rule: Rule, progress: JobProgress, due_ns: int) -> Signal:
-    who = (progress.cluster, progress.job, progress.node)
+def _silence_signal(rule: Rule, verdict: Verdict) -> Signal:
     return Signal(
-        signal_id=stable_id("stall", *who, progress.last_step, progress.last_step_ns),
+        signal_id=stable_id("silence", *msgspec.structs.astuple(verdict)[:7]),
         rule=rule.spec.id,
         failure_class=rule.spec.failure_class,
         severity=rule.spec.severity,
         role=rule.spec.role,
-        event_time_ns=due_ns,
-        onset_ns=progress.last_step_ns,
-        cluster=progress.cluster,
-        node=progress.node,
+        event_time_ns=verdict.time_ns,
+        onset_ns=verdict.onset_ns,
+        cluster=verdict.cluster,
+        node=verdict.node,
         source="worker",
-        job=progress.job,
-        rank=None,
+        job=verdict.job,
+        rank=verdict.rank,
         gpu="",
-        text=progress.sentence(),
+        text=verdict.text,
         position=None,
-        fields={},
+        fields=verdict.fields,
     )

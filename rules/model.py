@@ -76,7 +76,9 @@ class Match(msgspec.Struct, frozen=True, array_like=True):
 class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
     """Somebody was alive at `event_time_ns`; `step` is the training step completed then, if the line told one.
 
-    One beat stands for many lines: a batch sends one for each step of a job, and the first and last of a node and job.
+    One beat stands for many lines: a batch sends one for each step of a rank, and one for each job, node, source and
+    ten seconds. `source` is that of the line; `phase` what the job announced (checkpoint, evaluation, compile,
+    startup), or `cut` for a line that ends in the middle; `world_size` of how many ranks the line says that it is one.
     """
 
     event_time_ns: int
@@ -84,6 +86,10 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
     job: str
     node: str
     step: int | None = None
+    rank: int | None = None
+    source: str = "worker"
+    phase: str = ""
+    world_size: int = 0
 
 
 class Seat(msgspec.Struct, frozen=True, array_like=True, order=True):
@@ -227,6 +233,7 @@ class Incident(msgspec.Struct, frozen=True):
 
     `candidates` are the ranked root causes, the one of `root_cause` first. `missing` says in words what evidence there
     should be and is not; when it is empty, the evidence is complete.
+    `verdict` says what a silence in it means (hung, rank-dead, ...); empty when none of its signals is a silence.
     """
 
     incident_id: str
@@ -254,6 +261,7 @@ class Incident(msgspec.Struct, frozen=True):
     candidates: tuple[RankedCause, ...] = ()
     cost: Cost = Cost()
     missing: tuple[str, ...] = ()
+    verdict: str = ""
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

@@ -1,8 +1,8 @@
-"""How far each job has come, and whether it has stopped: alive is not progressing."""
+"""How far each job has come, how steadily, and when it counts as stopped: alive is not progressing."""
 
 from __future__ import annotations
 
-from statistics import median
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -10,29 +10,63 @@ import msgspec
 from rules.model import NS_PER_S
 
 KEPT_PACES: Final = 20
-PACES_TO_TRUST: Final = 3
-STALL_PACES: Final = 10
+KEPT_GAPS: Final = 256
+PACES_TO_KNOW: Final = 3
+PACES_TO_TRUST: Final = 10
+SHORTEST_HISTORY_NS: Final = 30 * NS_PER_S
 ROUND_NS: Final = 60 * NS_PER_S
 """The same step told again within the same minute says nothing new, so one report of it is enough."""
+
+TELLING_NS: Final = NS_PER_S
+"""Steps told within so short a time are one telling: output that was held back comes in bursts."""
+
+LEAST_SLACK_NS: Final = 15 * NS_PER_S
+PHASE_NS: Final = 600 * NS_PER_S
+BUFFERED_GAP_NS: Final = 10 * NS_PER_S
+SLOW_TELLINGS: Final = 10
+SLOW_NS: Final = 120 * NS_PER_S
+SLOW_TIMES: Final = 2.5
+
+_DIGITS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 80)
+ROUND_PERIODS: Final = tuple(digits * 10**power for power in range(8) for digits in _DIGITS if digits * 10**power >= 20)
+"""How many steps people let pass between checkpoints or evaluations."""
+
+
+def is_number(text: str, digits: int = 8) -> bool:
+    """Whether the text is a whole number that a counter can have."""
+    return text.isascii() and text.isdigit() and len(text) < digits
 
 
 class JobProgress(msgspec.Struct):
     """The steps of one job, or of a node whose lines name no job.
 
-    `paces_ns` are its newest times a step; the median of them is its pace.
+    A telling is the first step told after a second or more without one. `gaps_ns` are the newest times from telling to
+    telling, `strides` the steps between them and `paces_ns` the times a step; pauses are no part of them.
 
-    A job counts as stopped when no new step came for ten times its pace, and at least `floor_ns`, so that checkpoints,
-    evaluation and compilation are waited out. A step told again soon after is a slower rank's; one told again later
-    comes from a job that went back to a checkpoint, and goes on from there.
+    The job counts as stopped `stall_due_ns` after its last step: when the next telling is late by 15 s and by three
+    steps, and later where its cadence says so (`patience_ns`). A step told again soon after is a slower rank's; one
+    told again later comes from a job that went back to a checkpoint: a new attempt, whose cadence is learnt anew.
     """
 
     floor_ns: int
     cluster: str = ""
     job: str = ""
     node: str = ""
+    attempt: int = 1
     last_step: int = -1
     last_step_ns: int = 0
     paces_ns: list[int] = []
+    gaps_ns: list[int] = []
+    strides: list[int] = []
+    told_step: int = -1
+    told_ns: int = 0
+    steps_in_telling: int = 0
+    phase: str = ""
+    phase_ns: int = 0
+    longest_by_phase_ns: dict[str, int] = {}
+    longest_round_ns: int = 0
+    passed: set[int] = set()
+    paused: set[int] = set()
     has_ended: bool = False
     is_stalled: bool = False
 
@@ -40,29 +74,120 @@ class JobProgress(msgspec.Struct):
         """Take a completed step; true when the job got further by it."""
         if step <= self.last_step and self._is_soon(time_ns):
             return False
-        if 0 <= self.last_step < step and time_ns > self.last_step_ns:
-            self.paces_ns = [*self.paces_ns[1 - KEPT_PACES :], (time_ns - self.last_step_ns) // (step - self.last_step)]
-        self.last_step, self.last_step_ns = step, time_ns
+        if step <= self.last_step:
+            self._begin_again()
+        if self.told_step < 0 or time_ns - self.told_ns >= TELLING_NS:
+            self._tell(step, time_ns)
+        self.steps_in_telling += 1
+        self.last_step, self.last_step_ns = step, max(time_ns, self.last_step_ns)
         self.has_ended = self.is_stalled = False
         return True
+
+    def begin_phase(self, phase: str, time_ns: int) -> None:
+        """A line says that a checkpoint, an evaluation or a compilation begins or ends."""
+        self.phase, self.phase_ns = phase, max(self.phase_ns, time_ns)
 
     @property
     def pace_ns(self) -> int | None:
         """Median time a step, once enough steps were seen."""
-        return int(median(self.paces_ns)) if len(self.paces_ns) >= PACES_TO_TRUST else None
+        return _median(self.paces_ns[-KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
+
+    @property
+    def is_buffered(self) -> bool:
+        """Whether its steps come in bursts, with long gaps between them."""
+        return self.steps_in_telling > 2 and len(self.gaps_ns) > 1 and _median(self.gaps_ns) >= BUFFERED_GAP_NS
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the cadence is known well enough to see a stop within a few steps."""
+        return len(self.gaps_ns) >= PACES_TO_TRUST and sum(self.gaps_ns) >= SHORTEST_HISTORY_NS
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its newest steps all take several times as long as before, for minutes."""
+        newest, before = self.paces_ns[-SLOW_TELLINGS:], self.paces_ns[:-SLOW_TELLINGS]
+        if len(before) < KEPT_PACES or sum(self.gaps_ns[-SLOW_TELLINGS:]) < SLOW_NS:
+            return False
+        return min(newest) >= SLOW_TIMES * _median(before)
 
     @property
     def stall_due_ns(self) -> int | None:
         """When the job will count as stopped if nothing more is heard; None when it can't be said."""
         if self.pace_ns is None or self.has_ended or self.is_stalled:
             return None
-        return self.last_step_ns + max(STALL_PACES * self.pace_ns, self.floor_ns)
+        return self.last_step_ns + self.patience_ns()
+
+    def patience_ns(self) -> int:
+        """How long after its last step the job may be silent."""
+        pace_ns, gap_ns, longest_ns = self.pace_ns or 0, _median(self.gaps_ns), max(self.gaps_ns, default=0)
+        next_ns = pace_ns if gap_ns < 2 * TELLING_NS else gap_ns
+        late_ns = next_ns + max(LEAST_SLACK_NS, 3 * pace_ns)
+        waits = [late_ns, longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
+        if not self.is_trusted:
+            waits += [self.floor_ns, 10 * gap_ns]
+        if self._is_in_phase:
+            waits += [PHASE_NS, 2 * self.longest_by_phase_ns.get(self.phase, 0)]
+        if self._round_between(self.last_step, self.last_step + max(1, _median(self.strides)), self.paused):
+            waits.append(2 * self.longest_round_ns)
+        if self._round_between(self.last_step, self.last_step + max(1, _median(self.strides)), None):
+            waits.append(PHASE_NS)
+        return max(waits)
 
     def sentence(self) -> str:
         """What is known of the stop, in words."""
         pace_s = (self.pace_ns or 0) / NS_PER_S
         return f"no step after step {self.last_step}; a step had taken {pace_s:.1f} s"
 
+    @property
+    def _is_in_phase(self) -> bool:
+        """Both times are cut to seconds: so it does not matter which of the lines of a second is told."""
+        return bool(self.phase) and self.phase_ns // NS_PER_S >= self.last_step_ns // NS_PER_S
+
     def _is_soon(self, time_ns: int) -> bool:
         rounds = 1 + 2 * (self.pace_ns or 0) // ROUND_NS
         return time_ns // ROUND_NS <= self.last_step_ns // ROUND_NS + rounds
+
+    def _begin_again(self) -> None:
+        self.attempt += 1
+        self.told_step = -1
+        self.gaps_ns, self.strides = [], []
+        self.phase = ""
+
+    def _tell(self, step: int, time_ns: int) -> None:
+        if 0 <= self.told_step < step:
+            self._note_gap(time_ns - self.told_ns, step - self.told_step, step)
+        self.told_step, self.told_ns, self.steps_in_telling = step, time_ns, 0
+
+    def _note_gap(self, gap_ns: int, stride: int, step: int) -> None:
+        usual_ns = _median(self.gaps_ns)
+        is_long = bool(usual_ns) and gap_ns > usual_ns * stride / max(1, _median(self.strides)) * 3 / 2
+        at_round = self._periods_between(self.told_step, step)
+        if is_long and self._is_in_phase:
+            self.longest_by_phase_ns[self.phase] = max(gap_ns, self.longest_by_phase_ns.get(self.phase, 0))
+            self.paused |= {period for period in at_round if period not in self.passed}
+            self.longest_round_ns = max(gap_ns, self.longest_round_ns)
+        elif is_long and gap_ns > usual_ns + LEAST_SLACK_NS and any(self._may_pause(one) for one in at_round):
+            self.paused |= {period for period in at_round if period not in self.passed}
+            self.longest_round_ns = max(gap_ns, self.longest_round_ns)
+        else:
+            self.passed.update(self._periods_between(self.told_step, step - 1))
+            self.gaps_ns = [*self.gaps_ns[1 - KEPT_GAPS :], gap_ns]
+            self.strides = [*self.strides[1 - KEPT_PACES :], stride]
+            self.paces_ns = [*self.paces_ns[1 - KEPT_GAPS :], gap_ns // stride]
+
+    def _periods_between(self, first: int, last: int) -> list[int]:
+        return [one for one in ROUND_PERIODS if one <= last and last // one > (first - 1) // one]
+
+    def _may_pause(self, period: int) -> bool:
+        return period in self.paused or period not in self.passed
+
+    def _round_between(self, first: int, last: int, known: set[int] | None) -> bool:
+        """Whether a step in between is the end of a known period; without one, of any not yet passed without pause."""
+        periods = self._periods_between(first, last)
+        if known is not None:
+            return any(one in known for one in periods)
+        return any(one not in self.passed and one not in self.paused for one in periods)
+
+
+def _median(numbers: Sequence[int]) -> int:
+    return sorted(numbers)[len(numbers) // 2] if numbers else 0

@@ -129,7 +129,8 @@ class RuleSpec(Strict):
     makes a finer rule for the lines whose field, called like the first column, holds the row's first cell. A `fallback`
     rule stays silent where another rule finds a failure in the same line or block. `override` replaces the rule that
     has this id so far. `decode` names a function of `rules.decode` that adds fields. `overlaps` names rules of other
-    classes that rightly fit some of the same lines.
+    classes that rightly fit some of the same lines. Lines with a `phase` say that the job does something that takes
+    longer than a step. A rule that detects `silence` names the `verdict` it speaks for; `no-progress` means hung.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
@@ -137,7 +138,9 @@ class RuleSpec(Strict):
     failure_class: Annotated[str, Field(alias="class", pattern=r"^[a-z0-9-]+(\{[a-z_]+\})?$")]
     source: Source
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
-    detect: Literal["line", "no-progress", "silent-end", "loss-jump"] = "line"
+    detect: Literal["line", "no-progress", "silent-end", "loss-jump", "silence"] = "line"
+    verdict: Literal["", "straggler", "rank-dead", "node-dead", "never-started", "cut-off"] = ""
+    phase: Literal["", "checkpoint", "evaluation", "compile", "startup"] = ""
     extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
     severity: Severity
     role: Role

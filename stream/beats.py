@@ -1,40 +1,71 @@
-"""Many lines -> few beats: who was alive, and which steps were done."""
+"""Many lines -> few beats: who was alive, which steps were done, which phases began, which ranks took their place."""
 
 from __future__ import annotations
 
-from rules.model import Beat, LogEvent
-from rules.progress import ROUND_NS
+from rules.model import NS_PER_S, Beat, LogEvent
+from rules.progress import ROUND_NS, is_number
+from rules.silence.streams import BUCKET_NS
+
+_Key = tuple[str, str, str, str, int | None, int | None, int]
 
 
 class Beats:
-    """One beat for each step and round of a job, and the first and last of each job and node."""
+    """The earliest line of each step of a rank in a round, of each phase of a job in a second, of each rank's place.
+
+    Liveness is told once for each job, node, source and bucket of ten seconds, and never by rank. So a batch sends no
+    more beats than it has ranks, steps and phases.
+    """
 
     def __init__(self) -> None:
-        self._first_by_step: dict[tuple[str, str, int, int], Beat] = {}
-        self._ends_by_node: dict[tuple[str, str, str], tuple[Beat, Beat]] = {}
+        self._first: dict[_Key, Beat] = {}
 
     def add_step(self, event: LogEvent, step: str) -> None:
         """The line says that this step is done; text that is no step is passed over."""
-        if step.isascii() and step.isdigit() and len(step) < 16:
-            beat = Beat(event.event_time_ns, event.cluster, event.job, event.node, int(step))
-            key = (event.cluster, event.job or event.node, int(step), event.event_time_ns // ROUND_NS)
-            self._first_by_step[key] = min(beat, self._first_by_step.get(key, beat))
+        if is_number(step, 16):
+            self._add(_beat(event, step=int(step), rank=event.rank), ROUND_NS)
+        self.add_alive(event)
+
+    def add_phase(self, event: LogEvent, phase: str) -> None:
+        """The line says that the job begins or ends something that takes longer than a step."""
+        self._add(_beat(event, phase=phase), NS_PER_S)
+        self.add_alive(event)
+
+    def add_place(self, event: LogEvent, rank: str, world_size: str) -> None:
+        """The line says which of how many ranks it comes from."""
+        own = int(rank) if is_number(rank) else event.rank
+        self._add(_beat(event, rank=own, world_size=int(world_size) if is_number(world_size) else 0), BUCKET_NS)
         self.add_alive(event)
 
     def add_alive(self, event: LogEvent) -> None:
-        """The line says that its job is on its node."""
-        beat = Beat(event.event_time_ns, event.cluster, event.job, event.node)
-        key = (event.cluster, event.job, event.node)
-        first, last = self._ends_by_node.get(key, (beat, beat))
-        self._ends_by_node[key] = min(first, beat, key=_beat_order), max(last, beat, key=_beat_order)
+        """The line says that its node is alive, and that its job is there."""
+        self._add(_beat(event), BUCKET_NS)
+
+    def add_cut(self, event: LogEvent) -> None:
+        """The line ends in the middle."""
+        self._add(_beat(event, phase="cut", rank=event.rank), NS_PER_S)
 
     def sorted(self) -> list[Beat]:
         """All beats, in an order that does not depend on the lines' order."""
-        return [
-            *sorted({beat for ends in self._ends_by_node.values() for beat in ends}, key=_beat_order),
-            *sorted(self._first_by_step.values(), key=_beat_order),
-        ]
+        return sorted(self._first.values(), key=beat_order)
+
+    def _add(self, beat: Beat, length_ns: int) -> None:
+        who = (beat.cluster, beat.job, beat.node, beat.source + beat.phase)
+        key = (*who, beat.rank, -1 - beat.world_size if beat.world_size else beat.step, beat.event_time_ns // length_ns)
+        known = self._first.get(key)
+        if known is None or beat.event_time_ns < known.event_time_ns:
+            self._first[key] = beat
 
 
-def _beat_order(beat: Beat) -> tuple[int, str, str, str, int]:
-    return (beat.event_time_ns, beat.cluster, beat.job, beat.node, -1 if beat.step is None else beat.step)
+def _beat(
+    event: LogEvent, step: int | None = None, rank: int | None = None, phase: str = "", world_size: int = 0
+) -> Beat:
+    who = (event.cluster, event.job, event.node)
+    return Beat(event.event_time_ns, *who, step, rank, event.source or "worker", phase, world_size)
+
+
+def beat_order(beat: Beat) -> tuple[int, str, str, str, int, int, str, str, int]:
+    """By time; the rest makes the order the same everywhere."""
+    step = -1 if beat.step is None else beat.step
+    rank = -1 if beat.rank is None else beat.rank
+    place = (beat.cluster, beat.job, beat.node)
+    return (beat.event_time_ns, *place, step, rank, beat.source, beat.phase, beat.world_size)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import islice
 
 import msgspec
 
 from ingest.batch import Batch
 from ingest.parse.envelope import Parsed, check_envelope, own_time, parse, text_of
 from ingest.parse.prefix import clean
-from ingest.text import Repeated, TextLines
+from ingest.text import TextLines
 from rules.banner import seats_of
 from rules.errors import RecordError
 from rules.match.hyperscan import HyperscanScanner
@@ -22,6 +21,7 @@ from stream.beats import Beats
 from stream.blocks import Spoken, join_blocks
 from stream.confirm import Confirmer, patterns_by_record
 from stream.confirm import Scanner as Scanner
+from stream.liveness import Liveness
 
 MAX_RECORD_BYTES = 1 << 20
 LOOK_BACK_LINES = 200
@@ -54,8 +54,7 @@ class Scanned:
 class BatchScanner:
     """Scans batches of one cluster; they may be cut anywhere.
 
-    What it keeps between batches: for a recorded source the newest line that has a time of its own, and which keys it
-    has met.
+    What it keeps between batches: for a recorded source the newest line that has a time of its own, and who was alive.
     """
 
     def __init__(self, rules: RuleSet, cluster: str, scanner: Scanner | None = None, keep_all: bool = False):
@@ -65,7 +64,7 @@ class BatchScanner:
         self._confirmer = Confirmer(rules, self._scanner, cluster)
         self._keep_all = keep_all
         self._timed_by_source: dict[str, tuple[int, int]] = {}
-        self._keys_by_source: dict[str, set[bytes | None]] = {}
+        self._liveness = Liveness()
 
     def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
         """Every match, beat and dead letter of the batch, the same for the same batch.
@@ -114,14 +113,13 @@ class BatchScanner:
                 scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[spoken.number])
             scanned.harmless += any(hit.rule.spec.role == "harmless" for hit in spoken.hits)
             for hit in spoken.hits:
-                if hit.rule.spec.role == "progress":
-                    beats.add_step(event, hit.fields.get("step", ""))
-                elif hit.rule.spec.role == "placement":
-                    beats.add_alive(event)
+                _note_beat(beats, event, hit)
+                if hit.rule.spec.role == "placement":
                     scanned.seats += seats_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
-        self._note_ends_of_each_key(batch, end, unfit, scanned, beats)
+        self._note_who_was_alive(batch, end, unfit, scanned, beats)
+        self._note_cut_lines(batch, unfit, beats)
         scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
         scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
         scanned.dead = len(scanned.dead_letters)
@@ -134,24 +132,29 @@ class BatchScanner:
             hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
         return patterns_by_record(hits)
 
-    def _note_ends_of_each_key(
-        self, batch: Batch, end: int, unfit: dict[int, str], scanned: Scanned, beats: Beats
+    def _note_who_was_alive(
+        self, batch: Batch, end: int, unfit: Mapping[int, str], scanned: Scanned, beats: Beats
     ) -> None:
-        """Take the newest record of each key, and the first one ever: so long at least its job is on its node."""
-        met = self._keys_by_source.setdefault(batch.source, set())
-        last = _last_by_key(batch.keys, end)
-        first = {batch.keys.index(key) for key in last.keys() - met}
-        met.update(last)
-        for number in sorted({*first, *last.values()}):
-            if number in unfit:
-                continue
+        """Every speaker in every ten seconds; so his job is on his node, and time goes on."""
+
+        def look(number: int) -> int | None:
             try:
-                event = parse(batch.record(number), self._cluster).event
+                event = None if number in unfit else parse(batch.record(number), self._cluster).event
             except RecordError:
-                continue
-            if event.has_own_time or not batch.is_recorded:
-                scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
-                beats.add_alive(event)
+                event = None
+            if event is None or not (event.has_own_time or not batch.is_recorded):
+                return None
+            scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
+            beats.add_alive(event)
+            return event.event_time_ns
+
+        self._liveness.look(batch, end, look)
+
+    def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, str], beats: Beats) -> None:
+        """Envelopes that end in the middle: whoever wrote them was stopped."""
+        for number, reason in unfit.items():
+            if reason.startswith("not JSON") and not batch.values[number].rstrip().endswith(b"}"):
+                beats.add_cut(parse(batch.record(number), self._cluster).event)
 
 
 class _Times:
@@ -191,15 +194,19 @@ def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
     return Match(stable_id(rule_id, *said, *origin), rule_id, event, dict(hit.fields), block)
 
 
+def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
+    spec, fields = hit.rule.spec, hit.fields
+    if spec.role == "progress":
+        beats.add_step(event, fields.get("step", ""))
+    elif spec.role == "placement":
+        beats.add_place(event, fields.get("rank", ""), fields.get("world_size", ""))
+    if spec.phase:
+        beats.add_phase(event, spec.phase)
+
+
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
     """Event time as a clock: never ahead of receipt, so that one node's fast clock can't hurry the others."""
     return max(newest_ns or 0, min(event.event_time_ns, received_ns))
-
-
-def _last_by_key(keys: Sequence[bytes | None], end: int) -> dict[bytes | None, int]:
-    if isinstance(keys, Repeated):
-        return {keys.content: end - 1} if end else {}
-    return dict(zip(islice(keys, end), range(end), strict=True))
 
 
 def _ready(batch: Batch) -> Batch:

@@ -59,7 +59,36 @@ def test_a_further_step_ends_a_stall() -> None:
     progress = after(*every(5, 5))
     progress.is_stalled = True
     assert progress.step(5, at(2000))
-    assert progress.stall_due_ns == at(2900)
+    assert progress.stall_due_ns == at(2000 + 3 * 1980 / 2)
+
+
+def test_a_known_cadence_is_trusted_to_three_steps() -> None:
+    assert after(*every(5, 118)).stall_due_ns == at(117 * 5 + 5 + 15)
+    assert after(*every(30, 118)).stall_due_ns == at(117 * 30 + 30 + 90)
+
+
+def test_the_longest_gap_of_late_may_come_again() -> None:
+    steps = [*every(5, 62), *every(5, 56, first=62, start_s=61 * 5 + 30)]
+    assert after(*steps).stall_due_ns == at(steps[-1][1] + 45)
+
+
+@pytest.mark.parametrize("count", [100, 101], ids=["counted-from-zero", "counted-from-one"])
+def test_a_round_step_may_be_followed_by_a_pause_the_first_time(count: int) -> None:
+    assert after(*every(5, count)).stall_due_ns == at((count - 1) * 5 + 600)
+
+
+def test_a_pause_known_of_a_period_may_come_again_and_last_twice_as_long() -> None:
+    steps = [*every(5, 101), *every(5, 600, first=101, start_s=100 * 5 + 95)]
+    progress = after(*steps)
+    assert (progress.last_step, progress.stall_due_ns) == (700, at(steps[-1][1] + 190))
+
+
+def test_a_phase_lasts_until_the_next_step() -> None:
+    progress = after(*every(5, 118))
+    progress.begin_phase("checkpoint", at(586))
+    assert progress.stall_due_ns == at(585 + 600)
+    progress.step(118, at(700))
+    assert progress.stall_due_ns == at(720)
 
 
 @pytest.mark.parametrize("second", [20, 20.01, 50], ids=["same-time", "just-after", "same-minute"])

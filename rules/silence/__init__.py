@@ -1,0 +1,1 @@
+"""Silence told apart: which jobs stopped, who stopped first, and which silences mean nothing."""

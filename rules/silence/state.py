@@ -1,0 +1,93 @@
+"""What is known of each job that is watched: its ranks and nodes, how far it has come, what was last said of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rules.model import NS_PER_S, Beat
+from rules.progress import JobProgress
+
+STALL_FLOOR_NS: Final = 900 * NS_PER_S
+"""So long a job whose cadence is not known yet may be silent: it compiles, restores or warms up."""
+
+MOST_PLACES: Final = 200_000
+_KEY_BREAK: Final = "\x1f"
+
+
+class Member(msgspec.Struct, array_like=True):
+    """One rank that tells its steps; `rank` is None where its lines do not name it."""
+
+    node: str
+    rank: int | None
+    step: int = -1
+    step_ns: int = 0
+    told: int = 0
+
+
+class JobWatch(msgspec.Struct):
+    """One job, or one node whose lines name no job.
+
+    `nodes` is when each was last heard of with this job; `ranks_placed` who said that it is one of `world_size`.
+    `verdict` is what was last declared and still holds; `suspect` the rank that lagged at the last look.
+    """
+
+    progress: JobProgress
+    members: dict[str, Member] = {}
+    nodes: dict[str, int] = {}
+    world_size: int = 0
+    ranks_placed: set[int] = set()
+    first_ns: int = 0
+    heard_ns: int = 0
+    placed_ns: int = 0
+    step_timer_ns: int = 0
+    look_timer_ns: int = 0
+    verdict: str = ""
+    is_straggling: bool = False
+    suspect: str = ""
+    lost_nodes: set[str] = set()
+
+    def hear(self, beat: Beat) -> None:
+        """The job is alive on a node."""
+        self.first_ns = self.first_ns or beat.event_time_ns
+        self.heard_ns = max(self.heard_ns, beat.event_time_ns)
+        if beat.node:
+            self.nodes[beat.node] = max(beat.event_time_ns, self.nodes.get(beat.node, 0))
+
+    def place(self, beat: Beat) -> None:
+        """A banner says of how many ranks this is one; the largest group is the job."""
+        if beat.world_size > self.world_size:
+            self.world_size, self.ranks_placed = beat.world_size, set()
+        if beat.world_size == self.world_size and beat.rank is not None and len(self.ranks_placed) < MOST_PLACES:
+            self.ranks_placed.add(beat.rank)
+            self.placed_ns = max(self.placed_ns, beat.event_time_ns)
+
+    def step(self, beat: Beat, step: int) -> bool:
+        """A rank completed a step; true when the job got further by it."""
+        attempt = self.progress.attempt
+        is_further = self.progress.step(step, beat.event_time_ns)
+        if self.progress.attempt != attempt:
+            self.members.clear()
+        key = f"{beat.node}{_KEY_BREAK}{beat.rank}"
+        member = self.members.get(key)
+        if member is None:
+            member = self.members[key] = Member(beat.node, beat.rank)
+        if step > member.step:
+            member.step, member.step_ns, member.told = step, beat.event_time_ns, member.told + 1
+        return is_further
+
+
+def job_key(cluster: str, job: str, node: str) -> str:
+    """The key of a job, or of the node whose lines name no job."""
+    return _KEY_BREAK.join((cluster, "job", job) if job else (cluster, "node", node))
+
+
+def node_key(cluster: str, node: str) -> str:
+    """The key of a node."""
+    return f"{cluster}{_KEY_BREAK}{node}"
+
+
+def new_watch(beat: Beat) -> JobWatch:
+    """A job that is heard of for the first time."""
+    return JobWatch(JobProgress(STALL_FLOOR_NS, beat.cluster, beat.job, "" if beat.job else beat.node))

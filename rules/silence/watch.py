@@ -1,0 +1,257 @@
+"""Beats in, verdicts out: watches every job's steps and every node's streams, with time as an input."""
+
+from __future__ import annotations
+
+from heapq import heappop, heappush
+from typing import Final
+
+import msgspec
+
+from rules.model import NS_PER_S, Beat
+from rules.progress import JobProgress
+from rules.silence import verdict as told
+from rules.silence.state import JobWatch, job_key, new_watch, node_key
+from rules.silence.streams import NodeStreams
+from rules.silence.verdict import STRENGTH, Finding, all_silent, find, laggard
+
+START_UP_NS: Final = 900 * NS_PER_S
+QUIET_START_NS: Final = 300 * NS_PER_S
+LOOK_NS: Final = 60 * NS_PER_S
+LOOK_AGAIN_NS: Final = 30 * NS_PER_S
+NOT_HEARD_NS: Final = 3600 * NS_PER_S
+"""A job not heard of for so long is looked at no more, until it speaks again."""
+
+FORGET_NS: Final = 24 * 3600 * NS_PER_S
+"""A job or node not heard of for so long in event time is forgotten; looked after once an hour."""
+
+KEPT_VERDICTS: Final = 1_000
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What a silence means. `onset_ns` is the last sign of progress, `time_ns` when it was declared."""
+
+    verdict: str
+    cluster: str
+    job: str
+    node: str
+    rank: int | None
+    time_ns: int
+    onset_ns: int
+    text: str
+    fields: dict[str, str] = {}
+
+
+class Silence(msgspec.Struct):
+    """All jobs and nodes that were heard of in the last 24 hours of event time, and the newest verdicts.
+
+    Beats come in event-time order. A verdict comes from `wake`, at the time that it was due.
+    """
+
+    jobs: dict[str, JobWatch] = {}
+    streams: dict[str, NodeStreams] = {}
+    timers: list[tuple[int, str, str]] = []
+    verdicts: list[Verdict] = []
+    sweep_ns: int = 0
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """When `wake` wants to be called next."""
+        return self.timers[0][0] if self.timers else None
+
+    def progress(self, cluster: str, job: str, node: str = "") -> JobProgress | None:
+        """How far a job has come; None when it has told no step."""
+        watch = self.jobs.get(job_key(cluster, job, node))
+        return watch.progress if watch and watch.progress.last_step >= 0 else None
+
+    def take(self, beat: Beat) -> list[Verdict]:
+        """Note a beat; what it makes clear at once."""
+        self._sweep(beat.event_time_ns)
+        if beat.node and (beat.phase == "cut" or not (beat.phase or beat.world_size or beat.step is not None)):
+            self._hear_node(beat)
+        if not beat.job and beat.step is None:
+            return []
+        key = job_key(beat.cluster, beat.job, beat.node)
+        watch = self.jobs.get(key)
+        if watch is None:
+            watch = self.jobs[key] = new_watch(beat)
+        watch.hear(beat)
+        if beat.world_size:
+            self._place(key, watch, beat)
+        elif beat.phase and beat.phase != "cut":
+            watch.progress.begin_phase(beat.phase, beat.event_time_ns)
+        return self._step(key, watch, beat, beat.step) if beat.step is not None else []
+
+    def is_recovering(self, cluster: str, job: str, node: str = "") -> bool:
+        """Whether a further step of the job speaks for its recovery: not while one rank holds it back."""
+        watch = self.jobs.get(job_key(cluster, job, node))
+        return watch is None or not watch.is_straggling
+
+    def end(self, cluster: str, job: str, node: str, is_finished: bool, time_ns: int) -> None:
+        """The job has ended by its own or its scheduler's words: silence after it means nothing."""
+        watch = self.jobs.get(job_key(cluster, job, node))
+        if watch and not watch.progress.has_ended:
+            watch.progress.has_ended = True
+            name = told.FINISHED if is_finished else told.CANCELLED
+            self._note(watch, Finding(name, text=f"the last step was {watch.progress.last_step}"), time_ns)
+
+    def wake(self) -> list[Verdict]:
+        """What the first timer makes clear, at its time."""
+        due_ns, kind, key = heappop(self.timers)
+        watch = self.jobs.get(key)
+        if watch is None:
+            return []
+        if kind == "step":
+            return self._on_step_timer(key, watch, due_ns)
+        return self._on_look_timer(key, watch, due_ns) if kind == "look" else self._on_start_timer(watch, due_ns)
+
+    def _hear_node(self, beat: Beat) -> None:
+        streams = self.streams.setdefault(node_key(beat.cluster, beat.node), NodeStreams())
+        if beat.phase == "cut":
+            streams.cut_ns = max(streams.cut_ns, beat.event_time_ns)
+        else:
+            streams.note(beat.source, beat.event_time_ns)
+
+    def _place(self, key: str, watch: JobWatch, beat: Beat) -> None:
+        if not watch.world_size:
+            heappush(self.timers, (beat.event_time_ns + START_UP_NS, "start", key))
+        watch.place(beat)
+
+    def _step(self, key: str, watch: JobWatch, beat: Beat, step: int) -> list[Verdict]:
+        if not watch.step(beat, step):
+            return []
+        watch.verdict = ""
+        self._await_step(key, watch)
+        if not watch.look_timer_ns:
+            self._look_at(key, watch, beat.event_time_ns + LOOK_NS)
+        was_straggling, is_slow = watch.is_straggling, watch.progress.is_slow
+        watch.is_straggling = is_slow or bool(watch.suspect and was_straggling)
+        if watch.is_straggling and not was_straggling:
+            return [self._note(watch, Finding(told.STRAGGLER, text=_slow(watch)), beat.event_time_ns)]
+        return []
+
+    def _await_step(self, key: str, watch: JobWatch) -> None:
+        due_ns = watch.progress.stall_due_ns
+        if due_ns is not None and (not watch.step_timer_ns or due_ns < watch.step_timer_ns):
+            watch.step_timer_ns = due_ns
+            heappush(self.timers, (due_ns, "step", key))
+
+    def _look_at(self, key: str, watch: JobWatch, time_ns: int) -> None:
+        watch.look_timer_ns = time_ns
+        heappush(self.timers, (time_ns, "look", key))
+
+    def _on_step_timer(self, key: str, watch: JobWatch, now_ns: int) -> list[Verdict]:
+        if watch.step_timer_ns != now_ns:
+            return []
+        watch.step_timer_ns = 0
+        due_ns = watch.progress.stall_due_ns
+        if due_ns is None:
+            return []
+        if due_ns > now_ns:
+            self._await_step(key, watch)
+            return []
+        if all_silent(watch, self.streams, watch.progress.cluster, now_ns):
+            return self._wait_for_shipper(key, watch, now_ns)
+        watch.progress.is_stalled = True
+        self._look_at(key, watch, now_ns + LOOK_AGAIN_NS)
+        return [self._declare(watch, find(watch, self.streams, now_ns), now_ns)]
+
+    def _wait_for_shipper(self, key: str, watch: JobWatch, now_ns: int) -> list[Verdict]:
+        if now_ns - watch.heard_ns < NOT_HEARD_NS:
+            watch.step_timer_ns = now_ns + LOOK_AGAIN_NS
+            heappush(self.timers, (watch.step_timer_ns, "step", key))
+        if watch.verdict == told.SHIPPER_SILENT:
+            return []
+        text = f"{watch.progress.sentence()}; nothing at all is heard of the cluster since then"
+        return [self._declare(watch, Finding(told.SHIPPER_SILENT, text=text), now_ns)]
+
+    def _on_look_timer(self, key: str, watch: JobWatch, now_ns: int) -> list[Verdict]:
+        if watch.look_timer_ns != now_ns:
+            return []
+        watch.look_timer_ns = 0
+        if watch.progress.has_ended or now_ns - watch.heard_ns > NOT_HEARD_NS:
+            return []
+        is_stalled = watch.progress.is_stalled
+        self._look_at(key, watch, now_ns + (LOOK_AGAIN_NS if is_stalled else LOOK_NS))
+        if not is_stalled:
+            return self._look_for_laggard(watch, now_ns) + self._look_for_lost(watch, now_ns)
+        finding = find(watch, self.streams, now_ns)
+        if STRENGTH[finding.verdict] > STRENGTH.get(watch.verdict, 0):
+            return [self._declare(watch, finding, now_ns)]
+        return []
+
+    def _look_for_laggard(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
+        suspect, before = laggard(watch, now_ns), watch.suspect
+        watch.suspect = suspect
+        watch.is_straggling = watch.progress.is_slow or bool(suspect and watch.is_straggling)
+        if not suspect or suspect != before or watch.is_straggling:
+            return []
+        watch.is_straggling = True
+        member = watch.members[suspect]
+        who = f"rank {member.rank} on {member.node}" if member.rank is not None else member.node
+        text = f"{who} is at step {member.step} and goes on, the others are at step {watch.progress.last_step}"
+        return [self._note(watch, Finding(told.STRAGGLER, member.node, member.rank, text), now_ns)]
+
+    def _look_for_lost(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
+        """Nodes of which nothing comes any more while the job, which needs them all, gets further."""
+        found: list[Verdict] = []
+        due_ns = watch.progress.stall_due_ns
+        if due_ns is None or due_ns <= now_ns:
+            return found
+        for node in sorted(watch.nodes):
+            one = self.streams.get(node_key(watch.progress.cluster, node))
+            overdue = one is not None and [s.is_overdue(now_ns, len(watch.nodes)) for s in (one.kernel, one.worker)]
+            if not overdue or not all(overdue):
+                watch.lost_nodes.discard(node)
+            elif node not in watch.lost_nodes:
+                watch.lost_nodes.add(node)
+                text = f"nothing comes from {node}, while the job got to step {watch.progress.last_step}"
+                found.append(self._note(watch, Finding(told.SHIPPER_SILENT, node, None, text), now_ns))
+        return found
+
+    def _on_start_timer(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
+        missing = sorted(set(range(watch.world_size)) - watch.ranks_placed)
+        has_begun = watch.progress.last_step >= 0 or watch.progress.has_ended
+        is_quiet = watch.heard_ns <= now_ns - QUIET_START_NS
+        if has_begun or not missing or len(missing) > watch.world_size // 2 or not is_quiet:
+            return []
+        shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+        text = f"no first step; of {watch.world_size} ranks {len(missing)} never took their place: {shown}"
+        rank = missing[0] if len(missing) == 1 else None
+        return [self._declare(watch, Finding(told.NEVER_STARTED, rank=rank, text=text), now_ns)]
+
+    def _declare(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
+        watch.verdict = finding.verdict
+        if finding.verdict == told.HUNG and watch.progress.is_buffered:
+            self._note(watch, Finding(told.BUFFERED, text="steps come in bursts: the stop is seen late"), now_ns)
+        return self._note(watch, finding, now_ns)
+
+    def _note(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
+        progress = watch.progress
+        noted = Verdict(
+            verdict=finding.verdict,
+            cluster=progress.cluster,
+            job=progress.job,
+            node=finding.node or progress.node,
+            rank=finding.rank,
+            time_ns=now_ns,
+            onset_ns=progress.last_step_ns or watch.placed_ns or watch.first_ns,
+            text=finding.text,
+            fields={"verdict": finding.verdict, "last_step": str(progress.last_step)},
+        )
+        self.verdicts = [*self.verdicts[1 - KEPT_VERDICTS :], noted]
+        return noted
+
+    def _sweep(self, time_ns: int) -> None:
+        if time_ns < self.sweep_ns + NOT_HEARD_NS:
+            return
+        self.sweep_ns = time_ns
+        for key in [key for key, one in self.jobs.items() if one.heard_ns < time_ns - FORGET_NS]:
+            del self.jobs[key]
+        for key in [key for key, one in self.streams.items() if one.heard_ns < time_ns - FORGET_NS]:
+            del self.streams[key]
+
+
+def _slow(watch: JobWatch) -> str:
+    paces = sorted(watch.progress.paces_ns[:-10])
+    before_s, now_s = paces[len(paces) // 2] / NS_PER_S, watch.progress.paces_ns[-1] / NS_PER_S
+    return f"every step takes {now_s:.1f} s, before it took {before_s:.1f} s; one slow rank holds all"
