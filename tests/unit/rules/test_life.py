@@ -63,7 +63,7 @@ def test_an_incident_that_progress_resolved_too_early_is_reopened_by_what_it_exp
     engine.add([a_timeout(680, "n2", "A", 8)])
     (again,) = engine.advance(at(700))
     assert (again.incident_id, again.status, again.failure_class) == (resolved.incident_id, "open", "xid-79")
-    assert whats(again)[1:] == ["resolved: job A made 3 further steps", "reopened: nccl-timeout on n2"]
+    assert whats(again)[1:] == ["resolved: job A made 3 further steps", "reopened: hang on job A"]
 
 
 def test_one_that_flaps_stays_open_until_it_is_quiet(engine: Engine) -> None:
