@@ -232,14 +232,16 @@ def rules_show(rule_id: str, rules: tuple[Path, ...]) -> None:
 
 @rules.command("test")
 @RULES
-def rules_test(rules: tuple[Path, ...]) -> None:
-    """Hold every rule against its own examples; exit 1 when one does not do as it should.
+@click.option("--scenarios", type=click.Path(path_type=Path), multiple=True, help="More scenarios: file or folder.")
+@click.option("--only-scenarios", is_flag=True, help="Pass over the rules' examples.")
+def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenarios: bool) -> None:
+    """Hold every rule against its own examples, and play scenarios; exit 1 when one does not do as it should.
 
-    Example: epicenter rules test --rules my-pack.yaml
+    Example: epicenter rules test --rules my-pack.yaml --scenarios my-scenarios/
     """
     from stream.rule_commands import test_rules
 
-    sys.exit(EXIT_PROBLEMS if test_rules(rules) else 0)
+    sys.exit(EXIT_PROBLEMS if test_rules(rules, scenarios, only_scenarios) else 0)
 
 
 @rules.command("lint")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ from rules.ruleset import Rule, RuleSet
 from rules.vocabulary import vocabulary
 from stream.lint import problems
 from stream.scan import BatchScanner, Scanner
+from stream.scenarios.check import check_all
+from stream.scenarios.reading import Scenario, read_scenarios, scenario_folders
 
 A_TIME_NS = 1_767_225_600_000_000_000
 Packs = tuple[Path, ...]
@@ -66,9 +69,20 @@ def lint_rules(packs: Packs) -> bool:
     return bool(found)
 
 
-def test_rules(packs: Packs) -> bool:
-    """Hold each rule against its examples, with both ways of matching; true when one fails."""
+def test_rules(packs: Packs, scenarios: Sequence[Path] = (), only_scenarios: bool = False) -> bool:
+    """Hold each rule against its examples, with both ways of matching, and play the scenarios; true when one fails.
+
+    Those in a folder `scenarios` beside a pack are played too.
+    """
     rules = load(packs)
+    stories = read_scenarios(dict.fromkeys((*scenario_folders(packs), *scenarios)))
+    if only_scenarios and not stories:
+        raise click.UsageError("there are no scenarios: give --scenarios, or put a folder `scenarios` beside your pack")
+    has_wrong_examples = not only_scenarios and _test_examples(rules)
+    return _test_scenarios(rules, stories) or has_wrong_examples
+
+
+def _test_examples(rules: RuleSet) -> bool:
     patterns = (*rules.expressions, *rules.expressions_beside)
     failures = [
         f"{failure} (by {name})"
@@ -82,6 +96,19 @@ def test_rules(packs: Packs) -> bool:
     )
     click.echo(f"{len(rules.rules)} rules, {examples} examples, {len(failures)} failures")
     return bool(failures)
+
+
+def _test_scenarios(rules: RuleSet, stories: Sequence[Scenario]) -> bool:
+    if not stories:
+        return False
+    outcome = check_all(stories, rules)
+    for failure in outcome.failures:
+        click.echo(failure)
+    click.echo(
+        f"{len(stories)} scenarios, {outcome.expectations} expectations, {outcome.runs} runs, restarts at "
+        f"{outcome.restarts} of {outcome.points} points, {len(outcome.failures)} failures"
+    )
+    return bool(outcome.failures)
 
 
 def example_failures(rules: RuleSet, scanner: Scanner) -> list[str]:

@@ -1,0 +1,147 @@
+"""Holds scenarios against the core: what was expected, and whether another way of arriving changes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Final
+
+from rules.engine import Engine
+from rules.match.hyperscan import HyperscanScanner
+from rules.ruleset import RuleSet
+from stream.scan import BatchScanner
+from stream.scenarios.delivery import Chapter, Variation, as_written, cut_up, lagging, reordered, repeated
+from stream.scenarios.judge import first_change, shortfalls
+from stream.scenarios.lines import written_out
+from stream.scenarios.play import CLUSTER, Documents, MakeCore, play
+from stream.scenarios.reading import Scenario
+from stream.scenarios.spec import ScenarioSpec
+
+TRIES: Final = 2
+"""So often a variation with chance in it is tried."""
+
+VARIATIONS: Final[dict[str, Variation]] = {
+    "files that lag, the last one most": lagging,
+    "files that lag, the first one most": partial(lagging, first_most=True),
+    **{f"other order within the lateness (try {number + 1})": reordered for number in range(TRIES)},
+    **{f"lines that come twice (try {number + 1})": repeated for number in range(TRIES)},
+    **{f"other cuts (try {number + 1})": cut_up for number in range(TRIES)},
+}
+"""Ways of arriving that must change nothing."""
+
+MOST_RESTARTS: Final = 100
+"""One run restarts at every point between two deliveries, or at so many of them when there are more."""
+
+LONE_RESTARTS: Final = 4
+"""So many of these points are also tried one at a time."""
+
+
+@dataclass
+class Outcome:
+    """What a scenario came to. `failures` are empty when all is as it should be."""
+
+    failures: list[str] = field(default_factory=list)
+    expectations: int = 0
+    runs: int = 0
+    points: int = 0
+    restarts: int = 0
+
+    def add(self, other: Outcome) -> None:
+        """Count another scenario in."""
+        self.failures += other.failures
+        self.expectations += other.expectations
+        self.runs += other.runs
+        self.points += other.points
+        self.restarts += other.restarts
+
+
+def check_all(scenarios: Iterable[Scenario], rules: RuleSet) -> Outcome:
+    """Every scenario, with the real core."""
+    whole = Outcome()
+    for scenario in scenarios:
+        whole.add(_checker(scenario, rules).outcome())
+    return whole
+
+
+def _checker(scenario: Scenario, rules: RuleSet) -> Checker:
+    own = rules if scenario.topology is None else replace(rules, topology=scenario.topology)
+    searcher = HyperscanScanner(own.expressions)
+    return Checker(
+        scenario,
+        make_core=lambda snapshot: Engine(own, snapshot),
+        make_scanner=lambda: BatchScanner(own, CLUSTER, searcher),
+    )
+
+
+class Checker:
+    """Runs one scenario as it is written and in every other way."""
+
+    def __init__(self, scenario: Scenario, make_core: MakeCore, make_scanner: Callable[[], BatchScanner]):
+        self._scenario = scenario
+        self._make_core = make_core
+        self._make_scanner = make_scanner
+        self._chapters = chapters_of(scenario.spec)
+
+    def outcome(self) -> Outcome:
+        """What is not as expected, and what changes the incidents that must not."""
+        found = self._play(self._chapters)
+        steps = self._scenario.spec.all_steps
+        outcome = Outcome(list(self._unmet(found)), sum(step.expect is not None for step in steps), 1)
+        for name, chapters, restarts in self._variations():
+            outcome.runs += 1
+            if change := first_change(found, self._play(chapters, restarts)):
+                outcome.failures.append(f"{self._scenario.expect_places[-1]}: {name} changed the incidents: {change}")
+        outcome.points = self._points
+        outcome.restarts = len(self._some_points(MOST_RESTARTS))
+        return outcome
+
+    def documents(self) -> list[Documents]:
+        """The incidents at the end of each step, of the scenario as it is written."""
+        return self._play(self._chapters)
+
+    @property
+    def _points(self) -> int:
+        return sum(len(chapter.deliveries) for chapter in self._chapters)
+
+    def _play(self, chapters: Sequence[Chapter], restarts: Sequence[int] = ()) -> list[Documents]:
+        return play(chapters, self._make_core, self._make_scanner, self._scenario.spec.lateness, frozenset(restarts))
+
+    def _unmet(self, found: Sequence[Documents]) -> Iterator[str]:
+        steps = zip(self._scenario.spec.all_steps, self._scenario.expect_places, found, strict=True)
+        for step, place, documents in steps:
+            if step.expect is not None and (lines := shortfalls(step.expect, documents)):
+                yield "\n".join([f"{place}: {self._scenario.spec.title}", *(f"  {line}" for line in lines)])
+
+    def _variations(self) -> Iterator[tuple[str, Sequence[Chapter], Sequence[int]]]:
+        lateness_ns = self._scenario.spec.lateness
+        for name, vary in VARIATIONS.items():
+            chance = Random(f"{self._scenario.name}/{name}")
+            varied = [
+                Chapter(tuple(vary(chapter.deliveries, lateness_ns, chance)), chapter.end_ns)
+                for chapter in self._chapters
+            ]
+            yield name, varied, ()
+        restarts = self._some_points(MOST_RESTARTS)
+        yield f"restarts at {len(restarts)} of {self._points} points", self._chapters, restarts
+        for point in self._some_points(LONE_RESTARTS):
+            yield f"a restart before {self._delivery_at(point)}", self._chapters, [point]
+
+    def _some_points(self, most: int) -> list[int]:
+        chance = Random(f"{self._scenario.name}/restarts")
+        return sorted(chance.sample(range(self._points), min(most, self._points)))
+
+    def _delivery_at(self, point: int) -> str:
+        line = [one for chapter in self._chapters for one in chapter.deliveries][point].lines[0]
+        return f"{line.file}:{line.number}"
+
+
+def chapters_of(spec: ScenarioSpec) -> list[Chapter]:
+    """The scenario as it is written: each step ends when its lines are in, the lateness is over and `advance` too."""
+    now_ns, chapters = spec.starts, []
+    for step, lines in zip(spec.all_steps, written_out(spec), strict=True):
+        deliveries = as_written(lines, now_ns)
+        now_ns = max([now_ns, *(line.time_ns for line in lines)]) + step.advance
+        chapters.append(Chapter(deliveries, now_ns + spec.lateness))
+    return chapters

@@ -1,0 +1,148 @@
+"""In which pieces, in which order and how often lines arrive: as written, and in ways that must change nothing."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from random import Random
+
+from rules.model import NS_PER_S
+from stream.holding import HOLD_NS
+from stream.scenarios.lines import Line
+
+FETCH_NS = NS_PER_S
+"""A fetch holds lines of one file that were written within this time."""
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """Lines of one file that arrive together. `goes_on`: the file's next lines come before a block is given up."""
+
+    arrival_ns: int
+    lines: tuple[Line, ...]
+    goes_on: bool = False
+
+    @property
+    def file(self) -> str:
+        """The file of all its lines."""
+        return self.lines[0].file
+
+
+@dataclass(frozen=True)
+class Chapter:
+    """The deliveries of one step, and the time of the clock when its end is looked at."""
+
+    deliveries: tuple[Delivery, ...]
+    end_ns: int
+
+
+Variation = Callable[[Sequence[Delivery], int, Random], list[Delivery]]
+"""Other deliveries of the same lines, from the lateness and a source of chance."""
+
+
+def as_written(lines: Iterable[Line], now_ns: int) -> tuple[Delivery, ...]:
+    """Each line arrives as soon as it is written, or now when it was written before."""
+    deliveries: list[Delivery] = []
+    by_file: dict[str, list[Line]] = {}
+    for line in lines:
+        by_file.setdefault(line.file, []).append(line)
+    for of_file in by_file.values():
+        deliveries += _marked([Delivery(max(fetch[-1].time_ns, now_ns), fetch) for fetch in _fetches(of_file)])
+    return tuple(sorted(deliveries, key=_arrival))
+
+
+def reordered(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -> list[Delivery]:
+    """Each comes up to the allowed lateness later; those of one file keep their order."""
+    latest_ns: dict[str, int] = {}
+    moved = []
+    for delivery in deliveries:
+        arrival_ns = delivery.arrival_ns + chance.randrange(lateness_ns - FETCH_NS)
+        latest_ns[delivery.file] = max(arrival_ns, latest_ns.get(delivery.file, 0))
+        moved.append(replace(delivery, arrival_ns=latest_ns[delivery.file]))
+    chance.shuffle(moved)
+    return _in_order_of_each_file(sorted(moved, key=_arrival))
+
+
+def lagging(
+    deliveries: Sequence[Delivery], lateness_ns: int, chance: Random, first_most: bool = False
+) -> list[Delivery]:
+    """Each file comes later by an amount of its own: by name, the first or the last one by the whole lateness.
+
+    Tried both ways, any two files change places at least once. `chance` does not matter.
+    """
+    files = sorted({delivery.file for delivery in deliveries}, reverse=first_most)
+    longest_ns, last = lateness_ns - FETCH_NS - 1, max(1, len(files) - 1)
+    lag_ns = {file: longest_ns * number // last for number, file in enumerate(files)}
+    late = [replace(one, arrival_ns=one.arrival_ns + lag_ns[one.file]) for one in deliveries]
+    return sorted(late, key=_arrival)
+
+
+def repeated(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -> list[Delivery]:
+    """A third of them come once more within the allowed lateness, as after a failed commit or a shipper's retry."""
+    extra: list[tuple[int, Delivery]] = []
+    for number in _whole(deliveries):
+        if chance.random() < 1 / 3:
+            again = deliveries[number]
+            upto = bisect_right(deliveries, again.arrival_ns + lateness_ns - FETCH_NS, lo=number, key=_arrival)
+            places = [at for at in range(number, upto) if _can_be_followed(deliveries[at], again)]
+            place = chance.choice(places)
+            extra.append((place, replace(again, arrival_ns=deliveries[place].arrival_ns)))
+    numbered = [(number, one) for number, one in enumerate(deliveries)] + extra
+    return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
+
+
+def cut_up(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -> list[Delivery]:
+    """Each falls apart anywhere, also within a traceback; `lateness_ns` does not matter."""
+    return [piece for delivery in deliveries for piece in _pieces(delivery, chance)]
+
+
+def _pieces(delivery: Delivery, chance: Random) -> list[Delivery]:
+    count = len(delivery.lines)
+    borders = sorted(chance.sample(range(1, count), chance.randrange(count)))
+    parts = [delivery.lines[first:last] for first, last in pairwise([0, *borders, count])]
+    return [*(replace(delivery, lines=part, goes_on=True) for part in parts[:-1]), replace(delivery, lines=parts[-1])]
+
+
+def _fetches(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
+    fetches: list[list[Line]] = []
+    for line in lines:
+        if not fetches or line.time_ns - fetches[-1][0].time_ns >= FETCH_NS:
+            fetches.append([])
+        fetches[-1].append(line)
+    return [tuple(fetch) for fetch in fetches]
+
+
+def _marked(deliveries: list[Delivery]) -> list[Delivery]:
+    """Of one file: those after which the next one comes soon, as such."""
+    goes_on = [later.lines[0].time_ns - one.lines[-1].time_ns < HOLD_NS for one, later in pairwise(deliveries)]
+    return [replace(one, goes_on=soon) for one, soon in zip(deliveries, [*goes_on, False], strict=True)]
+
+
+def _whole(deliveries: Sequence[Delivery]) -> list[int]:
+    """Those that hold no part of a block that began or ends in another one."""
+    before: dict[str, Delivery] = {}
+    whole = []
+    for number, delivery in enumerate(deliveries):
+        if not (delivery.goes_on or (delivery.file in before and before[delivery.file].goes_on)):
+            whole.append(number)
+        before[delivery.file] = delivery
+    return whole
+
+
+def _can_be_followed(delivery: Delivery, again: Delivery) -> bool:
+    return delivery.file == again.file and not delivery.goes_on
+
+
+def _in_order_of_each_file(deliveries: list[Delivery]) -> list[Delivery]:
+    """Shuffled ones of the same moment: those of one file get their order back, in the places that the file has."""
+    by_file: dict[str, list[Delivery]] = {}
+    for delivery in deliveries:
+        by_file.setdefault(delivery.file, []).append(delivery)
+    in_order = {file: iter(sorted(group, key=lambda one: one.lines[0].number)) for file, group in by_file.items()}
+    return [next(in_order[delivery.file]) for delivery in deliveries]
+
+
+def _arrival(delivery: Delivery) -> int:
+    return delivery.arrival_ns

@@ -1,0 +1,106 @@
+"""The lines of a scenario, written out one by one: who says what when, and in which log file it stands."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+import msgspec
+
+from rules.model import NS_PER_S
+from stream.scenarios.shippers import Said, iso, record_of
+from stream.scenarios.spec import ALL_RANKS, SHIPPERS_OF, LineSpec, ScenarioSpec, StepSpec
+
+GPU_SLOTS: Final = ("18:00", "2a:00", "3a:00", "5d:00", "9a:00", "ab:00", "ba:00", "db:00")
+"""Bus and device of a node's GPUs by local rank, as on a common board with eight of them."""
+
+NS_PER_US: Final = 1000
+
+_PLACEHOLDER = re.compile(r"\{([a-z_0-9]+)\}")
+
+
+class Line(msgspec.Struct, frozen=True):
+    """One record. `file` and `number` (from 1) are its position, whatever way and however often it arrives."""
+
+    time_ns: int
+    file: str
+    number: int
+    key: bytes | None
+    value: bytes
+
+
+def written_out(spec: ScenarioSpec) -> list[list[Line]]:
+    """The lines of each step, in the order of their times; those of one file never change their order."""
+    numbers: Counter[str] = Counter()
+    return [[_line(said, numbers) for said in _said_in(spec, step)] for step in spec.all_steps]
+
+
+def _line(said: Said, numbers: Counter[str]) -> Line:
+    file = _file_of(said)
+    numbers[file] += 1
+    return Line(said.time_ns, file, numbers[file], said.node.encode() or None, record_of(said))
+
+
+def _file_of(said: Said) -> str:
+    """Each node has a log for its kernel and one for each job; a scheduler or API server has one of its own."""
+    name = said.job if said.source == "worker" and said.job else said.source
+    place = said.node if said.source in ("kernel", "worker") else ""
+    return "/".join(filter(None, (place, f"{name}.log")))
+
+
+def _said_in(spec: ScenarioSpec, step: StepSpec) -> list[Said]:
+    texts = [text for line in step.lines for text in _said(spec, line)]
+    return [said for text in sorted(texts, key=lambda text: text[0].time_ns) for said in text]
+
+
+def _said(spec: ScenarioSpec, line: LineSpec) -> Iterator[list[Said]]:
+    """Each time somebody says it: the lines of the text, a microsecond apart."""
+    speakers = _speakers(spec, line)
+    pause_ns = line.spread // len(speakers)
+    job = spec.jobs.get(line.job)
+    shipper = line.shipper or (job.shipper if job and line.source == "worker" else None) or SHIPPERS_OF[line.source][0]
+    for count, offset_ns in enumerate(line.offsets_ns):
+        for number, (node, rank) in enumerate(speakers):
+            time_ns = spec.starts + offset_ns + number * pause_ns
+            words = _words(spec, line, node, rank, time_ns, line.step + count * line.stride)
+            texts = _filled(line.text, words).rstrip("\n").split("\n")
+            yield [
+                Said(time_ns + later * NS_PER_US, text, line.source, shipper, node, line.job, rank)
+                for later, text in enumerate(texts)
+            ]
+
+
+def _speakers(spec: ScenarioSpec, line: LineSpec) -> Sequence[tuple[str, int | None]]:
+    job = spec.jobs.get(line.job)
+    if job and line.ranks:
+        ranks = range(job.world_size) if line.ranks == ALL_RANKS else line.ranks
+        return [(job.node_of(int(rank)), int(rank)) for rank in ranks]
+    return [(node, None) for node in line.on] or [("", None)]
+
+
+def _words(
+    spec: ScenarioSpec, line: LineSpec, node: str, rank: int | None, time_ns: int, step: int
+) -> dict[str, object]:
+    job = spec.jobs.get(line.job)
+    local_rank = (rank or 0) % (job.ranks_per_node if job else 1)
+    slot = GPU_SLOTS[local_rank % len(GPU_SLOTS)]
+    moment = iso(time_ns)
+    return {
+        "step": step,
+        "node": node,
+        "rank": rank,
+        "local_rank": local_rank,
+        "world": job.world_size if job else 1,
+        "pci": f"0000:{slot}",
+        "bus": f"{slot[:2]}000",
+        "pid": 40_000 + (rank or 0),
+        "iso": moment[:19],
+        "clock": moment[11:],
+        "c10": f"{moment[5:7].lstrip('0')}{moment[8:10]} {moment[11:19]}.{time_ns % NS_PER_S:09d}",
+    }
+
+
+def _filled(text: str, words: dict[str, object]) -> str:
+    return _PLACEHOLDER.sub(lambda found: str(words[found[1]]), text)

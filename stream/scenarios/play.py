@@ -1,0 +1,108 @@
+"""Plays a scenario through the real scanner and the core, with a clock that only the deliveries move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from ingest.batch import Batch
+from rules.model import NS_PER_S, Beat, Incident, Match
+from stream.scan import BatchScanner
+from stream.scenarios.delivery import Chapter, Delivery
+from stream.scenarios.lines import Line
+
+CLUSTER: Final = "default"
+TICK_NS: Final = NS_PER_S
+"""The clock is told to the core when it has gone on by so much, and at the end of each step."""
+
+
+class Core(Protocol):
+    """What is played: the `Engine`, or a stand-in for it."""
+
+    def add(self, matches: Iterable[Match], beats: Iterable[Beat] = ()) -> None:
+        """Note matches and beats."""
+
+    def advance(self, watermark_ns: int) -> list[Incident]:
+        """Take everything up to the watermark; the incidents that changed."""
+
+    def snapshot(self) -> bytes:
+        """The state, from which another one goes on."""
+
+
+MakeCore = Callable[[bytes | None], Core]
+"""A core from a snapshot, or a new one."""
+
+Documents = list[Incident]
+"""The newest document of every incident so far, by id."""
+
+
+@dataclass
+class _Player:
+    make_core: MakeCore
+    make_scanner: Callable[[], BatchScanner]
+    lateness_ns: int
+    core: Core = field(init=False)
+    told_ns: int = 0
+    unread: dict[str, Batch] = field(default_factory=dict)
+    newest: dict[str, Incident] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.core, self.scanner = self.make_core(None), self.make_scanner()
+
+    def take(self, delivery: Delivery) -> None:
+        batch = as_batch(delivery.lines)
+        if held := self.unread.pop(delivery.file, None):
+            batch = held.followed_by(batch)
+        scanned = self.scanner.scan(batch, is_last=not delivery.goes_on)
+        if scanned.records < len(batch):
+            self.unread[delivery.file] = batch.tail(scanned.records)
+        self.core.add(scanned.matches, scanned.beats)
+        if delivery.arrival_ns >= self.told_ns + TICK_NS:
+            self.tell(delivery.arrival_ns)
+
+    def tell(self, now_ns: int) -> None:
+        """Let the core's time go on; a file of which something is unread holds the watermark back."""
+        self.told_ns = now_ns
+        read_to_ns = min((batch.received_ns[0] for batch in self.unread.values()), default=now_ns)
+        for incident in self.core.advance(min(now_ns, read_to_ns) - self.lateness_ns):
+            self.newest[incident.incident_id] = incident
+
+    def restart(self) -> None:
+        """Go on from a snapshot; what a scanner had not read to its end is read again."""
+        self.core, self.scanner = self.make_core(self.core.snapshot()), self.make_scanner()
+
+    def documents(self) -> Documents:
+        return [incident for _, incident in sorted(self.newest.items())]
+
+
+def play(
+    chapters: Sequence[Chapter],
+    make_core: MakeCore,
+    make_scanner: Callable[[], BatchScanner],
+    lateness_ns: int,
+    restarts: Collection[int] = (),
+) -> list[Documents]:
+    """The incidents at the end of each chapter; `restarts` are the numbers of the deliveries before which one comes."""
+    player = _Player(make_core, make_scanner, lateness_ns)
+    found, number = [], 0
+    for chapter in chapters:
+        for delivery in chapter.deliveries:
+            if number in restarts:
+                player.restart()
+            player.take(delivery)
+            number += 1
+        player.tell(chapter.end_ns)
+        found.append(player.documents())
+    return found
+
+
+def as_batch(lines: Sequence[Line]) -> Batch:
+    """Lines of one file, received when they were written."""
+    return Batch(
+        source=lines[0].file,
+        values=[line.value for line in lines],
+        keys=[line.key for line in lines],
+        received_ns=[line.time_ns for line in lines],
+        offsets=[line.number for line in lines],
+    )

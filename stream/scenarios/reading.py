@@ -1,0 +1,100 @@
+"""Scenario files -> scenarios, each checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rules.document import line_of, read_document
+from rules.errors import ConfigError
+from rules.topology import Topology, read_topology
+from stream.scenarios.spec import ALL_RANKS, LineSpec, ScenarioSpec
+
+FOLDER = "scenarios"
+"""Scenarios in a folder of this name beside a user's packs are run with them."""
+
+MOST_LINES: Final = 200_000
+"""So many lines one entry may stand for."""
+
+_Place = tuple[str | int, ...]
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A scenario and where it stands. `expect_places` has one `file:line` for each step.
+
+    `topology` is that of its own cluster, if it names one.
+    """
+
+    name: str
+    spec: ScenarioSpec
+    expect_places: tuple[str, ...]
+    topology: Topology | None = None
+
+
+def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
+    """The scenarios (`*.yaml`) of files and folders.
+
+    Raises:
+        ConfigError: with every problem of every file, each with its file and line.
+    """
+    problems: list[str] = []
+    files = [file for path in paths for file in _files(path, problems)]
+    found = [scenario for file in files if (scenario := _read(file, problems))]
+    if problems:
+        raise ConfigError(problems)
+    return found
+
+
+def scenario_folders(packs: Sequence[Path]) -> list[Path]:
+    """The folders of scenarios that lie beside these packs, each once."""
+    beside = [(pack if pack.is_dir() else pack.parent) / FOLDER for pack in packs]
+    return [folder for folder in dict.fromkeys(beside) if folder.is_dir()]
+
+
+def _files(path: Path, problems: list[str]) -> list[Path]:
+    if path.is_file():
+        return [path]
+    found = sorted(path.glob("*.yaml"))
+    if not found:
+        problems.append(f"{path}: no scenario here: give a .yaml file, or a folder with some")
+    return found
+
+
+def _read(file: Path, problems: list[str]) -> Scenario | None:
+    spec, lines = read_document(file, ScenarioSpec, "scenario", problems)
+    if spec is None:
+        return None
+    problems += [f"{file}:{line_of(lines, place)}: {'.'.join(map(str, place))}: {what}" for place, what in faults(spec)]
+    places = [("steps", number, "expect") if spec.steps else ("expect",) for number in range(len(spec.all_steps))]
+    topology = read_topology(file.parent / spec.topology, problems) if spec.topology else None
+    return Scenario(file.stem, spec, tuple(f"{file}:{line_of(lines, place)}" for place in places), topology)
+
+
+def faults(spec: ScenarioSpec) -> Iterator[tuple[_Place, str]]:
+    """What lines say that does not fit the jobs and nodes, with the place of each."""
+    nodes = {*spec.nodes, *(node for job in spec.jobs.values() for node in job.nodes)}
+    for step_number, step in enumerate(spec.all_steps):
+        above: _Place = ("steps", step_number) if spec.steps else ()
+        for number, line in enumerate(step.lines):
+            for key, what in _line_faults(spec, line, nodes):
+                yield (*above, "lines", number, key), what
+
+
+def _line_faults(spec: ScenarioSpec, line: LineSpec, nodes: set[str]) -> Iterator[tuple[str, str]]:
+    job = spec.jobs.get(line.job)
+    if line.job and job is None:
+        yield "job", f"{line.job!r} is none of the `jobs` ({', '.join(spec.jobs) or 'there are none'}): add it there"
+    if unknown := [node for node in line.on if node not in nodes]:
+        yield "on", f"{unknown[0]!r} is no node of a job, nor among `nodes`: add it there"
+    if job and isinstance(line.ranks, tuple) and (beyond := [rank for rank in line.ranks if rank >= job.world_size]):
+        yield "ranks", f"job {line.job} has ranks 0..{job.world_size - 1}: there is no rank {beyond[0]}"
+    if line.ranks and line.on:
+        yield "on", "the job says on which node each of the `ranks` runs: leave `on` out"
+    speakers = job.world_size if job and line.ranks == ALL_RANKS else len(line.ranks) or len(line.on) or 1
+    if (count := len(line.offsets_ns) * speakers) > MOST_LINES:
+        yield "every", f"stands for {count} lines: {MOST_LINES} are the most"
+    if line.source == "kernel" and not line.on:
+        yield "source", "a kernel line comes from a node: write `on`"

@@ -1,0 +1,257 @@
+"""The shape of a scenario file, as people write it in YAML; pydantic checks it."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from rules.hostlist import expand
+from rules.model import NS_PER_S
+from rules.spec import Severity, Strict
+from rules.times import duration_ns
+from rules.vocabulary import vocabulary
+
+Source = Literal["kernel", "worker", "scheduler", "kubernetes"]
+Shipper = Literal["vector", "fluent-bit", "journald", "rsyslog", "file", "plain"]
+SHIPPERS_OF: Final[dict[str, tuple[Shipper, ...]]] = {
+    "kernel": ("journald", "rsyslog", "plain"),
+    "worker": ("vector", "fluent-bit", "file", "plain"),
+    "scheduler": ("file", "rsyslog", "plain"),
+    "kubernetes": ("vector", "plain"),
+}
+"""Who ships the lines of a source; the first one does when nothing is said."""
+
+PLACEHOLDERS: Final = ("step", "node", "rank", "local_rank", "world", "pci", "bus", "pid", "iso", "clock", "c10")
+ALL_RANKS: Final = "all"
+MOST_IN_RANGE: Final = 20_000
+
+_RANGE = re.compile(r"(?P<stem>.*?)(?P<first>\d+)\.\.(?P<again>.*?)(?P<last>\d+)")
+_DURATION = re.compile(r"\d+(?:\.\d+)?(?:ms|s|m|h|d)")
+_PLACEHOLDER = re.compile(r"\{([a-z_0-9]+)\}")
+
+
+def offset_ns(written: Any) -> int:
+    """Nanoseconds after the scenario's start of `+10m3s`.
+
+    Raises:
+        ValueError: it is no such offset.
+    """
+    parts = _DURATION.findall(str(written))
+    if not parts or str(written) != "+" + "".join(parts):
+        raise ValueError(f"{str(written)!r} is no offset: write how long after the start, such as +10m3s")
+    return sum(map(duration_ns, parts))
+
+
+def length_ns(written: Any) -> int:
+    """Nanoseconds of `40m` or `1h30m`.
+
+    Raises:
+        ValueError: it is no such duration.
+    """
+    parts = _DURATION.findall(str(written))
+    if not parts or str(written) != "".join(parts):
+        raise ValueError(f"{str(written)!r} is no duration: write a number and ms, s, m, h or d, such as 40m")
+    return sum(map(duration_ns, parts))
+
+
+def names_of(written: Any) -> tuple[str, ...]:
+    """The names that `n1`, `n1..n4`, `n[1-4]` or a list of them stands for; `n01..n04` keeps the zeros.
+
+    Raises:
+        ValueError: a range that runs backwards, has two stems, or is too long.
+    """
+    return tuple(name for one in _as_list(written) for name in _expanded(str(one)))
+
+
+def ranks_of(written: Any) -> tuple[int, ...] | str:
+    """The ranks that `3`, `0..63`, a list of both, or `all` stands for.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if written == ALL_RANKS:
+        return ALL_RANKS
+    names = names_of(written)
+    if bad := [name for name in names if not (name.isascii() and name.isdigit())]:
+        raise ValueError(f"{bad[0]!r} is no rank: write a number, a range such as 0..63, or all")
+    return tuple(map(int, names))
+
+
+def _as_list(written: Any) -> list[Any]:
+    return list(written) if isinstance(written, list | tuple) else [written]
+
+
+def _expanded(name: str) -> list[str]:
+    if "[" in name:
+        return list(expand(name))
+    found = _RANGE.fullmatch(name)
+    if not found:
+        return [name]
+    first, last, stem = int(found["first"]), int(found["last"]), found["stem"]
+    if stem != found["again"] or last < first or last - first >= MOST_IN_RANGE:
+        raise ValueError(f"{name!r} is no range: write n1..n4, with the same word before both numbers, upwards")
+    return [f"{stem}{number:0{len(found['first'])}d}" for number in range(first, last + 1)]
+
+
+def _start_ns(written: Any) -> int:
+    moment = written if isinstance(written, datetime) else datetime.fromisoformat(str(written))
+    return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()) * NS_PER_S
+
+
+def _known_class(failure_class: str) -> str:
+    if not vocabulary().knows(failure_class):
+        raise ValueError(f"{failure_class!r} is no class of rules/vocabulary.yaml")
+    return failure_class
+
+
+def _known_placeholders(text: str) -> str:
+    if unknown := [name for name in _PLACEHOLDER.findall(text) if name not in PLACEHOLDERS]:
+        raise ValueError(f"{{{unknown[0]}}}: no such placeholder: write one of {', '.join(PLACEHOLDERS)}")
+    return text
+
+
+OffsetNs = Annotated[int, BeforeValidator(offset_ns)]
+LengthNs = Annotated[int, BeforeValidator(length_ns)]
+Names = Annotated[tuple[str, ...], BeforeValidator(names_of)]
+Ranks = Annotated[tuple[int, ...] | Literal["all"], BeforeValidator(ranks_of)]
+Name = Annotated[str, BeforeValidator(str)]
+Class = Annotated[str, AfterValidator(_known_class)]
+
+
+class JobSpec(Strict):
+    """Where a job runs: its ranks fill one node after the other."""
+
+    nodes: Annotated[Names, Field(min_length=1)]
+    ranks_per_node: Annotated[int, Field(ge=1, le=256)] = 8
+    shipper: Shipper | None = None
+
+    @property
+    def world_size(self) -> int:
+        """How many ranks it has."""
+        return len(self.nodes) * self.ranks_per_node
+
+    def node_of(self, rank: int) -> str:
+        """The node on which this rank runs."""
+        return self.nodes[rank // self.ranks_per_node]
+
+
+class LineSpec(Strict):
+    """A line, or many of one kind: at one time or again and again, on some nodes or from some ranks of a job.
+
+    Times count from the scenario's start. The speakers talk at once, or evenly spread over `spread`. A text of several
+    lines is several records, a microsecond apart.
+    """
+
+    at: OffsetNs | None = None
+    every: LengthNs | None = None
+    since: Annotated[OffsetNs | None, Field(alias="from")] = None
+    upto: Annotated[OffsetNs | None, Field(alias="to")] = None
+    spread: LengthNs = 0
+    on: Names = ()
+    job: Name = ""
+    ranks: Ranks = ()
+    source: Source = "worker"
+    shipper: Shipper | None = None
+    step: int = 0
+    stride: int = 1
+    text: Annotated[str, AfterValidator(_known_placeholders)]
+
+    @model_validator(mode="after")
+    def _once_or_again(self) -> LineSpec:
+        again = (self.every, self.since, self.upto)
+        if (self.at is None) == (None in again) or (self.at is not None and again != (None, None, None)):
+            raise ValueError("write either `at: +10s`, or all of `every: 5s`, `from: +0s` and `to: +60s`")
+        if self.every == 0 or (self.upto or 0) < (self.since or 0):
+            raise ValueError("`every` must be longer than 0s, and `to` not before `from`")
+        return self
+
+    @model_validator(mode="after")
+    def _somebody_says_it(self) -> LineSpec:
+        if self.ranks != () and not self.job:
+            raise ValueError("`ranks` are those of a job: write `job` too")
+        if self.shipper and self.shipper not in SHIPPERS_OF[self.source]:
+            raise ValueError(f"a {self.source} line comes by one of {', '.join(SHIPPERS_OF[self.source])}")
+        return self
+
+    @property
+    def offsets_ns(self) -> range | tuple[int]:
+        """When it is said."""
+        if self.every is None or self.since is None or self.upto is None:
+            return (self.at or 0,)
+        return range(self.since, self.upto + 1, self.every)
+
+
+class ExpectedIncident(Strict):
+    """What must be true of one incident; what is left out may be anything.
+
+    `jobs` and `nodes` are all of them; `attempts` are the job's failed runs with this one, `recurs_on` the nodes that
+    something spoke against each time. `chain` holds classes in the order in which the chain first shows them; it may
+    leave some out. `confidence` is the least.
+    """
+
+    failure_class: Annotated[Class | None, Field(alias="class")] = None
+    node: str | None = None
+    rank: int | None = None
+    gpu: str | None = None
+    jobs: Names | None = None
+    nodes: Names | None = None
+    status: Literal["open", "resolved"] | None = None
+    severity: Severity | None = None
+    verdict: str | None = None
+    attempts: int | None = None
+    recurs_on: Names | None = None
+    chain: tuple[Class, ...] = ()
+    confidence: Annotated[float, Field(ge=0, le=1)] = 0
+
+    @model_validator(mode="after")
+    def _says_something(self) -> ExpectedIncident:
+        if not self.model_fields_set:
+            raise ValueError("says nothing: write at least the `class` of the root cause")
+        return self
+
+
+Expected = Annotated[tuple[ExpectedIncident, ...], BeforeValidator(lambda told: () if told == "none" else told)]
+
+
+class StepSpec(Strict):
+    """Lines arrive, then `advance` goes by without any more, then exactly the expected incidents are there."""
+
+    then: str = ""
+    lines: tuple[LineSpec, ...] = ()
+    advance: LengthNs = 0
+    expect: Expected | None = None
+
+
+class ScenarioSpec(StepSpec):
+    """One story. It has one step, written at the top, or several in `steps`.
+
+    `topology` is a file, relative to the scenario's, that says where the nodes stand.
+    """
+
+    title: str
+    story: str
+    starts: Annotated[int, BeforeValidator(_start_ns)] = 1_772_442_000 * NS_PER_S
+    lateness: LengthNs = 5 * NS_PER_S
+    jobs: dict[str, JobSpec] = Field(default_factory=dict)
+    nodes: Names = ()
+    topology: str = ""
+    steps: tuple[StepSpec, ...] = ()
+
+    @model_validator(mode="after")
+    def _expects_something(self) -> ScenarioSpec:
+        at_top = self.lines or self.advance or self.expect is not None
+        if bool(at_top) == bool(self.steps):
+            raise ValueError("write either `lines`, `advance` and `expect`, or `steps` that have them")
+        if all(step.expect is None for step in self.all_steps):
+            raise ValueError("expects nothing: write `expect: none` or a list of incidents")
+        if self.lateness < 2 * NS_PER_S:
+            raise ValueError("`lateness` must be 2s or more")
+        return self
+
+    @property
+    def all_steps(self) -> tuple[StepSpec, ...]:
+        """Its steps, in order."""
+        return self.steps or (self,)

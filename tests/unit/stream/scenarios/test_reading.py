@@ -1,0 +1,138 @@
+"""Scenario files: what may stand in them, and every mistake with its file and line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rules.errors import ConfigError
+from rules.model import NS_PER_S
+from stream.scenarios.reading import read_scenarios, scenario_folders
+from stream.scenarios.spec import length_ns, names_of, offset_ns, ranks_of
+from tests.support.scenarios import A_SCENARIO, scenario
+
+
+@pytest.mark.parametrize(
+    ("written", "seconds"), [("+0s", 0), ("+10m3s", 603), ("+1h", 3600), ("+1m2s500ms", 62.5), ("+1.5s", 1.5)]
+)
+def test_offsets(written: str, seconds: float) -> None:
+    assert offset_ns(written) == seconds * NS_PER_S
+
+
+@pytest.mark.parametrize("written", ["10s", "+", "+10", "+10s later", "soon", 0, "-10s", "+s"])
+def test_what_is_no_offset(written: object) -> None:
+    with pytest.raises(ValueError, match=r"is no offset: write how long after the start, such as \+10m3s"):
+        offset_ns(written)
+
+
+def test_durations() -> None:
+    assert length_ns("1h30m") == 5400 * NS_PER_S
+    with pytest.raises(ValueError, match="is no duration"):
+        length_ns("+5s")
+
+
+@pytest.mark.parametrize(
+    ("written", "names"),
+    [
+        ("n1", ("n1",)),
+        ("n1..n3", ("n1", "n2", "n3")),
+        ("gpu-08..gpu-11", ("gpu-08", "gpu-09", "gpu-10", "gpu-11")),
+        (["n1..n2", "head"], ("n1", "n2", "head")),
+        ("n[08-10],head", ("n08", "n09", "n10", "head")),
+        ("rack7-n2..rack7-n3", ("rack7-n2", "rack7-n3")),
+        (7, ("7",)),
+    ],
+)
+def test_names(written: object, names: tuple[str, ...]) -> None:
+    assert names_of(written) == names
+
+
+@pytest.mark.parametrize("written", ["n3..n1", "n1..m3", "n1..n99999999"])
+def test_ranges_that_are_none(written: str) -> None:
+    with pytest.raises(ValueError, match="is no range"):
+        names_of(written)
+
+
+def test_ranks() -> None:
+    assert ranks_of(["0..2", 7]) == (0, 1, 2, 7)
+    assert ranks_of("all") == "all"
+    with pytest.raises(ValueError, match="'first' is no rank"):
+        ranks_of("first")
+
+
+MISTAKES = {
+    "unknown-key": ("title: A", "titel: x\ntitle: A", 1, "titel: Extra inputs are not permitted"),
+    "no-title": ("title: A GPU is lost\n", "", 1, "title: Field required"),
+    "bad-offset": ("at: +20s", "at: 20s", 8, "'20s' is no offset: write how long after the start, such as +10m3s"),
+    "bad-duration": ("advance: 1m", "advance: soon", 13, "'soon' is no duration"),
+    "bad-range": ("nodes: n1..n2", "nodes: n2..n1", 4, "'n2..n1' is no range"),
+    "once-and-again": ("at: +20s", "at: +20s\n        every: 5s", 8, "write either `at: +10s`, or all of"),
+    "never": ("at: +20s", "every: 5s", 8, "write either `at: +10s`, or all of"),
+    "backwards": ("at: +20s", "every: 5s\n        from: +9s\n        to: +1s", 8, "`to` not before `from`"),
+    "too-often": ("at: +20s", "every: 1ms\n        from: +0s\n        to: +1h", 8, "every: stands for 3600001 lines"),
+    "unknown-node": ("on: n2", "on: n7", 9, "'n7' is no node of a job, nor among `nodes`: add it there"),
+    "unknown-job": ("{at: +23s, job: A", "{at: +23s, job: B", 12, "'B' is none of the `jobs` (A): add it there"),
+    "no-such-rank": ("+23s, job: A, ranks: all", "+23s, job: A, ranks: 4", 12, "ranks 0..3: there is no rank 4"),
+    "ranks-of-nobody": ("+23s, job: A, ranks", "+23s, ranks", 12, "`ranks` are those of a job: write `job` too"),
+    "ranks-and-nodes": ("+23s, job: A,", "+23s, job: A, on: n1,", 12, "leave `on` out"),
+    "kernel-of-nobody": ("        on: n2\n", "", 9, "a kernel line comes from a node: write `on`"),
+    "wrong-shipper": (
+        "source: kernel",
+        "source: kernel\n        shipper: vector",
+        8,
+        "by one of journald, rsyslog, plain",
+    ),
+    "unknown-placeholder": ("[rank{rank}]: NCCL", "[rank{rnak}]: NCCL", 12, "{rnak}: no such placeholder"),
+    "unknown-class": ("class: xid-79", "class: xid79", 15, "'xid79' is no class of rules/vocabulary.yaml"),
+    "unknown-field": ("node: n2, jobs", "host: n2, jobs", 15, "steps.0.expect.0.host: Extra inputs"),
+    "says-nothing": ("{class: xid-79, node: n2, jobs: [A]}", "{}", 15, "says nothing: write at least the `class`"),
+    "expects-nothing": (A_SCENARIO[A_SCENARIO.index("    expect") :], "", 1, "expects nothing: write `expect: none`"),
+    "steps-and-lines": ("steps:", "advance: 1m\nsteps:", 1, "write either `lines`, `advance` and `expect`, or `steps`"),
+    "twice": ("title: A", "title: B\ntitle: A", 2, "title is written twice: keep one"),
+    "not-yaml": ("jobs:", "jobs: [", 5, "not YAML"),
+}
+
+
+@pytest.mark.parametrize(("old", "new", "line", "message"), MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, message: str, tmp_path: Path) -> None:
+    assert old in A_SCENARIO
+    with pytest.raises(ConfigError) as caught:
+        scenario(tmp_path, A_SCENARIO.replace(old, new, 1))
+    (problem,) = [one for one in caught.value.problems if message in one]
+    assert problem.startswith(f"{tmp_path / 'story.yaml'}:{line}: ")
+
+
+def test_all_mistakes_of_all_files_come_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(A_SCENARIO.replace("on: n2", "on: n7").replace("job: A, ranks", "job: B, ranks"))
+    (tmp_path / "b.yaml").write_text(A_SCENARIO.replace("at: +20s", "at: 20s").replace("xid-79,", "xid79,"))
+    with pytest.raises(ConfigError) as caught:
+        read_scenarios([tmp_path, tmp_path / "nothing"])
+    places = [problem.partition(": ")[0] for problem in caught.value.problems]
+    names = [place.removeprefix(f"{tmp_path}/") for place in places]
+    assert names == ["nothing", "a.yaml:7", "a.yaml:9", "a.yaml:12", "b.yaml:8", "b.yaml:15"]
+
+
+def test_none_and_one_step_without_steps(tmp_path: Path) -> None:
+    found = scenario(tmp_path, "title: Quiet\nstory: Nothing.\nlines: []\nadvance: 1h\nexpect: none\n")
+    (step,) = found.spec.all_steps
+    assert (step.expect, step.advance) == ((), 3600 * NS_PER_S)
+    assert found.expect_places == (f"{tmp_path / 'story.yaml'}:5",)
+
+
+def test_a_topology_beside_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "racks.yaml").write_text("nodes:\n  n[1-2]: {rack: r7}\n")
+    found = scenario(tmp_path, A_SCENARIO.replace("steps:", "topology: racks.yaml\nsteps:"))
+    assert found.topology is not None
+    assert found.topology.of("n2", "rack") == {"r7"}
+    (tmp_path / "racks.yaml").write_text("nodes:\n  n[1-2]: {rack: r7, row: 3}\n")
+    with pytest.raises(ConfigError, match=r"racks\.yaml:2: nodes\.n\[1-2\]\.row"):
+        scenario(tmp_path, A_SCENARIO.replace("steps:", "topology: racks.yaml\nsteps:"))
+
+
+def test_scenarios_beside_packs(tmp_path: Path) -> None:
+    (tmp_path / "scenarios").mkdir()
+    (tmp_path / "pack.yaml").touch()
+    (tmp_path / "elsewhere").mkdir()
+    packs = [tmp_path / "pack.yaml", tmp_path, tmp_path / "elsewhere"]
+    assert scenario_folders(packs) == [tmp_path / "scenarios"]
