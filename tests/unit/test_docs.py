@@ -48,6 +48,14 @@ def test_the_rule_in_the_rule_document_passes(tmp_path: Path) -> None:
     assert "0 failures" in run(["epicenter", "rules", "test", "--rules", "pack.yaml"], tmp_path)
 
 
+def test_the_scenario_in_the_scenario_document_passes(tmp_path: Path) -> None:
+    scenario = re.search(r"^```yaml\n(.*?)^```", (ROOT / "docs/scenarios.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert scenario
+    (tmp_path / "scenario.yaml").write_text(scenario[1])
+    told = run(["epicenter", "rules", "test", "--only-scenarios", "--scenarios", "scenario.yaml"], tmp_path)
+    assert told.startswith("1 scenarios, 2 expectations, 14 runs")
+
+
 def test_links_lead_somewhere() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / document).read_text()):
