@@ -9,6 +9,7 @@ from functools import cache
 from typing import Final
 
 from rules.model import NS_PER_S, Signal
+from rules.scope import DEPENDENCY_FIELD
 from rules.vocabulary import vocabulary
 
 JOB: Final = "job"
@@ -65,6 +66,8 @@ def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
         keys.append(f"{KERNEL}/{signal.cluster}/{signal.node}")
         if is_node_wide(signal) or not jobs:
             keys.append(f"{NODE}/{signal.cluster}/{signal.node}")
+    if waited_for := signal.fields.get(DEPENDENCY_FIELD):
+        keys.append(f"{JOB}/{signal.cluster}/{waited_for}")
     return keys + _shared_keys(signal)
 
 
