@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 
 from rules.model import NS_PER_S
+from stream.scenarios.notation import ALL_RANKS
 from stream.scenarios.shippers import Said, iso, record_of
-from stream.scenarios.spec import ALL_RANKS, SHIPPERS_OF, LineSpec, ScenarioSpec, StepSpec
+from stream.scenarios.spec import SHIPPERS_OF, LineSpec, ScenarioSpec, StepSpec
 
 GPU_SLOTS: Final = ("18:00", "2a:00", "3a:00", "5d:00", "9a:00", "ab:00", "ba:00", "db:00")
 """Bus and device of a node's GPUs by local rank, as on a common board with eight of them."""

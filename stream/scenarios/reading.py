@@ -10,7 +10,8 @@ from typing import Final
 from rules.document import line_of, read_document
 from rules.errors import ConfigError
 from rules.topology import Topology, read_topology
-from stream.scenarios.spec import ALL_RANKS, LineSpec, ScenarioSpec
+from stream.scenarios.notation import ALL_RANKS
+from stream.scenarios.spec import LineSpec, ScenarioSpec
 
 FOLDER = "scenarios"
 """Scenarios in a folder of this name beside a user's packs are run with them."""

@@ -8,8 +8,8 @@ import pytest
 
 from rules.errors import ConfigError
 from rules.model import NS_PER_S
+from stream.scenarios.notation import length_ns, names_of, offset_ns, ranks_of
 from stream.scenarios.reading import read_scenarios, scenario_folders
-from stream.scenarios.spec import length_ns, names_of, offset_ns, ranks_of
 from tests.support.scenarios import A_SCENARIO, scenario
 
 

@@ -1,0 +1,78 @@
+"""How scenarios write times, names and ranks: `+10m3s`, `40m`, `n1..n4`, `0..63`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+from rules.hostlist import expand
+from rules.times import duration_ns
+
+ALL_RANKS: Final = "all"
+MOST_IN_RANGE: Final = 20_000
+
+_RANGE = re.compile(r"(?P<stem>.*?)(?P<first>\d+)\.\.(?P<again>.*?)(?P<last>\d+)")
+_DURATION = re.compile(r"\d+(?:\.\d+)?(?:ms|s|m|h|d)")
+
+
+def offset_ns(written: Any) -> int:
+    """Nanoseconds after the scenario's start of `+10m3s`.
+
+    Raises:
+        ValueError: it is no such offset.
+    """
+    parts = _DURATION.findall(str(written))
+    if not parts or str(written) != "+" + "".join(parts):
+        raise ValueError(f"{str(written)!r} is no offset: write how long after the start, such as +10m3s")
+    return sum(map(duration_ns, parts))
+
+
+def length_ns(written: Any) -> int:
+    """Nanoseconds of `40m` or `1h30m`.
+
+    Raises:
+        ValueError: it is no such duration.
+    """
+    parts = _DURATION.findall(str(written))
+    if not parts or str(written) != "".join(parts):
+        raise ValueError(f"{str(written)!r} is no duration: write a number and ms, s, m, h or d, such as 40m")
+    return sum(map(duration_ns, parts))
+
+
+def names_of(written: Any) -> tuple[str, ...]:
+    """The names that `n1`, `n1..n4`, `n[1-4]` or a list of them stands for; `n01..n04` keeps the zeros.
+
+    Raises:
+        ValueError: a range that runs backwards, has two stems, or is too long.
+    """
+    return tuple(name for one in _as_list(written) for name in _expanded(str(one)))
+
+
+def ranks_of(written: Any) -> tuple[int, ...] | str:
+    """The ranks that `3`, `0..63`, a list of both, or `all` stands for.
+
+    Raises:
+        ValueError: it is none of these.
+    """
+    if written == ALL_RANKS:
+        return ALL_RANKS
+    names = names_of(written)
+    if bad := [name for name in names if not (name.isascii() and name.isdigit())]:
+        raise ValueError(f"{bad[0]!r} is no rank: write a number, a range such as 0..63, or all")
+    return tuple(map(int, names))
+
+
+def _as_list(written: Any) -> list[Any]:
+    return list(written) if isinstance(written, list | tuple) else [written]
+
+
+def _expanded(name: str) -> list[str]:
+    if "[" in name:
+        return list(expand(name))
+    found = _RANGE.fullmatch(name)
+    if not found:
+        return [name]
+    first, last, stem = int(found["first"]), int(found["last"]), found["stem"]
+    if stem != found["again"] or last < first or last - first >= MOST_IN_RANGE:
+        raise ValueError(f"{name!r} is no range: write n1..n4, with the same word before both numbers, upwards")
+    return [f"{stem}{number:0{len(found['first'])}d}" for number in range(first, last + 1)]
