@@ -54,7 +54,13 @@ def sample_lines() -> tuple[list[bytes], float]:
     from stream.rule_commands import A_TIME_NS
     from stream.scan import BatchScanner
 
-    scenario = Scenario(nodes=32, fault="host-oom", worker_noise_per_minute=120.0, kernel_noise_per_minute=20.0)
+    scenario = Scenario(
+        nodes=32,
+        faults=("host-oom",),
+        is_tidy=True,
+        worker_noise_per_minute=120.0,
+        kernel_noise_per_minute=20.0,
+    )
     lines = [line.text.encode() for line in simulate(scenario)]
     count = len(lines)
     batch = Batch("sample", lines, [None] * count, [A_TIME_NS * 2] * count, range(count))

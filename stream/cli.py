@@ -128,7 +128,7 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None
 @click.option("--kafka", "with_kafka", is_flag=True, help="Through a real broker and a Faust worker.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the simulated cluster writes.")
 @click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True)
-@click.option("--fault", type=click.Choice(["gpu-off-bus", "host-oom", "jax-heartbeat", "none"]), default="gpu-off-bus")
+@click.option("--fault", default="gpu-off-bus", show_default=True, help="A kind of fault, or none.")
 @click.option("--keep", is_flag=True, help="Leave the page open until Ctrl-C.")
 def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool, config: Path | None) -> None:
     """Simulate a cluster with a fault, live, and watch epicenter find it.
@@ -142,17 +142,23 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--nodes", type=click.IntRange(2, 4096), default=32, show_default=True)
+@click.option("--nodes", type=click.IntRange(2, 2048), default=32, show_default=True)
+@click.option("--jobs", type=click.IntRange(1, 256), help="Jobs side by side; as a rule one for eight nodes.")
+@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=40.0, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
-@click.option("--fault", type=click.Choice(["gpu-off-bus", "host-oom", "jax-heartbeat", "none"]), default="gpu-off-bus")
-def simulate(folder: Path, nodes: int, seed: int, fault: str) -> None:
+@click.option("--speed", type=click.FloatRange(0, min_open=True), help="Write at so many times real time.")
+@click.option("--fault", "faults", multiple=True, help="A kind of fault; may be given once for each job.")
+@click.option("--healthy", is_flag=True, help="No fault. Without either, one fault an hour by published shares.")
+def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, **given: Any) -> None:
     """Write the logs of a simulated cluster, with the ground truth in truth.json.
 
-    Example: epicenter simulate /tmp/cluster --fault host-oom
+    Example: epicenter simulate /tmp/cluster --nodes 64 --jobs 3 --fault host-oom
     """
-    from stream.demo import write_simulation
+    from stream.demo import scenario_of, write_simulation
 
-    write_simulation(folder, nodes, seed, fault)
+    if healthy and faults:
+        raise click.UsageError("--healthy and --fault exclude each other")
+    write_simulation(folder, scenario_of(**given, faults=faults, is_healthy=healthy), speed)
 
 
 @cli.group()

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from time import time_ns
-from typing import Final, cast
+from time import sleep, time_ns
+from typing import Final
 
 from ingest.collect.source import Sources
-from ingest.simulate import Fault, Scenario, write_all, write_paced
+from ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, write_all, write_paced
 from rules.errors import ConfigError
 from rules.load import load
 from rules.model import NS_PER_S, Incident
@@ -29,19 +29,53 @@ LATENESS_NS: Final = 60 * NS_PER_S
 """One real second at this speed: the files are written and read by two threads."""
 
 
-def write_simulation(folder: Path, nodes: int, seed: int, fault: str) -> None:
-    """Write a simulated cluster's logs at once."""
+def write_simulation(folder: Path, scenario: Scenario, speed: float | None) -> None:
+    """Write a simulated cluster's logs at once, or at `speed` times real time."""
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError([f"{folder}: not empty: give a new or an empty folder"])
-    truth = write_all(Scenario(nodes=nodes, seed=seed, fault=cast(Fault, fault)), folder)
-    root = truth.root_cause
-    where = f"{root.class_} on {root.node}" if root else "no fault"
-    say(f"{folder}: {nodes} nodes, {where}; ground truth in truth.json")
+    truth = write_paced(scenario, folder, speed, sleep) if speed else write_all(scenario, folder)
+    faults = "; ".join(f"{one.fault} {_where(one)}" for one in truth.faults) or "no fault"
+    say(f"{folder}: {truth.nodes} nodes, {len(truth.jobs)} jobs, {faults}; ground truth in truth.json")
+
+
+def _where(fault: TrueFault) -> str:
+    return f"on {fault.node}" if fault.node else f"in job {', '.join(fault.jobs)}"
+
+
+def scenario_of(
+    nodes: int, jobs: int | None, minutes: float, seed: int, faults: tuple[str, ...], is_healthy: bool
+) -> Scenario:
+    """A scenario as the command line asks for it: without faults a mix, one an hour and one at least.
+
+    Without a number of jobs there is one for eight nodes, up to four, and no fewer than faults.
+    """
+    wanted = faults or (() if is_healthy else mixed(seed, max(1, round(minutes / 60))))
+    count = jobs if jobs is not None else max(1, min(4, nodes // 8), len(wanted))
+    return Scenario(nodes=nodes, jobs=count, minutes=minutes, seed=seed, faults=wanted)
+
+
+def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
+    """A small job that fails after two minutes, and only as much of what follows as there is to see."""
+    frameworks: tuple[Framework, ...] = ("megatron", "maxtext", "hf")
+    if fault != "none" and fault not in KINDS:
+        raise ConfigError([f"--fault: {fault}: not known; there are none, {', '.join(sorted(KINDS))}"])
+    fitting = tuple(one for one in frameworks if fault == "none" or one in KINDS[fault].frameworks)
+    return Scenario(
+        nodes=nodes,
+        faults=() if fault == "none" else (fault,),
+        frameworks=fitting[:1],
+        minutes=4 if fault == "none" else 0.1,
+        start_ns=start_ns,
+        step_time_s=2.0,
+        fault_at_s=120.0,
+        after_fault_s=50.0,
+        is_tidy=True,
+    )
 
 
 def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, with_kafka: bool, keep: bool) -> None:
     """Write the logs at 60 times real time and follow them meanwhile; compare with the truth at the end."""
-    scenario = Scenario(nodes=nodes, fault=cast(Fault, fault), start_ns=time_ns() - SIMULATED_NS)
+    scenario = demo_scenario(nodes, fault, time_ns() - SIMULATED_NS)
     with ExitStack() as stack:
         base = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epicenter-demo-")))
         logs = base / "logs"
@@ -87,12 +121,12 @@ def _wait(done: threading.Event, length_s: float) -> None:
 
 def _compare(found: dict[str, Incident], truth_file: Path) -> None:
     truth = json.loads(truth_file.read_text())
-    root = truth["root_cause"]
+    fault = next(iter(truth["faults"]), None)
     incidents = [incident for incident in found.values() if not incident.merged_into]
-    if root is None:
+    if fault is None:
         say(f"truth: a healthy job; found {len(incidents)} incidents")
         return
-    say(f"truth: {root['class']} on {root['node']}")
+    say(f"truth: {fault['class'] or fault['verdict']} on {fault['node'] or 'no node'}")
     for incident in incidents:
         print_incident(incident, as_json=False)
         cause = incident.root_cause

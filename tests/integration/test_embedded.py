@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from ingest.collect.source import Sources
-from ingest.simulate import Scenario, write_all
+from ingest.simulate import write_all
 from stream.commands import Announcer
 from stream.embedded import EmbeddedRun
 from stream.settings import Settings
+from tests.support.cluster import brief
 from tests.support.logs import the_rules
 from tests.support.waiting import eventually
 
@@ -78,7 +79,7 @@ def stopped(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 def test_run_once_stores_what_replay_says(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
-    write_all(Scenario(nodes=3, gpus_per_node=2, fault="gpu-off-bus"), logs)
+    write_all(brief("gpu-off-bus", nodes=3), logs)
     expected = documents("replay", logs)
     assert [incident["class"] for incident in expected] == ["xid-79"]
 
@@ -172,7 +173,7 @@ async def test_a_file_that_came_just_before_the_stop_is_read(tmp_path: Path) -> 
 
 def test_a_page_that_is_gone_is_no_hindrance(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
-    write_all(Scenario(nodes=4, gpus_per_node=2, fault="host-oom"), logs)
+    write_all(brief("host-oom", nodes=4), logs)
     assert epicenter("run", "--once", logs, "--data-dir", data).returncode == 0
     (data / "page.url").write_text("http://127.0.0.1:9/")
     assert [one["class"] for one in documents("incidents", "list", "--data-dir", data)] == ["host-oom-kill"]

@@ -13,7 +13,7 @@ import pytest
 from ingest.simulate import Scenario, write_all
 from rules.model import NS_PER_S
 from sinks.clickhouse.client import connect
-from tests.support.cluster import Cluster, Worker, records_of
+from tests.support.cluster import Cluster, Worker, brief, records_of
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -67,9 +67,9 @@ def settled(cluster: Cluster, workers: list[Worker], wanted: int) -> list[dict[s
 
 
 def test_replay_run_and_kafka_give_the_same_incidents(clusters: Any, tmp_path: Path) -> None:
-    gpu = Scenario(nodes=8)
+    gpu = brief("gpu-off-bus", gpus_per_node=8)
     next_day_ns = gpu.start_ns + 86_400 * NS_PER_S
-    oom = Scenario(nodes=8, seed=2, job="9001", fault="host-oom", start_ns=next_day_ns)
+    oom = brief("host-oom", gpus_per_node=8, seed=2, start_ns=next_day_ns)
     folders = [recorded(gpu, tmp_path / "gpu"), recorded(oom, tmp_path / "oom")]
     cluster = clusters()
     replayed = lines(cluster.run("replay", "--json", *folders))
@@ -89,7 +89,7 @@ def test_replay_run_and_kafka_give_the_same_incidents(clusters: Any, tmp_path: P
 
 
 def test_kill_9_in_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> None:
-    scenario = Scenario(nodes=16, worker_noise_per_minute=300.0)
+    scenario = brief("gpu-off-bus", nodes=16, worker_noise_per_minute=300.0)
     undisturbed = clusters()
     records = records_of(scenario, *LOGS)
     undisturbed.feed(records)

@@ -116,6 +116,13 @@ class Worker:
         self.process.wait()
 
 
+def brief(fault: str, **given: Any) -> Scenario:
+    """A small Megatron job with one fault after two minutes; every line states its time and stands once."""
+    usual = {"nodes": 8, "minutes": 1.0, "gpus_per_node": 2, "step_time_s": 2.0, "fault_at_s": 120.0,
+             "after_fault_s": 50.0, "frameworks": ("megatron",), "is_tidy": True}  # fmt: skip
+    return Scenario(**{**usual, "faults": (fault,), **given})
+
+
 def records_of(scenario: Scenario, *names: str) -> list[tuple[str | None, bytes | None]]:
     """The lines of a simulated cluster's files of these names as shippers send them: in time, keyed by node."""
     found = ((*line.path.split("/"), line.text) for line in simulate(scenario))

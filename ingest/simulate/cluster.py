@@ -1,0 +1,157 @@
+"""The cluster while it runs: who says what, through which channel; what faults act on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from random import Random
+from typing import Final
+
+from ingest.simulate import envelopes
+from ingest.simulate.clockwork import Clockwork, Process
+from ingest.simulate.envelopes import Pod
+from ingest.simulate.headers import rfc3339_us
+from ingest.simulate.model import Job, Node, Scenario, Text, Timed
+from ingest.simulate.transport import Channel
+
+SLURMCTLD: Final = "scheduler/slurmctld.log"
+EVENTS: Final = "scheduler/kubernetes-events.jsonl"
+
+
+class Cluster:
+    """Nodes and jobs, and the channels through which they speak. Block times are true times, in order."""
+
+    def __init__(self, scenario: Scenario, nodes: tuple[Node, ...], jobs: tuple[Job, ...]):
+        self.scenario = scenario
+        self.nodes = nodes
+        self.jobs = jobs
+        self.clockwork = Clockwork(scenario.start_ns)
+        self.end_ns = 0
+        self._kernels: dict[int, Channel] = {}
+        self._workers: dict[tuple[str, int], Channel] = {}
+        self._others: dict[str, Channel] = {}
+
+    @property
+    def now_ns(self) -> int:
+        """True time."""
+        return self.clockwork.now_ns
+
+    def rng(self, name: str) -> Random:
+        """A source of randomness of its own for each purpose, so that they don't disturb each other."""
+        return Random(f"{self.scenario.seed}/{name}")
+
+    def start(self, process: Process, after_s: float = 0.0) -> None:
+        """Let a process begin."""
+        self.clockwork.start(process, after_s)
+
+    def jobs_on(self, node: Node) -> list[Job]:
+        """The jobs that were placed on a node."""
+        return [job for job in self.jobs if any(one.index == node.index for one in job.nodes)]
+
+    def last_until(self, after_s: float) -> None:
+        """Let the run last at least so long from now."""
+        self.end_ns = max(self.end_ns, self.now_ns + round(after_s) * 10**9)
+
+    # ---- who speaks ----
+
+    def kernel(self, node: Node, block: Iterable[Timed], uptime_ns: int | None = None) -> None:
+        """Lines of a node's kernel. `uptime_ns` is given where the kernel said it long before it was read."""
+        if node.is_dead or not node.has_shipper:
+            return
+        channel = self._kernel(node)
+        for at, text in block:
+            since_boot_ns = at - node.booted_ns if uptime_ns is None else uptime_ns
+            channel.send(at, _packed(since_boot_ns, _said(text, node.clock(at))))
+
+    def worker(self, job: Job, place: int, block: Iterable[Timed], stream: str = "stderr") -> None:
+        """Lines of a job's processes on its node number `place`; of Ray all come out on the head."""
+        node = job.nodes[place]
+        printing = 0 if job.framework == "ray" else place
+        if node.is_dead or job.nodes[printing].is_dead or not self._is_shipped(job, printing):
+            return
+        channel = self._worker(job, printing)
+        for at, text in block:
+            said = _said(text, node.clock(at))
+            if job.is_buffered and stream == "stdout":
+                channel.hold(at, said)
+            else:
+                channel.send(at, said if job.platform == "slurm" else f"{stream}\n{said}")
+
+    def job_out(self, job: Job, block: Iterable[Timed]) -> None:
+        """Lines of srun and slurmstepd in a Slurm job's own file: without a task before them."""
+        channel = self._other(f"scheduler/slurm-{job.job_id}.out")
+        for at, text in block:
+            channel.send(at, _said(text, at))
+
+    def slurmctld(self, block: Iterable[Timed]) -> None:
+        """Lines of the Slurm controller."""
+        for at, text in block:
+            self._other(SLURMCTLD).send(at, f"[{rfc3339_us(at)[:23]}] {_said(text, at)}")
+
+    def event(self, reason: str, about: str, text: str, kind: str = "Warning", host: str = "") -> None:
+        """A Kubernetes event, now."""
+        line = envelopes.event_line(self.now_ns, kind, reason, about, text, host)
+        self._other(EVENTS).send(self.now_ns, line)
+
+    def kill(self, node: Node) -> None:
+        """The node stops with all that runs on it."""
+        node.is_dead = True
+        for job in self.jobs_on(node):
+            if (channel := self._workers.get((job.job_id, job.place(node)))) is not None:
+                channel.drop()
+
+    def release(self, job: Job) -> None:
+        """The job's processes end in order and write out what they hold back."""
+        for place in range(len(job.nodes)):
+            if (channel := self._workers.get((job.job_id, place))) is not None:
+                channel.release(self.now_ns)
+
+    # ---- channels ----
+
+    def _is_shipped(self, job: Job, place: int) -> bool:
+        return job.platform == "slurm" or job.nodes[place].has_shipper
+
+    def _kernel(self, node: Node) -> Channel:
+        if node.index not in self._kernels:
+
+            def wrap(at_ns: int, packed: str) -> str:
+                since_boot_ns, _, text = packed.partition("\n")
+                return envelopes.kernel_line(node, node.clock(at_ns), text, int(since_boot_ns))
+
+            rng = None if node.kernel_shipper == "rsyslog" else self._trouble(f"kernel/{node.index}")
+            self._kernels[node.index] = Channel(self.clockwork, envelopes.kernel_path(node), wrap, rng)
+        return self._kernels[node.index]
+
+    def _worker(self, job: Job, place: int) -> Channel:
+        key = (job.job_id, place)
+        if key not in self._workers:
+            node, path = job.nodes[place], f"{job.nodes[place].name}/worker.jsonl"
+            pod = Pod(job, place)
+
+            def wrap(at_ns: int, packed: str) -> str:
+                stream, is_packed, text = packed.partition("\n")
+                return pod.wrap(node.clock(at_ns), text if is_packed else packed, stream if is_packed else "stdout")
+
+            def label(at_ns: int, text: str) -> str:
+                return envelopes.label(place, len(job.nodes), text)
+
+            is_slurm = job.platform == "slurm"
+            path = f"scheduler/slurm-{job.job_id}.out" if is_slurm else path
+            rng = self._trouble(f"worker/{job.job_id}/{place}")
+            self._workers[key] = Channel(self.clockwork, path, label if is_slurm else wrap, rng)
+        return self._workers[key]
+
+    def _other(self, path: str) -> Channel:
+        if path not in self._others:
+            self._others[path] = Channel(self.clockwork, path, lambda at_ns, text: text, None)
+        return self._others[path]
+
+    def _trouble(self, name: str) -> Random | None:
+        return None if self.scenario.is_tidy else self.rng(f"transport/{name}")
+
+
+def _said(text: Text, clock_ns: int) -> str:
+    return text if isinstance(text, str) else text(clock_ns)
+
+
+def _packed(since_boot_ns: int, text: str) -> str:
+    return f"{since_boot_ns}\n{text}"
