@@ -43,7 +43,7 @@ def slurm_kills_step(cluster: Cluster, job: Job, first: int) -> Process:
     others = set(range(len(job.nodes))) - {first}
     texts = [task_ended(job, [first], "Exited with exit code 1"), f"srun: Terminating StepId={job.job_id}.0"]
     texts += _cancelled(cluster, job)
-    _agents_stop(cluster, job, others)
+    agents_stop(cluster, job, others)
     texts += [task_ended(job, others, "Terminated")] if others else []
     yield 0.4
     _slurm_end(cluster, job, texts, "WEXITSTATUS 1")
@@ -81,13 +81,30 @@ def cancelled_by_user(cluster: Cluster, job: Job) -> Process:
     if job.platform == "slurm":
         called = f"_slurm_rpc_kill_job: REQUEST_KILL_JOB JobId={job.job_id} uid 10021"
         cluster.slurmctld([(cluster.now_ns, called)])
-        _agents_stop(cluster, job, everyone)
+        agents_stop(cluster, job, everyone)
         texts = ["srun: Force Terminated JobId=" + job.job_id, *_cancelled(cluster, job)]
         _slurm_end(cluster, job, [*texts, task_ended(job, everyone, "Terminated")], "WTERMSIG 15")
         return
     delete_pods(cluster, job, ())
     yield 0.5
-    _agents_stop(cluster, job, everyone)
+    agents_stop(cluster, job, everyone)
+
+
+def slurm_ends(cluster: Cluster, job: Job, why: str, told: str) -> Process:
+    """slurmctld ends the job for a reason of its own, as `DUE TO TIME LIMIT`."""
+    job.is_over = True
+    cluster.release(job)
+    cluster.slurmctld([(cluster.now_ns, f"{told} JobId={job.job_id}")])
+    at = moment(cluster.now_ns)
+    cancelled = [
+        f"slurmstepd: error: *** {entity} ON {job.nodes[0].name} CANCELLED AT {at} {why} ***"
+        for entity in (f"JOB {job.job_id}", f"STEP {job.job_id}.0")
+    ]
+    yield 0.3
+    everyone = range(len(job.nodes))
+    agents_stop(cluster, job, everyone)
+    waiting = "srun: Job step aborted: Waiting up to 32 seconds for job step to finish."
+    _slurm_end(cluster, job, [*cancelled, waiting, task_ended(job, everyone, "Terminated")], "WTERMSIG 15")
 
 
 def delete_pods(cluster: Cluster, job: Job, without: Collection[int]) -> None:
@@ -106,7 +123,8 @@ def task_ended(job: Job, places: Iterable[int], how: str) -> str:
     return f"srun: error: {nodes}: {word} {ranges(tasks)}: {how}"
 
 
-def _agents_stop(cluster: Cluster, job: Job, places: Iterable[int]) -> None:
+def agents_stop(cluster: Cluster, job: Job, places: Iterable[int]) -> None:
+    """The launchers on these nodes get SIGTERM."""
     for place in places:
         if job.framework in ("megatron", "hf"):
             cluster.worker(job, place, torch_lines.agent_told_to_stop(job, place, cluster.now_ns + 50 * MS))

@@ -29,6 +29,9 @@ MOST_NODES: Final = 2048
 LEAST_STEPS: Final = 25
 """Steps of a job before something happens to it, so that its cadence can be learnt."""
 
+SWITCH_NODES: Final = 16
+"""Nodes behind one leaf switch."""
+
 _SHIPPERS: Final[tuple[KernelShipper, ...]] = ("rsyslog", "vector", "journal", "kmsg")
 _PLATFORMS: Final[dict[Framework, tuple[Platform, ...]]] = {
     "megatron": ("slurm", "kubernetes"),
@@ -100,7 +103,7 @@ def plan_of(scenario: Scenario) -> Plan:
     nodes = tuple(_node(scenario, index, rng) for index in range(scenario.nodes))
     kinds = [KINDS[name] for name in scenario.faults]
     jobs = _jobs(scenario, nodes, kinds, rng)
-    cases = [(kind, _case(scenario, kind, job, rng)) for kind, job in zip(kinds, jobs, strict=False)]
+    cases = [(kind, _case(scenario, kind, job, nodes, rng)) for kind, job in zip(kinds, jobs, strict=False)]
     for kind, case in cases:
         if kind.prepare is not None:
             kind.prepare(case)
@@ -185,7 +188,7 @@ def _job(
 # ---- faults ----------------------------------------------------------------------------------------------------------
 
 
-def _case(scenario: Scenario, kind: FaultKind, job: Job, rng: Random) -> Case:
+def _case(scenario: Scenario, kind: FaultKind, job: Job, nodes: tuple[Node, ...], rng: Random) -> Case:
     place = rng.randrange(len(job.nodes))
     gpu = job.first_gpu + rng.randrange(job.gpus)
     ready_s = START_UP_S + 3 + LEAST_STEPS * job.step_time_s * 1.1 + 10
@@ -194,7 +197,19 @@ def _case(scenario: Scenario, kind: FaultKind, job: Job, rng: Random) -> Case:
         onset_s = scenario.fault_at_s
     if kind.begins == "before its job":
         onset_s = _EARLY_S
-    return Case(job, place, gpu, scenario.start_ns + ns(onset_s))
+    others = _others(kind, nodes, job.nodes[place])
+    return Case(job, place, gpu, scenario.start_ns + ns(onset_s), others)
+
+
+def _others(kind: FaultKind, nodes: tuple[Node, ...], first: Node) -> tuple[Node, ...]:
+    """The other nodes behind the same switch, sixteen in a row, or on the same file server, which is all."""
+    if kind.reach == "storage":
+        return tuple(node for node in nodes if node is not first)
+    if kind.reach != "switch":
+        return ()
+    size = min(SWITCH_NODES, max(2, len(nodes) // 2))
+    leaf = nodes[first.index // size * size :][:size]
+    return tuple(node for node in leaf if node is not first)
 
 
 def _end_ns(scenario: Scenario, kind: FaultKind, case: Case) -> int:

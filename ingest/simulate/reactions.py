@@ -84,7 +84,7 @@ def process_ends(cluster: Cluster, job: Job, rank: int, exit_code: int) -> Proce
     job.is_stuck = True
     place = rank // job.ranks_per_node
     if job.framework == "maxtext":
-        yield from _heartbeat_is_missed(cluster, job, place, HEARTBEAT_S)
+        yield from heartbeats_are_missed(cluster, job, place, HEARTBEAT_S)
     elif job.framework == "ray":
         yield 1.4
         cluster.worker(job, 0, ray_lines.worker_died(job, rank, cluster.now_ns, exit_code))
@@ -102,16 +102,8 @@ def _torch_peers_notice(cluster: Cluster, job: Job, place: int) -> Process:
     yield rng.uniform(0.8, 1.5)
     for other in sorted(neighbours):
         cluster.start(_node_loses_peer(cluster, job, other, place, work_of, rng), rng.uniform(0.1, 0.9))
-    if job.platform == "slurm":
-        yield 1.5
-        yield from endings.slurm_kills_step(cluster, job, place)
-        return
     gone = {rank for other in (place, *neighbours) for rank in job.ranks(other)}
-    if len(gone) == job.world_size:
-        yield 9.0
-        yield from endings.failed(cluster, job, place, ())
-        return
-    yield from peers_time_out(cluster, job, gone, work_of)
+    yield from rest_learns(cluster, job, place, gone, work_of)
 
 
 def _node_loses_peer(cluster: Cluster, job: Job, place: int, lost: int, work_of: WorkOf, rng: Random) -> Process:
@@ -126,11 +118,35 @@ def _node_loses_peer(cluster: Cluster, job: Job, place: int, lost: int, work_of:
         node_agent_fails(cluster, job, min(closed_ns, key=closed_ns.__getitem__), -6)
 
 
+def rest_learns(
+    cluster: Cluster, job: Job, place: int, gone: set[int], work_of: WorkOf, after_s: float = 1.5
+) -> Process:
+    """The ranks that are still there learn that the others are `gone`: from Slurm, which saw the task on node `place`
+    end, or from their watchdogs."""
+    if job.platform == "slurm":
+        yield after_s
+        yield from endings.slurm_kills_step(cluster, job, place)
+    elif len(gone) == job.world_size:
+        yield 9.0
+        yield from endings.failed(cluster, job, place, ())
+    else:
+        yield from peers_time_out(cluster, job, gone, work_of)
+
+
+def all_agents_fail(cluster: Cluster, job: Job, exit_code: int = -6) -> Process:
+    """The agents of all nodes end, and with them the job."""
+    for place, node in enumerate(job.nodes):
+        if job.framework in ("megatron", "hf") and not node.is_dead:
+            node_agent_fails(cluster, job, job.ranks(place).start, exit_code)
+    yield 2.5
+    yield from endings.failed(cluster, job, 0, ())
+
+
 def node_is_lost(cluster: Cluster, job: Job, place: int) -> Process:
     """The job's node `place` is gone without a word: no socket is closed, nobody answers."""
     job.is_stuck = True
     if job.framework == "maxtext":
-        yield from _heartbeat_is_missed(cluster, job, place, HEARTBEAT_S)
+        yield from heartbeats_are_missed(cluster, job, place, HEARTBEAT_S)
     elif job.framework == "ray":
         yield 42.0
         cluster.worker(job, 0, ray_lines.node_died(job, place, cluster.now_ns))
@@ -141,7 +157,7 @@ def node_is_lost(cluster: Cluster, job: Job, place: int) -> Process:
         yield from peers_time_out(cluster, job, job.ranks(place))
 
 
-def _heartbeat_is_missed(cluster: Cluster, job: Job, place: int, after_s: float) -> Process:
+def heartbeats_are_missed(cluster: Cluster, job: Job, place: int, after_s: float) -> Process:
     """The leader says that a task sent no heartbeat, and every task ends; without the leader each for itself."""
     rng = cluster.rng(f"heartbeat/{job.job_id}")
     yield after_s + rng.uniform(0.5, 8)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.simulate.faults import gpu, node, program, silent
+from ingest.simulate.faults import fabric, gpu, node, outside, program, silent
 from ingest.simulate.faults.case import Case, FaultKind
 
 __all__ = ["KINDS", "Case", "FaultKind"]
 
 KINDS: Final[dict[str, FaultKind]] = {
-    kind.name: kind for kind in (*gpu.KINDS, *node.KINDS, *program.KINDS, *silent.KINDS)
+    kind.name: kind for kind in (*gpu.KINDS, *node.KINDS, *fabric.KINDS, *program.KINDS, *outside.KINDS, *silent.KINDS)
 }

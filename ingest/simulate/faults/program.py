@@ -12,6 +12,7 @@ from ingest.simulate.faults.case import TORCH, TORCHRUN, Case, FaultKind
 from ingest.simulate.faults.gpu import cuda_error_ends
 from ingest.simulate.faults.node import data_loader_killed
 from ingest.simulate.headers import absl, by_rank, spread
+from ingest.simulate.model import MS, Job
 from ingest.simulate.torch_lines import Collective
 
 
@@ -161,27 +162,22 @@ def _disk_full(cluster: Cluster, case: Case) -> Process:
 
 
 def _every_rank(text: str) -> Callable[[Cluster, Case], Process]:
+    return lambda cluster, case: all_raise(cluster, case.job, text)
+
+
+def all_raise(cluster: Cluster, job: Job, text: str) -> Process:
     """All ranks end with the same exception at once, because they run the same program."""
-
-    def script(cluster: Cluster, case: Case) -> Process:
-        job = case.job
-        job.is_stuck = True
-        rng = cluster.rng(f"fault/{case.onset_ns}")
-        where = torch_lines.SCRIPTS.get(job.framework, "/deps/MaxText/train.py")
-        lines = ["Traceback (most recent call last):", f'  File "{where}", line 12, in <module>', "    main()", text]
-        for place in range(len(job.nodes)):
-            for rank in job.ranks(place):
-                said = lines if job.framework == "maxtext" else by_rank(rank, lines)
-                at = cluster.now_ns + rng.randrange(900) * 1_000_000
-                reactions.say(cluster, job, rank, spread(at, said))
-        yield 2.2
-        for place in range(len(job.nodes)):
-            if job.framework in TORCHRUN:
-                reactions.node_agent_fails(cluster, job, job.ranks(place).start, 1)
-        yield 2.5
-        yield from endings.failed(cluster, job, 0, ())
-
-    return script
+    job.is_stuck = True
+    rng = cluster.rng(f"all-raise/{job.job_id}")
+    where = torch_lines.SCRIPTS.get(job.framework, "/deps/MaxText/train.py")
+    lines = ["Traceback (most recent call last):", f'  File "{where}", line 12, in <module>', "    main()", text]
+    for place in range(len(job.nodes)):
+        for rank in job.ranks(place):
+            said = lines if job.framework == "maxtext" else by_rank(rank, lines)
+            at = cluster.now_ns + rng.randrange(900) * MS
+            reactions.say(cluster, job, rank, spread(at, said))
+    yield 2.2
+    yield from reactions.all_agents_fail(cluster, job, 1)
 
 
 _IMPORT: Final = "ImportError: cannot import name 'AttnConfig' from 'model' (/workspace/model.py)"
@@ -189,7 +185,7 @@ _COMPILE: Final = (
     "jax.errors.JaxRuntimeError: INTERNAL: Failed to compile HLO module jit_train_step: ptxas exited with non-zero"
     " error code 65280, output: ptxas fatal   : Memory allocation failure"
 )
-_TOKEN: Final = (
+TOKEN: Final = (
     "botocore.exceptions.ClientError: An error occurred (ExpiredToken) when calling the GetObject operation: The"
     " provided token has expired."
 )
@@ -209,5 +205,5 @@ KINDS: Final = (
         frameworks=TORCHRUN, platforms=("kubernetes",)),
     FaultKind("disk-full", "disk-full", _disk_full, ("checkpoint-save-fail",), 0.7, frameworks=TORCH),
     FaultKind("xla-compile", "xla-compile-fail", _every_rank(_COMPILE), (), 0.4, "job", (), frameworks=("maxtext",)),
-    FaultKind("expired-credential", "auth-expired", _every_rank(_TOKEN), (), 0.5, "job", ()),
+    FaultKind("expired-credential", "auth-expired", _every_rank(TOKEN), (), 0.5, "job", ()),
 )  # fmt: skip
