@@ -11,7 +11,7 @@ from ingest.simulate.clockwork import Clockwork, Process
 from ingest.simulate.envelopes import Pod
 from ingest.simulate.headers import rfc3339_us
 from ingest.simulate.model import Job, Node, Scenario, Text, Timed
-from ingest.simulate.transport import Channel
+from ingest.simulate.transport import Channel, Wrap
 
 SLURMCTLD: Final = "scheduler/slurmctld.log"
 EVENTS: Final = "scheduler/kubernetes-events.jsonl"
@@ -71,6 +71,7 @@ class Cluster:
         channel = self._worker(job, printing)
         for at, text in block:
             said = _said(text, node.clock(at))
+            said = said[: len(said) // 2] if job.is_cut else said
             if job.is_buffered and stream == "stdout":
                 channel.hold(at, said)
             else:
@@ -78,9 +79,12 @@ class Cluster:
 
     def job_out(self, job: Job, block: Iterable[Timed]) -> None:
         """Lines of srun and slurmstepd in a Slurm job's own file: without a task before them."""
-        channel = self._other(f"scheduler/slurm-{job.job_id}.out")
         for at, text in block:
-            channel.send(at, _said(text, at))
+            if job.has_plain_log:
+                self._other(_out(job)).send(at, _said(text, at))
+            else:
+                line = envelopes.task_line(job, 0, job.nodes[0].clock(at), _said(text, at))
+                self._other(f"scheduler/slurm-{job.job_id}.jsonl").send(at, line)
 
     def slurmctld(self, block: Iterable[Timed]) -> None:
         """Lines of the Slurm controller."""
@@ -89,7 +93,8 @@ class Cluster:
 
     def event(self, reason: str, about: str, text: str, kind: str = "Warning", host: str = "") -> None:
         """A Kubernetes event, now."""
-        line = envelopes.event_line(self.now_ns, kind, reason, about, text, host)
+        labels = envelopes.labels_of(about, self.jobs)
+        line = envelopes.event_line(self.now_ns, kind, reason, about, text, host, labels)
         self._other(EVENTS).send(self.now_ns, line)
 
     def kill(self, node: Node) -> None:
@@ -108,7 +113,7 @@ class Cluster:
     # ---- channels ----
 
     def _is_shipped(self, job: Job, place: int) -> bool:
-        return job.platform == "slurm" or job.nodes[place].has_shipper
+        return (job.platform == "slurm" and job.has_plain_log) or job.nodes[place].has_shipper
 
     def _kernel(self, node: Node) -> Channel:
         if node.index not in self._kernels:
@@ -124,20 +129,12 @@ class Cluster:
     def _worker(self, job: Job, place: int) -> Channel:
         key = (job.job_id, place)
         if key not in self._workers:
-            node, path = job.nodes[place], f"{job.nodes[place].name}/worker.jsonl"
-            pod = Pod(job, place)
-
-            def wrap(at_ns: int, packed: str) -> str:
-                stream, is_packed, text = packed.partition("\n")
-                return pod.wrap(node.clock(at_ns), text if is_packed else packed, stream if is_packed else "stdout")
-
-            def label(at_ns: int, text: str) -> str:
-                return envelopes.label(place, len(job.nodes), text)
-
-            is_slurm = job.platform == "slurm"
-            path = f"scheduler/slurm-{job.job_id}.out" if is_slurm else path
-            rng = self._trouble(f"worker/{job.job_id}/{place}")
-            self._workers[key] = Channel(self.clockwork, path, label if is_slurm else wrap, rng)
+            path = f"{job.nodes[place].name}/worker.jsonl"
+            if job.platform == "slurm" and job.has_plain_log:
+                path = _out(job)
+            self._workers[key] = Channel(
+                self.clockwork, path, _wrap_of(job, place), self._trouble(f"worker/{job.job_id}/{place}")
+            )
         return self._workers[key]
 
     def _other(self, path: str) -> Channel:
@@ -155,3 +152,26 @@ def _said(text: Text, clock_ns: int) -> str:
 
 def _packed(since_boot_ns: int, text: str) -> str:
     return f"{since_boot_ns}\n{text}"
+
+
+def _out(job: Job) -> str:
+    return f"scheduler/slurm-{job.job_id}.out"
+
+
+def _wrap_of(job: Job, place: int) -> Wrap:
+    """What is put around a line of the job's node number `place`; it may come with its stream on a line before it."""
+    node, pod = job.nodes[place], Pod(job, place)
+
+    def by_pod(at_ns: int, packed: str) -> str:
+        stream, is_packed, text = packed.partition("\n")
+        return pod.wrap(node.clock(at_ns), text if is_packed else packed, stream if is_packed else "stdout")
+
+    def by_label(at_ns: int, text: str) -> str:
+        return envelopes.label(place, len(job.nodes), text)
+
+    def by_task(at_ns: int, text: str) -> str:
+        return envelopes.task_line(job, place, node.clock(at_ns), text)
+
+    if job.platform == "kubernetes":
+        return by_pod
+    return by_label if job.has_plain_log else by_task

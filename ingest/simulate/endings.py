@@ -7,14 +7,27 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ingest.simulate import torch_lines
+from ingest.simulate import jax_lines, ray_lines, torch_lines
 from ingest.simulate.clockwork import Process
 from ingest.simulate.cluster import Cluster
-from ingest.simulate.envelopes import pod_name
+from ingest.simulate.envelopes import container_name, pod_name
 from ingest.simulate.headers import hostlist, moment, ranges, spread
 from ingest.simulate.model import MS, Job
 
 _KINDS = {"megatron": "PyTorchJob", "hf": "PyTorchJob", "maxtext": "JobSet", "ray": "RayJob"}
+
+
+def say_header(cluster: Cluster, job: Job) -> None:
+    """What the batch script prints about the job, and slurmctld about its start."""
+    texts = [
+        f"JOB_ID={job.job_id}",
+        f"JOB_NAME=pretrain-{job.job_id}",
+        f"NNODES={len(job.nodes)}",
+        f"JOB_NODELIST={hostlist(job.nodes)}",
+    ]
+    cluster.job_out(job, spread(cluster.now_ns, texts))
+    started = f"sched: Allocate JobId={job.job_id} NodeList={hostlist(job.nodes)} #CPUs={224 * len(job.nodes)}"
+    cluster.slurmctld([(cluster.now_ns, f"{started} Partition=gpu")])
 
 
 def failed(cluster: Cluster, job: Job, first: int, hung: Collection[int]) -> Process:
@@ -111,8 +124,13 @@ def delete_pods(cluster: Cluster, job: Job, without: Collection[int]) -> None:
     """The kubelets stop what still runs of a job."""
     for place, node in enumerate(job.nodes):
         if place not in without and not node.is_dead and (place == 0 or job.framework != "ray"):
-            about = f"Pod/{pod_name(job, place)}"
-            cluster.event("Killing", about, "Stopping container pytorch", "Normal", node.name)
+            container_stops(cluster, job, place)
+
+
+def container_stops(cluster: Cluster, job: Job, place: int) -> None:
+    """A kubelet stops one container."""
+    text = f"Stopping container {container_name(job)}"
+    cluster.event("Killing", f"Pod/{pod_name(job, place)}", text, "Normal", job.nodes[place].name)
 
 
 def task_ended(job: Job, places: Iterable[int], how: str) -> str:
@@ -126,8 +144,13 @@ def task_ended(job: Job, places: Iterable[int], how: str) -> str:
 def agents_stop(cluster: Cluster, job: Job, places: Iterable[int]) -> None:
     """The launchers on these nodes get SIGTERM."""
     for place in places:
+        at = cluster.now_ns + 50 * MS
         if job.framework in ("megatron", "hf"):
-            cluster.worker(job, place, torch_lines.agent_told_to_stop(job, place, cluster.now_ns + 50 * MS))
+            cluster.worker(job, place, torch_lines.agent_told_to_stop(job, place, at))
+        elif job.framework == "maxtext":
+            cluster.worker(job, place, jax_lines.told_to_stop(place, at))
+        elif place == 0:
+            cluster.worker(job, place, ray_lines.stopped(job, at))
 
 
 def _cancelled(cluster: Cluster, job: Job) -> list[str]:

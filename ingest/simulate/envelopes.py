@@ -6,6 +6,7 @@ and its `kmsg` input behind `record_modifier`, `journalctl -o json`, rsyslog's R
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from uuid import NAMESPACE_DNS, uuid5
 
@@ -154,7 +155,38 @@ class Pod:
         return as_json({**record, "source_type": "kubernetes_logs", "stream": stream, "timestamp": stamp})
 
 
-def event_line(true_ns: int, kind: str, reason: str, about: str, text: str, host: str) -> str:
+def task_line(job: Job, place: int, clock_ns: int, text: str) -> str:
+    """A line of a Slurm task's own output file, as Vector's `file` source on its node sends it, with the job added."""
+    node = job.nodes[place]
+    record = {
+        "file": f"/var/log/slurm/{job.job_id}/{node.name}-{place}.out",
+        "host": node.name,
+        "job_id": job.job_id,
+        "message": text,
+        "source_type": "file",
+    }
+    return as_json({**record, "timestamp": rfc3339_ns(clock_ns)})
+
+
+def container_name(job: Job) -> str:
+    """The container of the job's pods that trains."""
+    return _CONTAINERS[job.framework]
+
+
+def labels_of(about: str, jobs: Iterable[Job]) -> dict[str, str]:
+    """The labels of a pod that an event is about; none for anything else."""
+    kind, _, name = about.partition("/")
+    for job in jobs if kind == "Pod" else ():
+        head, place = name, 0
+        if job.framework != "ray":
+            head, _, number = name.rpartition("-")
+            place = int(number) if number.isdigit() else 0
+        if head == pod_name(job, 0).removesuffix("-0"):
+            return _labels(job, place)
+    return {}
+
+
+def event_line(true_ns: int, kind: str, reason: str, about: str, text: str, host: str, labels: dict[str, str]) -> str:
     """One Kubernetes event as an exporter sends it; `about` is `Pod/train-7877-worker-3` or `Node/node0003`."""
     object_kind, _, name = about.partition("/")
     record = {
@@ -163,7 +195,7 @@ def event_line(true_ns: int, kind: str, reason: str, about: str, text: str, host
         "type": kind,
         "reason": reason,
         "message": text,
-        "involvedObject": {"kind": object_kind, "name": name, "namespace": "training"},
+        "involvedObject": {"kind": object_kind, "name": name, "namespace": "training", "labels": labels},
         "count": 1,
     }
     return as_json({**record, "host": host} if host else record)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ingest.simulate.headers import absl, spread
+from ingest.simulate.headers import absl, moment, spread
 from ingest.simulate.model import MS, US, Text, Timed
 
 _THREAD = 1_570
@@ -34,6 +34,16 @@ def polled(task: int, at_ns: int, status: str, rest: list[str]) -> list[Timed]:
     thread = _THREAD + task
     first: Timed = (at_ns, absl("E", thread, "coordination_service_agent.cc:332", noticed))
     return [first, *spread(at_ns + 185 * US, [absl("F", thread, "client.h:77", fatal), *ending])]
+
+
+def told_to_stop(task: int, at_ns: int) -> list[Timed]:
+    """A task gets SIGTERM from outside."""
+
+    def said(clock_ns: int) -> str:
+        text = f"SIGTERM caught at {moment(clock_ns)}+00:00"
+        return absl("W", _THREAD + task, "preemption_notifier.cc:89", text)(clock_ns)
+
+    return [(at_ns, said)]
 
 
 def leader_lost(task: int, at_ns: int) -> list[Timed]:

@@ -7,6 +7,7 @@ from typing import Final
 
 from ingest.simulate.clockwork import Process
 from ingest.simulate.cluster import Cluster
+from ingest.simulate.endings import say_header
 from ingest.simulate.frameworks import PRINTERS
 from ingest.simulate.model import MS, Job
 
@@ -19,6 +20,8 @@ _EVALUATES_EVERY: Final = 5
 def live(cluster: Cluster, job: Job) -> Process:
     """Everything that the job prints while nothing is wrong with it."""
     printer, rng = PRINTERS[job.framework], cluster.rng(f"job/{job.job_id}")
+    if job.platform == "slurm":
+        say_header(cluster, job)
     for place in range(len(job.nodes)):
         if place not in job.missing:
             at_ns = cluster.now_ns + rng.randrange(2_000) * MS

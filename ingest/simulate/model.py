@@ -86,7 +86,9 @@ class Job(msgspec.Struct):
     """One job on its nodes, with `gpus` processes or devices a node from `first_gpu` on.
 
     Under JAX a node is one task, under Ray and torch a GPU is one rank. `is_over`: nothing of it runs any more;
-    `is_stuck`: it runs and gets nowhere. `slowness` stretches every step.
+    `is_stuck`: it runs and gets nowhere. `has_plain_log`: a Slurm job whose tasks all write into one plain file,
+    instead of one file a task that a shipper reads. `is_cut`: its lines end in the middle. `slowness` stretches
+    every step.
     """
 
     job_id: str
@@ -101,7 +103,9 @@ class Job(msgspec.Struct):
     checkpoint_every: int
     is_announced: bool
     pod_shipper: Literal["vector", "fluent-bit"]
+    has_plain_log: bool = False
     is_buffered: bool = False
+    is_cut: bool = False
     is_over: bool = False
     is_stuck: bool = False
     stop_at_step: int | None = None

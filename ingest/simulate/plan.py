@@ -181,6 +181,7 @@ def _job(
         first_step=rng.choice((0, 0, 1000, 4000)),
         checkpoint_every=rng.choice((20, 50, 100)),
         is_announced=rng.random() < 0.6,
+        has_plain_log=rng.random() < 0.3,
         pod_shipper=rng.choice(("vector", "fluent-bit")),
     )
 

@@ -48,6 +48,13 @@ def node_died(job: Job, place: int, at_ns: int) -> list[Timed]:
     return spread(at_ns, [marked, lagging, *_actor_died(job, rank, died)])
 
 
+def stopped(job: Job, at_ns: int) -> list[Timed]:
+    """The driver is told to stop, as `ray job stop` does."""
+    return spread(
+        at_ns, [f"Attempting to stop job 'raysubmit_{job.job_id}'", f"Job 'raysubmit_{job.job_id}' was stopped"]
+    )
+
+
 def _actor_died(job: Job, rank: int, because: str) -> list[Text]:
     node = job.nodes[rank // job.ranks_per_node]
     error = [

@@ -32,8 +32,7 @@ def _spot(cluster: Cluster, case: Case) -> Process:
     yield rng.uniform(60, 90)
     for job in cluster.jobs_on(node):
         if not job.is_over:
-            cluster.event("Killing", f"Pod/{pod_name(job, job.place(node))}", "Stopping container pytorch", "Normal",
-                node.name)  # fmt: skip
+            endings.container_stops(cluster, job, job.place(node))
             endings.agents_stop(cluster, job, [job.place(node)])
             cluster.start(reactions.process_ends(cluster, job, job.ranks(job.place(node)).start, -15), 1.0)
     yield 20.0
@@ -49,7 +48,7 @@ def _evicted(cluster: Cluster, case: Case) -> Process:
     )
     cluster.event("Evicted", f"Pod/{pod_name(job, case.place)}", text, host=node.name)
     yield 1.0
-    cluster.event("Killing", f"Pod/{pod_name(job, case.place)}", "Stopping container pytorch", "Normal", node.name)
+    endings.container_stops(cluster, job, case.place)
     endings.agents_stop(cluster, job, [case.place])
     yield 1.0
     yield from reactions.process_ends(cluster, job, job.ranks(case.place).start, -15)

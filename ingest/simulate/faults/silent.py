@@ -8,6 +8,7 @@ from ingest.simulate import endings, reactions
 from ingest.simulate.clockwork import Process
 from ingest.simulate.cluster import Cluster
 from ingest.simulate.faults.case import TORCHRUN, Case, FaultKind
+from ingest.simulate.frameworks import PRINTERS
 
 
 def _hang(cluster: Cluster, case: Case) -> Process:
@@ -62,6 +63,20 @@ def _cancelled(cluster: Cluster, case: Case) -> Process:
     yield from endings.cancelled_by_user(cluster, case.job)
 
 
+def _cut_off(cluster: Cluster, case: Case) -> Process:
+    """The job's log ends in the middle of a line, and nothing comes after."""
+    job = case.job
+    job.is_cut = True
+    step = job.first_step + job.steps_done
+    PRINTERS[job.framework].saving(cluster, job, step)
+    for place in range(len(job.nodes)):
+        cluster.worker(
+            job, place, [(cluster.now_ns + 1000, PRINTERS[job.framework].noise(job, place, cluster.rng("cut")))]
+        )
+    job.is_over = job.is_stuck = True
+    yield 0.0
+
+
 def _never_started(cluster: Cluster, case: Case) -> Process:
     """One node never joins: the others wait for it and give up after the rendezvous time-out."""
     yield from endings.rendezvous_failed(cluster, case.job, case.place)
@@ -82,6 +97,8 @@ KINDS: Final = (
         "ray"), verdict="hung", lasts_s=900),
     FaultKind("never-started", "rendezvous-timeout", _never_started, ("node-fail",), 0.5, names=("node",),
         frameworks=TORCHRUN, verdict="never-started", lasts_s=1500, begins="before its job", prepare=_never_joins),
+    FaultKind("cut-off", "log-truncated", _cut_off, ("unknown-death", "hang"), 0.0, "job", (), verdict="cut-off",
+        lasts_s=1500),
     FaultKind("shipper-silent", "", _shipper_silent, (), 0.0, "node", ("node",), verdict="shipper-silent",
         incident=False, lasts_s=1500),
     FaultKind("buffered", "", _buffered, (), 0.0, "job", (), platforms=("kubernetes",), frameworks=("megatron",

@@ -283,11 +283,16 @@ def test_a_silent_shipper_takes_one_nodes_logs_and_the_job_goes_on() -> None:
     assert sum("completed step" in line.text for line in after) > 20
 
 
+def _has_plain_log(scenario: Scenario) -> bool:
+    job = plan_of(scenario).jobs[0]
+    return job.platform == "slurm" and job.has_plain_log
+
+
 def test_slurm_tells_how_the_step_ended() -> None:
     scenario = next(
         one
-        for seed in range(20)
-        if plan_of(one := played("python-exception", seed=seed, frameworks=("megatron",))).jobs[0].platform == "slurm"
+        for seed in range(40)
+        if _has_plain_log(one := played("python-exception", seed=seed, frameworks=("megatron",)))
     )
     (truth,) = truth_of(scenario).faults
     out = [line.text for line in simulate(scenario) if line.path == f"scheduler/slurm-{truth.jobs[0]}.out"]
