@@ -66,7 +66,7 @@ IMPURE_CALLS = {
     "read_bytes",
     "write_text",
 }
-READ_AT_THE_START = {"rules.load", "rules.table", "rules.vocabulary", "rules.decode"}
+READ_AT_THE_START = {"rules.document", "rules.load", "rules.table", "rules.vocabulary", "rules.decode"}
 KEEPS_A_CACHE = "rules.match.compiled"
 READING_CALLS = {"read_text", "glob", "rglob", "iterdir"}
 
