@@ -1,4 +1,4 @@
-"""Rule files -> RuleSet. The only reading of files in this folder, and it happens at the start."""
+"""Rule files -> RuleSet. Files are read here and in `document`, `table` and `vocabulary` only, at the start."""
 
 from __future__ import annotations
 

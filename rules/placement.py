@@ -66,6 +66,8 @@ class JobPlaces(msgspec.Struct):
         """Forget the nodes that the job was not heard of on since then, and the seats that no version holds."""
         heard_ns = self.heard_ns_by_node.items()
         self.heard_ns_by_node = {node: last_ns for node, last_ns in heard_ns if last_ns >= oldest_ns}
+        if sum(map(len, self.ranks_by_node.values())) == sum(map(len, self.versions_by_rank.values())):
+            return
         self.ranks_by_node = {}
         for rank, versions in self.versions_by_rank.items():
             for version in versions:
@@ -110,6 +112,7 @@ class Placement(msgspec.Struct):
     heard_by_node: dict[str, dict[str, tuple[int, int]]] = {}
     by_job: dict[str, JobPlaces] = {}
     node_by_address: dict[str, str] = {}
+    addresses_by_node: dict[str, list[str]] = {}
     swept_ns: int = 0
 
     def hear(self, cluster: str, node: str, job: str, time_ns: int) -> bool:
@@ -129,7 +132,7 @@ class Placement(msgspec.Struct):
     def take(self, seat: Seat) -> None:
         """Learn from a banner."""
         if seat.address:
-            self._name(f"{seat.cluster}/{seat.address}", seat.node)
+            self._name(seat.cluster, seat.address, seat.node)
         if seat.job:
             self._of(seat.cluster, seat.job, seat.time_ns).take(seat, seat.node)
             self._sweep(seat.time_ns)
@@ -152,7 +155,7 @@ class Placement(msgspec.Struct):
         places = self.by_job.get(f"{cluster}/{job}")
         if places is None or not (gpu or local_rank >= 0):
             return None
-        names = {node, *(name for name in places.ranks_by_node if self._node(cluster, name) == node)}
+        names = {node, *self.addresses_by_node.get(f"{cluster}/{node}", ())}
         for rank in sorted(rank for name in names for rank in places.ranks_by_node.get(name, ())):
             version = places.at(rank, time_ns)
             if version and version.node in names and (version.gpu == gpu if gpu else version.local_rank == local_rank):
@@ -186,11 +189,20 @@ class Placement(msgspec.Struct):
     def _node(self, cluster: str, name: str) -> str:
         return self.node_by_address.get(f"{cluster}/{name}", name)
 
-    def _name(self, address: str, node: str) -> None:
-        self.node_by_address.pop(address, None)
-        self.node_by_address[address] = node
+    def _name(self, cluster: str, address: str, node: str) -> None:
+        self._unname(cluster, address)
+        self.node_by_address[f"{cluster}/{address}"] = node
+        self.addresses_by_node.setdefault(f"{cluster}/{node}", []).append(address)
         if len(self.node_by_address) > MOST_ALIASES:
-            del self.node_by_address[next(iter(self.node_by_address))]
+            self._unname(*next(iter(self.node_by_address)).rsplit("/", 1))
+
+    def _unname(self, cluster: str, address: str) -> None:
+        node = self.node_by_address.pop(f"{cluster}/{address}", "")
+        addresses = self.addresses_by_node.get(f"{cluster}/{node}", [])
+        if address in addresses:
+            addresses.remove(address)
+            if not addresses:
+                del self.addresses_by_node[f"{cluster}/{node}"]
 
     def _sweep(self, time_ns: int) -> None:
         if time_ns < self.swept_ns + SWEEP_EVERY_NS:

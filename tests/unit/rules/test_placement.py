@@ -75,6 +75,13 @@ def test_an_address_stands_for_the_name_of_its_node() -> None:
     assert placement.rank_of("c", "A", "n2", at(2), local_rank=1) == 3
 
 
+def test_an_address_may_move_to_another_node() -> None:
+    placement = placed(a_seat(0, "10.1.0.9", 3, gpu="g0"), *(a_seat(n, f"n{n}", address="10.1.0.9") for n in (1, 2, 2)))
+    assert placement.node_of("c", "A", 3, at(5)) == "n2"
+    assert placement.rank_of("c", "A", "n1", at(5), gpu="g0") is None
+    assert placement.addresses_by_node == {"c/n2": ["10.1.0.9"]}
+
+
 def test_jobs_on_a_node() -> None:
     placement = Placement()
     assert [placement.hear("c", "n1", "A", at(0)), placement.hear("c", "n1", "A", at(5))] == [True, False]
