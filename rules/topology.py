@@ -7,17 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from rules.document import Path_, line_of, read_document
 from rules.hostlist import expand
-from rules.spec import Strict
 
 KINDS: Final = ("rack", "switch", "rail", "nvlink", "storage")
 _KIND_BY_KEY: Final = {"rack": "rack", "switches": "switch", "rails": "rail", "nvlink": "nvlink", "storage": "storage"}
 
 
-class NodesSpec(Strict):
+class _Open(BaseModel):
+    """Unknown keys are told with the contradictions, all at once."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class NodesSpec(_Open):
     """Where some nodes stand. `switches` are those that they are plugged into; of these only the parents are named."""
 
     rack: str = ""
@@ -27,13 +32,13 @@ class NodesSpec(Strict):
     storage: tuple[str, ...] = ()
 
 
-class SwitchSpec(Strict):
+class SwitchSpec(_Open):
     """A switch, and the one above it."""
 
     parent: str = ""
 
 
-class TopologySpec(Strict):
+class TopologySpec(_Open):
     """The file: nodes by list (`node[0001-0064]`), switches by name."""
 
     nodes: dict[str, NodesSpec]
@@ -78,9 +83,12 @@ class _Reader:
         self._told: dict[tuple[str, str], tuple[str, Names]] = {}
 
     def topology(self) -> Topology:
-        for switch in self._spec.switches:
+        self._check_keys((), self._spec)
+        for switch, its_spec in self._spec.switches.items():
+            self._check_keys(("switches", switch), its_spec)
             self._check_switch(switch)
         for hosts, spec in self._spec.nodes.items():
+            self._check_keys(("nodes", hosts), spec)
             for node in self._expanded(hosts):
                 for key, names in self._facts(hosts, spec):
                     self._tell(node, key, hosts, names)
@@ -118,6 +126,11 @@ class _Reader:
             return
         above = frozenset(one for name in names for one in self._above(name)) if key == "switches" else frozenset()
         self._told[node, key] = hosts, names | above
+
+    def _check_keys(self, where: Path_, spec: BaseModel) -> None:
+        known = ", ".join(type(spec).model_fields)
+        for key in spec.model_extra or ():
+            self._refuse((*where, key), f"{'.'.join(map(str, (*where, key)))}: no such key: write one of {known}")
 
     def _check_switch(self, switch: str) -> None:
         parent = self._spec.switches[switch].parent

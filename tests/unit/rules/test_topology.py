@@ -58,7 +58,9 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
             id="two-racks",
         ),
         pytest.param("node[0033-0064]", "node[0001-0032]", "3: node[0001-0032] is written twice: keep one", id="twice"),
-        pytest.param("rack: r1", "rak: r1", "2: nodes.node[0001-0032].rak: Extra inputs are not permitted", id="key"),
+        pytest.param(
+            "rack: r1", "rak: r1", "2: nodes.node[0001-0032].rak: no such key: write one of rack, switches", id="key"
+        ),
         pytest.param("spine1: {}", "spine1: {parent: spine1}", "8: spine1 stands above itself: ", id="own-parent"),
         pytest.param("spine1: {}", "spine1: {parent: leaf1}", "6: leaf1 stands above itself: ", id="ring"),
         pytest.param("spine1: {}", "core: {}", "6: leaf1: parent spine1 is not among `switches`", id="no-parent"),
@@ -82,6 +84,11 @@ def test_all_problems_come_at_once_and_with_those_of_the_packs(tmp_path: Path) -
     places = [one.split(": ")[0].removeprefix(f"{tmp_path}/") for one in refused.value.problems]
     assert places[0] == "none"
     assert {"topology.yaml:3", "topology.yaml:8"} < set(places)
+
+
+def test_an_unknown_key_does_not_hide_a_contradiction(tmp_path: Path) -> None:
+    _, problems = read(tmp_path, "racks: {}\nnodes:\n  n[1-4]: {rack: r1, rak: r1}\n  n[4-6]: {rack: r2}\n")
+    assert [one.partition(": ")[0] for one in problems] == ["1", "3", "4"]
 
 
 def test_a_file_that_is_away(tmp_path: Path) -> None:
