@@ -20,6 +20,8 @@ from rules.errors import InputError, TransientError
 from rules.load import load
 from rules.model import DeadLetter, Incident, Match
 from rules.ruleset import RuleSet
+from rules.silence.watch import Verdict
+from rules.times import iso_from_ns
 from stream.holding import HoldingScanner
 from stream.pipeline import Pipeline, read_to_the_end, replay
 from stream.scan import BatchScanner
@@ -62,7 +64,15 @@ def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
     incidents = replay(pipeline, Sources(paths, hostname(), follow=False))
     for incident in incidents:
         print_incident(incident, as_json)
+    for verdict in pipeline.verdicts():
+        say(_verdict_line(verdict))
     say(f"{len(incidents)} incidents")
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    who = [f"job {verdict.job}" * bool(verdict.job), verdict.node, f"rank {verdict.rank}" * (verdict.rank is not None)]
+    place = ", ".join(filter(None, who))
+    return f"{iso_from_ns(verdict.time_ns)}  {verdict.verdict}  {safe(f'{place}: {verdict.text}')}"
 
 
 def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:

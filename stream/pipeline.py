@@ -11,6 +11,7 @@ from ingest.collect.source import Sources
 from rules.engine import Engine
 from rules.model import Incident
 from rules.ruleset import RuleSet
+from rules.silence.watch import Verdict
 from rules.watermark import Watermark
 from stream.holding import HoldingScanner
 from stream.scan import BatchScanner, Scanned
@@ -44,6 +45,10 @@ class Pipeline:
         if behind := [*lagging, *self._scanner.waiting]:
             return self._engine.advance(self._watermark.hold(behind))
         return self._engine.advance(self._watermark.idle(elapsed_ns, at_pace=True))
+
+    def verdicts(self) -> list[Verdict]:
+        """What silences meant, incidents or not."""
+        return self._engine.verdicts()
 
     def flush(self) -> list[Incident]:
         """The input has ended: take what waits; call `rest` before."""
