@@ -44,7 +44,7 @@ class JobProgress(msgspec.Struct):
     telling, `strides` the steps between them and `paces_ns` the times a step; pauses are no part of them.
 
     The job counts as stopped `stall_due_ns` after its last step: when the next telling is late by 15 s and by three
-    steps, and later where its cadence says so (`patience_ns`). A step told again soon after is a slower rank's; one
+    steps (where only every nth step is told: by as much again), and later where its cadence says so (`patience_ns`). A step told again soon after is a slower rank's; one
     told again later comes from a job that went back to a checkpoint: a new attempt, whose cadence is learnt anew.
     """
 
@@ -61,6 +61,7 @@ class JobProgress(msgspec.Struct):
     told_step: int = -1
     told_ns: int = 0
     steps_in_telling: int = 0
+    was_even: bool = False
     phase: str = ""
     phase_ns: int = 0
     longest_by_phase_ns: dict[str, int] = {}
@@ -85,7 +86,9 @@ class JobProgress(msgspec.Struct):
 
     def begin_phase(self, phase: str, time_ns: int) -> None:
         """A line says that a checkpoint, an evaluation or a compilation begins or ends."""
-        self.phase, self.phase_ns = phase, max(self.phase_ns, time_ns)
+        second_ns = time_ns // NS_PER_S * NS_PER_S
+        self.phase = phase if second_ns > self.phase_ns else max(self.phase, phase)
+        self.phase_ns = max(self.phase_ns, second_ns)
 
     @property
     def pace_ns(self) -> int | None:
@@ -121,7 +124,7 @@ class JobProgress(msgspec.Struct):
         """How long after its last step the job may be silent."""
         pace_ns, gap_ns, longest_ns = self.pace_ns or 0, _median(self.gaps_ns), max(self.gaps_ns, default=0)
         next_ns = pace_ns if gap_ns < 2 * TELLING_NS else gap_ns
-        late_ns = next_ns + max(LEAST_SLACK_NS, 3 * pace_ns)
+        late_ns = next_ns + max(LEAST_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
         waits = [late_ns, longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
@@ -140,8 +143,8 @@ class JobProgress(msgspec.Struct):
 
     @property
     def _is_in_phase(self) -> bool:
-        """Both times are cut to seconds: so it does not matter which of the lines of a second is told."""
-        return bool(self.phase) and self.phase_ns // NS_PER_S >= self.last_step_ns // NS_PER_S
+        """By the second: so it does not matter which of the lines of a second is told."""
+        return bool(self.phase) and self.phase_ns >= self.last_step_ns // NS_PER_S * NS_PER_S
 
     def _is_soon(self, time_ns: int) -> bool:
         rounds = 1 + 2 * (self.pace_ns or 0) // ROUND_NS
@@ -149,9 +152,9 @@ class JobProgress(msgspec.Struct):
 
     def _begin_again(self) -> None:
         self.attempt += 1
-        self.told_step = -1
+        self.told_step, self.was_even = -1, False
         self.gaps_ns, self.strides = [], []
-        self.phase = ""
+        self.phase, self.phase_ns = "", 0
 
     def _tell(self, step: int, time_ns: int) -> None:
         if 0 <= self.told_step < step:
@@ -162,18 +165,21 @@ class JobProgress(msgspec.Struct):
         usual_ns = _median(self.gaps_ns)
         is_long = bool(usual_ns) and gap_ns > usual_ns * stride / max(1, _median(self.strides)) * 3 / 2
         at_round = self._periods_between(self.told_step, step)
-        if is_long and self._is_in_phase:
+        is_late = gap_ns > usual_ns + LEAST_SLACK_NS and any(self._may_pause(one) for one in at_round)
+        self.was_even, was_even = not (is_long and (self._is_in_phase or is_late)), self.was_even
+        if self.was_even:
+            self.passed.update(self._periods_between(self.told_step + (not was_even), step - 1))
+            self._keep(gap_ns, stride)
+            return
+        if self._is_in_phase:
             self.longest_by_phase_ns[self.phase] = max(gap_ns, self.longest_by_phase_ns.get(self.phase, 0))
-            self.paused |= {period for period in at_round if period not in self.passed}
-            self.longest_round_ns = max(gap_ns, self.longest_round_ns)
-        elif is_long and gap_ns > usual_ns + LEAST_SLACK_NS and any(self._may_pause(one) for one in at_round):
-            self.paused |= {period for period in at_round if period not in self.passed}
-            self.longest_round_ns = max(gap_ns, self.longest_round_ns)
-        else:
-            self.passed.update(self._periods_between(self.told_step, step - 1))
-            self.gaps_ns = [*self.gaps_ns[1 - KEPT_GAPS :], gap_ns]
-            self.strides = [*self.strides[1 - KEPT_PACES :], stride]
-            self.paces_ns = [*self.paces_ns[1 - KEPT_GAPS :], gap_ns // stride]
+        self.paused.update(period for period in at_round if period not in self.passed)
+        self.longest_round_ns = max(gap_ns, self.longest_round_ns)
+
+    def _keep(self, gap_ns: int, stride: int) -> None:
+        self.gaps_ns = [*self.gaps_ns[1 - KEPT_GAPS :], gap_ns]
+        self.strides = [*self.strides[1 - KEPT_PACES :], stride]
+        self.paces_ns = [*self.paces_ns[1 - KEPT_GAPS :], gap_ns // stride]
 
     def _periods_between(self, first: int, last: int) -> list[int]:
         return [one for one in ROUND_PERIODS if one <= last and last // one > (first - 1) // one]

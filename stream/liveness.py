@@ -141,13 +141,11 @@ def _are_keyed(batch: Batch, end: int) -> bool:
 
 
 def _hosts(batch: Batch, end: int) -> list[bytes]:
-    shown = [batch.values[number] for number in (0, end // 2, end - 1)]
-    marks = [mark for mark in _NODE_MARKS if any(mark in value for value in shown)] or list(_NODE_MARKS)
-    return [_host(value, marks) for value in islice(batch.values, end)]
+    return [_host(value) for value in islice(batch.values, end)]
 
 
-def _host(value: bytes, marks: Sequence[bytes]) -> bytes:
-    for mark in marks:
+def _host(value: bytes) -> bytes:
+    for mark in _NODE_MARKS:
         start = value.find(mark)
         if start >= 0:
             return value[start : start + _NODE_BYTES]

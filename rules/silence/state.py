@@ -29,16 +29,17 @@ class Member(msgspec.Struct, array_like=True):
 class JobWatch(msgspec.Struct):
     """One job, or one node whose lines name no job.
 
-    `nodes` is when each was last heard of with this job; `ranks_placed` who said that it is one of `world_size`.
+    `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint; `ranks_placed` who said that it is one of `world_size`.
     `verdict` is what was last declared and still holds; `suspect` the rank that lagged at the last look.
     """
 
     progress: JobProgress
     members: dict[str, Member] = {}
-    nodes: dict[str, int] = {}
+    nodes: set[str] = set()
     world_size: int = 0
     ranks_placed: set[int] = set()
     first_ns: int = 0
+    attempt_ns: int = 0
     heard_ns: int = 0
     placed_ns: int = 0
     step_timer_ns: int = 0
@@ -52,8 +53,8 @@ class JobWatch(msgspec.Struct):
         """The job is alive on a node."""
         self.first_ns = self.first_ns or beat.event_time_ns
         self.heard_ns = max(self.heard_ns, beat.event_time_ns)
-        if beat.node:
-            self.nodes[beat.node] = max(beat.event_time_ns, self.nodes.get(beat.node, 0))
+        if beat.node and len(self.nodes) < MOST_PLACES:
+            self.nodes.add(beat.node)
 
     def place(self, beat: Beat) -> None:
         """A banner says of how many ranks this is one; the largest group is the job."""
@@ -61,7 +62,7 @@ class JobWatch(msgspec.Struct):
             self.world_size, self.ranks_placed = beat.world_size, set()
         if beat.world_size == self.world_size and beat.rank is not None and len(self.ranks_placed) < MOST_PLACES:
             self.ranks_placed.add(beat.rank)
-            self.placed_ns = max(self.placed_ns, beat.event_time_ns)
+            self.placed_ns = self.placed_ns or beat.event_time_ns
 
     def step(self, beat: Beat, step: int) -> bool:
         """A rank completed a step; true when the job got further by it."""
@@ -69,6 +70,7 @@ class JobWatch(msgspec.Struct):
         is_further = self.progress.step(step, beat.event_time_ns)
         if self.progress.attempt != attempt:
             self.members.clear()
+            self.attempt_ns = beat.event_time_ns
         key = f"{beat.node}{_KEY_BREAK}{beat.rank}"
         member = self.members.get(key)
         if member is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -12,8 +12,21 @@ BUCKET_NS: Final = 10 * NS_PER_S
 KEPT_BUCKETS: Final = 24
 
 
+class Cadence(NamedTuple):
+    """How a stream spoke in whole buckets: how many, the mean and longest gap from one to the next, and the last."""
+
+    count: int
+    mean_gap: float
+    longest_gap: int
+    last: int
+
+
 class Stream(msgspec.Struct, array_like=True):
-    """The newest buckets in which one stream of a node spoke, oldest first; and how many there were since `first`."""
+    """The newest buckets in which one stream of a node spoke, oldest first; and how many there were since `first`.
+
+    Which moment of a bucket is told depends on how batches were cut, so only whole buckets are counted; `longest_gap`
+    leaves out the gap before the newest bucket, which may not be over yet.
+    """
 
     newest: list[int] = []
     first: int = -1
@@ -25,10 +38,10 @@ class Stream(msgspec.Struct, array_like=True):
         bucket = time_ns // BUCKET_NS
         if self.newest and bucket <= self.newest[-1]:
             return
-        if self.newest:
-            self.longest_gap = max(self.longest_gap, bucket - self.newest[-1])
-        else:
+        if not self.newest:
             self.first = bucket
+        if len(self.newest) > 1:
+            self.longest_gap = max(self.longest_gap, self.newest[-1] - self.newest[-2])
         self.count += 1
         self.newest = [*self.newest[1 - KEPT_BUCKETS :], bucket]
 
@@ -37,14 +50,14 @@ class Stream(msgspec.Struct, array_like=True):
         first, end = -(-after_ns // BUCKET_NS), now_ns // BUCKET_NS
         return sum(first <= bucket < end for bucket in self.newest)
 
-    def is_speaking_at(self, time_ns: int) -> bool:
-        """Whether it was heard of at or after a moment."""
-        return bool(self.newest) and self.newest[-1] >= time_ns // BUCKET_NS
-
-    @property
-    def mean_gap(self) -> float:
-        """Buckets from one that it spoke in to the next, on average."""
-        return (self.newest[-1] - self.first) / (self.count - 1) if self.count > 1 else float("inf")
+    def cadence(self, now_ns: int) -> Cadence | None:
+        """How it has spoken so far; None when it has not spoken in two whole buckets."""
+        whole = [bucket for bucket in self.newest if bucket < now_ns // BUCKET_NS]
+        count = self.count - (len(self.newest) - len(whole))
+        if len(whole) < 2:
+            return None
+        longest = max(self.longest_gap, whole[-1] - whole[-2])
+        return Cadence(count, (whole[-1] - self.first) / (count - 1), longest, whole[-1])
 
     def is_overdue(self, now_ns: int, streams: int) -> bool:
         """Whether it is silent for longer than chance explains, for one of so many streams; false until learnt.
@@ -52,12 +65,12 @@ class Stream(msgspec.Struct, array_like=True):
         A stream that was never silent for twice its usual gap is overdue after four of its longest; one that speaks at
         random after so many gaps that among all streams one in a thousand is silent for as long by chance.
         """
-        if self.count < LEARNT_BEATS:
+        cadence = self.cadence(now_ns)
+        if cadence is None or cadence.count < LEARNT_BEATS:
             return False
-        silent = now_ns // BUCKET_NS - 1 - self.newest[-1]
-        is_regular = self.longest_gap <= 2 * self.mean_gap
-        patience = 4 * self.longest_gap if is_regular else self.mean_gap * chance_gaps(streams)
-        return silent > max(patience, 2 * self.longest_gap)
+        is_regular = cadence.longest_gap <= 2 * cadence.mean_gap
+        patience = 4 * cadence.longest_gap if is_regular else cadence.mean_gap * chance_gaps(streams)
+        return now_ns // BUCKET_NS - 1 - cadence.last > max(patience, 2 * cadence.longest_gap)
 
 
 LEARNT_BEATS: Final = 20
@@ -69,7 +82,7 @@ def chance_gaps(streams: int) -> float:
 
 
 class NodeStreams(msgspec.Struct, array_like=True):
-    """What is heard from one node. `cut_ns` is when a line of it was last cut in the middle."""
+    """What is heard from one node. `cut_ns` is the second in which a line of it was last cut in the middle."""
 
     kernel: Stream = msgspec.field(default_factory=Stream)
     worker: Stream = msgspec.field(default_factory=Stream)
@@ -81,6 +94,16 @@ class NodeStreams(msgspec.Struct, array_like=True):
         self.heard_ns = max(self.heard_ns, time_ns)
         if source in ("kernel", "worker"):
             (self.kernel if source == "kernel" else self.worker).note(time_ns)
+
+    def is_overdue(self, now_ns: int, nodes: int) -> bool:
+        """Whether both streams are silent for longer than chance explains."""
+        return self.kernel.is_overdue(now_ns, nodes) and self.worker.is_overdue(now_ns, nodes)
+
+    def was_heard(self, since_ns: int, now_ns: int) -> bool:
+        """Whether it spoke in a whole bucket that ended after a moment."""
+        cadence_end = now_ns // BUCKET_NS
+        newest = [bucket for one in (self.kernel, self.worker) for bucket in one.newest if bucket < cadence_end]
+        return bool(newest) and (max(newest) + 1) * BUCKET_NS > since_ns
 
     def spoken(self, after_ns: int, now_ns: int) -> int:
         """Whole buckets of both streams together, between a moment and now."""

@@ -55,16 +55,16 @@ def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str
     kernels = [one.kernel for one in of_cluster.values()]
     ought = kernels + [one.worker for key, one in of_cluster.items() if key not in mine]
     passed = now_ns // BUCKET_NS - -(-after_ns // BUCKET_NS)
-    expected = sum(passed / one.mean_gap for one in ought if one.count > 1)
+    expected = sum(passed / cadence.mean_gap for one in ought if (cadence := one.cadence(now_ns)))
     return expected >= chance_gaps(1)
 
 
 def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding:
     """What is known now of a job that has stopped."""
-    heard = {node: one for node in watch.nodes if (one := streams.get(node_key(watch.progress.cluster, node)))}
+    heard = _heard(watch, streams, now_ns)
     return (
         _silent_node(watch, heard, now_ns)
-        or _cut_line(watch.progress, heard)
+        or _cut_line(watch.progress, heard, now_ns)
         or _rank_behind(watch)
         or _silent_workers(watch, heard, now_ns)
         or _hung(watch)
@@ -117,9 +117,17 @@ def _are_few(silent: Sequence[str], heard: Mapping[str, NodeStreams]) -> bool:
     return 0 < len(silent) <= max(1, len(heard) // 4) and len(silent) < len(heard)
 
 
-def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams]) -> Finding | None:
+def _heard(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> dict[str, NodeStreams]:
+    """The nodes of the job's newest attempt: those with workers that were heard of since it began."""
+    since_ns = watch.attempt_ns
+    of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes}
+    return {node: one for node, one in of_job.items() if one and one.was_heard(since_ns, now_ns)}
+
+
+def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
     for node, one in sorted(heard.items()):
-        if one.cut_ns >= progress.last_step_ns - BUCKET_NS and not one.worker.is_speaking_at(one.cut_ns + BUCKET_NS):
+        is_last = not one.worker.spoken(one.cut_ns + BUCKET_NS, now_ns)
+        if one.cut_ns >= progress.last_step_ns - BUCKET_NS and is_last:
             text = f"{_stopped(progress)}; the last line of {node} ends in the middle, and nothing follows it"
             return Finding(CUT_OFF, node, None, text)
     return None

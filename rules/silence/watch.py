@@ -18,10 +18,11 @@ START_UP_NS: Final = 900 * NS_PER_S
 QUIET_START_NS: Final = 300 * NS_PER_S
 LOOK_NS: Final = 60 * NS_PER_S
 LOOK_AGAIN_NS: Final = 30 * NS_PER_S
-NOT_HEARD_NS: Final = 3600 * NS_PER_S
-"""A job not heard of for so long is looked at no more, until it speaks again."""
+HOUR_NS: Final = 3600 * NS_PER_S
+NOT_HEARD_NS: Final = HOUR_NS
+"""A job without a step for so long is looked at no more, until it steps again."""
 
-FORGET_NS: Final = 24 * 3600 * NS_PER_S
+FORGET_HOURS: Final = 24
 """A job or node not heard of for so long in event time is forgotten; looked after once an hour."""
 
 KEPT_VERDICTS: Final = 1_000
@@ -51,7 +52,7 @@ class Silence(msgspec.Struct):
     streams: dict[str, NodeStreams] = {}
     timers: list[tuple[int, str, str]] = []
     verdicts: list[Verdict] = []
-    sweep_ns: int = 0
+    swept_hour: int = 0
 
     @property
     def next_due_ns(self) -> int | None:
@@ -107,7 +108,7 @@ class Silence(msgspec.Struct):
     def _hear_node(self, beat: Beat) -> None:
         streams = self.streams.setdefault(node_key(beat.cluster, beat.node), NodeStreams())
         if beat.phase == "cut":
-            streams.cut_ns = max(streams.cut_ns, beat.event_time_ns)
+            streams.cut_ns = max(streams.cut_ns, beat.event_time_ns // NS_PER_S * NS_PER_S)
         else:
             streams.note(beat.source, beat.event_time_ns)
 
@@ -156,7 +157,7 @@ class Silence(msgspec.Struct):
         return [self._declare(watch, find(watch, self.streams, now_ns), now_ns)]
 
     def _wait_for_shipper(self, key: str, watch: JobWatch, now_ns: int) -> list[Verdict]:
-        if now_ns - watch.heard_ns < NOT_HEARD_NS:
+        if now_ns - watch.progress.last_step_ns < NOT_HEARD_NS:
             watch.step_timer_ns = now_ns + LOOK_AGAIN_NS
             heappush(self.timers, (watch.step_timer_ns, "step", key))
         if watch.verdict == told.SHIPPER_SILENT:
@@ -168,7 +169,7 @@ class Silence(msgspec.Struct):
         if watch.look_timer_ns != now_ns:
             return []
         watch.look_timer_ns = 0
-        if watch.progress.has_ended or now_ns - watch.heard_ns > NOT_HEARD_NS:
+        if watch.progress.has_ended or now_ns - watch.progress.last_step_ns > NOT_HEARD_NS:
             return []
         is_stalled = watch.progress.is_stalled
         self._look_at(key, watch, now_ns + (LOOK_AGAIN_NS if is_stalled else LOOK_NS))
@@ -199,8 +200,7 @@ class Silence(msgspec.Struct):
             return found
         for node in sorted(watch.nodes):
             one = self.streams.get(node_key(watch.progress.cluster, node))
-            overdue = one is not None and [s.is_overdue(now_ns, len(watch.nodes)) for s in (one.kernel, one.worker)]
-            if not overdue or not all(overdue):
+            if one is None or not one.is_overdue(now_ns, len(watch.nodes)):
                 watch.lost_nodes.discard(node)
             elif node not in watch.lost_nodes:
                 watch.lost_nodes.add(node)
@@ -211,7 +211,8 @@ class Silence(msgspec.Struct):
     def _on_start_timer(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         missing = sorted(set(range(watch.world_size)) - watch.ranks_placed)
         has_begun = watch.progress.last_step >= 0 or watch.progress.has_ended
-        is_quiet = watch.heard_ns <= now_ns - QUIET_START_NS
+        streams = [self.streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes]
+        is_quiet = not any(one and one.worker.spoken(now_ns - QUIET_START_NS, now_ns) for one in streams)
         if has_begun or not missing or len(missing) > watch.world_size // 2 or not is_quiet:
             return []
         shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
@@ -242,12 +243,13 @@ class Silence(msgspec.Struct):
         return noted
 
     def _sweep(self, time_ns: int) -> None:
-        if time_ns < self.sweep_ns + NOT_HEARD_NS:
+        hour = time_ns // HOUR_NS
+        if hour <= self.swept_hour:
             return
-        self.sweep_ns = time_ns
-        for key in [key for key, one in self.jobs.items() if one.heard_ns < time_ns - FORGET_NS]:
+        self.swept_hour = hour
+        for key in [key for key, one in self.jobs.items() if one.heard_ns // HOUR_NS < hour - FORGET_HOURS]:
             del self.jobs[key]
-        for key in [key for key, one in self.streams.items() if one.heard_ns < time_ns - FORGET_NS]:
+        for key in [key for key, one in self.streams.items() if one.heard_ns // HOUR_NS < hour - FORGET_HOURS]:
             del self.streams[key]
 
 

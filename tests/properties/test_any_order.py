@@ -35,6 +35,10 @@ WORKER_TEXTS = (
     "slurmstepd: error: *** STEP 7877.0 ON n1 CANCELLED AT 2026-03-02T09:20:11 ***",
     "  Status: SUCCESS (exit 0)",
     "loading shard 17",
+    "saving checkpoint at iteration     500 to /ckpt/run7 in torch_dist format",
+    "Evaluating iter 4/10",
+    "n1:991:1203 [3] NCCL INFO ncclCommInitRank comm 0x55d00003a9c0 rank 3 nranks 8 cudaDev 3 - Init COMPLETE",
+    " 3: completed step: 7, seconds: 5.000, TFLOP/s/device: 380.1",
 )
 
 
@@ -91,10 +95,30 @@ def plain_logs(draw: st.DrawFn) -> Log:
 
 
 @st.composite
+def ranks(draw: st.DrawFn) -> Log:
+    """Four ranks of one node that tell their steps, one of which may stop before the others."""
+    pace, count, lost = draw(st.integers(1, 20)), draw(st.integers(10, 60)), draw(st.integers(0, 3))
+    said = [
+        (number * pace + 1, f" {rank}: {step_line(number)}")
+        for number in range(count)
+        for rank in range(4)
+        if rank or number < count - lost
+    ]
+    return Log("n4/C.jsonl", "n4", [(second, vector("n4", second, text, "C")) for second, text in said])
+
+
+@st.composite
 def clusters(draw: st.DrawFn) -> list[Log]:
     logs = [draw(kernel_logs(node)) for node in NODES]
     logs += [draw(worker_logs(node, job)) for node, jobs in JOBS_OF_NODE.items() for job in jobs]
-    return [*logs, draw(plain_logs())]
+    logs += [draw(ranks()), draw(plain_logs())]
+    return [merged(logs)] if draw(st.booleans()) else logs
+
+
+def merged(logs: list[Log]) -> Log:
+    """The envelopes of all nodes in one file."""
+    timed = [one for log in logs for one in log.timed if one[1].startswith(b"{")]
+    return Log("all.jsonl", "", sorted(timed, key=lambda one: one[0]))
 
 
 def documents(incidents: dict[str, Incident]) -> list[Incident]:
