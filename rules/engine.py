@@ -168,13 +168,10 @@ class Engine:
     def _take_beat(self, beat: Beat) -> None:
         self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
         silence = self._state.silence
-        before = silence.progress(beat.cluster, beat.job, beat.node)
-        done = (before.attempt, before.last_step) if before else (0, -1)
-        self._judge(silence.take(beat))
-        after = silence.progress(beat.cluster, beat.job, beat.node)
-        is_further = after is not None and done != (after.attempt, after.last_step)
-        if after and is_further and silence.is_recovering(beat.cluster, beat.job, beat.node):
-            self._touch(self._state.life.note_step(beat, after.attempt != done[0], self._attempt_of))
+        taken = silence.take(beat)
+        self._judge(taken.verdicts)
+        if taken.is_further and silence.is_recovering(beat.cluster, beat.job, beat.node):
+            self._touch(self._state.life.note_step(beat, taken.is_new_attempt, self._attempt_of))
 
     def _judge(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:

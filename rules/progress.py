@@ -44,8 +44,9 @@ class JobProgress(msgspec.Struct):
     telling, `strides` the steps between them and `paces_ns` the times a step; pauses are no part of them.
 
     The job counts as stopped `stall_due_ns` after its last step: when the next telling is late by 15 s and by three
-    steps (where only every nth step is told: by as much again), and later where its cadence says so (`patience_ns`). A step told again soon after is a slower rank's; one
-    told again later comes from a job that went back to a checkpoint: a new attempt, whose cadence is learnt anew.
+    steps (where only every nth step is told: by as much again), and later where its cadence says so (`patience_ns`). A
+    step told again soon after is a slower rank's; one told again later comes from a job that went back to a checkpoint:
+    a new attempt, whose cadence is learnt anew.
     """
 
     floor_ns: int

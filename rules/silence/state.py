@@ -29,8 +29,9 @@ class Member(msgspec.Struct, array_like=True):
 class JobWatch(msgspec.Struct):
     """One job, or one node whose lines name no job.
 
-    `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint; `ranks_placed` who said that it is one of `world_size`.
-    `verdict` is what was last declared and still holds; `suspect` the rank that lagged at the last look.
+    `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint;
+    `ranks_placed` who said that it is one of `world_size`. `verdict` is what was last declared and still holds;
+    `suspect` the rank that lagged at the last look.
     """
 
     progress: JobProgress

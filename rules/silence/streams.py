@@ -15,7 +15,7 @@ KEPT_BUCKETS: Final = 24
 class Cadence(NamedTuple):
     """How a stream spoke in whole buckets: how many, the mean and longest gap from one to the next, and the last."""
 
-    count: int
+    buckets: int
     mean_gap: float
     longest_gap: int
     last: int
@@ -66,7 +66,7 @@ class Stream(msgspec.Struct, array_like=True):
         random after so many gaps that among all streams one in a thousand is silent for as long by chance.
         """
         cadence = self.cadence(now_ns)
-        if cadence is None or cadence.count < LEARNT_BEATS:
+        if cadence is None or cadence.buckets < LEARNT_BEATS:
             return False
         is_regular = cadence.longest_gap <= 2 * cadence.mean_gap
         patience = 4 * cadence.longest_gap if is_regular else cadence.mean_gap * chance_gaps(streams)

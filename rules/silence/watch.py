@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -42,6 +42,14 @@ class Verdict(msgspec.Struct, frozen=True):
     fields: dict[str, str] = {}
 
 
+class Taken(NamedTuple):
+    """What a beat did: whether its job got further by it, by the first step of an attempt, and what is clear at once."""
+
+    is_further: bool
+    is_new_attempt: bool
+    verdicts: list[Verdict]
+
+
 class Silence(msgspec.Struct):
     """All jobs and nodes that were heard of in the last 24 hours of event time, and the newest verdicts.
 
@@ -64,13 +72,13 @@ class Silence(msgspec.Struct):
         watch = self.jobs.get(job_key(cluster, job, node))
         return watch.progress if watch and watch.progress.last_step >= 0 else None
 
-    def take(self, beat: Beat) -> list[Verdict]:
-        """Note a beat; what it makes clear at once."""
+    def take(self, beat: Beat) -> Taken:
+        """Note a beat."""
         self._sweep(beat.event_time_ns)
         if beat.node and (beat.phase == "cut" or not (beat.phase or beat.world_size or beat.step is not None)):
             self._hear_node(beat)
         if not beat.job and beat.step is None:
-            return []
+            return Taken(False, False, [])
         key = job_key(beat.cluster, beat.job, beat.node)
         watch = self.jobs.get(key)
         if watch is None:
@@ -80,7 +88,10 @@ class Silence(msgspec.Struct):
             self._place(key, watch, beat)
         elif beat.phase and beat.phase != "cut":
             watch.progress.begin_phase(beat.phase, beat.event_time_ns)
-        return self._step(key, watch, beat, beat.step) if beat.step is not None else []
+        attempt = watch.progress.attempt if watch.progress.last_step >= 0 else 0
+        if beat.step is None or not watch.step(beat, beat.step):
+            return Taken(False, False, [])
+        return Taken(True, watch.progress.attempt != attempt, self._step(key, watch, beat.event_time_ns))
 
     def is_recovering(self, cluster: str, job: str, node: str = "") -> bool:
         """Whether a further step of the job speaks for its recovery: not while one rank holds it back."""
@@ -117,17 +128,15 @@ class Silence(msgspec.Struct):
             heappush(self.timers, (beat.event_time_ns + START_UP_NS, "start", key))
         watch.place(beat)
 
-    def _step(self, key: str, watch: JobWatch, beat: Beat, step: int) -> list[Verdict]:
-        if not watch.step(beat, step):
-            return []
+    def _step(self, key: str, watch: JobWatch, time_ns: int) -> list[Verdict]:
         watch.verdict = ""
         self._await_step(key, watch)
         if not watch.look_timer_ns:
-            self._look_at(key, watch, beat.event_time_ns + LOOK_NS)
+            self._look_at(key, watch, time_ns + LOOK_NS)
         was_straggling, is_slow = watch.is_straggling, watch.progress.is_slow
         watch.is_straggling = is_slow or bool(watch.suspect and was_straggling)
         if watch.is_straggling and not was_straggling:
-            return [self._note(watch, Finding(told.STRAGGLER, text=_slow(watch)), beat.event_time_ns)]
+            return [self._note(watch, Finding(told.STRAGGLER, text=_slow(watch)), time_ns)]
         return []
 
     def _await_step(self, key: str, watch: JobWatch) -> None:
