@@ -110,4 +110,6 @@ class Life(msgspec.Struct):
 
 
 def _ends_by_progress(incident: IncidentState) -> bool:
-    return incident.reopened < REOPENED_TO_FLAP and _OUTLASTS_PROGRESS.isdisjoint(incident.kept_by_class)
+    lasting = [signal for name in _OUTLASTS_PROGRESS for signal in incident.kept_by_class.get(name, ())]
+    are_silences = all(signal.position is None for signal in lasting)
+    return incident.reopened < REOPENED_TO_FLAP and are_silences

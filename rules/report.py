@@ -69,7 +69,7 @@ def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -
         candidates=causes,
         cost=cost,
         missing=missing(state, ranked, blamed, known),
-        verdict=next((one.signal.fields["verdict"] for one in ranked if "verdict" in one.signal.fields), ""),
+        verdict=next((one.signal.fields.get("verdict", "") for one in ranked if one.signal.position is None), ""),
     )
 
 

@@ -43,7 +43,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Taken(NamedTuple):
-    """What a beat did: whether its job got further by it, by the first step of an attempt, and what is clear at once."""
+    """What a beat did: whether its job got further by it, as a new attempt or not, and what is clear at once."""
 
     is_further: bool
     is_new_attempt: bool
