@@ -113,3 +113,6 @@ DECODERS: Final[Mapping[str, Callable[[Fields], Fields]]] = MappingProxyType(
     {"nvlink4": nvlink4, "nvlink5": nvlink5, "recovery": recovery, "xid": xid}
 )
 """By the name that a rule gives in `decode`."""
+
+ADDED: Final = ("layout", "unit", "error_status", "reason", *_TOLD_BY_A_ROW)
+"""Fields that decoders may add."""

@@ -11,9 +11,11 @@ import msgspec
 from rules.attempts import Attempt
 from rules.cause import explains
 from rules.completion import completed
+from rules.detect.detectors import Detectors, DetectorState
+from rules.detect.inputs import step_signal
 from rules.incident import IncidentState
 from rules.life import Life
-from rules.model import Beat, Incident, Match, Progress, Seat, Signal, stable_id
+from rules.model import QUIET_ROLES, Beat, Incident, Match, Progress, Seat, Signal, stable_id
 from rules.report import attempt_of, progress_report, report
 from rules.ruleset import Rule, RuleSet
 from rules.signal import signal_of
@@ -31,13 +33,14 @@ _Order = tuple[int, int, str, str, str, int, int, str, str]
 
 
 class Counts(msgspec.Struct):
-    """What happened to the input, so that the books balance."""
+    """What happened to the input, so that the books balance. `evicted`: groups that windows had no room for."""
 
     signals: int = 0
     late: int = 0
     duplicate: int = 0
     alone: int = 0
     unknown: int = 0
+    evicted: int = 0
 
 
 class EngineState(msgspec.Struct):
@@ -48,6 +51,7 @@ class EngineState(msgspec.Struct):
     added: int = 0
     life: Life = msgspec.field(default_factory=Life)
     silence: Silence = msgspec.field(default_factory=Silence)
+    detectors: DetectorState = msgspec.field(default_factory=DetectorState)
     counts: Counts = msgspec.field(default_factory=Counts)
 
 
@@ -62,7 +66,9 @@ class Engine:
         self._rules = rules
         self._rule_by_verdict = _rule_by_verdict(rules)
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
+        self._detectors = Detectors(rules, self._state.detectors)
         self._changed: dict[str, IncidentState] = {}
+        self._windowed: list[Signal] = []
 
     @property
     def counts(self) -> Counts:
@@ -106,6 +112,8 @@ class Engine:
                     self._take_seat(seat)
             elif self._state.silence.next_due_ns == due_ns:
                 self._judge(self._state.silence.wake())
+            elif self._detectors.next_due_ns == due_ns:
+                self._take_made(self._detectors.fire(due_ns))
             else:
                 self._touch(self._state.life.fire(self._attempt_of))
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
@@ -118,13 +126,18 @@ class Engine:
         self._touch(self._state.life.release_all())
         return changed + self._reports()
 
+    def windowed(self) -> list[Signal]:
+        """The signals that windows made since the last call, those that open no incident too: panels count them."""
+        made, self._windowed = self._windowed, []
+        return made
+
     def _wait(self, order: _Order, match: Match | None, beat: Beat | None, seat: Seat | None = None) -> None:
         self._state.added += 1
         heappush(self._state.waiting, (order, self._state.added, match, beat, seat))
 
     def _next_due_ns(self) -> int | None:
         waiting = self._state.waiting[0][0][0] if self._state.waiting else None
-        heads = (waiting, self._state.silence.next_due_ns, self._state.life.next_due_ns)
+        heads = (waiting, self._state.silence.next_due_ns, self._state.life.next_due_ns, self._detectors.next_due_ns)
         return min((head for head in heads if head is not None), default=None)
 
     def _take_match(self, match: Match) -> None:
@@ -132,11 +145,28 @@ class Engine:
             self._state.counts.unknown += 1
             return
         signal = completed(signal_of(self._rules, match), self._state.life.correlator.placement)
+        if signal.role in QUIET_ROLES:
+            self._detect(signal)
+            return
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
             is_finished = signal.role == "finished"
             self._state.silence.end(signal.cluster, signal.job, signal.node, is_finished, signal.event_time_ns)
         self._place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
+        self._take_signal(signal)
+
+    def _take_signal(self, signal: Signal) -> None:
         self._correlate(signal)
+        self._detect(signal)
+
+    def _detect(self, signal: Signal) -> None:
+        self._take_made(self._detectors.take(signal))
+
+    def _take_made(self, signals: Iterable[Signal]) -> None:
+        self._state.counts.evicted = self._detectors.evicted
+        for signal in signals:
+            self._windowed.append(signal)
+            if signal.role not in QUIET_ROLES:
+                self._correlate(signal)
 
     def _place(self, cluster: str, node: str, job: str, time_ns: int) -> None:
         self._touch(self._state.life.correlator.place(cluster, node, job, time_ns))
@@ -168,15 +198,19 @@ class Engine:
     def _take_beat(self, beat: Beat) -> None:
         self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
         silence = self._state.silence
+        before = silence.progress(beat.cluster, beat.job, beat.node)
+        step, step_ns = (before.last_step, before.last_step_ns) if before else (-1, 0)
         taken = silence.take(beat)
         self._judge(taken.verdicts)
+        if taken.is_further:
+            self._detect(step_signal(beat, -1 if taken.is_new_attempt else step, step_ns))
         if taken.is_further and silence.is_recovering(beat.cluster, beat.job, beat.node):
             self._touch(self._state.life.note_step(beat, taken.is_new_attempt, self._attempt_of))
 
     def _judge(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
             if rule := self._rule_by_verdict.get(verdict.verdict):
-                self._correlate(_silence_signal(rule, verdict))
+                self._take_signal(_silence_signal(rule, verdict))
 
     def _touch(self, incidents: Iterable[IncidentState]) -> None:
         for incident in incidents:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from rules.decode import DECODERS
+from rules.detect.check import faults as window_faults
 from rules.document import Path_, line_of, read_document
 from rules.edges import Loop, loops
 from rules.errors import ConfigError
@@ -32,7 +33,7 @@ def load(folders: Iterable[Path] = (), topology: Path | None = None) -> RuleSet:
         packs.take(file)
     rules = tuple(sorted(packs.rules.values(), key=lambda rule: rule.spec.id))
     found = RuleSet(rules, tuple(packs.edges), read_topology(topology, packs.problems) if topology else NO_TOPOLOGY)
-    packs.problems += [*packs.faults(found), *packs.edge_faults(found)]
+    packs.problems += [*packs.faults(found), *packs.edge_faults(found), *packs.window_faults(found)]
     if packs.problems:
         raise ConfigError(packs.problems)
     return found
@@ -46,13 +47,17 @@ class _Packs:
         self.rules: dict[str, Rule] = {}
         self.edges: list[EdgeSpec] = []
         self._place_by_edge: dict[int, str] = {}
+        self._off: set[str] = set()
+        self._has_unread = False
         self._lines_by_rule: dict[str, tuple[Path, dict[Path_, int], int]] = {}
 
     def take(self, file: Path) -> None:
         """Read one more pack."""
         pack, lines = _read_pack(file, self.problems)
         if pack is None:
+            self._has_unread = True
             return
+        self._off.update(pack.off)
         for number, rule_id in enumerate(pack.off):
             if not self._switch_off(rule_id):
                 place = f"{file}:{line_of(lines, ('off', number))}"
@@ -134,6 +139,17 @@ class _Packs:
             f"{places[-1]}: a cycle{beside}: {ring} would explain each other at the same time: take one class out, "
             "or give an edge an `after` longer than clocks may differ"
         )
+
+    def window_faults(self, found: RuleSet) -> list[str]:
+        """What is wrong with the windows, each with its file and line; a pack that can't be read may hold the rest."""
+        if self._has_unread:
+            return []
+        places = ((fault, *self._lines_by_rule[fault.rule_id]) for fault in window_faults(found, self._off))
+        return [
+            f"{file}:{line_of(lines, ('rules', number, 'when', *fault.path))}: {fault.rule_id}: when."
+            f"{'.'.join(map(str, fault.path))}: {fault.message}"
+            for fault, file, lines, number in places
+        ]
 
     def _is_shipped(self, rule: Rule) -> bool:
         return self._lines_by_rule[rule.spec.id][0].parent == CATALOG

@@ -7,7 +7,9 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from rules.detect.spec import WhenSpec
 from rules.model import CLOCK_SKEW_NS, NS_PER_S
+from rules.strict import DurationNs, Strict
 from rules.times import duration_ns
 
 Severity = Literal["info", "warning", "error", "critical"]
@@ -17,7 +19,6 @@ Role = Literal[
 Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
 Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "storage", "artefact"]
-DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)))]
 
 _ESCAPED_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _OPEN_END = re.compile(r"(?:[*+]\??|\{\d+,\}\??|\?)\)*$")
@@ -76,12 +77,6 @@ def lag_ns(text: str) -> int:
     return found_ns
 
 
-class Strict(BaseModel):
-    """Unknown keys are mistakes, and what is read is never changed."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
 class Waited(Strict):
     """How long the line says it had been waiting: a named field in some unit, or a constant."""
 
@@ -127,7 +122,8 @@ class RuleSpec(Strict):
 
     `class` may hold a field of the patterns (`xid-{code}`). `table` names a TSV file beside the pack: each of its rows
     makes a finer rule for the lines whose field, called like the first column, holds the row's first cell. A `fallback`
-    rule stays silent where another rule finds a failure in the same line or block. `override` replaces the rule that
+    rule stays silent where another rule finds a failure in the same line or block. A rule with `when` has no patterns:
+    it watches what other rules find (`rules.detect`). `override` replaces the rule that
     has this id so far. `decode` names a function of `rules.decode` that adds fields. `overlaps` names rules of other
     classes that rightly fit some of the same lines. Lines with a `phase` say that the job does something that takes
     longer than a step. A rule that detects `silence` names the `verdict` it speaks for; `no-progress` means hung.
@@ -141,6 +137,7 @@ class RuleSpec(Strict):
     detect: Literal["line", "no-progress", "silent-end", "loss-jump", "silence"] = "line"
     verdict: Literal["", "straggler", "rank-dead", "node-dead", "never-started", "cut-off"] = ""
     phase: Literal["", "checkpoint", "evaluation", "compile", "startup"] = ""
+    when: WhenSpec | None = None
     extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
     severity: Severity
     role: Role
@@ -161,10 +158,21 @@ class RuleSpec(Strict):
 
     @model_validator(mode="after")
     def _line_rules_have_patterns_and_examples(self) -> RuleSpec:
+        if self.when:
+            return self
         if self.detect == "line" and not self.patterns:
             raise ValueError("`patterns` is missing: write at least one")
         if self.detect == "line" and self.examples is None:
             raise ValueError("`examples` is missing: write at least two `matches` and one of `near_misses`")
+        return self
+
+    @model_validator(mode="after")
+    def _windows_have_no_lines_of_their_own(self) -> RuleSpec:
+        of_lines = ("patterns", "detect", "extract", "waited", "block", "table", "decode", "fallback", "examples")
+        if self.when and (written := [name for name in of_lines if name in self.model_fields_set]):
+            raise ValueError(f"a rule with `when` watches other rules: leave out {', '.join(written)}")
+        if self.when and "{" in self.failure_class:
+            raise ValueError("a rule with `when` has one class: write it without a field")
         return self
 
     @model_validator(mode="after")
@@ -223,7 +231,7 @@ class PackSpec(Strict):
     pack: str
     off: tuple[str, ...] = ()
     rules: tuple[RuleSpec, ...] = ()
-    groups: dict[str, tuple[str, ...]] = {}
+    groups: dict[str, tuple[str, ...]] = Field(default_factory=dict)
     edges: tuple[EdgeSpec, ...] = ()
 
     def expanded_edges(self) -> tuple[EdgeSpec, ...]:

@@ -216,7 +216,7 @@ def _part(source: str, end: int, scanned: Scanned, number: int, partitions: int)
     def belongs(one: Match) -> bool:
         return match_partition(one.event.cluster, partitions) == number
 
-    matches = tuple(match for match in scanned.matches if belongs(match))
+    matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
     beats = tuple(beat for beat in scanned.beats if match_partition(beat.cluster, partitions) == number)
     seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
     return Part(source, end, scanned.newest_ns, matches, beats, seats)

@@ -12,6 +12,7 @@ from ingest.parse.envelope import Parsed, check_envelope, own_time, parse, text_
 from ingest.parse.prefix import clean
 from ingest.text import TextLines
 from rules.banner import seats_of
+from rules.detect.inputs import observed
 from rules.errors import RecordError
 from rules.match.hyperscan import HyperscanScanner
 from rules.model import KEPT_DEAD_BYTES, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat, stable_id
@@ -32,7 +33,8 @@ _USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 @dataclass
 class Scanned:
     """What a batch held. `records = matched + quiet + dead`, exactly: a record too large counts as dead, whatever its
-    head says. `newest_ns` is None when no time was seen.
+    head says. `newest_ns` is None when no time was seen. `observed` are matches that say no failure, for windows that
+    watch them.
     """
 
     records: int = 0
@@ -41,6 +43,7 @@ class Scanned:
     harmless: int = 0
     newest_ns: int | None = None
     matches: list[Match] = field(default_factory=list)
+    observed: list[Match] = field(default_factory=list)
     beats: list[Beat] = field(default_factory=list)
     seats: list[Seat] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
@@ -63,6 +66,7 @@ class BatchScanner:
         self._scanner = scanner or HyperscanScanner(rules.expressions)
         self._confirmer = Confirmer(rules, self._scanner, cluster)
         self._keep_all = keep_all
+        self._observed = observed(rules)
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._liveness = Liveness()
 
@@ -118,6 +122,8 @@ class BatchScanner:
                     scanned.seats += seats_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
+                elif hit.rule.spec.id in self._observed:
+                    scanned.observed.append(_match(hit, event, ()))
         self._note_who_was_alive(batch, end, unfit, scanned, beats)
         self._note_cut_lines(batch, unfit, beats)
         scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))

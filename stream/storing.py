@@ -14,7 +14,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError
 from mode import Service
 
 from rules.errors import ConfigError, RecordError, RejectedError, TransientError
-from rules.model import Beat, DeadLetter, Incident, Match, Position
+from rules.model import QUIET_ROLES, Beat, DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
 from stream.messages import Found, decode
@@ -139,9 +139,8 @@ class StoreWriter(Service):
         elif isinstance(message := decode(value), Found):
             for part in message.parts:
                 rows.beats += part.beats
-                rows.matches += [
-                    (one, self._rules.spec_of(one)) for one in part.matches if one.rule in self._rules.by_id
-                ]
+                told = [(one, self._rules.spec_of(one)) for one in part.matches if one.rule in self._rules.by_id]
+                rows.matches += [(one, spec) for one, spec in told if spec.role not in QUIET_ROLES]
 
     async def _dead_letter(
         self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]], reason: str

@@ -1,0 +1,179 @@
+"""All windows behind one door: signals in, in event-time order; the signals that windows make of them out."""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from typing import Final
+
+import msgspec
+
+from rules.detect.inputs import Router, entry_of, group_of
+from rules.detect.kinds import Finding, fire, take
+from rules.detect.series import Series
+from rules.detect.spec import WhenSpec
+from rules.model import NS_PER_S, Signal, stable_id
+from rules.ruleset import Rule, RuleSet
+
+KEPT_SERIES: Final = 20_000
+KEPT_ENTRIES: Final = 200_000
+LONGEST_TEXT: Final = 1000
+_KEY_BREAK: Final = "\x1f"
+_PLACE = re.compile(r"\{([a-z_]+)\}")
+
+
+class DetectorState(msgspec.Struct):
+    """What all windows remember, by group. Bounded: 20,000 groups and 200,000 entries.
+
+    Beyond that, the group that has been silent for longest is forgotten, and counted in `evicted`. `timers` holds at
+    most one valid timer for each group.
+    """
+
+    series: dict[str, Series] = {}
+    entries: int = 0
+    timers: list[tuple[int, str]] = []
+    began_ns: int | None = None
+    evicted: int = 0
+
+
+class Detectors:
+    """The windows of a rule set, over a state that a snapshot holds."""
+
+    def __init__(self, rules: RuleSet, state: DetectorState):
+        self._rules = rules
+        self._state = state
+        self._router = Router(rules)
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """When a silence tells something next, if nothing is taken meanwhile; None without any."""
+        return self._state.timers[0][0] if self._state.timers else None
+
+    @property
+    def evicted(self) -> int:
+        """How many groups were forgotten for want of room."""
+        return self._state.evicted
+
+    def take(self, signal: Signal) -> list[Signal]:
+        """The signals that this one completes, those first that others are made of."""
+        if self._state.began_ns is None:
+            self._state.began_ns = signal.event_time_ns
+        made: list[Signal] = []
+        waiting = deque([signal])
+        while waiting:
+            one = waiting.popleft()
+            found = [new for rule, term in self._router.windows_of(one) if (new := self._put(rule, term, one))]
+            made += found
+            waiting += found
+        return made
+
+    def fire(self, due_ns: int) -> list[Signal]:
+        """The signals of the silences that are over at `due_ns`, and what they complete."""
+        made = []
+        while self._state.timers and self._state.timers[0][0] <= due_ns:
+            made += self._ring(*heappop(self._state.timers))
+        return made
+
+    def _put(self, rule: Rule, term: int, signal: Signal) -> Signal | None:
+        when = _when(rule)
+        values, found = group_of(when, signal), entry_of(when, term, signal)
+        if values is None or found is None:
+            return None
+        entry, field = found
+        key = _KEY_BREAK.join((rule.spec.id, signal.cluster, *values, field))
+        series = self._touched(key, rule, signal, values)
+        before, is_copy = len(series.entries), series.has(entry)
+        finding = take(when, series, entry)
+        if not is_copy and (not series.entries or series.entries[-1] == entry):
+            series.text, series.position = signal.text[:LONGEST_TEXT], signal.position
+        self._state.entries += len(series.entries) - before
+        self._set_timer(key, series)
+        self._evict()
+        return _signal(rule, series, finding, finding.entries[-1].time_ns) if finding else None
+
+    def _touched(self, key: str, rule: Rule, signal: Signal, values: list[str]) -> Series:
+        """The group, made if need be, at the newest end."""
+        series = self._state.series.pop(key, None)
+        if series is None:
+            looks_back = _when(rule).kind == "absence"
+            began_ns = self._state.began_ns if looks_back else None
+            series = Series(
+                rule.spec.id, signal.cluster, values, signal.event_time_ns if began_ns is None else began_ns
+            )
+        self._state.series[key] = series
+        return series
+
+    def _set_timer(self, key: str, series: Series) -> None:
+        if series.due_ns is not None and (series.timer_ns is None or series.due_ns < series.timer_ns):
+            series.timer_ns = series.due_ns
+            heappush(self._state.timers, (series.due_ns, key))
+
+    def _ring(self, due_ns: int, key: str) -> list[Signal]:
+        series = self._state.series.get(key)
+        if series is None or series.timer_ns != due_ns:
+            return []
+        series.timer_ns = None
+        rule = self._rules.by_id.get(series.rule)
+        if rule is None or rule.spec.when is None:
+            series.due_ns = None
+        if rule is None or rule.spec.when is None or series.due_ns != due_ns:
+            self._set_timer(key, series)
+            return []
+        before = len(series.entries)
+        finding = fire(rule.spec.when, series)
+        self._state.entries += len(series.entries) - before
+        if finding is None:
+            return []
+        signal = _signal(rule, series, finding, due_ns)
+        return [signal, *self.take(signal)]
+
+    def _evict(self) -> None:
+        state = self._state
+        while len(state.series) > KEPT_SERIES or (state.entries > KEPT_ENTRIES and len(state.series) > 1):
+            series = state.series.pop(next(iter(state.series)))
+            state.entries -= len(series.entries)
+            state.evicted += 1
+
+
+def _when(rule: Rule) -> WhenSpec:
+    assert rule.spec.when is not None
+    return rule.spec.when
+
+
+def _signal(rule: Rule, series: Series, finding: Finding, time_ns: int) -> Signal:
+    """The signal is about what its group is about; its block is the newest line that it is made of."""
+    spec, when = rule.spec, _when(rule)
+    told = dict(zip(when.group_by, series.values, strict=True))
+    first, last = finding.entries[0], finding.entries[-1]
+    onset_ns = min(one.onset_ns for one in finding.entries)
+    figures = finding.figures | {"span_s": (time_ns - onset_ns) / NS_PER_S}
+    fields = told | {name: f"{figure:.6g}" for name, figure in figures.items()}
+    rank = told.get("rank", "")
+    return Signal(
+        signal_id=stable_id(
+            "window", spec.id, series.cluster, *series.values, first.signal_id, last.signal_id, time_ns
+        ),
+        rule=spec.id,
+        failure_class=spec.failure_class,
+        severity=spec.severity,
+        role=spec.role,
+        event_time_ns=time_ns,
+        onset_ns=onset_ns,
+        cluster=series.cluster,
+        node=told.get("node", ""),
+        source=spec.source,
+        job=told.get("job", ""),
+        rank=int(rank) if rank.isascii() and rank.isdigit() else None,
+        gpu=told.get("gpu", ""),
+        text=_text(rule, fields),
+        position=series.position,
+        fields=fields,
+        block=(series.text,) if series.position else (),
+    )
+
+
+def _text(rule: Rule, fields: Mapping[str, str]) -> str:
+    template = _when(rule).text or f"{rule.spec.title}: {{count}} in {{span_s}} s"
+    return _PLACE.sub(lambda place: fields.get(place[1], ""), template)[:LONGEST_TEXT]

@@ -1,0 +1,190 @@
+"""What goes into which window: names of rules and classes, conditions on fields, groups and measured values."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from rules.detect.kinds import MISSING
+from rules.detect.series import Entry
+from rules.detect.spec import WhenSpec
+from rules.model import NS_PER_S, Beat, Signal, stable_id
+from rules.ruleset import Rule, RuleSet
+from rules.spec import is_named
+
+STEP: Final = "step"
+"""The name of what progress tells: a job completed a step, with `step` and `step_time_s`."""
+
+LONGEST_VALUE: Final = 200
+"""Longer texts of fields are cut before they are compared or kept."""
+
+IDENTITY: Final = ("cluster", "node", "source", "job", "rank", "gpu", "rule", "class")
+"""What every input has beside its own fields."""
+
+_COMPARED = re.compile(r"(<=|>=|<|>|!=) *(.+)")
+_NUMBER = re.compile(r"[+-]?[\d,]*\.?\d+(?:[eE][+-]?\d+)?")
+
+
+class Router:
+    """Finds the windows that an input belongs to; `terms` are places in the names of `of`, -1 for `without`."""
+
+    def __init__(self, rules: RuleSet):
+        self._by_rule: dict[str, list[tuple[Rule, int]]] = {}
+        self._classes: list[tuple[str, tuple[Rule, int]]] = []
+        self._by_class: dict[str, list[tuple[Rule, int]]] = {}
+        for rule in rules.rules:
+            if rule.spec.when:
+                self._note(rules, rule, rule.spec.when)
+
+    def windows_of(self, signal: Signal) -> Iterator[tuple[Rule, int]]:
+        """Each window that takes the input, once, with the first of its names that fits."""
+        told = set()
+        for rule, term in sorted(self._places(signal), key=lambda place: (place[0].spec.id, place[1])):
+            if rule.spec.id not in told and rule.spec.when and fits(rule.spec.when, term, signal):
+                told.add(rule.spec.id)
+                yield rule, term
+
+    def _places(self, signal: Signal) -> list[tuple[Rule, int]]:
+        name = signal.failure_class
+        if name not in self._by_class:
+            self._by_class[name] = [place for wanted, place in self._classes if is_named(name, (wanted,))]
+        return [*self._by_rule.get(signal.rule, ()), *self._by_class[name]]
+
+    def _note(self, rules: RuleSet, rule: Rule, when: WhenSpec) -> None:
+        for name, term in terms(when):
+            if is_rule_id(name):
+                for rule_id in ids_of(rules, name):
+                    self._by_rule.setdefault(rule_id, []).append((rule, term))
+            else:
+                self._classes.append((name, (rule, term)))
+
+
+def terms(when: WhenSpec) -> list[tuple[str, int]]:
+    """The names of a window's inputs, each once, with their terms."""
+    return [(name, term) for term, name in enumerate(dict.fromkeys(when.of))] + [
+        (name, MISSING) for name in when.without
+    ]
+
+
+def is_rule_id(name: str) -> bool:
+    """Whether a name means a rule; else it means a class."""
+    return "." in name
+
+
+def ids_of(rules: RuleSet, rule_id: str) -> list[str]:
+    """The rule and those of its table."""
+    rule = rules.by_id.get(rule_id)
+    return [rule_id, *(finer.spec.id for finer in rule.finer.values())] if rule else []
+
+
+def rules_named(rules: RuleSet, name: str) -> list[Rule]:
+    """The rules whose signals a name stands for."""
+    if is_rule_id(name):
+        return [rules.by_id[rule_id] for rule_id in ids_of(rules, name)]
+    return [rule for rule in rules.all_rules if _may_be(rule.spec.failure_class, name)]
+
+
+def observed(rules: RuleSet) -> frozenset[str]:
+    """The rules that some window watches: their matches are needed even when they say no failure."""
+    whens = [rule.spec.when for rule in rules.rules if rule.spec.when]
+    return frozenset(rule.spec.id for when in whens for name, _ in terms(when) for rule in rules_named(rules, name))
+
+
+def _may_be(failure_class: str, wanted: str) -> bool:
+    template, is_template = failure_class.partition("{")[0], "{" in failure_class
+    return is_named(failure_class, (wanted,)) or (is_template and wanted.startswith(template))
+
+
+def step_signal(beat: Beat, last_step: int, last_ns: int) -> Signal:
+    """The input `step`: a job got further. `step_time_s` is missing where the job began or went back."""
+    fields = {"step": str(beat.step)}
+    if beat.step is not None and 0 <= last_step < beat.step and beat.event_time_ns > last_ns:
+        fields["step_time_s"] = f"{(beat.event_time_ns - last_ns) / (beat.step - last_step) / NS_PER_S:.6g}"
+    return Signal(
+        signal_id=stable_id(STEP, beat.cluster, beat.job, beat.node, beat.step, beat.event_time_ns),
+        rule=STEP,
+        failure_class=STEP,
+        severity="info",
+        role="progress",
+        event_time_ns=beat.event_time_ns,
+        onset_ns=beat.event_time_ns,
+        cluster=beat.cluster,
+        node="" if beat.job else beat.node,
+        source="worker",
+        job=beat.job,
+        rank=None,
+        gpu="",
+        text=f"step {beat.step}",
+        position=None,
+        fields=fields,
+    )
+
+
+def value_of(signal: Signal, field: str) -> str:
+    """The text of one of the input's fields; its own fields win over what it says of its origin."""
+    if field in signal.fields:
+        return signal.fields[field][:LONGEST_VALUE]
+    told: Mapping[str, object] = {
+        "cluster": signal.cluster,
+        "node": signal.node,
+        "source": signal.source,
+        "job": signal.job,
+        "rank": "" if signal.rank is None else signal.rank,
+        "gpu": signal.gpu,
+        "rule": signal.rule,
+        "class": signal.failure_class,
+    }
+    return str(told.get(field, ""))[:LONGEST_VALUE]
+
+
+def fits(when: WhenSpec, term: int, signal: Signal) -> bool:
+    """Whether the conditions of `where` hold; they are not asked of what is named in `without`."""
+    return term == MISSING or all(
+        any(_holds(value_of(signal, field), condition) for condition in wanted) for field, wanted in when.where.items()
+    )
+
+
+def _holds(text: str, condition: str) -> bool:
+    compared = _COMPARED.fullmatch(condition)
+    if not compared:
+        return text == condition
+    sign, wanted = compared[1], compared[2]
+    if sign == "!=":
+        return text != wanted
+    number, limit = number_in(text), number_in(wanted)
+    if number is None or limit is None:
+        return False
+    return {"<": number < limit, "<=": number <= limit, ">": number > limit, ">=": number >= limit}[sign]
+
+
+def number_in(text: str) -> float | None:
+    """A number as logs print it, with commas between thousands or without; None when it is none."""
+    if not _NUMBER.fullmatch(text):
+        return None
+    number = float(text.replace(",", ""))
+    return number if math.isfinite(number) else None
+
+
+def group_of(when: WhenSpec, signal: Signal) -> list[str] | None:
+    """The values that the input is grouped by; None when it has none of them."""
+    values = [value_of(signal, field) for field in when.group_by]
+    return values if any(values) or not values else None
+
+
+def entry_of(when: WhenSpec, term: int, signal: Signal) -> tuple[Entry, str] | None:
+    """The input as an entry, and the name of the field that was read; None when it lacks what the window looks at."""
+    if not when.field or term == MISSING:
+        return Entry(signal.event_time_ns, signal.signal_id, signal.onset_ns, term), ""
+    place = next((place for place, field in enumerate(when.field) if value_of(signal, field)), None)
+    if place is None:
+        return None
+    value = value_of(signal, when.field[place])
+    if when.kind in ("distinct", "first-seen"):
+        return Entry(signal.event_time_ns, signal.signal_id, signal.onset_ns, term, value), ""
+    number, less = number_in(value), number_in(value_of(signal, when.minus[place])) if when.minus else 0.0
+    if number is None or less is None:
+        return None
+    entry = Entry(signal.event_time_ns, signal.signal_id, signal.onset_ns, term, "", number - less)
+    return entry, when.field[place]

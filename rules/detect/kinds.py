@@ -1,0 +1,244 @@
+"""The kinds of windows: each takes an input into its group, and says when its condition holds."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Final
+
+from msgspec.structs import replace
+
+from rules.detect.metric import slope, spike, threshold
+from rules.detect.series import Entry, Series, in_window, quiet_until
+from rules.detect.spec import MOST_ENTRIES, WhenSpec
+
+MISSING: Final = -1
+"""The `term` of what is named in `without`."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A condition that holds: the inputs it holds for, earliest first, and its figures for the text."""
+
+    entries: Sequence[Entry]
+    figures: dict[str, float]
+
+
+def take(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+    """Put an input into its group; what it makes true, if anything. A copy of an earlier input changes nothing."""
+    if entry.time_ns <= series.closed_ns or series.has(entry):
+        return None
+    return _TAKERS.get(when.kind, _take_into_window)(when, series, entry)
+
+
+def fire(when: WhenSpec, series: Series) -> Finding | None:
+    """Nothing came until the group's `due_ns`: what that says, since the last input that was heard."""
+    due_ns, series.due_ns = series.due_ns or 0, None
+    kept, series.entries, series.closed_ns = series.entries, [], due_ns - 1
+    return _unless_quiet(when, series, due_ns, Finding(kept[-1:], {"count": len(kept)}))
+
+
+def _take_into_window(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+    series.put(entry)
+    kept = _KEEPERS.get(when.kind, _newest_of_all)(when, in_window(when, series.entries))
+    series.entries = list(kept)
+    if series.newest_ns < series.quiet_until_ns:
+        if when.gap is not None:
+            series.quiet_until_ns = max(series.quiet_until_ns, quiet_until(when, series.newest_ns))
+        return None
+    finding = _FINDERS[when.kind](when, kept)
+    if finding is None:
+        return None
+    series.closed_ns, series.entries = series.newest_ns, []
+    return _unless_quiet(when, series, series.closed_ns, finding)
+
+
+def _unless_quiet(when: WhenSpec, series: Series, time_ns: int, finding: Finding) -> Finding | None:
+    if time_ns < series.quiet_until_ns:
+        return None
+    series.quiet_until_ns = quiet_until(when, time_ns)
+    return finding
+
+
+def _newest_of_all(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
+    return entries[-MOST_ENTRIES:]
+
+
+def _newest_that_count(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
+    return entries[-when.least :]
+
+
+def _newest_of_each_value(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
+    return sorted({one.value: one for one in entries}.values())[-MOST_ENTRIES:]
+
+
+def _newest_of_each_term(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
+    return sorted({one.term: one for one in entries}.values())
+
+
+def _newest_of_sequence(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
+    return entries[-MOST_ENTRIES:] if when.ordered else _newest_of_each_term(when, entries)
+
+
+def _newest_samples(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
+    samples = when.samples or 0
+    return entries[-(2 * samples if when.kind == "slope" else 3 * samples + when.newest) :]
+
+
+def _count(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
+    return Finding(entries, {"count": len(entries)}) if len(entries) >= when.least else None
+
+
+def _sequence(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
+    """The latest inputs that come one after the other as `of` names them; the newest input is the last of them."""
+    names = list(dict.fromkeys(when.of))
+    if not when.ordered:
+        return _count_up_to(len(names), entries)
+    found: list[Entry] = []
+    wanted = [names.index(name) for name in reversed(when.of)]
+    for number, entry in enumerate(reversed(entries)):
+        if entry.term == wanted[len(found)]:
+            found.insert(0, entry)
+        if number == 0 and not found:
+            return None
+        if len(found) == len(wanted):
+            return Finding(found, {"count": len(found)})
+    return None
+
+
+def _count_up_to(least: int, entries: Sequence[Entry]) -> Finding | None:
+    return Finding(entries, {"count": len(entries)}) if len(entries) >= least else None
+
+
+def _threshold(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
+    return _measured(entries, threshold([one.number for one in entries], when.least, when.above, when.below))
+
+
+def _slope(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
+    return _measured(entries, slope([one.number for one in entries], when.samples or 0, when.by or 0))
+
+
+def _spike(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
+    figures = spike([one.number for one in entries], when.samples or 0, when.newest, when.by or 0)
+    return _measured(entries[-when.newest :], figures)
+
+
+def _measured(entries: Sequence[Entry], figures: dict[str, float] | None) -> Finding | None:
+    return None if figures is None else Finding(entries, {"count": len(entries), **figures})
+
+
+def _take_for_absence(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+    return (_take_before if when.side == "before" else _take_after)(when, series, entry)
+
+
+def _take_after(when: WhenSpec, series: Series, entry: Entry) -> None:
+    """The first input waits for what should follow; later ones wait with it."""
+    if entry.term == MISSING:
+        series.entries = [one for one in series.entries if one.time_ns > entry.time_ns]
+        series.closed_ns = max(series.closed_ns, entry.time_ns)
+    else:
+        series.put(entry)
+        del series.entries[1:]
+    series.due_ns = series.entries[0].time_ns + when.length_ns if series.entries else None
+
+
+def _take_before(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+    """The group holds when last the awaited thing came; `began_ns` is as far back as anything is known."""
+    if entry.term == MISSING:
+        series.put(entry)
+        series.keep_newest(1)
+        return None
+    since_ns = entry.time_ns - when.length_ns
+    if since_ns < series.began_ns or any(since_ns <= one.time_ns <= entry.time_ns for one in series.entries):
+        return None
+    return _unless_quiet(when, series, entry.time_ns, Finding([entry], {"count": 1}))
+
+
+def _take_for_flat_line(when: WhenSpec, series: Series, entry: Entry) -> None:
+    """Enough inputs arm it; it is due when fewer than that many lie in the window behind."""
+    series.put(entry)
+    series.keep_newest(when.least)
+    is_armed = len(series.entries) == when.least
+    series.due_ns = series.entries[0].time_ns + when.length_ns if is_armed else None
+
+
+def _take_first_seen(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+    newest_ns = max(entry.time_ns, series.newest_ns if series.entries else 0)
+    since_ns = entry.time_ns - when.length_ns
+    is_known = any(one.value == entry.value and one.time_ns >= since_ns for one in series.entries)
+    series.put(entry)
+    recent = [one for one in series.entries if one.time_ns >= newest_ns - when.length_ns]
+    series.entries = list(_newest_of_each_value(when, recent))
+    if is_known or entry.time_ns < series.began_ns + when.learn:
+        return None
+    return _unless_quiet(when, series, entry.time_ns, Finding([entry], {"count": 1}))
+
+
+def _take_for_rate(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+    """Inputs of this stretch of time against the mean of the stretches before; late ones are not counted there."""
+    start_ns = entry.time_ns // when.length_ns * when.length_ns
+    if series.entries and start_ns < series.newest_ns // when.length_ns * when.length_ns:
+        return None
+    is_new = not series.entries or series.newest_ns < start_ns
+    series.put(entry)
+    if is_new or len(series.entries) > MOST_ENTRIES + when.baseline:
+        series.entries = _summed(when, series.entries, start_ns)
+    now = series.entries[bisect_left(series.entries, start_ns, key=_time_ns) :]
+    count = sum(one.number for one in now)
+    usual = (sum(one.number for one in series.entries) - count) / when.baseline
+    is_known = series.began_ns <= start_ns - when.baseline * when.length_ns
+    if not is_known or count < when.least or count < (when.times or 0) * usual:
+        return None
+    return _unless_quiet(when, series, entry.time_ns, Finding(now, {"count": count, "usual": usual}))
+
+
+def _summed(when: WhenSpec, entries: Sequence[Entry], start_ns: int) -> list[Entry]:
+    """One entry for each earlier stretch, and one for the older half of this one when it holds very many."""
+    now = [one for one in entries if one.time_ns >= start_ns]
+    counts = Counter[int]()
+    for one in entries:
+        if start_ns - when.baseline * when.length_ns <= one.time_ns < start_ns:
+            counts[one.time_ns // when.length_ns * when.length_ns] += round(one.number)
+    if len(now) > MOST_ENTRIES:
+        half = now[: len(now) // 2]
+        now = [replace(half[-1], number=sum(one.number for one in half)), *now[len(half) :]]
+    return [*(Entry(time_ns, "", time_ns, number=count) for time_ns, count in sorted(counts.items())), *now]
+
+
+def _time_ns(entry: Entry) -> int:
+    return entry.time_ns
+
+
+_TAKERS: Final = MappingProxyType[str, Callable[[WhenSpec, Series, Entry], Finding | None]](
+    {
+        "absence": _take_for_absence,
+        "flat-line": _take_for_flat_line,
+        "first-seen": _take_first_seen,
+        "rate": _take_for_rate,
+    }
+)
+_KEEPERS: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Sequence[Entry]]](
+    {
+        "count": _newest_that_count,
+        "threshold": _newest_that_count,
+        "distinct": _newest_of_each_value,
+        "n-of-m": _newest_of_each_term,
+        "sequence": _newest_of_sequence,
+        "slope": _newest_samples,
+        "spike": _newest_samples,
+    }
+)
+_FINDERS: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Finding | None]](
+    {
+        "count": _count,
+        "distinct": _count,
+        "n-of-m": _count,
+        "sequence": _sequence,
+        "threshold": _threshold,
+        "slope": _slope,
+        "spike": _spike,
+    }
+)
