@@ -7,12 +7,14 @@ from rules.ruleset import Rule, RuleSet
 from rules.vocabulary import vocabulary
 
 _KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
-_GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD = "pci", "node", "job", "rank"
+_GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD, _POD_FIELD = "pci", "node", "job", "rank", "pod"
 
 
 def signal_of(rules: RuleSet, match: Match) -> Signal:
     """The signal that a match is."""
     event, fields, rule = match.event, match.fields, rules.of(match)
+    if event.pod:
+        fields = {_POD_FIELD: event.pod, **fields}
     spec, rank = rule.spec, fields.get(_RANK_FIELD, "")
     return Signal(
         signal_id=match.match_id,

@@ -20,10 +20,10 @@ STEP: Final = "step"
 LONGEST_VALUE: Final = 200
 """Longer texts of fields are cut before they are compared or kept."""
 
-IDENTITY: Final = ("cluster", "node", "source", "job", "rank", "gpu", "rule", "class")
+IDENTITY: Final = ("cluster", "node", "source", "job", "rank", "gpu", "rule", "class", "pod")
 """What every input has beside its own fields."""
 
-_COMPARED = re.compile(r"(<=|>=|<|>|!=) *(.+)")
+_COMPARED = re.compile(r"(<=|>=|<|>|!=) *(.*)")
 _NUMBER = re.compile(r"[+-]?[\d,]*\.?\d+(?:[eE][+-]?\d+)?")
 
 
