@@ -20,6 +20,9 @@ STEP: Final = "step"
 LONGEST_VALUE: Final = 200
 """Longer texts of fields are cut before they are compared or kept."""
 
+KNOWN_KINDS: Final = 10_000
+"""Of so many pairs of rule and class it is kept which windows take them; then that is looked up anew."""
+
 IDENTITY: Final = ("cluster", "node", "source", "job", "rank", "gpu", "rule", "class", "pod")
 """What every input has beside its own fields."""
 
@@ -33,7 +36,7 @@ class Router:
     def __init__(self, rules: RuleSet):
         self._by_rule: dict[str, list[tuple[Rule, int]]] = {}
         self._classes: list[tuple[str, tuple[Rule, int]]] = []
-        self._by_class: dict[str, list[tuple[Rule, int]]] = {}
+        self._known: dict[tuple[str, str], list[tuple[Rule, int]]] = {}
         for rule in rules.rules:
             if rule.spec.when:
                 self._note(rules, rule, rule.spec.when)
@@ -41,16 +44,20 @@ class Router:
     def windows_of(self, signal: Signal) -> Iterator[tuple[Rule, int]]:
         """Each window that takes the input, once, with the first of its names that fits."""
         told = set()
-        for rule, term in sorted(self._places(signal), key=lambda place: (place[0].spec.id, place[1])):
+        for rule, term in self._places(signal.rule, signal.failure_class):
             if rule.spec.id not in told and rule.spec.when and fits(rule.spec.when, term, signal):
                 told.add(rule.spec.id)
                 yield rule, term
 
-    def _places(self, signal: Signal) -> list[tuple[Rule, int]]:
-        name = signal.failure_class
-        if name not in self._by_class:
-            self._by_class[name] = [place for wanted, place in self._classes if is_named(name, (wanted,))]
-        return [*self._by_rule.get(signal.rule, ()), *self._by_class[name]]
+    def _places(self, rule_id: str, failure_class: str) -> list[tuple[Rule, int]]:
+        kind = rule_id, failure_class
+        if kind not in self._known:
+            if len(self._known) >= KNOWN_KINDS:
+                self._known.clear()
+            of_class = [place for wanted, place in self._classes if is_named(failure_class, (wanted,))]
+            places = [*self._by_rule.get(rule_id, ()), *of_class]
+            self._known[kind] = sorted(places, key=lambda place: (place[0].spec.id, place[1]))
+        return self._known[kind]
 
     def _note(self, rules: RuleSet, rule: Rule, when: WhenSpec) -> None:
         for name, term in terms(when):

@@ -37,7 +37,7 @@ def take(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
 def fire(when: WhenSpec, series: Series) -> Finding | None:
     """Nothing came until the group's `due_ns`: what that says, since the last input that was heard."""
     due_ns, series.due_ns = series.due_ns or 0, None
-    kept, series.entries, series.closed_ns = series.entries, [], due_ns - 1
+    kept, series.entries, series.closed_ns = series.entries, [], due_ns
     return _unless_quiet(when, series, due_ns, Finding(kept[-1:], {"count": len(kept)}))
 
 

@@ -25,7 +25,7 @@ def slope(numbers: Sequence[float], samples: int, by: float) -> dict[str, float]
     The line is that of least squares over the numbers of the samples, so a pause between them changes nothing.
     """
     count = len(numbers)
-    if count < samples:
+    if count < samples or _is_level(numbers, by):
         return None
     middle, mean = (count - 1) / 2, sum(numbers) / count
     spread = sum((place - middle) ** 2 for place in range(count))
@@ -48,6 +48,12 @@ def spike(numbers: Sequence[float], samples: int, newest: int, by: float) -> dic
     if usual <= 0 or value <= usual * (1 + by):
         return None
     return {"usual": usual, "value": value, "rise_percent": 100 * (value / usual - 1)}
+
+
+def _is_level(numbers: Sequence[float], by: float) -> bool:
+    """Whether no line through the numbers can rise by so much: its rise is below one and a half times their range."""
+    least, most = min(numbers), max(numbers)
+    return 1.5 * (most - least) < by * (least - 0.75 * (most - least))
 
 
 def _beyond(number: float, above: float | None, below: float | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Sequence
 
 import msgspec
 
@@ -63,7 +62,7 @@ class Series(msgspec.Struct):
         del self.entries[:-count]
 
 
-def in_window(when: WhenSpec, entries: Sequence[Entry]) -> list[Entry]:
+def in_window(when: WhenSpec, entries: list[Entry]) -> list[Entry]:
     """The entries that lie in one window with the newest one, both ends included.
 
     A sliding window ends at the newest entry; tumbling ones lie side by side from 1970 on; a session goes on as long as
@@ -73,13 +72,17 @@ def in_window(when: WhenSpec, entries: Sequence[Entry]) -> list[Entry]:
     if when.window == "tumbling":
         number = newest_ns // when.length_ns
         return [one for one in entries if one.time_ns // when.length_ns == number]
-    near = [one for one in entries if one.time_ns >= newest_ns - when.length_ns]
+    near = entries[bisect_left(entries, newest_ns - when.length_ns, key=_time_ns) :]
     if when.window == "sliding" or when.gap is None:
         return near
     first = len(near) - 1
     while first and near[first].time_ns - near[first - 1].time_ns <= when.gap:
         first -= 1
     return near[first:]
+
+
+def _time_ns(entry: Entry) -> int:
+    return entry.time_ns
 
 
 def quiet_until(when: WhenSpec, time_ns: int) -> int:

@@ -140,7 +140,7 @@ def absent_after(inputs: Sequence[Told], length: int, until: int) -> Fired:
         if answer is not None and answer <= due:
             settled = answer
         elif due <= until:
-            settled = due - 1
+            settled = due
             if not fired or due >= fired[-1][0] + length:
                 fired.append((due, one.second))
         else:
