@@ -41,11 +41,13 @@ def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
     assert (ROOT / ".ci/run").read_text().splitlines()[-1] in shown
 
 
-def test_the_rule_in_the_rule_document_passes(tmp_path: Path) -> None:
-    pack = re.search(r"^```yaml\n(.*?)^```", (ROOT / "docs/rules.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert pack
-    (tmp_path / "pack.yaml").write_text(pack[1])
-    assert "0 failures" in run(["epicenter", "rules", "test", "--rules", "pack.yaml"], tmp_path)
+def test_the_rules_in_the_rule_document_pass(tmp_path: Path) -> None:
+    packs = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/rules.md").read_text(), re.MULTILINE | re.DOTALL)
+    assert len(packs) >= 2
+    for number, pack in enumerate(packs):
+        (tmp_path / f"pack{number}.yaml").write_text(pack)
+    given = [word for number in range(len(packs)) for word in ("--rules", f"pack{number}.yaml")]
+    assert "0 failures" in run(["epicenter", "rules", "test", *given], tmp_path)
 
 
 def test_the_scenario_in_the_scenario_document_passes(tmp_path: Path) -> None:
