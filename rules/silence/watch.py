@@ -88,7 +88,7 @@ class Silence(msgspec.Struct):
             self._place(key, watch, beat)
         elif beat.phase and beat.phase != "cut":
             watch.progress.begin_phase(beat.phase, beat.event_time_ns)
-        attempt = watch.progress.attempt if watch.progress.last_step >= 0 else 0
+        attempt = watch.progress.attempt
         if beat.step is None or not watch.step(beat, beat.step):
             return Taken(False, False, [])
         return Taken(True, watch.progress.attempt != attempt, self._step(key, watch, beat.event_time_ns))

@@ -9,7 +9,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from rules.model import NS_PER_S
-from rules.spec import Severity, Strict
+from rules.spec import Severity
+from rules.strict import Strict
 from rules.vocabulary import vocabulary
 from stream.scenarios.notation import length_ns, names_of, offset_ns, ranks_of
 
