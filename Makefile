@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint cluster bench-stream bench-match coverage lock clean
+.PHONY: demo test lint cluster bench-stream bench-match bench-correlate accuracy coverage lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -34,6 +34,14 @@ bench-stream: $(READY)
 # A 1 GB log beside ripgrep, and with 50 to 5,000 patterns.
 bench-match: $(READY)
 	$(BIN)/python -m bench.match
+
+# Signals through the engine on one core: rate, 16,384 time-outs at once, a day of 100,000 ranks.
+bench-correlate: $(READY)
+	$(BIN)/python -m bench.correlate
+
+# Simulated failures with their truth, or folders of yours with a truth.json: make accuracy FOLDERS="…"
+accuracy: $(READY)
+	$(BIN)/python -m bench.accuracy $(FOLDERS)
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \

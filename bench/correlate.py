@@ -1,0 +1,219 @@
+"""Matches and beats straight through the engine, on one core: `make bench-correlate`.
+
+Each part runs in a process of its own, so that its memory is its own. Seconds are those of the processor: other
+programs on the machine don't change them. `python -m bench.correlate profile PART` says where the time goes.
+"""
+
+from __future__ import annotations
+
+import cProfile
+import json
+import os
+import pstats
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
+from statistics import linear_regression
+from time import process_time
+
+from bench.correlate_input import START_NS, Job, as_received, failing_jobs, jobs, rule_set
+from bench.correlate_day import BATCH_NS, Day
+from rules.engine import Engine
+from rules.model import NS_PER_S, Beat, Incident, Match
+from rules.signal import signal_of
+
+HOURS = int(os.environ.get("BENCH_HOURS", 24))
+SIGNALS = int(os.environ.get("BENCH_SIGNALS", 1 << 30))
+PIECE = 2000
+LATENESS_NS = 5 * NS_PER_S
+Row = dict[str, object]
+
+
+class Feed:
+    """An engine, the newest incidents by id, and the seconds that it took so far."""
+
+    def __init__(self) -> None:
+        self.engine = Engine(rule_set())
+        self.incidents: dict[str, Incident] = {}
+        self.seconds = 0.0
+
+    def take(self, matches: list[Match], beats: list[Beat], watermark_ns: int) -> None:
+        """One piece of input, and time goes on."""
+        start_s = process_time()
+        self.engine.add(matches, beats)
+        self._note(self.engine.advance(watermark_ns))
+        self.seconds += process_time() - start_s
+
+    def flush(self) -> None:
+        """The input has ended."""
+        start_s = process_time()
+        self._note(self.engine.flush())
+        self.seconds += process_time() - start_s
+
+    def take_all(self, matches: list[Match]) -> None:
+        """Matches in pieces, in time order, to the end."""
+        for first in range(0, len(matches), PIECE):
+            piece = as_received(matches[first : first + PIECE])
+            self.take(piece, [], piece[-1].event.event_time_ns - LATENESS_NS)
+        self.flush()
+
+    def standing(self) -> list[Incident]:
+        """The incidents that no other one took over."""
+        return [incident for incident in self.incidents.values() if not incident.merged_into]
+
+    def _note(self, changed: list[Incident]) -> None:
+        self.incidents |= {incident.incident_id: incident for incident in changed}
+
+
+def rate() -> Row:
+    """Signals of 200 jobs on 4,000 nodes, all of which fail within two hours; beside them the parts of the work."""
+    running = jobs(200, 20)
+    feed = Feed()
+    feed.take([], [beat for job in running for beat in job.alive(START_NS)], START_NS)
+    feed.seconds = 0.0
+    matches = failing_jobs(running, 7200 * NS_PER_S)[:SIGNALS]
+    feed.take_all(matches)
+    return {
+        "signals": len(matches),
+        "incidents": len(feed.standing()),
+        "engine_per_s": len(matches) / feed.seconds,
+        "signal_of_per_s": per_s(matches, lambda match: signal_of(rule_set(), match)),
+        "heap_per_s": per_s(matches, _through_a_heap()),
+    }
+
+
+def per_s(matches: list[Match], work: Callable[[Match], object]) -> float:
+    """How many a second some part of the work takes by itself."""
+    start_s = process_time()
+    for match in matches:
+        work(match)
+    return len(matches) / (process_time() - start_s)
+
+
+def _through_a_heap() -> Callable[[Match], object]:
+    heap: list[tuple[int, str, Match]] = []
+
+    def pushed_and_popped(match: Match) -> object:
+        heappush(heap, (match.event.event_time_ns, match.match_id, match))
+        return heappop(heap) if len(heap) > PIECE else None
+
+    return pushed_and_popped
+
+
+def watchdogs() -> Row:
+    """16,384 ranks of one job; a GPU dies, and ten minutes later every other rank says so within 5 s."""
+    (job,) = jobs(1, 2048)
+    fault_ns, node = START_NS + 1800 * NS_PER_S, job.nodes[1234]
+    feed = Feed()
+    feed.take([], list(beats_until(job, fault_ns)), fault_ns - LATENESS_NS)
+    feed.seconds = 0.0
+    matches = sorted(job.loses_gpu(node, fault_ns), key=lambda match: match.event.event_time_ns)
+    feed.take_all(matches)
+    found = feed.standing()
+    return {
+        "ranks": len(job.ranks),
+        "signals": len(matches),
+        "incidents": len(found),
+        "roots": [f"{one.root_cause.failure_class} on {one.root_cause.node}" for one in found],
+        "wanted": f"xid-79 on {node}",
+        "seconds_for_all": feed.seconds,
+        "memory_mb": peak_mb(),
+    }
+
+
+def beats_until(job: Job, end_ns: int) -> Iterable[Beat]:
+    """A step every 10 s, and every node each five minutes."""
+    for step, at_ns in enumerate(range(START_NS, end_ns, 10 * NS_PER_S)):
+        yield job.step(step, at_ns)
+        if step % 30 == 0:
+            yield from job.alive(at_ns)
+
+
+def day() -> Row:
+    """100,000 ranks in 100 jobs over 24 simulated hours, with restarts and some incidents; memory hour by hour."""
+    simulated, feed = Day(HOURS), Feed()
+    memory_mb, snapshot_kb, records = [], [], 0
+    for number in range(HOURS * 3600 * NS_PER_S // BATCH_NS):
+        begin_ns = START_NS + number * BATCH_NS
+        matches, beats = simulated.batch(begin_ns)
+        records += len(matches) + len(beats)
+        feed.take(matches, beats, begin_ns + BATCH_NS - LATENESS_NS)
+        if (begin_ns + BATCH_NS - START_NS) % (3600 * NS_PER_S) == 0:
+            feed.incidents = {key: one for key, one in feed.incidents.items() if one.status == "open"}
+            memory_mb.append(resident_mb())
+            snapshot_kb.append(len(feed.engine.snapshot()) / 1000)
+            print(f"hour {len(memory_mb):2d}: {memory_mb[-1]:6.0f} MB, snapshot {snapshot_kb[-1]:8.0f} kB",
+                  file=sys.stderr, flush=True)  # fmt: skip
+    return {
+        "ranks": simulated.ranks,
+        "hours": HOURS,
+        "failures": simulated.failures,
+        "records": records,
+        "records_per_s": records / feed.seconds,
+        "memory_mb": memory_mb,
+        "memory_mb_per_hour": slope(memory_mb),
+        "snapshot_kb": snapshot_kb,
+        "snapshot_kb_per_hour": slope(snapshot_kb),
+    }
+
+
+def slope(hourly: list[float]) -> float:
+    """Growth an hour after the first three, in which all that is bounded fills up."""
+    settled = hourly[3:]
+    return linear_regression(range(len(settled)), settled).slope if len(settled) > 1 else 0.0
+
+
+def resident_mb() -> float:
+    """Memory of this process now."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
+def peak_mb() -> float:
+    """The most memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+PARTS: dict[str, Callable[[], Row]] = {"rate": rate, "watchdogs": watchdogs, "day": day}
+
+
+def main() -> None:
+    """Run one part, or profile it, or run each in a process of its own and say how it stands to the aims."""
+    match sys.argv[1:]:
+        case []:
+            report({part: apart(part) for part in PARTS})
+        case ["profile", part]:
+            profiler = cProfile.Profile()
+            profiler.runcall(PARTS[part])
+            pstats.Stats(profiler).sort_stats("tottime").print_stats(25)
+        case [part]:
+            print(json.dumps(PARTS[part]()))
+
+
+def apart(part: str) -> Row:
+    """A part in a process of its own."""
+    done = subprocess.run([sys.executable, "-m", "bench.correlate", part], stdout=subprocess.PIPE, check=True)
+    row: Row = json.loads(done.stdout)
+    return row
+
+
+def report(rows: dict[str, Row]) -> None:
+    """What was found, each with its aim, for people on standard error; JSON on standard output."""
+    fast, storm, long = rows["rate"], rows["watchdogs"], rows["day"]
+    for line in (
+        "{signals:,} signals, {incidents} incidents: {engine_per_s:,.0f} signals/s on one core (aim: 50,000)".format(**fast),
+        "  beside: {signal_of_per_s:,.0f}/s through signal_of alone, {heap_per_s:,.0f}/s through a heap alone".format(**fast),
+        "{ranks:,} ranks time out, {signals:,} signals: {incidents} incident(s) (aim: 1)".format(**storm),
+        "  root {roots}, wanted {wanted}".format(**storm),
+        "  {seconds_for_all:.2f} s for all of them (aim: 5), peak {memory_mb:.0f} MB (aim: 500)".format(**storm),
+        "{ranks:,} ranks, {hours} hours, {failures} failures: {records:,} records, {records_per_s:,.0f}/s".format(**long),
+        "  memory {memory_mb_per_hour:+.2f} MB an hour, snapshot {snapshot_kb_per_hour:+.1f} kB an hour (aim: 0)".format(**long),
+    ):
+        print(line, file=sys.stderr)
+    print(json.dumps(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""A day of a cluster of 100,000 ranks, as matches and beats: for `bench.correlate`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+
+from bench.correlate_input import GPUS, START_NS, TIMEOUT_S, Job, happening
+from rules.model import NS_PER_S, Beat, Match
+
+BATCH_NS = 300 * NS_PER_S
+"""A batch of beats: what each node said first and last within it, and each step once."""
+
+JOBS = 100
+RANKS = int(os.environ.get("BENCH_RANKS", 100_000))
+FAILS_ONCE_IN = 6
+SAVED_EVERY_STEPS = 100
+
+
+@dataclass(frozen=True)
+class Run:
+    """One attempt of a job: it trains from `begin_ns` to `stop_ns`; `lost_node` says whose GPU ended it, if any."""
+
+    job: Job
+    begin_ns: int
+    stop_ns: int
+    first_step: int
+    pace_ns: int
+    lost_node: str
+
+    @property
+    def end_ns(self) -> int:
+        """When its processes are gone: those that wait for a lost GPU stay for their time-out."""
+        return self.stop_ns + (TIMEOUT_S + 10) * NS_PER_S * bool(self.lost_node)
+
+    @property
+    def last_step(self) -> int:
+        """The step that it came to."""
+        return self.first_step + (self.stop_ns - self.begin_ns) // self.pace_ns
+
+    def beats(self, begin_ns: int, end_ns: int) -> Iterator[Beat]:
+        """What is heard of it within a batch, end not included."""
+        first_ns, last_ns = max(begin_ns, self.begin_ns), min(end_ns, self.end_ns) - 1
+        if first_ns > last_ns:
+            return
+        yield from self.job.alive(first_ns)
+        yield from self.job.alive(last_ns)
+        done = max(0, -(-(begin_ns - self.begin_ns) // self.pace_ns))
+        for at_ns in range(self.begin_ns + done * self.pace_ns, min(end_ns, self.stop_ns), self.pace_ns):
+            yield self.job.step(self.first_step + (at_ns - self.begin_ns) // self.pace_ns, at_ns)
+
+    def ending(self) -> Iterator[Match]:
+        """What it says at its end."""
+        node = self.job.nodes[0]
+        if not self.lost_node:
+            yield from happening("finished", self.stop_ns, node, self.job.name, 0)
+            return
+        yield from self.job.loses_gpu(self.lost_node, self.stop_ns)
+        yield from happening("cancelled", self.end_ns, node, self.job.name)
+
+
+class Day:
+    """Jobs one after the other on the same nodes; those that fail start again from their last checkpoint."""
+
+    def __init__(self, hours: int):
+        self._chance = Random(1)
+        self._end_ns = START_NS + hours * 3600 * NS_PER_S
+        nodes_each = RANKS // GPUS // JOBS
+        self.ranks = JOBS * nodes_each * GPUS
+        self._runs = [
+            run
+            for slot in range(JOBS)
+            for run in self._runs_on(slot, [f"node{slot * nodes_each + index:05d}" for index in range(nodes_each)])
+        ]
+        self.failures = sum(bool(run.lost_node) for run in self._runs)
+
+    def batch(self, begin_ns: int) -> tuple[list[Match], list[Beat]]:
+        """What comes within `BATCH_NS`."""
+        end_ns = begin_ns + BATCH_NS
+        near = [run for run in self._runs if run.begin_ns < end_ns and begin_ns < run.end_ns + BATCH_NS]
+        beats = [beat for run in near for beat in run.beats(begin_ns, end_ns)]
+        endings = [match for run in near for match in run.ending()]
+        return [match for match in endings if begin_ns <= match.event.event_time_ns < end_ns], beats
+
+    def _runs_on(self, slot: int, nodes: Sequence[str]) -> Iterator[Run]:
+        at_ns, step, number = START_NS, 0, 0
+        pace_ns = self._chance.randrange(10, 30) * NS_PER_S
+        while at_ns < self._end_ns:
+            fails = self._chance.randrange(FAILS_ONCE_IN) == 0
+            length_ns = self._chance.randrange(3 * 3600, 8 * 3600) * NS_PER_S
+            lost_node = self._chance.choice(nodes) if fails else ""
+            run = Run(Job(f"{slot}-{number}", nodes), at_ns, at_ns + length_ns, step, pace_ns, lost_node)
+            yield run
+            at_ns = run.end_ns + 180 * NS_PER_S
+            step = run.last_step // SAVED_EVERY_STEPS * SAVED_EVERY_STEPS if fails else 0
+            number += not fails or self._chance.random() < 0.5
