@@ -15,11 +15,13 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterable
 from heapq import heappop, heappush
+from pathlib import Path
 from statistics import linear_regression
 from time import process_time
+from typing import Any
 
-from bench.correlate_input import START_NS, Job, as_received, failing_jobs, jobs, rule_set
 from bench.correlate_day import BATCH_NS, Day
+from bench.correlate_input import START_NS, Job, as_received, failing_jobs, jobs, rule_set
 from rules.engine import Engine
 from rules.model import NS_PER_S, Beat, Incident, Match
 from rules.signal import signal_of
@@ -28,7 +30,7 @@ HOURS = int(os.environ.get("BENCH_HOURS", 24))
 SIGNALS = int(os.environ.get("BENCH_SIGNALS", 1 << 30))
 PIECE = 2000
 LATENESS_NS = 5 * NS_PER_S
-Row = dict[str, object]
+Row = dict[str, Any]
 
 
 class Feed:
@@ -160,15 +162,15 @@ def day() -> Row:
 
 
 def slope(hourly: list[float]) -> float:
-    """Growth an hour after the first three, in which all that is bounded fills up."""
-    settled = hourly[3:]
+    """Growth an hour in the second half; in the first, all that is bounded fills up."""
+    settled = hourly[len(hourly) // 2 :]
     return linear_regression(range(len(settled)), settled).slope if len(settled) > 1 else 0.0
 
 
 def resident_mb() -> float:
     """Memory of this process now."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
 def peak_mb() -> float:
@@ -202,16 +204,19 @@ def apart(part: str) -> Row:
 def report(rows: dict[str, Row]) -> None:
     """What was found, each with its aim, for people on standard error; JSON on standard output."""
     fast, storm, long = rows["rate"], rows["watchdogs"], rows["day"]
-    for line in (
-        "{signals:,} signals, {incidents} incidents: {engine_per_s:,.0f} signals/s on one core (aim: 50,000)".format(**fast),
-        "  beside: {signal_of_per_s:,.0f}/s through signal_of alone, {heap_per_s:,.0f}/s through a heap alone".format(**fast),
-        "{ranks:,} ranks time out, {signals:,} signals: {incidents} incident(s) (aim: 1)".format(**storm),
-        "  root {roots}, wanted {wanted}".format(**storm),
-        "  {seconds_for_all:.2f} s for all of them (aim: 5), peak {memory_mb:.0f} MB (aim: 500)".format(**storm),
-        "{ranks:,} ranks, {hours} hours, {failures} failures: {records:,} records, {records_per_s:,.0f}/s".format(**long),
-        "  memory {memory_mb_per_hour:+.2f} MB an hour, snapshot {snapshot_kb_per_hour:+.1f} kB an hour (aim: 0)".format(**long),
-    ):
-        print(line, file=sys.stderr)
+    print(
+        f"{fast['signals']:,} signals, {fast['incidents']} incidents: {fast['engine_per_s']:,.0f} signals/s on one core"
+        f" (aim: 50,000)\n"
+        f"  beside: {fast['signal_of_per_s']:,.0f}/s through signal_of alone, {fast['heap_per_s']:,.0f}/s through a heap\n"
+        f"{storm['ranks']:,} ranks, {storm['signals']:,} signals: {storm['incidents']} incident(s) (aim: 1)\n"
+        f"  root {', '.join(storm['roots'])}; wanted {storm['wanted']}\n"
+        f"  {storm['seconds_for_all']:.2f} s for all of them (aim: 5), peak {storm['memory_mb']:.0f} MB (aim: 500)\n"
+        f"{long['ranks']:,} ranks, {long['hours']} hours, {long['failures']} failures: {long['records']:,} matches and"
+        f" beats, {long['records_per_s']:,.0f}/s\n"
+        f"  second half: memory {long['memory_mb_per_hour']:+.2f} MB an hour, snapshot"
+        f" {long['snapshot_kb_per_hour']:+.1f} kB an hour (aim: 0)",
+        file=sys.stderr,
+    )
     print(json.dumps(rows))
 
 

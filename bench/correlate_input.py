@@ -151,7 +151,8 @@ def jobs(count: int, nodes_each: int) -> list[Job]:
 
 def failing_jobs(running: Sequence[Job], length_ns: int) -> list[Match]:
     """Within the time, each job loses a GPU or runs out of memory, between warnings of the kernels; in time order."""
-    chance, matches = Random(1), []
+    chance = Random(1)
+    matches: list[Match] = []
     for job in running:
         at_ns = START_NS + chance.randrange(length_ns)
         node = chance.choice(job.nodes)

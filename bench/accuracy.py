@@ -1,0 +1,141 @@
+"""How right the incidents are on logs with a known truth, beside simple ways: `make accuracy`.
+
+`python -m bench.accuracy FOLDER...` scores folders of any generator, each with a `truth.json`. Without folders it
+simulates failures and healthy hours with seeds that were never used before. Exit code 1 when a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from pathlib import Path
+from time import time
+
+import msgspec
+
+from bench.accuracy_make import Made, made_cases
+from bench.accuracy_report import as_json, as_text, goals_missed
+from bench.accuracy_score import Found, Scores, Truth, found_of
+from bench.baselines import BASELINES, error_lines
+from ingest.batch import Batch
+from ingest.collect.source import Sources
+from rules.load import load
+from rules.model import NS_PER_S, Match
+from rules.ruleset import RuleSet
+from stream.pipeline import Pipeline, replay
+from stream.scan import Scanned
+
+PROCESSES = 2
+LATENESS_NS = 5 * NS_PER_S
+OURS = "epicenter"
+TRUTH_FILE = "truth.json"
+Ways = dict[str, list[Found]]
+
+
+class Listening(Pipeline):
+    """The pipeline of `replay`, which keeps what it matched for the other ways."""
+
+    matches: list[Match]
+
+    def take(self, batch: Batch) -> Scanned:
+        """Scan a batch and hand what it held to the engine."""
+        scanned = super().take(batch)
+        self.matches += scanned.matches
+        return scanned
+
+    def rest(self) -> list[Scanned]:
+        """Scan what was held back."""
+        rest = super().rest()
+        self.matches += [match for scanned in rest for match in scanned.matches]
+        return rest
+
+
+def main() -> int:
+    """Score folders, or simulated ones; the exit code."""
+    options = parsed()
+    cases: Iterable[Path | Made]
+    if options.folders:
+        cases = list(folders_with_truth(options.folders))
+    else:
+        seed = int(time()) if options.seed is None else options.seed
+        print(f"{options.faults} failures, {options.hours} healthy hours, --seed {seed}", file=sys.stderr)
+        cases = made_cases(seed, options.faults, options.hours)
+    scores = scores_of(cases)
+    print(as_json(scores) if options.json else as_text(scores))
+    return 1 if goals_missed(scores[OURS].figures()) else 0
+
+
+def parsed() -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="bench.accuracy", description=__doc__)
+    parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER", help="with a truth.json, or full of such")
+    parser.add_argument("--json", action="store_true", help="figures for programs")
+    parser.add_argument("--seed", type=int, help="of the simulated folders; fresh without it")
+    parser.add_argument("--faults", type=int, default=300)
+    parser.add_argument("--hours", type=int, default=100, help="healthy cluster-hours")
+    return parser.parse_args()
+
+
+def folders_with_truth(paths: Iterable[Path]) -> Iterator[Path]:
+    """The folders at and below these that hold a truth."""
+    for path in paths:
+        found = sorted(file.parent for file in path.rglob(TRUTH_FILE))
+        if not found:
+            sys.exit(f"{path}: no {TRUTH_FILE} here or in a folder below")
+        yield from found
+
+
+def scores_of(cases: Iterable[Path | Made]) -> dict[str, Scores]:
+    """Every way's scores over all cases, ours first."""
+    scores = {way: Scores() for way in (OURS, *BASELINES)}
+    with ProcessPoolExecutor(PROCESSES) as pool:
+        for done, (place, truth, ways) in enumerate(pool.map(answered, cases), start=1):
+            for way, found in ways.items():
+                scores[way].add(place, truth, found)
+            if done % 25 == 0:
+                print(f"{done} folders done", file=sys.stderr, flush=True)
+    return scores
+
+
+def answered(case: Path | Made) -> tuple[str, Truth, Ways]:
+    """A folder's name and truth, and what each way finds in it. What is simulated is gone afterwards."""
+    if isinstance(case, Path):
+        return str(case), truth_in(case), ways_of(case)
+    with tempfile.TemporaryDirectory(prefix="epicenter-accuracy-") as made:
+        folder = Path(made)
+        case.write(folder)
+        return case.name, truth_in(folder), ways_of(folder)
+
+
+def truth_in(folder: Path) -> Truth:
+    """The truth of a folder."""
+    file = folder / TRUTH_FILE
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Truth)
+    except msgspec.DecodeError as error:
+        sys.exit(f"{file}: no truth of a simulated cluster: {error}")
+
+
+def ways_of(folder: Path) -> Ways:
+    """The incidents of `epicenter replay` on a folder, and those of the simple ways."""
+    pipeline = Listening(rule_set(), "default", LATENESS_NS)
+    pipeline.matches = []
+    incidents = replay(pipeline, Sources([str(folder)], os.uname().nodename, follow=False))
+    lines = error_lines(rule_set(), pipeline.matches)
+    ours = [found_of(msgspec.to_builtins(incident)) for incident in incidents]
+    return {OURS: ours, **{name: way(lines) for name, way in BASELINES.items()}}
+
+
+@cache
+def rule_set() -> RuleSet:
+    """The bundled rules, once a process."""
+    return load()
+
+
+if __name__ == "__main__":
+    sys.exit(main())
