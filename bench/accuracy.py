@@ -15,10 +15,10 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from pathlib import Path
 from time import time
+from typing import Protocol
 
 import msgspec
 
-from bench.accuracy_make import Made, made_cases
 from bench.accuracy_report import as_json, as_text, goals_missed
 from bench.accuracy_score import Found, Scores, Truth, found_of
 from bench.baselines import BASELINES, error_lines
@@ -35,6 +35,15 @@ LATENESS_NS = 5 * NS_PER_S
 OURS = "epicenter"
 TRUTH_FILE = "truth.json"
 Ways = dict[str, list[Found]]
+
+
+class Made(Protocol):
+    """A folder that is made when its turn comes."""
+
+    name: str
+
+    def write(self, folder: Path) -> None:
+        """Write its logs and its truth."""
 
 
 class Listening(Pipeline):
@@ -62,6 +71,8 @@ def main() -> int:
     if options.folders:
         cases = list(folders_with_truth(options.folders))
     else:
+        from bench.accuracy_make import made_cases
+
         seed = int(time()) if options.seed is None else options.seed
         print(f"{options.faults} failures, {options.hours} healthy hours, --seed {seed}", file=sys.stderr)
         cases = made_cases(seed, options.faults, options.hours)
