@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rules.incident import onset_order
@@ -51,9 +51,11 @@ def rank(
         return explains(cause, effect, edge, jobs_of, topology)
 
     candidates = [Candidate(signal) for signal in signals]
+    classes = sorted({signal.failure_class for signal in signals})
+    edges_of = {one: _EdgesOfClass(one, classes, between) for one in classes}
     for candidate in candidates:
         _weigh_evidence(candidate, signals)
-        _weigh_edges(candidate, signals, between, leads)
+        _weigh_edges(candidate, signals, edges_of[candidate.signal.failure_class], leads)
         if points := blamed and blamed.points_for(candidate.signal):
             candidate.weigh(*points)
     unexplained = [candidate for candidate in candidates if not candidate.is_explained] or candidates
@@ -79,9 +81,10 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
     return (
         cause.severity != "info"
         and cause.role not in _EXPLAINS_NOTHING
+        and lag_ns <= edge.within
+        and edge.earliest_ns(_skew_ns(cause, effect)) <= lag_ns
         and is_named(cause.failure_class, edge.cause)
         and is_named(effect.failure_class, edge.effect)
-        and edge.earliest_ns(_skew_ns(cause, effect)) <= lag_ns <= edge.within
         and in_scope(cause, effect, edge.scope, jobs_of, topology)
     )
 
@@ -110,19 +113,36 @@ def _weigh_evidence(candidate: Candidate, signals: Sequence[Signal]) -> None:
         candidate.weigh(1, f"only {signal.node or 'one place'} says it; {len(nodes) - 1} other nodes say other things")
 
 
-def _weigh_edges(candidate: Candidate, signals: Sequence[Signal], between: Between, leads: Leads) -> None:
+def _weigh_edges(candidate: Candidate, signals: Sequence[Signal], edges: _EdgesOfClass, leads: Leads) -> None:
     signal = candidate.signal
+    if explanation := _explanation(signal, signals, edges.into, leads):
+        other, edge = explanation
+        candidate.is_explained = True
+        where = f" on {other.node}" if other.node else ""
+        candidate.weigh(_EXPLAINED_POINTS, f"explained by {other.failure_class}{where}: {edge.reason}")
     effects: dict[str, str] = {}
     for other in signals:
-        if _kind(other) == _kind(signal):
-            continue
-        for edge in between(signal.failure_class, other.failure_class):
+        for edge in edges.out_of.get(other.failure_class, ()):
             if other.failure_class not in effects and leads(signal, other, edge):
                 effects[other.failure_class] = edge.reason
-        for edge in between(other.failure_class, signal.failure_class):
-            if not candidate.is_explained and leads(other, signal, edge):
-                candidate.is_explained = True
-                where = f" on {other.node}" if other.node else ""
-                candidate.weigh(_EXPLAINED_POINTS, f"explained by {other.failure_class}{where}: {edge.reason}")
     for failure_class, reason in sorted(effects.items())[:3]:
         candidate.weigh(1, f"it explains {failure_class}: {reason}")
+
+
+def _explanation(
+    signal: Signal, signals: Sequence[Signal], edges_from: Mapping[str, Sequence[EdgeSpec]], leads: Leads
+) -> tuple[Signal, EdgeSpec] | None:
+    """The first of the signals that explains this one, and how."""
+    for other in signals:
+        for edge in edges_from.get(other.failure_class, ()):
+            if leads(other, signal, edge):
+                return other, edge
+    return None
+
+
+class _EdgesOfClass:
+    """The edges between one class and the others of an incident, by the other class; most pairs have none."""
+
+    def __init__(self, failure_class: str, others: Iterable[str], between: Between):
+        self.out_of = {one: edges for one in others if (edges := between(failure_class, one))}
+        self.into = {one: edges for one in others if (edges := between(one, failure_class))}

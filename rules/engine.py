@@ -176,11 +176,15 @@ class Engine:
         self._touch(self._state.life.take(signal, self._related, lambda job: self._pace_ns(signal.cluster, job)))
 
     def _related(self, one: Signal, other: Signal) -> bool:
-        jobs_of = self._state.life.correlator.jobs_of
-        return any(
-            explains(cause, effect, edge, jobs_of, self._rules.topology)
-            for cause, effect in ((one, other), (other, one))
-            for edge in self._rules.edges_between(cause.failure_class, effect.failure_class)
+        jobs_of, between = self._state.life.correlator.jobs_of, self._rules.edges_between
+        there, back = (
+            between(one.failure_class, other.failure_class),
+            between(other.failure_class, one.failure_class),
+        )
+        if not (there or back):
+            return False
+        return any(explains(one, other, edge, jobs_of, self._rules.topology) for edge in there) or any(
+            explains(other, one, edge, jobs_of, self._rules.topology) for edge in back
         )
 
     def _pace_ns(self, cluster: str, job: str) -> int:
