@@ -29,6 +29,9 @@ from rules.signal import signal_of
 HOURS = int(os.environ.get("BENCH_HOURS", 24))
 SIGNALS = int(os.environ.get("BENCH_SIGNALS", 1 << 30))
 PIECE = 2000
+A_TICK = 25_000
+"""What comes between two ticks of half a second at the rate aimed at."""
+
 LATENESS_NS = 5 * NS_PER_S
 Row = dict[str, Any]
 
@@ -54,10 +57,10 @@ class Feed:
         self._note(self.engine.flush())
         self.seconds += process_time() - start_s
 
-    def take_all(self, matches: list[Match]) -> None:
+    def take_all(self, matches: list[Match], piece_length: int) -> None:
         """Matches in pieces, in time order, to the end."""
-        for first in range(0, len(matches), PIECE):
-            piece = as_received(matches[first : first + PIECE])
+        for first in range(0, len(matches), piece_length):
+            piece = as_received(matches[first : first + piece_length])
             self.take(piece, [], piece[-1].event.event_time_ns - LATENESS_NS)
         self.flush()
 
@@ -76,7 +79,7 @@ def rate() -> Row:
     feed.take([], [beat for job in running for beat in job.alive(START_NS)], START_NS)
     feed.seconds = 0.0
     matches = failing_jobs(running, 7200 * NS_PER_S)[:SIGNALS]
-    feed.take_all(matches)
+    feed.take_all(matches, A_TICK)
     return {
         "signals": len(matches),
         "incidents": len(feed.standing()),
@@ -112,7 +115,7 @@ def watchdogs() -> Row:
     feed.take([], list(beats_until(job, fault_ns)), fault_ns - LATENESS_NS)
     feed.seconds = 0.0
     matches = sorted(job.loses_gpu(node, fault_ns), key=lambda match: match.event.event_time_ns)
-    feed.take_all(matches)
+    feed.take_all(matches, PIECE)
     found = feed.standing()
     return {
         "ranks": len(job.ranks),
