@@ -17,6 +17,8 @@ JOBS = 100
 RANKS = int(os.environ.get("BENCH_RANKS", 100_000))
 FAILS_ONCE_IN = 6
 SAVED_EVERY_STEPS = 100
+EACH_NODE_TELLS_IN = 10
+"""In every tenth job each node tells its steps (as MaxText does), in the others the last rank (as Megatron does)."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +31,7 @@ class Run:
     first_step: int
     pace_ns: int
     lost_node: str
+    each_node_tells: bool
 
     @property
     def end_ns(self) -> int:
@@ -45,11 +48,18 @@ class Run:
         first_ns, last_ns = max(begin_ns, self.begin_ns), min(end_ns, self.end_ns) - 1
         if first_ns > last_ns:
             return
+        if first_ns == self.begin_ns:
+            yield from self.job.banners(first_ns)
         yield from self.job.alive(first_ns)
         yield from self.job.alive(last_ns)
+        yield from self.job.kernels_alive(last_ns)
         done = max(0, -(-(begin_ns - self.begin_ns) // self.pace_ns))
         for at_ns in range(self.begin_ns + done * self.pace_ns, min(end_ns, self.stop_ns), self.pace_ns):
-            yield self.job.step(self.first_step + (at_ns - self.begin_ns) // self.pace_ns, at_ns)
+            step = self.first_step + (at_ns - self.begin_ns) // self.pace_ns
+            if self.each_node_tells:
+                yield from self.job.step_of_each_node(step, at_ns)
+            else:
+                yield self.job.step(step, at_ns)
 
     def ending(self) -> Iterator[Match]:
         """What it says at its end."""
@@ -74,7 +84,7 @@ class Day:
             for slot in range(JOBS)
             for run in self._runs_on(slot, [f"node{slot * nodes_each + index:05d}" for index in range(nodes_each)])
         ]
-        self.failures = sum(bool(run.lost_node) for run in self._runs)
+        self.failures = sum(bool(run.lost_node) and run.stop_ns < self._end_ns for run in self._runs)
 
     def batch(self, begin_ns: int) -> tuple[list[Match], list[Beat]]:
         """What comes within `BATCH_NS`."""
@@ -91,7 +101,9 @@ class Day:
             fails = self._chance.randrange(FAILS_ONCE_IN) == 0
             length_ns = self._chance.randrange(3 * 3600, 8 * 3600) * NS_PER_S
             lost_node = self._chance.choice(nodes) if fails else ""
-            run = Run(Job(f"{slot}-{number}", nodes), at_ns, at_ns + length_ns, step, pace_ns, lost_node)
+            each_node_tells = slot % EACH_NODE_TELLS_IN == 0
+            job = Job(f"{slot}-{number}", nodes)
+            run = Run(job, at_ns, at_ns + length_ns, step, pace_ns, lost_node, each_node_tells)
             yield run
             at_ns = run.end_ns + 180 * NS_PER_S
             step = run.last_step // SAVED_EVERY_STEPS * SAVED_EVERY_STEPS if fails else 0

@@ -86,9 +86,22 @@ class Job:
         """Every node is heard of."""
         return (Beat(at_ns, "bench", self.name, node) for node in self.nodes)
 
+    def kernels_alive(self, at_ns: int) -> Iterator[Beat]:
+        """The kernel of every node is heard of."""
+        return (Beat(at_ns, "bench", "", node, source="kernel") for node in self.nodes)
+
+    def banners(self, at_ns: int) -> Iterator[Beat]:
+        """Every rank says which of how many it is."""
+        world = len(self.ranks)
+        return (Beat(at_ns, "bench", self.name, self.node_of(rank), rank=rank, world_size=world) for rank in self.ranks)
+
     def step(self, step: int, at_ns: int) -> Beat:
-        """A step is done."""
-        return Beat(at_ns, "bench", self.name, self.nodes[-1], step)
+        """A step is done; the last rank tells."""
+        return Beat(at_ns, "bench", self.name, self.nodes[-1], step, self.ranks[-1])
+
+    def step_of_each_node(self, step: int, at_ns: int) -> Iterator[Beat]:
+        """A step is done; the first rank of each node tells."""
+        return (Beat(at_ns + rank, "bench", self.name, self.node_of(rank), step, rank) for rank in self.ranks[::GPUS])
 
     def loses_gpu(self, node: str, at_ns: int) -> Iterator[Match]:
         """A GPU falls off the bus, and every rank on another GPU gives up `TIMEOUT_S` later, within 5 s."""
