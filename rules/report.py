@@ -25,6 +25,7 @@ from rules.model import (
 )
 from rules.progress import JobProgress
 from rules.ruleset import RuleSet
+from rules.silence.verdict import verdict_of
 from rules.stuck import blame
 from rules.times import iso_from_ns
 
@@ -69,7 +70,7 @@ def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -
         candidates=causes,
         cost=cost,
         missing=missing(state, ranked, blamed, known),
-        verdict=next((one.signal.fields.get("verdict", "") for one in ranked if one.signal.position is None), ""),
+        verdict=verdict_of([candidate.signal for candidate in ranked]),
     )
 
 

@@ -10,6 +10,9 @@ from rules.model import NS_PER_S
 
 BUCKET_NS: Final = 10 * NS_PER_S
 KEPT_BUCKETS: Final = 24
+LEARNT_BEATS: Final = 20
+BEATS_TO_MISS: Final = 5
+"""So many make it odd that a node says nothing more; too few to call it dead."""
 
 
 class Cadence(NamedTuple):
@@ -59,21 +62,18 @@ class Stream(msgspec.Struct, array_like=True):
         longest = max(self.longest_gap, whole[-1] - whole[-2])
         return Cadence(count, (whole[-1] - self.first) / (count - 1), longest, whole[-1])
 
-    def is_overdue(self, now_ns: int, streams: int) -> bool:
+    def is_overdue(self, now_ns: int, streams: int, learnt: int = LEARNT_BEATS) -> bool:
         """Whether it is silent for longer than chance explains, for one of so many streams; false until learnt.
 
         A stream that was never silent for twice its usual gap is overdue after four of its longest; one that speaks at
         random after so many gaps that among all streams one in a thousand is silent for as long by chance.
         """
         cadence = self.cadence(now_ns)
-        if cadence is None or cadence.buckets < LEARNT_BEATS:
+        if cadence is None or cadence.buckets < learnt:
             return False
         is_regular = cadence.longest_gap <= 2 * cadence.mean_gap
         patience = 4 * cadence.longest_gap if is_regular else cadence.mean_gap * chance_gaps(streams)
         return now_ns // BUCKET_NS - 1 - cadence.last > max(patience, 2 * cadence.longest_gap)
-
-
-LEARNT_BEATS: Final = 20
 
 
 def chance_gaps(streams: int) -> float:
@@ -95,9 +95,10 @@ class NodeStreams(msgspec.Struct, array_like=True):
         if source in ("kernel", "worker"):
             (self.kernel if source == "kernel" else self.worker).note(time_ns)
 
-    def is_overdue(self, now_ns: int, nodes: int) -> bool:
-        """Whether both streams are silent for longer than chance explains."""
-        return self.kernel.is_overdue(now_ns, nodes) and self.worker.is_overdue(now_ns, nodes)
+    def is_lost(self, now_ns: int, nodes: int) -> bool:
+        """Whether all that is known of the node is silent for longer than chance explains."""
+        known = [one for one in (self.kernel, self.worker) if one.count]
+        return bool(known) and all(one.is_overdue(now_ns, nodes, BEATS_TO_MISS) for one in known)
 
     def was_heard(self, since_ns: int, now_ns: int) -> bool:
         """Whether it spoke in a whole bucket that ended after a moment."""

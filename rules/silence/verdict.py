@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model import NS_PER_S
+from rules.model import NS_PER_S, Signal
 from rules.progress import JobProgress
 from rules.silence.state import JobWatch, Member, node_key
 from rules.silence.streams import BUCKET_NS, NodeStreams, chance_gaps
@@ -27,6 +27,23 @@ CANCELLED: Final = "cancelled"
 STRENGTH: Final = {HUNG: 1, STRAGGLER: 2, RANK_DEAD: 3, CUT_OFF: 4, NODE_DEAD: 5}
 """A later look replaces a verdict by a stronger one only: it has seen more."""
 
+_VERDICT_OF_CLASS: Final = {
+    "straggler": STRAGGLER,
+    "unknown-death": RANK_DEAD,
+    "sigkill": RANK_DEAD,
+    "heartbeat-timeout": RANK_DEAD,
+    "node-fail": NODE_DEAD,
+    "slurm-node-fail": NODE_DEAD,
+    "k8s-node-notready": NODE_DEAD,
+    "kernel-panic": NODE_DEAD,
+    "rendezvous-timeout": NEVER_STARTED,
+    "log-truncated": CUT_OFF,
+    "hang": HUNG,
+    "hang-py-spy": HUNG,
+    "nccl-timeout": HUNG,
+}
+"""What a root cause that stands in a line says of the silence around it."""
+
 TOLD_TO_COUNT: Final = 3
 LAG_STEPS: Final = 3
 _KEPT_UP_NS: Final = 60 * NS_PER_S
@@ -39,6 +56,17 @@ class Finding(msgspec.Struct, frozen=True):
     node: str = ""
     rank: int | None = None
     text: str = ""
+
+
+def verdict_of(ranked: Sequence[Signal]) -> str:
+    """The verdict of an incident with these signals, the likeliest cause first; empty when no silence is part of it.
+
+    A line that names the cause knows more than a job that merely stands still.
+    """
+    silences = [signal.fields["verdict"] for signal in ranked if signal.position is None and "verdict" in signal.fields]
+    said = _VERDICT_OF_CLASS.get(ranked[0].failure_class, "")
+    best = max(silences, key=lambda one: STRENGTH.get(one, 0), default="")
+    return said if best in ("", HUNG) and said else best
 
 
 def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str, now_ns: int) -> bool:

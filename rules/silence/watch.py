@@ -209,7 +209,7 @@ class Silence(msgspec.Struct):
             return found
         for node in sorted(watch.nodes):
             one = self.streams.get(node_key(watch.progress.cluster, node))
-            if one is None or not one.is_overdue(now_ns, len(watch.nodes)):
+            if one is None or not one.is_lost(now_ns, len(watch.nodes)):
                 watch.lost_nodes.discard(node)
             elif node not in watch.lost_nodes:
                 watch.lost_nodes.add(node)
