@@ -12,7 +12,7 @@ from rules.hostlist import expand
 from rules.model import Signal
 from rules.placement import Placement
 
-NODES_FIELD, TASKS_FIELD, NODE_FIELD = "nodes", "tasks", "node"
+NODES_FIELD, TASKS_FIELD, NODE_FIELD, POD_FIELD = "nodes", "tasks", "node", "pod"
 MOST_NODES: Final = 4096
 
 _JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
@@ -20,12 +20,14 @@ _ONE_TASK = re.compile(r"\d{1,7}")
 _FORWARDED_BY_RAY = re.compile(r"\([^\n()]{1,160}?\bpid=\d{1,10}, ip=([\da-f.:]{3,45})\) ")
 
 
-def completed(signal: Signal, placement: Placement) -> Signal:
-    """The signal with its rank and node, as far as the placement knows them.
+def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
+    """The signal with its job, rank and node, as far as the placement knows them; `pod` is the one that it is about.
 
     Where a line names nodes in a list (`node[0001,0003]`), the first of them stands for whoever reads the log. A
     single task of srun or JAX (`task:7`) that a line names is its rank, when the line has none of its own.
     """
+    if not signal.job and (pod := pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]):
+        signal = msgspec.structs.replace(signal, job=placement.pods.job_of(signal.cluster, pod))
     node, rank = _named_node(signal, placement), signal.rank
     if rank is None:
         rank = _named_rank(signal)

@@ -144,7 +144,8 @@ class Engine:
         if match.rule not in self._rules.by_id:
             self._state.counts.unknown += 1
             return
-        signal = completed(signal_of(self._rules, match), self._state.life.correlator.placement)
+        placement = self._state.life.correlator.placement
+        signal = completed(signal_of(self._rules, match), placement, match.event.pod)
         if signal.role in QUIET_ROLES:
             self._detect(signal)
             return
@@ -263,7 +264,7 @@ def _beat_order(beat: Beat) -> _Order:
 def _seat_order(seat: Seat) -> _Order:
     """Beside beats: a line that tells who sits where comes before what else happens at that time."""
     world = str(seat.world_size if seat.is_start else -seat.world_size)
-    rest = (seat.rank, seat.local_rank, seat.cluster, f"{seat.gpu}/{seat.address}")
+    rest = (seat.rank, seat.local_rank, seat.cluster, f"{seat.gpu}/{seat.address}/{seat.pod}")
     return (seat.time_ns, 0, seat.node, world, seat.job, *rest)
 
 

@@ -96,7 +96,8 @@ class Seat(msgspec.Struct, frozen=True, array_like=True, order=True):
     """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
 
     `gpu` is its PCI address. `is_start`: the banner stands at the beginning of an attempt, so that its world size holds
-    even when it is smaller than before. `address` is another name of `node`. Unknown numbers are -1, `world_size` 0.
+    even when it is smaller than before. `address` is another name of `node`; `pod` is one of the job's. Unknown numbers
+    are -1, `world_size` 0.
     """
 
     time_ns: int
@@ -109,6 +110,7 @@ class Seat(msgspec.Struct, frozen=True, array_like=True, order=True):
     world_size: int = 0
     is_start: bool = False
     address: str = ""
+    pod: str = ""
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True):

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from rules.model import NS_PER_S, Seat
+from rules.pods import Pods
 
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
 """A job that was not heard of on a node for this long has left it, once another job is heard of there."""
@@ -113,6 +114,7 @@ class Placement(msgspec.Struct):
     by_job: dict[str, JobPlaces] = {}
     node_by_address: dict[str, str] = {}
     addresses_by_node: dict[str, list[str]] = {}
+    pods: Pods = msgspec.field(default_factory=Pods)
     swept_ns: int = 0
 
     def hear(self, cluster: str, node: str, job: str, time_ns: int) -> bool:
@@ -133,6 +135,8 @@ class Placement(msgspec.Struct):
         """Learn from a banner."""
         if seat.address:
             self._name(seat.cluster, seat.address, seat.node)
+        if seat.pod:
+            self.pods.hear(seat.cluster, seat.pod, seat.job)
         if seat.job:
             self._of(seat.cluster, seat.job, seat.time_ns).take(seat, seat.node)
             self._sweep(seat.time_ns)

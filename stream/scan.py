@@ -69,6 +69,7 @@ class BatchScanner:
         self._observed = observed(rules)
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._liveness = Liveness()
+        self._told_pods: set[tuple[str, str]] = set()
 
     def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
         """Every match, beat and dead letter of the batch, the same for the same batch.
@@ -113,6 +114,7 @@ class BatchScanner:
         scanned.matched = sum(spoken.number not in unfit for spoken in said)
         for spoken in said:
             event = spoken.parsed.event
+            self._note_pod(event, scanned)
             if spoken.parsed.event.has_own_time or not batch.is_recorded:
                 scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[spoken.number])
             scanned.harmless += any(hit.rule.spec.role == "harmless" for hit in spoken.hits)
@@ -152,9 +154,17 @@ class BatchScanner:
                 return None
             scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
             beats.add_alive(event)
+            self._note_pod(event, scanned)
             return event.event_time_ns
 
         self._liveness.look(batch, end, look)
+
+    def _note_pod(self, event: LogEvent, scanned: Scanned) -> None:
+        """A pod tells its job with its lines; Kubernetes' events about it know the pod alone."""
+        pod = (event.cluster, event.pod)
+        if event.pod and event.job and pod not in self._told_pods:
+            self._told_pods.add(pod)
+            scanned.seats.append(Seat(event.event_time_ns, event.cluster, event.job, "", pod=event.pod))
 
     def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, str], beats: Beats) -> None:
         """Envelopes that end in the middle: whoever wrote them was stopped."""

@@ -17,6 +17,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
     node: str = ""
     pod: str = ""
     job: str = ""
+    labels: dict[str, Any] = {}
 
 
 def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
@@ -30,6 +31,7 @@ def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
         node=name if kind == "Node" else str(origin.get("host") or ""),
         pod=name if kind == "Pod" else "",
         job=name if kind in ("Job", "PyTorchJob", "MPIJob", "JobSet", "RayJob", "TrainJob") else "",
+        labels=_first_object(about, ("labels",)) or {},
     )
 
 

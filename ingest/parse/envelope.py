@@ -105,7 +105,9 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         cluster=_first(fields, ("cluster",)) or cluster,
         node=about.node if about else _first(fields, _NODE_FIELDS) or peeled.host or _key(record),
         source="kubernetes" if about else _source(fields, peeled.is_kernel),
-        job=_first(fields, _JOB_FIELDS) or _first(_labels(fields), _JOB_LABELS) or (about.job if about else ""),
+        job=_first(fields, _JOB_FIELDS)
+        or _first(about.labels if about else _labels(fields), _JOB_LABELS)
+        or (about.job if about else ""),
         rank=_rank(fields, peeled.rank),
         pod=about.pod if about else _first(fields, ("kubernetes.pod_name",)) or peeled.pod,
         container=_first(fields, ("kubernetes.container_name",)) or peeled.container,
