@@ -168,7 +168,7 @@ class Correlator(msgspec.Struct):
                 self.open[incident.incident_id] = incident
                 for key in incident.keys:
                     self.by_key.setdefault(key, {})[incident.incident_id] = incident.last_seen_ns
-                incident.status, incident.reopened = "open", incident.reopened + 1
+                incident.status, incident.resolved_ns, incident.reopened = "open", 0, incident.reopened + 1
                 incident.note(signal.event_time_ns, f"reopened: {signal.failure_class}{place_of(signal)}")
                 return incident
         return None

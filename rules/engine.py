@@ -13,7 +13,9 @@ from rules.cause import explains
 from rules.completion import completed
 from rules.detect.detectors import Detectors, DetectorState
 from rules.detect.inputs import step_signal
+from rules.facts import known_of, note_onset
 from rules.incident import IncidentState
+from rules.known import Known
 from rules.life import Life
 from rules.model import QUIET_ROLES, Beat, Incident, Match, Progress, Seat, Signal, stable_id
 from rules.report import attempt_of, progress_report, report
@@ -193,7 +195,7 @@ class Engine:
         return progress.pace_ns or 0 if progress else 0
 
     def _attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
-        return attempt_of(incident, time_ns, self._rules)
+        return attempt_of(incident, time_ns, self._rules, self._known(incident))
 
     def _take_seat(self, seat: Seat) -> None:
         self._state.life.correlator.placement.take(seat)
@@ -221,6 +223,7 @@ class Engine:
         for incident in incidents:
             incident.revision += 1
             incident.progress = self._progress_of(incident)
+            note_onset(incident, self._state.life.correlator.placement, self._state.silence)
             if incident.revision == 1:
                 self._look_back(incident)
             self._changed[incident.incident_id] = incident
@@ -228,12 +231,14 @@ class Engine:
     def _look_back(self, incident: IncidentState) -> None:
         jobs = [f"{incident.cluster}/{job}" for job in incident.jobs]
         incident.earlier = self._state.life.attempts.before(jobs, incident.incident_id, incident.last_seen_ns)
-        incident.step_by_job = {job: progress.last_step for job, progress in incident.progress.items()}
+
+    def _known(self, incident: IncidentState) -> Known:
+        return known_of(incident, self._state.life.correlator.placement, self._state.silence)
 
     def _reports(self) -> list[Incident]:
         changed, self._changed = self._changed, {}
         told = [one for one in changed.values() if not one.held_until_ns]
-        return [report(incident, self._rules) for incident in told]
+        return [report(incident, self._rules, self._known(incident)) for incident in told]
 
     def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
         found = {job: self._state.silence.progress(incident.cluster, job) for job in incident.jobs}
@@ -258,7 +263,8 @@ def _match_order(match: Match) -> _Order:
 
 def _beat_order(beat: Beat) -> _Order:
     step, rank = -1 if beat.step is None else beat.step, -1 if beat.rank is None else beat.rank
-    return (beat.event_time_ns, 0, beat.node, beat.source, beat.job, step, rank, beat.cluster, beat.phase)
+    rest = f"{beat.phase}/{beat.world_size}/{beat.saved_step}"
+    return (beat.event_time_ns, 0, beat.node, beat.source, beat.job, step, rank, beat.cluster, rest)
 
 
 def _seat_order(seat: Seat) -> _Order:

@@ -22,11 +22,21 @@ KEPT_CHANGES: Final = 50
 """The history of an incident that flaps on and on ends here."""
 
 
+class AtOnset(msgspec.Struct, frozen=True):
+    """How far a job had come when an incident took it in; -1, and 0 for numbers of things, stand for unknown."""
+
+    last_step: int = -1
+    last_step_ns: int = 0
+    pace_ns: int = 0
+    saved_step: int = -1
+    gpus: int = 0
+
+
 class IncidentState(msgspec.Struct):
     """What is known of one incident so far.
 
     `keys` are what its signals share (rules.keys). It is not told before `held_until_ns`, 0 when it is told at once.
-    `earlier` are the runs of its jobs that failed before, `step_by_job` the last steps before it was opened.
+    `earlier` are the runs of its jobs that failed before; `at_onset` is how far each job was when it came in.
     """
 
     incident_id: str
@@ -41,7 +51,7 @@ class IncidentState(msgspec.Struct):
     is_restarted: bool = False
     resolved_ns: int = 0
     earlier: list[Attempt] = []
-    step_by_job: dict[str, int] = {}
+    at_onset: dict[str, AtOnset] = {}
     history: list[Change] = []
     keys: set[str] = set()
     jobs: set[str] = set()
@@ -90,6 +100,7 @@ class IncidentState(msgspec.Struct):
         self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
         self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
         self.held_until_ns = min(self.held_until_ns, other.held_until_ns)
+        self.at_onset = other.at_onset | self.at_onset
         for node, jobs in other.jobs_by_node.items():
             self.jobs_by_node.setdefault(node, set()).update(jobs)
         for signals in other.kept_by_class.values():

@@ -78,7 +78,8 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
 
     One beat stands for many lines: a batch sends one for each step of a rank, and one for each job, node, source and
     ten seconds. `source` is that of the line; `phase` what the job announced (checkpoint, evaluation, compile,
-    startup), or `cut` for a line that ends in the middle; `world_size` of how many ranks the line says that it is one.
+    startup), or `cut` for a line that ends in the middle; `world_size` of how many ranks the line says that it is one;
+    `saved_step` the step of a checkpoint that is complete.
     """
 
     event_time_ns: int
@@ -90,6 +91,7 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
     source: str = "worker"
     phase: str = ""
     world_size: int = 0
+    saved_step: int | None = None
 
 
 class Seat(msgspec.Struct, frozen=True, array_like=True, order=True):

@@ -43,6 +43,8 @@ class JobProgress(msgspec.Struct):
     A telling is the first step told after a second or more without one. `gaps_ns` are the newest times from telling to
     telling, `strides` the steps between them and `paces_ns` the times a step; pauses are no part of them.
 
+    `saved_step` is the step of its newest complete checkpoint, -1 when none was told.
+
     The job counts as stopped `stall_due_ns` after its last step: when the next telling is late by 15 s and by three
     steps (where only every nth step is told: by as much again), and later where its cadence says so (`patience_ns`). A
     step told again soon after is a slower rank's; one told again later comes from a job that went back to a checkpoint:
@@ -56,6 +58,7 @@ class JobProgress(msgspec.Struct):
     attempt: int = 1
     last_step: int = -1
     last_step_ns: int = 0
+    saved_step: int = -1
     paces_ns: list[int] = []
     gaps_ns: list[int] = []
     strides: list[int] = []

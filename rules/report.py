@@ -88,7 +88,7 @@ def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: Known 
 
 def _attempt(state: IncidentState, root: Signal, time_ns: int) -> Attempt:
     suspects = sorted({root.node, *state.kernel_nodes} - {""})
-    step = max(state.step_by_job.values(), default=-1)
+    step = max((one.last_step for one in state.at_onset.values()), default=-1)
     return Attempt(state.incident_id, time_ns, root.failure_class, tuple(suspects), step)
 
 

@@ -36,6 +36,11 @@ class Beats:
         self._add(_beat(event, rank=own, world_size=int(world_size) if is_number(world_size) else 0), BUCKET_NS)
         self.add_alive(event)
 
+    def add_saved(self, event: LogEvent, step: str) -> None:
+        """The line says that the checkpoint of this step is complete."""
+        if is_number(step, 16):
+            self._add(_beat(event, phase="checkpoint", saved_step=int(step)), NS_PER_S)
+
     def add_alive(self, event: LogEvent) -> None:
         """The line says that its node is alive, and that its job is there."""
         self._add(_beat(event), BUCKET_NS)
@@ -50,22 +55,29 @@ class Beats:
 
     def _add(self, beat: Beat, length_ns: int) -> None:
         who = (beat.cluster, beat.job, beat.node, beat.source + beat.phase)
-        key = (*who, beat.rank, -1 - beat.world_size if beat.world_size else beat.step, beat.event_time_ns // length_ns)
+        number = beat.step if beat.saved_step is None else beat.saved_step
+        key = (*who, beat.rank, -1 - beat.world_size if beat.world_size else number, beat.event_time_ns // length_ns)
         known = self._first.get(key)
         if known is None or beat.event_time_ns < known.event_time_ns:
             self._first[key] = beat
 
 
 def _beat(
-    event: LogEvent, step: int | None = None, rank: int | None = None, phase: str = "", world_size: int = 0
+    event: LogEvent,
+    step: int | None = None,
+    rank: int | None = None,
+    phase: str = "",
+    world_size: int = 0,
+    saved_step: int | None = None,
 ) -> Beat:
     who = (event.cluster, event.job, event.node)
-    return Beat(event.event_time_ns, *who, step, rank, event.source or "worker", phase, world_size)
+    return Beat(event.event_time_ns, *who, step, rank, event.source or "worker", phase, world_size, saved_step)
 
 
-def beat_order(beat: Beat) -> tuple[int, str, str, str, int, int, str, str, int]:
+def beat_order(beat: Beat) -> tuple[int, str, str, str, int, int, str, str, int, int]:
     """By time; the rest makes the order the same everywhere."""
     step = -1 if beat.step is None else beat.step
     rank = -1 if beat.rank is None else beat.rank
     place = (beat.cluster, beat.job, beat.node)
-    return (beat.event_time_ns, *place, step, rank, beat.source, beat.phase, beat.world_size)
+    saved_step = -1 if beat.saved_step is None else beat.saved_step
+    return (beat.event_time_ns, *place, step, rank, beat.source, beat.phase, beat.world_size, saved_step)

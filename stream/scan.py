@@ -218,6 +218,8 @@ def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
         beats.add_place(event, fields.get("rank", ""), fields.get("world_size", ""))
     if spec.phase:
         beats.add_phase(event, spec.phase)
+    if saved_step := fields.get("step_saved"):
+        beats.add_saved(event, saved_step)
 
 
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:

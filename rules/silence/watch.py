@@ -88,6 +88,8 @@ class Silence(msgspec.Struct):
             self._place(key, watch, beat)
         elif beat.phase and beat.phase != "cut":
             watch.progress.begin_phase(beat.phase, beat.event_time_ns)
+        if beat.saved_step is not None:
+            watch.progress.saved_step = beat.saved_step
         attempt = watch.progress.attempt
         if beat.step is None or not watch.step(beat, beat.step):
             return Taken(False, False, [])

@@ -1,0 +1,57 @@
+"""What placement and silence know of an incident and its jobs, as it was when the incident last changed."""
+
+from __future__ import annotations
+
+from rules.cost import JobLoss
+from rules.incident import AtOnset, IncidentState
+from rules.known import Known
+from rules.model import NS_PER_S
+from rules.placement import Placement
+from rules.silence.state import node_key
+from rules.silence.streams import BUCKET_NS, NodeStreams
+from rules.silence.watch import Silence
+
+
+def note_onset(incident: IncidentState, placement: Placement, silence: Silence) -> None:
+    """Note how far the jobs are that the incident has just taken in."""
+    for job in sorted(incident.jobs - incident.at_onset.keys()):
+        progress = silence.progress(incident.cluster, job)
+        gpus = placement.world_size(incident.cluster, job, incident.last_seen_ns)
+        if progress is None:
+            incident.at_onset[job] = AtOnset(gpus=gpus)
+        else:
+            told = (progress.last_step, progress.last_step_ns, progress.pace_ns or 0, progress.saved_step)
+            incident.at_onset[job] = AtOnset(*told, gpus)
+
+
+def known_of(incident: IncidentState, placement: Placement, silence: Silence) -> Known:
+    """What is known for the report of an incident, up to the time of its newest signal."""
+    cluster, then_ns = incident.cluster, incident.last_seen_ns
+    sizes = {job: placement.world_size(cluster, job, then_ns) for job in sorted(incident.jobs)}
+    seats = {job: placement.seats_at(cluster, job, then_ns) for job in sorted(incident.jobs)}
+    streams = {node: silence.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
+    return Known(
+        world_size_by_job={job: size for job, size in sizes.items() if size},
+        heard_ranks_by_job={job: set(of_job) for job, of_job in seats.items() if of_job},
+        node_of_rank={(job, rank): node for job, of_job in seats.items() for rank, node in of_job.items() if node},
+        nodes_by_job={job: placement.nodes_of(cluster, job) for job in sorted(incident.jobs)},
+        loss_by_job={job: _loss(one, incident) for job, one in sorted(incident.at_onset.items())},
+        kernel_nodes=incident.kernel_nodes | {node for node, one in streams.items() if _hears_kernel(one, then_ns)},
+        cut_nodes={node for node, one in streams.items() if one and 0 < one.cut_ns <= then_ns},
+    )
+
+
+def _hears_kernel(streams: NodeStreams | None, then_ns: int) -> bool:
+    return streams is not None and streams.kernel.count > 0 and streams.kernel.first * BUCKET_NS <= then_ns
+
+
+def _loss(job: AtOnset, incident: IncidentState) -> JobLoss:
+    has_step = job.last_step >= 0
+    return JobLoss(
+        last_step=job.last_step if has_step else None,
+        last_step_ns=job.last_step_ns if has_step else None,
+        until_ns=incident.resolved_ns or incident.last_seen_ns,
+        step_time_s=job.pace_ns / NS_PER_S if job.pace_ns else None,
+        gpus=job.gpus or None,
+        checkpoint_step=job.saved_step if job.saved_step >= 0 else None,
+    )
