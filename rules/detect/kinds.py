@@ -122,8 +122,12 @@ def _slope(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
 
 
 def _spike(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
+    """Since the first of the newest numbers that is itself above the limit."""
     figures = spike([one.number for one in entries], when.samples or 0, when.newest, when.by or 0)
-    return _measured(entries[-when.newest :], figures)
+    limit = figures["usual"] * (1 + (when.by or 0)) if figures else 0
+    newest = entries[-when.newest :]
+    since = next((place for place, one in enumerate(newest) if one.number > limit), 0)
+    return _measured(newest[since:], figures)
 
 
 def _measured(entries: Sequence[Entry], figures: dict[str, float] | None) -> Finding | None:

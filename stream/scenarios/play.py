@@ -57,7 +57,7 @@ class _Player:
         scanned = self.scanner.scan(batch, is_last=not delivery.goes_on)
         if scanned.records < len(batch):
             self.unread[delivery.file] = batch.tail(scanned.records)
-        self.core.add(scanned.matches, scanned.beats)
+        self.core.add([*scanned.matches, *scanned.observed], scanned.beats)
         if delivery.arrival_ns >= self.told_ns + TICK_NS:
             self.tell(delivery.arrival_ns)
 

@@ -123,7 +123,7 @@ def jumping(by: float, samples: int, newest: int) -> Holds:
             return None
         usual = median(one.value for one in before)
         is_jump = usual > 0 and median(one.value for one in now) > usual * (1 + by)
-        return now[0].second if is_jump else None
+        return min(one.second for one in now if one.value > usual * (1 + by)) if is_jump else None
 
     return holds
 
