@@ -36,9 +36,14 @@ def take(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
 
 def fire(when: WhenSpec, series: Series) -> Finding | None:
     """Nothing came until the group's `due_ns`: what that says, since the last input that was heard."""
-    due_ns, series.due_ns = series.due_ns or 0, None
-    kept, series.entries, series.closed_ns = series.entries, [], due_ns
-    return _unless_quiet(when, series, due_ns, Finding(kept[-1:], {"count": len(kept)}))
+    due_ns = series.due_ns or 0
+    kept = [one for one in series.entries if one.time_ns <= due_ns]
+    series.entries, series.closed_ns = series.entries[len(kept) :], due_ns
+    series.due_ns = _end_of_stretch(when, series.entries[0]) if series.entries else None
+    count = sum(one.number for one in kept)
+    if when.kind == "tally" and count < when.least:
+        return None
+    return _unless_quiet(when, series, due_ns, Finding(kept if when.kind == "tally" else kept[-1:], {"count": count}))
 
 
 def _take_into_window(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
@@ -169,6 +174,18 @@ def _take_for_flat_line(when: WhenSpec, series: Series, entry: Entry) -> None:
     series.due_ns = series.entries[0].time_ns + when.length_ns if is_armed else None
 
 
+def _take_for_tally(when: WhenSpec, series: Series, entry: Entry) -> None:
+    """Inputs are only counted; the end of their stretch of time tells how many they were."""
+    series.put(entry)
+    if len(series.entries) > MOST_ENTRIES:
+        series.entries = _summed(when, series.entries, entry.time_ns // when.length_ns * when.length_ns)
+    series.due_ns = _end_of_stretch(when, series.entries[0])
+
+
+def _end_of_stretch(when: WhenSpec, entry: Entry) -> int:
+    return (entry.time_ns // when.length_ns + 1) * when.length_ns - 1
+
+
 def _take_first_seen(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
     newest_ns = max(entry.time_ns, series.newest_ns if series.entries else 0)
     since_ns = entry.time_ns - when.length_ns
@@ -222,6 +239,7 @@ _TAKERS: Final = MappingProxyType[str, Callable[[WhenSpec, Series, Entry], Findi
         "flat-line": _take_for_flat_line,
         "first-seen": _take_first_seen,
         "rate": _take_for_rate,
+        "tally": _take_for_tally,
     }
 )
 _KEEPERS: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Sequence[Entry]]](

@@ -23,6 +23,7 @@ Kind = Literal[
     "threshold",
     "slope",
     "spike",
+    "tally",
 ]
 
 MOST_ENTRIES: Final = 1000
@@ -42,6 +43,7 @@ _NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "threshold": ("field",),
     "slope": ("field", "by", "samples"),
     "spike": ("field", "by", "samples"),
+    "tally": (),
 }
 _MAY_HAVE: Final[dict[str, tuple[str, ...]]] = {
     "count": ("window", "gap"),
@@ -55,6 +57,7 @@ _MAY_HAVE: Final[dict[str, tuple[str, ...]]] = {
     "threshold": ("minus", "above", "below", "at_least"),
     "slope": ("minus",),
     "spike": ("minus", "newest"),
+    "tally": ("at_least",),
 }
 _OF_ALL: Final = ("kind", "of", "within", "group_by", "where", "again_after", "text")
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
@@ -163,4 +166,4 @@ class WhenSpec(Strict):
         """How long after a signal the same group makes no other: a window's length, unless it says otherwise."""
         if self.again_after is not None:
             return self.again_after
-        return 0 if self.kind == "first-seen" else self.length_ns
+        return 0 if self.kind in ("first-seen", "tally") else self.length_ns

@@ -100,6 +100,7 @@ def a_rule_set() -> RuleSet:
         "threshold": {"of": ["progress.memory_sample"], "field": "gpu_used", "above": 3},
         "slope": {"of": ["progress.memory_sample"], "field": "gpu_used", "by": "10%", "samples": 3},
         "spike": {"of": ["step"], "field": "step_time_s", "by": "50%", "samples": 2},
+        "tally": {"of": ["xid-*"], "at_least": 2},
         "chained": {"kind": "count", "of": ["test.sequence", "test.absence"], "at_least": 2},
     }
     windows = [

@@ -191,10 +191,11 @@ def test_the_schedulers_own_lines_name_the_pod() -> None:
 def test_a_job_that_waits_for_more_than_an_hour() -> None:
     submitted = slurmctld(0, "_slurm_rpc_submit_batch_job: JobId=881 InitPrio=4294901740 usec=412")
     started = slurmctld(3000, "sched: Allocate JobId=881 NodeList=gpu-a-[01-08] #CPUs=1024 Partition=gpu")
-    assert told([submitted, started], until=9000) == []
+    assert told([submitted, started], until=9000) == ["capacity.demand"]
     signals, incidents = run([submitted], until=9000)
-    assert [(one.failure_class, one.job, one.text) for one in signals] == [
-        ("queue-wait-high", "881", "job 881 has waited for its nodes for 3600 s")
+    assert [(one.rule, one.job, one.text) for one in signals] == [
+        ("capacity.demand", "", "1 jobs were handed in"),
+        ("capacity.queue_wait", "881", "job 881 has waited for its nodes for 3600 s"),
     ]
     assert incidents == []
 

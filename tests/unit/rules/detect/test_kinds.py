@@ -145,6 +145,20 @@ def test_a_flat_line() -> None:
     assert heard(an_input(0), an_input(30), an_input(60), until=600, **flat, at_least=2) == [(90, 60)]
 
 
+def test_a_tally_tells_at_its_end_how_many_there_were() -> None:
+    tally = {"kind": "tally", "of": "a", "within": "1m"}
+    inputs = [an_input(0), an_input(59), an_input(60), an_input(200)]
+    made = made_of([a_window(**tally, text="{count}")], inputs, until=240)
+    assert [(one.text, round(second, 3)) for one, (second, _) in zip(made, seconds(made), strict=True)] == [
+        ("2", 60),
+        ("1", 120),
+        ("1", 240),
+    ]
+    assert len(made_of([a_window(**tally, at_least=2)], inputs, until=240)) == 1
+    many = [an_input(second / 100) for second in range(3000)]
+    assert [one.fields["count"] for one in made_of([a_window(**tally)], many, until=60)] == ["3000"]
+
+
 def test_first_seen() -> None:
     first = {"kind": "first-seen", "of": "a", "field": "code", "within": "1h"}
     inputs = [an_input(0, code=79), an_input(5, code=79), an_input(9, code=31), an_input(4000, code=79)]
