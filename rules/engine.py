@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final
@@ -30,6 +31,8 @@ ENDS: Final = (
     *("elastic-worker-failed", "mpi-abort", "sigterm-cancelled", "cancelled", "k8s-evicted", "k8s-preempted"),
 )
 """Classes that say that the job, or the program that ran its ranks, has ended: silence after them says nothing more."""
+
+KEPT_WINDOWED: Final = 10_000
 
 _Order = tuple[int, int, str, str, str, int, int, str, str]
 
@@ -70,7 +73,7 @@ class Engine:
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._detectors = Detectors(rules, self._state.detectors)
         self._changed: dict[str, IncidentState] = {}
-        self._windowed: list[Signal] = []
+        self._windowed: deque[Signal] = deque(maxlen=KEPT_WINDOWED)
 
     @property
     def counts(self) -> Counts:
@@ -129,8 +132,9 @@ class Engine:
         return changed + self._reports()
 
     def windowed(self) -> list[Signal]:
-        """The signals that windows made since the last call, those that open no incident too: panels count them."""
-        made, self._windowed = self._windowed, []
+        """The signals that windows made since the last call, the newest 10,000: panels count them, incidents or not."""
+        made = list(self._windowed)
+        self._windowed.clear()
         return made
 
     def _wait(self, order: _Order, match: Match | None, beat: Beat | None, seat: Seat | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rules.model import Match, Signal
+from rules.model import LogEvent, Match, Position, Signal
 from rules.ruleset import Rule, RuleSet
 from rules.vocabulary import vocabulary
 
@@ -34,6 +34,15 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         position=event.position,
         fields=fields,
         block=match.block,
+    )
+
+
+def match_of(signal: Signal) -> Match:
+    """A window's signal in the form of a match, for the store."""
+    position = signal.position or Position("", 0)
+    who = (signal.cluster, signal.node, signal.source, signal.job, signal.rank)
+    return Match(
+        signal.signal_id, signal.rule, LogEvent(signal.event_time_ns, signal.text, position, True, *who), signal.fields
     )
 
 

@@ -108,8 +108,9 @@ class EmbeddedRun:
         await self._publish(self._pipeline.flush())
 
     async def _publish(self, incidents: list[Incident]) -> None:
-        if incidents:
-            await self._store.write(incidents=incidents)
+        windowed = [(match, self._rules.spec_of(match)) for match in self._pipeline.windowed()]
+        if incidents or windowed:
+            await self._store.write(incidents=incidents, matches=windowed)
         for incident in incidents:
             self._show(incident)
 

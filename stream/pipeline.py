@@ -9,8 +9,9 @@ from typing import Final
 from ingest.batch import Batch
 from ingest.collect.source import Sources
 from rules.engine import Engine
-from rules.model import Incident
+from rules.model import Incident, Match
 from rules.ruleset import RuleSet
+from rules.signal import match_of
 from rules.silence.watch import Verdict
 from rules.watermark import Watermark
 from stream.holding import HoldingScanner
@@ -49,6 +50,10 @@ class Pipeline:
     def verdicts(self) -> list[Verdict]:
         """What silences meant, incidents or not."""
         return self._engine.verdicts()
+
+    def windowed(self) -> list[Match]:
+        """What windows told since the last call, as rows of the store have it."""
+        return list(map(match_of, self._engine.windowed()))
 
     def flush(self) -> list[Incident]:
         """The input has ended: take what waits; call `rest` before."""

@@ -8,6 +8,8 @@ import pytest
 
 from rules.engine import Engine
 from rules.model import Incident, Signal
+from sinks.clickhouse.rows import match_rows
+from stream.pipeline import Pipeline
 from stream.scan import Scanned
 from tests.support.logs import a_scanner, batch, kernel, the_rules, vector
 
@@ -249,3 +251,14 @@ def test_frequent_preemptions() -> None:
     many = [line for job in range(10) for line in preemption(60 * job, 900 + job)]
     assert told(many)[-1] == "capacity.many_preempted"
     assert {one.failure_class for one in run(many)[0]} == {"job-fact", "preemption-frequent"}
+
+
+def test_what_windows_tell_goes_into_the_store_like_a_match() -> None:
+    pipeline = Pipeline(the_rules(), "default", 0)
+    lines = [memory(5 * number, 40e9 + 12e9 * (number == 40)) for number in range(60)]
+    pipeline.take(batch([value for _, value in lines], live=True))
+    pipeline.flush()
+    (match,) = pipeline.windowed()
+    (row,) = zip(*match_rows([(match, the_rules().spec_of(match))]).columns, strict=True)
+    assert row[2:6] == ("training.gpu_memory_jump", "gpu-memory-spike", "warning", "root")
+    assert pipeline.windowed() == []
