@@ -11,6 +11,7 @@ import msgspec
 from rules.hostlist import expand
 from rules.model import Signal
 from rules.placement import Placement
+from rules.pods import job_in_name
 
 NODES_FIELD, TASKS_FIELD, NODE_FIELD, POD_FIELD = "nodes", "tasks", "node", "pod"
 MOST_NODES: Final = 4096
@@ -27,7 +28,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     single task of srun or JAX (`task:7`) that a line names is its rank, when the line has none of its own.
     """
     if not signal.job and (pod := pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]):
-        signal = msgspec.structs.replace(signal, job=placement.pods.job_of(signal.cluster, pod))
+        signal = msgspec.structs.replace(signal, job=_job_of_pod(signal, pod, placement))
     node, rank = _named_node(signal, placement), signal.rank
     if rank is None:
         rank = _named_rank(signal)
@@ -38,6 +39,12 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     if (node, rank) == (signal.node, signal.rank):
         return signal
     return msgspec.structs.replace(signal, node=node, rank=rank)
+
+
+def _job_of_pod(signal: Signal, pod: str, placement: Placement) -> str:
+    """The job that the pod told; that of its name for an event about a pod that has said nothing yet."""
+    told = placement.pods.job_of(signal.cluster, pod)
+    return told or (job_in_name(pod) if signal.source == "kubernetes" else "")
 
 
 def nodes_of(signal: Signal) -> tuple[str, ...]:

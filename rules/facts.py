@@ -28,7 +28,7 @@ def known_of(incident: IncidentState, placement: Placement, silence: Silence) ->
     """What is known for the report of an incident, up to the time of its newest signal."""
     cluster, then_ns = incident.cluster, incident.last_seen_ns
     sizes = {job: placement.world_size(cluster, job, then_ns) for job in sorted(incident.jobs)}
-    seats = {job: placement.seats_at(cluster, job, then_ns) for job in sorted(incident.jobs)}
+    seats = {job: placement.seats_of(cluster, job, then_ns) for job in sorted(incident.jobs)}
     streams = {node: silence.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
     return Known(
         world_size_by_job={job: size for job, size in sizes.items() if size},

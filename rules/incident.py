@@ -79,7 +79,8 @@ class IncidentState(msgspec.Struct):
         self._raise_severity(signal)
         self.first_onset_ns = min(self.first_onset_ns or signal.onset_ns, signal.onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
-        self.steps_since.clear()
+        if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"):
+            self.steps_since.clear()
         self._keep(signal)
         self.collectives.add(signal)
         return True

@@ -185,18 +185,6 @@ class Placement(msgspec.Struct):
         since_ns = max(places.heard_ns_by_node.values(), default=0) - PLACED_FOR_NS
         return tuple(sorted(node for node, last_ns in places.heard_ns_by_node.items() if last_ns >= since_ns))
 
-    def seats_at(self, cluster: str, job: str, time_ns: int) -> dict[int, str]:
-        """The nodes of all ranks that had taken their place by then."""
-        places = self.by_job.get(f"{cluster}/{job}")
-        if places is None:
-            return {}
-        seated = {rank: places.at(rank, time_ns) for rank, first in places.versions_by_rank.items() if first}
-        return {
-            rank: self._node(cluster, one.node)
-            for rank, one in sorted(seated.items())
-            if one and one.since_ns <= time_ns
-        }
-
     def _of(self, cluster: str, job: str, time_ns: int) -> JobPlaces:
         places = self.by_job.setdefault(f"{cluster}/{job}", JobPlaces())
         places.last_ns = max(places.last_ns, time_ns)

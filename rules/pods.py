@@ -1,4 +1,4 @@
-"""Which job a pod belongs to: as its own lines told, else by the way controllers name pods."""
+"""Which job a pod belongs to: as its own lines told, or by the way controllers name pods."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ class Pods(msgspec.Struct):
             del self.job_by_pod[next(iter(self.job_by_pod))]
 
     def job_of(self, cluster: str, pod: str) -> str:
-        """The job of a pod, by its name if it has told none; empty without a pod."""
-        return self.job_by_pod.get(f"{cluster}/{pod}") or job_in_name(pod)
+        """The job that a pod told; empty when it told none."""
+        return self.job_by_pod.get(f"{cluster}/{pod}", "")
 
 
 def job_in_name(pod: str) -> str:

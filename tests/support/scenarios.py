@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from rules.engine import Engine
-from rules.model import Beat, Incident, Match
+from rules.model import Beat, Incident, Match, Seat
 from stream.scenarios.reading import Scenario, read_scenarios
 from tests.support.logs import the_rules
 from tests.support.signals import an_xid
@@ -55,7 +55,7 @@ class NotingCore:
         self._told = told
         self._state = msgspec.msgpack.decode(snapshot, type=NotedState) if snapshot else NotedState()
 
-    def add(self, matches: Iterable[Match], beats: Iterable[Beat] = ()) -> None:
+    def add(self, matches: Iterable[Match], beats: Iterable[Beat] = (), seats: Iterable[Seat] = ()) -> None:
         if ids := [match.match_id for match in matches]:
             self._state.pieces.append(ids)
 

@@ -1,0 +1,19 @@
+"""What a signal leaves out is filled in from the placement."""
+
+from __future__ import annotations
+
+from rules.completion import completed
+from rules.model import Seat
+from rules.placement import Placement
+from tests.support.logs import at
+from tests.support.signals import a_signal
+
+
+def test_an_event_about_a_pod_belongs_to_the_pod_s_job_by_its_word_or_its_name() -> None:
+    placement = Placement()
+    placement.take(Seat(at(0), "default", "7877", "", pod="train-7877-worker-0"))
+    event = a_signal("k8s-evicted", 5, "", source="kubernetes")
+    assert completed(event, placement, "train-7877-worker-0").job == "7877"
+    assert completed(event, placement, "llama-7b-worker-0").job == "llama-7b"
+    daemon = a_signal("gpu-thermal", 5, "n1")
+    assert completed(daemon, placement, "dcgm-exporter-x7k2p").job == ""
