@@ -157,7 +157,8 @@ class Engine:
             return
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
             is_finished = signal.role == "finished"
-            self._state.silence.end(signal.cluster, signal.job, signal.node, is_finished, signal.event_time_ns)
+            who = (signal.cluster, signal.job, signal.node)
+            self._judge(self._state.silence.end(*who, is_finished, signal.event_time_ns))
         self._place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
         self._take_signal(signal)
 

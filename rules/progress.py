@@ -72,11 +72,25 @@ class JobProgress(msgspec.Struct):
     longest_round_ns: int = 0
     passed: set[int] = set()
     paused: set[int] = set()
+    is_counted: bool = False
     has_ended: bool = False
     is_stalled: bool = False
 
+    def count(self, time_ns: int) -> bool:
+        """Take a line of progress that names no step: counted, once a second, unless other lines name steps."""
+        is_known = self.last_step >= 0 and not self.is_counted
+        if is_known or time_ns // NS_PER_S <= self.last_step_ns // NS_PER_S:
+            return False
+        self.is_counted = False
+        is_further = self.step(self.last_step + 1, time_ns)
+        self.is_counted = True
+        return is_further
+
     def step(self, step: int, time_ns: int) -> bool:
         """Take a completed step; true when the job got further by it."""
+        if self.is_counted:
+            self._begin_again()
+            self.last_step, self.is_counted = -1, False
         if step <= self.last_step and self._is_soon(time_ns):
             return False
         if step <= self.last_step:
@@ -143,6 +157,8 @@ class JobProgress(msgspec.Struct):
     def sentence(self) -> str:
         """What is known of the stop, in words."""
         pace_s = (self.pace_ns or 0) / NS_PER_S
+        if self.is_counted:
+            return f"no further line of progress; they had come every {pace_s:.1f} s"
         return f"no step after step {self.last_step}; a step had taken {pace_s:.1f} s"
 
     @property

@@ -25,6 +25,10 @@ class Beats:
             self._add(_beat(event, step=int(step), rank=event.rank), ROUND_NS)
         self.add_alive(event)
 
+    def add_progress(self, event: LogEvent) -> None:
+        """The line says that the job gets further, and not how far."""
+        self.add_phase(event, "progress")
+
     def add_phase(self, event: LogEvent, phase: str) -> None:
         """The line says that the job begins or ends something that takes longer than a step."""
         self._add(_beat(event, phase=phase), NS_PER_S)

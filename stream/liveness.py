@@ -80,7 +80,7 @@ class Liveness:
             return batch.keys
         speakers: list[Hashable] = list(batch.keys if _are_keyed(batch, end) else _hosts(batch, end))
         for number, _ in self._kernel.scan(batch.values):
-            if not isinstance(speakers[number], tuple):
+            if number < end and not isinstance(speakers[number], tuple):
                 speakers[number] = (speakers[number], "kernel")
         return speakers
 

@@ -213,7 +213,10 @@ def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
 def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
     spec, fields = hit.rule.spec, hit.fields
     if spec.role == "progress":
-        beats.add_step(event, fields.get("step", ""))
+        if fields.get("step"):
+            beats.add_step(event, fields["step"])
+        else:
+            beats.add_progress(event)
     elif spec.role == "placement":
         beats.add_place(event, fields.get("rank", ""), fields.get("world_size", ""))
     if spec.phase:

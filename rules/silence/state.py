@@ -65,8 +65,13 @@ class JobWatch(msgspec.Struct):
             self.ranks_placed.add(beat.rank)
             self.placed_ns = self.placed_ns or beat.event_time_ns
 
-    def step(self, beat: Beat, step: int) -> bool:
-        """A rank completed a step; true when the job got further by it."""
+    def get_further(self, beat: Beat) -> bool:
+        """True when the job got further by what the beat tells."""
+        if beat.phase == "progress":
+            return self.progress.count(beat.event_time_ns)
+        return beat.step is not None and self._step(beat, beat.step)
+
+    def _step(self, beat: Beat, step: int) -> bool:
         attempt = self.progress.attempt
         is_further = self.progress.step(step, beat.event_time_ns)
         if self.progress.attempt != attempt:

@@ -66,7 +66,7 @@ class Stream(msgspec.Struct, array_like=True):
         """Whether it is silent for longer than chance explains, for one of so many streams; false until learnt.
 
         A stream that was never silent for twice its usual gap is overdue after four of its longest; one that speaks at
-        random after so many gaps that among all streams one in a thousand is silent for as long by chance.
+        random after so many gaps that among all streams one in two hundred is silent for as long by chance.
         """
         cadence = self.cadence(now_ns)
         if cadence is None or cadence.buckets < learnt:
@@ -77,8 +77,8 @@ class Stream(msgspec.Struct, array_like=True):
 
 
 def chance_gaps(streams: int) -> float:
-    """So many mean gaps pass with one chance in a thousand that none of so many random streams speaks in them."""
-    return (10 + max(1, streams).bit_length()) * 0.7
+    """So many mean gaps: one chance in two hundred that one of so many random streams says nothing in them."""
+    return (7.6 + max(1, streams).bit_length()) * 0.7
 
 
 class NodeStreams(msgspec.Struct, array_like=True):

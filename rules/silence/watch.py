@@ -70,7 +70,8 @@ class Silence(msgspec.Struct):
     def progress(self, cluster: str, job: str, node: str = "") -> JobProgress | None:
         """How far a job has come; None when it has told no step."""
         watch = self.jobs.get(job_key(cluster, job, node))
-        return watch.progress if watch and watch.progress.last_step >= 0 else None
+        is_known = watch is not None and watch.progress.last_step >= 0 and not watch.progress.is_counted
+        return watch.progress if watch and is_known else None
 
     def take(self, beat: Beat) -> Taken:
         """Note a beat."""
@@ -86,12 +87,12 @@ class Silence(msgspec.Struct):
         watch.hear(beat)
         if beat.world_size:
             self._place(key, watch, beat)
-        elif beat.phase and beat.phase != "cut":
+        elif beat.phase and beat.phase not in ("cut", "progress"):
             watch.progress.begin_phase(beat.phase, beat.event_time_ns)
         if beat.saved_step is not None:
             watch.progress.saved_step = beat.saved_step
         attempt = watch.progress.attempt
-        if beat.step is None or not watch.step(beat, beat.step):
+        if not watch.get_further(beat):
             return Taken(False, False, [])
         return Taken(True, watch.progress.attempt != attempt, self._step(key, watch, beat.event_time_ns))
 
@@ -100,13 +101,17 @@ class Silence(msgspec.Struct):
         watch = self.jobs.get(job_key(cluster, job, node))
         return watch is None or not watch.is_straggling
 
-    def end(self, cluster: str, job: str, node: str, is_finished: bool, time_ns: int) -> None:
-        """The job has ended by its own or its scheduler's words: silence after it means nothing."""
-        watch = self.jobs.get(job_key(cluster, job, node))
-        if watch and not watch.progress.has_ended:
-            watch.progress.has_ended = True
-            name = told.FINISHED if is_finished else told.CANCELLED
-            self._note(watch, Finding(name, text=f"the last step was {watch.progress.last_step}"), time_ns)
+    def end(self, cluster: str, job: str, node: str, is_finished: bool, time_ns: int) -> list[Verdict]:
+        """The job has ended by its own or its scheduler's words: silence after it means nothing. Looks a last time."""
+        key = job_key(cluster, job, node)
+        watch = self.jobs.get(key)
+        if watch is None or watch.progress.has_ended:
+            return []
+        seen = self._look(watch, time_ns) if watch.progress.is_stalled else []
+        watch.progress.has_ended = True
+        name = told.FINISHED if is_finished else told.CANCELLED
+        self._note(watch, Finding(name, text=f"the last step was {watch.progress.last_step}"), time_ns)
+        return seen
 
     def wake(self) -> list[Verdict]:
         """What the first timer makes clear, at its time."""
@@ -186,6 +191,10 @@ class Silence(msgspec.Struct):
         self._look_at(key, watch, now_ns + (LOOK_AGAIN_NS if is_stalled else LOOK_NS))
         if not is_stalled:
             return self._look_for_laggard(watch, now_ns) + self._look_for_lost(watch, now_ns)
+        return self._look(watch, now_ns)
+
+    def _look(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
+        """A stronger verdict than the one that holds, if by now one can be given."""
         finding = find(watch, self.streams, now_ns)
         if STRENGTH[finding.verdict] > STRENGTH.get(watch.verdict, 0):
             return [self._declare(watch, finding, now_ns)]

@@ -295,3 +295,20 @@ def test_time_is_never_ahead_of_receipt() -> None:
 
 def test_a_recording_without_times_does_not_move_time() -> None:
     assert a_scanner().scan(batch([b"loading", TRACEBACK.encode()])).newest_ns is None
+
+
+def test_a_block_cut_by_the_end_of_a_batch_leaves_who_speaks_after_it_for_the_next_one() -> None:
+    lines = [vector("n1", 1, "loading"), vector("n1", 2, TRACEBACK), journald("n1", 3, XID)]
+    found = a_scanner().scan(batch(lines[:2]), is_last=False)
+    again = a_scanner().scan(batch([*lines, vector("n1", 3, TRACEBACK)]), is_last=False)
+    assert (found.records, again.records) == (1, 1)
+    assert {(beat.node, beat.source) for beat in again.beats} == {("n1", "worker")}
+
+
+def test_every_node_of_one_file_is_told_of_in_every_ten_seconds() -> None:
+    lines = [(vector, journald)[second % 2](f"n{second // 2 % 3}", second, "loading") for second in range(120)]
+    whole, cut = a_scanner(), a_scanner()
+    pieces = [cut.scan(batch(lines[first : first + 17], first=first + 1)) for first in range(0, 120, 17)]
+    told = {(one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for one in whole.scan(batch(lines)).beats}
+    assert told == {(one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for p in pieces for one in p.beats}
+    assert len(told) == 3 * 2 * 12
