@@ -65,13 +65,12 @@ class JobProgress(msgspec.Struct):
     told_step: int = -1
     told_ns: int = 0
     steps_in_telling: int = 0
-    was_even: bool = False
+    even_gaps: int = 0
     phase: str = ""
     phase_ns: int = 0
     longest_by_phase_ns: dict[str, int] = {}
     longest_round_ns: int = 0
     passed: set[int] = set()
-    paused: set[int] = set()
     is_counted: bool = False
     has_ended: bool = False
     is_stalled: bool = False
@@ -148,10 +147,9 @@ class JobProgress(msgspec.Struct):
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:
             waits += [PHASE_NS, 2 * self.longest_by_phase_ns.get(self.phase, 0)]
-        if self._round_between(self.last_step, self.last_step + max(1, _median(self.strides)), self.paused):
-            waits.append(2 * self.longest_round_ns)
-        if self._round_between(self.last_step, self.last_step + max(1, _median(self.strides)), None):
-            waits.append(PHASE_NS)
+        stride = max(1, _median(self.strides))
+        if not self.passed.issuperset(self._periods_between(self.last_step, self.last_step + 2 * stride)):
+            waits += [PHASE_NS, 2 * self.longest_round_ns]
         return max(waits)
 
     def sentence(self) -> str:
@@ -172,7 +170,7 @@ class JobProgress(msgspec.Struct):
 
     def _begin_again(self) -> None:
         self.attempt += 1
-        self.told_step, self.was_even = -1, False
+        self.told_step, self.even_gaps = -1, 0
         self.gaps_ns, self.strides = [], []
         self.phase, self.phase_ns = "", 0
 
@@ -183,18 +181,24 @@ class JobProgress(msgspec.Struct):
 
     def _note_gap(self, gap_ns: int, stride: int, step: int) -> None:
         usual_ns = _median(self.gaps_ns)
-        is_long = bool(usual_ns) and gap_ns > usual_ns * stride / max(1, _median(self.strides)) * 3 / 2
-        at_round = self._periods_between(self.told_step, step)
-        is_late = gap_ns > usual_ns + LEAST_SLACK_NS and any(self._may_pause(one) for one in at_round)
-        self.was_even, was_even = not (is_long and (self._is_in_phase or is_late)), self.was_even
-        if self.was_even:
-            self.passed.update(self._periods_between(self.told_step + (not was_even), step - 1))
+        usual_stride = max(1, _median(self.strides))
+        is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
+        at_round = self._periods_between(self.told_step, step + usual_stride)
+        if not is_long or not (at_round or self._is_in_phase):
+            self._pass(step)
             self._keep(gap_ns, stride)
             return
         if self._is_in_phase:
             self.longest_by_phase_ns[self.phase] = max(gap_ns, self.longest_by_phase_ns.get(self.phase, 0))
-        self.paused.update(period for period in at_round if period not in self.passed)
+        self.even_gaps = 0
+        self.passed.difference_update(at_round)
         self.longest_round_ns = max(gap_ns, self.longest_round_ns)
+
+    def _pass(self, step: int) -> None:
+        """No pause here. A step may be told before its pause, after it or one step late, so three gaps have to agree."""
+        if self.even_gaps >= 2:
+            self.passed.update(self._periods_between(self.told_step, step - 1))
+        self.even_gaps += 1
 
     def _keep(self, gap_ns: int, stride: int) -> None:
         self.gaps_ns = [*self.gaps_ns[1 - KEPT_GAPS :], gap_ns]
@@ -203,16 +207,6 @@ class JobProgress(msgspec.Struct):
 
     def _periods_between(self, first: int, last: int) -> list[int]:
         return [one for one in ROUND_PERIODS if one <= last and last // one > (first - 1) // one]
-
-    def _may_pause(self, period: int) -> bool:
-        return period in self.paused or period not in self.passed
-
-    def _round_between(self, first: int, last: int, known: set[int] | None) -> bool:
-        """Whether a step in between is the end of a known period; without one, of any not yet passed without pause."""
-        periods = self._periods_between(first, last)
-        if known is not None:
-            return any(one in known for one in periods)
-        return any(one not in self.passed and one not in self.paused for one in periods)
 
 
 def _median(numbers: Sequence[int]) -> int:

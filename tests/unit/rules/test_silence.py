@@ -68,13 +68,13 @@ def run(engine: Engine, beats: Iterable[Beat], until_s: float) -> list[Incident]
 def test_a_job_whose_cadence_is_known_has_stopped_when_a_step_is_late(
     engine: Engine, pace_s: float, wait_s: float
 ) -> None:
-    run(engine, steps(117, pace_s=pace_s), 117 * pace_s + pace_s + wait_s - 0.001)
+    run(engine, steps(113, pace_s=pace_s), 113 * pace_s + pace_s + wait_s - 0.001)
     assert verdicts(engine) == []
-    (hang,) = engine.advance(at(118 * pace_s + wait_s))
+    (hang,) = engine.advance(at(114 * pace_s + wait_s))
     assert (hang.failure_class, hang.verdict, hang.jobs, hang.nodes) == ("hang", "hung", ("A",), ())
     assert hang.first_seen == hang.chain[0].onset
-    assert verdicts(engine) == [("hung", "", None, 118 * pace_s + wait_s)]
-    assert engine.advance(at(118 * pace_s + 3000)) == []
+    assert verdicts(engine) == [("hung", "", None, 114 * pace_s + wait_s)]
+    assert engine.advance(at(114 * pace_s + 3000)) == []
 
 
 def test_a_job_of_which_little_is_known_gets_a_quarter_of_an_hour(engine: Engine) -> None:
