@@ -195,7 +195,7 @@ class JobProgress(msgspec.Struct):
         self.longest_round_ns = max(gap_ns, self.longest_round_ns)
 
     def _pass(self, step: int) -> None:
-        """No pause here. A step may be told before its pause, after it or one step late, so three gaps have to agree."""
+        """No pause here. Steps may be told before a pause, after it or one step late, so three gaps have to agree."""
         if self.even_gaps >= 2:
             self.passed.update(self._periods_between(self.told_step, step - 1))
         self.even_gaps += 1
