@@ -1,11 +1,12 @@
 """The Faust app: every hop from the raw topic to the store is wired here; read this file first.
 
-raw topic ── Matcher ──▶ matches ── correlate (agent, table) ──▶ incidents ── StoreWriter ──▶ ClickHouse
-                └──────▶ dead letters                 matches, dead letters ──────┘
+raw topic ── Matcher ──▶ matches ── correlate (agent, table) ──▶ incidents, signals ── StoreWriter ──▶ ClickHouse
+                └──────▶ dead letters                 matches, dead letters ───────────────┘
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 
@@ -16,11 +17,11 @@ from mode import CrashingSupervisor
 
 from rules.errors import RecordError
 from rules.load import load
-from rules.model import DeadLetter, Incident, Position
+from rules.model import DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
 from stream.correlator import Correlator
 from stream.matcher import Matcher
-from stream.messages import decode
+from stream.messages import Part, decode, encode_in_pieces
 from stream.metrics import Metrics
 from stream.settings import Settings
 from stream.storing import StoreWriter
@@ -97,6 +98,7 @@ class Correlators:
     def __init__(self, app: faust.App, settings: Settings, rules: RuleSet, snapshots: Any, metrics: Metrics):
         names = TopicNames(settings.prefix)
         self._matches = names.matches
+        self._signals = _raw_topic(app, names.signals)
         self._incidents = _raw_topic(app, names.incidents)
         self._dead_letters = _raw_topic(app, names.dead_letters)
         self._lateness_ns = settings.lateness_ns
@@ -120,6 +122,8 @@ class Correlators:
         changed = correlator.take(offset, message)
         for incident in changed:
             await self._send(incident)
+        if windowed := correlator.windowed():
+            await self._send_signals(partition, windowed)
         if changed or message.has_content:
             self._snapshots[str(partition).encode()] = correlator.snapshot()
         self._metrics.note_engine(partition, correlator.engine.counts)
@@ -133,6 +137,10 @@ class Correlators:
     async def _send(self, incident: Incident) -> None:
         sent = await self._incidents.send(key=incident.incident_id.encode(), value=msgspec.json.encode(incident))
         await sent
+
+    async def _send_signals(self, partition: int, windowed: Sequence[Match]) -> None:
+        for value in encode_in_pieces([Part(f"{self._matches}/{partition}", None, None, tuple(windowed), ())]):
+            await (await self._signals.send(value=value, partition=partition))
 
     async def _send_dead(self, partition: int, offset: int, value: bytes, reason: str) -> None:
         letter = DeadLetter.of(reason, Position(f"{self._matches}/{partition}", offset), value)

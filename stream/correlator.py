@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from rules.engine import Engine
-from rules.model import Incident
+from rules.model import Incident, Match
 from rules.ruleset import RuleSet
+from rules.signal import match_of
 from rules.watermark import Watermark
 from stream.messages import Found, Tick
 
@@ -52,6 +53,10 @@ class Correlator:
             if part.end is not None and part.newest_ns is not None:
                 self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
         return []
+
+    def windowed(self) -> list[Match]:
+        """What windows told since the last call, as rows of the store have it."""
+        return list(map(match_of, self.engine.windowed()))
 
     def snapshot(self) -> bytes:
         """The state as bytes."""

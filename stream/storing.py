@@ -56,6 +56,7 @@ class StoreWriter(Service):
         """Join the group."""
         self._consumer = AIOKafkaConsumer(
             self._names.matches,
+            self._names.signals,
             self._names.incidents,
             self._names.dead_letters,
             bootstrap_servers=self._settings.kafka,

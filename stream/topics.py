@@ -32,6 +32,11 @@ class TopicNames:
         return f"{self.prefix}.matches"
 
     @property
+    def signals(self) -> str:
+        """What windows over many matches told."""
+        return f"{self.prefix}.signals"
+
+    @property
     def incidents(self) -> str:
         """The newest revision of each incident, by its id."""
         return f"{self.prefix}.incidents"
@@ -66,6 +71,7 @@ def wanted_topics(settings: Settings) -> list[NewTopic]:
     return [
         _topic(settings, settings.raw_topic, settings.raw_partitions, raw),
         _topic(settings, names.matches, settings.match_partitions, ours),
+        _topic(settings, names.signals, settings.match_partitions, ours),
         _topic(settings, names.incidents, settings.match_partitions, compacted),
         _topic(settings, names.dead_letters, 1, {**ours, "retention.ms": str(30 * DAY_MS)}),
         _topic(settings, names.changelog, settings.match_partitions, compacted),
