@@ -153,6 +153,7 @@ class Engine:
         placement = self._state.life.correlator.placement
         signal = completed(signal_of(self._rules, match), placement, match.event.pod)
         if signal.role in QUIET_ROLES:
+            self._touch(self._state.life.clear(signal, self._rules.of(match).spec.clears, self._attempt_of))
             self._detect(signal)
             return
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final
 
 import msgspec
@@ -58,6 +59,7 @@ class IncidentState(msgspec.Struct):
     nodes: set[str] = set()
     kernel_nodes: set[str] = set()
     ranks: set[str] = set()
+    cleared: set[str] = set()
     seen: dict[str, None] = {}
     signal_count: int = 0
     first_onset_ns: int = 0
@@ -81,6 +83,7 @@ class IncidentState(msgspec.Struct):
         self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
         if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"):
             self.steps_since.clear()
+            self.cleared.discard(f"{signal.failure_class}/{signal.node}")
         self._keep(signal)
         self.collectives.add(signal)
         return True
@@ -115,6 +118,12 @@ class IncidentState(msgspec.Struct):
     def signals(self) -> list[Signal]:
         """The kept signals, earliest onset first."""
         return sorted((signal for kept in self.kept_by_class.values() for signal in kept), key=onset_order)
+
+    def clear(self, classes: Collection[str], node: str) -> bool:
+        """These failures are over on the node; true when with them all is that the incident consists of."""
+        self.cleared |= {f"{name}/{node}" for name in classes if name in self.kept_by_class}
+        errors = (one for one in self.signals() if SEVERITIES.index(one.severity) >= SEVERITIES.index("error"))
+        return all(f"{one.failure_class}/{one.node}" in self.cleared for one in errors)
 
     def note(self, time_ns: int, what: str) -> None:
         """Write into the history what happened to the incident."""

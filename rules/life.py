@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from heapq import heappop, heappush
 from typing import Final
 
@@ -11,7 +11,7 @@ import msgspec
 from rules.attempts import Attempt, Attempts
 from rules.correlate import Correlator, Related
 from rules.incident import IncidentState
-from rules.keys import JOB
+from rules.keys import JOB, KERNEL
 from rules.model import NS_PER_S, Beat, Signal
 
 RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
@@ -22,6 +22,8 @@ STEPS_TO_SURVIVE: Final = 2
 """A job that got so far after a lone error of its program has survived it."""
 
 LONGEST_HOLD_NS: Final = 60 * NS_PER_S
+SHOWN_TEXT: Final = 160
+
 REOPENED_TO_FLAP: Final = 3
 """An incident reopened so often is no longer resolved by progress, only by quiet time."""
 
@@ -62,6 +64,16 @@ class Life(msgspec.Struct):
                 how = "started again and made" if incident.is_restarted else "made"
                 why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} further steps"
                 self._resolve(incident, beat.event_time_ns, why, attempt_of)
+                over.append(incident)
+        return over
+
+    def clear(self, signal: Signal, classes: Collection[str], attempt_of: AttemptOf) -> list[IncidentState]:
+        """A line says that failures of these classes are over on its node: the incidents that are over by it."""
+        over = []
+        for incident_id in list(self.correlator.by_key.get(f"{KERNEL}/{signal.cluster}/{signal.node}", ())):
+            incident = self.correlator.open[incident_id]
+            if not incident.kept_by_class.keys().isdisjoint(classes) and incident.clear(classes, signal.node):
+                self._resolve(incident, signal.event_time_ns, f"cleared: {signal.text[:SHOWN_TEXT]}", attempt_of)
                 over.append(incident)
         return over
 

@@ -149,6 +149,7 @@ class RuleSpec(Strict):
     fallback: bool = False
     override: bool = False
     overlaps: tuple[str, ...] = ()
+    clears: tuple[str, ...] = ()
     beside_failures: bool = False
     meaning: str
     next_steps: tuple[str, ...] = ()

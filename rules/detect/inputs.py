@@ -94,9 +94,10 @@ def rules_named(rules: RuleSet, name: str) -> list[Rule]:
 
 
 def observed(rules: RuleSet) -> frozenset[str]:
-    """The rules that some window watches: their matches are needed even when they say no failure."""
+    """The rules whose matches are needed even when they say no failure: some window watches them, or they clear one."""
     whens = [rule.spec.when for rule in rules.rules if rule.spec.when]
-    return frozenset(rule.spec.id for when in whens for name, _ in terms(when) for rule in rules_named(rules, name))
+    watched = {rule.spec.id for when in whens for name, _ in terms(when) for rule in rules_named(rules, name)}
+    return frozenset(watched | {rule.spec.id for rule in rules.rules if rule.spec.clears})
 
 
 def _may_be(failure_class: str, wanted: str) -> bool:

@@ -100,3 +100,21 @@ def test_the_first_failure_of_a_job_recurs_to_nothing(engine: Engine) -> None:
     engine.add([an_xid(79, 60, "n7", job="A")], steps(0, 12, 0))
     (told,) = engine.advance(at(100))
     assert told.recurrence is None
+
+
+def test_what_says_that_it_is_over_resolves_it(engine: Engine) -> None:
+    down = a_match("nic.link_down", 10, "n1")
+    engine.add([down, a_match("nic.link_up", 20, "n2"), a_match("nic.link_up", 30, "n1", text="eth2: Link up")])
+    (resolved,) = engine.advance(at(40))
+    assert (resolved.status, whats(resolved)[-1]) == ("resolved", "resolved: cleared: eth2: Link up")
+
+
+def test_but_not_while_something_else_is_broken(engine: Engine) -> None:
+    engine.add([a_match("nic.link_down", 10, "n1"), an_xid(79, 11, "n1"), a_match("nic.link_up", 30, "n1")])
+    assert [incident.status for incident in engine.advance(at(40))] == ["open"]
+
+
+def test_and_what_breaks_again_opens_it_again(engine: Engine) -> None:
+    engine.add([a_match(f"nic.link_{way}", second, "n1") for way, second in (("down", 10), ("up", 30), ("down", 50))])
+    (again,) = engine.advance(at(60))
+    assert (again.status, len(again.history)) == ("open", 3)
