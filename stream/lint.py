@@ -39,6 +39,9 @@ def _words(rule: Rule) -> Iterator[str]:
     name, action = rule.spec.failure_class, rule.spec.action
     if name not in QUIET_CLASSES and not vocabulary().knows(name):
         yield f"{rule.place}: {rule.spec.id}: class {name} is not in the vocabulary: write one of rules/vocabulary.yaml"
+    for cleared in rule.spec.clears:
+        if not vocabulary().knows(cleared):
+            yield f"{rule.place}: {rule.spec.id}: clears: class {cleared} is not in the vocabulary"
     if action not in vocabulary().actions:
         known = ", ".join(vocabulary().actions)
         yield f"{rule.place}: {rule.spec.id}: action {action} is mapped to nothing: write one of {known}"
