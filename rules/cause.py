@@ -14,6 +14,7 @@ from rules.stuck import Blame
 from rules.topology import NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
+_NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _EXPLAINED_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
@@ -82,7 +83,7 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
         cause.severity != "info"
         and cause.role not in _EXPLAINS_NOTHING
         and lag_ns <= edge.within
-        and edge.earliest_ns(_skew_ns(cause, effect)) <= lag_ns
+        and edge.earliest_ns(_skew_ns(cause, effect)) - _unsure_ns(effect) <= lag_ns
         and is_named(cause.failure_class, edge.cause)
         and is_named(effect.failure_class, edge.effect)
         and in_scope(cause, effect, edge.scope, jobs_of, topology)
@@ -93,6 +94,11 @@ def _skew_ns(cause: Signal, effect: Signal) -> int:
     """How far clocks may differ. One kernel has one clock, but its drivers speak out of turn for a moment."""
     is_one_kernel = cause.node == effect.node and cause.source == effect.source == "kernel"
     return OUT_OF_TURN_NS if is_one_kernel and effect.onset_ns == effect.event_time_ns else CLOCK_SKEW_NS
+
+
+def _unsure_ns(effect: Signal) -> int:
+    """What is noticed by waiting began at some moment between the last sign of life and the time when it was told."""
+    return effect.event_time_ns - effect.onset_ns if effect.failure_class in _NOTICED_BY_WAITING else 0
 
 
 def _kind(signal: Signal) -> tuple[str, str]:
