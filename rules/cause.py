@@ -14,7 +14,7 @@ from rules.stuck import Blame
 from rules.topology import NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
-_NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
+NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _EXPLAINED_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
@@ -98,7 +98,7 @@ def _skew_ns(cause: Signal, effect: Signal) -> int:
 
 def _unsure_ns(effect: Signal) -> int:
     """What is noticed by waiting began at some moment between the last sign of life and the time when it was told."""
-    return effect.event_time_ns - effect.onset_ns if effect.failure_class in _NOTICED_BY_WAITING else 0
+    return effect.event_time_ns - effect.onset_ns if effect.failure_class in NOTICED_BY_WAITING else 0
 
 
 def _kind(signal: Signal) -> tuple[str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from rules.attempts import Attempt, recurrence
-from rules.cause import Candidate, rank
+from rules.cause import NOTICED_BY_WAITING, Candidate, rank
 from rules.cost import JobLoss, cost_of
 from rules.evidence import candidates, missing
 from rules.incident import IncidentState, onset_order, place_of
@@ -96,12 +96,19 @@ def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
     """The root, and the first few of each class, earliest onset first."""
     shown: dict[str, int] = {}
     chain = []
-    for candidate in sorted(ranked, key=lambda one: onset_order(one.signal)):
+    for candidate in sorted(ranked, key=_chain_order):
         failure_class = candidate.signal.failure_class
         shown[failure_class] = shown.get(failure_class, 0) + 1
         if shown[failure_class] <= SHOWN_PER_CLASS or candidate.signal is root:
             chain.append(candidate)
     return chain
+
+
+def _chain_order(candidate: Candidate) -> tuple[int, int, str, str]:
+    """By onset; what was noticed by waiting, and is explained, comes when it was told."""
+    order = onset_order(candidate.signal)
+    is_told_late = candidate.is_explained and candidate.signal.failure_class in NOTICED_BY_WAITING
+    return (candidate.signal.event_time_ns, *order[1:]) if is_told_late else order
 
 
 def _link(candidate: Candidate, root: Signal) -> ChainLink:
