@@ -9,7 +9,7 @@ from rules.incident import onset_order
 from rules.model import CLOCK_SKEW_NS as CLOCK_SKEW_NS
 from rules.model import NS_PER_S, Signal
 from rules.scope import JobsOf, in_scope
-from rules.spec import EdgeSpec, is_named
+from rules.spec import EdgeSpec
 from rules.stuck import Blame
 from rules.topology import NO_TOPOLOGY, Topology
 
@@ -76,16 +76,35 @@ def confidence(ranked: Sequence[Candidate]) -> float:
     return round(min(0.95, max(0.3, 0.5 + 0.09 * lead)), 2)
 
 
+class Relations:
+    """Which signals may have brought about each other."""
+
+    def __init__(self, between: Between, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY):
+        self._between = between
+        self._jobs_of = jobs_of
+        self._topology = topology
+
+    def may_hold(self, one_class: str, other_class: str) -> bool:
+        """Whether there is an edge between two classes, either way."""
+        return bool(self._between(one_class, other_class) or self._between(other_class, one_class))
+
+    def hold(self, one: Signal, other: Signal) -> bool:
+        """Whether one of the two may have brought about the other."""
+        return self._leads(one, other) or self._leads(other, one)
+
+    def _leads(self, cause: Signal, effect: Signal) -> bool:
+        edges = self._between(cause.failure_class, effect.failure_class)
+        return any(explains(cause, effect, edge, self._jobs_of, self._topology) for edge in edges)
+
+
 def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY) -> bool:
-    """Whether the edge leads from one signal to the other, in class, place and time."""
+    """Whether an edge between their classes leads from one signal to the other, in place and time."""
     lag_ns = effect.onset_ns - cause.onset_ns
     return (
         cause.severity != "info"
         and cause.role not in _EXPLAINS_NOTHING
         and lag_ns <= edge.within
         and edge.earliest_ns(_skew_ns(cause, effect)) - _unsure_ns(effect) <= lag_ns
-        and is_named(cause.failure_class, edge.cause)
-        and is_named(effect.failure_class, edge.effect)
         and in_scope(cause, effect, edge.scope, jobs_of, topology)
     )
 

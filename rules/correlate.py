@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from typing import Final
 
 import msgspec
 
+from rules.cause import Relations
 from rules.incident import IncidentState, place_of
 from rules.keys import HOLDS_NS, JOB, KERNEL, NODE, keys_of, keys_sought, kind_of
 from rules.loose import LooseSignals
@@ -28,9 +28,6 @@ _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
 _OF_A_PROCESS = ("python-exception", "connection-reset", "socket-timeout", "storage-timeout", "hf-hub-download-fail")
 """What a program may survive: the only word of a worker that waits whether more follows."""
-
-Related = Callable[[Signal, Signal], bool]
-"""Whether one of two signals may have brought about the other."""
 
 
 class Correlator(msgspec.Struct):
@@ -65,17 +62,17 @@ class Correlator(msgspec.Struct):
             return {signal.job}
         return self.placement.jobs_on(signal.cluster, signal.node, signal.event_time_ns)
 
-    def take(self, signal: Signal, related: Related) -> list[IncidentState]:
+    def take(self, signal: Signal, relations: Relations) -> list[IncidentState]:
         """Put a signal where it belongs; the incidents that changed by it."""
         jobs = self.jobs_of(signal)
         dropped = self._note_end(signal, jobs)
-        found = self._homes(signal, jobs, related)
+        found = self._homes(signal, jobs, relations)
         if not found:
             if not _opens(signal) or self._follows_an_end(signal, jobs):
                 self.alone += 1
                 self.loose.add(signal, keys_of(signal, jobs))
                 return dropped
-            found = [self._reopened(signal, jobs, related) or self._open(signal)]
+            found = [self._reopened(signal, jobs, relations) or self._open(signal)]
         first, *others = found
         is_new_kind = signal.failure_class not in first.kept_by_class or signal.node not in first.nodes
         if not first.add(signal, jobs):
@@ -87,7 +84,7 @@ class Correlator(msgspec.Struct):
         for other in others:
             self._merge(other, first, f"{signal.failure_class}{place_of(signal)} touches both", signal.event_time_ns)
         if is_new_kind:
-            self._take_loose(first, signal, jobs, related)
+            self._take_loose(first, signal, jobs, relations)
         return [*dropped, first, *others]
 
     def resolve(self, incident: IncidentState, time_ns: int, why: str) -> None:
@@ -107,12 +104,12 @@ class Correlator(msgspec.Struct):
         for signal in incident.signals():
             self.loose.add(signal, keys_of(signal, incident.jobs_of(signal)))
 
-    def _homes(self, signal: Signal, jobs: set[str], related: Related) -> list[IncidentState]:
+    def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}
         for key in keys_sought(signal, jobs):
             for incident_id, newest_ns in self.by_key.get(key, {}).items():
                 incident = self.open[incident_id]
-                if incident_id not in found and _belongs(signal, key, newest_ns, incident, related):
+                if incident_id not in found and _belongs(signal, key, newest_ns, incident, relations):
                     found[incident_id] = incident
         return sorted(found.values(), key=_age)
 
@@ -122,10 +119,10 @@ class Correlator(msgspec.Struct):
             holders = self.by_key.setdefault(key, {})
             holders[incident.incident_id] = max(signal.onset_ns, holders.get(incident.incident_id, 0))
 
-    def _take_loose(self, incident: IncidentState, signal: Signal, jobs: set[str], related: Related) -> None:
+    def _take_loose(self, incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> None:
         """Bring in what was said before and has to do with the signal."""
         for earlier in self.loose.under(keys_sought(signal, jobs), signal.onset_ns):
-            if related(earlier, signal):
+            if relations.hold(earlier, signal):
                 touched = self.jobs_of(earlier)
                 if incident.add(earlier, touched):
                     self._index(incident, earlier, touched)
@@ -153,7 +150,7 @@ class Correlator(msgspec.Struct):
         ends_ns = [self.ended_ns_by_job.get(f"{JOB}/{signal.cluster}/{job}", 0) for job in jobs]
         return any(-ENDED_BEFORE_NS <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
 
-    def _reopened(self, signal: Signal, jobs: set[str], related: Related) -> IncidentState | None:
+    def _reopened(self, signal: Signal, jobs: set[str], relations: Relations) -> IncidentState | None:
         """An incident resolved a short while ago that the signal shows not to be over."""
         sought = set(keys_sought(signal, jobs))
         for incident in reversed(list(self.resolved.values())):
@@ -162,7 +159,7 @@ class Correlator(msgspec.Struct):
                 is_recent
                 and not incident.is_restarted
                 and sought & incident.keys
-                and _has_to_do(signal, incident, related)
+                and _has_to_do(signal, incident, relations)
             ):
                 del self.resolved[incident.incident_id]
                 self.open[incident.incident_id] = incident
@@ -239,27 +236,27 @@ def _is_error(signal: Signal) -> bool:
     return SEVERITIES.index(signal.severity) >= SEVERITIES.index("error")
 
 
-def _belongs(signal: Signal, key: str, newest_ns: int, incident: IncidentState, related: Related) -> bool:
+def _belongs(signal: Signal, key: str, newest_ns: int, incident: IncidentState, relations: Relations) -> bool:
     kind = kind_of(key)
     if kind == JOB:
-        return _is_error(signal) or signal.role in _NEVER_OPENS or _has_to_do(signal, incident, related)
+        return _is_error(signal) or signal.role in _NEVER_OPENS or _has_to_do(signal, incident, relations)
     lag_ns = abs(signal.onset_ns - newest_ns)
     if lag_ns > HOLDS_NS[kind]:
         return False
     if kind not in (KERNEL, NODE):
         return True
     is_part_of_it = lag_ns <= SAME_MOMENT_NS and _is_error(signal)
-    return is_part_of_it or _has_to_do(signal, incident, related)
+    return is_part_of_it or _has_to_do(signal, incident, relations)
 
 
-def _has_to_do(signal: Signal, incident: IncidentState, related: Related) -> bool:
+def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:
     """Whether some signal of the incident may be its cause or its effect, or says the same of the same place."""
-    return any(_is_same(signal, one) or related(signal, one) for one in _kept(incident))
+    mine, kept_by_class = signal.failure_class, incident.kept_by_class
+    if any(_is_same(signal, one) for one in kept_by_class.get(mine, ())):
+        return True
+    kept = [one for name, kept in kept_by_class.items() if relations.may_hold(mine, name) for one in kept]
+    return any(relations.hold(signal, one) for one in kept)
 
 
 def _is_same(signal: Signal, other: Signal) -> bool:
-    return (signal.failure_class, signal.node, signal.gpu) == (other.failure_class, other.node, other.gpu)
-
-
-def _kept(incident: IncidentState) -> Iterable[Signal]:
-    return (signal for kept in incident.kept_by_class.values() for signal in kept)
+    return (signal.node, signal.gpu) == (other.node, other.gpu)

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from rules.attempts import Attempt
-from rules.cause import explains
+from rules.cause import Relations
 from rules.completion import completed
 from rules.detect.detectors import Detectors, DetectorState
 from rules.detect.inputs import step_signal
@@ -71,6 +71,7 @@ class Engine:
         self._rules = rules
         self._rule_by_verdict = _rule_by_verdict(rules)
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
+        self._relations = Relations(rules.edges_between, self._state.life.correlator.jobs_of, rules.topology)
         self._detectors = Detectors(rules, self._state.detectors)
         self._changed: dict[str, IncidentState] = {}
         self._windowed: deque[Signal] = deque(maxlen=KEPT_WINDOWED)
@@ -182,19 +183,7 @@ class Engine:
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
-        self._touch(self._state.life.take(signal, self._related, lambda job: self._pace_ns(signal.cluster, job)))
-
-    def _related(self, one: Signal, other: Signal) -> bool:
-        jobs_of, between = self._state.life.correlator.jobs_of, self._rules.edges_between
-        there, back = (
-            between(one.failure_class, other.failure_class),
-            between(other.failure_class, one.failure_class),
-        )
-        if not (there or back):
-            return False
-        return any(explains(one, other, edge, jobs_of, self._rules.topology) for edge in there) or any(
-            explains(other, one, edge, jobs_of, self._rules.topology) for edge in back
-        )
+        self._touch(self._state.life.take(signal, self._relations, lambda job: self._pace_ns(signal.cluster, job)))
 
     def _pace_ns(self, cluster: str, job: str) -> int:
         progress = self._state.silence.progress(cluster, job)

@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from rules.attempts import Attempt, Attempts
-from rules.correlate import Correlator, Related
+from rules.cause import Relations
+from rules.correlate import Correlator
 from rules.incident import IncidentState
 from rules.keys import JOB, KERNEL
 from rules.model import NS_PER_S, Beat, Signal
@@ -42,9 +43,9 @@ class Life(msgspec.Struct):
     attempts: Attempts = msgspec.field(default_factory=Attempts)
     timers: list[tuple[int, str]] = []
 
-    def take(self, signal: Signal, related: Related, pace_ns: Callable[[str], int]) -> list[IncidentState]:
+    def take(self, signal: Signal, relations: Relations, pace_ns: Callable[[str], int]) -> list[IncidentState]:
         """Put a signal where it belongs; the incidents that changed. `pace_ns` is a job's time a step, 0 if unknown."""
-        changed = self.correlator.take(signal, related)
+        changed = self.correlator.take(signal, relations)
         for incident in changed:
             if incident.status == "open" and not incident.has_timer:
                 self._set_timer(incident, pace_ns)

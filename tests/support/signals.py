@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rules.cause import explains
+from rules.cause import Relations
 from rules.model import Beat, LogEvent, Match, Position, Signal, stable_id
 from rules.signal import signal_of
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
@@ -64,13 +64,8 @@ def a_signal(
     return Signal(failure_class=failure_class, node=node, job=job, **(given | times | more))
 
 
-def related(one: Signal, other: Signal) -> bool:
-    """Whether the catalogue's edges lead from one to the other, when both touch job A."""
-    return any(
-        explains(cause, effect, edge, lambda _: {"A"})
-        for cause, effect in ((one, other), (other, one))
-        for edge in the_rules().edges_between(cause.failure_class, effect.failure_class)
-    )
+related = Relations(lambda cause, effect: the_rules().edges_between(cause, effect), lambda _: {"A"})
+"""The catalogue's edges, when all signals touch job A."""
 
 
 def signals_of(text: str, second: float = 0, node: str = "n1", job: str = "A", **more: Any) -> list[Signal]:
