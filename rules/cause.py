@@ -84,17 +84,31 @@ class Relations:
         self._jobs_of = jobs_of
         self._topology = topology
 
-    def may_hold(self, one_class: str, other_class: str) -> bool:
-        """Whether there is an edge between two classes, either way."""
-        return bool(self._between(one_class, other_class) or self._between(other_class, one_class))
+    def hold(self, signal: Signal, others: Sequence[Signal]) -> bool:
+        """Whether the signal may have brought about one of the others, or one of them the signal.
 
-    def hold(self, one: Signal, other: Signal) -> bool:
-        """Whether one of the two may have brought about the other."""
-        return self._leads(one, other) or self._leads(other, one)
+        The others are of one class, the earliest onset first: by that most of them need not be asked one by one.
+        """
+        mine, theirs = signal.failure_class, others[0].failure_class
+        first_ns, last_ns = others[0].onset_ns - signal.onset_ns, others[-1].onset_ns - signal.onset_ns
+        return any(
+            self._explain(signal, other, edge)
+            for edge in self._between(mine, theirs)
+            if _is_in_reach(first_ns, last_ns, edge)
+            for other in others
+        ) or any(
+            self._explain(other, signal, edge)
+            for edge in self._between(theirs, mine)
+            if _is_in_reach(-last_ns, -first_ns, edge)
+            for other in others
+        )
 
-    def _leads(self, cause: Signal, effect: Signal) -> bool:
-        edges = self._between(cause.failure_class, effect.failure_class)
-        return any(explains(cause, effect, edge, self._jobs_of, self._topology) for edge in edges)
+    def _explain(self, cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
+        return explains(cause, effect, edge, self._jobs_of, self._topology)
+
+
+def _is_in_reach(least_lag_ns: int, most_lag_ns: int, edge: EdgeSpec) -> bool:
+    return least_lag_ns <= edge.within and edge.earliest_ns(CLOCK_SKEW_NS) <= most_lag_ns
 
 
 def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY) -> bool:

@@ -24,6 +24,7 @@ SAME_MOMENT_NS: Final = 600 * NS_PER_S
 ENDED_BEFORE_NS: Final = 5 * NS_PER_S
 ENDED_FOR_NS: Final = 600 * NS_PER_S
 
+_ERRORS = SEVERITIES[SEVERITIES.index("error") :]
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
 _OF_A_PROCESS = ("python-exception", "connection-reset", "socket-timeout", "storage-timeout", "hf-hub-download-fail")
@@ -106,11 +107,20 @@ class Correlator(msgspec.Struct):
 
     def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}
+        asked = set[str]()
         for key in keys_sought(signal, jobs):
+            kind = kind_of(key)
             for incident_id, newest_ns in self.by_key.get(key, {}).items():
+                lag_ns = abs(signal.onset_ns - newest_ns)
+                if incident_id in found or lag_ns > HOLDS_NS.get(kind, lag_ns):
+                    continue
                 incident = self.open[incident_id]
-                if incident_id not in found and _belongs(signal, key, newest_ns, incident, relations):
+                if _belongs(signal, kind, lag_ns):
                     found[incident_id] = incident
+                elif incident_id not in asked:
+                    asked.add(incident_id)
+                    if _has_to_do(signal, incident, relations):
+                        found[incident_id] = incident
         return sorted(found.values(), key=_age)
 
     def _index(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> None:
@@ -122,7 +132,7 @@ class Correlator(msgspec.Struct):
     def _take_loose(self, incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> None:
         """Bring in what was said before and has to do with the signal."""
         for earlier in self.loose.under(keys_sought(signal, jobs), signal.onset_ns):
-            if relations.hold(earlier, signal):
+            if relations.hold(signal, [earlier]):
                 touched = self.jobs_of(earlier)
                 if incident.add(earlier, touched):
                     self._index(incident, earlier, touched)
@@ -233,29 +243,22 @@ def _opens(signal: Signal) -> bool:
 
 
 def _is_error(signal: Signal) -> bool:
-    return SEVERITIES.index(signal.severity) >= SEVERITIES.index("error")
+    return signal.severity in _ERRORS
 
 
-def _belongs(signal: Signal, key: str, newest_ns: int, incident: IncidentState, relations: Relations) -> bool:
-    kind = kind_of(key)
+def _belongs(signal: Signal, kind: str, lag_ns: int) -> bool:
+    """Whether a key of this kind in common is enough."""
     if kind == JOB:
-        return _is_error(signal) or signal.role in _NEVER_OPENS or _has_to_do(signal, incident, relations)
-    lag_ns = abs(signal.onset_ns - newest_ns)
-    if lag_ns > HOLDS_NS[kind]:
-        return False
-    if kind not in (KERNEL, NODE):
-        return True
-    is_part_of_it = lag_ns <= SAME_MOMENT_NS and _is_error(signal)
-    return is_part_of_it or _has_to_do(signal, incident, relations)
+        return _is_error(signal) or signal.role in _NEVER_OPENS
+    return kind not in (KERNEL, NODE) or (lag_ns <= SAME_MOMENT_NS and _is_error(signal))
 
 
 def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:
     """Whether some signal of the incident may be its cause or its effect, or says the same of the same place."""
-    mine, kept_by_class = signal.failure_class, incident.kept_by_class
-    if any(_is_same(signal, one) for one in kept_by_class.get(mine, ())):
+    of_its_class = incident.kept_by_class.get(signal.failure_class, ())
+    if any(_is_same(signal, one) for one in of_its_class):
         return True
-    kept = [one for name, kept in kept_by_class.items() if relations.may_hold(mine, name) for one in kept]
-    return any(relations.hold(signal, one) for one in kept)
+    return any(relations.hold(signal, kept) for kept in incident.kept_by_class.values())
 
 
 def _is_same(signal: Signal, other: Signal) -> bool:
