@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 
 from rules.incident import onset_order
 from rules.model import CLOCK_SKEW_NS as CLOCK_SKEW_NS
@@ -52,11 +53,13 @@ def rank(
         return explains(cause, effect, edge, jobs_of, topology)
 
     candidates = [Candidate(signal) for signal in signals]
+    nodes = {signal.node for signal in signals}
     classes = sorted({signal.failure_class for signal in signals})
-    edges_of = {one: _EdgesOfClass(one, classes, between) for one in classes}
+    class_by_name = {name: _SignalsOfClass(name, signals, classes, between) for name in classes}
     for candidate in candidates:
-        _weigh_evidence(candidate, signals)
-        _weigh_edges(candidate, signals, edges_of[candidate.signal.failure_class], leads)
+        of_class = class_by_name[candidate.signal.failure_class]
+        _weigh_evidence(candidate, of_class.nodes, nodes)
+        _weigh_edges(candidate, of_class, leads)
         if points := blamed and blamed.points_for(candidate.signal):
             candidate.weigh(*points)
     unexplained = [candidate for candidate in candidates if not candidate.is_explained] or candidates
@@ -138,7 +141,7 @@ def _kind(signal: Signal) -> tuple[str, str]:
     return signal.failure_class, signal.node
 
 
-def _weigh_evidence(candidate: Candidate, signals: Sequence[Signal]) -> None:
+def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[str]) -> None:
     signal = candidate.signal
     if points := _ROLE_POINTS.get(signal.role, 0):
         candidate.weigh(
@@ -146,42 +149,45 @@ def _weigh_evidence(candidate: Candidate, signals: Sequence[Signal]) -> None:
         )
     if signal.source == "kernel":
         candidate.weigh(2, "the kernel says so, which is nearer to the hardware than any library")
-    nodes = {one.node for one in signals}
-    nodes_of_class = {one.node for one in signals if one.failure_class == signal.failure_class}
     if len(nodes_of_class) == 1 < len(nodes):
         candidate.weigh(1, f"only {signal.node or 'one place'} says it; {len(nodes) - 1} other nodes say other things")
 
 
-def _weigh_edges(candidate: Candidate, signals: Sequence[Signal], edges: _EdgesOfClass, leads: Leads) -> None:
+def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) -> None:
     signal = candidate.signal
-    if explanation := _explanation(signal, signals, edges.into, leads):
+    if explanation := _explanation(signal, of_class, leads):
         other, edge = explanation
         candidate.is_explained = True
         where = f" on {other.node}" if other.node else ""
         candidate.weigh(_EXPLAINED_POINTS, f"explained by {other.failure_class}{where}: {edge.reason}")
-    effects: dict[str, str] = {}
-    for other in signals:
-        for edge in edges.out_of.get(other.failure_class, ()):
-            if other.failure_class not in effects and leads(signal, other, edge):
-                effects[other.failure_class] = edge.reason
-    for failure_class, reason in sorted(effects.items())[:3]:
+    effects = ((name, _reason(signal, others, edges, leads)) for name, others, edges in of_class.effects)
+    for failure_class, reason in islice((effect for effect in effects if effect[1] is not None), 3):
         candidate.weigh(1, f"it explains {failure_class}: {reason}")
 
 
-def _explanation(
-    signal: Signal, signals: Sequence[Signal], edges_from: Mapping[str, Sequence[EdgeSpec]], leads: Leads
-) -> tuple[Signal, EdgeSpec] | None:
+def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> tuple[Signal, EdgeSpec] | None:
     """The first of the signals that explains this one, and how."""
-    for other in signals:
-        for edge in edges_from.get(other.failure_class, ()):
+    for other, edges in of_class.causes:
+        for edge in edges:
             if leads(other, signal, edge):
                 return other, edge
     return None
 
 
-class _EdgesOfClass:
-    """The edges between one class and the others of an incident, by the other class; most pairs have none."""
+def _reason(signal: Signal, others: Sequence[Signal], edges: Sequence[EdgeSpec], leads: Leads) -> str | None:
+    """How the signal explains one of the others; None when it explains none."""
+    return next((edge.reason for other in others for edge in edges if leads(signal, other, edge)), None)
 
-    def __init__(self, failure_class: str, others: Iterable[str], between: Between):
-        self.out_of = {one: edges for one in others if (edges := between(failure_class, one))}
-        self.into = {one: edges for one in others if (edges := between(one, failure_class))}
+
+class _SignalsOfClass:
+    """What the signals of one class have in common: their nodes, and which others edges join them to.
+
+    `causes` are in the order of all signals, `effects` by class; most classes have no edge between them.
+    """
+
+    def __init__(self, failure_class: str, signals: Sequence[Signal], classes: Sequence[str], between: Between):
+        into = {one: edges for one in classes if (edges := between(one, failure_class))}
+        out_of = {one: edges for one in classes if (edges := between(failure_class, one))}
+        self.nodes = {signal.node for signal in signals if signal.failure_class == failure_class}
+        self.causes = [(one, into[one.failure_class]) for one in signals if one.failure_class in into]
+        self.effects = [(name, [one for one in signals if one.failure_class == name], out_of[name]) for name in out_of]
