@@ -128,10 +128,17 @@ def test_a_job_s_name_may_hold_anything(engine: Engine, job: str) -> None:
     assert (hang.cluster, hang.jobs, hang.progress[job].last_step) == ("eks:1/prod", (job,), 9)
 
 
-@pytest.mark.parametrize("rule", ["progress.finished", "slurm.cancelled", "slurm.time_limit"])
+@pytest.mark.parametrize("rule", ["progress.finished", "slurm.cancelled"])
 def test_an_ended_job_does_not_hang(engine: Engine, rule: str) -> None:
     engine.add([a_match(rule, 50, "n1", "A")], steps(10))
     assert engine.advance(at(5000)) == []
+
+
+def test_a_time_limit_is_told_and_the_job_does_not_hang(engine: Engine) -> None:
+    engine.add([a_match("slurm.time_limit", 50, "n1", "A")], steps(10))
+    (ended,) = engine.advance(at(3000))
+    assert (ended.failure_class, set(ended.jobs)) == ("slurm-time-limit", {"A"})
+    assert {link.failure_class for link in ended.chain} == {"slurm-time-limit"}
 
 
 def test_a_restart_from_a_checkpoint_does_not_hang(engine: Engine) -> None:
