@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from rules.model import LogEvent, Match, Position, Signal
 from rules.ruleset import Rule, RuleSet
+from rules.spec import RuleSpec
 from rules.vocabulary import vocabulary
 
 _KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
+_DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")
 _GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD, _POD_FIELD = "pci", "node", "job", "rank", "pod"
 
 
@@ -25,7 +27,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         event_time_ns=event.event_time_ns,
         onset_ns=event.event_time_ns - rule.waited_ns(fields),
         cluster=event.cluster,
-        node=fields.get(_NODE_FIELD) or event.node,
+        node=fields.get(_NODE_FIELD) or ("" if _is_told_from_afar(event, spec) else event.node),
         source=event.source or _source(rule),
         job=event.job or fields.get(_JOB_FIELD, ""),
         rank=event.rank if event.rank is not None else _rank(rank),
@@ -44,6 +46,12 @@ def match_of(signal: Signal) -> Match:
     return Match(
         signal.signal_id, signal.rule, LogEvent(signal.event_time_ns, signal.text, position, True, *who), signal.fields
     )
+
+
+def _is_told_from_afar(event: LogEvent, spec: RuleSpec) -> bool:
+    """Whether it did not happen where it was written: a scheduler speaks of jobs from a host of its own."""
+    is_of_a_job = event.source == "scheduler" and spec.entity == "job"
+    return is_of_a_job or spec.failure_class in _DECIDED_BY_A_SCHEDULER
 
 
 def _source(rule: Rule) -> str:
