@@ -16,6 +16,7 @@ from rules.topology import NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
 NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
+SAME_BREATH_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _EXPLAINED_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
@@ -62,6 +63,7 @@ def rank(
         _weigh_edges(candidate, of_class, leads)
         if points := blamed and blamed.points_for(candidate.signal):
             candidate.weigh(*points)
+    _share_explanations(candidates)
     unexplained = [candidate for candidate in candidates if not candidate.is_explained] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(1, "it began before everything that nothing else explains")
@@ -94,15 +96,16 @@ class Relations:
         """
         mine, theirs = signal.failure_class, others[0].failure_class
         first_ns, last_ns = others[0].onset_ns - signal.onset_ns, others[-1].onset_ns - signal.onset_ns
+        unsure_ns = max(_unsure_ns(signal), *map(_unsure_ns, others))
         return any(
             self._explain(signal, other, edge)
             for edge in self._between(mine, theirs)
-            if _is_in_reach(first_ns, last_ns, edge)
+            if _is_in_reach(first_ns, last_ns + unsure_ns, edge)
             for other in others
         ) or any(
             self._explain(other, signal, edge)
             for edge in self._between(theirs, mine)
-            if _is_in_reach(-last_ns, -first_ns, edge)
+            if _is_in_reach(-last_ns, -first_ns + unsure_ns, edge)
             for other in others
         )
 
@@ -163,6 +166,20 @@ def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) 
     effects = ((name, _reason(signal, others, edges, leads)) for name, others, edges in of_class.effects)
     for failure_class, reason in islice((effect for effect in effects if effect[1] is not None), 3):
         candidate.weigh(1, f"it explains {failure_class}: {reason}")
+
+
+def _share_explanations(candidates: Sequence[Candidate]) -> None:
+    """What a process says twice at a time, as the head and the end of a traceback in two records, has one cause."""
+    told = [one.signal for one in candidates if one.is_explained]
+    for candidate in candidates:
+        if not candidate.is_explained and any(_is_told_twice(candidate.signal, other) for other in told):
+            candidate.is_explained = True
+            candidate.weigh(_EXPLAINED_POINTS, "it was said in one breath with another line that is explained")
+
+
+def _is_told_twice(one: Signal, other: Signal) -> bool:
+    is_same = (_kind(one), one.job, one.rank) == (_kind(other), other.job, other.rank)
+    return is_same and abs(one.onset_ns - other.onset_ns) <= SAME_BREATH_NS
 
 
 def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> tuple[Signal, EdgeSpec] | None:

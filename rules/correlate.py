@@ -8,7 +8,7 @@ import msgspec
 
 from rules.cause import Relations
 from rules.incident import IncidentState, place_of
-from rules.keys import HOLDS_NS, JOB, KERNEL, NODE, keys_of, keys_sought, kind_of
+from rules.keys import FOLDER, HOLDS_NS, JOB, KERNEL, NODE, is_of_a_maker, keys_of, keys_sought, kind_of
 from rules.loose import LooseSignals
 from rules.model import NS_PER_S, SEVERITIES, Signal, stable_id
 from rules.placement import Placement
@@ -115,7 +115,7 @@ class Correlator(msgspec.Struct):
                 if incident_id in found or lag_ns > HOLDS_NS.get(kind, lag_ns):
                     continue
                 incident = self.open[incident_id]
-                if _belongs(signal, kind, lag_ns):
+                if _belongs(signal, key, lag_ns):
                     found[incident_id] = incident
                 elif incident_id not in asked:
                     asked.add(incident_id)
@@ -246,10 +246,13 @@ def _is_error(signal: Signal) -> bool:
     return signal.severity in _ERRORS
 
 
-def _belongs(signal: Signal, kind: str, lag_ns: int) -> bool:
-    """Whether a key of this kind in common is enough."""
-    if kind == JOB:
+def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
+    """Whether this key in common is enough."""
+    kind = kind_of(key)
+    if kind == JOB and not is_of_a_maker(signal, key):
         return _is_error(signal) or signal.role in _NEVER_OPENS
+    if kind in (JOB, FOLDER):
+        return False
     return kind not in (KERNEL, NODE) or (lag_ns <= SAME_MOMENT_NS and _is_error(signal))
 
 

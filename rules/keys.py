@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final
 
 from rules.model import NS_PER_S, Signal
-from rules.scope import DEPENDENCY_FIELD
+from rules.scope import DEPENDENCY_FIELD, MISSING_FIELD, folders_of, makers_of
 from rules.vocabulary import vocabulary
 
 JOB: Final = "job"
@@ -17,6 +17,7 @@ KERNEL: Final = "kernel"
 NODE: Final = "node"
 SERVER: Final = "server"
 PATH: Final = "path"
+FOLDER: Final = "folder"
 MANY: Final = "many"
 
 HOLDS_NS: Final = {
@@ -68,7 +69,14 @@ def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
             keys.append(f"{NODE}/{signal.cluster}/{signal.node}")
     if waited_for := signal.fields.get(DEPENDENCY_FIELD):
         keys.append(f"{JOB}/{signal.cluster}/{waited_for}")
+    if MISSING_FIELD in signal.fields:
+        keys += [f"{JOB}/{signal.cluster}/{maker}" for maker in sorted(makers_of(signal) - jobs)]
     return keys + _shared_keys(signal)
+
+
+def is_of_a_maker(signal: Signal, key: str) -> bool:
+    """Whether it is the key of another job, sought because the path of a missing file may name it."""
+    return MISSING_FIELD in signal.fields and key.removeprefix(f"{JOB}/{signal.cluster}/") in makers_of(signal)
 
 
 def kind_of(key: str) -> str:
@@ -84,7 +92,7 @@ def _shared_keys(signal: Signal) -> list[str]:
         keys.append(f"{MANY}/{signal.cluster}/{signal.failure_class}")
     if signal.failure_class in _PATH_CLASSES:
         keys += [f"{PATH}/{signal.cluster}/{signal.fields[one]}" for one in _PATH_FIELDS if signal.fields.get(one)]
-    return keys
+    return keys + [f"{FOLDER}/{signal.cluster}/{folder}" for folder in folders_of(signal)]
 
 
 @cache

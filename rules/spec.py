@@ -18,7 +18,7 @@ Role = Literal[
 ]
 Source = Literal["kernel", "worker", "scheduler", "kubernetes", "any"]
 Entity = Literal["gpu", "node", "link", "job", "rank", "process", "storage", "fabric"]
-Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "storage", "artefact"]
+Scope = Literal["gpu", "node", "job", "cluster", "switch", "rack", "rail", "storage", "artefact", "input"]
 
 _ESCAPED_OR_CLASS = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]")
 _OPEN_END = re.compile(r"(?:[*+]\??|\{\d+,\}\??|\?)\)*$")

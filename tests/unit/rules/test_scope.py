@@ -63,6 +63,22 @@ NFS, OTHER_NFS = {"fields": {"server": "nfs1"}}, {"fields": {"server": "nfs2"}}
         ),
         pytest.param("artefact", {"job": "7"}, {"job": "8", "fields": {"dependency": "7"}}, True, id="artefact-job"),
         pytest.param("artefact", {"job": "7"}, {"job": "8", "node": "n1"}, False, id="artefact-only-the-node"),
+        pytest.param("input", {"job": "787"}, {"job": "8", "fields": {"missing": "/d/t/787/1"}}, True, id="input-job"),
+        pytest.param(
+            "input", {"job": "787"}, {"job": "8", "fields": {"missing": "/d/job-787/1"}}, True, id="input-name"
+        ),
+        pytest.param("input", {"job": "787"}, {"job": "8", "fields": {"path": "/d/t/787/1"}}, False, id="input-there"),
+        pytest.param("input", {"job": "787"}, {"job": "787", "fields": {"missing": "/d/787/1"}}, False, id="input-own"),
+        pytest.param(
+            "input", {"job": "787"}, {"job": "8", "fields": {"missing": "/d/7870/1"}}, False, id="input-other"
+        ),
+        pytest.param(
+            "input",
+            {"job": "787", "fields": {"path": "/d/t/9.bin"}},
+            {"job": "8", "fields": {"missing": "/d/t/1.bin"}},
+            True,
+            id="input-folder",
+        ),
         pytest.param("artefact", {"job": "7"}, {"job": "7"}, True, id="artefact-own-job"),
     ],
 )
