@@ -7,7 +7,6 @@ simulates failures and healthy hours with seeds that were never used before. Exi
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -136,7 +135,7 @@ def ways_of(folder: Path) -> Ways:
     """The incidents of `epicenter replay` on a folder, and those of the simple ways."""
     pipeline = Listening(rule_set(), "default", LATENESS_NS)
     pipeline.matches = []
-    incidents = replay(pipeline, Sources([str(folder)], os.uname().nodename, follow=False))
+    incidents = replay(pipeline, Sources([str(folder)], host="", follow=False))
     lines = error_lines(rule_set(), pipeline.matches)
     ours = [found_of(msgspec.to_builtins(incident)) for incident in incidents]
     return {OURS: ours, **{name: way(lines) for name, way in BASELINES.items()}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from rules.model import Position, RawRecord
+from rules.model import Origin, Position, RawRecord
 
 
 @dataclass(frozen=True)
@@ -14,6 +14,7 @@ class Batch:
 
     `is_recorded`: the lines are older than their receipt (a finished file), so a line without a time of its own takes
     the time of the nearest line before it that has one. `is_text`: lines of a text, where a blank one is nothing odd.
+    `origin` is whose lines they are as far as their file tells.
     """
 
     source: str
@@ -23,6 +24,7 @@ class Batch:
     offsets: Sequence[int]
     is_recorded: bool = False
     is_text: bool = False
+    origin: Origin | None = None
 
     def __len__(self) -> int:
         return len(self.values)
@@ -30,7 +32,7 @@ class Batch:
     def record(self, number: int) -> RawRecord:
         """One record of the batch as an object."""
         position = Position(self.source, self.offsets[number])
-        return RawRecord(self.values[number], position, self.received_ns[number], self.keys[number])
+        return RawRecord(self.values[number], position, self.received_ns[number], self.keys[number], self.origin)
 
     def tail(self, first: int) -> Batch:
         """The records from this one on."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from ingest.collect.files import log_files
+from ingest.origin import NAMED, slurm_id_in
 from rules.errors import InputError
 
 LINK: Final = "log"
@@ -17,8 +18,6 @@ LINK: Final = "log"
 MOST_CORES: Final = 20
 _RAY_LOGS: Final = ("ray_logs/*/worker*.out", "ray_logs/*/worker*.err", "ray_logs/*/raylet.out")
 _SLURM_ID: Final = re.compile(r"\d+(?:_\d+)?")
-_NAMED: Final = re.compile(r"(?:(?P<id>\d+(?:_\d+)?)|local_\w+)-|slurm-(?P<of_out>\d+(?:_\d+)?)\.")
-"""The name of a job's log or folder, as opposed to one of many logs of the same job."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +35,7 @@ class JobLogs:
     @property
     def slurm_id(self) -> str:
         """The id in its name, as in `7877-llama.log` or `slurm-7877.out`; empty when there is none."""
-        found = _NAMED.match(self.folder.name if self.folder else self.files[0].name)
-        return found["id"] or found["of_out"] or "" if found else ""
+        return slurm_id_in(self.folder.name if self.folder else self.files[0].name)
 
     @property
     def artifacts(self) -> tuple[str, ...]:
@@ -92,7 +90,7 @@ def _jobs_in(folder: Path) -> Iterator[JobLogs]:
     """Every job of a folder of jobs, by name; none when it is not such a folder."""
     folders = {one.name: _of_folder(one, str(one)) for one in folder.iterdir() if is_job(one)}
     logs = [file for file in folder.iterdir() if file.suffix in (".log", ".out") and file.is_file()]
-    alone = {log.stem: _of_log(log, str(log)) for log in logs if _NAMED.match(log.name) or folders}
+    alone = {log.stem: _of_log(log, str(log)) for log in logs if NAMED.match(log.name) or folders}
     for _, job in sorted((alone | folders).items()):
         yield job
 

@@ -57,7 +57,7 @@ def _named_node(signal: Signal, placement: Placement) -> str:
     if listed := _listed(signal):
         return signal.fields.get(NODE_FIELD) or listed[0]
     if not signal.fields.get(NODE_FIELD) and (told := _FORWARDED_BY_RAY.match(signal.text)):
-        return placement.node_by_address.get(f"{signal.cluster}/{told[1]}", signal.node)
+        return placement.node_by_address.get(f"{signal.cluster}/{told[1]}", told[1])
     return signal.node
 
 

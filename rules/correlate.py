@@ -8,7 +8,7 @@ import msgspec
 
 from rules.cause import Relations
 from rules.incident import IncidentState, place_of
-from rules.keys import FOLDER, HOLDS_NS, JOB, KERNEL, NODE, is_of_a_maker, keys_of, keys_sought, kind_of
+from rules.keys import FILE, FOLDER, HOLDS_NS, JOB, KERNEL, NODE, is_of_a_maker, keys_of, keys_sought, kind_of
 from rules.loose import LooseSignals
 from rules.model import NS_PER_S, SEVERITIES, Signal, stable_id
 from rules.placement import Placement
@@ -253,7 +253,7 @@ def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
         return _is_error(signal) or signal.role in _NEVER_OPENS
     if kind in (JOB, FOLDER):
         return False
-    return kind not in (KERNEL, NODE) or (lag_ns <= SAME_MOMENT_NS and _is_error(signal))
+    return kind not in (KERNEL, NODE, FILE) or (lag_ns <= SAME_MOMENT_NS and _is_error(signal))
 
 
 def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:

@@ -1,4 +1,5 @@
-"""What signals may share, as text keys: a job, a node's kernel, a server, a path, or that many nodes say the same.
+"""What signals may share, as text keys: a job, a node's kernel, a server, a path, that many nodes say the same, or a
+file whose lines name neither job nor node.
 
 Signals with a key in common may belong to one incident. A key is `kind/cluster/name`.
 """
@@ -19,6 +20,7 @@ SERVER: Final = "server"
 PATH: Final = "path"
 FOLDER: Final = "folder"
 MANY: Final = "many"
+FILE: Final = "file"
 
 HOLDS_NS: Final = {
     KERNEL: 3600 * NS_PER_S,
@@ -26,6 +28,7 @@ HOLDS_NS: Final = {
     SERVER: 1800 * NS_PER_S,
     PATH: 24 * 3600 * NS_PER_S,
     MANY: 60 * NS_PER_S,
+    FILE: 3600 * NS_PER_S,
 }
 """How far apart the onsets of two signals with this kind of key may lie; a job's signals belong together always."""
 
@@ -57,6 +60,8 @@ def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
     keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
     if signal.node:
         keys.append(f"{KERNEL if is_node_wide(signal) else NODE}/{signal.cluster}/{signal.node}")
+    elif signal.log:
+        keys.append(f"{FILE}/{signal.cluster}/{signal.log}")
     return keys + _shared_keys(signal)
 
 
@@ -67,6 +72,8 @@ def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
         keys.append(f"{KERNEL}/{signal.cluster}/{signal.node}")
         if is_node_wide(signal) or not jobs:
             keys.append(f"{NODE}/{signal.cluster}/{signal.node}")
+    elif signal.log:
+        keys.append(f"{FILE}/{signal.cluster}/{signal.log}")
     if waited_for := signal.fields.get(DEPENDENCY_FIELD):
         keys.append(f"{JOB}/{signal.cluster}/{waited_for}")
     if MISSING_FIELD in signal.fields:

@@ -35,17 +35,45 @@ class Position(msgspec.Struct, frozen=True, array_like=True, order=True):
     offset: int
 
 
+class Origin(msgspec.Struct, frozen=True):
+    """Whose lines a plain file holds, for what they don't tell themselves.
+
+    `job` is told by the path or the first lines (`is_job_told`), or is a name of the file's own; empty for the log of a
+    machine or a daemon (`is_system`). `hosts` are the nodes of the tasks that srun labels, by their number, empty where
+    unknown; `tasks_are_ranks` is false where a task starts several ranks. `is_of_a_job`: the file is that of all tasks.
+    `log` is the file.
+    """
+
+    job: str = ""
+    node: str = ""
+    rank: int | None = None
+    is_job_told: bool = False
+    is_system: bool = False
+    is_of_a_job: bool = False
+    hosts: tuple[str, ...] = ()
+    tasks_are_ranks: bool = True
+    log: str = ""
+
+    def node_of(self, task: int | None) -> str:
+        """The node of a task, else that of the file; empty when it is unknown."""
+        return (self.hosts[task] if task is not None and task < len(self.hosts) else "") or self.node
+
+
 class RawRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Bytes as they were read, before anything is known about them."""
+    """Bytes as they were read, before anything is known about them; of a plain file, with what that tells."""
 
     value: bytes
     position: Position
     received_ns: int
     key: bytes | None = None
+    origin: Origin | None = None
 
 
 class LogEvent(msgspec.Struct, frozen=True, array_like=True):
-    """One log line with its identity. `source` is empty when the record does not say what it is."""
+    """One log line with its identity. `source` is empty when the record does not say what it is.
+
+    `log` is the plain file of a line that does not tell its node or job itself.
+    """
 
     event_time_ns: int
     text: str
@@ -58,6 +86,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True):
     rank: int | None = None
     pod: str = ""
     container: str = ""
+    log: str = ""
 
 
 class Match(msgspec.Struct, frozen=True, array_like=True):
@@ -116,7 +145,10 @@ class Seat(msgspec.Struct, frozen=True, array_like=True, order=True):
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True):
-    """A rule's condition holds, from one line or from a silence. `onset_ns` is when it began by its own words."""
+    """A rule's condition holds, from one line or from a silence. `onset_ns` is when it began by its own words.
+
+    `log` is the plain file of a line that names neither node nor job.
+    """
 
     signal_id: str
     rule: str
@@ -135,6 +167,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True):
     position: Position | None
     fields: dict[str, str]
     block: tuple[str, ...] = ()
+    log: str = ""
 
 
 class RootCause(msgspec.Struct, frozen=True):

@@ -36,6 +36,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         position=event.position,
         fields=fields,
         block=match.block,
+        log="" if fields.get(_NODE_FIELD) or fields.get(_JOB_FIELD) else event.log,
     )
 
 

@@ -48,7 +48,7 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
     scanner = HoldingScanner(BatchScanner(rules, settings.cluster, keep_all=keep_all))
     records = matches = harmless = 0
     dead_letters: list[DeadLetter] = []
-    batches = read_to_the_end(Sources(paths, hostname(), follow=False))
+    batches = read_to_the_end(Sources(paths, host="", follow=False))
     for scanned in scanner.scan_all(watched(batches, paths)):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
@@ -61,7 +61,7 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
 def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
     """Print the final state of every incident in recorded input."""
     pipeline = Pipeline(load(settings.rule_packs, settings.topology), settings.cluster, settings.lateness_ns)
-    incidents = replay(pipeline, Sources(paths, hostname(), follow=False))
+    incidents = replay(pipeline, Sources(paths, host="", follow=False))
     for incident in incidents:
         print_incident(incident, as_json)
     for verdict in pipeline.verdicts():

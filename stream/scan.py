@@ -15,7 +15,7 @@ from rules.banner import seats_of
 from rules.detect.inputs import observed
 from rules.errors import RecordError
 from rules.match.hyperscan import HyperscanScanner
-from rules.model import KEPT_DEAD_BYTES, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat, stable_id
+from rules.model import KEPT_DEAD_BYTES, NS_PER_S, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat, stable_id
 from rules.ruleset import RuleSet
 from rules.standing import LineHit
 from stream.beats import Beats
@@ -26,6 +26,7 @@ from stream.liveness import Liveness
 
 MAX_RECORD_BYTES = 1 << 20
 LOOK_BACK_LINES = 200
+_HOUR_NS = 3600 * NS_PER_S
 _ESCAPE_MARKS = (b"\\", b'"MESSAGE":[', b"\x1b", b"#033[", b"\0")
 _USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 
@@ -70,6 +71,7 @@ class BatchScanner:
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._liveness = Liveness()
         self._told_pods: set[tuple[str, str]] = set()
+        self._placed_hour_by_source: dict[str, int] = {}
 
     def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
         """Every match, beat and dead letter of the batch, the same for the same batch.
@@ -145,6 +147,8 @@ class BatchScanner:
     ) -> None:
         """Every speaker in every ten seconds; so his job is on his node, and time goes on."""
 
+        own_node = batch.origin is None or not batch.origin.hosts
+
         def look(number: int) -> int | None:
             try:
                 event = None if number in unfit else parse(batch.record(number), self._cluster).event
@@ -153,8 +157,10 @@ class BatchScanner:
             if event is None or not (event.has_own_time or not batch.is_recorded):
                 return None
             scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
-            beats.add_alive(event)
+            beats.add_alive(event if own_node else msgspec.structs.replace(event, node=""))
             self._note_pod(event, scanned)
+            if event.job and not own_node:
+                scanned.seats += self._hosts_seats(event, batch)
             return event.event_time_ns
 
         self._liveness.look(batch, end, look)
@@ -165,6 +171,15 @@ class BatchScanner:
         if event.pod and event.job and pod not in self._told_pods:
             self._told_pods.add(pod)
             scanned.seats.append(Seat(event.event_time_ns, event.cluster, event.job, "", pod=event.pod))
+
+    def _hosts_seats(self, event: LogEvent, batch: Batch) -> list[Seat]:
+        """Once in an hour: the job of a file of labelled tasks is on their nodes, be they quiet."""
+        hour = event.event_time_ns // _HOUR_NS
+        if batch.origin is None or self._placed_hour_by_source.get(batch.source) == hour:
+            return []
+        self._placed_hour_by_source[batch.source] = hour
+        hosts = sorted({host for host in batch.origin.hosts if host})
+        return [Seat(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
 
     def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, str], beats: Beats) -> None:
         """Envelopes that end in the middle: whoever wrote them was stopped."""

@@ -9,6 +9,8 @@ from typing import BinaryIO, Final
 
 from ingest.batch import Batch
 from ingest.collect.lines import LineCutter, Lines
+from ingest.header import HEAD_BYTES, told_by
+from ingest.origin import origin_of
 from ingest.text import Repeated
 from rules.errors import InputError
 
@@ -32,16 +34,20 @@ def unrotated(file: Path) -> Path:
 class FileSource:
     """One log file. A line without a newline waits for its end, unless the file is read once only.
 
-    What it held when it was found is as old as its time of modification; what is added later is new.
+    What it held when it was found is as old as its time of modification; what is added later is new. Whose lines they
+    are tell its path, as it was `given` (itself, or a folder above it), and its first lines, as far as they have come.
+    `host` is where lines come from that name no node, unless all tasks of a job write into the file.
     """
 
-    def __init__(self, path: Path, host: str, follow: bool):
+    def __init__(self, path: Path, host: str, follow: bool, given: Path | None = None):
         self.name = str(path)
         self.has_ended = False
         self._path = path
         self._host = host.encode()
         self._follow = follow
         self._cutter = LineCutter()
+        self._by_path = origin_of(path, given or path)
+        self._origin, self._looked_at_bytes = self._by_path, -1
         self._file = self._open()
 
     def read(self, now_ns: int) -> Batch | None:
@@ -50,19 +56,28 @@ class FileSource:
         lines = self._lines()
         if not lines.numbers:
             return None
+        self._look_at_head()
+        host = b"" if self._origin.is_of_a_job else self._host
         return Batch(
             source=self.name,
             values=lines.values,
-            keys=Repeated(self._host, lines.values),
+            keys=Repeated(host, lines.values),
             received_ns=Repeated(self._found_ns if is_recorded else now_ns, lines.values),
             offsets=lines.numbers,
             is_recorded=is_recorded,
             is_text=True,
+            origin=self._origin,
         )
 
     def close(self) -> None:
         """Close the file."""
         self._file.close()
+
+    def _look_at_head(self) -> None:
+        """Whose lines they are, anew as long as the first lines come in."""
+        read_bytes = self._file.tell()
+        if self._looked_at_bytes < min(read_bytes, HEAD_BYTES):
+            self._looked_at_bytes, self._origin = read_bytes, told_by(self._by_path, self._path)
 
     def _lines(self) -> Lines:
         chunk = self._read()
@@ -71,7 +86,7 @@ class FileSource:
             if last.numbers:
                 return last
             self._file.close()
-            self._file, self._cutter = self._open(), LineCutter()
+            self._file, self._cutter, self._looked_at_bytes = self._open(), LineCutter(), -1
             chunk = self._read()
         if not chunk and not self._follow:
             self.has_ended = True

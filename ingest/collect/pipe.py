@@ -10,6 +10,7 @@ from typing import Final
 from ingest.batch import Batch
 from ingest.collect.lines import LineCutter, Lines
 from ingest.text import Repeated
+from rules.model import Origin
 
 READ_BYTES: Final = 1 << 20
 
@@ -22,6 +23,7 @@ class PipeSource:
         self.has_ended = False
         self._descriptor = sys.stdin.fileno() if descriptor is None else descriptor
         self._host = host.encode()
+        self._origin = Origin(job=name, log=name)
         self._cutter = LineCutter()
 
     def read(self, now_ns: int) -> Batch | None:
@@ -30,7 +32,7 @@ class PipeSource:
         if not lines.numbers:
             return None
         keys, received_ns = Repeated(self._host, lines.values), Repeated(now_ns, lines.values)
-        return Batch(self.name, lines.values, keys, received_ns, lines.numbers, is_text=True)
+        return Batch(self.name, lines.values, keys, received_ns, lines.numbers, is_text=True, origin=self._origin)
 
     def close(self) -> None:
         """Nothing to let go of: the descriptor belongs to somebody else."""

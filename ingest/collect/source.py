@@ -30,7 +30,10 @@ class Source(Protocol):
 
 
 class Sources:
-    """All sources of a run. Folders are looked through again for files that are new."""
+    """All sources of a run. Folders are looked through again for files that are new.
+
+    `host` is this machine, where files are its own; empty where they may come from anywhere.
+    """
 
     def __init__(self, paths: list[str], host: str, follow: bool):
         self._host = host
@@ -59,7 +62,7 @@ class Sources:
             for file in log_files(folder):
                 is_read = self._follow and unrotated(file) != file and self._has_or_is(unrotated(file))
                 if str(file) not in self._by_name and not is_read:
-                    self._add_if_still_there(file)
+                    self._add_if_still_there(file, folder)
 
     def close(self) -> None:
         """Close every source."""
@@ -69,9 +72,9 @@ class Sources:
     def _has_or_is(self, file: Path) -> bool:
         return str(file) in self._by_name or file.exists()
 
-    def _add_if_still_there(self, file: Path) -> None:
+    def _add_if_still_there(self, file: Path, folder: Path) -> None:
         try:
-            self._add(FileSource(file, self._host, self._follow))
+            self._add(FileSource(file, self._host, self._follow, folder))
         except InputError:
             if file.exists():
                 raise

@@ -19,7 +19,7 @@ from ingest.parse.cluster_event import cluster_event
 from ingest.parse.prefix import Peeled, peel
 from ingest.parse.times import plausible, time_at_head, time_from_field
 from rules.errors import RecordError
-from rules.model import LogEvent, RawRecord
+from rules.model import LogEvent, Origin, RawRecord
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
@@ -52,6 +52,8 @@ _SOURCES = {
     "kubernetes": re.compile(r"kubernetes_events|kube-?events?", re.IGNORECASE),
     "worker": re.compile(r"worker|kubernetes_logs|docker_logs|kube\.", re.IGNORECASE),
 }
+_RANK_OF_C10D = re.compile(r"\[(?:PG [^\]\n]{1,100} )?Rank (\d{1,7})\]", re.ASCII)
+_PLAIN = Origin()
 _KMSG_FIELDS = {"priority", "sequence", "sec", "usec", "msg"}
 
 
@@ -97,22 +99,32 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         peeled, heads = own.within(peeled), (*_heads(piece, own), *heads)
     time_ns = _stated_time(fields, heads, record.received_ns)
     about = cluster_event(fields)
+    origin = _PLAIN if is_envelope(record.value) else record.origin or _PLAIN
     event = LogEvent(
         event_time_ns=record.received_ns if time_ns is None else time_ns,
         text=text,
         position=record.position,
         has_own_time=time_ns is not None,
         cluster=_first(fields, ("cluster",)) or cluster,
-        node=about.node if about else _first(fields, _NODE_FIELDS) or peeled.host or _key(record),
+        node=about.node
+        if about
+        else _first(fields, _NODE_FIELDS) or peeled.host or origin.node_of(peeled.task) or _key(record),
         source="kubernetes" if about else _source(fields, peeled.is_kernel),
         job=_first(fields, _JOB_FIELDS)
         or _first(about.labels if about else _labels(fields), _JOB_LABELS)
-        or (about.job if about else ""),
-        rank=_rank(fields, peeled.rank),
+        or (about.job if about else _job(peeled, origin)),
+        rank=_rank(fields, peeled, origin),
         pod=about.pod if about else _first(fields, ("kubernetes.pod_name",)) or peeled.pod,
         container=_first(fields, ("kubernetes.container_name",)) or peeled.container,
+        log="" if peeled.host else origin.log,
     )
     return Parsed(event, peeled.body, " ".join(filter(None, (_first(fields, ("stream",)), peeled.speaker))))
+
+
+def _job(peeled: Peeled, origin: Origin) -> str:
+    """The job of a plain line: a kernel has none, and what syslog gathers is not a file's own."""
+    is_gathered = bool(peeled.timed and peeled.host)
+    return "" if peeled.is_kernel or (is_gathered and not origin.is_job_told) else origin.job
 
 
 def _key(record: RawRecord) -> str:
@@ -216,14 +228,26 @@ def _labels(fields: dict[str, Any]) -> dict[str, Any]:
     return labels if isinstance(labels, dict) else {}
 
 
-def _rank(fields: dict[str, Any], in_text: int | None) -> int | None:
-    """The stated rank, else the one that the line's prefix tells; a pod's index is the rank of its first process."""
-    for told in (_first(fields, _RANK_FIELDS), in_text, _first(_labels(fields), _POD_INDEX_LABELS)):
-        if isinstance(told, int):
-            return told
-        if told and told.isascii() and told.isdigit() and len(told) < 8:
-            return int(told)
-    return None
+def _rank(fields: dict[str, Any], peeled: Peeled, origin: Origin) -> int | None:
+    """The stated rank, else the one that a prefix tells, the task of srun, the pod's index or the file.
+
+    A task is a rank where the line and its file tell no other; a pod's index is the rank of its first process.
+    """
+    task = None if peeled.task is None else _rank_of_task(peeled.task, peeled.body, origin)
+    told = (_first(fields, _RANK_FIELDS), peeled.rank, task, _first(_labels(fields), _POD_INDEX_LABELS), origin.rank)
+    return next((rank for one in told if (rank := _number(one)) is not None), None)
+
+
+def _rank_of_task(task: int, body: str, origin: Origin) -> int | None:
+    if told := _RANK_OF_C10D.search(body):
+        return int(told[1])
+    return task if origin.tasks_are_ranks else None
+
+
+def _number(told: str | int | None) -> int | None:
+    if isinstance(told, int):
+        return told
+    return int(told) if told and told.isascii() and told.isdigit() and len(told) < 8 else None
 
 
 def _first(fields: dict[str, Any], names: Iterable[str]) -> str:

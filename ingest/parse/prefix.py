@@ -32,6 +32,7 @@ class Peeled(msgspec.Struct, frozen=True):
     pod: str = ""
     container: str = ""
     timed: str = ""
+    task: int | None = None
 
     def within(self, whole: Peeled) -> Peeled:
         """A piece of a line: what its own prefixes don't tell, the prefixes of the whole line do."""
@@ -44,6 +45,7 @@ class Peeled(msgspec.Struct, frozen=True):
             pod=self.pod or whole.pod,
             container=self.container or whole.container,
             timed=self.timed or whole.timed,
+            task=whole.task if self.task is None else self.task,
         )
 
 
@@ -80,6 +82,7 @@ def peel(line: str) -> Peeled:
         pod=told.get("pod", ""),
         container=told.get("container", ""),
         timed=timed,
+        task=int(told["task"]) if "task" in told else None,
     )
 
 

@@ -1,7 +1,7 @@
 """What prefixes look like, by the character that they begin with: who wrote the line, and when it was passed on.
 
-Named groups say what a prefix tells: `host`, `rank`, `pod`, `container`; `speaker` and `stream` (words that name the
-writer); `program`; `printk` (only the kernel writes this); `time` (a time begins here).
+Named groups say what a prefix tells: `host`, `rank`, `task` (of srun), `pod`, `container`; `speaker` and `stream`
+(words that name the writer); `program`; `printk` (only the kernel writes this); `time` (a time begins here).
 Sources: rsyslog and syslog-ng, RFC 3164 and 5424, journalctl(1), dmesg(1), dev-kmsg, netconsole, CRI, kubectl, Docker
 Compose, srun(1), mpirun(1) of Open MPI 4 and 5, torchrun's TailLog, PyTorch's excepthook, Ray's driver log, pdsh,
 quoted mail.
@@ -44,7 +44,7 @@ _BEFORE_A_WORKER = (
     r"(?=\[|\(|  |Traceback \(|[\w.]{0,80}(?:Error|Exception|Interrupt|Exit)\b|[IWEF]\d{4} |\d{4}-\d\d-\d\d[T ]"
     r"|\d{1,6}: |(?P=host):\d{1,8}:\d)"
 )
-_TASK = r" {0,6}(?:P\d{1,4} {1,4})?(?P<speaker>(?P<rank>\d{1,7})): "
+_TASK = r" {0,6}(?:P\d{1,4} {1,4})?(?P<speaker>(?P<task>\d{1,7})): "
 _STREAM = r"<(?P<stream>stdout|stderr|stddiag)>: ?"
 _IP = r"(?:, ip=[\w.:]{2,45})?"
 
