@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
 from typing import Final
 
 import msgspec
 
-from rules.errors import InputError
 from rules.hostlist import expand
 from rules.model import Origin
 
@@ -43,13 +41,13 @@ _NCCL_HOST = re.compile(
 _LAUNCHER = re.compile(r"(?m)^ {0,6}\d{1,7}: [^\n]{0,200}?(?:torch/distributed/(?:run|elastic|launcher)\b|torchrun)")
 
 
-def told_by(origin: Origin, file: Path) -> Origin:
-    """The origin with what the file itself tells; its path decides where both tell the job.
+def told_by(origin: Origin, descriptor: int) -> Origin:
+    """The origin with what the open file itself tells; its path decides where both tell the job.
 
     Raises:
-        InputError: it can't be read.
+        OSError: it can't be read.
     """
-    text = _ends_of(file)
+    text = _text_of_ends(descriptor)
     if origin.is_system or not text or text.startswith('{"'):
         return origin
     job = "" if origin.is_job_told else _job(text)
@@ -116,13 +114,9 @@ def _tasks_per_node(text: str, nodes: int) -> int:
     return tasks // nodes if tasks % nodes == 0 else 0
 
 
-def _ends_of(file: Path) -> str:
-    try:
-        with file.open("rb") as opened:
-            head = opened.read(HEAD_BYTES)
-            if (size_bytes := os.fstat(opened.fileno()).st_size) > HEAD_BYTES:
-                opened.seek(max(HEAD_BYTES, size_bytes - TAIL_BYTES))
-                head += b"\n" + opened.read(TAIL_BYTES)
-    except OSError as error:
-        raise InputError(f"{file}: can't be read: {error.strerror}") from error
-    return head.decode("utf-8", "replace").replace("\r\n", "\n")
+def _text_of_ends(descriptor: int) -> str:
+    size_bytes = os.fstat(descriptor).st_size
+    ends = os.pread(descriptor, HEAD_BYTES, 0)
+    if size_bytes > HEAD_BYTES:
+        ends += b"\n" + os.pread(descriptor, TAIL_BYTES, max(HEAD_BYTES, size_bytes - TAIL_BYTES))
+    return ends.decode("utf-8", "replace").replace("\r\n", "\n")

@@ -56,7 +56,6 @@ class FileSource:
         lines = self._lines()
         if not lines.numbers:
             return None
-        self._look_at_head()
         host = b"" if self._origin.is_of_a_job else self._host
         return Batch(
             source=self.name,
@@ -77,7 +76,7 @@ class FileSource:
         """Whose lines they are, anew as long as the first lines come in."""
         read_bytes = self._file.tell()
         if self._looked_at_bytes < min(read_bytes, HEAD_BYTES):
-            self._looked_at_bytes, self._origin = read_bytes, told_by(self._by_path, self._path)
+            self._looked_at_bytes, self._origin = read_bytes, told_by(self._by_path, self._file.fileno())
 
     def _lines(self) -> Lines:
         chunk = self._read()
@@ -104,7 +103,9 @@ class FileSource:
 
     def _read(self) -> bytes:
         try:
-            return self._file.read(READ_BYTES)
+            chunk = self._file.read(READ_BYTES)
+            self._look_at_head()
+            return chunk
         except OSError as error:
             raise InputError(f"{self._path}: can't be read on: {error.strerror}") from error
 

@@ -14,7 +14,7 @@ XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, GPU has fallen off the bus."
 
 def told(peeled: Peeled) -> dict[str, Any]:
     """What the prefixes told, without what they did not tell."""
-    names = ("host", "rank", "is_kernel", "speaker", "pod", "container")
+    names = ("host", "rank", "task", "is_kernel", "speaker", "pod", "container")
     found = {name: getattr(peeled, name) for name in names}
     return {name: value for name, value in found.items() if value not in ("", None) and value is not False}
 
@@ -24,8 +24,8 @@ LAUNCHERS = [
     pytest.param("[rank12]: ", {"rank": 12, "speaker": "rank12"}, id="excepthook"),
     pytest.param("[rank12]:", {"rank": 12, "speaker": "rank12"}, id="c10"),
     pytest.param("[rank12]: [rank12]: ", {"rank": 12, "speaker": "rank12"}, id="doubled"),
-    pytest.param(" 3: ", {"rank": 3, "speaker": "3"}, id="srun-label"),
-    pytest.param("P1  12: ", {"rank": 12, "speaker": "12"}, id="srun-label-of-a-heterogeneous-job"),
+    pytest.param(" 3: ", {"task": 3, "speaker": "3"}, id="srun-label"),
+    pytest.param("P1  12: ", {"task": 12, "speaker": "12"}, id="srun-label-of-a-heterogeneous-job"),
     pytest.param("[0]:", {"rank": 0, "speaker": "0"}, id="bare-rank"),
     pytest.param("[1,7]<stderr>: ", {"rank": 7, "speaker": "1,7 stderr"}, id="open-mpi"),
     pytest.param("[7]<stdout>:", {"rank": 7, "speaker": "7 stdout"}, id="horovod"),
@@ -100,7 +100,7 @@ CONTAINERS = [
     ),
     pytest.param(
         "2026-03-02T09:00:05Z stdout F  3: [default5]:[rank12]: ",
-        {"rank": 3, "speaker": "stdout 3 default5 rank12"},
+        {"rank": 12, "task": 3, "speaker": "stdout 3 default5 rank12"},
         id="four-deep",
     ),
 ]
