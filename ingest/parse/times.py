@@ -1,7 +1,8 @@
 """Event times in envelopes and at the head of lines -> nanoseconds. A time without a zone is read as UTC.
 
 Header formats: dmesg, syslog (RFC 3164, 5424), journalctl, absl/glog/klog, c10 (PyTorch's C++ logger), Python logging
-in its usual forms, NCCL since 2.26, Ray, vLLM, NeMo, torchtitan, UCX, OpenMMLab, detectron2, Paddle, Optuna.
+in its usual forms, NCCL since 2.26, Ray, vLLM, NeMo, torchtitan, UCX, OpenMMLab, detectron2, Paddle,
+Optuna, slurmstepd's end of a job.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ _SINCE_1970 = re.compile(r"\[?(\d{10})\.(\d{6})\]? ", re.ASCII)
 _ABSL = re.compile(r"[IWEFDV](\d\d)(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{6}) ", re.ASCII)
 _ABSL_EARLY = re.compile(r"[IWEF]0000 00:00:(\d{10})\.(\d{6}) ", re.ASCII)
 _C10 = re.compile(r"\[[IWEF](\d{1,2})(\d\d) (\d\d):(\d\d):(\d\d)\.(\d{9}) ", re.ASCII)
+_CANCELLED = re.compile(
+    r"(?:slurmstepd: )?error: \*{3} (?:JOB|STEP) \S{1,40} ON \S{1,80} CANCELLED AT (?=\d{4}-)", re.ASCII
+)
 _CLOCK = re.compile(r"\d:\d\d:\d\d", re.ASCII)
 _FARTHEST_CLOCK = 120
 _MONTHS = {name: number for number, name in enumerate(month_abbr) if name}
@@ -68,7 +72,7 @@ def time_at_head(line: str, received_ns: int) -> int | None:
         return int(found[1]) * NS_PER_S + _fraction_ns(found[2])
     if not _CLOCK.search(line, 0, _FARTHEST_CLOCK):
         return None
-    if head := _HEAD_ISO.match(line):
+    if head := _HEAD_ISO.match(line) or _CANCELLED.match(line):
         found = _ISO.match(line, head.end())
         return _iso_ns(found) if found else None
     if found := _ABSL.match(line) or _C10.match(line) or _VLLM.match(line):
