@@ -150,7 +150,7 @@ def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[s
         candidate.weigh(
             points, f"{signal.failure_class} is {'usually a cause' if points > 0 else 'hardly ever a cause'}"
         )
-    if not signal.node and any(one.node for one in signals if one.failure_class == signal.failure_class):
+    if not signal.node and any(nodes_of_class):
         candidate.weigh(-2, "another line says the same and names the node")
     if signal.source == "kernel":
         candidate.weigh(2, "the kernel says so, which is nearer to the hardware than any library")
