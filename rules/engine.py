@@ -25,6 +25,7 @@ from rules.signal import signal_of
 from rules.silence.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from rules.silence.verdict import HUNG
 from rules.silence.watch import Silence, Verdict
+from rules.skew import ClockSkew
 
 ENDS: Final = (
     *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout", "stage-fail"),
@@ -57,6 +58,7 @@ class EngineState(msgspec.Struct):
     life: Life = msgspec.field(default_factory=Life)
     silence: Silence = msgspec.field(default_factory=Silence)
     detectors: DetectorState = msgspec.field(default_factory=DetectorState)
+    skew: ClockSkew = msgspec.field(default_factory=ClockSkew)
     counts: Counts = msgspec.field(default_factory=Counts)
 
 
@@ -90,6 +92,10 @@ class Engine:
     def verdicts(self) -> list[Verdict]:
         """What silences meant, incidents or not; the newest of them."""
         return list(self._state.silence.verdicts)
+
+    def skews_ns(self) -> dict[str, int]:
+        """How far the clocks of nodes (`cluster/node`) are ahead of the others of their jobs, where that is known."""
+        return self._state.skew.skews_ns()
 
     def snapshot(self) -> bytes:
         """The state as bytes; `Engine(rules, snapshot)` goes on from there."""
@@ -200,6 +206,9 @@ class Engine:
     def _take_beat(self, beat: Beat) -> None:
         self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
         silence = self._state.silence
+        if beat.step is not None and beat.job and beat.node:
+            job, node = f"{beat.cluster}/{beat.job}", f"{beat.cluster}/{beat.node}"
+            self._state.skew.note_step(job, node, beat.step, beat.event_time_ns)
         before = silence.progress(beat.cluster, beat.job, beat.node)
         step, step_ns = (before.last_step, before.last_step_ns) if before else (-1, 0)
         taken = silence.take(beat)

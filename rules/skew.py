@@ -46,6 +46,11 @@ class ClockSkew(msgspec.Struct):
         known = self.differences_ns.get(node, ())
         return int(median(known)) if len(known) >= NEEDED else None
 
+    def skews_ns(self) -> dict[str, int]:
+        """The skew of every node of which it is known."""
+        found = ((node, self.skew_ns(node)) for node in sorted(self.differences_ns))
+        return {node: skew_ns for node, skew_ns in found if skew_ns is not None}
+
     def _close(self, done: _Round) -> None:
         if len(done.told_ns) < 2:
             return

@@ -127,6 +127,8 @@ class Correlators:
         if changed or message.has_content:
             self._snapshots[str(partition).encode()] = correlator.snapshot()
         self._metrics.note_engine(partition, correlator.engine.counts)
+        if changed:
+            self._metrics.note_skews(correlator.engine.skews_ns())
 
     def _of(self, partition: int) -> Correlator:
         if partition not in self._by_partition:

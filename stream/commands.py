@@ -18,7 +18,7 @@ import orjson
 from ingest.collect.source import Sources
 from rules.errors import InputError, TransientError
 from rules.load import load
-from rules.model import DeadLetter, Incident, Match
+from rules.model import NS_PER_S, DeadLetter, Incident, Match
 from rules.ruleset import RuleSet
 from rules.silence.watch import Verdict
 from rules.times import iso_from_ns
@@ -29,6 +29,7 @@ from stream.settings import Settings
 from stream.show import SEVERITY_STYLES, console, incident_line, incident_report, safe, watched
 
 PAGE_TIMEOUT_S = 5.0
+TOLD_SKEW_NS = NS_PER_S // 2
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -66,6 +67,10 @@ def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
         print_incident(incident, as_json)
     for verdict in pipeline.verdicts():
         say(_verdict_line(verdict))
+    for node, skew_ns in pipeline.skews_ns().items():
+        if abs(skew_ns) >= TOLD_SKEW_NS:
+            way = "ahead of" if skew_ns > 0 else "behind"
+            say(f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the others of its jobs")
     say(f"{len(incidents)} incidents")
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
 
 from rules.engine import Counts
+from rules.model import NS_PER_S
 from stream.scan import Scanned
 
 
@@ -26,6 +27,7 @@ class Metrics:
         self._lag = self._gauge("epicenter_lag_records", "Raw records not read yet.", "source")
         self._partitions = self._gauge("epicenter_partitions", "Raw partitions that this worker owns.", "topic")
         self._signals = self._gauge("epicenter_signals", "What became of signals since the snapshot began.", "outcome")
+        self._skew = self._gauge("epicenter_clock_skew_seconds", "How far a node's clock is ahead of others.", "node")
 
     def note_scan(self, source: str, scanned: Scanned) -> None:
         """Count a scanned batch."""
@@ -59,6 +61,11 @@ class Metrics:
         """Set what became of signals in one correlator."""
         for outcome in ("signals", "late", "duplicate", "alone"):
             self._signals.labels(f"{outcome}/{partition}").set(getattr(counts, outcome))
+
+    def note_skews(self, skews_ns: Mapping[str, int]) -> None:
+        """Set how far the clocks of nodes are ahead."""
+        for node, skew_ns in skews_ns.items():
+            self._skew.labels(node).set(skew_ns / NS_PER_S)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

@@ -51,6 +51,10 @@ class Pipeline:
         """What silences meant, incidents or not."""
         return self._engine.verdicts()
 
+    def skews_ns(self) -> dict[str, int]:
+        """How far nodes' clocks are ahead of the others, where that is known."""
+        return self._engine.skews_ns()
+
     def windowed(self) -> list[Match]:
         """What windows told since the last call, as rows of the store have it."""
         return list(map(match_of, self._engine.windowed()))

@@ -226,3 +226,10 @@ def test_one_gpu_has_one_address(told: str, expected: str) -> None:
 def test_a_rank_is_a_number(told: str, expected: int | None) -> None:
     (incident,) = fed(a_match("cuda.illegal_access", 1, "n1", "A", fields={"rank": told}))
     assert incident.root_cause.rank == expected
+
+
+def test_clocks_are_compared_by_the_steps_that_all_nodes_tell(engine: Engine) -> None:
+    told = [(step, node, ahead_s) for step in range(10) for node, ahead_s in (("n1", 0.0), ("n2", 1.5), ("n3", 0.0))]
+    engine.add([], [a_step(step, 5 * step + ahead_s, node=node) for step, node, ahead_s in told])
+    engine.advance(at(100))
+    assert engine.skews_ns() == {"default/n1": 0, "default/n2": round(1.5 * NS_PER_S), "default/n3": 0}
