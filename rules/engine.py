@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
+from bisect import bisect_right
 from collections.abc import Iterable
-from heapq import heappop, heappush
 from typing import Final
 
 import msgspec
@@ -36,6 +36,7 @@ ENDS: Final = (
 KEPT_WINDOWED: Final = 10_000
 
 _Order = tuple[int, int, str, str, str, int, int, str, str]
+_Waiting = tuple[_Order, int, Match | None, Beat | None, Seat | None]
 
 
 class Counts(msgspec.Struct):
@@ -53,7 +54,7 @@ class EngineState(msgspec.Struct):
     """Everything that the engine knows; it goes into a snapshot as it is."""
 
     watermark_ns: int = 0
-    waiting: list[tuple[_Order, int, Match | None, Beat | None, Seat | None]] = []
+    waiting: list[_Waiting] = []
     added: int = 0
     life: Life = msgspec.field(default_factory=Life)
     silence: Silence = msgspec.field(default_factory=Silence)
@@ -113,21 +114,15 @@ class Engine:
 
     def advance(self, watermark_ns: int) -> list[Incident]:
         """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
-        while (due_ns := self._next_due_ns()) is not None and due_ns <= watermark_ns:
-            if self._state.waiting and self._state.waiting[0][0][0] <= due_ns:
-                _, _, match, beat, seat = heappop(self._state.waiting)
-                if match:
-                    self._take_match(match)
-                if beat:
-                    self._take_beat(beat)
-                if seat:
-                    self._take_seat(seat)
-            elif self._state.silence.next_due_ns == due_ns:
-                self._judge(self._state.silence.wake())
-            elif self._detectors.next_due_ns == due_ns:
-                self._take_made(self._detectors.fire(due_ns))
-            else:
-                self._touch(self._state.life.fire(self._attempt_of))
+        for order, _, match, beat, seat in self._arrived(watermark_ns):
+            self._fire_before(order[0])
+            if match:
+                self._take_match(match)
+            if beat:
+                self._take_beat(beat)
+            if seat:
+                self._take_seat(seat)
+        self._fire_before(watermark_ns + 1)
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
         return self._reports()
 
@@ -146,12 +141,29 @@ class Engine:
 
     def _wait(self, order: _Order, match: Match | None, beat: Beat | None, seat: Seat | None = None) -> None:
         self._state.added += 1
-        heappush(self._state.waiting, (order, self._state.added, match, beat, seat))
+        self._state.waiting.append((order, self._state.added, match, beat, seat))
 
-    def _next_due_ns(self) -> int | None:
-        waiting = self._state.waiting[0][0][0] if self._state.waiting else None
-        heads = (waiting, self._state.silence.next_due_ns, self._state.life.next_due_ns, self._detectors.next_due_ns)
-        return min((head for head in heads if head is not None), default=None)
+    def _arrived(self, watermark_ns: int) -> list[_Waiting]:
+        """What the watermark passes, in order; it waits no more."""
+        waiting = self._state.waiting
+        waiting.sort()
+        count = bisect_right(waiting, watermark_ns, key=lambda one: one[0][0])
+        self._state.waiting = waiting[count:]
+        return waiting[:count]
+
+    def _fire_before(self, end_ns: int) -> None:
+        """Whatever is due before then, in time; at the same time a silence comes first, then windows."""
+        silence, detectors, life = self._state.silence, self._state.detectors, self._state.life
+        while due := [timers[0][0] for timers in (silence.timers, detectors.timers, life.timers) if timers]:
+            due_ns = min(due)
+            if due_ns >= end_ns:
+                return
+            if silence.next_due_ns == due_ns:
+                self._judge(silence.wake())
+            elif self._detectors.next_due_ns == due_ns:
+                self._take_made(self._detectors.fire(due_ns))
+            else:
+                self._touch(life.fire(self._attempt_of))
 
     def _take_match(self, match: Match) -> None:
         if match.rule not in self._rules.by_id:
