@@ -41,7 +41,7 @@ _PLAIN_RANK = re.compile(r"\d+")
 _NUMBER = re.compile(r"-?\d{1,18}")
 
 
-class Work(msgspec.Struct, frozen=True, array_like=True, order=True):
+class Work(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """The collective that a rank waited in. `seq` counts within the process group; what the line leaves out is empty.
 
     `sizes` is NumelIn, or the shape before PyTorch 2.0.
@@ -53,7 +53,7 @@ class Work(msgspec.Struct, frozen=True, array_like=True, order=True):
     sizes: str = ""
 
 
-class Reached(msgspec.Struct, frozen=True, array_like=True, order=True):
+class Reached(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """The last collectives that a rank had enqueued and completed; -1 before the first."""
 
     event_time_ns: int
@@ -61,7 +61,7 @@ class Reached(msgspec.Struct, frozen=True, array_like=True, order=True):
     last_completed: int
 
 
-class Row(msgspec.Struct):
+class Row(msgspec.Struct, gc=False):
     """What one rank said first. The earliest line counts for each part, so a later attempt changes nothing."""
 
     place: tuple[int, str] | None = None

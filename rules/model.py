@@ -1,4 +1,7 @@
-"""The types that travel between the hops; every time is an integer of nanoseconds since the epoch, UTC."""
+"""The types that travel between the hops; every time is an integer of nanoseconds since the epoch, UTC.
+
+None of them can be part of a ring, so the garbage collector passes over those that there are many of (`gc=False`).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +31,7 @@ def stable_id(*parts: object) -> str:
     return blake2b(ascii(parts).encode(), digest_size=8).hexdigest()
 
 
-class Position(msgspec.Struct, frozen=True, array_like=True, order=True):
+class Position(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """Where a record stands: a file and its line (from 1), or a Kafka `topic/partition` and its offset."""
 
     source: str
@@ -69,7 +72,7 @@ class RawRecord(msgspec.Struct, frozen=True, array_like=True):
     origin: Origin | None = None
 
 
-class LogEvent(msgspec.Struct, frozen=True, array_like=True):
+class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One log line with its identity. `source` is empty when the record does not say what it is.
 
     `log` is the plain file of a line that does not tell its node or job itself.
@@ -89,7 +92,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True):
     log: str = ""
 
 
-class Match(msgspec.Struct, frozen=True, array_like=True):
+class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One rule fits one line, or a line of a block, whose lines are then in `block`.
 
     `match_id` comes from what the line says, so a second copy is the same match.
@@ -102,7 +105,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True):
     block: tuple[str, ...] = ()
 
 
-class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
+class Beat(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """Somebody was alive at `event_time_ns`; `step` is the training step completed then, if the line told one.
 
     One beat stands for many lines: a batch sends one for each step of a rank, and one for each job, node, source and
@@ -123,7 +126,7 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, order=True):
     saved_step: int | None = None
 
 
-class Seat(msgspec.Struct, frozen=True, array_like=True, order=True):
+class Seat(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
 
     `gpu` is its PCI address. `is_start`: the banner stands at the beginning of an attempt, so that its world size holds
@@ -144,7 +147,7 @@ class Seat(msgspec.Struct, frozen=True, array_like=True, order=True):
     pod: str = ""
 
 
-class Signal(msgspec.Struct, frozen=True, array_like=True):
+class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A rule's condition holds, from one line or from a silence. `onset_ns` is when it began by its own words.
 
     `log` is the plain file of a line that names neither node nor job.

@@ -21,7 +21,7 @@ MOST_RANKS: Final = 1 << 17
 """A rank above this is a slip of a log line: no job is as large."""
 
 
-class Version(msgspec.Struct, array_like=True):
+class Version(msgspec.Struct, array_like=True, gc=False):
     """Where a rank sat from `since_ns` on. `world_size` is that of the banner which said so, 0 when it told none."""
 
     since_ns: int
