@@ -11,6 +11,7 @@ from rules.cost import JobLoss, cost_of
 from rules.evidence import candidates, missing
 from rules.incident import IncidentState, onset_order, place_of
 from rules.known import NOTHING_KNOWN, Known
+from rules.mismatch import signals_with_mismatch
 from rules.model import (
     NS_PER_S,
     BlastRadius,
@@ -37,7 +38,7 @@ LONGEST_BLOCK: Final = 16_000
 def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Incident:
     """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
     blamed = blame(state.collectives, known)
-    ranked = rank(state.signals(), rules.edges_between, state.jobs_of, blamed, rules.topology)
+    ranked = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed, rules.topology)
     root = ranked[0].signal
     culprit = blamed.culprit_of(root) if blamed else root
     causes = candidates(ranked, blamed)
@@ -82,7 +83,7 @@ def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
 def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Attempt:
     """The run that the incident ended, as later runs of its jobs look back on it."""
     blamed = blame(state.collectives, known)
-    root = rank(state.signals(), rules.edges_between, state.jobs_of, blamed)[0].signal
+    root = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed)[0].signal
     return _attempt(state, blamed.culprit_of(root) if blamed else root, time_ns)
 
 

@@ -45,6 +45,16 @@ class Blame:
     suspects: tuple[Suspect, ...]
 
     @property
+    def job(self) -> str:
+        """Their job."""
+        return self.suspects[0].job
+
+    @property
+    def kind(self) -> str:
+        """What speaks against them, one of `KINDS`."""
+        return self.suspects[0].kind
+
+    @property
     def nodes(self) -> frozenset[str]:
         """Where they run, as far as that is known."""
         return frozenset(one.node for one in self.suspects if one.node)
@@ -75,12 +85,12 @@ class Blame:
 
     def culprit_of(self, signal: Signal) -> Signal:
         """The signal as it is; one of their job that only waited gets the suspects' rank and node for its own."""
-        if signal.failure_class not in WAITING_CLASSES or signal.job != self.suspects[0].job:
+        if signal.failure_class not in WAITING_CLASSES or signal.job != self.job:
             return signal
         return structs.replace(signal, node=self.node, rank=self.rank, gpu="")
 
     def _is_about(self, signal: Signal) -> bool:
-        if signal.rank is not None and signal.job == self.suspects[0].job:
+        if signal.rank is not None and signal.job == self.job:
             return any(one.rank == signal.rank for one in self.suspects)
         return bool(self.node) and signal.node == self.node
 
