@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
 from bisect import bisect_right
+from collections import deque
 from collections.abc import Iterable
 from typing import Final
 
