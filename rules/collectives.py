@@ -100,9 +100,8 @@ class CollectiveTable(msgspec.Struct):
         """Take in what a signal says; one that says nothing of collectives changes nothing."""
         if signal.failure_class not in REPORTING_CLASSES and _TELLING_FIELDS.isdisjoint(signal.fields):
             return
-        for field in NAMING_FIELDS.keys() & signal.fields.keys():
-            words = NAMING_FIELDS[field]
-            for rank in ranks_in(signal.fields[field]):
+        for field, words in NAMING_FIELDS.items():
+            for rank in ranks_in(signal.fields.get(field, "")):
                 blamed = self.blamed_by_job.setdefault(signal.job, {})
                 blamed[rank] = min(blamed.get(rank, words), words)
         for group, rank, row in _rows(signal):
@@ -155,6 +154,8 @@ def group_key(job: str, group: str) -> str:
 
 def ranks_in(text: str) -> list[int]:
     """The ranks of a list such as `3, 11`, `3: [tensor a], 11: [tensor b]` or `{StragglerId(rank=3, ...)}`."""
+    if not text:
+        return []
     if "[" in text or "=" in text:
         found = [one or other for one, other in _LABELLED_RANK.findall(text)]
     else:

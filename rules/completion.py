@@ -49,8 +49,9 @@ def _job_of_pod(signal: Signal, pod: str, placement: Placement) -> str:
 
 def nodes_of(signal: Signal) -> tuple[str, ...]:
     """Every node that the signal names, its own first."""
-    others = [node for node in _listed(signal) if node != signal.node]
-    return (signal.node, *others) if signal.node else tuple(others)
+    own = (signal.node,) if signal.node else ()
+    listed = _listed(signal)
+    return (*own, *(node for node in listed if node != signal.node)) if listed else own
 
 
 def _named_node(signal: Signal, placement: Placement) -> str:

@@ -148,7 +148,7 @@ class IncidentState(msgspec.Struct):
             self.gpus.add(f"{signal.node}/{signal.gpu}")
 
     def _raise_severity(self, signal: Signal) -> None:
-        if SEVERITIES.index(signal.severity) > SEVERITIES.index(self.severity):
+        if signal.severity != self.severity and SEVERITIES.index(signal.severity) > SEVERITIES.index(self.severity):
             if self.signal_count > 1:
                 why = f"{signal.failure_class}{place_of(signal)}"
                 self.note(signal.event_time_ns, f"severity rose from {self.severity} to {signal.severity}: {why}")
@@ -156,7 +156,7 @@ class IncidentState(msgspec.Struct):
 
     def _keep(self, signal: Signal) -> None:
         kept = self.kept_by_class.setdefault(signal.failure_class, [])
-        if len(kept) == KEPT_PER_CLASS and onset_order(signal) >= onset_order(kept[-1]):
+        if len(kept) == KEPT_PER_CLASS and _is_later(signal, kept[-1]):
             return
         if all(one.signal_id != signal.signal_id for one in kept):
             kept.append(signal)
@@ -167,6 +167,10 @@ class IncidentState(msgspec.Struct):
 def onset_order(signal: Signal) -> tuple[int, int, str, str]:
     """Earliest onset first; the rest makes the order the same everywhere."""
     return (signal.onset_ns, signal.event_time_ns, signal.node, signal.signal_id)
+
+
+def _is_later(signal: Signal, other: Signal) -> bool:
+    return signal.onset_ns > other.onset_ns or onset_order(signal) >= onset_order(other)
 
 
 def place_of(signal: Signal) -> str:

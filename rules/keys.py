@@ -92,7 +92,9 @@ def kind_of(key: str) -> str:
 
 
 def _shared_keys(signal: Signal) -> list[str]:
-    keys = []
+    keys: list[str] = []
+    if not _may_share(signal.failure_class):
+        return keys
     if _is_about_storage(signal.failure_class):
         keys += [f"{SERVER}/{signal.cluster}/{signal.fields[one]}" for one in _SERVER_FIELDS if signal.fields.get(one)]
     if signal.failure_class in _HITS_MANY_NODES:
@@ -100,6 +102,11 @@ def _shared_keys(signal: Signal) -> list[str]:
     if signal.failure_class in _PATH_CLASSES:
         keys += [f"{PATH}/{signal.cluster}/{signal.fields[one]}" for one in _PATH_FIELDS if signal.fields.get(one)]
     return keys + [f"{FOLDER}/{signal.cluster}/{folder}" for folder in folders_of(signal)]
+
+
+@cache
+def _may_share(failure_class: str) -> bool:
+    return _is_about_storage(failure_class) or failure_class in (*_HITS_MANY_NODES, *_PATH_CLASSES)
 
 
 @cache

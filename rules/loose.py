@@ -14,21 +14,22 @@ KEPT_KEYS: Final = 20_000
 
 
 class LooseSignals(msgspec.Struct):
-    """The newest few signals of each key. The key that got none for the longest time is given up first."""
+    """The newest few signals of each key, by id. The key that got none for the longest time is given up first."""
 
-    by_key: dict[str, list[Signal]] = {}
+    by_key: dict[str, dict[str, Signal]] = {}
 
     def add(self, signal: Signal, keys: list[str]) -> None:
         """Keep a signal under its keys."""
         for key in keys:
-            kept = self.by_key.pop(key, [])
-            if all(one.signal_id != signal.signal_id for one in kept):
-                kept = [*kept, signal][-KEPT_PER_KEY:]
+            kept = self.by_key.pop(key, {})
+            kept.setdefault(signal.signal_id, signal)
+            if len(kept) > KEPT_PER_KEY:
+                del kept[next(iter(kept))]
             self.by_key[key] = kept
             if len(self.by_key) > KEPT_KEYS:
                 del self.by_key[next(iter(self.by_key))]
 
     def under(self, keys: list[str], time_ns: int) -> list[Signal]:
         """The signals that have one of these keys and are not too old by then, each once."""
-        found = {one.signal_id: one for key in keys for one in self.by_key.get(key, ())}
+        found = {name: one for key in keys for name, one in self.by_key.get(key, {}).items()}
         return [one for one in found.values() if one.event_time_ns >= time_ns - KEPT_FOR_NS]

@@ -186,7 +186,10 @@ class Placement(msgspec.Struct):
         return tuple(sorted(node for node, last_ns in places.heard_ns_by_node.items() if last_ns >= since_ns))
 
     def _of(self, cluster: str, job: str, time_ns: int) -> JobPlaces:
-        places = self.by_job.setdefault(f"{cluster}/{job}", JobPlaces())
+        key = f"{cluster}/{job}"
+        places = self.by_job.get(key)
+        if places is None:
+            places = self.by_job[key] = JobPlaces()
         places.last_ns = max(places.last_ns, time_ns)
         return places
 

@@ -61,6 +61,8 @@ class Detectors:
         if self._state.began_ns is None:
             self._state.began_ns = signal.event_time_ns
         made: list[Signal] = []
+        if not self._router.may_take(signal):
+            return made
         waiting = deque([signal])
         while waiting:
             one = waiting.popleft()

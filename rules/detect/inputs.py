@@ -41,6 +41,10 @@ class Router:
             if rule.spec.when:
                 self._note(rules, rule, rule.spec.when)
 
+    def may_take(self, signal: Signal) -> bool:
+        """Whether any window is about such signals; few are."""
+        return bool(self._places(signal.rule, signal.failure_class))
+
     def windows_of(self, signal: Signal) -> Iterator[tuple[Rule, int]]:
         """Each window that takes the input, once, with the first of its names that fits."""
         told = set()
