@@ -22,6 +22,10 @@ TELLING_NS: Final = NS_PER_S
 
 LEAST_SLACK_NS: Final = 15 * NS_PER_S
 PHASE_NS: Final = 600 * NS_PER_S
+STEPS_TO_SETTLE: Final = 500
+SETTLED_NS: Final = 3600 * NS_PER_S
+"""So long a job is watched, in steps and in time, until it is taken to have shown all its kinds of pauses."""
+
 BUFFERED_GAP_NS: Final = 10 * NS_PER_S
 SLOW_TELLINGS: Final = 10
 SLOW_NS: Final = 120 * NS_PER_S
@@ -44,6 +48,10 @@ class JobProgress(msgspec.Struct):
     telling, `strides` the steps between them and `paces_ns` the times a step; pauses are no part of them.
 
     `saved_step` is the step of its newest complete checkpoint, -1 when none was told.
+
+    `seen_steps` and `seen_ns` are how much of the job was watched, over all attempts; `longest_pause_ns` its longest
+    pause that neither a line nor a period foretold. `has_finished` when it said that it came to its end: bars of an
+    evaluation after it are no steps.
 
     The job counts as stopped `stall_due_ns` after its last step: when the next telling is late by 15 s and by three
     steps (where only every nth step is told: by as much again), and later where its cadence says so (`patience_ns`). A
@@ -70,15 +78,19 @@ class JobProgress(msgspec.Struct):
     phase_ns: int = 0
     longest_by_phase_ns: dict[str, int] = {}
     longest_round_ns: int = 0
+    longest_pause_ns: int = 0
+    seen_steps: int = 0
+    seen_ns: int = 0
     passed: set[int] = set()
     is_counted: bool = False
     has_ended: bool = False
+    has_finished: bool = False
     is_stalled: bool = False
 
     def count(self, time_ns: int) -> bool:
         """Take a line of progress that names no step: counted, once a second, unless other lines name steps."""
         is_known = self.last_step >= 0 and not self.is_counted
-        if is_known or time_ns // NS_PER_S <= self.last_step_ns // NS_PER_S:
+        if is_known or self.has_finished or time_ns // NS_PER_S <= self.last_step_ns // NS_PER_S:
             return False
         self.is_counted = False
         is_further = self.step(self.last_step + 1, time_ns)
@@ -98,8 +110,12 @@ class JobProgress(msgspec.Struct):
             self._tell(step, time_ns)
         self.steps_in_telling += 1
         self.last_step, self.last_step_ns = step, max(time_ns, self.last_step_ns)
-        self.has_ended = self.is_stalled = False
+        self.has_ended = self.has_finished = self.is_stalled = False
         return True
+
+    def end(self, is_finished: bool) -> None:
+        """The job has ended, as it should or not."""
+        self.has_ended, self.has_finished = True, is_finished
 
     def begin_phase(self, phase: str, time_ns: int) -> None:
         """A line says that a checkpoint, an evaluation or a compilation begins or ends."""
@@ -123,6 +139,11 @@ class JobProgress(msgspec.Struct):
         return len(self.gaps_ns) >= PACES_TO_TRUST and sum(self.gaps_ns) >= SHORTEST_HISTORY_NS
 
     @property
+    def is_settled(self) -> bool:
+        """Whether it was watched for long enough to have shown its pauses."""
+        return self.seen_steps >= STEPS_TO_SETTLE and self.seen_ns >= SETTLED_NS
+
+    @property
     def is_slow(self) -> bool:
         """Whether its newest steps all take several times as long as before, for minutes."""
         newest, before = self.paces_ns[-SLOW_TELLINGS:], self.paces_ns[:-SLOW_TELLINGS]
@@ -139,10 +160,9 @@ class JobProgress(msgspec.Struct):
 
     def patience_ns(self) -> int:
         """How long after its last step the job may be silent."""
-        pace_ns, gap_ns, longest_ns = self.pace_ns or 0, _median(self.gaps_ns), max(self.gaps_ns, default=0)
-        next_ns = pace_ns if gap_ns < 2 * TELLING_NS else gap_ns
-        late_ns = next_ns + max(LEAST_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
-        waits = [late_ns, longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
+        gap_ns, longest_ns = _median(self.gaps_ns), max(self.gaps_ns, default=0)
+        waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
+        waits.append(min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS)
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:
@@ -151,6 +171,12 @@ class JobProgress(msgspec.Struct):
         if not self.passed.issuperset(self._periods_between(self.last_step, self.last_step + 2 * stride)):
             waits += [PHASE_NS, 2 * self.longest_round_ns]
         return max(waits)
+
+    def late_ns(self) -> int:
+        """How long after its last step the next telling is late, if nothing pauses."""
+        pace_ns, gap_ns = self.pace_ns or 0, _median(self.gaps_ns)
+        next_ns = pace_ns if gap_ns < 2 * TELLING_NS else gap_ns
+        return next_ns + max(LEAST_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
 
     def sentence(self) -> str:
         """What is known of the stop, in words."""
@@ -180,6 +206,8 @@ class JobProgress(msgspec.Struct):
         self.told_step, self.told_ns, self.steps_in_telling = step, time_ns, 0
 
     def _note_gap(self, gap_ns: int, stride: int, step: int) -> None:
+        self.seen_steps, self.seen_ns = self.seen_steps + stride, self.seen_ns + gap_ns
+        self._note_pause(gap_ns, step)
         usual_ns = _median(self.gaps_ns)
         usual_stride = max(1, _median(self.strides))
         is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
@@ -193,6 +221,12 @@ class JobProgress(msgspec.Struct):
         self.even_gaps = 0
         self.passed.difference_update(at_round)
         self.longest_round_ns = max(gap_ns, self.longest_round_ns)
+
+    def _note_pause(self, gap_ns: int, step: int) -> None:
+        is_foretold = self._is_in_phase and self.phase_ns <= self.told_ns + LEAST_SLACK_NS
+        at_round = self._periods_between(self.told_step, step + max(1, _median(self.strides)))
+        if self.is_trusted and gap_ns > self.late_ns() and not is_foretold and not at_round:
+            self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)
 
     def _pass(self, step: int) -> None:
         """No pause here. Steps may be told before a pause, after it or one step late, so three gaps have to agree."""

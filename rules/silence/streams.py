@@ -100,11 +100,15 @@ class NodeStreams(msgspec.Struct, array_like=True):
         known = [one for one in (self.kernel, self.worker) if one.count]
         return bool(known) and all(one.is_overdue(now_ns, nodes, BEATS_TO_MISS) for one in known)
 
+    def last_ns(self, now_ns: int) -> int:
+        """When the last whole bucket ended in which it spoke; 0 when there is none."""
+        end = now_ns // BUCKET_NS
+        newest = [bucket for one in (self.kernel, self.worker) for bucket in one.newest if bucket < end]
+        return (max(newest) + 1) * BUCKET_NS if newest else 0
+
     def was_heard(self, since_ns: int, now_ns: int) -> bool:
         """Whether it spoke in a whole bucket that ended after a moment."""
-        cadence_end = now_ns // BUCKET_NS
-        newest = [bucket for one in (self.kernel, self.worker) for bucket in one.newest if bucket < cadence_end]
-        return bool(newest) and (max(newest) + 1) * BUCKET_NS > since_ns
+        return self.last_ns(now_ns) > since_ns
 
     def spoken(self, after_ns: int, now_ns: int) -> int:
         """Whole buckets of both streams together, between a moment and now."""

@@ -45,7 +45,7 @@ _VERDICT_OF_CLASS: Final = {
 """What a root cause that stands in a line says of the silence around it."""
 
 TOLD_TO_COUNT: Final = 3
-LAG_STEPS: Final = 3
+LAG_STEPS: Final = 2
 _KEPT_UP_NS: Final = 60 * NS_PER_S
 
 

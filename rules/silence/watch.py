@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from rules.model import NS_PER_S, Beat
-from rules.progress import JobProgress
+from rules.progress import PHASE_NS, JobProgress
 from rules.silence import verdict as told
 from rules.silence.state import JobWatch, job_key, new_watch, node_key
 from rules.silence.streams import NodeStreams
@@ -102,13 +102,17 @@ class Silence(msgspec.Struct):
         return watch is None or not watch.is_straggling
 
     def end(self, cluster: str, job: str, node: str, is_finished: bool, time_ns: int) -> list[Verdict]:
-        """The job has ended by its own or its scheduler's words: silence after it means nothing. Looks a last time."""
+        """The job has ended by its own or its scheduler's words: silence after it means nothing. Looks a last time.
+
+        A job that was ended by others after half of the longest wait without a step had hung; after less, only what is
+        clear by itself is told.
+        """
         key = job_key(cluster, job, node)
         watch = self.jobs.get(key)
         if watch is None or watch.progress.has_ended:
             return []
-        seen = self._look(watch, time_ns) if watch.progress.is_stalled else []
-        watch.progress.has_ended = True
+        seen = [] if is_finished and not watch.progress.is_stalled else self._look_last(watch, time_ns)
+        watch.progress.end(is_finished)
         name = told.FINISHED if is_finished else told.CANCELLED
         self._note(watch, Finding(name, text=f"the last step was {watch.progress.last_step}"), time_ns)
         return seen
@@ -134,6 +138,7 @@ class Silence(msgspec.Struct):
         if not watch.world_size:
             heappush(self.timers, (beat.event_time_ns + START_UP_NS, "start", key))
         watch.place(beat)
+        watch.progress.has_finished = False
 
     def _step(self, key: str, watch: JobWatch, time_ns: int) -> list[Verdict]:
         watch.verdict = ""
@@ -200,6 +205,17 @@ class Silence(msgspec.Struct):
             return [self._declare(watch, finding, now_ns)]
         return []
 
+    def _look_last(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
+        progress = watch.progress
+        silent_ns = now_ns - progress.last_step_ns
+        if not progress.is_stalled:
+            if not progress.is_trusted or silent_ns < progress.late_ns():
+                return []
+            finding = find(watch, self.streams, now_ns)
+            if finding.verdict == told.HUNG and silent_ns < PHASE_NS // 2:
+                return []
+        return self._look(watch, now_ns)
+
     def _look_for_laggard(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         suspect, before = laggard(watch, now_ns), watch.suspect
         watch.suspect = suspect
@@ -222,7 +238,7 @@ class Silence(msgspec.Struct):
             one = self.streams.get(node_key(watch.progress.cluster, node))
             if one is None or not one.is_lost(now_ns, len(watch.nodes)):
                 watch.lost_nodes.discard(node)
-            elif node not in watch.lost_nodes:
+            elif node not in watch.lost_nodes and one.last_ns(now_ns) < watch.progress.last_step_ns:
                 watch.lost_nodes.add(node)
                 text = f"nothing comes from {node}, while the job got to step {watch.progress.last_step}"
                 found.append(self._note(watch, Finding(told.SHIPPER_SILENT, node, None, text), now_ns))

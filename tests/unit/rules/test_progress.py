@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rules.model import NS_PER_S
-from rules.progress import JobProgress
+from rules.progress import SETTLED_NS, STEPS_TO_SETTLE, JobProgress
 from tests.support.logs import at
 
 FLOOR_NS = 900 * NS_PER_S
@@ -13,6 +13,14 @@ FLOOR_NS = 900 * NS_PER_S
 
 def after(*steps: tuple[int, float]) -> JobProgress:
     progress = JobProgress(FLOOR_NS)
+    for step, second in steps:
+        progress.step(step, at(second))
+    return progress
+
+
+def settled(*steps: tuple[int, float]) -> JobProgress:
+    """A job that was watched for an hour before."""
+    progress = JobProgress(FLOOR_NS, seen_steps=STEPS_TO_SETTLE, seen_ns=SETTLED_NS)
     for step, second in steps:
         progress.step(step, at(second))
     return progress
@@ -63,13 +71,38 @@ def test_a_further_step_ends_a_stall() -> None:
 
 
 def test_a_known_cadence_is_trusted_to_three_steps() -> None:
-    assert after(*every(5, 118)).stall_due_ns == at(117 * 5 + 5 + 15)
-    assert after(*every(30, 118)).stall_due_ns == at(117 * 30 + 30 + 90)
+    assert settled(*every(5, 118)).stall_due_ns == at(117 * 5 + 5 + 15)
+    assert settled(*every(30, 118)).stall_due_ns == at(117 * 30 + 30 + 90)
 
 
-def test_the_longest_gap_of_late_may_come_again() -> None:
+def test_a_job_that_has_not_shown_its_pauses_yet_may_pause_for_ten_minutes() -> None:
+    assert after(*every(5, 118)).stall_due_ns == at(117 * 5 + 600)
+    assert after(*every(5, 725)).stall_due_ns == at(724 * 5 + 20)
+
+
+def test_a_pause_that_nothing_foretold_may_last_thrice_as_long_ever_after() -> None:
+    steps = [*every(5, 487), *every(5, 632, first=487, start_s=486 * 5 + 40)]
+    assert after(*steps).stall_due_ns == at(steps[-1][1] + 120)
+
+
+def test_a_pause_that_is_told_when_it_is_over_comes_unforetold_too() -> None:
+    progress = after(*every(5, 487))
+    progress.begin_phase("checkpoint", at(486 * 5 + 39))
+    for step, second in every(5, 632, first=487, start_s=486 * 5 + 40):
+        progress.step(step, at(second))
+    assert progress.stall_due_ns == at(486 * 5 + 40 + 631 * 5 + 120)
+
+
+def test_bars_after_the_end_are_no_steps() -> None:
+    progress = JobProgress(FLOOR_NS)
+    assert progress.count(at(0))
+    progress.end(is_finished=True)
+    assert not progress.count(at(10))
+
+
+def test_the_longest_gap_may_come_again_thrice_as_long() -> None:
     steps = [*every(5, 62), *every(5, 56, first=62, start_s=61 * 5 + 30)]
-    assert after(*steps).stall_due_ns == at(steps[-1][1] + 45)
+    assert settled(*steps).stall_due_ns == at(steps[-1][1] + 90)
 
 
 @pytest.mark.parametrize("count", [100, 101], ids=["counted-from-zero", "counted-from-one"])
@@ -84,7 +117,7 @@ def test_a_pause_known_of_a_period_may_come_again_and_last_twice_as_long() -> No
 
 
 def test_a_phase_lasts_until_the_next_step() -> None:
-    progress = after(*every(5, 117))
+    progress = settled(*every(5, 117))
     progress.begin_phase("checkpoint", at(581))
     assert progress.stall_due_ns == at(580 + 600)
     progress.step(117, at(700))

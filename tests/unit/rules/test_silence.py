@@ -15,8 +15,22 @@ PACE_S = 5.0
 
 
 @pytest.fixture
-def engine() -> Engine:
+def fresh() -> Engine:
+    """An engine that has seen nothing yet."""
     return Engine(the_rules())
+
+
+@pytest.fixture
+def engine(fresh: Engine) -> Engine:
+    """An engine that watched an earlier attempt of job A for more than an hour, without a pause."""
+    fresh.add([], earlier_attempt())
+    return fresh
+
+
+def earlier_attempt(pace_s: float = PACE_S) -> list[Beat]:
+    """Steps for more than an hour, and what says that another attempt starts."""
+    count = int(max(600, 4000 / pace_s))
+    return [*steps(90_000 + count, 90_000, -300 - count * pace_s, pace_s), phase("startup", -299)]
 
 
 def steps(
@@ -66,22 +80,23 @@ def run(engine: Engine, beats: Iterable[Beat], until_s: float) -> list[Incident]
     ],
 )
 def test_a_job_whose_cadence_is_known_has_stopped_when_a_step_is_late(
-    engine: Engine, pace_s: float, wait_s: float
+    fresh: Engine, pace_s: float, wait_s: float
 ) -> None:
-    run(engine, steps(113, pace_s=pace_s), 113 * pace_s + pace_s + wait_s - 0.001)
-    assert verdicts(engine) == []
-    (hang,) = engine.advance(at(114 * pace_s + wait_s))
+    fresh.add([], earlier_attempt(pace_s))
+    run(fresh, steps(113, pace_s=pace_s), 113 * pace_s + pace_s + wait_s - 0.001)
+    assert verdicts(fresh) == []
+    (hang,) = fresh.advance(at(114 * pace_s + wait_s))
     assert (hang.failure_class, hang.verdict, hang.jobs, hang.nodes) == ("hang", "hung", ("A",), ())
     assert hang.first_seen == hang.chain[0].onset
-    assert verdicts(engine) == [("hung", "", None, 114 * pace_s + wait_s)]
-    assert engine.advance(at(114 * pace_s + 3000)) == []
+    assert verdicts(fresh) == [("hung", "", None, 114 * pace_s + wait_s)]
+    assert fresh.advance(at(114 * pace_s + 3000)) == []
 
 
-def test_a_job_of_which_little_is_known_gets_a_quarter_of_an_hour(engine: Engine) -> None:
-    run(engine, steps(8), 939.9)
-    assert verdicts(engine) == []
-    run(engine, [], 940)
-    assert verdicts(engine) == [("hung", "", None, 940)]
+def test_a_job_of_which_little_is_known_gets_a_quarter_of_an_hour(fresh: Engine) -> None:
+    run(fresh, steps(8), 939.9)
+    assert verdicts(fresh) == []
+    run(fresh, [], 940)
+    assert verdicts(fresh) == [("hung", "", None, 940)]
 
 
 def test_all_ranks_at_one_step_are_hung(engine: Engine) -> None:
@@ -173,11 +188,11 @@ def test_a_node_whose_streams_stop_while_the_job_goes_on_is_its_shipper(engine: 
     assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("shipper-silent", "n3")]
 
 
-def test_ranks_that_never_took_their_place(engine: Engine) -> None:
+def test_ranks_that_never_took_their_place(fresh: Engine) -> None:
     banners = [Beat(at(rank), "default", "A", f"n{rank}", rank=rank, world_size=8) for rank in range(8) if rank != 5]
-    (found,) = run(engine, banners, 2000)
+    (found,) = run(fresh, banners, 2000)
     assert (found.failure_class, found.verdict, found.root_cause.rank) == ("rendezvous-timeout", "never-started", 5)
-    assert verdicts(engine) == [("never-started", "", 5, 900)]
+    assert verdicts(fresh) == [("never-started", "", 5, 900)]
     assert found.chain[0].text == "no first step; of 8 ranks 1 never took their place: 5"
 
 
@@ -199,11 +214,11 @@ def bursts(count: int, size: int = 40, every_s: float = 200) -> list[Beat]:
     return [a_step(step, second) for step, second in told]
 
 
-def test_output_that_comes_in_bursts_is_waited_for(engine: Engine) -> None:
-    assert run(engine, bursts(21), 4200 + 500) == []
-    (found,) = run(engine, [], 4201 + 500)
+def test_output_that_comes_in_bursts_is_waited_for(fresh: Engine) -> None:
+    assert run(fresh, bursts(21), 4200 + 500) == []
+    (found,) = run(fresh, [], 4201 + 500)
     assert found.verdict == "hung"
-    assert [verdict for verdict, *_ in verdicts(engine)] == ["buffered", "hung"]
+    assert [verdict for verdict, *_ in verdicts(fresh)] == ["buffered", "hung"]
 
 
 def checkpoints(announced: bool, pause_s: float = 90, period: int = 100, upto: int = 1000) -> list[Beat]:
@@ -251,11 +266,11 @@ HEALTHY = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_nothing_is_said_of_a_healthy_job(engine: Engine, name: str) -> None:
+def test_nothing_is_said_of_a_healthy_job(fresh: Engine, name: str) -> None:
     beats = HEALTHY[name]
     last_s = max(beat.event_time_ns for beat in beats) / NS_PER_S - START_NS / NS_PER_S
-    assert run(engine, beats, last_s) == []
-    assert verdicts(engine) == []
+    assert run(fresh, beats, last_s) == []
+    assert verdicts(fresh) == []
 
 
 def test_a_stopped_job_that_goes_on_recovers(engine: Engine) -> None:
@@ -264,13 +279,13 @@ def test_a_stopped_job_that_goes_on_recovers(engine: Engine) -> None:
     assert (found.verdict, found.status) == ("hung", "resolved")
 
 
-def test_jobs_and_nodes_not_heard_of_for_a_day_are_forgotten(engine: Engine) -> None:
-    run(engine, [*steps(3), *speaks("kernel", "n1", 0, 100)], 1000)
-    size_bytes = len(engine.snapshot())
+def test_jobs_and_nodes_not_heard_of_for_a_day_are_forgotten(fresh: Engine) -> None:
+    run(fresh, [*steps(3), *speaks("kernel", "n1", 0, 100)], 1000)
+    size_bytes = len(fresh.snapshot())
     later_s = 25 * 3600
     run(
-        engine,
+        fresh,
         [a_step(1, later_s, "B", "n2"), *speaks("kernel", "n2", later_s, later_s + 100, job="B")],
         later_s + 7200,
     )
-    assert len(engine.snapshot()) < 1.5 * size_bytes
+    assert len(fresh.snapshot()) < 1.5 * size_bytes
