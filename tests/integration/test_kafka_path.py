@@ -19,7 +19,7 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.integration
 
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
-LOGS = ("kern.log", "worker.jsonl")
+LOGS = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 """Files whose every line states its time; the others take theirs from receipt, which differs from run to run."""
 
 
