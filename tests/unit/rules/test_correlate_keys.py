@@ -54,6 +54,12 @@ def test_a_warning_joins_the_failure_that_it_explains_later() -> None:
     assert incident.first_onset_ns == at(0)
 
 
+def test_a_warning_that_is_repeated_began_with_its_first_line() -> None:
+    warnings = [thermal(30 * number) for number in range(3 * KEPT_PER_KEY)]
+    (incident,) = correlated(*warnings, a_signal("nccl-timeout", 2400, "n1", "A", onset=1800))
+    assert incident.first_onset_ns == at(0)
+
+
 def test_a_warning_of_long_ago_or_of_another_job_does_not() -> None:
     for earlier in (thermal(-KEPT_FOR_S), thermal(0, job="B")):
         (incident,) = correlated(earlier, a_signal("nccl-timeout", 10, "n1", "A"))
