@@ -18,6 +18,7 @@ OUT_OF_TURN_NS = NS_PER_S
 NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
 SAME_BREATH_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
+_STANDSTILL, _STANDSTILL_POINTS = ("hang", "straggler"), 1
 _EXPLAINED_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 Between = Callable[[str, str], Sequence[EdgeSpec]]
@@ -146,7 +147,9 @@ def _kind(signal: Signal) -> tuple[str, str]:
 
 def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[str]) -> None:
     signal = candidate.signal
-    if points := _ROLE_POINTS.get(signal.role, 0):
+    if signal.position is None and signal.failure_class in _STANDSTILL:
+        candidate.weigh(_STANDSTILL_POINTS, "it stands still or goes slowly; what a line says goes before that")
+    elif points := _ROLE_POINTS.get(signal.role, 0):
         candidate.weigh(
             points, f"{signal.failure_class} is {'usually a cause' if points > 0 else 'hardly ever a cause'}"
         )

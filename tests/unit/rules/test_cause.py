@@ -116,3 +116,13 @@ def test_confidence_grows_with_the_lead_and_stays_in_its_bounds() -> None:
     )
     assert confidence(rivals) < confidence(alone) < confidence(clear) <= 0.95
     assert confidence(rivals) >= 0.3
+
+
+@pytest.mark.parametrize("failure_class", ["nan-loss", "xla-compile-fail"])
+def test_what_a_line_says_goes_before_a_standstill_that_began_with_the_last_step(failure_class: str) -> None:
+    found = ranked(
+        a_signal("hang", 20, "", "A", onset=-4, role="root"),
+        a_signal(failure_class, 0, "n1", "A", role="root"),
+    )
+    assert classes(found)[0] == failure_class
+    assert found[1].is_explained

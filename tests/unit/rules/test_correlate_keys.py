@@ -121,5 +121,5 @@ def test_loose_signals_are_bounded_in_keys_and_in_number() -> None:
         loose.add(thermal(number), ["job/default/A"])
     assert len(loose.by_key) == KEPT_KEYS
     assert [one.event_time_ns for one in loose.under(["job/default/A"], at(0))] == [
-        at(number) for number in range(40 - KEPT_PER_KEY, 40)
+        at(number) for number in (0, *range(41 - KEPT_PER_KEY, 40))
     ]
