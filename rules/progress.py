@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import Final
 
 import msgspec
@@ -150,6 +151,13 @@ class JobProgress(msgspec.Struct):
         if len(before) < KEPT_PACES or sum(self.gaps_ns[-SLOW_TELLINGS:]) < SLOW_NS:
             return False
         return min(newest) >= SLOW_TIMES * _median(before)
+
+    @property
+    def slow_since_ns(self) -> int:
+        """When the newest steps began of which each took several times as long as before."""
+        before_ns = _median(self.paces_ns[:-SLOW_TELLINGS])
+        slow = list(takewhile(lambda pace_ns: pace_ns >= SLOW_TIMES * before_ns, reversed(self.paces_ns)))
+        return self.told_ns - sum(self.gaps_ns[-len(slow) :]) if slow else self.told_ns
 
     @property
     def stall_due_ns(self) -> int | None:

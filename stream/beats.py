@@ -19,10 +19,10 @@ class Beats:
     def __init__(self) -> None:
         self._first: dict[_Key, Beat] = {}
 
-    def add_step(self, event: LogEvent, step: str) -> None:
-        """The line says that this step is done; text that is no step is passed over."""
+    def add_step(self, event: LogEvent, step: str, rank: str = "") -> None:
+        """The line says that this step is done, and maybe by which rank; text that is no step is passed over."""
         if is_number(step, 16):
-            self._add(_beat(event, step=int(step), rank=event.rank), ROUND_NS)
+            self._add(_beat(event, step=int(step), rank=int(rank) if is_number(rank) else event.rank), ROUND_NS)
         self.add_alive(event)
 
     def add_progress(self, event: LogEvent) -> None:

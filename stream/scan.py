@@ -229,7 +229,7 @@ def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
     spec, fields = hit.rule.spec, hit.fields
     if spec.role == "progress":
         if fields.get("step"):
-            beats.add_step(event, fields["step"])
+            beats.add_step(event, fields["step"], fields.get("rank", ""))
         else:
             beats.add_progress(event)
     elif spec.role == "placement":

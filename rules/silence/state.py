@@ -17,13 +17,17 @@ _KEY_BREAK: Final = "\x1f"
 
 
 class Member(msgspec.Struct, array_like=True):
-    """One rank that tells its steps; `rank` is None where its lines do not name it."""
+    """One rank that tells its steps; `rank` is None where its lines do not name it.
+
+    `abreast_ns` is when it told a step that was the newest of the job: from then on it may have lagged.
+    """
 
     node: str
     rank: int | None
     step: int = -1
     step_ns: int = 0
     told: int = 0
+    abreast_ns: int = 0
 
 
 class JobWatch(msgspec.Struct):
@@ -31,7 +35,7 @@ class JobWatch(msgspec.Struct):
 
     `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint;
     `ranks_placed` who said that it is one of `world_size`. `verdict` is what was last declared and still holds;
-    `suspect` the rank that lagged at the last look.
+    `suspect` the rank that lagged at the last look, when it was at `suspect_step`.
     """
 
     progress: JobProgress
@@ -48,6 +52,7 @@ class JobWatch(msgspec.Struct):
     verdict: str = ""
     is_straggling: bool = False
     suspect: str = ""
+    suspect_step: int = -1
     lost_nodes: set[str] = set()
 
     def hear(self, beat: Beat) -> None:
@@ -83,6 +88,8 @@ class JobWatch(msgspec.Struct):
             member = self.members[key] = Member(beat.node, beat.rank)
         if step > member.step:
             member.step, member.step_ns, member.told = step, beat.event_time_ns, member.told + 1
+            if step >= self.progress.last_step:
+                member.abreast_ns = beat.event_time_ns
         return is_further
 
 

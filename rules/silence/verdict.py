@@ -50,12 +50,16 @@ _KEPT_UP_NS: Final = 60 * NS_PER_S
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A verdict with the node and rank it is about, as far as they are known, and the figures in words."""
+    """A verdict with the node and rank it is about, as far as they are known, and the figures in words.
+
+    `onset_ns` is when it began, where that was not with the job's last step.
+    """
 
     verdict: str
     node: str = ""
     rank: int | None = None
     text: str = ""
+    onset_ns: int = 0
 
 
 def verdict_of(ranked: Sequence[Signal]) -> str:

@@ -148,7 +148,7 @@ class Silence(msgspec.Struct):
         was_straggling, is_slow = watch.is_straggling, watch.progress.is_slow
         watch.is_straggling = is_slow or bool(watch.suspect and was_straggling)
         if watch.is_straggling and not was_straggling:
-            return [self._note(watch, Finding(told.STRAGGLER, text=_slow(watch)), time_ns)]
+            return [self._note(watch, Finding(told.STRAGGLER, text=_slow(watch), onset_ns=watch.progress.slow_since_ns), time_ns)]
         return []
 
     def _await_step(self, key: str, watch: JobWatch) -> None:
@@ -218,15 +218,16 @@ class Silence(msgspec.Struct):
 
     def _look_for_laggard(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         suspect, before = laggard(watch, now_ns), watch.suspect
-        watch.suspect = suspect
+        step_before, step = watch.suspect_step, watch.members[suspect].step if suspect else -1
+        watch.suspect, watch.suspect_step = suspect, step
         watch.is_straggling = watch.progress.is_slow or bool(suspect and watch.is_straggling)
-        if not suspect or suspect != before or watch.is_straggling:
+        if not suspect or suspect != before or step <= step_before or watch.is_straggling:
             return []
         watch.is_straggling = True
         member = watch.members[suspect]
         who = f"rank {member.rank} on {member.node}" if member.rank is not None else member.node
         text = f"{who} is at step {member.step} and goes on, the others are at step {watch.progress.last_step}"
-        return [self._note(watch, Finding(told.STRAGGLER, member.node, member.rank, text), now_ns)]
+        return [self._note(watch, Finding(told.STRAGGLER, member.node, member.rank, text, member.abreast_ns), now_ns)]
 
     def _look_for_lost(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         """Nodes of which nothing comes any more while the job, which needs them all, gets further."""
@@ -271,7 +272,7 @@ class Silence(msgspec.Struct):
             node=finding.node or progress.node,
             rank=finding.rank,
             time_ns=now_ns,
-            onset_ns=progress.last_step_ns or watch.placed_ns or watch.first_ns,
+            onset_ns=finding.onset_ns or progress.last_step_ns or watch.placed_ns or watch.first_ns,
             text=finding.text,
             fields={"verdict": finding.verdict, "last_step": str(progress.last_step)},
         )
