@@ -92,16 +92,19 @@ def kind_of(key: str) -> str:
 
 
 def _shared_keys(signal: Signal) -> list[str]:
-    keys: list[str] = []
-    if not _may_share(signal.failure_class):
-        return keys
+    of_class = _keys_of_class(signal) if _may_share(signal.failure_class) else []
+    return of_class + [f"{FOLDER}/{signal.cluster}/{folder}" for folder in folders_of(signal)]
+
+
+def _keys_of_class(signal: Signal) -> list[str]:
+    keys = []
     if _is_about_storage(signal.failure_class):
         keys += [f"{SERVER}/{signal.cluster}/{signal.fields[one]}" for one in _SERVER_FIELDS if signal.fields.get(one)]
     if signal.failure_class in _HITS_MANY_NODES:
         keys.append(f"{MANY}/{signal.cluster}/{signal.failure_class}")
     if signal.failure_class in _PATH_CLASSES:
         keys += [f"{PATH}/{signal.cluster}/{signal.fields[one]}" for one in _PATH_FIELDS if signal.fields.get(one)]
-    return keys + [f"{FOLDER}/{signal.cluster}/{folder}" for folder in folders_of(signal)]
+    return keys
 
 
 @cache
