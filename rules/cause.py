@@ -96,16 +96,19 @@ class Relations:
         The others are of one class, the earliest onset first: by that most of them need not be asked one by one.
         """
         mine, theirs = signal.failure_class, others[0].failure_class
+        there, back = self._between(mine, theirs), self._between(theirs, mine)
+        if not (there or back):
+            return False
         first_ns, last_ns = others[0].onset_ns - signal.onset_ns, others[-1].onset_ns - signal.onset_ns
         unsure_ns = max(_unsure_ns(signal), *map(_unsure_ns, others))
         return any(
             self._explain(signal, other, edge)
-            for edge in self._between(mine, theirs)
+            for edge in there
             if _is_in_reach(first_ns, last_ns + unsure_ns, edge)
             for other in others
         ) or any(
             self._explain(other, signal, edge)
-            for edge in self._between(theirs, mine)
+            for edge in back
             if _is_in_reach(-last_ns, -first_ns + unsure_ns, edge)
             for other in others
         )

@@ -218,4 +218,4 @@ def _fingerprint(signal: Signal, one: str) -> Row:
 
 
 def _number(text: str) -> int | None:
-    return int(text) if _NUMBER.fullmatch(text) else None
+    return int(text) if text and _NUMBER.fullmatch(text) else None

@@ -109,8 +109,11 @@ class Correlator(msgspec.Struct):
         found: dict[str, IncidentState] = {}
         asked = set[str]()
         for key in keys_sought(signal, jobs):
+            holders = self.by_key.get(key)
+            if not holders:
+                continue
             kind = kind_of(key)
-            for incident_id, newest_ns in self.by_key.get(key, {}).items():
+            for incident_id, newest_ns in holders.items():
                 lag_ns = abs(signal.onset_ns - newest_ns)
                 if incident_id in found or lag_ns > HOLDS_NS.get(kind, lag_ns):
                     continue
@@ -121,7 +124,7 @@ class Correlator(msgspec.Struct):
                     asked.add(incident_id)
                     if _has_to_do(signal, incident, relations):
                         found[incident_id] = incident
-        return sorted(found.values(), key=_age)
+        return sorted(found.values(), key=_age) if len(found) > 1 else list(found.values())
 
     def _index(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> None:
         for key in keys_of(signal, jobs):

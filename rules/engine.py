@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -74,16 +74,27 @@ class Engine:
         self._rules = rules
         self._rule_by_verdict = _rule_by_verdict(rules)
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
-        self._relations = Relations(rules.edges_between, self._state.life.correlator.jobs_of, rules.topology)
+        self._relations = Relations(rules.edge_index.between, self._state.life.correlator.jobs_of, rules.topology)
         self._detectors = Detectors(rules, self._state.detectors)
+        self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
+            self._state.silence.timers,
+            self._state.detectors.timers,
+            self._state.life.timers,
+        )
         self._changed: dict[str, IncidentState] = {}
+        self._touched: dict[str, IncidentState] = {}
         self._windowed: deque[Signal] = deque(maxlen=KEPT_WINDOWED)
 
     @property
     def counts(self) -> Counts:
         """What happened to the input so far."""
         correlator = self._state.life.correlator
-        return msgspec.structs.replace(self._state.counts, alone=correlator.alone, duplicate=correlator.duplicate)
+        return msgspec.structs.replace(
+            self._state.counts,
+            alone=correlator.alone,
+            duplicate=correlator.duplicate,
+            evicted=self._detectors.evicted,
+        )
 
     @property
     def watermark_ns(self) -> int:
@@ -153,11 +164,9 @@ class Engine:
 
     def _fire_before(self, end_ns: int) -> None:
         """Whatever is due before then, in time; at the same time a silence comes first, then windows."""
-        silence, detectors, life = self._state.silence, self._state.detectors, self._state.life
-        while due := [timers[0][0] for timers in (silence.timers, detectors.timers, life.timers) if timers]:
+        silence, life = self._state.silence, self._state.life
+        while due := [timers[0][0] for timers in self._timers if timers and timers[0][0] < end_ns]:
             due_ns = min(due)
-            if due_ns >= end_ns:
-                return
             if silence.next_due_ns == due_ns:
                 self._judge(silence.wake())
             elif self._detectors.next_due_ns == due_ns:
@@ -187,10 +196,10 @@ class Engine:
         self._detect(signal)
 
     def _detect(self, signal: Signal) -> None:
-        self._take_made(self._detectors.take(signal))
+        if made := self._detectors.take(signal):
+            self._take_made(made)
 
     def _take_made(self, signals: Iterable[Signal]) -> None:
-        self._state.counts.evicted = self._detectors.evicted
         for signal in signals:
             self._windowed.append(signal)
             if signal.role not in QUIET_ROLES:
@@ -201,7 +210,7 @@ class Engine:
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
-        self._touch(self._state.life.take(signal, self._relations, lambda job: self._pace_ns(signal.cluster, job)))
+        self._touch(self._state.life.take(signal, self._relations, self._pace_ns))
 
     def _pace_ns(self, cluster: str, job: str) -> int:
         progress = self._state.silence.progress(cluster, job)
@@ -216,6 +225,7 @@ class Engine:
             self._place(seat.cluster, seat.node, seat.job, seat.time_ns)
 
     def _take_beat(self, beat: Beat) -> None:
+        self._note_progress()
         self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
         silence = self._state.silence
         if beat.step is not None and beat.job and beat.node:
@@ -238,11 +248,17 @@ class Engine:
     def _touch(self, incidents: Iterable[IncidentState]) -> None:
         for incident in incidents:
             incident.revision += 1
-            incident.progress = self._progress_of(incident)
+            self._touched[incident.incident_id] = incident
             note_onset(incident, self._state.life.correlator.placement, self._state.silence)
             if incident.revision == 1:
                 self._look_back(incident)
             self._changed[incident.incident_id] = incident
+
+    def _note_progress(self) -> None:
+        """Note how far the jobs are of what changed, before they get further."""
+        for incident in self._touched.values():
+            incident.progress = self._progress_of(incident)
+        self._touched.clear()
 
     def _look_back(self, incident: IncidentState) -> None:
         jobs = [f"{incident.cluster}/{job}" for job in incident.jobs]
@@ -252,6 +268,7 @@ class Engine:
         return known_of(incident, self._state.life.correlator.placement, self._state.silence)
 
     def _reports(self) -> list[Incident]:
+        self._note_progress()
         changed, self._changed = self._changed, {}
         told = [one for one in changed.values() if not one.held_until_ns]
         return [report(incident, self._rules, self._known(incident)) for incident in told]

@@ -14,6 +14,8 @@ from rules.silence.watch import Silence
 
 def note_onset(incident: IncidentState, placement: Placement, silence: Silence) -> None:
     """Note how far the jobs are that the incident has just taken in."""
+    if incident.jobs <= incident.at_onset.keys():
+        return
     for job in sorted(incident.jobs - incident.at_onset.keys()):
         progress = silence.progress(incident.cluster, job)
         gpus = placement.world_size(incident.cluster, job, incident.last_seen_ns)

@@ -35,6 +35,9 @@ _OUTLASTS_PROGRESS = frozenset(
 AttemptOf = Callable[[IncidentState, int], Attempt]
 """The run of a job that an incident ended, at a time."""
 
+PaceOf = Callable[[str, str], int]
+"""The time a step of a job of a cluster takes; 0 when it is unknown."""
+
 
 class Life(msgspec.Struct):
     """The incidents, and the times at which something becomes of them if nothing else happens."""
@@ -43,8 +46,8 @@ class Life(msgspec.Struct):
     attempts: Attempts = msgspec.field(default_factory=Attempts)
     timers: list[tuple[int, str]] = []
 
-    def take(self, signal: Signal, relations: Relations, pace_ns: Callable[[str], int]) -> list[IncidentState]:
-        """Put a signal where it belongs; the incidents that changed. `pace_ns` is a job's time a step, 0 if unknown."""
+    def take(self, signal: Signal, relations: Relations, pace_ns: PaceOf) -> list[IncidentState]:
+        """Put a signal where it belongs; the incidents that changed."""
         changed = self.correlator.take(signal, relations)
         for incident in changed:
             if incident.status == "open" and not incident.has_timer:
@@ -106,11 +109,11 @@ class Life(msgspec.Struct):
         incident.held_until_ns = 0
         return [incident]
 
-    def _set_timer(self, incident: IncidentState, pace_ns: Callable[[str], int]) -> None:
+    def _set_timer(self, incident: IncidentState, pace_ns: PaceOf) -> None:
         incident.has_timer = True
         due_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
         if incident.held_until_ns:
-            slowest_ns = max(map(pace_ns, incident.jobs), default=0)
+            slowest_ns = max((pace_ns(incident.cluster, job) for job in incident.jobs), default=0)
             incident.held_until_ns += min(LONGEST_HOLD_NS, STEPS_TO_SURVIVE * slowest_ns)
             due_ns = incident.held_until_ns
         heappush(self.timers, (due_ns, incident.incident_id))

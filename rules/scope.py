@@ -91,8 +91,8 @@ def folders_of(signal: Signal) -> list[str]:
     """The paths that a signal names and the folder of each; those at the root of a file system say too little."""
     found = []
     for field in PATH_FIELDS:
-        path = signal.fields.get(field, "").rstrip("/")
-        found += [one for one in (path, path.rpartition("/")[0]) if one.startswith("/") and one.count("/") > 1]
+        if path := signal.fields.get(field, "").rstrip("/"):
+            found += [one for one in (path, path.rpartition("/")[0]) if one.startswith("/") and one.count("/") > 1]
     return found
 
 
