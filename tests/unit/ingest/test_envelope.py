@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import orjson
 import pytest
 
 from ingest.parse.envelope import check_envelope, own_time, parse, text_of
 from rules.errors import RecordError
-from rules.model import LogEvent
+from rules.model import LogEvent, Origin
 from tests.support.logs import LATER_NS, START_S, at, fluent_bit, iso, journald, kernel, python_json, record, vector
 
 TEXT = "Watchdog caught collective operation timeout"
@@ -148,6 +149,29 @@ def test_a_rank_by_field_prefix_and_pod_index_in_this_order() -> None:
 )
 def test_what_kind_of_source_it_is(fields: dict[str, Any], source: str) -> None:
     assert event({"message": "x"} | fields).source == source
+
+
+SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, is_job_told=True, log="A.out")
+
+
+@pytest.mark.parametrize(
+    ("line", "origin", "who"),
+    [
+        pytest.param("1: x", SRUN, ("n2", "A", None), id="task-of-torchrun"),
+        pytest.param("1: x", Origin(), ("key", "", 1), id="task"),
+        pytest.param("1: [rank9]: x", SRUN, ("n2", "A", 9), id="rank-behind-a-task"),
+        pytest.param("1: [PG ID 0 PG GUID 0(default_pg) Rank 9] x", Origin(), ("key", "", 9), id="rank-of-c10d"),
+        pytest.param("n9: [rank3]: x", SRUN, ("n9", "A", 3), id="own-host"),
+        pytest.param("2: x", SRUN, ("key", "A", None), id="task-on-an-unknown-node"),
+        pytest.param("x", Origin(job="a", node="n5", rank=7), ("n5", "a", 7), id="by-the-file"),
+        pytest.param("[ 12.345678] x", Origin(job="a", node="n5"), ("n5", "", None), id="kernel"),
+        pytest.param("Mar  2 09:00:05 n4 sshd[3]: x", Origin(job="a"), ("n4", "", None), id="gathered-by-syslog"),
+        pytest.param('{"message":"x"}', SRUN, ("key", "", None), id="envelope"),
+    ],
+)
+def test_a_plain_line_by_its_file(line: str, origin: Origin, who: tuple[str, str, int | None]) -> None:
+    told = parse(msgspec.structs.replace(record(line.encode(), b"key"), origin=origin), "default").event
+    assert (told.node, told.job, told.rank) == who
 
 
 def test_a_kernel_prefix_tells_the_source_of_an_unknown_file() -> None:
