@@ -164,9 +164,10 @@ class IncidentState(msgspec.Struct):
             del kept[KEPT_PER_CLASS:]
 
 
-def onset_order(signal: Signal) -> tuple[int, int, str, str]:
-    """Earliest onset first; the rest makes the order the same everywhere."""
-    return (signal.onset_ns, signal.event_time_ns, signal.node, signal.signal_id)
+def onset_order(signal: Signal) -> tuple[int, int, str, str, int, str]:
+    """Earliest onset first, then the order in a plain file; the rest makes the order the same everywhere."""
+    line = signal.position.offset if signal.log and signal.position else 0
+    return (signal.onset_ns, signal.event_time_ns, signal.node, signal.log, line, signal.signal_id)
 
 
 def _is_later(signal: Signal, other: Signal) -> bool:

@@ -105,7 +105,7 @@ def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
     return chain
 
 
-def _chain_order(candidate: Candidate) -> tuple[int, int, str, str]:
+def _chain_order(candidate: Candidate) -> tuple[int, int, str, str, int, str]:
     """By onset; what was noticed by waiting, and is explained, comes when it was told."""
     order = onset_order(candidate.signal)
     is_told_late = candidate.is_explained and candidate.signal.failure_class in NOTICED_BY_WAITING

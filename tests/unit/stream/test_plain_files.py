@@ -133,3 +133,16 @@ def test_what_ray_forwards_is_of_the_node_that_it_names(tmp_path: Path) -> None:
     text = f"{STARTED}(RayTrainWorker pid=4124, ip=10.1.0.8) {OUT_OF_MEMORY}"
     (incident,) = incidents_of(tmp_path, {"head/driver.log": text}, host="head")
     assert incident.nodes == ("10.1.0.8",)
+
+
+def test_the_head_of_a_file_has_the_time_of_the_first_line_that_tells_one(tmp_path: Path) -> None:
+    banner = "n1:991:1203 [0] NCCL INFO comm 0x55d00003a9c0 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 3b000\n"
+    files = {"slurm-7877.out": f"{OUT_OF_MEMORY}{banner}{STARTED}", "kern-n1.log": XID}
+    (incident,) = [one for one in incidents_of(tmp_path, files) if one.jobs]
+    assert incident.first_seen.startswith("2026-03-02T09:09:00")
+
+
+def test_lines_without_a_time_come_in_the_order_of_their_file(tmp_path: Path) -> None:
+    fallen, failed = "[   12.000000] " + XID.partition("] ")[2], "[   13.000000] EXT4-fs error (device sda1): x: y\n"
+    (incident,) = incidents_of(tmp_path, {"dmesg.txt": fallen + failed})
+    assert incident.root_cause.failure_class == "xid-79"
