@@ -148,7 +148,11 @@ class Silence(msgspec.Struct):
         was_straggling, is_slow = watch.is_straggling, watch.progress.is_slow
         watch.is_straggling = is_slow or bool(watch.suspect and was_straggling)
         if watch.is_straggling and not was_straggling:
-            return [self._note(watch, Finding(told.STRAGGLER, text=_slow(watch), onset_ns=watch.progress.slow_since_ns), time_ns)]
+            return [
+                self._note(
+                    watch, Finding(told.STRAGGLER, text=_slow(watch), onset_ns=watch.progress.slow_since_ns), time_ns
+                )
+            ]
         return []
 
     def _await_step(self, key: str, watch: JobWatch) -> None:
