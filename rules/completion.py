@@ -27,9 +27,12 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     Where a line names nodes in a list (`node[0001,0003]`), the first of them stands for whoever reads the log. A
     single task of srun or JAX (`task:7`) that a line names is its rank, when the line has none of its own.
     """
-    if not signal.job and (pod := pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]):
+    pod = pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]
+    if pod and not signal.job:
         signal = msgspec.structs.replace(signal, job=_job_of_pod(signal, pod, placement))
     node, rank = _named_node(signal, placement), signal.rank
+    if pod and not node:
+        node = placement.pods.node_of(signal.cluster, pod)
     if rank is None:
         rank = _named_rank(signal)
     if not node and rank is not None and signal.job:

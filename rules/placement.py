@@ -136,7 +136,7 @@ class Placement(msgspec.Struct):
         if seat.address:
             self._name(seat.cluster, seat.address, seat.node)
         if seat.pod:
-            self.pods.hear(seat.cluster, seat.pod, seat.job)
+            self.pods.hear(seat.cluster, seat.pod, seat.job, seat.node)
         if seat.job:
             self._of(seat.cluster, seat.job, seat.time_ns).take(seat, seat.node)
             self._sweep(seat.time_ns)

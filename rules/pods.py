@@ -15,21 +15,30 @@ _INDEX = re.compile(r"(?:-\d{1,5})+$")
 
 
 class Pods(msgspec.Struct):
-    """Jobs by `cluster/pod`; the pod not heard of for the longest time is given up first."""
+    """Jobs and nodes by `cluster/pod`; the pod not heard of for the longest time is given up first."""
 
     job_by_pod: dict[str, str] = {}
+    node_by_pod: dict[str, str] = {}
 
-    def hear(self, cluster: str, pod: str, job: str) -> None:
-        """A line of the pod told its job."""
+    def hear(self, cluster: str, pod: str, job: str, node: str = "") -> None:
+        """A line of the pod told its job, and its node if that is known."""
         key = f"{cluster}/{pod}"
         self.job_by_pod.pop(key, None)
         self.job_by_pod[key] = job
+        if node:
+            self.node_by_pod[key] = node
         if len(self.job_by_pod) > KEPT_PODS:
-            del self.job_by_pod[next(iter(self.job_by_pod))]
+            oldest = next(iter(self.job_by_pod))
+            del self.job_by_pod[oldest]
+            self.node_by_pod.pop(oldest, None)
 
     def job_of(self, cluster: str, pod: str) -> str:
         """The job that a pod told; empty when it told none."""
         return self.job_by_pod.get(f"{cluster}/{pod}", "")
+
+    def node_of(self, cluster: str, pod: str) -> str:
+        """The node that a pod ran on; empty when it told none."""
+        return self.node_by_pod.get(f"{cluster}/{pod}", "")
 
 
 def job_in_name(pod: str) -> str:

@@ -70,7 +70,7 @@ class BatchScanner:
         self._observed = observed(rules)
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._liveness = Liveness()
-        self._told_pods: set[tuple[str, str]] = set()
+        self._told_pods: set[tuple[str, str, str]] = set()
         self._placed_hour_by_source: dict[str, int] = {}
 
     def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
@@ -166,11 +166,11 @@ class BatchScanner:
         self._liveness.look(batch, end, look)
 
     def _note_pod(self, event: LogEvent, scanned: Scanned) -> None:
-        """A pod tells its job with its lines; Kubernetes' events about it know the pod alone."""
-        pod = (event.cluster, event.pod)
+        """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
+        pod = (event.cluster, event.pod, event.node)
         if event.pod and event.job and pod not in self._told_pods:
             self._told_pods.add(pod)
-            scanned.seats.append(Seat(event.event_time_ns, event.cluster, event.job, "", pod=event.pod))
+            scanned.seats.append(Seat(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod))
 
     def _hosts_seats(self, event: LogEvent, batch: Batch) -> list[Seat]:
         """Once in an hour: the job of a file of labelled tasks is on their nodes, be they quiet."""

@@ -17,3 +17,12 @@ def test_an_event_about_a_pod_belongs_to_the_pod_s_job_by_its_word_or_its_name()
     assert completed(event, placement, "llama-7b-worker-0").job == "llama-7b"
     daemon = a_signal("gpu-thermal", 5, "n1")
     assert completed(daemon, placement, "dcgm-exporter-x7k2p").job == ""
+
+
+def test_an_event_about_a_pod_happened_on_the_node_that_the_pod_told() -> None:
+    placement = Placement()
+    placement.take(Seat(at(0), "default", "7877", "n3", pod="train-7877-worker-0"))
+    placement.take(Seat(at(1), "default", "7877", "", pod="train-7877-worker-0"))
+    event = a_signal("k8s-evicted", 5, "", source="kubernetes")
+    assert completed(event, placement, "train-7877-worker-0").node == "n3"
+    assert completed(event, placement, "train-7877-worker-1").node == ""
