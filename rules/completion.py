@@ -14,8 +14,10 @@ from rules.placement import Placement
 from rules.pods import job_in_name
 
 NODES_FIELD, TASKS_FIELD, NODE_FIELD, POD_FIELD = "nodes", "tasks", "node", "pod"
+ACCUSED_FIELD: Final = "missing_ranks"
 MOST_NODES: Final = 4096
 
+_ACCUSING_CLASSES = ("heartbeat-timeout",)
 _JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
 _ONE_TASK = re.compile(r"\d{1,7}")
 _FORWARDED_BY_RAY = re.compile(r"\([^\n()]{1,160}?\bpid=\d{1,10}, ip=([\da-f.:]{3,45})\) ")
@@ -39,9 +41,10 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
         node = placement.node_of(signal.cluster, signal.job, rank, signal.event_time_ns)
     if rank is None and signal.gpu and node:
         rank = _rank_of_gpu(signal, node, placement)
-    if (node, rank) == (signal.node, signal.rank):
+    fields = _fields_with_accused(signal)
+    if (node, rank) == (signal.node, signal.rank) and fields is signal.fields:
         return signal
-    return msgspec.structs.replace(signal, node=node, rank=rank)
+    return msgspec.structs.replace(signal, node=node, rank=rank, fields=fields)
 
 
 def _job_of_pod(signal: Signal, pod: str, placement: Placement) -> str:
@@ -84,6 +87,14 @@ def _named_rank(signal: Signal) -> int | None:
 
 def _jax_tasks(signal: Signal, tasks: str) -> Iterator[int]:
     yield from map(int, _JAX_TASK.findall(tasks or signal.text))
+
+
+def _fields_with_accused(signal: Signal) -> dict[str, str]:
+    """The fields, and whom JAX's coordination service declares dead: its report names tasks line by line."""
+    if signal.failure_class not in _ACCUSING_CLASSES:
+        return signal.fields
+    accused = {int(task) for line in (signal.text, *signal.block) for task in _JAX_TASK.findall(line)}
+    return signal.fields | {ACCUSED_FIELD: ", ".join(map(str, sorted(accused)))} if accused else signal.fields
 
 
 def _rank_of_gpu(signal: Signal, node: str, placement: Placement) -> int | None:

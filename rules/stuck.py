@@ -19,7 +19,7 @@ MOST_SUSPECTS: Final = 64
 KINDS: Final = ("named", "absent", "mismatch", "behind")
 """What may speak against a rank, the strongest first."""
 
-WAITING_CLASSES: Final = ("nccl-timeout", "gloo-error", "hang", "hang-py-spy")
+WAITING_CLASSES: Final = ("nccl-timeout", "gloo-error", "heartbeat-timeout", "hang", "hang-py-spy")
 """Classes whose reporter waits for somebody else, so it is hardly ever the culprit."""
 
 _EQUAL_SIZED: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "BARRIER")

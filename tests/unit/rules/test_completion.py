@@ -26,3 +26,14 @@ def test_an_event_about_a_pod_happened_on_the_node_that_the_pod_told() -> None:
     event = a_signal("k8s-evicted", 5, "", source="kubernetes")
     assert completed(event, placement, "train-7877-worker-0").node == "n3"
     assert completed(event, placement, "train-7877-worker-1").node == ""
+
+
+def test_whom_jax_declares_dead_is_named_line_by_line() -> None:
+    said = (
+        "The following tasks are unhealthy:",
+        "/job:jax_worker/replica:0/task:7",
+        "/job:jax_worker/replica:0/task:2",
+    )
+    report = a_signal("heartbeat-timeout", 5, "n1", "A", rank=0, block=said)
+    assert completed(report, Placement()).fields["missing_ranks"] == "2, 7"
+    assert "missing_ranks" not in completed(a_signal("heartbeat-timeout", 5, "n1", "A"), Placement()).fields
