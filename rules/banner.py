@@ -13,6 +13,7 @@ from rules.model import LogEvent, Seat
 
 MOST_RANKS_A_LINE: Final = 1024
 
+_PASSED_ON_BY_RAY = re.compile(r"\([^\n()]{1,160}, ip=[\da-f.:]{3,45}\) ")
 _NUMBER = re.compile(r"\d{1,7}")
 
 
@@ -20,8 +21,9 @@ def seats_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[Seat]:
     """What a banner tells; nothing when it names no rank, no world size, no list of nodes and no address.
 
     `rank`, `local_rank`, `world_size`; `ranks`: those of the local ranks 0, 1, … on this node; `bus`: NCCL's busId;
-    `node`: the host, where the line itself names it; `address`: one of this host; `at`: the address of another host
-    that the line is about; `starts`: only the first banner of an attempt has it; `nodes`: hosts of the job.
+    `node`: the host, where the line itself names it; `address`: one of this host, which NCCL calls `host`; `at`: the
+    address of another host that the line is about; `starts`: only the first banner of an attempt has it; `nodes`: hosts
+    of the job.
     """
     node = fields.get("at") or fields.get("node") or event.node
     job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""), 0)
@@ -34,8 +36,8 @@ def seats_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[Seat]:
         yield _with(told, rank=rank, local_rank=local_rank, gpu=gpu)
     for local, number in enumerate(_NUMBER.findall(fields.get("ranks", ""))[:MOST_RANKS_A_LINE]):
         yield _with(told, rank=int(number), local_rank=local)
-    if fields.get("address") and event.node:
-        yield _with(told, node=event.node, address=fields["address"])
+    if fields.get("address") and (host := _host(event, fields)):
+        yield _with(told, node=host, address=fields["address"])
     yield from _hosts(told, fields.get("nodes", ""))
 
 
@@ -49,6 +51,11 @@ def pci_of_bus_id(text: str) -> str:
     except ValueError:
         number = -1
     return "" if number < 0 else f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
+
+
+def _host(event: LogEvent, fields: Mapping[str, str]) -> str:
+    """Who has the address: the log's node; the host that NCCL names in a line that Ray's driver only passes on."""
+    return fields.get("host", "") if _PASSED_ON_BY_RAY.match(event.text) else event.node
 
 
 def _hosts(told: Seat, text: str) -> Iterator[Seat]:

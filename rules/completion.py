@@ -20,7 +20,7 @@ MOST_NODES: Final = 4096
 _ACCUSING_CLASSES = ("heartbeat-timeout",)
 _JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
 _ONE_TASK = re.compile(r"\d{1,7}")
-_FORWARDED_BY_RAY = re.compile(r"\([^\n()]{1,160}?\bpid=\d{1,10}, ip=([\da-f.:]{3,45})\) ")
+_FORWARDED_BY_RAY = re.compile(r"\((?:[^\n()]{1,160}?\bpid=\d{1,10}|raylet), ip=([\da-f.:]{3,45})\) ")
 
 
 def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:

@@ -75,6 +75,20 @@ def test_an_address_stands_for_the_name_of_its_node() -> None:
     assert placement.rank_of("c", "A", "n2", at(2), local_rank=1) == 3
 
 
+def test_a_banner_that_ray_s_driver_passes_on_is_about_the_host_that_it_names() -> None:
+    said = "n2:2211:2801 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.9<0>"
+    lines = [vector("head", 0, f"(RayTrainWorker pid=2211, ip=10.1.0.9) {said}", "A"), vector("n2", 1, said, "A")]
+    seats = [seat for line in lines for seat in a_scanner().scan(batch([line])).seats if seat.address]
+    assert [(seat.node, seat.address) for seat in seats] == [("n2", "10.1.0.9")] * 2
+
+
+def test_what_ray_says_of_another_address_happened_there() -> None:
+    placement = placed(a_seat(0, "n2", address="10.1.0.9"))
+    for head in ("(raylet, ip=10.1.0.9) ", "(RayTrainWorker pid=2211, ip=10.1.0.9) "):
+        said = a_signal("ray-worker-died", 1, "head", text=f"{head}A worker died", cluster="c")
+        assert completed(said, placement).node == "n2"
+
+
 def test_an_address_may_move_to_another_node() -> None:
     placement = placed(a_seat(0, "10.1.0.9", 3, gpu="g0"), *(a_seat(n, f"n{n}", address="10.1.0.9") for n in (1, 2, 2)))
     assert placement.node_of("c", "A", 3, at(5)) == "n2"
