@@ -8,7 +8,7 @@ from itertools import islice
 
 from rules.incident import onset_order
 from rules.model import CLOCK_SKEW_NS as CLOCK_SKEW_NS
-from rules.model import NS_PER_S, Signal
+from rules.model import NS_PER_S, SEVERITIES, Signal
 from rules.scope import JobsOf, in_scope
 from rules.spec import EdgeSpec
 from rules.stuck import Blame
@@ -20,6 +20,7 @@ SAME_BREATH_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _STANDSTILL, _STANDSTILL_POINTS = ("hang", "straggler"), 1
 _EXPLAINED_POINTS = -4
+_IDLE_WARNING_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 Between = Callable[[str, str], Sequence[EdgeSpec]]
 """The edges from one class to another (`RuleSet.edges_between`)."""
@@ -35,6 +36,8 @@ class Candidate:
     points: int = 0
     reasons: list[str] = field(default_factory=list)
     is_explained: bool = False
+    is_idle: bool = False
+    effects: int = 0
 
     def weigh(self, points: int, reason: str) -> None:
         """Add a reason in words, with its weight."""
@@ -65,7 +68,8 @@ def rank(
         if points := blamed and blamed.points_for(candidate.signal):
             candidate.weigh(*points)
     _share_explanations(candidates)
-    unexplained = [candidate for candidate in candidates if not candidate.is_explained] or candidates
+    _weigh_idle_warnings(candidates)
+    unexplained = [one for one in candidates if not (one.is_explained or one.is_idle)] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(1, "it began before everything that nothing else explains")
     return sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
@@ -173,7 +177,19 @@ def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) 
         candidate.weigh(_EXPLAINED_POINTS, f"explained by {other.failure_class}{where}: {edge.reason}")
     effects = ((name, _reason(signal, others, edges, leads)) for name, others, edges in of_class.effects)
     for failure_class, reason in islice((effect for effect in effects if effect[1] is not None), 3):
+        candidate.effects += 1
         candidate.weigh(1, f"it explains {failure_class}: {reason}")
+
+
+def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
+    """Corrected errors and the like come at all times: beside a failure they count where they explain something."""
+    is_warning = [SEVERITIES.index(one.signal.severity) < SEVERITIES.index("error") for one in candidates]
+    if all(is_warning):
+        return
+    for candidate, is_idle in zip(candidates, is_warning, strict=True):
+        if is_idle and not candidate.effects:
+            candidate.is_idle = True
+            candidate.weigh(_IDLE_WARNING_POINTS, "it is a warning that explains none of the failures")
 
 
 def _share_explanations(candidates: Sequence[Candidate]) -> None:

@@ -126,3 +126,14 @@ def test_what_a_line_says_goes_before_a_standstill_that_began_with_the_last_step
     )
     assert classes(found)[0] == failure_class
     assert found[1].is_explained
+
+
+@pytest.mark.parametrize("failure_class", ["nan-loss", "python-exception", "hang"])
+@pytest.mark.parametrize("warning", ["edac-ce", "mce-corrected", "pcie-aer-corrected"])
+@pytest.mark.parametrize("second", [-200, 200])
+def test_corrected_errors_before_or_after_are_no_cause_of_a_failure(
+    failure_class: str, warning: str, second: int
+) -> None:
+    corrected = a_signal(warning, second, "n1", source="kernel", role="root", severity="warning")
+    found = ranked(corrected, a_signal(failure_class, 0, "n1", "A", role="root"))
+    assert classes(found)[0] == failure_class
