@@ -70,9 +70,12 @@ class Row(msgspec.Struct, gc=False):
 
     def merge(self, other: Row) -> None:
         """Take over what the other row knows earlier."""
-        self.place = min((one for one in (self.place, other.place) if one), default=None)
-        self.work = min((one for one in (self.work, other.work) if one), default=None, key=_telling_first)
-        self.reached = min((one for one in (self.reached, other.reached) if one), default=None)
+        if other.place:
+            self.place = min(self.place or other.place, other.place)
+        if other.work:
+            self.work = min(self.work or other.work, other.work, key=_telling_first)
+        if other.reached:
+            self.reached = min(self.reached or other.reached, other.reached)
 
     @property
     def node(self) -> str:

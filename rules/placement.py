@@ -120,8 +120,8 @@ class Placement(msgspec.Struct):
     def hear(self, cluster: str, node: str, job: str, time_ns: int) -> bool:
         """A line of the job came from the node; true when it was not known to be there."""
         heard = self.heard_by_node.setdefault(f"{cluster}/{node}", {})
-        first_ns, last_ns = heard.get(job, (time_ns, time_ns))
-        is_news = job not in heard
+        known_ns = heard.get(job)
+        first_ns, last_ns = known_ns or (time_ns, time_ns)
         heard[job] = min(first_ns, time_ns), max(last_ns, time_ns)
         if len(heard) > 1:
             for gone in [one for one, (_, last_ns) in heard.items() if last_ns < time_ns - PLACED_FOR_NS]:
@@ -129,7 +129,7 @@ class Placement(msgspec.Struct):
         places = self._of(cluster, job, time_ns)
         places.heard_ns_by_node[node] = max(time_ns, places.heard_ns_by_node.get(node, 0))
         self._sweep(time_ns)
-        return is_news
+        return known_ns is None
 
     def take(self, seat: Seat) -> None:
         """Learn from a banner."""

@@ -208,8 +208,9 @@ def _with_operations(rows: Mapping[int, Row], loose: Mapping[int, Row]) -> Mappi
 
 
 def _with_operation(row: Row, loose: Row | None) -> Row:
-    is_same = row.work and loose and loose.work and row.work.seq == loose.work.seq
-    return Row(row.place, loose.work if is_same and loose else row.work, row.reached)
+    if row.work and loose and loose.work and row.work.seq == loose.work.seq:
+        return Row(row.place, loose.work, row.reached)
+    return row
 
 
 def _differing(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:

@@ -14,7 +14,7 @@ UNIT_NS = {"ms": 1_000_000, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PE
 def iso_from_ns(time_ns: int) -> str:
     """ISO 8601 in UTC with nine digits: `2026-03-02T09:00:01.123456789Z`."""
     seconds, fraction_ns = divmod(time_ns, NS_PER_S)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{fraction_ns:09d}Z"
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{fraction_ns:09d}Z"
 
 
 def duration_ns(text: str) -> int:
