@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -59,8 +59,10 @@ def rank(
 
     candidates = [Candidate(signal) for signal in signals]
     nodes = {signal.node for signal in signals}
-    classes = sorted({signal.failure_class for signal in signals})
-    class_by_name = {name: _SignalsOfClass(name, signals, classes, between) for name in classes}
+    by_class: dict[str, list[Signal]] = {}
+    for signal in signals:
+        by_class.setdefault(signal.failure_class, []).append(signal)
+    class_by_name = {name: _SignalsOfClass(name, signals, by_class, between) for name in by_class}
     for candidate in candidates:
         of_class = class_by_name[candidate.signal.failure_class]
         _weigh_evidence(candidate, of_class.nodes, nodes)
@@ -101,28 +103,20 @@ class Relations:
         """
         mine, theirs = signal.failure_class, others[0].failure_class
         there, back = self._between(mine, theirs), self._between(theirs, mine)
-        if not (there or back):
+        return self._lead(there, [signal], others) or self._lead(back, others, [signal])
+
+    def _lead(self, edges: Sequence[EdgeSpec], causes: Sequence[Signal], effects: Sequence[Signal]) -> bool:
+        if not edges:
             return False
-        first_ns, last_ns = others[0].onset_ns - signal.onset_ns, others[-1].onset_ns - signal.onset_ns
-        unsure_ns = max(_unsure_ns(signal), *map(_unsure_ns, others))
+        least_ns = effects[0].onset_ns - causes[-1].onset_ns
+        most_ns = effects[-1].onset_ns - causes[0].onset_ns + max(map(_unsure_ns, effects))
         return any(
-            self._explain(signal, other, edge)
-            for edge in there
-            if _is_in_reach(first_ns, last_ns + unsure_ns, edge)
-            for other in others
-        ) or any(
-            self._explain(other, signal, edge)
-            for edge in back
-            if _is_in_reach(-last_ns, -first_ns + unsure_ns, edge)
-            for other in others
+            explains(cause, effect, edge, self._jobs_of, self._topology)
+            for edge in edges
+            if least_ns <= edge.within and edge.earliest_ns(CLOCK_SKEW_NS) <= most_ns
+            for cause in causes
+            for effect in effects
         )
-
-    def _explain(self, cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
-        return explains(cause, effect, edge, self._jobs_of, self._topology)
-
-
-def _is_in_reach(least_lag_ns: int, most_lag_ns: int, edge: EdgeSpec) -> bool:
-    return least_lag_ns <= edge.within and edge.earliest_ns(CLOCK_SKEW_NS) <= most_lag_ns
 
 
 def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY) -> bool:
@@ -194,16 +188,19 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
 
 def _share_explanations(candidates: Sequence[Candidate]) -> None:
     """What a process says twice at a time, as the head and the end of a traceback in two records, has one cause."""
-    told = [one.signal for one in candidates if one.is_explained]
+    told: dict[tuple[str, str], list[Signal]] = {}
     for candidate in candidates:
-        if not candidate.is_explained and any(_is_told_twice(candidate.signal, other) for other in told):
+        if candidate.is_explained:
+            told.setdefault(_kind(candidate.signal), []).append(candidate.signal)
+    for candidate in candidates:
+        others = told.get(_kind(candidate.signal), ())
+        if not candidate.is_explained and any(_is_told_twice(candidate.signal, other) for other in others):
             candidate.is_explained = True
             candidate.weigh(_EXPLAINED_POINTS, "it was said in one breath with another line that is explained")
 
 
 def _is_told_twice(one: Signal, other: Signal) -> bool:
-    is_same = (_kind(one), one.job, one.rank) == (_kind(other), other.job, other.rank)
-    return is_same and abs(one.onset_ns - other.onset_ns) <= SAME_BREATH_NS
+    return (one.job, one.rank) == (other.job, other.rank) and abs(one.onset_ns - other.onset_ns) <= SAME_BREATH_NS
 
 
 def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> tuple[Signal, EdgeSpec] | None:
@@ -226,9 +223,10 @@ class _SignalsOfClass:
     `causes` are in the order of all signals, `effects` by class; most classes have no edge between them.
     """
 
-    def __init__(self, failure_class: str, signals: Sequence[Signal], classes: Sequence[str], between: Between):
-        into = {one: edges for one in classes if (edges := between(one, failure_class))}
-        out_of = {one: edges for one in classes if (edges := between(failure_class, one))}
-        self.nodes = {signal.node for signal in signals if signal.failure_class == failure_class}
-        self.causes = [(one, into[one.failure_class]) for one in signals if one.failure_class in into]
-        self.effects = [(name, [one for one in signals if one.failure_class == name], out_of[name]) for name in out_of]
+    def __init__(
+        self, mine: str, signals: Sequence[Signal], by_class: Mapping[str, Sequence[Signal]], between: Between
+    ):
+        into = {name: edges for name in by_class if (edges := between(name, mine))}
+        self.nodes = {signal.node for signal in by_class[mine]}
+        self.causes = [(one, into[one.failure_class]) for one in signals if one.failure_class in into] if into else []
+        self.effects = [(name, by_class[name], edges) for name in sorted(by_class) if (edges := between(mine, name))]
