@@ -189,6 +189,9 @@ class Engine:
             who = (signal.cluster, signal.job, signal.node)
             self._judge(self._state.silence.end(*who, is_finished, signal.event_time_ns))
         self._place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
+        if signal.role == "root":
+            jobs = self._state.life.correlator.jobs_of(signal)
+            self._state.silence.note_trouble(signal.cluster, jobs, signal.event_time_ns)
         self._take_signal(signal)
 
     def _take_signal(self, signal: Signal) -> None:

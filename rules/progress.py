@@ -52,7 +52,8 @@ class JobProgress(msgspec.Struct):
 
     `seen_steps` and `seen_ns` are how much of the job was watched, over all attempts; `longest_pause_ns` its longest
     pause that neither a line nor a period foretold. `has_finished` when it said that it came to its end: bars of an
-    evaluation after it are no steps.
+    evaluation after it are no steps. `trouble_ns` is when a line last told a cause of failures on one of its nodes:
+    a silence that follows is no pause that the job has not shown yet.
 
     The job counts as stopped `stall_due_ns` after its last step: when the next telling is late by 15 s and by three
     steps (where only every nth step is told: by as much again), and later where its cadence says so (`patience_ns`). A
@@ -82,6 +83,7 @@ class JobProgress(msgspec.Struct):
     longest_pause_ns: int = 0
     seen_steps: int = 0
     seen_ns: int = 0
+    trouble_ns: int = 0
     passed: set[int] = set()
     is_counted: bool = False
     has_ended: bool = False
@@ -170,7 +172,10 @@ class JobProgress(msgspec.Struct):
         """How long after its last step the job may be silent."""
         gap_ns, longest_ns = _median(self.gaps_ns), max(self.gaps_ns, default=0)
         waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
-        waits.append(min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS)
+        is_known = self.is_settled or self._is_in_trouble
+        waits.append(min(PHASE_NS, 3 * self.longest_pause_ns) if is_known else PHASE_NS)
+        if self._is_in_trouble:
+            waits.append(self.trouble_ns + LEAST_SLACK_NS - self.last_step_ns)
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:
@@ -192,6 +197,10 @@ class JobProgress(msgspec.Struct):
         if self.is_counted:
             return f"no further line of progress; they had come every {pace_s:.1f} s"
         return f"no step after step {self.last_step}; a step had taken {pace_s:.1f} s"
+
+    @property
+    def _is_in_trouble(self) -> bool:
+        return self.trouble_ns > self.last_step_ns - ROUND_NS
 
     @property
     def _is_in_phase(self) -> bool:

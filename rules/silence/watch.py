@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
@@ -95,6 +96,13 @@ class Silence(msgspec.Struct):
         if not watch.get_further(beat):
             return Taken(False, False, [])
         return Taken(True, watch.progress.attempt != attempt, self._step(key, watch, beat.event_time_ns))
+
+    def note_trouble(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
+        """A line told a cause of failures that concerns these jobs."""
+        for key in sorted(job_key(cluster, job, "") for job in jobs):
+            if watch := self.jobs.get(key):
+                watch.progress.trouble_ns = max(time_ns, watch.progress.trouble_ns)
+                self._await_step(key, watch)
 
     def is_recovering(self, cluster: str, job: str, node: str = "") -> bool:
         """Whether a further step of the job speaks for its recovery: not while one rank holds it back."""

@@ -99,6 +99,26 @@ def test_a_job_of_which_little_is_known_gets_a_quarter_of_an_hour(fresh: Engine)
     assert verdicts(fresh) == [("hung", "", None, 940)]
 
 
+def test_a_silence_after_a_cause_of_failures_is_no_pause(fresh: Engine) -> None:
+    fresh.add([a_match("nvidia.xid_79", 590, "n1", "")], [])
+    run(fresh, [*steps(117), *speaks("worker", "n1", 0, 585)], 604.999)
+    assert verdicts(fresh) == []
+    fresh.advance(at(605))
+    assert verdicts(fresh) == [("hung", "", None, 605)]
+
+
+def test_a_job_cancelled_while_it_may_pause_had_hung_when_it_was_silent_for_five_minutes(fresh: Engine) -> None:
+    fresh.add([a_match("slurm.cancelled", 585 + 300, "n1", "A")], [])
+    run(fresh, steps(117), 1000)
+    assert verdicts(fresh) == [("hung", "", None, 885), ("cancelled", "", None, 885)]
+
+
+def test_a_job_cancelled_soon_after_its_last_step_had_not_hung(fresh: Engine) -> None:
+    fresh.add([a_match("slurm.cancelled", 585 + 299, "n1", "A")], [])
+    run(fresh, steps(117), 1000)
+    assert verdicts(fresh) == [("cancelled", "", None, 884)]
+
+
 def test_all_ranks_at_one_step_are_hung(engine: Engine) -> None:
     (hang,) = run(engine, of_all(117, nodes=4, gpus=2), 700)
     assert (hang.verdict, hang.root_cause.node, hang.root_cause.rank) == ("hung", "", None)
