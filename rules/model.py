@@ -110,7 +110,8 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
 
     One beat stands for many lines: a batch sends one for each step of a rank, and one for each job, node, source and
     ten seconds. `source` is that of the line; `phase` what the job announced (checkpoint, evaluation, compile,
-    startup), or `cut` for a line that ends in the middle; `world_size` of how many ranks the line says that it is one;
+    startup), or `cut` for a line that ends in the middle; `world_size` of how many ranks the line says that it is one,
+    with the phase `nodes` on how many nodes the job is started;
     `saved_step` the step of a checkpoint that is complete.
     """
 

@@ -40,6 +40,11 @@ class Beats:
         self._add(_beat(event, rank=own, world_size=int(world_size) if is_number(world_size) else 0), BUCKET_NS)
         self.add_alive(event)
 
+    def add_node_count(self, event: LogEvent, count: str) -> None:
+        """The line says on how many nodes the job is started; text that is no number is passed over."""
+        if is_number(count):
+            self._add(_beat(event, phase="nodes", world_size=int(count)), BUCKET_NS)
+
     def add_saved(self, event: LogEvent, step: str) -> None:
         """The line says that the checkpoint of this step is complete."""
         if is_number(step, 16):

@@ -17,7 +17,9 @@ from rules.times import iso_from_ns
 MOST_SPEAKERS: Final = 200_000
 """So many speakers of one source are remembered; with more, all are forgotten and looked at again."""
 
-_KERNEL = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern')
+_KERNEL = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern', '"syslog"')
+"""What the host itself says: its kernel and its services."""
+
 _NODE_MARKS = (b'"pod_node_name":"', b'"host":"', b'"hostname":"', b'"node":"', b'"_HOSTNAME":"', b'"node_name":"')
 _NODE_BYTES = 48
 _CLOCKS = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d|\b1[5-9]\d{7}(?=\d)")

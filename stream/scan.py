@@ -247,6 +247,7 @@ def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
             beats.add_progress(event)
     elif spec.role == "placement":
         beats.add_place(event, fields.get("rank", ""), fields.get("world_size", ""))
+        beats.add_node_count(event, fields.get("node_count", ""))
     if spec.phase:
         beats.add_phase(event, spec.phase)
     if saved_step := fields.get("step_saved"):

@@ -34,7 +34,7 @@ class JobWatch(msgspec.Struct):
     """One job, or one node whose lines name no job.
 
     `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint;
-    `ranks_placed` who said that it is one of `world_size`. `verdict` is what was last declared and still holds;
+    `ranks_placed` who said that it is one of `world_size`; `node_count` on how many nodes it is said to start. `verdict` is what was last declared and still holds;
     `suspect` the rank that lagged at the last look, when it was at `suspect_step`.
     """
 
@@ -42,6 +42,7 @@ class JobWatch(msgspec.Struct):
     members: dict[str, Member] = {}
     nodes: set[str] = set()
     world_size: int = 0
+    node_count: int = 0
     ranks_placed: set[int] = set()
     first_ns: int = 0
     attempt_ns: int = 0
@@ -63,7 +64,11 @@ class JobWatch(msgspec.Struct):
             self.nodes.add(beat.node)
 
     def place(self, beat: Beat) -> None:
-        """A banner says of how many ranks this is one; the largest group is the job."""
+        """A banner says of how many ranks this is one, or of how many nodes; the largest group is the job."""
+        if beat.phase == "nodes":
+            self.node_count = max(self.node_count, beat.world_size)
+            self.placed_ns = self.placed_ns or beat.event_time_ns
+            return
         if beat.world_size > self.world_size:
             self.world_size, self.ranks_placed = beat.world_size, set()
         if beat.world_size == self.world_size and beat.rank is not None and len(self.ranks_placed) < MOST_PLACES:

@@ -82,7 +82,10 @@ def chance_gaps(streams: int) -> float:
 
 
 class NodeStreams(msgspec.Struct, array_like=True):
-    """What is heard from one node. `cut_ns` is the second in which a line of it was last cut in the middle."""
+    """What is heard from one node: what its jobs say, and what its kernel and its other programs say.
+
+    `cut_ns` is the second in which a line of it was last cut in the middle.
+    """
 
     kernel: Stream = msgspec.field(default_factory=Stream)
     worker: Stream = msgspec.field(default_factory=Stream)

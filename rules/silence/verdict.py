@@ -183,6 +183,19 @@ def _rank_behind(watch: JobWatch) -> Finding | None:
     )
 
 
+def not_started(watch: JobWatch) -> Finding | None:
+    """Ranks, or else nodes, that the others wait for: at most half of all."""
+    missing = sorted(set(range(watch.world_size)) - watch.ranks_placed)
+    if missing and len(missing) <= watch.world_size // 2:
+        shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+        text = f"no first step; of {watch.world_size} ranks {len(missing)} never took their place: {shown}"
+        return Finding(NEVER_STARTED, rank=missing[0] if len(missing) == 1 else None, text=text)
+    absent = watch.node_count - len(watch.nodes)
+    if 0 < absent <= watch.node_count // 2:
+        return Finding(NEVER_STARTED, text=f"no first step; of {watch.node_count} nodes {absent} never said a word")
+    return None
+
+
 def kept_up(watch: JobWatch) -> list[Member]:
     """The ranks that told several steps, one of them shortly before the job's last."""
     progress = watch.progress

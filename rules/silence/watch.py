@@ -13,7 +13,7 @@ from rules.progress import PHASE_NS, JobProgress
 from rules.silence import verdict as told
 from rules.silence.state import JobWatch, job_key, new_watch, node_key
 from rules.silence.streams import NodeStreams
-from rules.silence.verdict import STRENGTH, Finding, all_silent, find, laggard
+from rules.silence.verdict import STRENGTH, Finding, all_silent, find, laggard, not_started
 
 START_UP_NS: Final = 900 * NS_PER_S
 QUIET_START_NS: Final = 300 * NS_PER_S
@@ -140,10 +140,11 @@ class Silence(msgspec.Struct):
         if beat.phase == "cut":
             streams.cut_ns = max(streams.cut_ns, beat.event_time_ns // NS_PER_S * NS_PER_S)
         else:
-            streams.note(beat.source, beat.event_time_ns)
+            is_of_host = beat.source == "worker" and not beat.job
+            streams.note("kernel" if is_of_host else beat.source, beat.event_time_ns)
 
     def _place(self, key: str, watch: JobWatch, beat: Beat) -> None:
-        if not watch.world_size:
+        if not watch.world_size and not watch.node_count:
             heappush(self.timers, (beat.event_time_ns + START_UP_NS, "start", key))
         watch.place(beat)
         watch.progress.has_finished = False
@@ -258,16 +259,11 @@ class Silence(msgspec.Struct):
         return found
 
     def _on_start_timer(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
-        missing = sorted(set(range(watch.world_size)) - watch.ranks_placed)
         has_begun = watch.progress.last_step >= 0 or watch.progress.has_ended
         streams = [self.streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes]
         is_quiet = not any(one and one.worker.spoken(now_ns - QUIET_START_NS, now_ns) for one in streams)
-        if has_begun or not missing or len(missing) > watch.world_size // 2 or not is_quiet:
-            return []
-        shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
-        text = f"no first step; of {watch.world_size} ranks {len(missing)} never took their place: {shown}"
-        rank = missing[0] if len(missing) == 1 else None
-        return [self._declare(watch, Finding(told.NEVER_STARTED, rank=rank, text=text), now_ns)]
+        finding = not_started(watch) if is_quiet and not has_begun else None
+        return [self._declare(watch, finding, now_ns)] if finding else []
 
     def _declare(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
         watch.verdict = finding.verdict

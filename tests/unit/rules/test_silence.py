@@ -216,6 +216,19 @@ def test_ranks_that_never_took_their_place(fresh: Engine) -> None:
     assert found.chain[0].text == "no first step; of 8 ranks 1 never took their place: 5"
 
 
+def test_nodes_that_never_joined(fresh: Engine) -> None:
+    said = Beat(at(0), "default", "A", "n0", phase="nodes", world_size=8)
+    heard = [Beat(at(1), "default", "A", f"n{number}") for number in range(7)]
+    (found,) = run(fresh, [said, *heard], 2000)
+    assert (found.failure_class, found.verdict) == ("rendezvous-timeout", "never-started")
+    assert verdicts(fresh) == [("never-started", "", None, 900)]
+    assert found.chain[0].text == "no first step; of 8 nodes 1 never said a word"
+
+
+def test_a_log_of_one_node_says_nothing_of_the_others(fresh: Engine) -> None:
+    assert run(fresh, [Beat(at(0), "default", "A", "n0", phase="nodes", world_size=8)], 2000) == []
+
+
 def test_a_last_line_that_ends_in_the_middle_is_cut_off(engine: Engine) -> None:
     workers = [*speaks("worker", "n1", 0, 585), *speaks("worker", "n2", 0, 585)]
     (found,) = run(engine, [*steps(117), *workers, Beat(at(586), "default", "", "n2", phase="cut")], 700)
