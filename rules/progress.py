@@ -172,10 +172,10 @@ class JobProgress(msgspec.Struct):
         """How long after its last step the job may be silent."""
         gap_ns, longest_ns = _median(self.gaps_ns), max(self.gaps_ns, default=0)
         waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
-        is_known = self.is_settled or self._is_in_trouble
-        waits.append(min(PHASE_NS, 3 * self.longest_pause_ns) if is_known else PHASE_NS)
+        longest_ns = min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS
         if self._is_in_trouble:
-            waits.append(self.trouble_ns + LEAST_SLACK_NS - self.last_step_ns)
+            longest_ns = min(longest_ns, self.trouble_ns + LEAST_SLACK_NS - self.last_step_ns)
+        waits.append(longest_ns)
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
         if self._is_in_phase:
