@@ -136,7 +136,7 @@ class RuleSpec(Strict):
     patterns: tuple[Annotated[str, AfterValidator(check_pattern)], ...] = ()
     detect: Literal["line", "no-progress", "silent-end", "loss-jump", "silence"] = "line"
     verdict: Literal["", "straggler", "rank-dead", "node-dead", "never-started", "cut-off"] = ""
-    phase: Literal["", "checkpoint", "evaluation", "compile", "startup"] = ""
+    phase: Literal["", "checkpoint", "evaluation", "compile", "startup", "cut"] = ""
     when: WhenSpec | None = None
     extract: tuple[Annotated[str, AfterValidator(check_extract)], ...] = ()
     severity: Severity

@@ -248,7 +248,9 @@ def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
     elif spec.role == "placement":
         beats.add_place(event, fields.get("rank", ""), fields.get("world_size", ""))
         beats.add_node_count(event, fields.get("node_count", ""))
-    if spec.phase:
+    if spec.phase == "cut":
+        beats.add_cut(event)
+    elif spec.phase:
         beats.add_phase(event, spec.phase)
     if saved_step := fields.get("step_saved"):
         beats.add_saved(event, saved_step)

@@ -84,19 +84,26 @@ def chance_gaps(streams: int) -> float:
 class NodeStreams(msgspec.Struct, array_like=True):
     """What is heard from one node: what its jobs say, and what its kernel and its other programs say.
 
-    `cut_ns` is the second in which a line of it was last cut in the middle.
+    `cut_ns` is the second in which a line of it was last cut in the middle; `cuts` in how many seconds one was.
     """
 
     kernel: Stream = msgspec.field(default_factory=Stream)
     worker: Stream = msgspec.field(default_factory=Stream)
     heard_ns: int = 0
     cut_ns: int = 0
+    cuts: int = 0
 
     def note(self, source: str, time_ns: int) -> None:
         """One of its streams spoke."""
         self.heard_ns = max(self.heard_ns, time_ns)
         if source in ("kernel", "worker"):
             (self.kernel if source == "kernel" else self.worker).note(time_ns)
+
+    def note_cut(self, time_ns: int) -> None:
+        """A line of it ends in the middle."""
+        second_ns = time_ns // NS_PER_S * NS_PER_S
+        self.cuts += second_ns > self.cut_ns
+        self.cut_ns = max(self.cut_ns, second_ns)
 
     def is_lost(self, now_ns: int, nodes: int) -> bool:
         """Whether all that is known of the node is silent for longer than chance explains."""

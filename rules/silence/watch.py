@@ -102,7 +102,8 @@ class Silence(msgspec.Struct):
         for key in sorted(job_key(cluster, job, "") for job in jobs):
             if watch := self.jobs.get(key):
                 watch.progress.trouble_ns = max(time_ns, watch.progress.trouble_ns)
-                self._await_step(key, watch)
+                if (watch.progress.stall_due_ns or 0) > time_ns and watch.verdict != told.SHIPPER_SILENT:
+                    self._await_step(key, watch)
 
     def is_recovering(self, cluster: str, job: str, node: str = "") -> bool:
         """Whether a further step of the job speaks for its recovery: not while one rank holds it back."""
@@ -138,7 +139,7 @@ class Silence(msgspec.Struct):
     def _hear_node(self, beat: Beat) -> None:
         streams = self.streams.setdefault(node_key(beat.cluster, beat.node), NodeStreams())
         if beat.phase == "cut":
-            streams.cut_ns = max(streams.cut_ns, beat.event_time_ns // NS_PER_S * NS_PER_S)
+            streams.note_cut(beat.event_time_ns)
         else:
             is_of_host = beat.source == "worker" and not beat.job
             streams.note("kernel" if is_of_host else beat.source, beat.event_time_ns)

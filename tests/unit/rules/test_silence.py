@@ -235,6 +235,12 @@ def test_a_last_line_that_ends_in_the_middle_is_cut_off(engine: Engine) -> None:
     assert (found.failure_class, found.verdict, found.root_cause.node) == ("log-truncated", "cut-off", "n2")
 
 
+def test_lines_that_always_end_so_are_not_cut_off(engine: Engine) -> None:
+    cuts = [Beat(at(5 * number + 1), "default", "", "n1", phase="cut") for number in range(118)]
+    (found,) = run(engine, [*steps(117), *speaks("worker", "n1", 0, 585), *cuts], 700)
+    assert found.verdict == "hung"
+
+
 @pytest.mark.parametrize(("rule", "expected"), [("progress.finished", "finished"), ("slurm.cancelled", "cancelled")])
 def test_a_job_that_has_ended_is_only_noted(engine: Engine, rule: str, expected: str) -> None:
     engine.add([a_match(rule, 590, "n1", "A")])
