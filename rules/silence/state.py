@@ -34,9 +34,9 @@ class JobWatch(msgspec.Struct):
     """One job, or one node whose lines name no job.
 
     `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint;
-    `ranks_placed` who said that it is one of `world_size`; `node_count` on how many nodes it is said to start. `verdict`
-    is what was last declared and still holds;
-    `suspect` the rank that lagged at the last look, when it was at `suspect_step`.
+    `ranks_placed` who said that it is one of `world_size`; `node_count` on how many nodes it is said to start.
+    `verdict` is what was last declared and still holds; `suspect` the rank that lagged at the last look, when it was at
+    `suspect_step`.
     """
 
     progress: JobProgress
