@@ -177,13 +177,15 @@ def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) 
 
 def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
     """Corrected errors and the like come at all times: beside a failure they count where they explain something."""
-    is_warning = [SEVERITIES.index(one.signal.severity) < SEVERITIES.index("error") for one in candidates]
-    if all(is_warning):
-        return
-    for candidate, is_idle in zip(candidates, is_warning, strict=True):
-        if is_idle and not candidate.effects:
+    warnings = [one for one in candidates if _is_warning(one.signal)]
+    for candidate in warnings if len(warnings) < len(candidates) else ():
+        if not candidate.effects and candidate.signal.role != "teardown":
             candidate.is_idle = True
             candidate.weigh(_IDLE_WARNING_POINTS, "it is a warning that explains none of the failures")
+
+
+def _is_warning(signal: Signal) -> bool:
+    return SEVERITIES.index(signal.severity) < SEVERITIES.index("error")
 
 
 def _share_explanations(candidates: Sequence[Candidate]) -> None:

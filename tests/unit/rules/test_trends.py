@@ -117,7 +117,7 @@ def test_steps_that_slow_down() -> None:
     fast = [step(5 * number, number) for number in range(60)]
     signals, incidents = run([*fast, *(step(295 + 8 * number, 59 + number) for number in range(1, 20))])
     (slow,) = signals
-    assert (slow.rule, slow.job, slow.role) == ("training.steps_slow_down", "A", "cascade")
+    assert (slow.rule, slow.job, slow.role) == ("training.steps_slow_down", "A", "advice")
     assert slow.text == "a step takes 8 s, 60 % more than the 5 s that were usual"
     assert incidents == []
 
