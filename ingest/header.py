@@ -11,10 +11,12 @@ from typing import Final
 
 import msgspec
 
+from ingest.parse.envelope import own_time
 from rules.hostlist import expand
-from rules.model import Origin
+from rules.model import Origin, Position, RawRecord
 
 HEAD_BYTES: Final = 256 << 10
+HEAD_LINES: Final = 200
 TAIL_BYTES: Final = 64 << 10
 MOST_TASKS: Final = 1 << 16
 
@@ -48,6 +50,7 @@ def told_by(origin: Origin, descriptor: int) -> Origin:
         OSError: it can't be read.
     """
     text = _text_of_ends(descriptor)
+    origin = msgspec.structs.replace(origin, head_time_ns=_head_time_ns(text, os.fstat(descriptor).st_mtime_ns))
     if origin.is_system or not text or text.startswith('{"'):
         return origin
     job = "" if origin.is_job_told else _job(text)
@@ -57,6 +60,13 @@ def told_by(origin: Origin, descriptor: int) -> Origin:
     if _TASK.search(text):
         return _labelled(origin, text, nodes)
     return msgspec.structs.replace(origin, node=_only_host(origin, text, nodes) or origin.node)
+
+
+def _head_time_ns(text: str, received_ns: int) -> int:
+    for line in text.split("\n", HEAD_LINES)[:HEAD_LINES]:
+        if (time_ns := own_time(RawRecord(line.encode(), Position("", 0), received_ns))) is not None:
+            return time_ns
+    return 0
 
 
 def _is_part(origin: Origin) -> bool:

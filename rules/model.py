@@ -44,7 +44,7 @@ class Origin(msgspec.Struct, frozen=True):
     `job` is told by the path or the first lines (`is_job_told`), or is a name of the file's own; empty for the log of a
     machine or a daemon (`is_system`). `hosts` are the nodes of the tasks that srun labels, by their number, empty where
     unknown; `tasks_are_ranks` is false where a task starts several ranks. `is_of_a_job`: the file is that of all tasks.
-    `log` is the file.
+    `log` is the file, `head_time_ns` the time of its first line that tells one, 0 when none of the first ones does.
     """
 
     job: str = ""
@@ -56,6 +56,7 @@ class Origin(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...] = ()
     tasks_are_ranks: bool = True
     log: str = ""
+    head_time_ns: int = 0
 
     def node_of(self, task: int | None) -> str:
         """The node of a task, else that of the file; empty when it is unknown."""

@@ -189,23 +189,21 @@ class BatchScanner:
 
 
 class _Times:
-    """Times for lines of a recorded batch that have none. Ask in order: then each line is looked at twice at most."""
+    """Times for lines of a recorded batch that have none. Ask in order: then each line is looked at once at most."""
 
     def __init__(self, batch: Batch, timed: tuple[int, int] | None):
         self.batch = batch
         self._at_start = self._timed = timed
         self._seen = 0
-        self._first: tuple[int, int] | None = None
-        self._seen_ahead = 0
 
     def put_into(self, parsed: Parsed, number: int) -> Parsed:
-        """A recorded line with the time of the nearest timed line before it, at the head of a source of that after it.
+        """A recorded line with the time of the nearest timed line before it; as it is when that is too far away.
 
-        As it is when that is too far away.
+        At the head of a plain file it is that of the first timed line.
         """
         if parsed.event.has_own_time or not self.batch.is_recorded:
             return parsed
-        timed = self._before(number) or self._ahead(number)
+        timed = self._before(number) or self._at_head(number)
         if timed is None or timed[0] <= self.batch.offsets[number] - LOOK_BACK_LINES:
             return parsed
         return replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
@@ -214,13 +212,11 @@ class _Times:
         """(line, time) of the newest timed line before `end`, back to the batches before this one."""
         return self._before(end) if end >= self._seen else _Times(self.batch, self._at_start)._before(end)
 
-    def _ahead(self, number: int) -> tuple[int, int] | None:
-        end = min(len(self.batch), number + LOOK_BACK_LINES)
-        while self._first is None and max(self._seen_ahead, number + 1) < end:
-            self._seen_ahead = max(self._seen_ahead, number + 1) + 1
-            if (time_ns := own_time(self.batch.record(self._seen_ahead - 1))) is not None:
-                self._first = self.batch.offsets[self._seen_ahead - 1], time_ns
-        return self._first
+    def _at_head(self, number: int) -> tuple[int, int] | None:
+        """The time that a plain file's first timed line tells, for the untimed ones at its head."""
+        origin, offset = self.batch.origin, self.batch.offsets[number]
+        is_known = origin is not None and origin.head_time_ns and offset <= LOOK_BACK_LINES
+        return (offset, origin.head_time_ns) if origin and is_known else None
 
     def _before(self, number: int) -> tuple[int, int] | None:
         for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):
