@@ -36,7 +36,7 @@ class JobWatch(msgspec.Struct):
     `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint;
     `ranks_placed` who said that it is one of `world_size`; `node_count` on how many nodes it is said to start.
     `verdict` is what was last declared and still holds; `suspect` the rank that lagged at the last look, when it was at
-    `suspect_step`.
+    `suspect_step`, `suspect_lag` behind the job: a clock that is slow lags as well, but never more and more.
     """
 
     progress: JobProgress
@@ -54,6 +54,7 @@ class JobWatch(msgspec.Struct):
     verdict: str = ""
     is_straggling: bool = False
     suspect: str = ""
+    suspect_lag: int = 0
     suspect_step: int = -1
     lost_nodes: set[str] = set()
 

@@ -233,9 +233,11 @@ class Silence(msgspec.Struct):
     def _look_for_laggard(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
         suspect, before = laggard(watch, now_ns), watch.suspect
         step_before, step = watch.suspect_step, watch.members[suspect].step if suspect else -1
-        watch.suspect, watch.suspect_step = suspect, step
+        lag_before, lag = watch.suspect_lag, watch.progress.last_step - step
+        watch.suspect, watch.suspect_step, watch.suspect_lag = suspect, step, lag
         watch.is_straggling = watch.progress.is_slow or bool(suspect and watch.is_straggling)
-        if not suspect or suspect != before or step <= step_before or watch.is_straggling:
+        falls_back = suspect == before and step > step_before and lag > lag_before
+        if not suspect or not falls_back or watch.is_straggling:
             return []
         watch.is_straggling = True
         member = watch.members[suspect]
