@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rules.arrival import Order, beat_order, match_order, seat_order
 from rules.attempts import Attempt
 from rules.cause import Relations
 from rules.completion import completed
@@ -18,12 +19,12 @@ from rules.facts import known_of, note_onset
 from rules.incident import IncidentState
 from rules.known import Known
 from rules.life import Life
-from rules.model import QUIET_ROLES, Beat, Incident, Match, Progress, Seat, Signal, stable_id
+from rules.model import QUIET_ROLES, Beat, Incident, Match, Progress, Seat, Signal
 from rules.report import attempt_of, progress_report, report
-from rules.ruleset import Rule, RuleSet
+from rules.ruleset import RuleSet
 from rules.signal import signal_of
+from rules.silence.signals import rules_by_verdict, silence_signal
 from rules.silence.state import STALL_FLOOR_NS as STALL_FLOOR_NS
-from rules.silence.verdict import HUNG
 from rules.silence.watch import Silence, Verdict
 from rules.skew import ClockSkew
 
@@ -35,8 +36,7 @@ ENDS: Final = (
 
 KEPT_WINDOWED: Final = 10_000
 
-_Order = tuple[int, int, str, str, str, int, int, str, str]
-_Waiting = tuple[_Order, int, Match | None, Beat | None, Seat | None]
+_Waiting = tuple[Order, int, Match | None, Beat | None, Seat | None]
 
 
 class Counts(msgspec.Struct):
@@ -72,7 +72,7 @@ class Engine:
 
     def __init__(self, rules: RuleSet, snapshot: bytes | None = None):
         self._rules = rules
-        self._rule_by_verdict = _rule_by_verdict(rules)
+        self._rule_by_verdict = rules_by_verdict(rules)
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._relations = Relations(rules.edge_index.between, self._state.life.correlator.jobs_of, rules.topology)
         self._detectors = Detectors(rules, self._state.detectors)
@@ -117,11 +117,11 @@ class Engine:
         """Note matches, beats and seats, in any order."""
         for match in matches:
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
-            self._wait(_match_order(match), match, None)
+            self._wait(match_order(match), match, None)
         for beat in beats:
-            self._wait(_beat_order(beat), None, beat)
+            self._wait(beat_order(beat), None, beat)
         for seat in seats:
-            self._wait(_seat_order(seat), None, None, seat)
+            self._wait(seat_order(seat), None, None, seat)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
         """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
@@ -150,7 +150,7 @@ class Engine:
         self._windowed.clear()
         return made
 
-    def _wait(self, order: _Order, match: Match | None, beat: Beat | None, seat: Seat | None = None) -> None:
+    def _wait(self, order: Order, match: Match | None, beat: Beat | None, seat: Seat | None = None) -> None:
         self._state.added += 1
         self._state.waiting.append((order, self._state.added, match, beat, seat))
 
@@ -246,7 +246,7 @@ class Engine:
     def _judge(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
             if rule := self._rule_by_verdict.get(verdict.verdict):
-                self._take_signal(_silence_signal(rule, verdict))
+                self._take_signal(silence_signal(rule, verdict))
 
     def _touch(self, incidents: Iterable[IncidentState]) -> None:
         for incident in incidents:
@@ -279,53 +279,3 @@ class Engine:
     def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
         found = {job: self._state.silence.progress(incident.cluster, job) for job in incident.jobs}
         return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}
-
-
-def _rule_by_verdict(rules: RuleSet) -> dict[str, Rule]:
-    found: dict[str, Rule] = {}
-    for rule in rules.rules:
-        if rule.spec.detect in ("silence", "no-progress"):
-            found[rule.spec.verdict or HUNG] = rule
-    return found
-
-
-def _match_order(match: Match) -> _Order:
-    event = match.event
-    rank = -1 if event.rank is None else event.rank
-    place = event.position
-    who = (event.node, event.source, event.job, rank)
-    return (event.event_time_ns, 1, *who, place.offset, match.match_id, place.source)
-
-
-def _beat_order(beat: Beat) -> _Order:
-    step, rank = -1 if beat.step is None else beat.step, -1 if beat.rank is None else beat.rank
-    rest = f"{beat.phase}/{beat.world_size}/{beat.saved_step}"
-    return (beat.event_time_ns, 0, beat.node, beat.source, beat.job, step, rank, beat.cluster, rest)
-
-
-def _seat_order(seat: Seat) -> _Order:
-    """Beside beats: a line that tells who sits where comes before what else happens at that time."""
-    world = str(seat.world_size if seat.is_start else -seat.world_size)
-    rest = (seat.rank, seat.local_rank, seat.cluster, f"{seat.gpu}/{seat.address}/{seat.pod}")
-    return (seat.time_ns, 0, seat.node, world, seat.job, *rest)
-
-
-def _silence_signal(rule: Rule, verdict: Verdict) -> Signal:
-    return Signal(
-        signal_id=stable_id("silence", *msgspec.structs.astuple(verdict)[:7]),
-        rule=rule.spec.id,
-        failure_class=rule.spec.failure_class,
-        severity=rule.spec.severity,
-        role=rule.spec.role,
-        event_time_ns=verdict.time_ns,
-        onset_ns=verdict.onset_ns,
-        cluster=verdict.cluster,
-        node=verdict.node,
-        source="worker",
-        job=verdict.job,
-        rank=verdict.rank,
-        gpu="",
-        text=verdict.text,
-        position=None,
-        fields=verdict.fields,
-    )

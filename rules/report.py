@@ -83,7 +83,9 @@ def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
 def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Attempt:
     """The run that the incident ended, as later runs of its jobs look back on it."""
     blamed = blame(state.collectives, known)
-    root = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed)[0].signal
+    root = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed, rules.topology)[
+        0
+    ].signal
     return _attempt(state, blamed.culprit_of(root) if blamed else root, time_ns)
 
 
