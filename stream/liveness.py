@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
@@ -26,6 +26,9 @@ _CLOCKS = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d|\b1[5-9]\d{7}(?=\d)")
 """ISO 8601 up to the tens of seconds, or as much of an epoch time: the same text means the same bucket."""
 
 FEW_SPEAKERS: Final = 16
+MOST_UNTIMED: Final = 200
+"""So many records without a time are passed over in search of one that has it."""
+
 TimeOf = Callable[[int], int | None]
 Speakers = Sequence[Hashable]
 
@@ -100,10 +103,24 @@ class _Look:
         clock = _clock(self._batch.values[last], last_ns)
         shown = self._batch.values[first]
         is_same_bucket = first == last or (clock.is_shown_in(shown) and not is_new)
-        first_ns = None if is_same_bucket else self._time_of(first)
-        if first_ns is not None and last_ns is not None:
-            self._fill(self._numbers(who), first_ns, last_ns)
+        if not is_same_bucket:
+            self._fill_all(self._numbers(who))
         return clock
+
+    def _fill_all(self, numbers: Sequence[int]) -> None:
+        """Where the first or the last records tell no time, the nearest that do stand for them."""
+        newest = len(numbers) - 1
+        first = self._timed(numbers, range(min(newest + 1, MOST_UNTIMED)))
+        last = self._timed(numbers, range(newest, max(-1, newest - MOST_UNTIMED), -1))
+        if first and last:
+            self._fill(numbers[first[0] : last[0] + 1], first[1], last[1])
+
+    def _timed(self, numbers: Sequence[int], indexes: Iterable[int]) -> tuple[int, int] | None:
+        """The first of these records that tells its time."""
+        for index in indexes:
+            if (time_ns := self._time_of(numbers[index])) is not None:
+                return index, time_ns
+        return None
 
     def _fill(self, numbers: Sequence[int], first_ns: int, last_ns: int) -> None:
         waiting = [(0, len(numbers) - 1, first_ns, last_ns)]
@@ -111,9 +128,9 @@ class _Look:
             low, high, low_ns, high_ns = waiting.pop()
             if high - low >= 2 and abs(high_ns // BUCKET_NS - low_ns // BUCKET_NS) >= 2:
                 middle = (low + high) // 2
-                found_ns = self._time_of(numbers[middle])
-                middle_ns = low_ns if found_ns is None else found_ns
-                waiting += [(low, middle, low_ns, middle_ns), (middle, high, middle_ns, high_ns)]
+                timed = self._timed(numbers, range(middle, max(low, middle - MOST_UNTIMED), -1))
+                below, middle_ns = timed or (low, low_ns)
+                waiting += [(low, below, low_ns, middle_ns), (middle, high, middle_ns, high_ns)]
 
     def _numbers(self, who: Hashable) -> Sequence[int]:
         if isinstance(self._speakers, Repeated):

@@ -10,6 +10,7 @@ from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
 from rules.model import KEPT_DEAD_BYTES, NS_PER_S
 from rules.ruleset import Rule, RuleSet
+from rules.silence.streams import BUCKET_NS
 from rules.spec import RuleSpec
 from stream.scan import MAX_RECORD_BYTES, BatchScanner, Scanned
 from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
@@ -312,3 +313,20 @@ def test_every_node_of_one_file_is_told_of_in_every_ten_seconds() -> None:
     told = {(one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for one in whole.scan(batch(lines)).beats}
     assert told == {(one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for p in pieces for one in p.beats}
     assert len(told) == 3 * 2 * 12
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 4, 5])
+def test_lines_without_a_time_hide_nobody_who_was_alive(cut: int) -> None:
+    lines = [
+        b"Hello.",
+        b"2026-03-02 09:00:01,000 - INFO - begins",
+        b"2026-03-02 09:00:20,000 - INFO - epoch done",
+        b"  of no time",
+        b"2026-03-02 09:00:40,000 - INFO - epoch done",
+        b"Good bye.",
+    ]
+    pieces = [batch(lines[:cut], key=b"n1"), batch(lines[cut:], first=cut + 1, key=b"n1")]
+    whole, scanner = a_scanner().scan(batch(lines, key=b"n1")), a_scanner()
+    buckets = {beat.event_time_ns // BUCKET_NS for piece in pieces for beat in scanner.scan(piece).beats}
+    assert buckets == {beat.event_time_ns // BUCKET_NS for beat in whole.beats}
+    assert len(buckets) == 3
