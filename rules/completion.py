@@ -22,6 +22,8 @@ _JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
 _ONE_TASK = re.compile(r"\d{1,7}")
 _FORWARDED_BY_RAY = re.compile(r"\((?:[^\n()]{1,160}?\bpid=\d{1,10}|raylet), ip=([\da-f.:]{3,45})\) ")
 
+_RAISED_IN_RAY = re.compile(r"\bray::[^\n]{1,160}? \(pid=\d{1,10}, ip=([\da-f.:]{3,45})")
+
 
 def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
     """The signal with its job, rank and node, as far as the placement knows them; `pod` is the one that it is about.
@@ -63,9 +65,14 @@ def nodes_of(signal: Signal) -> tuple[str, ...]:
 def _named_node(signal: Signal, placement: Placement) -> str:
     if listed := _listed(signal):
         return signal.fields.get(NODE_FIELD) or listed[0]
-    if not signal.fields.get(NODE_FIELD) and (told := _FORWARDED_BY_RAY.match(signal.text)):
+    if not signal.fields.get(NODE_FIELD) and (told := _told_by_ray(signal)):
         return placement.node_by_address.get(f"{signal.cluster}/{told[1]}", told[1])
     return signal.node
+
+
+def _told_by_ray(signal: Signal) -> re.Match[str] | None:
+    """The address of the worker that wrote a line, or whose exception the driver prints."""
+    return _FORWARDED_BY_RAY.match(signal.text) or _RAISED_IN_RAY.search(signal.text)
 
 
 def _listed(signal: Signal) -> tuple[str, ...]:

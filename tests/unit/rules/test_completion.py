@@ -37,3 +37,11 @@ def test_whom_jax_declares_dead_is_named_line_by_line() -> None:
     report = a_signal("heartbeat-timeout", 5, "n1", "A", rank=0, block=said)
     assert completed(report, Placement()).fields["missing_ranks"] == "2, 7"
     assert "missing_ranks" not in completed(a_signal("heartbeat-timeout", 5, "n1", "A"), Placement()).fields
+
+
+def test_an_exception_that_ray_s_driver_prints_happened_at_the_worker() -> None:
+    placement = Placement()
+    placement.take(Seat(at(0), "default", "A", "n2", address="10.0.0.2"))
+    text = "(TrainController pid=9) ray.exceptions.RayTaskError(KeyError): ray::RayTrainWorker.run() (pid=4016, ip={})"
+    for ip, node in (("10.0.0.2", "n2"), ("10.0.0.7", "10.0.0.7")):
+        assert completed(a_signal("python-exception", 5, "head", "A", text=text.format(ip)), placement).node == node
