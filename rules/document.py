@@ -15,6 +15,16 @@ Spec = TypeVar("Spec", bound=BaseModel)
 _FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
+def yaml_files(path: Path, name: str, problems: list[str]) -> list[Path]:
+    """The file itself, or the YAML files of a folder; `name` says what should be there."""
+    if path.is_file():
+        return [path]
+    found = sorted(path.glob("*.yaml"))
+    if not found:
+        problems.append(f"{path}: no {name} here: give a .yaml file, or a folder with some")
+    return found
+
+
 def read_document(file: Path, spec: type[Spec], name: str, problems: list[str]) -> tuple[Spec | None, dict[Path_, int]]:
     """The content of a file and the line of each of its parts; what is wrong with it goes to `problems`.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rules.decode import DECODERS
 from rules.detect.check import faults as window_faults
-from rules.document import Path_, line_of, read_document
+from rules.document import Path_, line_of, read_document, yaml_files
 from rules.edges import Loop, loops
 from rules.errors import ConfigError
 from rules.match.compiled import is_compilable, refusal
@@ -29,7 +29,8 @@ def load(folders: Iterable[Path] = (), topology: Path | None = None) -> RuleSet:
         ConfigError: with every problem of every file, each with its file and line.
     """
     packs = _Packs()
-    for file in [file for folder in (CATALOG, *folders) for file in _files(Path(folder), packs.problems)]:
+    paths = [Path(folder) for folder in (CATALOG, *folders)]
+    for file in [file for path in paths for file in yaml_files(path, "rule pack", packs.problems)]:
         packs.take(file)
     rules = tuple(sorted(packs.rules.values(), key=lambda rule: rule.spec.id))
     found = RuleSet(rules, tuple(packs.edges), read_topology(topology, packs.problems) if topology else NO_TOPOLOGY)
@@ -172,15 +173,6 @@ def _is_class(name: str, own: set[str]) -> bool:
     if name.endswith("*"):
         return vocabulary().knows(name) or any(one.startswith(name[:-1]) for one in own)
     return name in own or vocabulary().knows(name)
-
-
-def _files(folder: Path, problems: list[str]) -> list[Path]:
-    if folder.is_file():
-        return [folder]
-    found = sorted(folder.glob("*.yaml"))
-    if not found:
-        problems.append(f"{folder}: no rule pack here: give a .yaml file, or a folder with some")
-    return found
 
 
 def _read_pack(file: Path, problems: list[str]) -> tuple[PackSpec | None, dict[Path_, int]]:

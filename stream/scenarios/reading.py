@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rules.document import line_of, read_document
+from rules.document import line_of, read_document, yaml_files
 from rules.errors import ConfigError
 from rules.topology import Topology, read_topology
 from stream.scenarios.notation import ALL_RANKS
@@ -42,7 +42,7 @@ def read_scenarios(paths: Iterable[Path]) -> list[Scenario]:
         ConfigError: with every problem of every file, each with its file and line.
     """
     problems: list[str] = []
-    files = [file for path in paths for file in _files(path, problems)]
+    files = [file for path in paths for file in yaml_files(path, "scenario", problems)]
     found = [scenario for file in files if (scenario := _read(file, problems))]
     if problems:
         raise ConfigError(problems)
@@ -53,15 +53,6 @@ def scenario_folders(packs: Sequence[Path]) -> list[Path]:
     """The folders of scenarios that lie beside these packs, each once."""
     beside = [(pack if pack.is_dir() else pack.parent) / FOLDER for pack in packs]
     return [folder for folder in dict.fromkeys(beside) if folder.is_dir()]
-
-
-def _files(path: Path, problems: list[str]) -> list[Path]:
-    if path.is_file():
-        return [path]
-    found = sorted(path.glob("*.yaml"))
-    if not found:
-        problems.append(f"{path}: no scenario here: give a .yaml file, or a folder with some")
-    return found
 
 
 def _read(file: Path, problems: list[str]) -> Scenario | None:
