@@ -45,11 +45,10 @@ class Rule:
 
     def fields_in(self, found: re.Match[bytes]) -> dict[str, str]:
         """The named fields of a line that fits, those of `extract` and of a decoder included."""
-        fields = found.groupdict()
+        told = _stated(found)
         for pattern in self.extract:
             if more := pattern.search(found.string):
-                fields |= {name: value for name, value in more.groupdict().items() if value is not None}
-        told = {name: value.decode("utf-8", "replace") for name, value in fields.items() if value is not None}
+                told |= _stated(more)
         return DECODERS[self.spec.decode](told) if self.spec.decode else told
 
     def for_fields(self, fields: Mapping[str, str]) -> Rule:
@@ -74,6 +73,10 @@ class Rule:
             return waited.constant
         told = fields.get(waited.field, "")
         return int(told) * UNIT_NS[waited.unit] if told.isascii() and told.isdigit() and len(told) < 10 else 0
+
+
+def _stated(found: re.Match[bytes]) -> dict[str, str]:
+    return {name: value.decode("utf-8", "replace") for name, value in found.groupdict().items() if value is not None}
 
 
 def _code(text: str) -> str:

@@ -49,6 +49,8 @@ def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
 
     Any other failure does, and of several fallbacks each does that says more than that Python raised something.
     """
+    if len(hits) < 2:
+        return list(hits)
     failures = [hit for hit in hits if hit.is_failure]
     strongest = max(map(_strength, failures), default=0)
     return [hit for hit in hits if not hit.is_failure or _strength(hit) == strongest or not hit.rule.spec.fallback]

@@ -44,6 +44,8 @@ class Confirmer:
         self._scanner = scanner
         self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
         self._cluster = cluster
+        told = enumerate(rules.rule_of_pattern)
+        self._of_failures = {number for number, rule in told if says_failure(rule.spec.role)}
 
     def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> tuple[Parsed, list[LineHit]]:
         """The line with what stands in it; of several pieces, the one that speaks, with the hits of all.
@@ -98,7 +100,7 @@ class Confirmer:
     def _asked_beside(self, body: bytes, patterns: Sequence[int]) -> list[int]:
         """The harmless patterns that are only asked where something may have failed, and may fit there."""
         rules = self._rules
-        if not self._beside or not any(says_failure(rules.rule_of_pattern[number].spec.role) for number in patterns):
+        if not self._beside or self._of_failures.isdisjoint(patterns):
             return []
         return [len(rules.expressions) + number for _, number in self._beside.scan([body])]
 

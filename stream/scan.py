@@ -206,7 +206,7 @@ class _Times:
         timed = self._before(number) or self._at_head(number)
         if timed is None or timed[0] <= self.batch.offsets[number] - LOOK_BACK_LINES:
             return parsed
-        return replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
+        return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
 
     def upto(self, end: int) -> tuple[int, int] | None:
         """(line, time) of the newest timed line before `end`, back to the batches before this one."""

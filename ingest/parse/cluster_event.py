@@ -8,7 +8,7 @@ import msgspec
 
 TIME_FIELDS: Final = ("eventTime", "lastTimestamp", "deprecatedLastTimestamp", "firstTimestamp")
 _OBJECT_FIELDS = ("involvedObject", "regarding")
-_ORIGIN_FIELDS = ("source", "deprecatedSource")
+ORIGIN_FIELDS: Final = ("source", "deprecatedSource")
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
     if about is None:
         return None
     kind, name = str(about.get("kind", "")), str(about.get("name", ""))
-    origin = _first_object(fields, _ORIGIN_FIELDS) or {}
+    origin = _first_object(fields, ORIGIN_FIELDS) or {}
     return ClusterEvent(
         node=name if kind == "Node" else str(origin.get("host") or ""),
         pod=name if kind == "Pod" else "",

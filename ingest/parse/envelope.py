@@ -6,59 +6,25 @@ Field names and their order: the envelope table in docs/envelopes.md.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 
 import msgspec
 import orjson
 
 from ingest.parse.cluster_event import TIME_FIELDS as EVENT_TIME_FIELDS
-from ingest.parse.cluster_event import cluster_event
 from ingest.parse.prefix import Peeled, peel
 from ingest.parse.times import plausible, time_at_head, time_from_field
+from ingest.parse.told import Told, told_by
 from rules.errors import RecordError
 from rules.model import LogEvent, Origin, RawRecord
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
-_NODE_FIELDS = (
-    "host",
-    "hostname",
-    "node",
-    "node_name",
-    "kubernetes.pod_node_name",
-    "kubernetes.host",
-    "_HOSTNAME",
-    "resource.host.name",
-)
-_JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID")
-_JOB_LABELS = (
-    "training.kubeflow.org/job-name",
-    "jobset.sigs.k8s.io/jobset-name",
-    "leaderworkerset.sigs.k8s.io/name",
-    "ray.io/job-name",
-    "ray.io/cluster",
-    "batch.kubernetes.io/job-name",
-    "job-name",
-)
-_RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
-_POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
-_SOURCE_FIELDS = ("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER")
-_SOURCES = {
-    "kernel": re.compile(r"(?:^|[\s./:_])(?:kernel|kmsg)(?:$|[\s./:_])|kern\.log", re.IGNORECASE),
-    "scheduler": re.compile(r"slurmctld|slurmd\b|scheduler", re.IGNORECASE),
-    "kubernetes": re.compile(r"kubernetes_events|kube-?events?", re.IGNORECASE),
-    "worker": re.compile(r"worker|kubernetes_logs|docker_logs|kube\.", re.IGNORECASE),
-}
 _RANK_OF_C10D = re.compile(r"\[(?:PG [^\]\n]{1,100} )?Rank (\d{1,7})\]", re.ASCII)
 _PLAIN = Origin()
-_KMSG_FIELDS = {"priority", "sequence", "sec", "usec", "msg"}
 
 
-@dataclass(frozen=True)
-class Parsed:
+class Parsed(msgspec.Struct, frozen=True):
     """An event and the part of its text that rules look at: without prefixes and colours.
 
     `speaker` is who wrote it, by its own stream field and prefixes: lines of one source that have the same speaker
@@ -98,37 +64,34 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         own = peel(piece)
         peeled, heads = own.within(peeled), (*_heads(piece, own), *heads)
     time_ns = _stated_time(fields, heads, record.received_ns)
-    about = cluster_event(fields)
+    told = told_by(fields)
     origin = _PLAIN if is_envelope(record.value) else record.origin or _PLAIN
+    node = told.node if told.is_cluster_event else told.node or _node(peeled, origin, record)
     event = LogEvent(
         event_time_ns=record.received_ns if time_ns is None else time_ns,
         text=text,
         position=record.position,
         has_own_time=time_ns is not None,
-        cluster=_first(fields, ("cluster",)) or cluster,
-        node=about.node
-        if about
-        else _first(fields, _NODE_FIELDS) or peeled.host or origin.node_of(peeled.task) or _key(record),
-        source="kubernetes" if about else _source(fields, peeled.is_kernel),
-        job=_first(fields, _JOB_FIELDS)
-        or _first(about.labels if about else _labels(fields), _JOB_LABELS)
-        or (about.job if about else _job(peeled, origin)),
-        rank=_rank(fields, peeled, origin),
-        pod=about.pod if about else _first(fields, ("kubernetes.pod_name",)) or peeled.pod,
-        container=_first(fields, ("kubernetes.container_name",)) or peeled.container,
+        cluster=told.cluster or cluster,
+        node=node,
+        source=told.source or ("kernel" if peeled.is_kernel else "worker" if told.is_in_pod else ""),
+        job=told.job if told.job or told.is_cluster_event else _job(peeled, origin),
+        rank=_rank(told, peeled, origin),
+        pod=told.pod if told.is_cluster_event else told.pod or peeled.pod,
+        container=told.container or peeled.container,
         log="" if peeled.host else origin.log,
     )
-    return Parsed(event, peeled.body, " ".join(filter(None, (_first(fields, ("stream",)), peeled.speaker))))
+    return Parsed(event, peeled.body, f"{told.stream} {peeled.speaker}".strip())
+
+
+def _node(peeled: Peeled, origin: Origin, record: RawRecord) -> str:
+    return peeled.host or origin.node_of(peeled.task) or (record.key.decode("utf-8", "replace") if record.key else "")
 
 
 def _job(peeled: Peeled, origin: Origin) -> str:
     """The job of a plain line: a kernel has none, and what syslog gathers is not a file's own."""
     is_gathered = bool(peeled.timed and peeled.host)
     return "" if peeled.is_kernel or (is_gathered and not origin.is_job_told) else origin.job
-
-
-def _key(record: RawRecord) -> str:
-    return record.key.decode("utf-8", "replace") if record.key else ""
 
 
 def _heads(line: str, peeled: Peeled) -> tuple[str, ...]:
@@ -190,52 +153,37 @@ def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
 
 
 def _text_of(fields: dict[str, Any], value: bytes) -> str:
-    stated = {name: fields[name] for name in TEXT_FIELDS if name in fields}
-    name = next((name for name, content in stated.items() if content is not None), next(iter(stated), ""))
-    return _as_text(name, stated[name]) if name else value.decode("utf-8", "replace")
+    for name in TEXT_FIELDS:
+        if (content := fields.get(name)) is not None:
+            return content if isinstance(content, str) else _as_text(name, content)
+    name = next((name for name in TEXT_FIELDS if name in fields), "")
+    return _as_text(name, None) if name else value.decode("utf-8", "replace")
 
 
 def _as_text(name: str, content: Any) -> str:
-    if isinstance(content, str):
-        return content
     if isinstance(content, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in content):
         return bytes(content).decode("utf-8", "replace")
     raise RecordError(f"wrong shape: field {name!r} should be text, found {type(content).__name__}")
 
 
 def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: int) -> int | None:
-    names = (*EVENT_TIME_FIELDS, *_TIME_FIELDS) if "metadata" in fields else _TIME_FIELDS
-    stated = (time_from_field(_at(fields, name)) for name in names) if fields else ()
+    for name in (*EVENT_TIME_FIELDS, *_TIME_FIELDS) if "metadata" in fields else _TIME_FIELDS:
+        if name in fields and plausible(time_ns := time_from_field(fields[name]), received_ns):
+            return time_ns
     told = (time_at_head(head, received_ns) for head in heads)
-    return next((time_ns for time_ns in chain(stated, told) if plausible(time_ns, received_ns)), None)
+    return next((time_ns for time_ns in told if plausible(time_ns, received_ns)), None)
 
 
-def _source(fields: dict[str, Any], has_kernel_prefix: bool) -> str:
-    if fields.keys() >= _KMSG_FIELDS:
-        return "kernel"
-    told = " ".join(str(fields[name]) for name in _SOURCE_FIELDS if name in fields)
-    for source, shape in _SOURCES.items():
-        if told and shape.search(told):
-            return source
-    if has_kernel_prefix:
-        return "kernel"
-    return "worker" if "kubernetes" in fields else ""
-
-
-def _labels(fields: dict[str, Any]) -> dict[str, Any]:
-    pod = fields.get("kubernetes")
-    labels = (pod.get("pod_labels") or pod.get("labels")) if isinstance(pod, dict) else None
-    return labels if isinstance(labels, dict) else {}
-
-
-def _rank(fields: dict[str, Any], peeled: Peeled, origin: Origin) -> int | None:
+def _rank(told: Told, peeled: Peeled, origin: Origin) -> int | None:
     """The stated rank, else the one that a prefix tells, the task of srun, the pod's index or the file.
 
     A task is a rank where the line and its file tell no other; a pod's index is the rank of its first process.
     """
     task = None if peeled.task is None else _rank_of_task(peeled.task, peeled.body, origin)
-    told = (_first(fields, _RANK_FIELDS), peeled.rank, task, _first(_labels(fields), _POD_INDEX_LABELS), origin.rank)
-    return next((rank for one in told if (rank := _number(one)) is not None), None)
+    for one in (told.rank, peeled.rank, task, told.pod_index, origin.rank):
+        if one is not None and (rank := _number(one)) is not None:
+            return rank
+    return None
 
 
 def _rank_of_task(task: int, body: str, origin: Origin) -> int | None:
@@ -244,25 +192,7 @@ def _rank_of_task(task: int, body: str, origin: Origin) -> int | None:
     return task if origin.tasks_are_ranks else None
 
 
-def _number(told: str | int | None) -> int | None:
+def _number(told: str | int) -> int | None:
     if isinstance(told, int):
         return told
     return int(told) if told and told.isascii() and told.isdigit() and len(told) < 8 else None
-
-
-def _first(fields: dict[str, Any], names: Iterable[str]) -> str:
-    if not fields:
-        return ""
-    for name in names:
-        content = _at(fields, name)
-        if isinstance(content, str | int) and not isinstance(content, bool) and content != "":
-            return str(content)
-    return ""
-
-
-def _at(fields: dict[str, Any], dotted: str) -> Any:
-    if dotted in fields or "." not in dotted:
-        return fields.get(dotted)
-    outer, inner = dotted.split(".", 1)
-    nested = fields.get(outer)
-    return nested.get(inner) if isinstance(nested, dict) else None

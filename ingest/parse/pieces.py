@@ -18,8 +18,14 @@ _SEAM: Final = re.compile(
 printk time, before `[rank3]:` and before `[1,3]<stderr>:`."""
 
 
+_MAY_SEAM: Final = re.compile(r"[\r\[<]")
+"""Every seam has one of these."""
+
+
 def pieces_of(body: str) -> list[str]:
     """The records of a line whose prefixes are off, without blank ones; the line itself when it is one record."""
+    if not _MAY_SEAM.search(body):
+        return [body]
     seams = [found.end() if found.lastgroup else found.start() for found in _SEAM.finditer(body)]
     if not seams:
         return [body]
