@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Hashable, Iterable, Sequence
 from itertools import islice
-from typing import Final
+from typing import Final, NamedTuple
 
 from ingest.batch import Batch
 from ingest.text import Repeated, TextLines
-from rules.match.hyperscan import HyperscanScanner
 from rules.silence.streams import BUCKET_NS
 from rules.times import iso_from_ns
 
 MOST_SPEAKERS: Final = 200_000
 """So many speakers of one source are remembered; with more, all are forgotten and looked at again."""
-
-_KERNEL = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern', '"syslog"')
-"""What the host itself says: its kernel and its services."""
 
 _NODE_MARKS = (b'"pod_node_name":"', b'"host":"', b'"hostname":"', b'"node":"', b'"_HOSTNAME":"', b'"node_name":"')
 _NODE_BYTES = 48
@@ -33,20 +28,27 @@ TimeOf = Callable[[int], int | None]
 Speakers = Sequence[Hashable]
 
 
-@dataclass(frozen=True)
-class _Clock:
-    """The bucket that a speaker's record showed, and where, counted from both ends of it; empty when it is not told."""
+class _Clock(NamedTuple):
+    """The bucket of time of a speaker's record and every clock that it shows: text, and place from both ends of it.
 
-    text: bytes = b""
-    from_start: int = 0
-    from_end: int = 0
+    Empty when no shown clock tells the bucket; without `shown`, the record has no time but that of its receipt.
+    """
 
-    def is_shown_in(self, value: bytes) -> bool:
-        """Whether the record shows the same bucket at the same place."""
-        if not self.text:
+    bucket: int = -1
+    shown: tuple[tuple[bytes, int, int], ...] = ()
+
+    def fits(self, value: bytes, received_ns: int) -> bool:
+        """Whether the record shows the same clocks at the same places, so that its bucket is the same."""
+        if self.bucket < 0:
             return False
-        start = len(value) - self.from_end
-        return value.startswith(self.text, self.from_start) or (start >= 0 and value.startswith(self.text, start))
+        if not self.shown:
+            return received_ns // BUCKET_NS == self.bucket and not _CLOCKS.search(value)
+        return all(_shows(value, *clock) for clock in self.shown)
+
+
+def _shows(value: bytes, text: bytes, from_start: int, from_end: int) -> bool:
+    start = len(value) - from_end
+    return value.startswith(text, from_start) or (start >= 0 and value.startswith(text, start))
 
 
 class Liveness:
@@ -54,40 +56,57 @@ class Liveness:
 
     Records of one speaker come in order, so the first and the last are enough when their buckets touch; otherwise the
     one in the middle is looked at, and so on. A speaker whose last record shows the bucket that was looked at before is
-    passed over.
+    passed over. Keys tell the speakers apart until one is seen with two hosts.
     """
 
     def __init__(self) -> None:
-        self._kernel = HyperscanScanner(_KERNEL)
         self._clocks_by_source: dict[str, dict[Hashable, _Clock]] = {}
+        self._keys_by_source: dict[str, set[bytes | None]] = {}
+        self._sources_of_shared_keys: set[str] = set()
 
-    def look(self, batch: Batch, end: int, time_of: TimeOf) -> None:
+    def look(self, batch: Batch, end: int, of_kernel: Sequence[int], time_of: TimeOf) -> None:
         """Call `time_of` for the records to look at; it gives the event time, or None when there is none."""
         if not end:
             return
         clocks = self._clocks_by_source.setdefault(batch.source, {})
         if len(clocks) > MOST_SPEAKERS:
             clocks.clear()
-        speakers = self._speakers(batch, end)
+        speakers = self._speakers(batch, end, of_kernel)
         moved = {
             who: at
             for who, at in _last(speakers, end).items()
-            if at == end - 1 or who not in clocks or not clocks[who].is_shown_in(batch.values[at])
+            if at == end - 1 or who not in clocks or not clocks[who].fits(batch.values[at], batch.received_ns[at])
         }
         first = _first(speakers, end, moved)
         look = _Look(batch, speakers, end, time_of)
         for who, at in moved.items():
             clocks[who] = look.between(who, first[who], at, is_new=who not in clocks)
 
-    def _speakers(self, batch: Batch, end: int) -> Speakers:
+    def _speakers(self, batch: Batch, end: int, of_kernel: Sequence[int]) -> Speakers:
         """Who wrote each record, as far as a glance tells: its key, else a host it names; and whether its kernel."""
         if isinstance(batch.values, TextLines):
             return batch.keys
-        speakers: list[Hashable] = list(batch.keys if _are_keyed(batch, end) else _hosts(batch, end))
-        for number, _ in self._kernel.scan(batch.values):
-            if number < end and not isinstance(speakers[number], tuple):
+        keys = batch.keys[:end]
+        are_shared = isinstance(batch.keys, Repeated) or self._are_shared(batch, keys)
+        speakers: list[Hashable] = list(zip(keys, _hosts(batch, end), strict=True) if are_shared else keys)
+        for number in of_kernel:
+            if number < end:
                 speakers[number] = (speakers[number], "kernel")
         return speakers
+
+    def _are_shared(self, batch: Batch, keys: Sequence[bytes | None]) -> bool:
+        """Whether several hosts write under one key of this source, by all that was seen of it."""
+        if batch.source in self._sources_of_shared_keys:
+            return True
+        known = self._keys_by_source.setdefault(batch.source, set())
+        new = set(keys) - known
+        if len(known) > MOST_SPEAKERS:
+            known.clear()
+        known |= new
+        if None in new or (new and _have_several_hosts(batch, keys, new)):
+            self._sources_of_shared_keys.add(batch.source)
+            return True
+        return False
 
 
 class _Look:
@@ -99,10 +118,9 @@ class _Look:
 
     def between(self, who: Hashable, first: int, last: int, is_new: bool) -> _Clock:
         """Look at the speaker's records as far as needed, the very first one always; the clock of the last."""
-        last_ns = self._time_of(last)
-        clock = _clock(self._batch.values[last], last_ns)
-        shown = self._batch.values[first]
-        is_same_bucket = first == last or (clock.is_shown_in(shown) and not is_new)
+        values, received_ns = self._batch.values, self._batch.received_ns
+        clock = _clock(values[last], self._time_of(last), received_ns[last])
+        is_same_bucket = first == last or (clock.fits(values[first], received_ns[first]) and not is_new)
         if not is_same_bucket:
             self._fill_all(self._numbers(who))
         return clock
@@ -141,22 +159,24 @@ class _Look:
         return self._numbers_by_speaker[who]
 
 
-def _clock(value: bytes, time_ns: int | None) -> _Clock:
-    """The clock of a record, when its text shows the bucket of its event time, once, and no other; else nothing."""
-    shown = list(_CLOCKS.finditer(value))
-    if time_ns is None or len(shown) != 1:
+def _clock(value: bytes, time_ns: int | None, received_ns: int) -> _Clock:
+    """The clocks of a record, when one of them shows the bucket of its event time, or its receipt is that time."""
+    if time_ns is None:
         return _Clock()
-    text = shown[0][0]
-    if text.replace(b" ", b"T") == iso_from_ns(time_ns)[:18].encode() or text == b"%d" % (time_ns // BUCKET_NS):
-        return _Clock(text, shown[0].start(), len(value) - shown[0].start())
-    return _Clock()
+    bucket = time_ns // BUCKET_NS
+    if time_ns == received_ns:
+        return _Clock(bucket)
+    shown = [(found[0], found.start(), len(value) - found.start()) for found in islice(_CLOCKS.finditer(value), 4)]
+    tens_of_seconds = (iso_from_ns(time_ns)[:18].encode(), b"%d" % bucket)
+    is_told = any(text.replace(b" ", b"T") in tens_of_seconds for text, *_ in shown)
+    return _Clock(bucket, tuple(shown)) if is_told and len(shown) < 4 else _Clock()
 
 
-def _are_keyed(batch: Batch, end: int) -> bool:
-    """Whether the keys tell the speakers apart: not when all are the same, as of the lines of one file."""
-    if isinstance(batch.keys, Repeated):
-        return False
-    return any(key and key != batch.keys[0] for key in islice(batch.keys, end)) or end == 1
+def _have_several_hosts(batch: Batch, keys: Sequence[bytes | None], new: Container[bytes | None]) -> bool:
+    """Whether records of one of the new keys name different hosts."""
+    hosts: dict[bytes | None, bytes] = {}
+    of_new = ((key, value) for key, value in zip(keys, batch.values, strict=False) if key in new)
+    return any(hosts.setdefault(key, host) != host for key, value in of_new if (host := _host(value)))
 
 
 def _hosts(batch: Batch, end: int) -> list[bytes]:

@@ -10,6 +10,7 @@ import msgspec
 from ingest.batch import Batch
 from ingest.parse.envelope import Parsed, check_envelope, own_time, parse, text_of
 from ingest.parse.prefix import clean
+from ingest.records import Records
 from ingest.text import TextLines
 from rules.banner import seats_of
 from rules.detect.inputs import observed
@@ -22,13 +23,12 @@ from stream.beats import Beats
 from stream.blocks import Spoken, join_blocks
 from stream.confirm import Confirmer, patterns_by_record
 from stream.confirm import Scanner as Scanner
+from stream.glance import Glance, Glancer
 from stream.liveness import Liveness
 
 MAX_RECORD_BYTES = 1 << 20
 LOOK_BACK_LINES = 200
 _HOUR_NS = 3600 * NS_PER_S
-_ESCAPE_MARKS = (b"\\", b'"MESSAGE":[', b"\x1b", b"#033[", b"\0")
-_USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 
 
 @dataclass
@@ -66,6 +66,7 @@ class BatchScanner:
         self._cluster = cluster
         self._scanner = scanner or HyperscanScanner(rules.expressions)
         self._confirmer = Confirmer(rules, self._scanner, cluster)
+        self._glancer = Glancer()
         self._keep_all = keep_all
         self._observed = observed(rules)
         self._timed_by_source: dict[str, tuple[int, int]] = {}
@@ -79,23 +80,30 @@ class BatchScanner:
         With `is_last` false, it stops before a block that goes on beyond the batch: `records` says how many were
         taken, and the others have to come again at the head of the next batch.
         """
-        batch = _ready(batch)
-        unfit = _unfit(batch)
-        legible = _legible(batch, unfit)
+        whole = _searchable(batch.values)
+        unfit = _unfit(whole, batch.is_text)
+        values = _legible(whole, unfit)
+        batch, legible = replace(batch, values=whole), replace(batch, values=values)
+        glance = self._glancer.glance(values)
         times = _Times(legible, self._timed_by_source.get(batch.source))
-        spoken = self._spoken(times, unfit)
+        spoken = self._spoken(times, self._candidates(values, glance.escaped), unfit)
         end = join_blocks(spoken, lambda number: self._line(legible, number, unfit), len(batch), is_last)
-        for number in _odd_envelopes(legible.values):
-            if number not in spoken and number not in unfit and (reason := _fault(legible.values[number])):
+        for number in glance.odd_envelopes:
+            if number not in spoken and number not in unfit and (reason := _fault(values[number])):
                 unfit[number] = reason
         if batch.is_recorded and (timed := times.upto(end)):
             self._timed_by_source[batch.source] = timed
         said = [one for number, one in sorted(spoken.items()) if number < end]
-        return self._scanned(batch, end, said, {number: reason for number, reason in unfit.items() if number < end})
+        unfit = {number: reason for number, reason in unfit.items() if number < end}
+        scanned, beats = self._scanned(batch, end, said, unfit)
+        self._note_who_was_alive(batch, end, unfit, glance, scanned, beats)
+        return _finished(scanned, beats, batch, unfit)
 
-    def _spoken(self, times: _Times, unfit: dict[int, str]) -> dict[int, Spoken]:
+    def _spoken(
+        self, times: _Times, candidates: Mapping[int, Sequence[int]], unfit: dict[int, str]
+    ) -> dict[int, Spoken]:
         spoken = {}
-        for number, patterns in self._candidates(times.batch.values).items():
+        for number, patterns in candidates.items():
             try:
                 parsed, hits = self._confirmer.confirmed(times.batch.record(number), patterns)
             except RecordError as error:
@@ -111,7 +119,10 @@ class BatchScanner:
         except RecordError:
             return None
 
-    def _scanned(self, batch: Batch, end: int, said: Sequence[Spoken], unfit: dict[int, str]) -> Scanned:
+    def _scanned(
+        self, batch: Batch, end: int, said: Sequence[Spoken], unfit: Mapping[int, str]
+    ) -> tuple[Scanned, Beats]:
+        """What the records that say something tell; the rest is still to come."""
         scanned, beats = Scanned(records=end), Beats()
         scanned.matched = sum(spoken.number not in unfit for spoken in said)
         for spoken in said:
@@ -128,22 +139,18 @@ class BatchScanner:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
                 elif hit.rule.spec.id in self._observed:
                     scanned.observed.append(_match(hit, event, ()))
-        self._note_who_was_alive(batch, end, unfit, scanned, beats)
         self._note_cut_lines(batch, unfit, beats)
-        scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
-        scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
-        scanned.dead = len(scanned.dead_letters)
-        return scanned
+        return scanned, beats
 
-    def _candidates(self, values: Sequence[bytes]) -> dict[int, list[int]]:
+    def _candidates(self, values: Records | TextLines, escaped: Sequence[int]) -> dict[int, list[int]]:
         hits = self._scanner.scan(values)
-        if escaped := _escaped(values):
+        if escaped:
             plain = [_unescaped(values[number]) for number in escaped]
             hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
         return patterns_by_record(hits)
 
     def _note_who_was_alive(
-        self, batch: Batch, end: int, unfit: Mapping[int, str], scanned: Scanned, beats: Beats
+        self, batch: Batch, end: int, unfit: Mapping[int, str], glance: Glance, scanned: Scanned, beats: Beats
     ) -> None:
         """Every speaker in every ten seconds; so his job is on his node, and time goes on."""
 
@@ -163,7 +170,7 @@ class BatchScanner:
                 scanned.seats += self._hosts_seats(event, batch)
             return event.event_time_ns
 
-        self._liveness.look(batch, end, look)
+        self._liveness.look(batch, end, glance.of_kernel, look)
 
     def _note_pod(self, event: LogEvent, scanned: Scanned) -> None:
         """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
@@ -227,6 +234,13 @@ class _Times:
         return self._timed
 
 
+def _finished(scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, str]) -> Scanned:
+    scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
+    scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
+    scanned.dead = len(scanned.dead_letters)
+    return scanned
+
+
 def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
     rule_id = hit.rule.spec.id
     origin = () if event.has_own_time else (event.position.source, event.position.offset)
@@ -257,53 +271,30 @@ def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
     return max(newest_ns or 0, min(event.event_time_ns, received_ns))
 
 
-def _ready(batch: Batch) -> Batch:
-    """The batch with its lines cut up, unless it is a text of plain lines that can be searched in one piece."""
-    lines = batch.values
-    if not isinstance(lines, TextLines) or (lines.is_plain and not lines.has_longer(MAX_RECORD_BYTES)):
-        return batch
-    return replace(batch, values=lines.cut_up())
+def _searchable(values: Sequence[bytes]) -> Records | TextLines:
+    """A text of plain lines as it is, everything else as records."""
+    if not isinstance(values, TextLines):
+        return Records(values)
+    if values.is_plain and not values.has_longer(MAX_RECORD_BYTES):
+        return values
+    return Records(values.cut_up())
 
 
-def _unfit(batch: Batch) -> dict[int, str]:
+def _unfit(values: Records | TextLines, is_text: bool) -> dict[int, str]:
     """Records that can't be taken whole, with the reason."""
-    if isinstance(batch.values, TextLines):
+    if isinstance(values, TextLines):
         return {}
-    sizes_bytes = list(map(len, batch.values))
-    has_empty = not batch.is_text and 0 in sizes_bytes
-    if not has_empty and max(sizes_bytes, default=0) <= MAX_RECORD_BYTES:
-        return {}
-    reasons = {number: "empty value" for number, size in enumerate(sizes_bytes) if has_empty and size == 0}
-    reasons |= {
-        number: f"too large: {size} bytes, the limit is {MAX_RECORD_BYTES}"
-        for number, size in enumerate(sizes_bytes)
-        if size > MAX_RECORD_BYTES
-    }
+    reasons = {} if is_text else dict.fromkeys(values.empty(), "empty value")
+    for number in values.longer_than(MAX_RECORD_BYTES):
+        reasons[number] = f"too large: {len(values[number])} bytes, the limit is {MAX_RECORD_BYTES}"
     return reasons
 
 
-def _legible(batch: Batch, unfit: Mapping[int, str]) -> Batch:
-    """The batch with no more of what is too large than its head: what failed there is found all the same."""
+def _legible(values: Records | TextLines, unfit: Mapping[int, str]) -> Records | TextLines:
+    """No more of what is too large than its head: what failed there is found all the same."""
     if not unfit:
-        return batch
-    cut = [value[:KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(batch.values)]
-    return replace(batch, values=cut)
-
-
-def _odd_envelopes(values: Sequence[bytes]) -> list[int]:
-    """Envelopes whose text is not where the usual shippers put it, or whose end is missing."""
-    if isinstance(values, TextLines):
-        return []
-    message, log, journal, msg = _USUAL_TEXT
-    return [
-        number
-        for number, value in enumerate(values)
-        if value[:2] == b'{"'
-        and (
-            not (message in value or log in value or journal in value or msg in value)
-            or not value.endswith((b"}", b"}\n", b"}\r\n"))
-        )
-    ]
+        return values
+    return Records([value[:KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(values)])
 
 
 def _fault(value: bytes) -> str:
@@ -312,17 +303,6 @@ def _fault(value: bytes) -> str:
     except RecordError as error:
         return str(error)
     return ""
-
-
-def _escaped(values: Sequence[bytes]) -> list[int]:
-    """Records whose raw bytes differ from their text: JSON escapes, journald's bytes, colours between the words."""
-    if isinstance(values, TextLines):
-        return values.cleaned_differently()
-    blob = b"\n".join(values)
-    found: set[int] = set()
-    for mark in (mark for mark in _ESCAPE_MARKS if mark in blob):
-        found.update([number for number, value in enumerate(values) if mark in value])
-    return sorted(found)
 
 
 def _unescaped(value: bytes) -> bytes:

@@ -16,5 +16,5 @@ def test_a_kernel_line_that_is_held_back_is_not_looked_at() -> None:
         looked.append(number)
         return 0
 
-    Liveness().look(batch([STEP, STEP, KERNEL]), 2, look)
+    Liveness().look(batch([STEP, STEP, KERNEL]), 2, [2], look)
     assert set(looked) == {0, 1}

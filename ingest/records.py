@@ -1,0 +1,114 @@
+"""Many records as one piece of text: joined once, and looked through by columns instead of one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Final, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+_USUAL_TEXT: Final = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
+_MOST_SHAPES: Final = 8
+"""So many places are tried at which records may have their text field, before they are looked at one by one."""
+_BRACE, _QUOTE, _END_BRACE, _BACKSLASH, _NEWLINE_ESCAPE = b'{"}\\n'
+
+Numbers = NDArray[np.int64]
+Bytes = NDArray[np.uint8]
+
+
+class Records(Sequence[bytes]):
+    """The values of records, and `text`, in which they stand one after the other with a newline between them."""
+
+    def __init__(self, values: Sequence[bytes]):
+        self.values = values
+        self.text = b"\n".join(values)
+        self._sizes_bytes: Numbers = np.fromiter(map(len, values), np.int64, len(values))
+        self._ends: Numbers = np.cumsum(self._sizes_bytes + 1)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    @overload
+    def __getitem__(self, number: int) -> bytes: ...
+
+    @overload
+    def __getitem__(self, number: slice) -> Sequence[bytes]: ...
+
+    def __getitem__(self, number: int | slice) -> bytes | Sequence[bytes]:
+        return self.values[number]
+
+    def numbers_at(self, ends: Iterable[int]) -> list[int]:
+        """The number of the record that holds the byte before each of these offsets."""
+        return _listed(self._numbers_at(np.fromiter(ends, np.int64)))
+
+    def empty(self) -> list[int]:
+        """Records without a byte."""
+        return _listed(np.flatnonzero(self._sizes_bytes == 0))
+
+    def longer_than(self, size_bytes: int) -> list[int]:
+        """Records with more bytes than that."""
+        return _listed(np.flatnonzero(self._sizes_bytes > size_bytes))
+
+    def escaped(self) -> list[int]:
+        """Records with a backslash somewhere, apart from a line end of the text (`\\n"`)."""
+        if b"\\" not in self.text:
+            return []
+        places = np.flatnonzero(self._bytes == _BACKSLASH)
+        is_line_end = (self._at(places + 1) == _NEWLINE_ESCAPE) & (self._at(places + 2) == _QUOTE)
+        return _listed(np.unique(self._numbers_at(places[~is_line_end] + 1)))
+
+    def odd_envelopes(self) -> list[int]:
+        """Envelopes whose text is not where the usual shippers put it, or whose end is missing."""
+        starts = self._ends - self._sizes_bytes - 1
+        envelopes = np.flatnonzero((self._at(starts) == _BRACE) & (self._at(starts + 1) == _QUOTE))
+        has_end = self._at(self._ends[envelopes] - 2) == _END_BRACE
+        endless = [number for number in envelopes[~has_end].tolist() if not _ends_well(self.values[number])]
+        return sorted({*endless, *self._without_text(envelopes, starts)})
+
+    def _without_text(self, doubtful: Numbers, starts: Numbers) -> list[int]:
+        """Most shippers put the text at the same few places, so a record's place is tried on all others."""
+        without = []
+        for _ in range(_MOST_SHAPES):
+            if not len(doubtful):
+                break
+            mark, place = _text_mark(self.values[doubtful[0]])
+            if mark:
+                doubtful = doubtful[~self._holds(doubtful, mark, starts[doubtful] + place)]
+            else:
+                without.append(int(doubtful[0]))
+                doubtful = doubtful[1:]
+        return without + [number for number in doubtful.tolist() if not _text_mark(self.values[number])[0]]
+
+    def _holds(self, numbers: Numbers, mark: bytes, places: Numbers) -> NDArray[np.bool_]:
+        """Which of the records hold these bytes at their place."""
+        fits = places + len(mark) < self._ends[numbers]
+        for index, byte in enumerate(mark):
+            fits &= self._at(places + index) == byte
+        return fits
+
+    def _numbers_at(self, ends: Numbers) -> Numbers:
+        return np.searchsorted(self._ends, ends)
+
+    def _at(self, places: Numbers) -> Bytes:
+        """The bytes at these places; after the end of the text, its last byte."""
+        return self._bytes.take(places, mode="clip")
+
+    @cached_property
+    def _bytes(self) -> Bytes:
+        return np.frombuffer(self.text or b"\n", np.uint8)
+
+
+def _listed(numbers: Numbers) -> list[int]:
+    found: list[int] = numbers.tolist()
+    return found
+
+
+def _text_mark(value: bytes) -> tuple[bytes, int]:
+    """The field that holds the text, and where; nothing when the record has none of the usual ones."""
+    return next(((mark, place) for mark in _USUAL_TEXT if (place := value.find(mark)) >= 0), (b"", -1))
+
+
+def _ends_well(value: bytes) -> bool:
+    return value.endswith((b"}", b"}\n", b"}\r\n"))

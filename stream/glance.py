@@ -1,0 +1,44 @@
+"""What one pass over a batch's bytes tells of its records, before any of them is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.records import Records
+from ingest.text import TextLines
+from rules.match.hyperscan import HyperscanScanner
+
+_OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern', '"syslog"')
+"""What the host itself says: its kernel and its services."""
+
+_NOT_AS_WRITTEN: Final = ('"MESSAGE":\\[', "\\x1b", "#033\\[", "\\x00")
+"""Journald's bytes, colours between the words, NULs: the text is not what the raw bytes show."""
+
+
+@dataclass(frozen=True)
+class Glance:
+    """Numbers of records: those of a kernel, those whose raw bytes differ from their text, and envelopes that have
+    their text in no usual place or no end.
+    """
+
+    of_kernel: Sequence[int]
+    escaped: Sequence[int]
+    odd_envelopes: Sequence[int]
+
+
+class Glancer:
+    """One for each thread: it owns one scratch space."""
+
+    def __init__(self) -> None:
+        self._scanner = HyperscanScanner((*_OF_KERNEL, *_NOT_AS_WRITTEN))
+
+    def glance(self, values: Records | TextLines) -> Glance:
+        """Lines of a plain text are all of one speaker, so their kernel is not looked for."""
+        if isinstance(values, TextLines):
+            return Glance((), values.cleaned_differently(), ())
+        of_kernel, escaped = set[int](), set(values.escaped())
+        for number, mark in self._scanner.scan(values):
+            (of_kernel if mark < len(_OF_KERNEL) else escaped).add(number)
+        return Glance(sorted(of_kernel), sorted(escaped), values.odd_envelopes())
