@@ -19,6 +19,7 @@ from rules.errors import RecordError
 from rules.load import load
 from rules.model import DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
+from stream.clients import HEARTBEAT_MS, SESSION_TIMEOUT_MS
 from stream.correlator import Correlator
 from stream.matcher import Matcher
 from stream.messages import Part, decode, encode_in_pieces
@@ -64,8 +65,8 @@ def _faust_app(settings: Settings) -> faust.App:
         table_standby_replicas=0,
         consumer_auto_offset_reset="earliest",
         producer_max_request_size=LARGEST_RAW_BYTES,
-        broker_session_timeout=10.0,
-        broker_heartbeat_interval=1.0,
+        broker_session_timeout=SESSION_TIMEOUT_MS / 1000,
+        broker_heartbeat_interval=HEARTBEAT_MS / 1000,
         stream_wait_empty=False,
         web_host=settings.web_host,
         web_bind=settings.web_host,

@@ -13,7 +13,7 @@ from time import monotonic, monotonic_ns
 from typing import Any, Final
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
@@ -22,6 +22,7 @@ from mode import Service
 from ingest.batch import Batch
 from rules.model import NS_PER_S, DeadLetter, Match, stable_id
 from rules.ruleset import RuleSet
+from stream.clients import make_consumer, make_producer
 from stream.holding import HOLD_NS
 from stream.messages import Part, Tick, encode, encode_in_pieces
 from stream.metrics import Metrics
@@ -32,7 +33,6 @@ from stream.topics import TopicNames
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
 TICK_S: Final = 0.5
-LARGEST_MESSAGE_BYTES: Final = 16 << 20
 
 
 class Matcher(Service):
@@ -50,24 +50,9 @@ class Matcher(Service):
 
     async def on_start(self) -> None:
         """Join the group."""
-        self._producer = AIOKafkaProducer(
-            bootstrap_servers=self._settings.kafka,
-            acks="all",
-            enable_idempotence=True,
-            linger_ms=5,
-            compression_type="lz4",
-            max_batch_size=1 << 18,
-            max_request_size=LARGEST_MESSAGE_BYTES,
-        )
-        self._consumer = AIOKafkaConsumer(
-            bootstrap_servers=self._settings.kafka,
-            group_id=self._names.match_group,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=1_000,
-            rebalance_timeout_ms=60_000,
+        self._producer = make_producer(self._settings)
+        self._consumer = make_consumer(
+            self._settings, self._names.match_group, max_partition_fetch_bytes=PARTITION_FETCH_BYTES
         )
         await self._producer.start()
         await self._consumer.start()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import msgspec
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.errors import CommitFailedError, IllegalStateError
 from mode import Service
 
@@ -17,6 +17,7 @@ from rules.errors import ConfigError, RecordError, RejectedError, TransientError
 from rules.model import QUIET_ROLES, Beat, DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
+from stream.clients import make_consumer, make_producer
 from stream.messages import Found, decode
 from stream.metrics import Metrics
 from stream.settings import Settings
@@ -54,20 +55,10 @@ class StoreWriter(Service):
 
     async def on_start(self) -> None:
         """Join the group."""
-        self._consumer = AIOKafkaConsumer(
-            self._names.matches,
-            self._names.signals,
-            self._names.incidents,
-            self._names.dead_letters,
-            bootstrap_servers=self._settings.kafka,
-            group_id=self._names.store_group,
-            enable_auto_commit=False,
-            auto_offset_reset="earliest",
-            session_timeout_ms=10_000,
-            heartbeat_interval_ms=1_000,
-            rebalance_timeout_ms=60_000,
-        )
-        self._producer = AIOKafkaProducer(bootstrap_servers=self._settings.kafka, acks="all", enable_idempotence=True)
+        names = self._names
+        topics = (names.matches, names.signals, names.incidents, names.dead_letters)
+        self._consumer = make_consumer(self._settings, names.store_group, *topics)
+        self._producer = make_producer(self._settings)
         await self._producer.start()
         await self._consumer.start()
 

@@ -1,0 +1,49 @@
+"""Our Kafka consumers and producers: what all services set alike."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+from stream.settings import Settings
+from stream.topics import LARGEST_RAW_BYTES
+
+SESSION_TIMEOUT_MS: Final = 6_000
+"""A worker that was killed is missed after this; brokers allow no less unless they are told to."""
+
+HEARTBEAT_MS: Final = 1_000
+"""How soon the others hear of a rebalance."""
+
+REBALANCE_TIMEOUT_MS: Final = 30_000
+"""So long a rebalance waits for a worker that is alive and still has a batch in hand."""
+
+BATCH_BYTES: Final = 1 << 18
+
+
+def make_consumer(settings: Settings, group: str, *topics: str, **more: Any) -> AIOKafkaConsumer:
+    """A consumer, not started, of a group that commits by itself and begins at the oldest record."""
+    return AIOKafkaConsumer(
+        *topics,
+        bootstrap_servers=settings.kafka,
+        group_id=group,
+        enable_auto_commit=False,
+        auto_offset_reset="earliest",
+        session_timeout_ms=SESSION_TIMEOUT_MS,
+        heartbeat_interval_ms=HEARTBEAT_MS,
+        rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,
+        **more,
+    )
+
+
+def make_producer(settings: Settings) -> AIOKafkaProducer:
+    """A producer, not started, whose records are acknowledged by all replicas, in order and once."""
+    return AIOKafkaProducer(
+        bootstrap_servers=settings.kafka,
+        acks="all",
+        enable_idempotence=True,
+        linger_ms=5,
+        compression_type="lz4",
+        max_batch_size=BATCH_BYTES,
+        max_request_size=LARGEST_RAW_BYTES,
+    )
