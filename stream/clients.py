@@ -21,8 +21,8 @@ REBALANCE_TIMEOUT_MS: Final = 30_000
 BATCH_BYTES: Final = 1 << 18
 
 
-def make_consumer(settings: Settings, group: str, *topics: str, **more: Any) -> AIOKafkaConsumer:
-    """A consumer, not started, of a group that commits by itself and begins at the oldest record."""
+def make_consumer(settings: Settings, group: str | None, *topics: str, **more: Any) -> AIOKafkaConsumer:
+    """A consumer, not started; in a group it begins at the oldest record, and commits when it is told to."""
     return AIOKafkaConsumer(
         *topics,
         bootstrap_servers=settings.kafka,
@@ -36,12 +36,12 @@ def make_consumer(settings: Settings, group: str, *topics: str, **more: Any) -> 
     )
 
 
-def make_producer(settings: Settings) -> AIOKafkaProducer:
-    """A producer, not started, whose records are acknowledged by all replicas, in order and once."""
+def make_producer(settings: Settings, enable_idempotence: bool = True) -> AIOKafkaProducer:
+    """A producer, not started, whose records all replicas acknowledge."""
     return AIOKafkaProducer(
         bootstrap_servers=settings.kafka,
         acks="all",
-        enable_idempotence=True,
+        enable_idempotence=enable_idempotence,
         linger_ms=5,
         compression_type="lz4",
         max_batch_size=BATCH_BYTES,

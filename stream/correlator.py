@@ -41,6 +41,10 @@ class Correlator:
         """The offset of the last message taken; -1 before the first."""
         return self._state.offset
 
+    def begin_at(self, offset: int) -> None:
+        """Take this message next, whatever was taken before."""
+        self._state.offset = offset - 1
+
     def take(self, offset: int, message: Found | Tick) -> list[Incident]:
         """The incidents that changed by the message."""
         if offset <= self._state.offset:

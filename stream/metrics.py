@@ -28,6 +28,10 @@ class Metrics:
         self._partitions = self._gauge("epicenter_partitions", "Raw partitions that this worker owns.", "topic")
         self._signals = self._gauge("epicenter_signals", "What became of signals since the snapshot began.", "outcome")
         self._skew = self._gauge("epicenter_clock_skew_seconds", "How far a node's clock is ahead of others.", "node")
+        self._snapshot_bytes = self._gauge("epicenter_snapshot_bytes", "Size of the newest snapshot.", "partition")
+        self._snapshot_s = self._gauge("epicenter_snapshot_seconds", "What the newest snapshot took.", "partition")
+        self._no_snapshots = self._counter("epicenter_snapshot_failures_total", "Snapshots of no use.", "reason")
+        self._lost = self._counter("epicenter_lost_messages_total", "Matches deleted before they were read.", "source")
 
     def note_scan(self, source: str, scanned: Scanned) -> None:
         """Count a scanned batch."""
@@ -61,6 +65,19 @@ class Metrics:
         """Set what became of signals in one correlator."""
         for outcome in ("signals", "late", "duplicate", "alone"):
             self._signals.labels(f"{outcome}/{partition}").set(getattr(counts, outcome))
+
+    def note_snapshot(self, partition: int, size_bytes: int, took_s: float) -> None:
+        """Set what the newest snapshot of a correlator took."""
+        self._snapshot_bytes.labels(partition).set(size_bytes)
+        self._snapshot_s.labels(partition).set(took_s)
+
+    def note_snapshot_failure(self, reason: str) -> None:
+        """Count a snapshot that could not be kept, or not be read."""
+        self._no_snapshots.labels(reason).inc()
+
+    def note_lost_messages(self, source: str, count: int) -> None:
+        """Count messages that were deleted before they were correlated."""
+        self._lost.labels(source).inc(count)
 
     def note_skews(self, skews_ns: Mapping[str, int]) -> None:
         """Set how far the clocks of nodes are ahead."""

@@ -51,6 +51,9 @@ class Settings(BaseSettings):
     match_partitions: int = Field(default=4, ge=1)
     replication: int = Field(default=1, ge=1)
     fetch_records: int = Field(default=20_000, ge=1, description="raw records scanned, sent and committed at a time")
+    snapshot_every_ns: DurationNs = Field(
+        default=5 * NS_PER_S, validate_default=False, alias="snapshot_every", description="how much a takeover repeats"
+    )
     web_host: str = "127.0.0.1"
     web_port: int = Field(default=6066, ge=0, le=65535)
     time_goes_on: bool = Field(default=True, description="false: event time stops at the newest record, as in a replay")

@@ -17,6 +17,9 @@ CREATED, EXISTS = 0, 36
 LARGEST_RAW_BYTES: Final = 16 << 20
 """Larger than we process, so that a shipper's oversized record reaches the dead letters and is not lost on its side."""
 
+SEGMENT_BYTES: Final = 64 << 20
+"""Kafka never compacts the newest segment; one of its usual size would hold a gigabyte of old snapshots."""
+
 DAY_MS: Final = 86_400_000
 
 
@@ -47,14 +50,19 @@ class TopicNames:
         return f"{self.prefix}.deadletters"
 
     @property
-    def changelog(self) -> str:
-        """Snapshots of the correlators: the changelog of Faust's table."""
-        return f"{self.prefix}-correlators-changelog"
+    def snapshots(self) -> str:
+        """Snapshots of the correlators, a partition for each of the matches."""
+        return f"{self.prefix}.snapshots"
 
     @property
     def match_group(self) -> str:
         """The consumer group that scans raw records."""
         return f"{self.prefix}.match"
+
+    @property
+    def correlate_group(self) -> str:
+        """The consumer group that correlates matches."""
+        return f"{self.prefix}.correlate"
 
     @property
     def store_group(self) -> str:
@@ -74,7 +82,9 @@ def wanted_topics(settings: Settings) -> list[NewTopic]:
         _topic(settings, names.signals, settings.match_partitions, ours),
         _topic(settings, names.incidents, settings.match_partitions, compacted),
         _topic(settings, names.dead_letters, 1, {**ours, "retention.ms": str(30 * DAY_MS)}),
-        _topic(settings, names.changelog, settings.match_partitions, compacted),
+        _topic(
+            settings, names.snapshots, settings.match_partitions, {**compacted, "segment.bytes": str(SEGMENT_BYTES)}
+        ),
     ]
 
 

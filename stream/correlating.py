@@ -1,0 +1,215 @@
+"""Matches -> incidents: a correlator for each partition of matches that this worker owns.
+
+A service of the Faust app with a consumer group of its own. The order never changes: send what changed, wait for the
+acknowledgements, keep a snapshot now and then, commit what it covers. Whoever owns a partition next begins with its
+snapshot and reads on from there, whatever is committed; what was sent since then is sent again, the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import CommitFailedError, IllegalStateError
+from mode import Service
+
+from rules.errors import RecordError, RejectedError
+from rules.model import NS_PER_S, DeadLetter, Position
+from rules.ruleset import RuleSet
+from stream.clients import make_consumer, make_producer
+from stream.correlator import Correlator
+from stream.messages import Part, decode, encode_in_pieces
+from stream.metrics import Metrics
+from stream.settings import Settings
+from stream.snapshots import Snapshots
+from stream.topics import TopicNames
+
+FETCH_WAIT_MS: Final = 200
+MESSAGES_A_FETCH: Final = 100
+STOP_WITHIN_S: Final = 5.0
+SMALL_SHARE: Final = 10
+"""Snapshots take a tenth of the time at most."""
+
+IDLE_TIMES: Final = 12
+"""Where only time went on since the last snapshot, the next one waits this many times as long."""
+
+
+class Outgoing(NamedTuple):
+    """A record to send."""
+
+    topic: str
+    value: bytes
+    key: bytes | None = None
+    partition: int | None = None
+
+
+@dataclass
+class Owned:
+    """A correlator with what is known of its last snapshot."""
+
+    correlator: Correlator
+    kept_offset: int
+    kept_s: float = field(default_factory=monotonic)
+    took_s: float = 0.0
+    has_news: bool = False
+
+    def is_due(self, every_s: float) -> bool:
+        """Whether it is time for the next snapshot."""
+        wait_s = max(every_s, SMALL_SHARE * self.took_s) * (1 if self.has_news else IDLE_TIMES)
+        return self.correlator.offset > self.kept_offset and monotonic() - self.kept_s >= wait_s
+
+
+class Correlating(Service):
+    """Takes whole fetches. The thinking is done in a thread, so that heartbeats go on meanwhile."""
+
+    def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._settings = settings
+        self._names = TopicNames(settings.prefix)
+        self._rules = rules
+        self._metrics = metrics
+        self._snapshots = Snapshots(settings)
+        self._owned: dict[TopicPartition, Owned] = {}
+        self._busy = asyncio.Lock()
+        self.last_fetch_s = monotonic()
+
+    async def on_start(self) -> None:
+        """Join the group."""
+        self._producer = make_producer(self._settings)
+        self._consumer = make_consumer(self._settings, self._names.correlate_group)
+        await self._snapshots.start()
+        await self._producer.start()
+        await self._consumer.start()
+        self._consumer.subscribe([self._names.matches], listener=_Handover(self))
+
+    async def on_stop(self) -> None:
+        """Leave the group with everything kept, so that the next owner has nothing to do again."""
+        try:
+            await asyncio.wait_for(self.hand_over(), STOP_WITHIN_S)
+        except TimeoutError:
+            self.log.warning(
+                "no last snapshot within %s s; the next owner takes the newest messages again", STOP_WITHIN_S
+            )
+        await self._consumer.stop()
+        await self._producer.stop()
+        await self._snapshots.stop()
+
+    async def hand_over(self) -> None:
+        """Keep all that is not kept yet, and forget it: others may go on with it."""
+        async with self._busy:
+            for partition, owned in self._owned.items():
+                if owned.correlator.offset > owned.kept_offset:
+                    await self._keep(partition, owned)
+            self._owned.clear()
+
+    async def forget(self) -> None:
+        """Begin anew with what comes."""
+        async with self._busy:
+            self._owned.clear()
+
+    @Service.task
+    async def _run(self) -> None:
+        while not self.should_stop:
+            fetched = await self._consumer.getmany(timeout_ms=FETCH_WAIT_MS, max_records=MESSAGES_A_FETCH)
+            async with self._busy:
+                for partition in fetched.keys() & self._consumer.assignment():
+                    await self._take(partition, fetched[partition])
+                for partition, owned in self._owned.items():
+                    if owned.is_due(self._settings.snapshot_every_ns / NS_PER_S):
+                        await self._keep(partition, owned)
+            self.last_fetch_s = monotonic()
+
+    async def _take(self, partition: TopicPartition, records: Sequence[ConsumerRecord[bytes, bytes]]) -> None:
+        if partition not in self._owned:
+            await self._restore(partition, records[0].offset)
+            return
+        owned, sends = self._owned[partition], []
+        for record in records:
+            for one in await asyncio.to_thread(self._think, owned, record):
+                sends.append(await self._producer.send(*one))
+        await asyncio.gather(*sends)
+        self._metrics.note_engine(partition.partition, owned.correlator.engine.counts)
+
+    def _think(self, owned: Owned, record: ConsumerRecord[bytes, bytes]) -> list[Outgoing]:
+        """What a message leads to. Taken twice, from one snapshot, it leads to the same."""
+        source, value = f"{record.topic}/{record.partition}", record.value or b""
+        try:
+            message = decode(value)
+        except RecordError as error:
+            letter = DeadLetter.of(str(error), Position(source, record.offset), value)
+            return [Outgoing(self._names.dead_letters, msgspec.json.encode(letter))]
+        changed = owned.correlator.take(record.offset, message)
+        owned.has_news |= bool(changed) or message.has_content
+        found = [Outgoing(self._names.incidents, msgspec.json.encode(one), one.incident_id.encode()) for one in changed]
+        if windowed := owned.correlator.windowed():
+            part = Part(source, None, None, tuple(windowed), ())
+            found += [Outgoing(self._names.signals, one, None, record.partition) for one in encode_in_pieces([part])]
+        return found
+
+    async def _restore(self, partition: TopicPartition, committed: int) -> None:
+        """Begin with the snapshot; the messages after it come next."""
+        number = partition.partition
+        try:
+            state = await self._snapshots.read(number)
+            correlator = await asyncio.to_thread(Correlator, self._rules, self._settings.lateness_ns, state)
+        except (RecordError, msgspec.DecodeError) as error:
+            self.log.error(
+                "%s: can't begin with its snapshot, so earlier incidents are not known: %s", partition, error
+            )
+            self._metrics.note_snapshot_failure("unreadable")
+            state, correlator = None, Correlator(self._rules, self._settings.lateness_ns)
+        start = committed if state is None else await self._after(partition, correlator)
+        self._owned[partition] = Owned(correlator, kept_offset=correlator.offset)
+        self._consumer.seek(partition, start)
+
+    async def _after(self, partition: TopicPartition, correlator: Correlator) -> int:
+        """The offset to go on from."""
+        first = (await self._consumer.beginning_offsets([partition]))[partition]
+        end = (await self._consumer.end_offsets([partition]))[partition]
+        if correlator.offset >= end:
+            self.log.warning("%s was made again: it ends before what the snapshot covers", partition)
+            correlator.begin_at(first)
+        elif correlator.offset + 1 < first:
+            lost = first - correlator.offset - 1
+            self.log.error("%s: %d messages were deleted before they were correlated", partition, lost)
+            self._metrics.note_lost_messages(f"{partition.topic}/{partition.partition}", lost)
+            correlator.begin_at(first)
+        return correlator.offset + 1
+
+    async def _keep(self, partition: TopicPartition, owned: Owned) -> None:
+        """A snapshot, then the commit of what it covers."""
+        begun_s, offset = monotonic(), owned.correlator.offset
+        state = await asyncio.to_thread(owned.correlator.snapshot)
+        try:
+            packed_bytes = await self._snapshots.write(partition.partition, state)
+            await self._consumer.commit({partition: offset + 1})
+        except RejectedError as error:
+            self.log.error("%s: %s; until then a restart begins with the last one that fitted", partition, error)
+            self._metrics.note_snapshot_failure("too large")
+        except (CommitFailedError, IllegalStateError):
+            self.log.warning("%s was taken away; its next owner takes the newest messages again", partition)
+        else:
+            owned.kept_offset, owned.has_news = offset, False
+            self._metrics.note_snapshot(partition.partition, packed_bytes, monotonic() - begun_s)
+        owned.kept_s = monotonic()
+        owned.took_s = owned.kept_s - begun_s
+        self._metrics.note_skews(owned.correlator.engine.skews_ns())
+
+
+class _Handover(ConsumerRebalanceListener):
+    """Partitions are given back between fetches, with all kept."""
+
+    def __init__(self, service: Correlating):
+        self._service = service
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        await self._service.hand_over()
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        await self._service.forget()
