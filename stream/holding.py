@@ -25,6 +25,15 @@ class HoldingScanner:
         """The sources of which something is held back."""
         return list(self._held)
 
+    def first_held(self, source: str) -> int | None:
+        """The offset from which on records of the source are held back; None when none are."""
+        held = self._held.get(source)
+        return held.offsets[0] if held else None
+
+    def forget(self) -> None:
+        """Others will read what is held back."""
+        self._held.clear()
+
     def scan(self, batch: Batch) -> Scanned:
         """What the batch holds, after what was held back of its source."""
         if held := self._held.pop(batch.source, None):
@@ -39,7 +48,10 @@ class HoldingScanner:
         yield from map(self.scan, batches)
         yield from (scanned for _, scanned in self.rest())
 
+    def rest_of(self, source: str) -> Scanned:
+        """What is held back of a source: nothing more came."""
+        return self._scanner.scan(self._held.pop(source))
+
     def rest(self) -> list[tuple[str, Scanned]]:
-        """All that is held back, by source: nothing more came."""
-        held, self._held = self._held, {}
-        return [(source, self._scanner.scan(batch)) for source, batch in held.items()]
+        """All that is held back, by source."""
+        return [(source, self.rest_of(source)) for source in self.waiting]

@@ -13,19 +13,19 @@ from time import monotonic, monotonic_ns
 from typing import Any, Final
 
 import msgspec
-from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from ingest.batch import Batch
-from rules.model import NS_PER_S, DeadLetter, Match, stable_id
+from rules.model import DeadLetter, Match, stable_id
 from rules.ruleset import RuleSet
 from stream.clients import make_consumer, make_producer
-from stream.holding import HOLD_NS
+from stream.holding import HOLD_NS, HoldingScanner
 from stream.messages import Part, Tick, encode, encode_in_pieces
 from stream.metrics import Metrics
+from stream.raw_batches import Chunk, RawBatches, source_of
 from stream.scan import BatchScanner, Scanned
 from stream.settings import Settings
 from stream.topics import TopicNames
@@ -35,6 +35,14 @@ PARTITION_FETCH_BYTES: Final = 4 << 20
 TICK_S: Final = 0.5
 
 
+class _Found(msgspec.Struct, frozen=True):
+    """What records of a raw partition hold up to the offset `end`, which is not included."""
+
+    partition: TopicPartition
+    end: int
+    scanned: Scanned
+
+
 class Matcher(Service):
     """Scans the raw topic's partitions that this worker owns."""
 
@@ -42,10 +50,10 @@ class Matcher(Service):
         super().__init__(**kwargs)
         self._settings = settings
         self._names = TopicNames(settings.prefix)
-        self._scanner = BatchScanner(rules, settings.cluster)
+        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster))
         self._metrics = metrics
         self._busy = asyncio.Lock()
-        self._newest: dict[TopicPartition, tuple[int, int]] = {}
+        self._read_to: dict[TopicPartition, tuple[int, int]] = {}
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:
@@ -56,7 +64,9 @@ class Matcher(Service):
         )
         await self._producer.start()
         await self._consumer.start()
-        self._consumer.subscribe([self._settings.raw_topic], listener=_BetweenBatches(self._busy, self._note_assigned))
+        self._batches = RawBatches(self._consumer, self._settings.fetch_records)
+        listener = _BetweenBatches(self._busy, self._forget_held, self._note_assigned)
+        self._consumer.subscribe([self._settings.raw_topic], listener=listener)
         gc.freeze()
 
     async def on_stop(self) -> None:
@@ -71,51 +81,57 @@ class Matcher(Service):
     @Service.task
     async def _run(self) -> None:
         while not self.should_stop:
-            fetched = await self._consumer.getmany(timeout_ms=FETCH_WAIT_MS, max_records=self._settings.fetch_records)
-            if fetched:
-                async with self._busy:
-                    await self._take(fetched)
+            chunks = await self._batches.fetch(FETCH_WAIT_MS)
+            async with self._busy:
+                await self._take(chunks)
             self.last_fetch_s = monotonic()
 
-    async def _take(self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> None:
-        mine = self._consumer.assignment()
-        found: list[tuple[str, int, Scanned]] = []
-        offsets = {}
-        for partition, records in fetched.items():
-            if partition in mine and records:
-                source = f"{partition.topic}/{partition.partition}"
-                scanned = self._scanner.scan(as_batch(source, records), self._has_waited(partition, records[-1].offset))
-                self._metrics.note_scan(source, scanned)
-                offsets[partition] = records[0].offset
-                if scanned.records:
-                    offsets[partition] = records[scanned.records - 1].offset + 1
-                if scanned.records < len(records):
-                    self._consumer.seek(partition, offsets[partition])
-                found.append((source, offsets[partition], scanned))
-                await asyncio.sleep(0)
+    async def _take(self, chunks: Sequence[tuple[TopicPartition, Chunk]]) -> None:
+        """Scan, send, wait for the acknowledgements, commit."""
+        found = [await self._scan(partition, chunk) for partition, chunk in chunks if self._is_mine(partition)]
+        found += self._blocks_without_rest()
         if not found:
             return
         await self._send(found)
         try:
-            await self._consumer.commit(offsets)
+            await self._consumer.commit({one.partition: one.end for one in found})
         except (CommitFailedError, IllegalStateError):
             self.log.warning("partitions were taken away before the commit; their records will be read again")
+            return
+        for one in found:
+            self._metrics.note_scan(source_of(one.partition), one.scanned)
 
-    def _has_waited(self, partition: TopicPartition, newest_offset: int) -> bool:
-        """Whether nothing has come after this record for so long that no block waits for its rest any more."""
-        known = self._newest.get(partition)
-        if known is None or known[0] != newest_offset:
-            self._newest[partition] = newest_offset, monotonic_ns()
-            return False
-        return monotonic_ns() - known[1] >= HOLD_NS
+    def _is_mine(self, partition: TopicPartition) -> bool:
+        return partition in self._consumer.assignment()
 
-    async def _send(self, found: Sequence[tuple[str, int, Scanned]]) -> None:
+    async def _scan(self, partition: TopicPartition, chunk: Chunk) -> _Found:
+        source = source_of(partition)
+        scanned = self._scanner.scan(chunk.as_batch(partition))
+        held = self._scanner.first_held(source)
+        self._read_to[partition] = chunk.next_offset, monotonic_ns()
+        await asyncio.sleep(0)
+        return _Found(partition, chunk.next_offset if held is None else held, scanned)
+
+    def _blocks_without_rest(self) -> list[_Found]:
+        """Blocks of partitions of which nothing came for so long that they are taken as they are."""
+        waited = [
+            (partition, end)
+            for partition, (end, read_ns) in self._read_to.items()
+            if self._scanner.first_held(source_of(partition)) is not None and monotonic_ns() - read_ns >= HOLD_NS
+        ]
+        return [_Found(partition, end, self._scanner.rest_of(source_of(partition))) for partition, end in waited]
+
+    def _forget_held(self) -> None:
+        self._scanner.forget()
+        self._read_to.clear()
+
+    async def _send(self, found: Sequence[_Found]) -> None:
         sends = []
         for number in range(self._settings.match_partitions):
-            parts = [_part(*one, number, self._settings.match_partitions) for one in found]
+            parts = [_part(one, number, self._settings.match_partitions) for one in found]
             for value in encode_in_pieces(parts):
                 sends.append(await self._producer.send(self._names.matches, value, partition=number))
-        for letter in (letter for _, _, scanned in found for letter in scanned.dead_letters):
+        for letter in (letter for one in found for letter in one.scanned.dead_letters):
             sends.append(await self._send_dead(letter))
         await asyncio.gather(*sends)
 
@@ -169,27 +185,17 @@ class Matcher(Service):
 class _BetweenBatches(ConsumerRebalanceListener):
     """Partitions are given back between batches only."""
 
-    def __init__(self, busy: asyncio.Lock, note_assigned: Callable[[int], None]):
+    def __init__(self, busy: asyncio.Lock, forget_held: Callable[[], None], note_assigned: Callable[[int], None]):
         self._busy = busy
+        self._forget_held = forget_held
         self._note_assigned = note_assigned
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         async with self._busy:
-            pass
+            self._forget_held()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         self._note_assigned(len(assigned))
-
-
-def as_batch(source: str, records: Sequence[ConsumerRecord[bytes, bytes]]) -> Batch:
-    """The records of one partition by columns. A missing value counts as an empty one."""
-    return Batch(
-        source=source,
-        values=[record.value or b"" for record in records],
-        keys=[record.key for record in records],
-        received_ns=[record.timestamp * (NS_PER_S // 1000) for record in records],
-        offsets=[record.offset for record in records],
-    )
 
 
 def match_partition(cluster: str, partitions: int) -> int:
@@ -197,11 +203,13 @@ def match_partition(cluster: str, partitions: int) -> int:
     return int(stable_id(cluster), 16) % partitions
 
 
-def _part(source: str, end: int, scanned: Scanned, number: int, partitions: int) -> Part:
+def _part(found: _Found, number: int, partitions: int) -> Part:
+    scanned = found.scanned
+
     def belongs(one: Match) -> bool:
         return match_partition(one.event.cluster, partitions) == number
 
     matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
     beats = tuple(beat for beat in scanned.beats if match_partition(beat.cluster, partitions) == number)
     seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
-    return Part(source, end, scanned.newest_ns, matches, beats, seats)
+    return Part(source_of(found.partition), found.end, scanned.newest_ns, matches, beats, seats)

@@ -1,0 +1,114 @@
+"""Whole batches hold what aiokafka's public path gives, record by record."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from itertools import count
+from typing import Any
+
+import aiokafka.consumer.fetcher as inside
+import pytest
+from aiokafka import TopicPartition
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from aiokafka.record.util import calc_crc32c
+from hypothesis import given
+from hypothesis import strategies as st
+
+from stream.raw_batches import Chunk, WholeBatches
+
+PARTITION = TopicPartition("logs.raw", 3)
+CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
+CRC_AT, CHECKED_FROM, CONTROL_FLAG = 17, 21, 0x20
+ABORT, COMMIT = struct.pack(">hh", 0, 0), struct.pack(">hh", 0, 1)
+
+batches = st.fixed_dictionaries(
+    {
+        "codec": st.sampled_from(sorted(CODECS.values())),
+        "values": st.lists(st.one_of(st.none(), st.binary(max_size=40)), min_size=1, max_size=12),
+        "gap_before": st.integers(0, 5),
+        "gap_between": st.integers(1, 3),
+        "producer": st.sampled_from([-1, 7, 8]),
+        "control": st.sampled_from(["", "", "", "abort", "commit"]),
+    }
+)
+
+
+def encoded(batch: dict[str, Any], first_offset: int) -> tuple[bytes, int]:
+    """A record batch as a broker keeps it, and the offset after it."""
+    is_transactional = batch["producer"] >= 0
+    control = {"abort": ABORT, "commit": COMMIT}.get(batch["control"]) if is_transactional else None
+    codec = 0 if control else batch["codec"]
+    builder = DefaultRecordBatchBuilder(2, codec, is_transactional, batch["producer"], 0, 0, 1 << 20)
+    values = [b"\0\0\0\0\0\0"] if control else batch["values"]
+    last = 0
+    for number, value in enumerate(values):
+        last = number * batch["gap_between"]
+        builder.append(last, 1_700_000_000_000 + number, control or b"node%d" % (number % 3), value, [("h", b"x")])
+    content = bytearray(builder.build())
+    content[:8] = struct.pack(">q", first_offset)
+    if control:
+        content[CHECKED_FROM + 1] |= CONTROL_FLAG
+        content[CRC_AT:CHECKED_FROM] = struct.pack(">I", calc_crc32c(bytes(content[CHECKED_FROM:])))
+    return bytes(content), first_offset + last + 1
+
+
+def a_fetch(drawn: list[dict[str, Any]]) -> tuple[bytes, int]:
+    """Batches one after the other, and the last offset of the first: brokers begin with the one that was asked for."""
+    content, offset, first_end = b"", 100, 0
+    for batch in drawn:
+        one, offset = encoded(batch, offset + batch["gap_before"])
+        content += one
+        first_end = first_end or offset
+    return content, first_end - 1
+
+
+def told(records: Iterable[Any]) -> list[tuple[Any, ...]]:
+    return [(one.offset, one.timestamp, one.key, one.value) for one in records]
+
+
+@given(
+    st.lists(batches, max_size=8), st.integers(0, 60), st.integers(1, 15), st.booleans(),
+    st.lists(st.tuples(st.sampled_from([7, 8]), st.integers(100, 160)), max_size=3),
+)  # fmt: skip
+def test_the_same_records_as_one_by_one(
+    drawn: list[dict[str, Any]], skipped: int, most: int, committed_only: bool, aborted: list[tuple[int, int]]
+) -> None:
+    content, last_of_first = a_fetch(drawn)
+    level = inside.READ_COMMITTED if committed_only else inside.READ_UNCOMMITTED
+    asked = min(100 + skipped, last_of_first)
+    given_to_both = (aborted, asked, None, None, True, level)
+    stock = inside.PartitionRecords(PARTITION, MemoryRecords(content), *given_to_both)
+    wanted = told(stock)
+    whole = WholeBatches(most, PARTITION, MemoryRecords(content), *given_to_both)
+    chunks: list[Chunk] = []
+    for chunk in whole:
+        assert chunk.next_offset == whole.next_fetch_offset
+        chunks.append(chunk)
+
+    assert [one for chunk in chunks for one in told(chunk.records)] == wanted
+    assert whole.next_fetch_offset == stock.next_fetch_offset
+    assert [chunk.next_offset for chunk in chunks] == sorted({chunk.next_offset for chunk in chunks})
+    for chunk in chunks:
+        batch = chunk.as_batch(PARTITION)
+        assert list(batch.offsets) == [one.offset for one in chunk.records]
+        assert list(batch.received_ns) == [one.timestamp * 1_000_000 for one in chunk.records]
+        assert list(batch.values) == [one.value or b"" for one in chunk.records]
+
+
+@given(st.lists(batches.filter(lambda one: one["producer"] < 0), min_size=2, max_size=5), st.data())
+def test_what_stands_before_a_broken_batch_is_given_first(drawn: list[dict[str, Any]], data: st.DataObject) -> None:
+    broken = data.draw(st.integers(0, len(drawn) - 1))
+    content, wanted, offset = b"", 0, 100
+    for number, batch in zip(count(), drawn):
+        one, offset = encoded(batch, offset)
+        content += one[:-1] + bytes([one[-1] ^ 1]) if number == broken else one
+        wanted += len(batch["values"]) if number < broken else 0
+    whole = WholeBatches(5, PARTITION, MemoryRecords(content), None, 100, None, None, True, inside.READ_COMMITTED)
+    found = 0
+    with pytest.raises(CorruptRecordException):
+        for chunk in whole:
+            found += len(chunk.records)
+    assert found == wanted
