@@ -1,6 +1,7 @@
 """Lines a second from a real broker: the worker to matches, beside a bare consumer and a plain Faust agent.
 
-Each way runs in a process of its own over the same topic, one after the other; the ratios are what counts.
+Each way runs in a process of its own over the same topics, one after the other. Where broker and worker share two
+cores the broker slows the worker down, so the figure that counts is the processor time of the worker's own process.
 """
 
 from __future__ import annotations
@@ -14,108 +15,113 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
-from itertools import cycle, islice
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaConsumer
 
-from ingest.simulate import Scenario, simulate
+from bench.match import some_rules
+from bench.stream_input import produce
+from rules.load import load
+from rules.match.hyperscan import HyperscanScanner
+from rules.ruleset import RuleSet
+from stream.app import build_app
 from stream.dev_broker import dev_broker
 from stream.dev_process import EPICENTER, free_ports
+from stream.settings import Settings
+from stream.worker import run_app
 
-RECORDS = 1_000_000
+RECORDS = int(os.environ.get("BENCH_RECORDS", 3_000_000))
 AGENT_RECORDS = 60_000
-PARTITIONS = 4
-RECORDS_A_BATCH = 500
-RAW, SHORT = "bench.raw", "bench.short"
+PATTERNS = 300
+RAW, ZSTD, SHORT = "bench.lz4", "bench.zstd", "bench.short"
+SAMPLE_S = 0.25
+
+
+class Pace(NamedTuple):
+    """How fast a process got through records: by the clock, and by its own processor time."""
+
+    lines_per_s: float
+    lines_per_core_s: float
+    peak_mb: float = 0.0
 
 
 def main() -> None:
-    """Run all three ways and print a table and one JSON object."""
+    """Run all ways, and print a table and one JSON object."""
     with tempfile.TemporaryDirectory(prefix="epicenter-bench-") as folder, dev_broker(Path(folder) / "kafka") as broker:
-        lines, hit_share = sample_lines()
         env = {**os.environ, "EPICENTER_KAFKA": broker.bootstrap, "EPICENTER_DATA_DIR": f"{folder}/data"}
-        for topic, count in ((RAW, RECORDS), (SHORT, AGENT_RECORDS)):
-            subprocess.run([*EPICENTER, "topics"], env={**env, "EPICENTER_RAW_TOPIC": topic}, check=True, stdout=2)
-            asyncio.run(produce(broker.bootstrap, topic, lines, count))
-        rates = {
-            "bare aiokafka loop, discards": in_process("bare", broker.bootstrap),
-            "epicenter worker, to matches": worker_rate({**env, "EPICENTER_RAW_TOPIC": RAW}),
-            "plain Faust agent, same scan": in_process("agent", broker.bootstrap, folder),
+        for topic, count, codec in ((RAW, RECORDS, "lz4"), (ZSTD, RECORDS, "zstd"), (SHORT, AGENT_RECORDS, "lz4")):
+            make = {**env, "EPICENTER_RAW_TOPIC": topic}
+            subprocess.run([*EPICENTER, "topics"], env=make, check=True, stdout=subprocess.DEVNULL)
+            asyncio.run(produce(broker.bootstrap, topic, count, codec))
+        ways: dict[str, Callable[[], Pace]] = {
+            "bare aiokafka loop, discards": lambda: in_process("bare", broker.bootstrap),
+            f"epicenter, {PATTERNS} patterns, lz4": lambda: scanned(env, RAW, "300-lz4", PATTERNS),
+            f"epicenter, {PATTERNS} patterns, zstd": lambda: scanned(env, ZSTD, "300-zstd", PATTERNS),
+            "epicenter, 50 patterns, lz4": lambda: scanned(env, RAW, "50", 50),
+            "epicenter, 5,000 patterns, lz4": lambda: scanned(env, RAW, "5000", 5000),
+            "epicenter, the catalogue, lz4": lambda: scanned(env, RAW, "all", 0),
+            "plain Faust agent, same scan": lambda: in_process("agent", broker.bootstrap, folder),
         }
-    report(rates, sum(map(len, lines)) / len(lines), hit_share)
+        paces = {}
+        for way, measure in ways.items():
+            paces[way] = measure()
+            print(f"{way}: {paces[way].lines_per_core_s:,.0f} lines a core-second", file=sys.stderr)
+    report(paces)
 
 
-def sample_lines() -> tuple[list[bytes], float]:
-    """Lines of a healthy simulated cluster with one fault at the end, and the share of them that a rule fits."""
-    from ingest.batch import Batch
-    from rules.load import load
-    from stream.rule_commands import A_TIME_NS
-    from stream.scan import BatchScanner
-
-    scenario = Scenario(
-        nodes=32,
-        faults=("host-oom",),
-        is_tidy=True,
-        worker_noise_per_minute=120.0,
-        kernel_noise_per_minute=20.0,
-    )
-    lines = [line.text.encode() for line in simulate(scenario)]
-    count = len(lines)
-    batch = Batch("sample", lines, [None] * count, [A_TIME_NS * 2] * count, range(count))
-    return lines, BatchScanner(load(), "bench").scan(batch).matched / count
-
-
-async def produce(bootstrap: str, topic: str, lines: list[bytes], count: int) -> None:
-    """Fill a topic with whole batches, as a shipper with a linger does."""
-    producer = AIOKafkaProducer(bootstrap_servers=bootstrap, compression_type="lz4", max_batch_size=1 << 20)
-    await producer.start()
-    endless: Iterator[bytes] = islice(cycle(lines), count)
-    waiting = []
-    for number in range(-(-count // RECORDS_A_BATCH)):
-        batch = producer.create_batch()
-        for line in islice(endless, RECORDS_A_BATCH):
-            batch.append(key=b"node%04d" % (number % 32), value=line, timestamp=None)
-        batch.close()
-        waiting.append(await producer.send_batch(batch, topic, partition=number % PARTITIONS))
-    await asyncio.gather(*waiting)
-    await producer.stop()
-
-
-def in_process(way: str, *arguments: str) -> float:
-    """Lines a second of one of the ways below, measured in a fresh process."""
+def in_process(way: str, *arguments: str) -> Pace:
+    """One of the ways below in a fresh process, which prints its pace."""
     command = [sys.executable, "-m", "bench.stream", way, *arguments]
-    return float(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.split()[-1])
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1]
+    return Pace(*json.loads(printed))
 
 
-def worker_rate(env: dict[str, str]) -> float:
-    """Lines a second between the first and the last record that a worker counts on /metrics."""
+def scanned(env: dict[str, str], topic: str, name: str, patterns: int) -> Pace:
+    """A worker that only matches, from the first to the last record that it counts on /metrics."""
     port = free_ports(1)[0]
-    worker = subprocess.Popen([*EPICENTER, "worker", "--web-port", str(port)], env=env)
+    own = {"EPICENTER_RAW_TOPIC": topic, "EPICENTER_PREFIX": f"bench-{name}", "EPICENTER_SERVICES": "match"}
+    env = {**env, **own, "EPICENTER_WEB_PORT": str(port)}
+    subprocess.run([*EPICENTER, "topics"], env=env, check=True, stdout=subprocess.DEVNULL)
+    worker = subprocess.Popen([sys.executable, "-m", "bench.stream", "match", str(patterns)], env=env)
     try:
-        first = (0.0, 0.0)
-        while True:
-            now, records = time.perf_counter(), records_counted(port)
-            if records and not first[1]:
-                first = (now, records)
-            if records >= RECORDS:
-                return (records - first[1]) / (now - first[0])
-            time.sleep(0.05)
+        samples: list[tuple[float, float, float]] = []
+        while not samples or samples[-1][1] < RECORDS:
+            if worker.poll() is not None:
+                raise SystemExit(f"the worker ended: {worker.returncode}")
+            time.sleep(SAMPLE_S)
+            counted = metrics(port)
+            if records := counted.get("epicenter_records_total", 0.0):
+                samples.append((time.perf_counter(), records, counted["process_cpu_seconds_total"]))
     finally:
         worker.terminate()
         worker.wait()
+    (first_s, first, first_cpu_s), (last_s, last, last_cpu_s) = samples[0], samples[-1]
+    peak_mb = counted["process_resident_memory_bytes"] / 1e6
+    return Pace((last - first) / (last_s - first_s), (last - first) / (last_cpu_s - first_cpu_s), peak_mb)
 
 
-def records_counted(port: int) -> float:
-    """Raw records that the worker has scanned, sent on and committed."""
+def metrics(port: int) -> dict[str, float]:
+    """What the worker counts, summed over labels; nothing while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            text = answer.read().decode()
+            lines = answer.read().decode().splitlines()
     except OSError:
-        return 0.0
-    lines = [line for line in text.splitlines() if line.startswith("epicenter_records_total{")]
-    return sum(float(line.rpartition(" ")[2]) for line in lines)
+        return {}
+    found: dict[str, float] = {}
+    for line in (line for line in lines if line[:1] != "#"):
+        name, _, value = line.rpartition(" ")
+        found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
+    return found
+
+
+def match(patterns: str) -> None:
+    """A worker with so many patterns, or with the whole catalogue."""
+    settings, count = Settings(), int(patterns)
+    settings.data_dir.mkdir(parents=True, exist_ok=True)
+    rules = RuleSet(tuple(some_rules(count)), ()) if count else load()
+    sys.exit(run_app(build_app(settings, rules)))
 
 
 async def bare(bootstrap: str) -> None:
@@ -123,38 +129,38 @@ async def bare(bootstrap: str) -> None:
     consumer = AIOKafkaConsumer(RAW, bootstrap_servers=bootstrap, group_id="bench.bare", auto_offset_reset="earliest",
                                 max_partition_fetch_bytes=4 << 20)  # fmt: skip
     await consumer.start()
-    records, begun = 0, 0.0
+    records, begun_s, begun_cpu_s = 0, 0.0, 0.0
     while records < RECORDS:
         fetched = await consumer.getmany(timeout_ms=500, max_records=20_000)
-        begun = begun or time.perf_counter()
+        if not begun_s:
+            begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
         records += sum(map(len, fetched.values()))
-    print(records / (time.perf_counter() - begun))
+    print(json.dumps([RECORDS / (time.perf_counter() - begun_s), RECORDS / (time.process_time() - begun_cpu_s)]))
     await consumer.stop()
 
 
 def agent(bootstrap: str, folder: str) -> None:
-    """A Faust agent that scans each event by itself, with the same rules."""
+    """A Faust agent that scans each event by itself, with the same patterns."""
     import faust
     from faust.worker import Worker
 
-    from rules.load import load
-    from rules.match.hyperscan import HyperscanScanner
-
-    scanner = HyperscanScanner(load().expressions)
+    scanner = HyperscanScanner(RuleSet(tuple(some_rules(PATTERNS)), ()).expressions)
     app = faust.App("bench-agent", broker=f"kafka://{bootstrap}", datadir=f"{folder}/agent", web_enabled=False,
                     topic_allow_declare=False, topic_disable_leader=True, worker_redirect_stdouts=False)  # fmt: skip
     topic = app.topic(SHORT, value_type=bytes, value_serializer="raw", key_type=bytes, key_serializer="raw")
-    seen, begun = 0, 0.0
+    seen, begun_s, begun_cpu_s = 0, 0.0, 0.0
 
     @app.agent(topic)
     async def scan(stream: faust.Stream[bytes]) -> None:
-        nonlocal seen, begun
+        nonlocal seen, begun_s, begun_cpu_s
         async for value in stream:
-            begun = begun or time.perf_counter()
+            if not begun_s:
+                begun_s, begun_cpu_s = time.perf_counter(), time.process_time()
             scanner.scan([value])
             seen += 1
             if seen == AGENT_RECORDS:
-                print(seen / (time.perf_counter() - begun), flush=True)
+                pace = seen / (time.perf_counter() - begun_s), seen / (time.process_time() - begun_cpu_s)
+                print(json.dumps(pace), flush=True)
                 os._exit(0)
 
     worker = Worker(app, loglevel="error", quiet=True)
@@ -162,21 +168,22 @@ def agent(bootstrap: str, folder: str) -> None:
     worker.execute_from_commandline()
 
 
-def report(rates: dict[str, float], mean_bytes: float, hit_share: float) -> None:
+def report(paces: dict[str, Pace]) -> None:
     """A table for people on standard error, JSON on standard output."""
-    base = rates["plain Faust agent, same scan"]
-    print(f"{'way':<32} {'lines/s':>12} {'ratio':>8}", file=sys.stderr)
-    for way, rate in rates.items():
-        print(f"{way:<32} {rate:>12,.0f} {rate / base:>7.1f}x", file=sys.stderr)
-    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    found = {way: round(rate) for way, rate in rates.items()}
-    print(
-        json.dumps(
-            {"lines_per_s": found, "mean_line_bytes": round(mean_bytes), "hit_share": round(hit_share, 4)} | machine
+    bare_pace, *_, agent_pace = paces.values()
+    print(f"{'way':<36} {'lines/core-s':>13} {'lines/s':>10} {'x bare':>7} {'x agent':>8} {'MB':>5}", file=sys.stderr)
+    for way, pace in paces.items():
+        beside_bare = pace.lines_per_core_s / bare_pace.lines_per_core_s
+        beside_agent = pace.lines_per_core_s / agent_pace.lines_per_core_s
+        print(
+            f"{way:<36} {pace.lines_per_core_s:>13,.0f} {pace.lines_per_s:>10,.0f} {beside_bare:>6.2f}x "
+            f"{beside_agent:>7.1f}x {pace.peak_mb:>5.0f}",
+            file=sys.stderr,
         )
-    )
+    machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
+    print(json.dumps({"records": RECORDS, **{way: pace._asdict() for way, pace in paces.items()}} | machine))
 
 
 if __name__ == "__main__":
-    ways = {"bare": lambda bootstrap: asyncio.run(bare(bootstrap)), "agent": agent}
-    ways[sys.argv[1]](*sys.argv[2:]) if len(sys.argv) > 1 else main()
+    own_ways = {"bare": lambda bootstrap: asyncio.run(bare(bootstrap)), "agent": agent, "match": match}
+    own_ways[sys.argv[1]](*sys.argv[2:]) if len(sys.argv) > 1 else main()

@@ -8,13 +8,16 @@ Faust starts, supervises and stops the services and serves the pages; each servi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
 
 import faust
 from faust.web import Request, Response, View
+from mode import Service
 
 from rules.load import load
+from rules.ruleset import RuleSet
 from stream.correlating import Correlating
 from stream.matcher import Matcher
 from stream.metrics import Metrics
@@ -22,32 +25,28 @@ from stream.settings import Settings
 from stream.storing import StoreWriter
 
 STALLED_AFTER_S: Final = 60.0
+SERVICES: Final = {"match": Matcher, "correlate": Correlating, "store": StoreWriter}
 
 
-def build_app(settings: Settings) -> faust.App:
-    """The app, not started. Rules are loaded here, so that a broken pack stops the start."""
-    rules, metrics, app = load(settings.rule_packs, settings.topology), Metrics(), _faust_app(settings)
-    services: dict[str, Any] = {}
-
-    @app.service
-    class _Matcher(Matcher):
-        def __init__(self, **kwargs: Any):
-            super().__init__(settings, rules, metrics, **kwargs)
-            services["matcher"] = self
-
-    @app.service
-    class _Correlating(Correlating):
-        def __init__(self, **kwargs: Any):
-            super().__init__(settings, rules, metrics, **kwargs)
-            services["correlating"] = self
-
-    @app.service
-    class _StoreWriter(StoreWriter):
-        def __init__(self, **kwargs: Any):
-            super().__init__(settings, rules, metrics, **kwargs)
-
-    _add_pages(app, metrics, services)
+def build_app(settings: Settings, rules: RuleSet | None = None) -> faust.App:
+    """The app, not started. Unless rules are given they are loaded here, so that a broken pack stops the start."""
+    rules, metrics, app = rules or load(settings.rule_packs, settings.topology), Metrics(), _faust_app(settings)
+    running: list[Any] = []
+    for name in settings.services:
+        app.service(_bound(SERVICES[name], running, settings, rules, metrics))
+    _add_pages(app, metrics, running)
     return app
+
+
+def _bound(service: type[Service], running: list[Any], *given: Any) -> type[Service]:
+    """The service as Faust makes it, with nothing but its own arguments; `running` gets what was made."""
+
+    class Bound(service):
+        def __init__(self, **kwargs: Any):
+            super().__init__(*given, **kwargs)
+            running.append(self)
+
+    return Bound
 
 
 def _faust_app(settings: Settings) -> faust.App:
@@ -64,14 +63,14 @@ def _faust_app(settings: Settings) -> faust.App:
     return app
 
 
-def _add_pages(app: faust.App, metrics: Metrics, services: dict[str, Any]) -> None:
+def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any]) -> None:
     @app.page("/metrics")
     async def show_metrics(view: View, request: Request) -> Response:
         return view.bytes(metrics.text(), content_type="text/plain")
 
     @app.page("/healthz")
     async def show_health(view: View, request: Request) -> Response:
-        silent_s = max((monotonic() - service.last_fetch_s for service in services.values()), default=0.0)
+        silent_s = max((monotonic() - service.last_fetch_s for service in running), default=0.0)
         is_well = silent_s < STALLED_AFTER_S
         health = {"status": "ok" if is_well else "stalled", "seconds_since_last_fetch": round(silent_s, 1)}
         return view.json(health, status=200 if is_well else 503)

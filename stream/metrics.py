@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
 
 from rules.engine import Counts
 from rules.model import NS_PER_S
@@ -16,6 +16,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         self._records = self._counter("epicenter_records_total", "Raw records read.", "source")
         self._matched = self._counter("epicenter_matched_records_total", "Raw records that a rule fits.", "source")
         self._quiet = self._counter("epicenter_quiet_records_total", "Raw records that say nothing.", "source")

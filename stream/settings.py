@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tomllib
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
@@ -20,6 +20,13 @@ Paths = Annotated[
     tuple[Path, ...],
     NoDecode,
     BeforeValidator(lambda value: value.split(os.pathsep) if isinstance(value, str) else value),
+]
+
+ServiceName = Literal["match", "correlate", "store"]
+ServiceNames = Annotated[
+    tuple[ServiceName, ...],
+    NoDecode,
+    BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
 ]
 
 
@@ -50,6 +57,9 @@ class Settings(BaseSettings):
     raw_partitions: int = Field(default=4, ge=1)
     match_partitions: int = Field(default=4, ge=1)
     replication: int = Field(default=1, ge=1)
+    services: ServiceNames = Field(
+        default=("match", "correlate", "store"), min_length=1, description="what this worker does, separated by commas"
+    )
     fetch_records: int = Field(default=20_000, ge=1, description="raw records scanned, sent and committed at a time")
     snapshot_every_ns: DurationNs = Field(
         default=5 * NS_PER_S, validate_default=False, alias="snapshot_every", description="how much a takeover repeats"

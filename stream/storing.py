@@ -6,6 +6,7 @@ holds the backlog. Written first, committed after; ids make a second writing har
 
 from __future__ import annotations
 
+from time import monotonic
 from typing import Any, Final
 
 import msgspec
@@ -52,6 +53,7 @@ class StoreWriter(Service):
         self._rules = rules
         self._metrics = metrics
         self._store = Store(settings.store_dsn, RETRY_FOR_S)
+        self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:
         """Join the group."""
@@ -72,6 +74,7 @@ class StoreWriter(Service):
     async def _run(self) -> None:
         while not self.should_stop:
             fetched = await self._consumer.getmany(timeout_ms=PAUSE_MS, max_records=RECORDS_A_WRITE)
+            self.last_fetch_s = monotonic()
             if fetched and await self._write(self._rows(fetched), fetched):
                 offsets = {partition: records[-1].offset + 1 for partition, records in fetched.items()}
                 try:
@@ -107,6 +110,7 @@ class StoreWriter(Service):
         """
         self._consumer.pause(*self._consumer.assignment())
         too_early = await self._consumer.getmany(timeout_ms=PAUSE_MS)
+        self.last_fetch_s = monotonic()
         mine = self._consumer.assignment()
         for partition in mine & too_early.keys():
             self._consumer.seek(partition, too_early[partition][0].offset)

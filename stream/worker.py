@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
+import faust
 from faust.worker import Worker
 
 from rules.errors import ConfigError
@@ -23,7 +24,11 @@ def run_worker(settings: Settings) -> int:
     if missing:
         raise ConfigError([f"no topic {name} on {settings.kafka}: run `epicenter topics`" for name in missing])
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    app = build_app(settings)
+    return run_app(build_app(settings))
+
+
+def run_app(app: faust.App) -> int:
+    """Run an app until stopped; the exit code of the process."""
     worker = Worker(app, loglevel="warning", quiet=True, redirect_stdouts=False)
     worker.spinner = None
     try:
