@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Final, overload
 
@@ -39,9 +39,12 @@ class Records(Sequence[bytes]):
     def __getitem__(self, number: int | slice) -> bytes | Sequence[bytes]:
         return self.values[number]
 
-    def numbers_at(self, ends: Iterable[int]) -> list[int]:
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.values)
+
+    def numbers_at(self, ends: Sequence[int]) -> list[int]:
         """The number of the record that holds the byte before each of these offsets."""
-        return _listed(self._numbers_at(np.fromiter(ends, np.int64)))
+        return _listed(self._numbers_at(np.array(ends, np.int64)))
 
     def empty(self) -> list[int]:
         """Records without a byte."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -17,9 +17,14 @@ MOST_SPEAKERS: Final = 200_000
 
 _NODE_MARKS = (b'"pod_node_name":"', b'"host":"', b'"hostname":"', b'"node":"', b'"_HOSTNAME":"', b'"node_name":"')
 _NODE_BYTES = 48
-_CLOCKS = re.compile(rb"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d|\b1[5-9]\d{7}(?=\d)")
+_CLOCK = rb"(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d|\b1[5-9]\d{7}(?=\d))"
+_CLOCKS = re.compile(_CLOCK)
 """ISO 8601 up to the tens of seconds, or as much of an epoch time: the same text means the same bucket."""
 
+_CLOCK_FIELDS = re.compile(rb'"(?:@?timestamp|time|date|ts|__REALTIME_TIMESTAMP)": ?"?' + _CLOCK)
+"""Fields of envelopes that tell the event's time, whatever clocks the text shows."""
+
+MOST_CLOCKS: Final = 4
 FEW_SPEAKERS: Final = 16
 MOST_UNTIMED: Final = 200
 """So many records without a time are passed over in search of one that has it."""
@@ -31,7 +36,7 @@ Speakers = Sequence[Hashable]
 class _Clock(NamedTuple):
     """The bucket of time of a speaker's record and every clock that it shows: text, and place from both ends of it.
 
-    Empty when no shown clock tells the bucket; without `shown`, the record has no time but that of its receipt.
+    Below zero when no shown clock tells the bucket; without `shown`, the record has no time but that of its receipt.
     """
 
     bucket: int = -1
@@ -51,6 +56,13 @@ def _shows(value: bytes, text: bytes, from_start: int, from_end: int) -> bool:
     return value.startswith(text, from_start) or (start >= 0 and value.startswith(text, start))
 
 
+class _Known(NamedTuple):
+    """What a speaker's last record that was looked at has shown."""
+
+    clock: _Clock
+    host: bytes
+
+
 class Liveness:
     """Chooses for each speaker (key, host, kernel or not) of a source records of every bucket of time he spoke in.
 
@@ -60,53 +72,47 @@ class Liveness:
     """
 
     def __init__(self) -> None:
-        self._clocks_by_source: dict[str, dict[Hashable, _Clock]] = {}
-        self._keys_by_source: dict[str, set[bytes | None]] = {}
+        self._known_by_source: dict[str, dict[Hashable, _Known]] = {}
         self._sources_of_shared_keys: set[str] = set()
 
     def look(self, batch: Batch, end: int, of_kernel: Sequence[int], time_of: TimeOf) -> None:
         """Call `time_of` for the records to look at; it gives the event time, or None when there is none."""
         if not end:
             return
-        clocks = self._clocks_by_source.setdefault(batch.source, {})
-        if len(clocks) > MOST_SPEAKERS:
-            clocks.clear()
+        known = self._known_by_source.setdefault(batch.source, {})
+        if len(known) > MOST_SPEAKERS:
+            known.clear()
         speakers = self._speakers(batch, end, of_kernel)
         moved = {
             who: at
             for who, at in _last(speakers, end).items()
-            if at == end - 1 or who not in clocks or not clocks[who].fits(batch.values[at], batch.received_ns[at])
+            if at == end - 1 or who not in known or not known[who].clock.fits(batch.values[at], batch.received_ns[at])
         }
         first = _first(speakers, end, moved)
+        if self._are_by_key(batch) and _have_several_hosts(batch.values, moved, first, known):
+            self._sources_of_shared_keys.add(batch.source)
+            self.look(batch, end, of_kernel, time_of)
+            return
         look = _Look(batch, speakers, end, time_of)
         for who, at in moved.items():
-            clocks[who] = look.between(who, first[who], at, is_new=who not in clocks)
+            clock = look.between(who, first[who], at, is_new=who not in known)
+            known[who] = _Known(clock, _host(batch.values[at]))
 
     def _speakers(self, batch: Batch, end: int, of_kernel: Sequence[int]) -> Speakers:
         """Who wrote each record, as far as a glance tells: its key, else a host it names; and whether its kernel."""
         if isinstance(batch.values, TextLines):
             return batch.keys
         keys = batch.keys[:end]
-        are_shared = isinstance(batch.keys, Repeated) or self._are_shared(batch, keys)
-        speakers: list[Hashable] = list(zip(keys, _hosts(batch, end), strict=True) if are_shared else keys)
+        are_keys = self._are_by_key(batch)
+        speakers: list[Hashable] = list(keys if are_keys else zip(keys, _hosts(batch, end), strict=True))
         for number in of_kernel:
             if number < end:
                 speakers[number] = (speakers[number], "kernel")
         return speakers
 
-    def _are_shared(self, batch: Batch, keys: Sequence[bytes | None]) -> bool:
-        """Whether several hosts write under one key of this source, by all that was seen of it."""
-        if batch.source in self._sources_of_shared_keys:
-            return True
-        known = self._keys_by_source.setdefault(batch.source, set())
-        new = set(keys) - known
-        if len(known) > MOST_SPEAKERS:
-            known.clear()
-        known |= new
-        if None in new or (new and _have_several_hosts(batch, keys, new)):
-            self._sources_of_shared_keys.add(batch.source)
-            return True
-        return False
+    def _are_by_key(self, batch: Batch) -> bool:
+        """Whether keys tell the speakers apart, by all that was seen of the source."""
+        return not isinstance(batch.keys, Repeated) and batch.source not in self._sources_of_shared_keys
 
 
 class _Look:
@@ -120,9 +126,10 @@ class _Look:
         """Look at the speaker's records as far as needed, the very first one always; the clock of the last."""
         values, received_ns = self._batch.values, self._batch.received_ns
         clock = _clock(values[last], self._time_of(last), received_ns[last])
-        is_same_bucket = first == last or (clock.fits(values[first], received_ns[first]) and not is_new)
-        if not is_same_bucket:
+        if first != last and not clock.fits(values[first], received_ns[first]):
             self._fill_all(self._numbers(who))
+        elif is_new:
+            self._time_of(first)
         return clock
 
     def _fill_all(self, numbers: Sequence[int]) -> None:
@@ -166,17 +173,25 @@ def _clock(value: bytes, time_ns: int | None, received_ns: int) -> _Clock:
     bucket = time_ns // BUCKET_NS
     if time_ns == received_ns:
         return _Clock(bucket)
-    shown = [(found[0], found.start(), len(value) - found.start()) for found in islice(_CLOCKS.finditer(value), 4)]
     tens_of_seconds = (iso_from_ns(time_ns)[:18].encode(), b"%d" % bucket)
-    is_told = any(text.replace(b" ", b"T") in tens_of_seconds for text, *_ in shown)
-    return _Clock(bucket, tuple(shown)) if is_told and len(shown) < 4 else _Clock()
+    for clocks in (_CLOCK_FIELDS, _CLOCKS):
+        found = list(islice(clocks.finditer(value), MOST_CLOCKS))
+        if len(found) < MOST_CLOCKS and any(one[1].replace(b" ", b"T") in tens_of_seconds for one in found):
+            return _Clock(bucket, tuple((one[0], one.start(), len(value) - one.start()) for one in found))
+    return _Clock()
 
 
-def _have_several_hosts(batch: Batch, keys: Sequence[bytes | None], new: Container[bytes | None]) -> bool:
-    """Whether records of one of the new keys name different hosts."""
-    hosts: dict[bytes | None, bytes] = {}
-    of_new = ((key, value) for key, value in zip(keys, batch.values, strict=False) if key in new)
-    return any(hosts.setdefault(key, host) != host for key, value in of_new if (host := _host(value)))
+def _have_several_hosts(
+    values: Sequence[bytes], last: dict[Hashable, int], first: dict[Hashable, int], known: dict[Hashable, _Known]
+) -> bool:
+    """Whether a speaker names different hosts, or has no key."""
+    for who, at in last.items():
+        hosts = {_host(values[first[who]]), _host(values[at])}
+        if who in known:
+            hosts.add(known[who].host)
+        if len(hosts - {b""}) > 1 or who in (None, (None, "kernel")):
+            return True
+    return False
 
 
 def _hosts(batch: Batch, end: int) -> list[bytes]:

@@ -33,6 +33,8 @@ from stream.topics import TopicNames
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
 TICK_S: Final = 0.5
+RARELY: Final = 100_000, 50, 50
+"""Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it."""
 
 
 class _Found(msgspec.Struct, frozen=True):
@@ -68,6 +70,7 @@ class Matcher(Service):
         listener = _BetweenBatches(self._busy, self._forget_held, self._note_assigned)
         self._consumer.subscribe([self._settings.raw_topic], listener=listener)
         gc.freeze()
+        gc.set_threshold(*RARELY)
 
     async def on_stop(self) -> None:
         """Leave the group after the batch in hand; what is not committed will be read again."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Protocol, runtime_checkable
 
@@ -21,7 +21,7 @@ class Text(Protocol):
 
     text: bytes
 
-    def numbers_at(self, ends: Iterable[int]) -> list[int]:
+    def numbers_at(self, ends: Sequence[int]) -> list[int]:
         """The records that hold the bytes before these offsets, which come in rising order."""
 
 
@@ -42,8 +42,8 @@ class HyperscanScanner:
         if isinstance(values, Text):
             self._search(values.text, found)
             found.sort()
-            numbers = values.numbers_at(end for end, _ in found)
-            return sorted({(number, pattern) for number, (_, pattern) in zip(numbers, found, strict=True)})
+            numbers = values.numbers_at([end for end, _ in found])
+            return sorted(set(zip(numbers, [pattern for _, pattern in found], strict=True)))
         self._search(b"\n".join(values), found)
         if not found:
             return []
