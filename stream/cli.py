@@ -13,6 +13,8 @@ import click
 
 from rules.errors import ConfigError, InputError, PipelineError, TransientError
 from rules.match import compiled
+from stream.deadletters_cli import deadletters
+from stream.options import CONFIG, JSON, RULES, TOPOLOGY
 from stream.settings import Settings, load_settings
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
@@ -20,10 +22,6 @@ FEWER_COLLECTIONS = (100_000, 50, 50)
 MANY_PATTERNS = 500
 EXIT_PROBLEMS, EXIT_USAGE, EXIT_NO_INPUT, EXIT_AWAY, EXIT_BUG, EXIT_CONFIG = 1, 2, 66, 69, 70, 78
 
-CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
-RULES = click.option("--rules", type=click.Path(path_type=Path), multiple=True, help="More rule packs: file or folder.")
-TOPOLOGY = click.option("--topology", type=click.Path(path_type=Path), help="Racks, switches, rails (YAML or JSON).")
-JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable: JSON, one object a line.")
 PATHS = click.argument("paths", nargs=-1, metavar="PATH...")
 SOME_PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 
@@ -202,6 +200,9 @@ def incidents_show(incident_id: str, as_json: bool, **given: Any) -> None:
     show_incident(_settings(**given), incident_id, as_json)
 
 
+cli.add_command(deadletters)
+
+
 @cli.group()
 def rules() -> None:
     """Look at the rules and check them.
@@ -331,7 +332,8 @@ def _settings(config: Path | None = None, rules: tuple[Path, ...] = (), **given:
 
 def main() -> None:
     """Run the command; turn every error of ours into one message and its exit code."""
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
+    for library in ("aiokafka", "clickhouse_connect"):
+        logging.getLogger(library).setLevel(logging.CRITICAL)
     try:
         cli.main(prog_name="epicenter", standalone_mode=False)
     except click.ClickException as error:

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import socket
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import click
@@ -16,21 +13,20 @@ import msgspec
 import orjson
 
 from ingest.collect.source import Sources
-from rules.errors import InputError, TransientError
+from rules.errors import InputError
 from rules.load import load
 from rules.model import NS_PER_S, DeadLetter, Incident, Match
 from rules.ruleset import RuleSet
 from rules.silence.watch import Verdict
 from rules.times import iso_from_ns
 from stream.holding import HoldingScanner
+from stream.lookup import from_page, from_store
 from stream.pipeline import Pipeline, read_to_the_end, replay
 from stream.scan import BatchScanner
 from stream.settings import Settings
 from stream.show import SEVERITY_STYLES, console, incident_line, incident_report, safe, watched
 
-PAGE_TIMEOUT_S = 5.0
 TOLD_SKEW_NS = NS_PER_S // 2
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 def say(text: str) -> None:
@@ -99,10 +95,12 @@ async def _until_stopped(reader: Any) -> None:
 
 def list_incidents(settings: Settings, as_json: bool, limit: int, status: str | None) -> None:
     """Print the newest incidents of the store."""
+    from sinks.clickhouse.sink import ClickHouseSink
+
     query = f"api/incidents?limit={limit}" + (f"&status={status}" if status else "")
-    documents = _from_page(settings, query)
+    documents = from_page(settings, query)
     if documents is None:
-        documents = _from_store(settings, lambda sink: sink.list_incidents(limit, status))
+        documents = from_store(settings, lambda client: ClickHouseSink(client).list_incidents(limit, status))
     for document in documents:
         _print(document, as_json, incident_line)
     if not documents:
@@ -111,11 +109,13 @@ def list_incidents(settings: Settings, as_json: bool, limit: int, status: str | 
 
 def show_incident(settings: Settings, incident_id: str, as_json: bool) -> None:
     """Print one incident in full."""
+    from sinks.clickhouse.sink import ClickHouseSink
+
     if not incident_id.isalnum():
         raise InputError(f"{incident_id}: no incident id: they are made of letters and digits")
-    document = _from_page(settings, f"api/incidents/{incident_id}")
+    document = from_page(settings, f"api/incidents/{incident_id}")
     if document is None:
-        document = _from_store(settings, lambda sink: sink.get_incident(incident_id))
+        document = from_store(settings, lambda client: ClickHouseSink(client).get_incident(incident_id))
     if not document:
         raise InputError(f"{incident_id}: no such incident, or more than one begins like that")
     _print(document, as_json, incident_report)
@@ -196,36 +196,3 @@ def _dead_summary(dead_letters: Sequence[DeadLetter]) -> str:
         return "no dead letters"
     first = dead_letters[0]
     return f"{len(dead_letters)} dead letters (first: {first.position.source}:{first.position.offset}: {first.reason})"
-
-
-def _from_page(settings: Settings, path: str) -> Any:
-    """What a running epicenter with the same folder answers; None when none is running."""
-    note = settings.data_dir / "page.url"
-    if settings.store or not note.exists():
-        return None
-    try:
-        with _DIRECT.open(note.read_text() + path, timeout=PAGE_TIMEOUT_S) as answer:
-            return orjson.loads(answer.read())
-    except urllib.error.HTTPError as error:
-        return {} if error.code == 404 else None
-    except (OSError, ValueError):
-        return None
-
-
-def _from_store(settings: Settings, ask: Any) -> Any:
-    from sinks.clickhouse.client import connect
-    from sinks.clickhouse.migrate import migrate
-    from sinks.clickhouse.sink import ClickHouseSink
-
-    if not settings.store and not Path(settings.data_dir, "store").exists():
-        raise InputError(
-            f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --store or --data-dir"
-        )
-    client = connect(settings.store_dsn)
-    try:
-        migrate(client)
-        return ask(ClickHouseSink(client, retry_for_s=0))
-    except TransientError as error:
-        raise TransientError(f"store is away: {error}") from error
-    finally:
-        client.close()

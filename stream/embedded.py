@@ -14,6 +14,7 @@ from aiohttp import web
 from ingest.collect.source import Source, Sources
 from rules.model import NS_PER_S, Incident
 from rules.ruleset import RuleSet
+from sinks.letter_api import letter_routes
 from sinks.page import page
 from stream.holding import HOLD_NS
 from stream.pipeline import Pipeline
@@ -116,7 +117,9 @@ class EmbeddedRun:
 
     @asynccontextmanager
     async def _page(self) -> AsyncIterator[None]:
-        runner = web.AppRunner(page(self._store.list_incidents, self._store.get_incident, self._health))
+        application = page(self._store.list_incidents, self._store.get_incident, self._health)
+        application.add_routes(letter_routes(self._store.list_letters, self._store.get_letter))
+        runner = web.AppRunner(application)
         await runner.setup()
         url = await _serve(runner, self._settings.page_port)
         note = page_note(self._settings.data_dir)

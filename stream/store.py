@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from sinks.clickhouse.client import Client, connect
+from sinks.clickhouse.letters import LetterFilter, Letters
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.sink import ClickHouseSink
 
@@ -41,6 +42,14 @@ class Store:
         """As `ClickHouseSink.get_incident`."""
         return await self._call(lambda: self._opened.get_incident(incident_id))
 
+    async def list_letters(self, wanted: LetterFilter, limit: int) -> list[dict[str, Any]]:
+        """As `Letters.newest`."""
+        return await self._call(lambda: Letters(self._connected).newest(wanted, limit))
+
+    async def get_letter(self, dead_letter_id: str) -> dict[str, Any] | None:
+        """As `Letters.get`."""
+        return await self._call(lambda: Letters(self._connected).get(dead_letter_id))
+
     async def close(self) -> None:
         """Let go of the store."""
         if self._client is not None:
@@ -53,6 +62,11 @@ class Store:
             self._open()
         assert self._sink is not None
         return self._sink
+
+    @property
+    def _connected(self) -> Client:
+        assert self._opened and self._client
+        return self._client
 
     def _open(self) -> None:
         self._client = connect(self._dsn)

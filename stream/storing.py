@@ -28,6 +28,7 @@ from stream.topics import TopicNames
 RECORDS_A_WRITE: Final = 2_000
 PAUSE_MS: Final = 1_000
 RETRY_FOR_S: Final = 5.0
+Fetched = dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]
 
 
 class Rows(msgspec.Struct):
@@ -75,21 +76,28 @@ class StoreWriter(Service):
         while not self.should_stop:
             fetched = await self._consumer.getmany(timeout_ms=PAUSE_MS, max_records=RECORDS_A_WRITE)
             self.last_fetch_s = monotonic()
-            if fetched and await self._write(self._rows(fetched), fetched):
+            if fetched and await self._write(fetched):
                 offsets = {partition: records[-1].offset + 1 for partition, records in fetched.items()}
                 try:
                     await self._consumer.commit(offsets)
                 except (CommitFailedError, IllegalStateError):
                     self.log.warning("partitions were taken away before the commit; others write these rows again")
 
-    async def _write(self, rows: Rows, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> bool:
-        """True when the rows are stored, or refused for good and dead-lettered; false when we are to stop."""
+    async def _write(self, fetched: Fetched) -> bool:
+        """True when the rows are stored, or refused for good and dead-lettered; false when we are to stop.
+
+        Of refused rows, halves are tried, so that one bad record takes no other with it.
+        """
+        rows = self._rows(fetched)
         while not self.should_stop:
             try:
                 await self._store.write(
                     matches=rows.matches, beats=rows.beats, incidents=rows.incidents, dead_letters=rows.dead_letters
                 )
             except RejectedError as error:
+                if sum(map(len, fetched.values())) > 1:
+                    first, second = _halves(fetched)
+                    return await self._write(first) and await self._write(second)
                 self.log.error("store refuses these rows: %s", error)
                 self._metrics.note_store_failure("refused")
                 await self._dead_letter(fetched, str(error))
@@ -116,7 +124,7 @@ class StoreWriter(Service):
             self._consumer.seek(partition, too_early[partition][0].offset)
         self._consumer.resume(*mine)
 
-    def _rows(self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]) -> Rows:
+    def _rows(self, fetched: Fetched) -> Rows:
         rows = Rows()
         for partition, records in fetched.items():
             for record in records:
@@ -138,13 +146,20 @@ class StoreWriter(Service):
                 told = [(one, self._rules.spec_of(one)) for one in part.matches if one.rule in self._rules.by_id]
                 rows.matches += [(one, spec) for one, spec in told if spec.role not in QUIET_ROLES]
 
-    async def _dead_letter(
-        self, fetched: dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]], reason: str
-    ) -> None:
+    async def _dead_letter(self, fetched: Fetched, reason: str) -> None:
         for record in (record for records in fetched.values() for record in records):
             if record.topic != self._names.dead_letters:
                 letter = msgspec.json.encode(_dead_letter(record, reason))
                 await self._producer.send_and_wait(self._names.dead_letters, letter)
+
+
+def _halves(fetched: Fetched) -> tuple[Fetched, Fetched]:
+    """The fetch in two, its records in the same order."""
+    records = [(partition, record) for partition, records in fetched.items() for record in records]
+    halves: tuple[Fetched, Fetched] = {}, {}
+    for number, (partition, record) in enumerate(records):
+        halves[number >= len(records) // 2].setdefault(partition, []).append(record)
+    return halves
 
 
 def _dead_letter(record: ConsumerRecord[bytes, bytes], reason: str) -> DeadLetter:

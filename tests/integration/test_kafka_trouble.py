@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -37,19 +37,6 @@ ODD_BUT_FINE = (
     b'{"message": "absurd time", "timestamp": "1970-01-01T00:00:00Z"}',
     b'{"message": "absurd time", "timestamp": 99999999999999999999}',
 )
-
-
-@pytest.fixture
-def make_cluster(tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
-    made: list[Cluster] = []
-
-    def make(bootstrap: str, dsn: str, **settings: str) -> Cluster:
-        made.append(Cluster(bootstrap, dsn, tmp_path, **settings))
-        return made[-1]
-
-    yield make
-    for cluster in made:
-        cluster.stop()
 
 
 def rows(cluster: Cluster, sql: str) -> list[tuple[Any, ...]]:

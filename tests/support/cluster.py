@@ -39,7 +39,7 @@ class Cluster:
     def run(self, *arguments: str) -> str:
         """The standard output of an `epicenter` command, which must succeed."""
         command = [*EPICENTER, *arguments]
-        done = subprocess.run(command, env=self._env("cli"), capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, env=self.env("cli"), capture_output=True, text=True, timeout=60, check=False)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -49,9 +49,7 @@ class Cluster:
 
     def start_worker(self) -> Worker:
         """One more worker."""
-        worker = Worker(
-            self._env(f"worker{len(self._workers)}"), self._folder / f"{self.name}-{len(self._workers)}.log"
-        )
+        worker = Worker(self.env(f"worker{len(self._workers)}"), self._folder / f"{self.name}-{len(self._workers)}.log")
         self._workers.append(worker.process)
         return worker
 
@@ -71,7 +69,7 @@ class Cluster:
         lines = self.run("incidents", "list", "--json", "--limit", "1000").splitlines()
         return sorted((json.loads(line) for line in lines), key=lambda one: str(one["incident_id"]))
 
-    def _env(self, name: str) -> dict[str, str]:
+    def env(self, name: str) -> dict[str, str]:
         given = {
             "DATA_DIR": str(self._folder / f"{self.name}-{name}"),
             "WEB_PORT": str(free_ports(1)[0]),

@@ -23,6 +23,7 @@ from rules.model import (
     Progress,
     RootCause,
 )
+from sinks.clickhouse.letters import REPLAYS
 from sinks.clickhouse.migrate import read_migrations
 from sinks.clickhouse.rows import (
     DEAD_LETTERS,
@@ -217,6 +218,7 @@ def test_a_malformed_time_is_our_own_bug(text: str) -> None:
         ("matches", MATCHES),
         ("liveness", LIVENESS),
         ("dead_letters", DEAD_LETTERS),
+        ("dead_letter_replays", REPLAYS),
     ],
 )
 def test_every_column_stands_in_the_migrations(table: str, columns: Columns) -> None:

@@ -1,0 +1,3 @@
+"""Trouble with Kafka."""
+
+CORRUPT_BATCH = "corrupt batch"

@@ -1,0 +1,234 @@
+"""`epicenter deadletters` on a real broker and a real store: what is listed, shown and sent again."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from rules.model import KEPT_DEAD_BYTES
+from sinks.clickhouse.client import connect
+from stream.dev_process import EPICENTER
+from tests.support.cluster import Cluster
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+
+MakeCluster = Callable[..., Cluster]
+XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
+LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
+WILD = b'{"message": "\x1b[2J \xff\xe2\x80\xae cut'
+LARGE = b"y" * (2 << 20)
+
+
+def letters(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in cluster.run("deadletters", "list", "--json", *arguments).splitlines()]
+
+
+def tried(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*EPICENTER, "deadletters", *arguments], env=cluster.env("cli"), capture_output=True)
+
+
+def records_of(cluster: Cluster) -> list[ConsumerRecord[bytes, bytes]]:
+    """Every record of the raw topic."""
+    return asyncio.run(_all_records(cluster.bootstrap, cluster.raw_topic))
+
+
+async def _all_records(bootstrap: str, topic: str) -> list[ConsumerRecord[bytes, bytes]]:
+    consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, max_partition_fetch_bytes=16 << 20)
+    admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await consumer.start()
+    await admin.start()
+    try:
+        count = len((await admin.describe_topics([topic]))[0]["partitions"])
+        partitions = [TopicPartition(topic, number) for number in range(count)]
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning()
+        ends = await consumer.end_offsets(partitions)
+        found: list[ConsumerRecord[bytes, bytes]] = []
+        while len(found) < sum(ends.values()):
+            found += [one for some in (await consumer.getmany(timeout_ms=1000)).values() for one in some]
+        return found
+    finally:
+        await admin.close()
+        await consumer.stop()
+
+
+def test_letters_of_every_hop_are_listed_shown_and_sent_again(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="2")
+    cluster.feed([("n1", WILD), ("n1", b""), ("n1", LARGE), ("n1", XID)])
+    cluster.feed([("stranger", b"not msgpack")], f"{cluster.name}.matches")
+    worker = cluster.start_worker()
+    eventually(lambda: len(letters(cluster)) == 4, 60, "four dead letters")
+
+    by_reason = {one["reason"].split(":")[0]: one for one in letters(cluster)}
+    assert set(by_reason) == {"not JSON", "empty value", "too large", "no message of ours"}
+    assert all(one["received"].startswith("20") and one["replays"] == 0 for one in by_reason.values())
+    assert by_reason["too large"]["size_bytes"] == len(LARGE)
+    assert letters(cluster, "--reason", "NOT json") == [by_reason["not JSON"]]
+    assert letters(cluster, "--source", f"{cluster.name}.matches/") == [by_reason["no message of ours"]]
+    assert len(letters(cluster, "--since", "1h", "--limit", "3")) == 3
+    assert letters(cluster, "--since", "2999-01-01") == []
+
+    wild = by_reason["not JSON"]["dead_letter_id"]
+    assert tried(cluster, "show", wild, "--raw").stdout == WILD
+    shown = tried(cluster, "show", wild).stdout.decode()
+    assert r'{"message": "\x1b[2J \xff\u202e cut' in shown
+    assert shown.isascii()
+    document = json.loads(cluster.run("deadletters", "show", wild[:8], "--json"))
+    assert base64.b64decode(document["value_base64"]) == WILD
+    assert base64.b64decode(document["key_base64"]) == b"n1"
+
+    before = records_of(cluster)
+    told = cluster.run("deadletters", "replay", wild, by_reason["too large"]["dead_letter_id"])
+    assert told.count("sent again as") == 2
+    after = records_of(cluster)
+    original = next(one for one in before if one.value == WILD)
+    (again,) = (one for one in after if one.value == WILD and one.offset != original.offset)
+    assert (again.key, again.partition, again.timestamp) == (b"n1", original.partition, original.timestamp)
+    place = f"{original.topic}/{original.partition}:{original.offset}".encode()
+    assert again.headers == (("epicenter-replay-of", place), ("epicenter-replays", b"1"))
+    assert sum(one.value == LARGE for one in after) == 2
+
+    eventually(lambda: len(letters(cluster)) == 6, 60, "new letters for what failed again")
+    assert worker.metric("epicenter_dead_letters_total") == 5
+    cluster.run("deadletters", "replay", "--reason", "not json")
+    newest = max(records_of(cluster), key=lambda one: (one.value == WILD, one.offset))
+    assert newest.headers == (("epicenter-replay-of", place), ("epicenter-replays", b"2"))
+
+    cluster.feed([("n2", LATER_XID)])
+    eventually(lambda: {n for one in cluster.incidents() for n in one["nodes"]} == {"n1", "n2"}, 60, "it goes on")
+
+
+def test_a_cut_letter_without_its_record_is_refused(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
+    gone = make_cluster(kafka.bootstrap, clickhouse.dsn)
+    cluster.run("migrate")
+    put_letter(cluster, "a" * 16, f"{cluster.raw_topic}/0", 7, KEPT_DEAD_BYTES + 1)
+    put_letter(cluster, "b" * 16, "/var/log/kern.log", 7, 1)
+    put_letter(cluster, "c" * 16, f"{gone.raw_topic}/0", 7, 1)
+    put_letter(cluster, "d" * 16, f"{cluster.raw_topic}/99", 7, 1)
+    put_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
+
+    done = tried(cluster, "replay", "--all")
+    said = done.stderr.decode()
+    assert done.returncode == 66
+    assert f"{'a' * 16}: not sent again: only 1 of its {KEPT_DEAD_BYTES + 1} bytes are kept" in said
+    assert "epicenter run --once FILE" in said
+    assert "EPICENTER_RAW_TOPIC" in said
+    assert "/99 any more" in said
+    assert "1 sent again, 4 refused" in said
+    assert [one.value for one in records_of(cluster)] == [b"x"]
+    assert b"0 sent again, 4 refused" in tried(cluster, "replay", "--all").stderr
+
+
+def put_letter(cluster: Cluster, letter_id: str, source: str, offset: int, size_bytes: int) -> None:
+    client = connect(cluster.store)
+    try:
+        client.command(
+            "INSERT INTO dead_letters (dead_letter_id, reason, position_source, position_offset, size_bytes, value,"
+            " received) SELECT {id:String}, 'not JSON', {source:String}, {offset:Int64}, {size:UInt64}, 'x', now64(9)",
+            {"id": letter_id, "source": source, "offset": offset, "size": size_bytes},
+        )
+    finally:
+        client.close()
+
+
+def test_rows_that_the_store_refuses_are_dead_letters_and_their_neighbours_are_not(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1", FETCH_RECORDS="1")
+    cluster.run("migrate")
+    execute(cluster, f"ALTER TABLE matches MODIFY COLUMN text Enum8('{XID.decode()}' = 1)")
+    cluster.feed([("n2", LATER_XID), ("n1", b""), ("n1", XID)])
+    worker = cluster.start_worker()
+    refused = eventually(lambda: letters(cluster, "--source", f"{cluster.name}.matches/"), 60, "the refused rows")
+    assert "Unknown element" in refused[0]["reason"]
+    eventually(lambda: stored_nodes(cluster) == {"n1"}, 30, "the rows beside them")
+    eventually(lambda: len(letters(cluster)) == len(refused) + 1, 30, "the letter beside them")
+    eventually(lambda: {n for one in cluster.incidents() for n in one["nodes"]} == {"n1", "n2"}, 30, "the incidents")
+
+    execute(cluster, "ALTER TABLE matches MODIFY COLUMN text String")
+    cluster.run("deadletters", "replay", "--all")
+    eventually(lambda: stored_nodes(cluster) == {"n1", "n2"}, 30, "the rows, sent again")
+    assert len(cluster.incidents()) == 2
+    assert worker.process.poll() is None
+
+
+def execute(cluster: Cluster, sql: str) -> None:
+    client = connect(cluster.store)
+    try:
+        client.command(sql)
+    finally:
+        client.close()
+
+
+def stored_nodes(cluster: Cluster) -> set[str]:
+    client = connect(cluster.store)
+    try:
+        return {node for (node,) in client.query("SELECT DISTINCT node FROM matches FINAL")}
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "said"),
+    [
+        (["replay"], 2, "say which: ids, --reason TEXT or --all"),
+        (["replay", "--all", "abc"], 2, "say which"),
+        (["show", "abc", "--raw", "--json"], 2, "exclude each other"),
+        (["list", "--since", "yesterday"], 2, "write how long ago, such as 2h"),
+        (["list"], 66, "no store here yet"),
+        (["list", "--store", "http://127.0.0.1:9/x"], 69, "store is away"),
+        (["show", "../x"], 66, "no dead letter's id"),
+    ],
+)
+def test_exit_codes(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
+    place = [] if "--store" in arguments else ["--data-dir", str(tmp_path)]
+    done = subprocess.run([*EPICENTER, "deadletters", *arguments, *place], capture_output=True, text=True)
+    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+
+
+def test_kafka_away_is_exit_code_69(clickhouse: Any, kafka: Any, make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
+    cluster.run("migrate")
+    put_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
+    done = tried(cluster, "replay", "--all", "--kafka", "127.0.0.1:9")
+    assert (done.returncode, done.stderr.startswith(b"epicenter: Kafka is away: 127.0.0.1:9")) == (69, True), (
+        done.stderr
+    )
+
+
+def test_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path) -> None:
+    log = tmp_path / "lines.jsonl"
+    log.write_bytes(b'{"message": "whole", "host": "n1"}\n' + WILD + b"\n")
+    place = ["--data-dir", str(tmp_path / "data")]
+    run = subprocess.Popen([*EPICENTER, "run", str(log), *place, "--page-port", "0"], stderr=subprocess.PIPE)
+
+    def asked(*arguments: str) -> bytes:
+        done = subprocess.run([*EPICENTER, "deadletters", *arguments, *place], capture_output=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    try:
+        assert run.stderr
+        assert run.stderr.readline().startswith(b"incidents: ")
+        (line,) = eventually(lambda: asked("list", "--json").splitlines(), 30, "the letter")
+        letter_id = json.loads(line)["dead_letter_id"]
+        assert json.loads(line)["source"] == str(log)
+        assert asked("show", letter_id, "--raw") == WILD
+    finally:
+        run.terminate()
+        run.communicate(timeout=30)
+    refused = subprocess.run([*EPICENTER, "deadletters", "replay", letter_id, *place], capture_output=True, text=True)
+    assert (refused.returncode, "epicenter run --once FILE" in refused.stderr) == (66, True), refused.stderr
