@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Callable, Mapping, Sequence
-from time import monotonic, monotonic_ns
+from functools import lru_cache
+from time import monotonic, monotonic_ns, time_ns
 from typing import Any, Final
 
 import msgspec
@@ -19,12 +20,13 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from rules.model import DeadLetter, Match, stable_id
+from rules.model import NS_PER_S, DeadLetter, Match, stable_id
 from rules.ruleset import RuleSet
 from stream.clients import make_consumer, make_producer
 from stream.holding import HOLD_NS, HoldingScanner
 from stream.messages import Part, Tick, encode, encode_in_pieces
 from stream.metrics import Metrics
+from stream.put_off import Later, PutOff, critical_first
 from stream.raw_batches import Chunk, RawBatches, source_of
 from stream.scan import BatchScanner, Scanned
 from stream.settings import Settings
@@ -33,16 +35,26 @@ from stream.topics import TopicNames
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
 TICK_S: Final = 0.5
+LOOK_AGAIN_S: Final = 1.0
 RARELY: Final = 100_000, 50, 50
 """Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it."""
 
 
 class _Found(msgspec.Struct, frozen=True):
-    """What records of a raw partition hold up to the offset `end`, which is not included."""
+    """What records of a raw partition hold from the offset `first` up to `end`, which is not included.
+
+    `waits`: so far by the critical rules alone.
+    """
 
     partition: TopicPartition
+    first: int
     end: int
     scanned: Scanned
+    waits: bool = False
+
+    @property
+    def source(self) -> str:
+        return source_of(self.partition)
 
 
 class Matcher(Service):
@@ -53,6 +65,9 @@ class Matcher(Service):
         self._settings = settings
         self._names = TopicNames(settings.prefix)
         self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster))
+        self._hasty = HoldingScanner(BatchScanner(critical_first(rules), settings.cluster))
+        self._is_behind = False
+        self._later = Later(settings, rules)
         self._metrics = metrics
         self._busy = asyncio.Lock()
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
@@ -66,6 +81,7 @@ class Matcher(Service):
         )
         await self._producer.start()
         await self._consumer.start()
+        await self._later.start()
         self._batches = RawBatches(self._consumer, self._settings.fetch_records)
         listener = _BetweenBatches(self._busy, self._forget_held, self._note_assigned)
         self._consumer.subscribe([self._settings.raw_topic], listener=listener)
@@ -76,6 +92,7 @@ class Matcher(Service):
         """Leave the group after the batch in hand; what is not committed will be read again."""
         async with self._busy:
             await self._consumer.stop()
+            await self._later.stop()
             await self._producer.stop()
 
     def _note_assigned(self, partitions: int) -> None:
@@ -85,6 +102,7 @@ class Matcher(Service):
     async def _run(self) -> None:
         while not self.should_stop:
             chunks = await self._batches.fetch(FETCH_WAIT_MS)
+            self._is_behind &= bool(chunks)
             async with self._busy:
                 await self._take(chunks)
             self.last_fetch_s = monotonic()
@@ -102,40 +120,75 @@ class Matcher(Service):
             self.log.warning("partitions were taken away before the commit; their records will be read again")
             return
         for one in found:
-            self._metrics.note_scan(source_of(one.partition), one.scanned)
+            if one.waits:
+                self._metrics.note_put_off(one.source, one.scanned.records)
+            else:
+                self._metrics.note_scan(one.source, one.scanned)
 
     def _is_mine(self, partition: TopicPartition) -> bool:
         return partition in self._consumer.assignment()
 
     async def _scan(self, partition: TopicPartition, chunk: Chunk) -> _Found:
         source = source_of(partition)
-        scanned = self._scanner.scan(chunk.as_batch(partition))
-        held = self._scanner.first_held(source)
+        scanner = self._scanner_for(source, chunk)
+        first = _first_offset(scanner, source, chunk)
+        scanned = scanner.scan(chunk.as_batch(partition))
+        held = scanner.first_held(source)
         self._read_to[partition] = chunk.next_offset, monotonic_ns()
         await asyncio.sleep(0)
-        return _Found(partition, chunk.next_offset if held is None else held, scanned)
+        return _Found(partition, first, chunk.next_offset if held is None else held, scanned, scanner is self._hasty)
+
+    def _scanner_for(self, source: str, chunk: Chunk) -> HoldingScanner:
+        """The one that holds a block of the source, else by how old the chunk is."""
+        age_ns = time_ns() - chunk.newest_received_ns if chunk.records else 0
+        self._metrics.note_behind(source, age_ns / NS_PER_S)
+        self._is_behind = age_ns > self._settings.behind_after_ns
+        wanted, other = (self._hasty, self._scanner) if self._is_behind else (self._scanner, self._hasty)
+        return wanted if other.first_held(source) is None else other
 
     def _blocks_without_rest(self) -> list[_Found]:
         """Blocks of partitions of which nothing came for so long that they are taken as they are."""
-        waited = [
-            (partition, end)
-            for partition, (end, read_ns) in self._read_to.items()
-            if self._scanner.first_held(source_of(partition)) is not None and monotonic_ns() - read_ns >= HOLD_NS
-        ]
-        return [_Found(partition, end, self._scanner.rest_of(source_of(partition))) for partition, end in waited]
+        waited = []
+        for partition, (end, read_ns) in self._read_to.items():
+            for scanner in (self._scanner, self._hasty):
+                first = scanner.first_held(source_of(partition))
+                if first is not None and monotonic_ns() - read_ns >= HOLD_NS:
+                    scanned = scanner.rest_of(source_of(partition))
+                    waited.append(_Found(partition, first, end, scanned, scanner is self._hasty))
+        return waited
 
     def _forget_held(self) -> None:
         self._scanner.forget()
+        self._hasty.forget()
         self._read_to.clear()
 
-    async def _send(self, found: Sequence[_Found]) -> None:
+    @Service.task
+    async def _do_later(self) -> None:
+        """What was put off, whenever the newest records are read."""
+        while not self.should_stop:
+            if self._is_behind:
+                await self.sleep(LOOK_AGAIN_S)
+            elif isinstance(put_off := await self._later.next_range(), DeadLetter):
+                await (await self._send_dead(put_off))
+            elif put_off:
+                scanned = await self._later.scan(put_off)
+                partition = TopicPartition(put_off.topic, put_off.partition)
+                await self._send([_Found(partition, put_off.first, put_off.end, scanned)], moves_time=False)
+                if await self._later.done():
+                    self._metrics.note_done_later(source_of(partition), scanned)
+
+    async def _send(self, found: Sequence[_Found], moves_time: bool = True) -> None:
         sends = []
         for number in range(self._settings.match_partitions):
-            parts = [_part(one, number, self._settings.match_partitions) for one in found]
+            parts = [_part(one, number, self._settings.match_partitions, moves_time) for one in found]
             for value in encode_in_pieces(parts):
                 sends.append(await self._producer.send(self._names.matches, value, partition=number))
-        for letter in (letter for one in found for letter in one.scanned.dead_letters):
-            sends.append(await self._send_dead(letter))
+        for one in found:
+            if one.waits:
+                value = msgspec.msgpack.encode(PutOff(one.partition.topic, one.partition.partition, one.first, one.end))
+                sends.append(await self._producer.send(self._names.put_off, value, key=one.source.encode()))
+            else:
+                sends += [await self._send_dead(letter) for letter in one.scanned.dead_letters]
         await asyncio.gather(*sends)
 
     async def _send_dead(self, letter: DeadLetter) -> Any:
@@ -201,12 +254,20 @@ class _BetweenBatches(ConsumerRebalanceListener):
         self._note_assigned(len(assigned))
 
 
+@lru_cache
 def match_partition(cluster: str, partitions: int) -> int:
     """Where a cluster's matches meet: all evidence of one cluster is correlated in one place."""
     return int(stable_id(cluster), 16) % partitions
 
 
-def _part(found: _Found, number: int, partitions: int) -> Part:
+def _first_offset(scanner: HoldingScanner, source: str, chunk: Chunk) -> int:
+    held = scanner.first_held(source)
+    if held is not None:
+        return held
+    return chunk.records[0].offset if chunk.records else chunk.next_offset
+
+
+def _part(found: _Found, number: int, partitions: int, moves_time: bool) -> Part:
     scanned = found.scanned
 
     def belongs(one: Match) -> bool:
@@ -215,4 +276,5 @@ def _part(found: _Found, number: int, partitions: int) -> Part:
     matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
     beats = tuple(beat for beat in scanned.beats if match_partition(beat.cluster, partitions) == number)
     seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
-    return Part(source_of(found.partition), found.end, scanned.newest_ns, matches, beats, seats)
+    end, newest_ns = (found.end, scanned.newest_ns) if moves_time else (None, None)
+    return Part(found.source, end, newest_ns, matches, beats, seats)

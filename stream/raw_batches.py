@@ -48,6 +48,12 @@ class Chunk(msgspec.Struct, frozen=True):
     records: Sequence[Any]
     next_offset: int
 
+    @property
+    def newest_received_ns(self) -> int:
+        """When its last record was written, by Kafka's clock."""
+        newest: int = self.records[-1].timestamp * _NS_PER_MS
+        return newest
+
     def as_batch(self, partition: TopicPartition) -> Batch:
         """The records by columns. A missing value counts as an empty one."""
         return Batch(

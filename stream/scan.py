@@ -47,6 +47,7 @@ class Scanned:
     observed: list[Match] = field(default_factory=list)
     beats: list[Beat] = field(default_factory=list)
     seats: list[Seat] = field(default_factory=list)
+    matched_offsets: list[int] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
 
     @property
@@ -124,7 +125,8 @@ class BatchScanner:
     ) -> tuple[Scanned, Beats]:
         """What the records that say something tell; the rest is still to come."""
         scanned, beats = Scanned(records=end), Beats()
-        scanned.matched = sum(spoken.number not in unfit for spoken in said)
+        scanned.matched_offsets = [batch.offsets[one.number] for one in said if one.number not in unfit]
+        scanned.matched = len(scanned.matched_offsets)
         for spoken in said:
             event = spoken.parsed.event
             self._note_pod(event, scanned)

@@ -60,6 +60,12 @@ class Settings(BaseSettings):
     services: ServiceNames = Field(
         default=("match", "correlate", "store"), min_length=1, description="what this worker does, separated by commas"
     )
+    behind_after_ns: DurationNs = Field(
+        default=120 * NS_PER_S,
+        validate_default=False,
+        alias="behind_after",
+        description="older raw records are matched with the critical rules first, with the others when there is time",
+    )
     fetch_records: int = Field(default=20_000, ge=1, description="raw records scanned, sent and committed at a time")
     snapshot_every_ns: DurationNs = Field(
         default=5 * NS_PER_S, validate_default=False, alias="snapshot_every", description="how much a takeover repeats"

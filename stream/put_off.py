@@ -1,0 +1,143 @@
+"""While we are behind, lines are matched with the critical rules first; all the others come later, from Kafka again.
+
+A range of raw records of which only the critical rules were matched is noted on a topic of its own, before it counts
+as read. When there is nothing else to do, its records are read again and matched with all rules. Ids come from
+content, so what is found twice is there once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+from aiokafka import TopicPartition
+from aiokafka.errors import CommitFailedError, IllegalStateError
+
+from rules.model import DeadLetter, Match, Position
+from rules.ruleset import Rule, RuleSet
+from stream.clients import make_consumer
+from stream.holding import HoldingScanner
+from stream.raw_batches import Chunk, RawBatches
+from stream.scan import BatchScanner, Scanned
+from stream.settings import Settings
+from stream.topics import TopicNames
+
+LOOK_BACK_RECORDS: Final = 500
+"""A block that a range begins within is seen from its head."""
+
+FETCH_WAIT_MS: Final = 1_000
+_STATE_ROLES: Final = ("progress", "placement", "finished", "teardown")
+"""What silences are judged by: without it, a job that goes on would look dead."""
+
+
+class PutOff(msgspec.Struct, frozen=True, array_like=True):
+    """Raw records of a partition from the offset `first` to `end`, which is not included."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+_decode = msgspec.msgpack.Decoder(PutOff).decode
+
+
+def critical_first(rules: RuleSet) -> RuleSet:
+    """The rules that are matched even when we are behind."""
+    return RuleSet(tuple(filter(_comes_first, rules.rules)), rules.edges, rules.topology)
+
+
+def _comes_first(rule: Rule) -> bool:
+    specs = [one.spec for one in (rule, *rule.finer.values())]
+    return any(spec.severity == "critical" for spec in specs) or rule.spec.role in _STATE_ROLES
+
+
+class Later:
+    """Takes up what was put off, one range after the other."""
+
+    def __init__(self, settings: Settings, rules: RuleSet):
+        names = TopicNames(settings.prefix)
+        self._ranges = make_consumer(settings, names.later_group, names.put_off)
+        self._raw = make_consumer(settings, None)
+        self._most_records = settings.fetch_records
+        self.use(rules, settings.cluster)
+
+    def use(self, rules: RuleSet, cluster: str) -> None:
+        """Match with these rules from now on."""
+        self._scanner = HoldingScanner(BatchScanner(rules, cluster))
+
+    async def start(self) -> None:
+        """Join the group."""
+        await self._raw.start()
+        await self._ranges.start()
+        self._batches = RawBatches(self._raw, self._most_records)
+
+    async def stop(self) -> None:
+        """Leave the group; a range that is not done will be taken up by another."""
+        await self._ranges.stop()
+        await self._raw.stop()
+
+    async def next_range(self) -> PutOff | DeadLetter | None:
+        """The next range, if any; a dead letter when somebody else wrote to its topic."""
+        fetched = await self._ranges.getmany(timeout_ms=FETCH_WAIT_MS, max_records=1)
+        for record in (record for records in fetched.values() for record in records):
+            value = record.value or b""
+            try:
+                return _decode(value)
+            except msgspec.DecodeError as error:
+                position = Position(f"{record.topic}/{record.partition}", record.offset)
+                return DeadLetter.of(f"no range of ours: {error}", position, value)
+        return None
+
+    async def scan(self, range_: PutOff) -> Scanned:
+        """What its records hold by all rules. Records that the broker has deleted meanwhile are not among them."""
+        partition = TopicPartition(range_.topic, range_.partition)
+        self._raw.assign([partition])
+        self._raw.seek(partition, max(0, range_.first - LOOK_BACK_RECORDS))
+        self._scanner.forget()
+        found = Scanned()
+        is_over = False
+        while not is_over:
+            chunks = await self._batches.fetch(FETCH_WAIT_MS)
+            for _, chunk in chunks:
+                found.records += _records_within(chunk, range_)
+                _add(found, self._scanner.scan(chunk.as_batch(partition)), range_)
+            is_over = not chunks or self._is_beyond(chunks[-1][1], range_)
+        for _, scanned in self._scanner.rest():
+            _add(found, scanned, range_)
+        return found
+
+    async def done(self) -> bool:
+        """Commit the range that was taken last; false when another worker takes it again."""
+        try:
+            await self._ranges.commit()
+        except (CommitFailedError, IllegalStateError):
+            return False
+        return True
+
+    def _is_beyond(self, chunk: Chunk, range_: PutOff) -> bool:
+        """Whether no block that began within the range goes on."""
+        held = [self._scanner.first_held(source) for source in self._scanner.waiting]
+        return chunk.next_offset >= range_.end and all(one is None or one >= range_.end for one in held)
+
+
+def _records_within(chunk: Chunk, range_: PutOff) -> int:
+    return sum(range_.first <= record.offset < range_.end for record in chunk.records)
+
+
+def _add(found: Scanned, scanned: Scanned, range_: PutOff) -> None:
+    """What lies within the range; beats were told when it was read first."""
+
+    def is_within(offset: int) -> bool:
+        return range_.first <= offset < range_.end
+
+    def of_range(matches: list[Match]) -> list[Match]:
+        return [match for match in matches if is_within(match.event.position.offset)]
+
+    letters = [letter for letter in scanned.dead_letters if is_within(letter.position.offset)]
+    found.matched += sum(map(is_within, scanned.matched_offsets))
+    found.matches += of_range(scanned.matches)
+    found.observed += of_range(scanned.observed)
+    found.seats += scanned.seats
+    found.dead_letters += letters
+    found.dead += len(letters)
