@@ -44,9 +44,9 @@ def test_what_is_put_off_is_done_later_and_nothing_is_missing(make_cluster: Call
     count = calm.feed([*records_of(SCENARIO, *LOGS), ("n1", b'{"message": "cut of')])
     calm_worker = calm.start_worker()
     eventually(lambda: calm_worker.metric("epicenter_records_total") == count, 60, "all records at once")
+    eventually(calm.incidents, 60, "the calm run's incident")
     matches = calm_worker.metric("epicenter_matches_total")
     wanted = eventually(lambda: found if len(found := rows(calm)) == matches else None, 60, "the calm run's rows")
-    eventually(calm.incidents, 60, "the calm run's incident")
 
     behind = make_cluster(share_raw=calm, BEHIND_AFTER="0s")
     worker = behind.start_worker()
