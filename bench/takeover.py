@@ -25,7 +25,7 @@ from rules.times import iso_from_ns
 from sinks.clickhouse.client import connect
 from stream.dev_broker import dev_broker
 from stream.dev_clickhouse import dev_clickhouse
-from stream.matcher import match_partition
+from stream.found import match_partition
 from stream.topics import TopicNames
 from tests.support.cluster import Cluster, Worker
 from tests.support.waiting import eventually

@@ -321,6 +321,9 @@ class DeadLetter(msgspec.Struct, frozen=True):
     def of(
         cls, reason: str, position: Position, value: bytes, key: bytes | None = None, received_ns: int = 0
     ) -> DeadLetter:
-        """The dead letter of the record at this position; the same record gives the same id."""
-        identity = stable_id(position.source, position.offset)
+        """The dead letter of the record at this position; the same record gives the same id.
+
+        Its bytes are part of the id: a topic that was made again has other records at the same positions.
+        """
+        identity = stable_id(position.source, position.offset, value[:KEPT_DEAD_BYTES])
         return cls(identity, reason, position, len(value), value[:KEPT_DEAD_BYTES], key, received_ns)

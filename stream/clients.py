@@ -9,6 +9,9 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from stream.settings import Settings
 from stream.topics import LARGEST_RAW_BYTES
 
+CLIENT_ID: Final = "epicenter"
+"""By this name our workers know each other among the members of a group."""
+
 SESSION_TIMEOUT_MS: Final = 6_000
 """A worker that was killed is missed after this; brokers allow no less unless they are told to."""
 
@@ -23,12 +26,13 @@ BATCH_BYTES: Final = 1 << 18
 
 def make_consumer(settings: Settings, group: str | None, *topics: str, **more: Any) -> AIOKafkaConsumer:
     """A consumer, not started; in a group it begins at the oldest record, and commits when it is told to."""
+    more = {"auto_offset_reset": "earliest"} | more
     return AIOKafkaConsumer(
         *topics,
+        client_id=CLIENT_ID,
         bootstrap_servers=settings.kafka,
         group_id=group,
         enable_auto_commit=False,
-        auto_offset_reset="earliest",
         session_timeout_ms=SESSION_TIMEOUT_MS,
         heartbeat_interval_ms=HEARTBEAT_MS,
         rebalance_timeout_ms=REBALANCE_TIMEOUT_MS,

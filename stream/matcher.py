@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from time import monotonic, monotonic_ns, time_ns
 from typing import Any, Final
 
@@ -20,41 +19,34 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from rules.model import NS_PER_S, DeadLetter, Match, stable_id
+from rules.model import NS_PER_S, DeadLetter, Position
 from rules.ruleset import RuleSet
 from stream.clients import make_consumer, make_producer
+from stream.found import FoundInRange
 from stream.holding import HOLD_NS, HoldingScanner
-from stream.messages import Part, Tick, encode, encode_in_pieces
+from stream.messages import encode_in_pieces
 from stream.metrics import Metrics
 from stream.put_off import Later, PutOff, critical_first
-from stream.raw_batches import Chunk, RawBatches, source_of
+from stream.raw_batches import Chunk, Corrupt, RawBatches, source_of
+from stream.recovery import Recovery
 from stream.scan import BatchScanner, Scanned
 from stream.settings import Settings
+from stream.ticking import Ticker
 from stream.topics import TopicNames
+from stream.trouble import CORRUPT_BATCH, Trouble, Troubles
 
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
+METADATA_AGE_MS: Final = 5_000
+"""So soon a partition that was added is read."""
+
+FUTURE_MS: Final = 60_000
+"""What is received this much later than now is told; clocks of shippers may be a little ahead."""
+
 TICK_S: Final = 0.5
 LOOK_AGAIN_S: Final = 1.0
 RARELY: Final = 100_000, 50, 50
 """Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it."""
-
-
-class _Found(msgspec.Struct, frozen=True):
-    """What records of a raw partition hold from the offset `first` up to `end`, which is not included.
-
-    `waits`: so far by the critical rules alone.
-    """
-
-    partition: TopicPartition
-    first: int
-    end: int
-    scanned: Scanned
-    waits: bool = False
-
-    @property
-    def source(self) -> str:
-        return source_of(self.partition)
 
 
 class Matcher(Service):
@@ -69,22 +61,33 @@ class Matcher(Service):
         self._is_behind = False
         self._later = Later(settings, rules)
         self._metrics = metrics
+        self._troubles = Troubles(metrics)
         self._busy = asyncio.Lock()
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:
         """Join the group."""
-        self._producer = make_producer(self._settings)
+        settings, group = self._settings, self._names.match_group
+        self._producer = make_producer(settings)
         self._consumer = make_consumer(
-            self._settings, self._names.match_group, max_partition_fetch_bytes=PARTITION_FETCH_BYTES
+            settings,
+            group,
+            max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+            metadata_max_age_ms=METADATA_AGE_MS,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
         )
+        self._admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
+        self._recovery = Recovery(settings.raw_topic, group, self._consumer, self._troubles, self._metrics)
+        self._ticker = Ticker(settings, self._consumer, self._producer, self._recovery, self._metrics)
+        await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
         await self._later.start()
-        self._batches = RawBatches(self._consumer, self._settings.fetch_records)
-        listener = _BetweenBatches(self._busy, self._forget_held, self._note_assigned)
-        self._consumer.subscribe([self._settings.raw_topic], listener=listener)
+        self._batches = RawBatches(self._consumer, settings.fetch_records)
+        listener = _BetweenBatches(self._busy, self._forget_held, self._start_with)
+        self._consumer.subscribe([settings.raw_topic], listener=listener)
         gc.freeze()
         gc.set_threshold(*RARELY)
 
@@ -94,18 +97,34 @@ class Matcher(Service):
             await self._consumer.stop()
             await self._later.stop()
             await self._producer.stop()
+            await self._admin.close()
 
-    def _note_assigned(self, partitions: int) -> None:
-        self._metrics.note_assigned(self._settings.raw_topic, partitions)
+    async def _start_with(self, partitions: Collection[TopicPartition]) -> None:
+        self._metrics.note_assigned(self._settings.raw_topic, len(partitions))
+        try:
+            await self._recovery.check_committed(self._admin, partitions)
+        except KafkaError as error:
+            self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "what is committed is believed")
 
     @Service.task
     async def _run(self) -> None:
         while not self.should_stop:
-            chunks = await self._batches.fetch(FETCH_WAIT_MS)
+            if self._recovery.is_topic_new:
+                async with self._busy:
+                    self._forget_held()
+                    await self._recovery.begin_anew()
+            chunks = await self._fetched()
             self._is_behind &= bool(chunks)
             async with self._busy:
                 await self._take(chunks)
             self.last_fetch_s = monotonic()
+
+    async def _fetched(self) -> Sequence[tuple[TopicPartition, Chunk]]:
+        try:
+            return await self._batches.fetch(FETCH_WAIT_MS)
+        except KafkaError as error:
+            await self._recovery.after(error)
+            return ()
 
     async def _take(self, chunks: Sequence[tuple[TopicPartition, Chunk]]) -> None:
         """Scan, send, wait for the acknowledgements, commit."""
@@ -115,46 +134,63 @@ class Matcher(Service):
             return
         await self._send(found)
         try:
-            await self._consumer.commit({one.partition: one.end for one in found})
-        except (CommitFailedError, IllegalStateError):
-            self.log.warning("partitions were taken away before the commit; their records will be read again")
+            await self._consumer.commit({one.partition: (one.end, self._recovery.topic_id) for one in found})
+        except (CommitFailedError, IllegalStateError) as error:
+            text = "before the commit; what was not committed will be read again"
+            self._troubles.note(Trouble.TAKEN_AWAY, repr(error), text)
             return
         for one in found:
-            if one.waits:
-                self._metrics.note_put_off(one.source, one.scanned.records)
-            else:
-                self._metrics.note_scan(one.source, one.scanned)
+            self._metrics.note_found(one.source, one.scanned, one.waits)
 
     def _is_mine(self, partition: TopicPartition) -> bool:
         return partition in self._consumer.assignment()
 
-    async def _scan(self, partition: TopicPartition, chunk: Chunk) -> _Found:
-        source = source_of(partition)
-        scanner = self._scanner_for(source, chunk)
-        first = _first_offset(scanner, source, chunk)
-        scanned = scanner.scan(chunk.as_batch(partition))
+    async def _scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
+        source, now_ms = source_of(partition), time_ns() // 1_000_000
+        scanner = self._scanner_for(source, now_ms - (chunk.newest_ms or now_ms))
+        held = scanner.first_held(source)
+        first = chunk.first_offset if held is None else held
+        if chunk.corrupt:
+            scanned = self._dead_batch(source, chunk.corrupt, chunk.next_offset)
+        else:
+            scanned = scanner.scan(chunk.as_batch(partition, now_ms))
+        self._name_future(source, chunk, now_ms)
         held = scanner.first_held(source)
         self._read_to[partition] = chunk.next_offset, monotonic_ns()
         await asyncio.sleep(0)
-        return _Found(partition, first, chunk.next_offset if held is None else held, scanned, scanner is self._hasty)
+        end = chunk.next_offset if held is None else held
+        return FoundInRange(partition, first, end, scanned, waits=scanner is self._hasty and not chunk.corrupt)
 
-    def _scanner_for(self, source: str, chunk: Chunk) -> HoldingScanner:
+    def _scanner_for(self, source: str, age_ms: int) -> HoldingScanner:
         """The one that holds a block of the source, else by how old the chunk is."""
-        age_ns = time_ns() - chunk.newest_received_ns if chunk.records else 0
-        self._metrics.note_behind(source, age_ns / NS_PER_S)
-        self._is_behind = age_ns > self._settings.behind_after_ns
+        self._metrics.note_behind(source, age_ms / 1000)
+        self._is_behind = age_ms / 1000 > self._settings.behind_after_ns / NS_PER_S
         wanted, other = (self._hasty, self._scanner) if self._is_behind else (self._scanner, self._hasty)
         return wanted if other.first_held(source) is None else other
 
-    def _blocks_without_rest(self) -> list[_Found]:
+    def _name_future(self, source: str, chunk: Chunk, now_ms: int) -> None:
+        if chunk.newest_ms > now_ms + FUTURE_MS:
+            times = sum(record.timestamp > now_ms + FUTURE_MS for record in chunk.records)
+            text = "taken as received now; check the shippers' clocks"
+            self._troubles.note(Trouble.FROM_THE_FUTURE, source, text, times)
+
+    def _dead_batch(self, source: str, corrupt: Corrupt, next_offset: int) -> Scanned:
+        first = corrupt.first_offset
+        reason = f"{CORRUPT_BATCH}: offsets {first} to {next_offset - 1}: {corrupt.reason}"
+        self._troubles.note(Trouble.CORRUPT_BATCH, f"{source}:{first}", reason)
+        letter = DeadLetter.of(reason, Position(source, first), corrupt.value)
+        return Scanned(records=next_offset - first, dead=next_offset - first, dead_letters=[letter])
+
+    def _blocks_without_rest(self) -> list[FoundInRange]:
         """Blocks of partitions of which nothing came for so long that they are taken as they are."""
         waited = []
         for partition, (end, read_ns) in self._read_to.items():
+            source = source_of(partition)
             for scanner in (self._scanner, self._hasty):
-                first = scanner.first_held(source_of(partition))
+                first = scanner.first_held(source)
                 if first is not None and monotonic_ns() - read_ns >= HOLD_NS:
-                    scanned = scanner.rest_of(source_of(partition))
-                    waited.append(_Found(partition, first, end, scanned, scanner is self._hasty))
+                    scanned = scanner.rest_of(source)
+                    waited.append(FoundInRange(partition, first, end, scanned, waits=scanner is self._hasty))
         return waited
 
     def _forget_held(self) -> None:
@@ -171,17 +207,20 @@ class Matcher(Service):
             elif isinstance(put_off := await self._later.next_range(), DeadLetter):
                 await (await self._send_dead(put_off))
             elif put_off:
-                scanned = await self._later.scan(put_off)
-                partition = TopicPartition(put_off.topic, put_off.partition)
-                await self._send([_Found(partition, put_off.first, put_off.end, scanned)], moves_time=False)
-                if await self._later.done():
-                    self._metrics.note_done_later(source_of(partition), scanned)
+                await self._catch_up(put_off)
 
-    async def _send(self, found: Sequence[_Found], moves_time: bool = True) -> None:
+    async def _catch_up(self, put_off: PutOff) -> None:
+        scanned = await self._later.scan(put_off)
+        partition = TopicPartition(put_off.topic, put_off.partition)
+        await self._send([FoundInRange(partition, put_off.first, put_off.end, scanned, moves_time=False)])
+        if await self._later.done():
+            self._metrics.note_done_later(source_of(partition), scanned)
+
+    async def _send(self, found: Sequence[FoundInRange]) -> None:
         sends = []
-        for number in range(self._settings.match_partitions):
-            parts = [_part(one, number, self._settings.match_partitions, moves_time) for one in found]
-            for value in encode_in_pieces(parts):
+        partitions = self._settings.match_partitions
+        for number in range(partitions):
+            for value in encode_in_pieces([one.part(number, partitions) for one in found]):
                 sends.append(await self._producer.send(self._names.matches, value, partition=number))
         for one in found:
             if one.waits:
@@ -197,84 +236,33 @@ class Matcher(Service):
 
     @Service.task
     async def _tick(self) -> None:
-        """Tell the correlators how far all partitions are read: time goes on by that, over quiet partitions too."""
-        admin = AIOKafkaAdminClient(bootstrap_servers=self._settings.kafka)
-        await admin.start()
-        topic, count = self._settings.raw_topic, self._settings.raw_partitions
-        partitions = [TopicPartition(topic, number) for number in range(count)]
-        written, changed_ns = 0, monotonic_ns()
-        try:
-            while not self.should_stop:
-                await self.sleep(TICK_S)
-                if partitions[0] not in self._consumer.assignment():
-                    continue
-                try:
-                    read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
-                    ends = await self._consumer.end_offsets(partitions)  # after `read`: never too little lag
-                    if sum(ends.values()) != written:
-                        written, changed_ns = sum(ends.values()), monotonic_ns()
-                    offsets = {one: max(read[one].offset if one in read else 0, 0) for one in partitions}
-                    await self._send_tick(ends, offsets, monotonic_ns() - changed_ns)
-                except KafkaError as error:
-                    if not self.should_stop:
-                        self.log.warning("Kafka is away, no tick: %r", error)
-        finally:
-            await admin.close()
-
-    async def _send_tick(
-        self, ends: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int], elapsed_ns: int
-    ) -> None:
-        lags = {f"{one.topic}/{one.partition}": end - read[one] for one, end in ends.items()}
-        self._metrics.note_lag(lags)
-        value = encode(
-            Tick(
-                ends={f"{one.topic}/{one.partition}": offset for one, offset in read.items()},
-                lagging=tuple(source for source, lag in lags.items() if lag > 0),
-                elapsed_ns=elapsed_ns,
-                at_pace=self._settings.time_goes_on,
-            )
-        )
-        for number in range(self._settings.match_partitions):
-            await self._producer.send_and_wait(self._names.matches, value, partition=number)
+        while not self.should_stop:
+            await self.sleep(TICK_S)
+            try:
+                await self._ticker.tick(self._admin)
+            except KafkaError as error:
+                if not self.should_stop:
+                    self._troubles.note(Trouble.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
+            else:
+                self._troubles.is_over(Trouble.KAFKA_ERROR, "tick")
 
 
 class _BetweenBatches(ConsumerRebalanceListener):
     """Partitions are given back between batches only."""
 
-    def __init__(self, busy: asyncio.Lock, forget_held: Callable[[], None], note_assigned: Callable[[int], None]):
+    def __init__(
+        self,
+        busy: asyncio.Lock,
+        forget_held: Callable[[], None],
+        start_with: Callable[[Collection[TopicPartition]], Awaitable[None]],
+    ):
         self._busy = busy
         self._forget_held = forget_held
-        self._note_assigned = note_assigned
+        self._start_with = start_with
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         async with self._busy:
             self._forget_held()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        self._note_assigned(len(assigned))
-
-
-@lru_cache
-def match_partition(cluster: str, partitions: int) -> int:
-    """Where a cluster's matches meet: all evidence of one cluster is correlated in one place."""
-    return int(stable_id(cluster), 16) % partitions
-
-
-def _first_offset(scanner: HoldingScanner, source: str, chunk: Chunk) -> int:
-    held = scanner.first_held(source)
-    if held is not None:
-        return held
-    return chunk.records[0].offset if chunk.records else chunk.next_offset
-
-
-def _part(found: _Found, number: int, partitions: int, moves_time: bool) -> Part:
-    scanned = found.scanned
-
-    def belongs(one: Match) -> bool:
-        return match_partition(one.event.cluster, partitions) == number
-
-    matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
-    beats = tuple(beat for beat in scanned.beats if match_partition(beat.cluster, partitions) == number)
-    seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
-    end, newest_ns = (found.end, scanned.newest_ns) if moves_time else (None, None)
-    return Part(found.source, end, newest_ns, matches, beats, seats)
+        await self._start_with(assigned)

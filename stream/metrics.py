@@ -35,6 +35,8 @@ class Metrics:
         self._snapshot_bytes = self._gauge("epicenter_snapshot_bytes", "Size of the newest snapshot.", "partition")
         self._snapshot_s = self._gauge("epicenter_snapshot_seconds", "What the newest snapshot took.", "partition")
         self._no_snapshots = self._counter("epicenter_snapshot_failures_total", "Snapshots of no use.", "reason")
+        self._trouble = self._counter("epicenter_trouble_total", "Trouble with Kafka, by its name.", "kind")
+        self._lost_records = self._counter("epicenter_lost_records_total", "Raw records never read.", "source")
         self._lost = self._counter("epicenter_lost_messages_total", "Matches deleted before they were read.", "source")
 
     def note_scan(self, source: str, scanned: Scanned) -> None:
@@ -47,9 +49,12 @@ class Metrics:
         for match in scanned.matches:
             self._matches.labels(match.rule).inc()
 
-    def note_put_off(self, source: str, records: int) -> None:
-        """Count records that wait for all but the critical rules."""
-        self._put_off.labels(source).inc(records)
+    def note_found(self, source: str, scanned: Scanned, waits: bool) -> None:
+        """Count records that were read; those that wait for all but the critical rules count when they are done."""
+        if waits:
+            self._put_off.labels(source).inc(scanned.records)
+        else:
+            self.note_scan(source, scanned)
 
     def note_done_later(self, source: str, scanned: Scanned) -> None:
         """Count records of which nothing waits any more."""
@@ -68,6 +73,14 @@ class Metrics:
     def note_store_failure(self, kind: str) -> None:
         """Count a write that failed."""
         self._failures.labels(kind).inc()
+
+    def note_trouble(self, kind: str, times: int = 1) -> None:
+        """Count trouble with Kafka."""
+        self._trouble.labels(kind).inc(times)
+
+    def note_lost_records(self, source: str, records: int) -> None:
+        """Count raw records that were deleted before they were read."""
+        self._lost_records.labels(source).inc(records)
 
     def note_lag(self, records_by_source: Mapping[str, int]) -> None:
         """Set how far each raw partition is behind."""

@@ -101,7 +101,7 @@ class Later:
             chunks = await self._batches.fetch(FETCH_WAIT_MS)
             for _, chunk in chunks:
                 found.records += _records_within(chunk, range_)
-                _add(found, self._scanner.scan(chunk.as_batch(partition)), range_)
+                _add(found, self._scanner.scan(chunk.as_batch(partition, chunk.newest_ms)), range_)
             is_over = not chunks or self._is_beyond(chunks[-1][1], range_)
         for _, scanned in self._scanner.rest():
             _add(found, scanned, range_)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import logging
+import struct
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from types import FunctionType, MethodType
@@ -17,7 +18,9 @@ from typing import Any, Final, Generic, TypeVar, overload
 import aiokafka.consumer.fetcher as inside
 import msgspec
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import CorruptRecordException
+from aiokafka.errors import CorruptRecordException, KafkaError
+from aiokafka.record.memory_records import MemoryRecords
+from cramjam import DecompressionError
 
 from ingest.batch import Batch
 from rules.model import NS_PER_S
@@ -34,33 +37,52 @@ _MADE_WITH: Final = ("tp", "records", "aborted_transactions", "fetch_offset", "k
 """What a `PartitionRecords` is made with, in aiokafka 0.14."""
 
 
+CORRUPT: Final = (CorruptRecordException, DecompressionError, ValueError)
+"""What aiokafka raises at bytes that are no batch."""
+
+_OFFSET, _LENGTH = struct.Struct(">q"), struct.Struct(">i")
+_LENGTH_AT, _LAST_DELTA_AT, _COUNT_AT, _HEAD_BYTES = 8, 23, 57, 61
+"""Where things stand in the head of a batch, in the record format of Kafka 0.11 and newer."""
+
+
 def source_of(partition: TopicPartition) -> str:
     """How positions and messages name a raw partition."""
     return f"{partition.topic}/{partition.partition}"
 
 
+class Corrupt(msgspec.Struct, frozen=True):
+    """A batch that can't be unpacked, as the broker sent it."""
+
+    first_offset: int
+    reason: str
+    value: bytes
+
+
 class Chunk(msgspec.Struct, frozen=True):
     """Records of one partition in the order of their offsets, and where to go on reading after them.
 
-    It has none where a broker keeps only what is not for us, such as the marks of transactions.
+    It has none where a broker keeps only what is not for us, such as the marks of transactions, or a `corrupt` batch.
+    `newest_ms` is the newest time of receipt that the records claim.
     """
 
     records: Sequence[Any]
     next_offset: int
+    newest_ms: int = 0
+    corrupt: Corrupt | None = None
 
     @property
-    def newest_received_ns(self) -> int:
-        """When its last record was written, by Kafka's clock."""
-        newest: int = self.records[-1].timestamp * _NS_PER_MS
-        return newest
+    def first_offset(self) -> int:
+        """Where it begins."""
+        first: int = self.records[0].offset if self.records else self.next_offset
+        return first
 
-    def as_batch(self, partition: TopicPartition) -> Batch:
-        """The records by columns. A missing value counts as an empty one."""
+    def as_batch(self, partition: TopicPartition, now_ms: int) -> Batch:
+        """The records by columns. A missing value counts as an empty one, a time in the future as now."""
         return Batch(
             source=source_of(partition),
             values=[value or b"" for value in map(attrgetter("value"), self.records)],
             keys=list(map(attrgetter("key"), self.records)),
-            received_ns=_Column(self.records, lambda record: record.timestamp * _NS_PER_MS),
+            received_ns=_Column(self.records, lambda record: min(record.timestamp, now_ms) * _NS_PER_MS),
             offsets=_Column(self.records, attrgetter("offset")),
         )
 
@@ -71,6 +93,7 @@ class RawBatches:
     def __init__(self, consumer: AIOKafkaConsumer, most_records: int):
         self._consumer = consumer
         self._most_records = most_records
+        self._error: KafkaError | None = None
         self.is_whole = fits_inside()
         if self.is_whole:
             _give_whole_batches(consumer, min(most_records, CHUNK_RECORDS))
@@ -83,11 +106,17 @@ class RawBatches:
         Raises:
             KafkaError: as `AIOKafkaConsumer.getmany` does.
         """
+        if self._error is not None:
+            error, self._error = self._error, None
+            raise error
         chunks = await self._next(timeout_ms)
         records = sum(len(chunk.records) for _, chunk in chunks)
-        while chunks and records < self._most_records and (more := await self._next(0)):
-            chunks += more
-            records += sum(len(chunk.records) for _, chunk in more)
+        try:
+            while chunks and records < self._most_records and (more := await self._next(0)):
+                chunks += more
+                records += sum(len(chunk.records) for _, chunk in more)
+        except KafkaError as later:
+            self._error = later
         return chunks
 
     async def _next(self, timeout_ms: int) -> list[tuple[TopicPartition, Chunk]]:
@@ -97,7 +126,9 @@ class RawBatches:
         most_records = min(self._most_records, CHUNK_RECORDS)
         fetched = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=most_records)
         return [
-            (partition, Chunk(records, records[-1].offset + 1)) for partition, records in fetched.items() if records
+            (partition, Chunk(records, records[-1].offset + 1, max(map(attrgetter("timestamp"), records))))
+            for partition, records in fetched.items()
+            if records
         ]
 
 
@@ -111,7 +142,7 @@ def fits_inside() -> bool:
         )
     except (AttributeError, TypeError, ValueError):
         return False
-    return "PartitionRecords" in asked and made_with == _MADE_WITH and bool(is_asked_back)
+    return {"PartitionRecords", "MemoryRecords"} <= set(asked) and made_with == _MADE_WITH and bool(is_asked_back)
 
 
 def _give_whole_batches(consumer: AIOKafkaConsumer, most_records: int) -> None:
@@ -121,7 +152,7 @@ def _give_whole_batches(consumer: AIOKafkaConsumer, most_records: int) -> None:
         return WholeBatches(most_records, *given)
 
     fetcher = consumer._fetcher
-    names = {**vars(inside), "PartitionRecords": make}
+    names = {**vars(inside), "PartitionRecords": make, "MemoryRecords": KeptRecords}
     fetcher._proc_fetch_request = MethodType(FunctionType(type(fetcher)._proc_fetch_request.__code__, names), fetcher)
 
 
@@ -138,21 +169,33 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
 
     def _unpack_records(self) -> Iterator[Chunk]:
         records: list[Any] = []
-        told = self.next_fetch_offset
+        told, newest_ms = self.next_fetch_offset, 0
         while self._records.has_next():
-            batch = self._records.next_batch()
-            if self._check_crcs and not batch.validate_crc():
+            try:
+                batch = self._records.next_batch()
+                if self._check_crcs and not batch.validate_crc():
+                    raise CorruptRecordException("its checksum is wrong")
+                if not self._is_skipped(batch):
+                    records += self._from_here_on(batch)
+                    newest_ms = max(newest_ms, getattr(batch, "max_timestamp", 0))
+            except CORRUPT as error:
                 if records:
-                    yield Chunk(records, self.next_fetch_offset)
-                raise CorruptRecordException(f"Invalid CRC - {self._tp}")
-            if not self._is_skipped(batch):
-                records += self._from_here_on(batch)
+                    yield Chunk(records, self.next_fetch_offset, newest_ms)
+                yield self._corrupt(error)
+                records, told = [], self.next_fetch_offset
+                continue
             self.next_fetch_offset = batch.next_offset
             if len(records) >= self._most_records:
-                yield Chunk(records, self.next_fetch_offset)
-                records, told = [], self.next_fetch_offset
+                yield Chunk(records, self.next_fetch_offset, newest_ms)
+                records, told, newest_ms = [], self.next_fetch_offset, 0
         if self.next_fetch_offset > told:
-            yield Chunk(records, self.next_fetch_offset)
+            yield Chunk(records, self.next_fetch_offset, newest_ms)
+
+    def _corrupt(self, error: Exception) -> Chunk:
+        """The batch in hand; reading goes on behind it, or at its next offset when nothing tells its end."""
+        first, value = self.next_fetch_offset, self._records.newest
+        self.next_fetch_offset = max(_believable_end(value) or self._records.base_of_next or 0, first + 1)
+        return Chunk((), self.next_fetch_offset, 0, Corrupt(first, f"{error}", value))
 
     def _from_here_on(self, batch: Any) -> list[Any]:
         """Without what lies before the offset that was asked for: brokers send whole batches."""
@@ -170,6 +213,44 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
             if batch.is_transactional and batch.producer_id in self._aborted_producers:
                 return True
         return bool(batch.is_control_batch)
+
+
+class KeptRecords:
+    """As aiokafka's `MemoryRecords`, with the bytes of the newest batch at hand."""
+
+    def __init__(self, fetched: bytes):
+        self._inner = MemoryRecords(fetched)
+        self._fetched = fetched
+        self._start = self._end = 0
+        self.has_next, self.size_in_bytes = self._inner.has_next, self._inner.size_in_bytes
+
+    def next_batch(self) -> Any:
+        """The next batch, not unpacked."""
+        (length,) = _LENGTH.unpack_from(self._fetched, self._end + _LENGTH_AT)
+        self._start, self._end = self._end, self._end + _LENGTH_AT + _LENGTH.size + length
+        return self._inner.next_batch()
+
+    @property
+    def newest(self) -> bytes:
+        """The bytes of the batch that came last."""
+        return bytes(self._fetched[self._start : self._end])
+
+    @property
+    def base_of_next(self) -> int | None:
+        """The offset with which the batch begins that comes next, if one was fetched with this one."""
+        return int(_OFFSET.unpack_from(self._fetched, self._end)[0]) if self.has_next() else None
+
+
+def _believable_end(batch: bytes) -> int | None:
+    """The offset behind a batch, if its head says twice how many records it holds; broken bytes seldom do."""
+    if len(batch) < _HEAD_BYTES:
+        return None
+    (first,), (last_delta,), (count,) = (
+        _OFFSET.unpack_from(batch),
+        _LENGTH.unpack_from(batch, _LAST_DELTA_AT),
+        _LENGTH.unpack_from(batch, _COUNT_AT),
+    )
+    return int(first + count) if 0 < count == last_delta + 1 else None
 
 
 class _Column(Sequence[T], Generic[T]):

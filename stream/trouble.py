@@ -1,3 +1,50 @@
-"""Trouble with Kafka."""
+"""Trouble with Kafka: each kind has a name, is counted every time and told once while it lasts."""
 
-CORRUPT_BATCH = "corrupt batch"
+from __future__ import annotations
+
+import logging
+from enum import StrEnum
+from typing import Final
+
+from stream.metrics import Metrics
+
+CORRUPT_BATCH: Final = "corrupt batch"
+"""How the reason of a dead letter begins that stands for a whole batch."""
+
+log = logging.getLogger(__name__)
+
+
+class Trouble(StrEnum):
+    """What can be wrong; docs/operations.md says what to do about each."""
+
+    CORRUPT_BATCH = "corrupt-batch"
+    FOREIGN_COMMIT = "foreign-commit"
+    FROM_THE_FUTURE = "record-from-the-future"
+    GROUP_SHARED = "group-shared"
+    KAFKA_ERROR = "kafka-error"
+    PARTITIONS_ADDED = "partitions-added"
+    RECORDS_LOST = "records-lost"
+    TAKEN_AWAY = "partitions-taken-away"
+    TOPIC_MADE_AGAIN = "topic-made-again"
+    TOPIC_MISSING = "topic-missing"
+
+
+class Troubles:
+    """What a worker has met."""
+
+    def __init__(self, metrics: Metrics):
+        self._metrics = metrics
+        self._told: set[tuple[Trouble, str]] = set()
+
+    def note(self, kind: Trouble, subject: str, text: str, times: int = 1) -> None:
+        """Count it, and tell it unless it was told of this subject before."""
+        self._metrics.note_trouble(kind, times)
+        if (kind, subject) not in self._told:
+            self._told.add((kind, subject))
+            log.error("%s: %s: %s", kind, subject, text)
+
+    def is_over(self, kind: Trouble, subject: str) -> None:
+        """From here on it is told again."""
+        if (kind, subject) in self._told:
+            self._told.remove((kind, subject))
+            log.warning("%s: %s: over", kind, subject)

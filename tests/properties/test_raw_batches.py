@@ -8,16 +8,14 @@ from itertools import count
 from typing import Any
 
 import aiokafka.consumer.fetcher as inside
-import pytest
 from aiokafka import TopicPartition
-from aiokafka.errors import CorruptRecordException
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.raw_batches import Chunk, WholeBatches
+from stream.raw_batches import Chunk, KeptRecords, WholeBatches
 
 PARTITION = TopicPartition("logs.raw", 3)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -82,7 +80,7 @@ def test_the_same_records_as_one_by_one(
     given_to_both = (aborted, asked, None, None, True, level)
     stock = inside.PartitionRecords(PARTITION, MemoryRecords(content), *given_to_both)
     wanted = told(stock)
-    whole = WholeBatches(most, PARTITION, MemoryRecords(content), *given_to_both)
+    whole = WholeBatches(most, PARTITION, KeptRecords(content), *given_to_both)
     chunks: list[Chunk] = []
     for chunk in whole:
         assert chunk.next_offset == whole.next_fetch_offset
@@ -92,23 +90,29 @@ def test_the_same_records_as_one_by_one(
     assert whole.next_fetch_offset == stock.next_fetch_offset
     assert [chunk.next_offset for chunk in chunks] == sorted({chunk.next_offset for chunk in chunks})
     for chunk in chunks:
-        batch = chunk.as_batch(PARTITION)
+        batch = chunk.as_batch(PARTITION, 1 << 62)
         assert list(batch.offsets) == [one.offset for one in chunk.records]
         assert list(batch.received_ns) == [one.timestamp * 1_000_000 for one in chunk.records]
         assert list(batch.values) == [one.value or b"" for one in chunk.records]
 
 
 @given(st.lists(batches.filter(lambda one: one["producer"] < 0), min_size=2, max_size=5), st.data())
-def test_what_stands_before_a_broken_batch_is_given_first(drawn: list[dict[str, Any]], data: st.DataObject) -> None:
+def test_a_broken_batch_takes_no_other_with_it(drawn: list[dict[str, Any]], data: st.DataObject) -> None:
     broken = data.draw(st.integers(0, len(drawn) - 1))
-    content, wanted, offset = b"", 0, 100
+    content, wanted, offset, bad = b"", [], 100, (0, 0, b"")
     for number, batch in zip(count(), drawn):
+        first = offset
         one, offset = encoded(batch, offset)
-        content += one[:-1] + bytes([one[-1] ^ 1]) if number == broken else one
-        wanted += len(batch["values"]) if number < broken else 0
-    whole = WholeBatches(5, PARTITION, MemoryRecords(content), None, 100, None, None, True, inside.READ_COMMITTED)
-    found = 0
-    with pytest.raises(CorruptRecordException):
-        for chunk in whole:
-            found += len(chunk.records)
-    assert found == wanted
+        if number == broken:
+            one = one[:-1] + bytes([one[-1] ^ 1])
+            is_end_known = batch["gap_between"] == 1 or len(batch["values"]) == 1 or number < len(drawn) - 1
+            bad = first, offset if is_end_known else first + 1, one
+        else:
+            wanted += list(range(first, offset, batch["gap_between"]))
+        content += one
+    whole = WholeBatches(5, PARTITION, KeptRecords(content), None, 100, None, None, True, inside.READ_COMMITTED)
+    chunks = list(whole)
+    assert [record.offset for chunk in chunks for record in chunk.records] == wanted
+    (found,) = [chunk for chunk in chunks if chunk.corrupt]
+    assert found.corrupt
+    assert (found.corrupt.first_offset, found.next_offset, found.corrupt.value) == bad

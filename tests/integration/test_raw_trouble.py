@@ -1,0 +1,334 @@
+"""A raw topic and a group that are not as they should be: each trouble is named, counted and survived."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, RecordsToDelete
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+from aiokafka.record.util import calc_crc32c
+
+from stream.dev_broker import JavaBroker, OwnBroker, own_broker
+from tests.support.cluster import Cluster, Worker
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+
+MakeCluster = Callable[..., Cluster]
+XID = (
+    "2026-03-02T{:02}:00:01.500000+00:00 n{} kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
+)
+
+
+def xid(number: int) -> bytes:
+    """A failure of node `number`, two hours after that of the node before."""
+    return XID.format(2 * number, number).encode()
+
+
+def admin_do(bootstrap: str, work: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
+    async def run() -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        await admin.start()
+        try:
+            return await work(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(run())
+
+
+def nodes(cluster: Cluster) -> set[str]:
+    return {node for incident in cluster.incidents() for node in incident["nodes"]}
+
+
+def troubles(worker: Worker, kind: str) -> float:
+    return worker.metric(f'epicenter_trouble_total{{kind="{kind}"}}')
+
+
+def has_read_all(worker: Worker, cluster: Cluster, records: int) -> None:
+    eventually(lambda: worker.metric("epicenter_records_total") >= records, 60, f"{records} records")
+    eventually(lambda: worker.metric("epicenter_lag_records") == 0, 30, "no lag")
+    balanced(worker)
+
+
+def balanced(worker: Worker) -> None:
+    """Records in = matched + quiet + dead, for each partition."""
+    lines = [
+        line for line in worker.get("/metrics").splitlines() if line.startswith("epicenter_") and "source=" in line
+    ]
+    value = {line.rpartition(" ")[0]: float(line.rpartition(" ")[2]) for line in lines}
+    for name, records in value.items():
+        if name.startswith("epicenter_records_total{"):
+            kinds = ("matched_records", "quiet_records", "dead_letters")
+            assert records == sum(value[name.replace("_records_total", f"_{kind}_total")] for kind in kinds), name
+
+
+def told_once(worker: Worker, kind: str) -> None:
+    assert worker.log.read_text().count(f"{kind}: ") == 1, worker.log.read_text()
+
+
+def test_partitions_added_while_running(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    worker = cluster.start_worker()
+    cluster.feed([("n1", xid(1))])
+    has_read_all(worker, cluster, 1)
+    admin_do(kafka.bootstrap, lambda admin: admin.create_partitions({cluster.raw_topic: NewPartitions(3)}))
+    asyncio.run(feed(cluster, [(2, xid(2)), (1, xid(3))]))
+    eventually(lambda: worker.metric("epicenter_partitions") == 3, 30, "three partitions")
+    has_read_all(worker, cluster, 3)
+    eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "the failures in the new partitions")
+    assert f'epicenter_lag_records{{source="{cluster.raw_topic}/2"}} 0' in worker.get("/metrics")
+    assert troubles(worker, "partitions-added") == 1
+    told_once(worker, "partitions-added")
+
+
+def test_a_topic_made_again_is_read_from_its_beginning(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    worker = cluster.start_worker()
+    cluster.feed([("n1", xid(1)), ("n1", b""), ("n1", b"quiet")])
+    has_read_all(worker, cluster, 3)
+    make_again(cluster)
+    cluster.feed([("n2", xid(2)), ("n2", b'{"message": "cut'), *[("n2", b"quiet")] * 4])
+    eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the failure at the head of the new topic")
+    has_read_all(worker, cluster, 9)
+    assert troubles(worker, "topic-made-again") >= 1
+    assert worker.process.poll() is None
+
+    worker.kill()
+    make_again(cluster)
+    cluster.feed([("n3", xid(3)), *[("n3", b"quiet")] * 20])
+    again = cluster.start_worker()
+    has_read_all(again, cluster, 21)
+    eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "the failure while no worker ran")
+    letters = cluster.run("deadletters", "list", "--json").splitlines()
+    assert len(letters) == 2
+
+
+def make_again(cluster: Cluster) -> None:
+    """Delete the raw topic and make it again at once."""
+
+    async def work(admin: AIOKafkaAdminClient) -> None:
+        await admin.delete_topics([cluster.raw_topic])
+        while (await admin.create_topics([NewTopic(cluster.raw_topic, 1, 1)])).topic_errors[0][1] != 0:
+            await asyncio.sleep(0.05)
+
+    admin_do(cluster.bootstrap, work)
+
+
+def test_what_was_committed_for_a_forerunner_counts_for_nothing(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    cluster.feed([("n1", xid(1)), *[("n1", b"quiet")] * 4])
+    commit(cluster, 3, "a-topic-that-is-no-more")
+    worker = cluster.start_worker()
+    has_read_all(worker, cluster, 5)
+    assert troubles(worker, "topic-made-again") == 1
+    told_once(worker, "topic-made-again")
+
+
+def test_an_offset_that_another_program_committed_is_named(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    cluster.feed([("n1", xid(1)), *[("n1", b"quiet")] * 4])
+    commit(cluster, 3, "")
+    worker = cluster.start_worker()
+    has_read_all(worker, cluster, 2)
+    assert troubles(worker, "foreign-commit") == 1
+    told_once(worker, "foreign-commit")
+
+
+def commit(cluster: Cluster, offset: int, metadata: str) -> None:
+    async def work() -> None:
+        consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=f"{cluster.name}.match")
+        await consumer.start()
+        partition = TopicPartition(cluster.raw_topic, 0)
+        consumer.assign([partition])
+        await consumer.commit({partition: (offset, metadata)})
+        await consumer.stop()
+
+    asyncio.run(work())
+
+
+def test_records_deleted_before_they_were_read_are_counted(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    first = cluster.start_worker()
+    cluster.feed([("n1", b"quiet")] * 5)
+    has_read_all(first, cluster, 5)
+    first.kill()
+    cluster.feed([*[("n1", b"quiet")] * 10, ("n2", xid(2))])
+    partition = TopicPartition(cluster.raw_topic, 0)
+    admin_do(kafka.bootstrap, lambda admin: admin.delete_records({partition: RecordsToDelete(12)}))
+    worker = cluster.start_worker()
+    has_read_all(worker, cluster, 4)
+    assert worker.metric("epicenter_lost_records_total") == 7
+    assert troubles(worker, "records-lost") == 1
+    told_once(worker, "records-lost")
+    eventually(lambda: nodes(cluster) == {"n2"}, 60, "the failure behind the gap")
+
+
+def test_a_record_from_the_future_does_not_hurry_the_others(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    no_limit = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+    resource = ConfigResource(ConfigResourceType.TOPIC, cluster.raw_topic, no_limit)
+    admin_do(kafka.bootstrap, lambda admin: admin.alter_configs([resource]))
+    worker = cluster.start_worker()
+    in_three_days_ms = time_ns() // 1_000_000 + 3 * 86_400_000
+    stated = b'{"message": "quiet", "host": "n9", "timestamp": "%d"}' % in_three_days_ms
+    asyncio.run(feed(cluster, [(0, b"untimed"), (0, stated)], in_three_days_ms))
+    has_read_all(worker, cluster, 2)
+    assert troubles(worker, "record-from-the-future") == 2
+    told_once(worker, "record-from-the-future")
+    today = datetime.now(UTC).isoformat().encode()
+    cluster.feed([("n1", today + xid(1)[len(today) :])])
+    eventually(lambda: nodes(cluster) == {"n1"}, 60, "a failure of today")
+    assert 'outcome="late/' in worker.get("/metrics")
+    assert sum(worker.metric(f'epicenter_signals{{outcome="late/{number}"}}') for number in range(4)) == 0
+
+
+async def feed(cluster: Cluster, records: list[tuple[int, bytes]], timestamp_ms: int | None = None) -> None:
+    """Produce (partition, value) pairs."""
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap, acks="all")
+    await producer.start()
+    try:
+        for partition, value in records:
+            await producer.send_and_wait(cluster.raw_topic, value, partition=partition, timestamp_ms=timestamp_ms)
+    finally:
+        await producer.stop()
+
+
+def test_an_aborted_transaction_is_not_read_and_leaves_no_lag(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+
+    async def transactions() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=cluster.name)
+        await producer.start()
+        for number, is_kept in ((1, True), (2, False), (3, True), (4, False)):
+            await producer.begin_transaction()
+            for value in (xid(number), b"quiet"):
+                await producer.send_and_wait(cluster.raw_topic, value, partition=0)
+            await (producer.commit_transaction() if is_kept else producer.abort_transaction())
+        await producer.stop()
+
+    asyncio.run(transactions())
+    worker = cluster.start_worker()
+    has_read_all(worker, cluster, 4)
+    eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the failures that were committed")
+    assert worker.metric("epicenter_records_total") == 4
+
+
+def broken_checksum(batch: bytes) -> bytes:
+    return batch[:-1] + bytes([batch[-1] ^ 0xFF])
+
+
+def broken_payload(batch: bytes) -> bytes:
+    body = batch[21:61] + b"\xff" * (len(batch) - 61)
+    return batch[:17] + struct.pack(">I", calc_crc32c(body)) + body
+
+
+@pytest.mark.parametrize("broken", [broken_checksum, broken_payload])
+def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
+    clickhouse: Any, make_cluster: MakeCluster, tmp_path: Path, broken: Callable[[bytes], bytes]
+) -> None:
+    with own_broker(tmp_path / "kafka") as broker:
+        if not isinstance(broker, JavaBroker):
+            pytest.skip("the broker's files are inside its container")
+        cluster = make_cluster(broker.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+        for number in (1, 2, 3):
+            cluster.feed([(f"n{number}", xid(number)), (f"n{number}", b"quiet"), (f"n{number}", b"quiet")])
+        corrupt_on_disk(broker, tmp_path / "kafka", cluster.raw_topic, broken)
+        worker = cluster.start_worker()
+        has_read_all(worker, cluster, 9)
+        eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the failures around it")
+        assert worker.metric("epicenter_dead_letters_total") == 3
+        assert troubles(worker, "corrupt-batch") == 1
+        told_once(worker, "corrupt-batch")
+        (line,) = eventually(lambda: cluster.run("deadletters", "list").splitlines(), 30, "the letter")
+        assert f"{cluster.raw_topic}/0:3 " in line
+        assert "corrupt batch: offsets 3 to 5: " in line
+
+
+def corrupt_on_disk(
+    broker: OwnBroker, folder: Path, topic: str, broken: Callable[[bytes], bytes], which: int = 1
+) -> None:
+    """Stop the broker, break one batch of the first segment of partition 0, and start it again."""
+    broker.stop()
+    (segment,) = folder.rglob(f"{topic}-0/00000000000000000000.log")
+    content, batches, start = segment.read_bytes(), [], 0
+    while start < len(content):
+        end = start + 12 + struct.unpack_from(">i", content, start + 8)[0]
+        batches.append(content[start:end])
+        start = end
+    batches[which] = broken(batches[which])
+    segment.write_bytes(b"".join(batches))
+    broker.start()
+
+
+def test_another_program_in_our_group_is_named_and_survived(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="2")
+    worker = cluster.start_worker()
+    cluster.feed([("n1", xid(1))])
+    has_read_all(worker, cluster, 1)
+    asyncio.run(live_with_a_stranger(cluster, worker))
+    asyncio.run(feed(cluster, [(0, xid(2)), (1, xid(3))]))
+    eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "all partitions are read again")
+    assert worker.process.poll() is None
+
+
+async def live_with_a_stranger(cluster: Cluster, worker: Worker) -> None:
+    """Another program takes half of the partitions until our worker has named it, then leaves without a word."""
+    stranger = AIOKafkaConsumer(
+        cluster.raw_topic,
+        bootstrap_servers=cluster.bootstrap,
+        group_id=f"{cluster.name}.match",
+        client_id="somebody-else",
+        session_timeout_ms=6_000,
+        enable_auto_commit=False,
+    )
+    await stranger.start()
+    try:
+        await asyncio.to_thread(lambda: eventually(lambda: troubles(worker, "group-shared"), 30, "its name"))
+        assert "somebody-else" in worker.log.read_text()
+    finally:
+        await stranger.stop()
+
+
+def test_a_member_thrown_out_of_its_group_comes_back(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    worker = cluster.start_worker()
+    cluster.feed([("n1", xid(1))])
+    has_read_all(worker, cluster, 1)
+    with worker.frozen():
+        eventually(lambda: members(cluster) == 0, 30, "the broker misses it")
+    cluster.feed([("n2", xid(2))])
+    has_read_all(worker, cluster, 2)
+    eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the failure after that")
+
+
+def members(cluster: Cluster) -> int:
+    async def count(admin: AIOKafkaAdminClient) -> int:
+        try:
+            (answer,) = await admin.describe_consumer_groups([f"{cluster.name}.match"])
+        except KafkaError:
+            return -1
+        return len(answer.to_object()["groups"][0]["members"])
+
+    return int(admin_do(cluster.bootstrap, count))
