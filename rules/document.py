@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,24 +32,45 @@ def read_document(file: Path, spec: type[Spec], name: str, problems: list[str]) 
 
     `name` says what the file is, where a problem concerns all of it.
     """
+    document = parse_document(file, Path.read_bytes, name, problems)
+    return (document.checked(spec, name, problems), document.lines) if document else (None, {})
+
+
+@dataclass(frozen=True)
+class Document:
+    """What a file says, in plain lists, mappings and scalars, with the line of each part."""
+
+    file: Path
+    content: Any
+    lines: dict[Path_, int]
+
+    def checked(self, spec: type[Spec], name: str, problems: list[str]) -> Spec | None:
+        """The content in its shape; what is wrong with it goes to `problems`."""
+        try:
+            return spec.model_validate(self.content)
+        except ValidationError as error:
+            problems += [_sentence(self.file, self.lines, dict(found), name) for found in error.errors()]
+            return None
+
+
+def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problems: list[str]) -> Document | None:
+    """What a file says, whatever its shape; None when it is no YAML, with the reason in `problems`."""
     lines: dict[Path_, int] = {}
+    text = ""
     try:
-        node = _tree(file.read_text("utf-8"))
-        content = _construct(node, (), lines, file, problems)
-        return spec.model_validate(content), lines
+        text = read(file).decode("utf-8")
+        return Document(file, _construct(_tree(text), (), lines, file, problems), lines)
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"{file}: can't be read: {error}")
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         problems.append(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}")
     except yaml.reader.ReaderError as error:
-        line = file.read_text("utf-8")[: error.position].count("\n") + 1
+        line = text[: error.position].count("\n") + 1
         problems.append(f"{file}:{line}: not YAML: a character that may not stand in a text file: {error.reason}")
     except RecursionError:
         problems.append(f"{file}:1: not YAML for a {name}: an alias holds itself, or it is nested too deep")
-    except ValidationError as error:
-        problems += [_sentence(file, lines, dict(found), name) for found in error.errors()]
-    return None, lines
+    return None
 
 
 def line_of(lines: dict[Path_, int], path: Path_) -> int:

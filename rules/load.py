@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rules.checked import Reading, keep_checked, recall_checked
 from rules.decode import DECODERS
 from rules.detect.check import faults as window_faults
-from rules.document import Path_, line_of, read_document, yaml_files
+from rules.document import Document, Path_, line_of, parse_document, yaml_files
 from rules.edges import Loop, loops
 from rules.errors import ConfigError
+from rules.kept import digest
 from rules.match.compiled import is_compilable, refusal
 from rules.ruleset import Rule, RuleSet
 from rules.spec import EdgeSpec, PackSpec, RuleSpec
 from rules.table import with_table
-from rules.topology import NO_TOPOLOGY, read_topology
+from rules.topology import NO_TOPOLOGY, Topology, read_topology
 from rules.vocabulary import vocabulary
 
 CATALOG = Path(__file__).parent / "catalog"
@@ -28,23 +30,47 @@ def load(folders: Iterable[Path] = (), topology: Path | None = None) -> RuleSet:
     Raises:
         ConfigError: with every problem of every file, each with its file and line.
     """
-    packs = _Packs()
+    problems: list[str] = []
     paths = [Path(folder) for folder in (CATALOG, *folders)]
-    for file in [file for path in paths for file in yaml_files(path, "rule pack", packs.problems)]:
-        packs.take(file)
-    rules = tuple(sorted(packs.rules.values(), key=lambda rule: rule.spec.id))
-    found = RuleSet(rules, tuple(packs.edges), read_topology(topology, packs.problems) if topology else NO_TOPOLOGY)
-    packs.problems += [*packs.faults(found), *packs.edge_faults(found), *packs.window_faults(found)]
-    if packs.problems:
-        raise ConfigError(packs.problems)
-    return found
+    files = [file for path in paths for file in yaml_files(path, "rule pack", problems)]
+    packs = (None if problems else _recalled(files)) or _read(files, problems)
+    found = packs.rule_set(read_topology(topology, problems) if topology else NO_TOPOLOGY)
+    if problems:
+        raise ConfigError(problems)
+    contents = [*packs.reading.digests.values(), *([digest([topology.read_bytes()])] if topology else ())]
+    return replace(found, digest=digest(map(str.encode, contents)))
+
+
+def _recalled(files: Sequence[Path]) -> _Packs | None:
+    """Packs that passed every check before; None when something changed since."""
+    checked = recall_checked(files)
+    if checked is None:
+        return None
+    packs = _Packs([])
+    for document in checked.documents(files):
+        packs.take(document)
+    is_same = packs.reading.digests.items() <= checked.digests.items()
+    packs.reading.digests = checked.digests
+    return packs if is_same and not packs.problems else None
+
+
+def _read(files: Sequence[Path], problems: list[str]) -> _Packs:
+    """Packs with all that is wrong with them."""
+    packs = _Packs(problems)
+    documents = [packs.take(parse_document(file, packs.reading, "pack", problems)) for file in files]
+    found = packs.rule_set()
+    problems += [*packs.faults(found), *packs.edge_faults(found), *packs.window_faults(found)]
+    if not problems:
+        keep_checked([document for document in documents if document], packs.reading)
+    return packs
 
 
 class _Packs:
     """What the files read so far say, with the line of everything."""
 
-    def __init__(self) -> None:
-        self.problems: list[str] = []
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        self.reading = Reading()
         self.rules: dict[str, Rule] = {}
         self.edges: list[EdgeSpec] = []
         self._place_by_edge: dict[int, str] = {}
@@ -52,12 +78,18 @@ class _Packs:
         self._has_unread = False
         self._lines_by_rule: dict[str, tuple[Path, dict[Path_, int], int]] = {}
 
-    def take(self, file: Path) -> None:
-        """Read one more pack."""
-        pack, lines = _read_pack(file, self.problems)
-        if pack is None:
+    def rule_set(self, topology: Topology = NO_TOPOLOGY) -> RuleSet:
+        """All rules, in order of their ids, and the edges."""
+        rules = tuple(sorted(self.rules.values(), key=lambda rule: rule.spec.id))
+        return RuleSet(rules, tuple(self.edges), topology)
+
+    def take(self, document: Document | None) -> Document | None:
+        """Add one more pack, and give it back; None stands for one that can't be read."""
+        pack = document.checked(PackSpec, "pack", self.problems) if document else None
+        if document is None or pack is None:
             self._has_unread = True
-            return
+            return None
+        file, lines = document.file, document.lines
         self._off.update(pack.off)
         for number, rule_id in enumerate(pack.off):
             if not self._switch_off(rule_id):
@@ -67,6 +99,7 @@ class _Packs:
             self._take_rule(spec, file, lines, number)
         for number, edge in enumerate(pack.expanded_edges()):
             self._take_edge(edge, f"{file}:{line_of(lines, ('edges', number))}: edges.{number}")
+        return document
 
     def _take_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
         place = f"{file}:{line_of(lines, ('rules', number, 'id'))}"
@@ -85,7 +118,7 @@ class _Packs:
         if row:
             self._put_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))
         else:
-            self.rules[spec.id] = with_table(spec, place, file, self.problems)
+            self.rules[spec.id] = with_table(spec, place, file, self.reading, self.problems)
 
     def _take_edge(self, edge: EdgeSpec, place: str) -> None:
         self.edges.append(edge)
@@ -173,10 +206,6 @@ def _is_class(name: str, own: set[str]) -> bool:
     if name.endswith("*"):
         return vocabulary().knows(name) or any(one.startswith(name[:-1]) for one in own)
     return name in own or vocabulary().knows(name)
-
-
-def _read_pack(file: Path, problems: list[str]) -> tuple[PackSpec | None, dict[Path_, int]]:
-    return read_document(file, PackSpec, "pack", problems)
 
 
 def _is_sound(rules: RuleSet) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -11,7 +12,7 @@ from rules.ruleset import Rule
 from rules.spec import RuleSpec, TableRow
 
 
-def with_table(spec: RuleSpec, place: str, pack: Path, problems: list[str]) -> Rule:
+def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], bytes], problems: list[str]) -> Rule:
     """The rule with a finer one for each row of its table; what is wrong with a row goes to `problems`.
 
     The first column is the code. Columns called like fields of a rule replace them (steps are parted by ` | `); the
@@ -21,7 +22,7 @@ def with_table(spec: RuleSpec, place: str, pack: Path, problems: list[str]) -> R
         return Rule(spec, place)
     file = pack.parent / spec.table
     try:
-        rows = list(csv.reader(file.read_text("utf-8").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
+        rows = list(csv.reader(read(file).decode("utf-8").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
     except (OSError, UnicodeDecodeError) as error:
         problems.append(f"{place}: {spec.id}: table: {spec.table}: can't be read: {error}")
         return Rule(spec, place)

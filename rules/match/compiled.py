@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Sequence
-from hashlib import blake2b
 from importlib.metadata import version
-from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 import hyperscan
+
+from rules.kept import digest, keep, recall
 
 
 def _say_nothing(patterns: int) -> None:
@@ -20,6 +18,7 @@ def _say_nothing(patterns: int) -> None:
 before_compiling: Callable[[int], None] = _say_nothing
 """Is told how many patterns are about to be compiled, which takes some seconds for thousands."""
 
+_KIND = "patterns"
 _END_OF_LINE = re.compile(rb"(?<!\\)((?:\\\\)*)\$\Z")
 
 
@@ -63,29 +62,17 @@ def database(patterns: Sequence[str]) -> hyperscan.Database:
         ids=list(range(len(patterns))),
         flags=[0] * len(patterns),
     )
-    _keep(patterns, hyperscan.dumpb(compiled))
+    keep(_KIND, _name(patterns), hyperscan.dumpb(compiled))
     return compiled
 
 
 def _cached(patterns: Sequence[str]) -> hyperscan.Database | None:
+    content = recall(_KIND, _name(patterns))
     try:
-        return hyperscan.loadb(_cache_file(patterns).read_bytes(), hyperscan.HS_MODE_BLOCK)
-    except (OSError, hyperscan.error):
+        return hyperscan.loadb(content, hyperscan.HS_MODE_BLOCK) if content else None
+    except hyperscan.error:
         return None
 
 
-def _keep(patterns: Sequence[str], content: bytes) -> None:
-    file = _cache_file(patterns)
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        with NamedTemporaryFile(dir=file.parent, delete=False) as new:
-            new.write(content)
-        Path(new.name).replace(file)
-    except OSError:
-        return  # a machine without a writable cache compiles each time
-
-
-def _cache_file(patterns: Sequence[str]) -> Path:
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    known = blake2b("\0".join((version("hyperscan"), *patterns)).encode("utf-8", "surrogatepass"), digest_size=16)
-    return Path(home) / "epicenter" / "patterns" / known.hexdigest()
+def _name(patterns: Sequence[str]) -> str:
+    return digest(text.encode("utf-8", "surrogatepass") for text in (version("hyperscan"), *patterns))

@@ -63,12 +63,11 @@ IMPURE_CALLS = {
     "getenv",
     "urandom",
     "uuid4",
-    "read_bytes",
     "write_text",
 }
-READ_AT_THE_START = {"rules.document", "rules.load", "rules.table", "rules.vocabulary", "rules.decode"}
-KEEPS_A_CACHE = "rules.match.compiled"
-READING_CALLS = {"read_text", "glob", "rglob", "iterdir"}
+READ_AT_THE_START = {"rules.checked", "rules.document", "rules.load", "rules.table", "rules.vocabulary", "rules.decode"}
+KEEPS_A_CACHE = "rules.kept"
+READING_CALLS = {"read_text", "read_bytes", "glob", "rglob", "iterdir"}
 
 
 @cache
