@@ -19,11 +19,11 @@ Bytes = NDArray[np.uint8]
 
 
 class Records(Sequence[bytes]):
-    """The values of records, and `text`, in which they stand one after the other with a newline between them."""
+    """The values of records, and `text`, in which they stand one after the other, each ended by a newline."""
 
     def __init__(self, values: Sequence[bytes]):
         self.values = values
-        self.text = b"\n".join(values)
+        self.text = b"\n".join([*values, b""])
         self._sizes_bytes: Numbers = np.fromiter(map(len, values), np.int64, len(values))
         self._ends: Numbers = np.cumsum(self._sizes_bytes + 1)
 

@@ -330,3 +330,10 @@ def test_lines_without_a_time_hide_nobody_who_was_alive(cut: int) -> None:
     buckets = {beat.event_time_ns // BUCKET_NS for piece in pieces for beat in scanner.scan(piece).beats}
     assert buckets == {beat.event_time_ns // BUCKET_NS for beat in whole.beats}
     assert len(buckets) == 3
+
+
+def test_a_match_at_the_very_end_of_the_data_is_found() -> None:
+    pattern = r"""^\s{1,80}(?:case [^\n]{1,40}: )?return [rf]?["'`][^\n]{1,250}["'`];"""
+    line = b'\tcase 10069: return "WSAEDQUOT: Disk quota exceeded.";'
+    assert HyperscanScanner([pattern]).scan([line]) == [(0, 0)]
+    assert HyperscanScanner([pattern]).scan([b"x", line]) == [(1, 0)]
