@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Final, NamedTuple
 
@@ -55,7 +55,7 @@ class Owned:
 
     correlator: Correlator
     kept_offset: int
-    kept_s: float = field(default_factory=monotonic)
+    kept_s: float = 0.0
     took_s: float = 0.0
     has_news: bool = False
 
