@@ -16,8 +16,8 @@ from rules.times import iso_from_ns
 KEPT_PER_CLASS: Final = 8
 """The earliest signals of each class that an incident keeps word for word; it counts the others."""
 
-KEPT_IDS: Final = 65_536
-"""So many signals of an incident are known by their id, the newest; a copy of an older one is counted again."""
+KEPT_IDS: Final = 32_768
+"""At least so many signals of an incident, less than twice as many, are known by id: the newest. Others count again."""
 
 KEPT_CHANGES: Final = 50
 """The history of an incident that flaps on and on ends here."""
@@ -36,7 +36,7 @@ class AtOnset(msgspec.Struct, frozen=True):
 class IncidentState(msgspec.Struct):
     """What is known of one incident so far.
 
-    `keys` are what its signals share (rules.keys). It is not told before `held_until_ns`, 0 when it is told at once.
+    `keys` are what its signals share (rules.keys); `seen`, and `seen_before` that, are the ids of signals. It is not told before `held_until_ns`, 0 when it is told at once.
     `earlier` are the runs of its jobs that failed before; `at_onset` is how far each job was when it came in.
     """
 
@@ -61,6 +61,7 @@ class IncidentState(msgspec.Struct):
     ranks: set[str] = set()
     cleared: set[str] = set()
     seen: dict[str, None] = {}
+    seen_before: dict[str, None] = {}
     signal_count: int = 0
     first_onset_ns: int = 0
     last_seen_ns: int = 0
@@ -73,7 +74,7 @@ class IncidentState(msgspec.Struct):
 
     def add(self, signal: Signal, jobs: set[str]) -> bool:
         """Take a signal in; false when it is a copy of one already here."""
-        if signal.signal_id in self.seen:
+        if signal.signal_id in self.seen or signal.signal_id in self.seen_before:
             return False
         self._remember(signal.signal_id)
         self.signal_count += 1
@@ -97,8 +98,9 @@ class IncidentState(msgspec.Struct):
         self.ranks |= other.ranks
         self.gpus |= other.gpus
         self.collectives.absorb(other.collectives)
-        self.signal_count += len(other.seen.keys() - self.seen.keys())
-        for signal_id in other.seen:
+        theirs = other.seen_before | other.seen
+        self.signal_count += len(theirs.keys() - self.seen.keys() - self.seen_before.keys())
+        for signal_id in theirs:
             self._remember(signal_id)
         self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
@@ -132,8 +134,8 @@ class IncidentState(msgspec.Struct):
 
     def _remember(self, signal_id: str) -> None:
         self.seen[signal_id] = None
-        if len(self.seen) > KEPT_IDS:
-            del self.seen[next(iter(self.seen))]
+        if len(self.seen) >= KEPT_IDS:
+            self.seen_before, self.seen = self.seen, {}
 
     def _reach(self, signal: Signal, jobs: set[str]) -> None:
         self.jobs |= jobs

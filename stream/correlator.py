@@ -16,13 +16,16 @@ class Snapshot(msgspec.Struct):
     """Everything that a correlator knows, after the message at `offset`.
 
     `unconfirmed` holds, for each raw partition, (end of a batch, its newest event time) of batches that no tick has
-    confirmed yet.
+    confirmed yet. `idle_ns` is how long the raw topic has ended at `idle_ends`; of it the newest tick said `told_ns`.
     """
 
     engine: bytes = b""
     offset: int = -1
     watermark: Watermark = msgspec.field(default_factory=lambda: Watermark(0))
     unconfirmed: dict[str, list[tuple[int, int]]] = {}
+    idle_ends: dict[str, int] = {}
+    idle_ns: int = 0
+    told_ns: int = 0
 
 
 class Correlator:
@@ -78,4 +81,14 @@ class Correlator:
             self._state.unconfirmed[source] = [batch for batch in batches if batch[0] > read_to]
         if tick.lagging:
             return watermark.hold(tick.lagging)
-        return watermark.idle(tick.elapsed_ns, tick.at_pace)
+        return watermark.idle(self._idle_ns(tick), tick.at_pace)
+
+    def _idle_ns(self, tick: Tick) -> int:
+        """How long nothing was written; a worker that ticks since a moment ago counts from then on."""
+        state = self._state
+        if tick.ends != state.idle_ends:
+            state.idle_ends, state.idle_ns, state.told_ns = tick.ends, 0, 0
+        is_of_another = tick.elapsed_ns < state.told_ns
+        state.idle_ns += tick.elapsed_ns - (0 if is_of_another else state.told_ns)
+        state.told_ns = tick.elapsed_ns
+        return state.idle_ns

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rules.correlate import Correlator
-from rules.incident import KEPT_PER_CLASS, IncidentState
+from rules.incident import KEPT_IDS, KEPT_PER_CLASS, IncidentState
 from rules.model import Signal
 from tests.support.logs import at
 from tests.support.signals import a_signal, related
@@ -22,6 +22,14 @@ def correlated(*signals: Signal, placed: tuple[tuple[str, str], ...] = (), at_se
 
 def xid(second: float, node: str = "n1", **more: object) -> Signal:
     return a_signal("xid-79", second, node, source="kernel", role="root", severity="critical", **more)
+
+
+def test_copies_are_known_for_tens_of_thousands_of_signals() -> None:
+    incident = IncidentState("one", "default")
+    many = [a_signal("nccl-timeout", second, "n1", "A") for second in range(3 * KEPT_IDS)]
+    assert sum(incident.add(one, {"A"}) for one in many + many[-KEPT_IDS:]) == len(many)
+    assert incident.signal_count == len(many)
+    assert len(incident.seen) + len(incident.seen_before) < 2 * KEPT_IDS
 
 
 def test_a_kernel_line_without_job_joins_its_job_s_incident_by_learnt_placement() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from rules.model import NS_PER_S, Incident
 from stream.correlator import Correlator
 from stream.messages import Found, Part, Tick, decode, encode, encode_in_pieces
@@ -75,6 +77,20 @@ def test_time_goes_on_in_silence_only_at_pace() -> None:
     assert resolved.status == "resolved"
 
 
+def test_time_goes_on_when_another_worker_ticks_from_now_on() -> None:
+    one = correlator()
+    ticks = [tick((2, 0), elapsed_s=seconds, at_pace=True) for seconds in (3000, 3500, 0, 50, 150)]
+    (incident,) = taken(one, FOUND_0, *ticks)
+    assert one.engine.watermark_ns == at(60 + 3500 + 150 - 1)
+    assert incident.status == "resolved"
+
+
+def test_what_was_counted_before_a_new_record_counts_no_more() -> None:
+    one = correlator()
+    taken(one, FOUND_0, tick((2, 0), elapsed_s=300, at_pace=True), FOUND_1, tick((2, 2), elapsed_s=2, at_pace=True))
+    assert one.engine.watermark_ns == at(661 + 2 - 1)
+
+
 def test_a_message_taken_twice_changes_nothing() -> None:
     one = correlator()
     taken(one, FOUND_0)
@@ -92,6 +108,36 @@ def test_a_snapshot_at_any_place_goes_on_the_same() -> None:
         after = taken(correlator(before.snapshot()), *messages[place:])
         assert after == undisturbed[: len(after)]
         assert len(after) == (place < len(messages))
+
+
+def test_messages_taken_again_lead_to_the_same_bytes_of_the_same_revisions() -> None:
+    later = part("raw/1", [vector("n3", second, TIMEOUT, "A") for second in range(662, 672)])
+    messages: list[Found | Tick] = [FOUND_0, tick((2, 0), elapsed_s=1), FOUND_1, tick((2, 2), elapsed_s=1)]
+    messages += [Found((later,)), tick((2, 12), elapsed_s=1), tick((2, 12), elapsed_s=7200, at_pace=True)]
+    undisturbed = told(correlator(), messages)
+    assert [revision for _, revision in undisturbed] == sorted({revision for _, revision in undisturbed})
+    assert len(undisturbed) == 4
+    for kept_at in range(len(messages)):
+        one = correlator()
+        told(one, messages[:kept_at])
+        snapshot = one.snapshot()
+        told(one, messages[kept_at:])
+        again = told(correlator(snapshot), messages)
+        assert again.items() <= undisturbed.items()
+        assert list(again)[-1] == list(undisturbed)[-1]
+
+
+def told(one: Correlator, messages: list[Found | Tick]) -> dict[tuple[str, int], bytes]:
+    """What is sent of each revision when the messages are taken from the first offset on."""
+    changes = [incident for offset, message in enumerate(messages) for incident in one.take(offset, message)]
+    return {(incident.incident_id, incident.revision): msgspec.json.encode(incident) for incident in changes}
+
+
+def test_a_correlator_that_begins_at_an_offset_takes_it() -> None:
+    one = correlator()
+    taken(one, FOUND_0, FOUND_1)
+    one.begin_at(0)
+    assert one.take(0, tick((2, 2), elapsed_s=1)) != []
 
 
 def test_a_large_batch_in_pieces_is_the_same_batch() -> None:
