@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint cluster bench-stream bench-match bench-correlate accuracy coverage lock clean
+.PHONY: demo test lint cluster bench-stream bench-match bench-correlate accuracy chaos fuzz coverage lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -42,6 +42,14 @@ bench-correlate: $(READY)
 # Simulated failures with their truth, or folders of yours with a truth.json: make accuracy FOLDERS="…"
 accuracy: $(READY)
 	$(BIN)/python -m bench.accuracy $(FOLDERS)
+
+# The pipeline under attack, beside a calm run: make chaos ROUNDS=100, make chaos SEED=7 ROUNDS=1
+chaos: $(READY)
+	$(BIN)/python -m bench.chaos
+
+# Broken records through the scan: make fuzz RECORDS=100000
+fuzz: $(READY)
+	$(BIN)/python -m bench.fuzz
 
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
-from rules.model import Origin, Position, RawRecord
+from rules.model import NS_PER_S, Origin, Position, RawRecord
+
+LATEST_RECEIPT_NS: Final = 2**63 - 2 * 86_400 * NS_PER_S
+"""Clocks of shippers may show anything; two days more, and times would no longer fit 64 bits."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class Batch:
     def record(self, number: int) -> RawRecord:
         """One record of the batch as an object."""
         position = Position(self.source, self.offsets[number])
-        return RawRecord(self.values[number], position, self.received_ns[number], self.keys[number], self.origin)
+        received_ns = min(max(self.received_ns[number], 0), LATEST_RECEIPT_NS)
+        return RawRecord(self.values[number], position, received_ns, self.keys[number], self.origin)
 
     def tail(self, first: int) -> Batch:
         """The records from this one on."""

@@ -6,6 +6,7 @@ Field names and their order: the envelope table in docs/envelopes.md.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import Any, Final
 
 import msgspec
@@ -123,7 +124,7 @@ def text_of(value: bytes) -> str:
     if is_envelope(value):
         try:
             texts = _decode_texts(value)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return _text_of(_fields(value, must_be_json=False), value)
         for text in (texts.message, texts.log, texts.msg, texts.MESSAGE, texts.body):
             if text is not None:
@@ -147,6 +148,8 @@ def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
     try:
         return dict(orjson.loads(value))
     except orjson.JSONDecodeError as error:
+        with suppress(orjson.JSONDecodeError):
+            return dict(orjson.loads(value.decode("utf-8", "replace")))
         if must_be_json:
             raise RecordError(f"not JSON: {error}") from error
         return {}

@@ -200,6 +200,21 @@ def test_a_broken_envelope_counts_as_a_plain_line() -> None:
     assert event(b'{"message":"cut').text == '{"message":"cut'
 
 
+@pytest.mark.parametrize(
+    "value",
+    [b'{"node":' + b'{"a":' * 100_000, b'{"message":' + b"[" * 100_000],
+    ids=["objects", "lists"],
+)
+def test_json_that_is_too_deep_counts_as_a_plain_line(value: bytes) -> None:
+    assert text_of(value) == event(value).text == value.decode()
+
+
+def test_bytes_of_an_envelope_that_are_not_utf_8_are_replaced() -> None:
+    value = b'{"host":"n\xf8","message":"a\xff \\u0041"}'
+    assert (event(value).node, event(value).text, text_of(value)) == ("n\ufffd", "a\ufffd A", "a\ufffd A")
+    check_envelope(value)
+
+
 def test_an_envelope_without_text_is_its_own_text() -> None:
     assert event({"level": "info", "event": "step"}).text == '{"level":"info","event":"step"}'
 

@@ -337,3 +337,10 @@ def test_a_match_at_the_very_end_of_the_data_is_found() -> None:
     line = b'\tcase 10069: return "WSAEDQUOT: Disk quota exceeded.";'
     assert HyperscanScanner([pattern]).scan([line]) == [(0, 0)]
     assert HyperscanScanner([pattern]).scan([b"x", line]) == [(1, 0)]
+
+
+@pytest.mark.parametrize("received_ms", [2**63 - 1, -1])
+def test_a_receipt_that_no_clock_can_show_is_taken_as_the_nearest_that_one_can(received_ms: int) -> None:
+    lines = Batch("test", [XID.encode()], [b"n1"], [received_ms * 1_000_000], [1])
+    (match,) = a_scanner().scan(lines).matches
+    assert 0 <= match.event.event_time_ns < 2**63

@@ -1,0 +1,227 @@
+"""Broken records through envelope, prefix, scan and blocks: no crash, no hang, flat memory, books that balance.
+
+`make fuzz`; each batch depends on the seed and its number only, and a failing one is written to a file, made small.
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import click
+import msgspec
+
+from bench.fuzz_checks import BrokenError, Cores, check_borders, check_other_cut, check_reference, scan_in_pieces
+from bench.fuzz_records import record
+from ingest.batch import Batch
+from rules.model import NS_PER_S
+from tests.support.logs import LATER_NS
+
+PROCESSES: Final = 2
+MOST_RECORDS_A_BATCH: Final = 2_000
+SLOWEST_KEPT: Final = 5
+HANGS_AFTER_S: Final = 120
+BUDGET_S: Final = 0.5
+BUDGET_A_RECORD_S: Final = 5e-3
+BUDGET_A_BYTE_S: Final = 3e-6
+MOST_FAILURES: Final = 20
+MOST_GROWTH_MB: Final = 64
+ODD_TIMES_NS: Final = (-1_000_000, 0, (2**63 - 1) * 1_000_000, 4_102_444_800 * NS_PER_S)
+CHECKED: Final = {check_other_cut: 10, check_borders: 50, check_reference: 400}
+"""Each of these checks looks at one batch in so many."""
+
+
+class Report(msgspec.Struct):
+    """What a share of the batches came to. `slowest` are (CPU seconds, size, beginning) of single records."""
+
+    records: int = 0
+    matched: int = 0
+    dead: int = 0
+    cpu_s: float = 0.0
+    scan_cpu_s: float = 0.0
+    rss_mb: tuple[float, ...] = ()
+    slowest: list[tuple[float, int, str]] = []
+    failures: list[str] = []
+
+
+class Hang(BaseException):
+    """A batch took longer than any batch may; no `except Exception` on the way may hide it."""
+
+
+def batch_of(seed: int, number: int) -> Batch:
+    """The records of one batch, as they would come from a partition or a finished file."""
+    draw = Random(f"{seed}/{number}")
+    count = int(2 ** draw.uniform(0, MOST_RECORDS_A_BATCH.bit_length()))
+    values = [record(draw) for _ in range(count)]
+    received_ns = LATER_NS if draw.random() < 0.95 else draw.choice(ODD_TIMES_NS)
+    keys = [draw.choice((None, b"", b"n1", b"n2", b"\xff\x00")) for _ in range(count)]
+    is_recorded = draw.random() < 0.3
+    return Batch(f"fuzz/{number % 4}", values, keys, [received_ns] * count, range(1, count + 1), is_recorded)
+
+
+def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Report:
+    """Every `step`-th batch from `first` on, until so many records are through."""
+    report, cores, timings = Report(), Cores(), Timings()
+    marks = [records // 10, records]
+    begun_s, number = time.process_time(), first
+    while report.records < records and len(report.failures) < MOST_FAILURES:
+        batch = batch_of(seed, number)
+        checks = [check for check, one_in in CHECKED.items() if number % one_in == 0]
+        if reason := look(cores, batch, Random(number), checks, report, timings):
+            fails = _again(cores, number, checks)
+            report.failures.append(f"batch {number}: {reason}: {_kept(Path(folder), seed, number, batch, fails)}")
+            print(report.failures[-1], file=sys.stderr, flush=True)
+        if report.records >= marks[0]:
+            report.rss_mb += (_rss_mb(),)
+            marks.pop(0)
+        number += step
+    report.cpu_s = time.process_time() - begun_s
+    report.slowest = timings.of_records(cores)
+    return report
+
+
+def look(
+    cores: Cores, batch: Batch, draw: Random, checks: Sequence[Callable[..., None]], report: Report, timings: Timings
+) -> str:
+    """What is wrong with how the batch is scanned; empty when nothing is."""
+    report.records += len(batch)
+    try:
+        with _no_longer_than(HANGS_AFTER_S):
+            begun_s = time.process_time()
+            scanned = scan_in_pieces(cores.of_this_process, batch, draw)
+            cpu_s = time.process_time() - begun_s
+            report.scan_cpu_s += cpu_s
+            report.matched += scanned.matched
+            report.dead += scanned.dead
+            timings.note(cpu_s, batch)
+            for check in checks:
+                check(cores, batch, draw)
+    except BrokenError as broken:
+        return str(broken)
+    except (Exception, Hang) as error:
+        return f"{type(error).__name__}: {error}"[:300]
+    return f"took {cpu_s:.1f} s" if cpu_s > _budget_s(batch) else ""
+
+
+class Timings:
+    """The batches that took longest for their size."""
+
+    def __init__(self) -> None:
+        self._worst: list[tuple[float, list[bytes]]] = []
+
+    def note(self, cpu_s: float, batch: Batch) -> None:
+        """Keep the batch if it is one of the slowest."""
+        share = cpu_s / _budget_s(batch)
+        if len(self._worst) < SLOWEST_KEPT or share > self._worst[-1][0]:
+            self._worst = sorted([*self._worst, (share, list(batch.values))], key=lambda one: -one[0])[:SLOWEST_KEPT]
+
+    def of_records(self, cores: Cores) -> list[tuple[float, int, str]]:
+        """The slowest single records of those batches."""
+        timed, scanner = [], cores.fresh()
+        for value in (value for _, values in self._worst for value in values):
+            begun_s = time.process_time()
+            scan_in_pieces(scanner, Batch("fuzz/0", [value], [None], [LATER_NS], [1]), Random(0))
+            timed.append((time.process_time() - begun_s, len(value), ascii(value[:80])))
+        return sorted(timed, reverse=True)[:SLOWEST_KEPT]
+
+
+def _budget_s(batch: Batch) -> float:
+    return BUDGET_S + len(batch) * BUDGET_A_RECORD_S + sum(map(len, batch.values)) * BUDGET_A_BYTE_S
+
+
+def _again(cores: Cores, number: int, checks: Sequence[Callable[..., None]]) -> Callable[[Batch], bool]:
+    """Whether a part of the batch fails too."""
+    return lambda batch: bool(look(cores, batch, Random(number), checks, Report(), Timings()))
+
+
+def _kept(folder: Path, seed: int, number: int, batch: Batch, fails: Callable[[Batch], bool]) -> str:
+    """The file with the records that fail, one a line in hex, as few as are found soon."""
+    small = _shrunk(batch, fails)
+    lines = [value.hex() for value in small.values]
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"fuzz-{seed}-{number}.hex"
+    file.write_text("\n".join(lines) + "\n")
+    return f"{file}: {len(small)} records, the first {lines[0][:300]}"
+
+
+def _shrunk(batch: Batch, fails: Callable[[Batch], bool]) -> Batch:
+    for size in (1, len(batch) // 8, len(batch) // 2):
+        for start in range(0, len(batch), max(1, size)):
+            part = _part(batch, start, start + max(1, size))
+            if len(part) < len(batch) and fails(part):
+                return _shrunk(part, fails)
+    return batch
+
+
+def _part(batch: Batch, start: int, end: int) -> Batch:
+    kept = batch.tail(start)
+    size = min(end - start, len(kept))
+    columns = (kept.values[:size], kept.keys[:size], kept.received_ns[:size], range(1, size + 1))
+    return Batch(batch.source, *columns, is_recorded=batch.is_recorded)
+
+
+@contextmanager
+def _no_longer_than(seconds: int) -> Iterator[None]:
+    def interrupt(*_: Any) -> None:
+        raise Hang(f"not done after {seconds} s")
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.alarm(seconds)
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
+
+
+def _rss_mb() -> float:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 1e6
+
+
+@click.command()
+@click.option("--records", default=10_000_000, envvar="RECORDS", show_default=True)
+@click.option("--seed", default=1, envvar="SEED", show_default=True)
+@click.option("--first", default=0, help="Begin at this batch, to repeat it.")
+@click.option("--failures", default="fuzz-failures", show_default=True, help="Folder for records that fail.")
+def main(records: int, seed: int, first: int, failures: str) -> None:
+    """Run on two processes and print one JSON object; exit code 1 when something failed."""
+    begun_s = time.monotonic()
+    with ProcessPoolExecutor(PROCESSES, get_context("spawn")) as pool:
+        share = -(-records // PROCESSES)
+        jobs = [pool.submit(run_share, seed, share, first + at, PROCESSES, failures) for at in range(PROCESSES)]
+        reports = [job.result() for job in jobs]
+    problems = [failure for report in reports for failure in report.failures]
+    problems += [f"memory grew: {report.rss_mb} MB" for report in reports if _has_grown(report)]
+    elapsed_s, count = time.monotonic() - begun_s, sum(report.records for report in reports)
+    told = {
+        "seed": seed,
+        "records": count,
+        "matched": sum(report.matched for report in reports),
+        "dead": sum(report.dead for report in reports),
+        "records_per_s": round(count / elapsed_s),
+        "scan_cpu_us_per_record": round(1e6 * sum(report.scan_cpu_s for report in reports) / count, 1),
+        "rss_mb_at_a_tenth_and_at_the_end": [[round(one) for one in report.rss_mb] for report in reports],
+        "slowest_records": sorted((one for report in reports for one in report.slowest), reverse=True)[:SLOWEST_KEPT],
+        "failures": problems,
+    }
+    print(json.dumps(told, indent=1))
+    sys.exit(1 if problems else 0)
+
+
+def _has_grown(report: Report) -> bool:
+    return report.rss_mb[-1] - report.rss_mb[0] > MOST_GROWTH_MB
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""What must hold for any records: books that balance, the same told however batches are cut, inert at every border."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import cached_property
+from html.parser import HTMLParser
+from random import Random
+from typing import Final
+
+import msgspec
+from rich.console import Console
+
+from ingest.batch import Batch
+from rules.engine import Engine
+from rules.match.hyperscan import HyperscanScanner
+from rules.match.reference import ReferenceScanner
+from rules.model import DeadLetter, Match
+from sinks.page import incident_html, incidents_html
+from stream.holding import HoldingScanner
+from stream.messages import Part, decode, encode_in_pieces
+from stream.scan import BatchScanner, Scanned
+from stream.show import incident_report, safe
+from tests.support.logs import the_rules
+
+REFERENCE_RECORDS: Final = 40
+REFERENCE_BYTES: Final = 2_000
+SAFE_TAG: Final = re.compile(
+    "html|head|meta|title|link|body|header|main|nav|a|h[12]|p|span|time|div|table|thead|tbody|tr|t[hd]|[uo]l|li|d[ltd]|pre"
+)
+
+
+class BrokenError(Exception):
+    """An invariant that does not hold, in words."""
+
+
+class Cores:
+    """The scanners of one process; compiled once."""
+
+    @cached_property
+    def of_this_process(self) -> BatchScanner:
+        """The one that lives as long as the process, as a worker's does."""
+        return self.fresh()
+
+    def fresh(self) -> BatchScanner:
+        """One that has met nothing yet."""
+        return BatchScanner(the_rules(), "default", self._compiled)
+
+    @cached_property
+    def plain(self) -> ReferenceScanner:
+        """Finds candidates by `re` alone."""
+        return ReferenceScanner(the_rules().expressions)
+
+    @cached_property
+    def _compiled(self) -> HyperscanScanner:
+        return HyperscanScanner(the_rules().expressions)
+
+
+def scan_in_pieces(scanner: BatchScanner, batch: Batch, draw: Random) -> Scanned:
+    """What the batch holds, cut in random places. Its books are checked."""
+    holding, done = HoldingScanner(scanner), 0
+    found: list[Scanned] = []
+    while done < len(batch):
+        size = draw.randint(1, len(batch) - done) if draw.random() < 0.5 else len(batch) - done
+        columns = (batch.values, batch.keys, batch.received_ns, batch.offsets)
+        values, keys, received_ns, offsets = (column[done : done + size] for column in columns)
+        found.append(holding.scan(replace(batch, values=values, keys=keys, received_ns=received_ns, offsets=offsets)))
+        done += size
+    found += [scanned for _, scanned in holding.rest()]
+    whole = _together(found)
+    _check_books(batch, whole)
+    return whole
+
+
+def _together(found: Iterable[Scanned]) -> Scanned:
+    whole = Scanned()
+    for one in found:
+        whole.records += one.records
+        whole.matched += one.matched
+        whole.dead += one.dead
+        whole.matches += one.matches
+        whole.observed += one.observed
+        whole.beats += one.beats
+        whole.seats += one.seats
+        whole.dead_letters += one.dead_letters
+    return whole
+
+
+def _check_books(batch: Batch, scanned: Scanned) -> None:
+    offsets = [letter.position.offset for letter in scanned.dead_letters]
+    spoke = {match.event.position.offset for match in scanned.matches}
+    _expect(scanned.records == len(batch), f"{scanned.records} of {len(batch)} records")
+    _expect(scanned.quiet >= 0, f"{scanned.quiet} quiet records")
+    _expect(len(set(offsets)) == len(offsets) == scanned.dead, f"{scanned.dead} dead, letters {offsets[:9]}")
+    _expect(set(offsets) <= set(batch.offsets) >= spoke, "a position that is not in the batch")
+
+
+def check_other_cut(cores: Cores, batch: Batch, draw: Random) -> None:
+    """Two fresh scanners tell the same however the batch is cut, and what they tell goes over Kafka and back."""
+    first, second = (scan_in_pieces(cores.fresh(), batch, draw) for _ in range(2))
+    _expect(_told(first) == _told(second), "another cut tells something else")
+    part = Part(batch.source, 1, 0, tuple(first.matches), tuple(first.beats), tuple(first.seats))
+    sent = [decode(value) for value in encode_in_pieces([part])]
+    _expect([one for found in sent for part in found.parts for one in part.matches] == first.matches, "lost on Kafka")  # type: ignore[union-attr]
+    letters = [msgspec.json.decode(msgspec.json.encode(one), type=DeadLetter) for one in first.dead_letters]
+    _expect(letters == first.dead_letters, "dead letters lost on Kafka")
+
+
+def _told(scanned: Scanned) -> tuple[list[Match], list[DeadLetter], int, int]:
+    return scanned.matches, scanned.dead_letters, scanned.matched, scanned.dead
+
+
+def check_reference(cores: Cores, batch: Batch, draw: Random) -> None:
+    """Hyperscan and `re` tell the same of a few records that are not too long."""
+    short = [number for number, value in enumerate(batch.values) if len(value) <= REFERENCE_BYTES][:REFERENCE_RECORDS]
+    values, keys = [batch.values[number] for number in short], [batch.keys[number] for number in short]
+    some = Batch(batch.source, values, keys, [batch.received_ns[number] for number in short], range(len(short)))
+    plain = BatchScanner(the_rules(), "default", cores.plain)
+    _expect(cores.fresh().scan(some) == plain.scan(some), "Hyperscan and `re` differ")
+
+
+def check_borders(cores: Cores, batch: Batch, draw: Random) -> None:
+    """What is found can be shown: no control character on a terminal, no markup of a log in a page."""
+    scanned = cores.fresh().scan(batch)
+    engine = Engine(the_rules())
+    engine.add(scanned.matches, scanned.beats, scanned.seats)
+    documents = [msgspec.to_builtins(incident) for incident in engine.flush()]
+    for match in draw.sample(scanned.matches, min(20, len(scanned.matches))):
+        _check_inert(_on_a_terminal(safe(match.event.text)))
+    for document in documents[:5]:
+        _check_inert(_on_a_terminal(incident_report(document)))
+        _check_page(incident_html(document))
+    _check_page(incidents_html(documents[:50], {}))
+
+
+def _on_a_terminal(markup: str) -> str:
+    shown = io.StringIO()
+    Console(file=shown, force_terminal=False, highlight=False, emoji=False, soft_wrap=True).print(markup)
+    return shown.getvalue()
+
+
+def _check_inert(shown: str) -> None:
+    odd = [character for character in shown if not character.isprintable() and character != "\n"]
+    _expect(not odd, f"not inert: {odd[:5]!r}")
+
+
+class _Tags(HTMLParser):
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        _expect(SAFE_TAG.fullmatch(tag) is not None, f"tag {tag!r} in a page")
+        _expect(not any(name.startswith("on") for name, _ in attrs), f"handler in a page: {attrs}")
+        links = [value or "" for name, value in attrs if name == "href"]
+        _expect(all(link.startswith("/") for link in links), f"link in a page: {links}")
+
+
+def _check_page(html: str) -> None:
+    _check_inert(html)
+    _Tags().feed(html)
+
+
+def _expect(holds: bool, what: str) -> None:
+    if not holds:
+        raise BrokenError(what)
