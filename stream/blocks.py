@@ -45,19 +45,30 @@ def join_blocks(spoken: dict[int, Spoken], line_at: LineAt, count: int, is_last:
     """Join the blocks among the spoken records of a batch of `count`, in place.
 
     Returns the number of the record at which a block begins that the batch does not hold whole: what is said from
-    there on has to wait for the next batch. `count` when there is none, or when no more will come.
+    there on has to wait for the next batch, and so have earlier blocks that reach beyond there. `count` when there is
+    none, or when no more will come.
     """
     joined: set[int] = set()
+    reach: list[tuple[int, int]] = []
     for number in sorted(spoken):
         opener = next((hit for hit in spoken[number].hits if hit.rule.spec.block), None)
         if opener is None or opener.rule.spec.block is None or number in joined:
             continue
         extent = _extent(spoken[number], opener.rule.spec.block, line_at, count)
         if not (extent.is_complete or is_last):
-            return number
+            return _before_all_of(reach, number)
         joined.update(extent.numbers)
+        reach.append((number, extent.numbers[-1]))
         _join([spoken[one] for one in extent.numbers if one in spoken], _bounded(extent.lines))
     return count
+
+
+def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:
+    """The latest place up to `end` that is inside of none of these blocks, given by first and last record."""
+    for first, last in reversed(reach):
+        if last >= end:
+            end = first
+    return end
 
 
 def _extent(opening: Spoken, block: Block, line_at: LineAt, count: int) -> _Extent:

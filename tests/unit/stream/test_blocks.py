@@ -96,6 +96,13 @@ def test_a_cut_anywhere_changes_nothing(cut: int) -> None:
     assert matches(lines, [cut, cut + 2]) == matches(lines)
 
 
+@pytest.mark.parametrize("cut", range(1, 10))
+def test_a_block_that_reaches_into_an_unfinished_one_waits_with_it(cut: int) -> None:
+    first, second = ([f"[rank{rank}]: {line}" for line in [*FRAMES, OOM, "next"]] for rank in (0, 1))
+    mixed = [*first[:2], second[0], *first[2:], *second[1:]]
+    assert matches(mixed, [cut]) == matches(mixed)
+
+
 def test_what_is_held_back_is_told_when_nothing_more_comes() -> None:
     scanner = HoldingScanner(BatchScanner(RULES, "c"))
     first = scanner.scan(a_text(["CUDA out of memory", *FRAMES]))

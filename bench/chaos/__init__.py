@@ -1,0 +1,5 @@
+"""The pipeline under attack, beside a calm run on the same records: `make chaos`.
+
+`feed` makes the records of a seed, `attacks` draws what happens to the pipeline, `pipeline` runs it on a real broker
+and a real store, `judge` keeps account of every record and says what differs.
+"""

@@ -1,0 +1,176 @@
+"""What happens to a pipeline while it is fed: drawn from the seed, timed by progress and never by the clock."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable
+from random import Random
+from typing import Final, NamedTuple
+
+from bench.chaos.feed import Feed, Record, windows
+from bench.chaos.pipeline import Pipeline
+from tests.support.cluster import Worker
+from tests.support.waiting import eventually
+
+PARTITIONS_METRIC: Final = "epicenter_partitions"
+FELT_WITHIN_S: Final = 60
+MOST_WORKERS: Final = 3
+
+
+class Step(NamedTuple):
+    """Something to do after this group of records has been sent."""
+
+    group: int
+    what: str
+
+
+class Attacks:
+    """The groups of a round in their order, with what is sent twice, and the steps between them."""
+
+    def __init__(self, seed: int, feed: Feed, kinds: tuple[str, ...] | None = None):
+        self._draw = Random(f"attacks {seed}")
+        self.steps: list[Step] = []
+        self.kinds = kinds or tuple(self._draw.sample(sorted(KINDS.keys() - {"undisturbed"}), self._draw.randint(2, 4)))
+        is_late = "delayed" in self.kinds
+        self.groups = list(windows(feed.delayed(self._draw) if is_late else feed.records))
+        for kind in self.kinds:
+            KINDS[kind](self)
+        self.steps.sort()
+
+    def told(self) -> str:
+        """The attacks in their order."""
+        return ", ".join(
+            [*(kind for kind in self.kinds if kind in FEED_KINDS), *(f"{what}@{at}" for at, what in self.steps)]
+        )
+
+    def run(self, pipeline: Pipeline, group: int) -> None:
+        """All steps after this group."""
+        for step in self.steps:
+            if step.group == group:
+                pipeline.revive()
+                ACTIONS[step.what](pipeline, self._draw)
+
+    def add(self, *whats: str) -> None:
+        """These steps one after the other, somewhere in the feed."""
+        places = sorted(self._draw.sample(range(1, len(self.groups)), len(whats)))
+        self.steps += [Step(place, what) for place, what in zip(places, whats, strict=True)]
+
+    def double(self) -> None:
+        """Shippers send some of what they sent before again."""
+        for _ in range(3):
+            at = self._draw.randrange(1, len(self.groups))
+            again = self.groups[self._draw.randint(max(0, at - 3), at - 1)]
+            self.groups[at] = [*self.groups[at], *_of_one_stream(again, self._draw)]
+
+
+def _of_one_stream(group: list[Record], draw: Random) -> list[Record]:
+    stream = draw.choice(group).stream
+    return [one for one in group if one.stream == stream]
+
+
+def _no_more(_: Attacks) -> None:
+    """The order of the records is changed already."""
+
+
+KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
+    "undisturbed": _no_more,
+    "delayed": _no_more,
+    "doubled": Attacks.double,
+    "worker killed": lambda one: one.add("kill a worker", "kill a worker"),
+    "worker killed and alone": lambda one: one.add("kill all workers"),
+    "worker frozen": lambda one: one.add("freeze a worker"),
+    "broker killed": lambda one: one.add("kill the broker"),
+    "store away": lambda one: one.add("kill the store", "start the store"),
+    "worker's disk full": lambda one: one.add("fill the workers' disk", "kill a worker"),
+    "rebalances": lambda one: one.add("join", "leave", "join", "leave", "join", "leave"),
+}
+FEED_KINDS: Final = ("delayed", "doubled")
+
+
+def kill_worker(pipeline: Pipeline, draw: Random) -> None:
+    """In mid-stream: as soon as it has scanned some more records; another one takes its place."""
+    victim = _in_mid_stream(pipeline, draw)
+    pipeline.start_worker()
+    pipeline.remove(victim, kill=True)
+
+
+def kill_all(pipeline: Pipeline, draw: Random) -> None:
+    """Nobody is left but a new one."""
+    _in_mid_stream(pipeline, draw)
+    for worker in list(pipeline.workers):
+        pipeline.remove(worker, kill=True)
+    pipeline.start_worker()
+
+
+def freeze(pipeline: Pipeline, draw: Random) -> None:
+    """Until others have taken what it had; then it wakes up, and does not know."""
+    victim = _in_mid_stream(pipeline, draw)
+    others = [worker for worker in pipeline.workers if worker is not victim] or [pipeline.start_worker()]
+    with victim.frozen():
+        _eventually(
+            lambda: sum(one.metric(PARTITIONS_METRIC) for one in others) >= 4, "somebody else has its partitions"
+        )
+
+
+def kill_broker(pipeline: Pipeline, draw: Random) -> None:
+    """With everything that is on the way."""
+    _in_mid_stream(pipeline, draw)
+    pipeline.broker.kill()
+    pipeline.broker.start()
+
+
+def start_store(pipeline: Pipeline, _: Random) -> None:
+    """After a worker has missed it."""
+    _eventually(lambda: _failures(pipeline), "a write that fails")
+    pipeline.store.start()
+
+
+def fill_workers(pipeline: Pipeline, _: Random) -> None:
+    """No worker can write a file any more, its log included."""
+    for worker in pipeline.workers:
+        resource.prlimit(worker.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+
+
+def join(pipeline: Pipeline, draw: Random) -> None:
+    """One more worker, at once with partitions of its own."""
+    newest = pipeline.start_worker()
+    _eventually(lambda: newest.metric(PARTITIONS_METRIC), "partitions of its own")
+
+
+def leave(pipeline: Pipeline, draw: Random) -> None:
+    """A worker is stopped, politely or not, unless it is the last one."""
+    if len(pipeline.workers) > 1:
+        pipeline.remove(draw.choice(pipeline.workers), kill=draw.random() < 0.3)
+
+
+ACTIONS: Final[dict[str, Callable[[Pipeline, Random], None]]] = {
+    "kill a worker": kill_worker,
+    "kill all workers": kill_all,
+    "freeze a worker": freeze,
+    "kill the broker": kill_broker,
+    "kill the store": lambda pipeline, _: pipeline.store.kill(),
+    "start the store": start_store,
+    "fill the workers' disk": fill_workers,
+    "join": join,
+    "leave": leave,
+}
+
+
+def _in_mid_stream(pipeline: Pipeline, draw: Random) -> Worker:
+    """A worker that has just scanned more records; any when none has more to scan."""
+    before = {worker.log: worker.metric("epicenter_records_total") for worker in pipeline.workers}
+    wanted, end_s = draw.randint(1, 60), time.monotonic() + 2.0
+    while time.monotonic() < end_s:
+        for worker in pipeline.workers:
+            if worker.metric("epicenter_records_total") - before[worker.log] >= wanted:
+                return worker
+    return draw.choice(pipeline.workers)
+
+
+def _failures(pipeline: Pipeline) -> float:
+    return sum(worker.metric("epicenter_store_failures_total") for worker in pipeline.workers)
+
+
+def _eventually(holds: Callable[[], object], what: str) -> None:
+    eventually(holds, FELT_WITHIN_S, what)

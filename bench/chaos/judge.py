@@ -1,0 +1,102 @@
+"""What a settled pipeline holds, and what is wrong with it: beside the calm run, and beside what was sent."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from bench.chaos.pipeline import Pipeline, digest
+from ingest.parse.envelope import check_envelope, text_of
+from rules.errors import RecordError
+from stream.scan import MAX_RECORD_BYTES
+
+SHOWN: Final = 4
+BOOKS: Final = ("records", "matched_records", "quiet_records", "dead_letters")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The sets that must be the same however the pipeline was treated.
+
+    Of an incident's document, what is left out depends on when somebody looked and which copy of a line came first:
+    the revision, since a tick tells of an incident whatever changed since the tick before it, the history of those
+    revisions, and the positions of its evidence.
+    """
+
+    incidents: Mapping[str, Mapping[str, Any]]
+    rows: frozenset[str]
+    letters: int
+
+    @classmethod
+    def of(cls, pipeline: Pipeline) -> Outcome:
+        """What the store holds."""
+        documents = [json.loads(one) for (one,) in pipeline.query("SELECT document FROM incidents FINAL")]
+        columns = "* EXCEPT (position_source, position_offset, stored)"
+        rows = pipeline.query(f"SELECT {columns} FROM matches FINAL")
+        ((letters,),) = pipeline.query("SELECT count() FROM dead_letters FINAL")
+        return cls({one["incident_id"]: _comparable(one) for one in documents}, frozenset(map(repr, rows)), letters)
+
+    def __str__(self) -> str:
+        return f"{len(self.incidents)} incidents, {len(self.rows)} rows, {self.letters} dead letters"
+
+
+def differences(calm: Outcome, attacked: Outcome) -> list[str]:
+    """What one has and the other has not, in words."""
+    found = _apart("incident", calm.incidents, attacked.incidents) + _apart("row", calm.rows, attacked.rows)
+    for name in sorted(calm.incidents.keys() & attacked.incidents.keys()):
+        was, is_now = calm.incidents[name], attacked.incidents[name]
+        found += [
+            f"incident {name}: {field}: calm {was.get(field)!r:.300}, attacked {is_now.get(field)!r:.300}"
+            for field in sorted(was.keys() | is_now.keys())
+            if was.get(field) != is_now.get(field)
+        ]
+    return found
+
+
+def misbooked(pipeline: Pipeline) -> list[str]:
+    """Records that became nothing they should, and rows and dead letters that are no true account of a record."""
+    letters = pipeline.query("SELECT position_source, position_offset, size_bytes FROM dead_letters FINAL")
+    dead = {(source, offset): size_bytes for source, offset, size_bytes in letters}
+    wanted = {place: len(value or b"") for place, value in pipeline.account.items() if is_poison(value)}
+    found = _apart("dead letter", wanted, dead)
+    found += [f"dead letter {place}: {dead[place]} bytes" for place in wanted if dead.get(place, -1) != wanted[place]][
+        :SHOWN
+    ]
+    for source, offset, text in pipeline.query("SELECT position_source, position_offset, text FROM matches FINAL"):
+        value = pipeline.account.get((source, offset))
+        if source.startswith(pipeline.cluster.raw_topic) and (value is None or text_of(value).rstrip("\r\n") != text):
+            found.append(f"row of {source}@{offset} is not record {digest(value)}: {text[:200]!r}")
+    return found + unbalanced(pipeline)
+
+
+def unbalanced(pipeline: Pipeline) -> list[str]:
+    """Workers whose records in are not matched + quiet + dead."""
+    books = [[worker.metric(f"epicenter_{name}_total") for name in BOOKS] for worker in pipeline.workers]
+    return [f"a worker's books: {dict(zip(BOOKS, one, strict=True))}" for one in books if one[0] != sum(one[1:])]
+
+
+def is_poison(value: bytes | None) -> bool:
+    """Whether this record has to become a dead letter."""
+    if not value or len(value) > MAX_RECORD_BYTES:
+        return True
+    try:
+        check_envelope(value)
+    except RecordError:
+        return True
+    return False
+
+
+def _comparable(document: dict[str, Any]) -> dict[str, Any]:
+    evidence = [{**line, "source": "", "line": 0} for line in document["evidence"]]
+    return {**document, "evidence": evidence, "revision": 0, "history": []}
+
+
+def _apart(what: str, wanted: Iterable[Hashable], found: Iterable[Hashable]) -> list[str]:
+    missing, extra = set(wanted) - set(found), set(found) - set(wanted)
+    told = [f"{what} missing: {one!r:.500}" for one in sorted(missing, key=repr)[:SHOWN]]
+    told += [f"{what} too many: {one!r:.500}" for one in sorted(extra, key=repr)[:SHOWN]]
+    counts = Counter(missing=len(missing), too_many=len(extra))
+    return [*told, f"{what}s: {dict(counts)}"] if told else []

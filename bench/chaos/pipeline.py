@@ -1,0 +1,202 @@
+"""One pipeline on a real broker and a real store: fed window by window, attacked in between, settled at the end."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError
+
+from bench.chaos.feed import LATENESS_S, Record
+from rules.model import NS_PER_S
+from sinks.clickhouse.client import connect
+from stream.dev_broker import OwnBroker
+from stream.dev_clickhouse import DevClickHouse
+from stream.messages import Tick, decode
+from stream.topics import LARGEST_RAW_BYTES, TopicNames
+from tests.support.cluster import Cluster, Worker
+
+SETTLES_WITHIN_S: Final = 150.0
+POLL_S: Final = 0.2
+NO_BROKER: Final = 69
+RAW_PARTITIONS, MATCH_PARTITIONS = 4, 2
+SETTINGS: Final = {
+    "LATENESS": f"{LATENESS_S}s",
+    "FETCH_RECORDS": "150",
+    "SNAPSHOT_EVERY": "500ms",
+    "RAW_PARTITIONS": str(RAW_PARTITIONS),
+    "MATCH_PARTITIONS": str(MATCH_PARTITIONS),
+}
+
+
+class BrokenError(Exception):
+    """An invariant that does not hold, in words."""
+
+
+class Pipeline:
+    """Topics, groups and a database of its own. `account` has every record that the broker took, by its position."""
+
+    def __init__(self, broker: OwnBroker, store: DevClickHouse, folder: Path):
+        self.broker, self.store = broker, store
+        self.cluster = Cluster(broker.bootstrap, store.dsn, folder, **SETTINGS)
+        self.account: dict[tuple[str, int], bytes | None] = {}
+        self.workers: list[Worker] = []
+        self.names = TopicNames(self.cluster.name)
+        asyncio.run(self._keep_old_records())
+
+    def start_worker(self) -> Worker:
+        """One more worker."""
+        self.workers.append(self.cluster.start_worker())
+        return self.workers[-1]
+
+    def remove(self, worker: Worker, kill: bool) -> None:
+        """End a worker as a crash does, or politely."""
+        self.workers.remove(worker)
+        worker.kill() if kill else worker.process.terminate()
+
+    def revive(self) -> None:
+        """Start workers again that found no broker when they started, as a supervisor does.
+
+        Raises:
+            BrokenError: one has ended for another reason.
+        """
+        for worker in [worker for worker in self.workers if worker.process.poll() is not None]:
+            if worker.process.returncode != NO_BROKER:
+                raise BrokenError(f"a worker ended with {worker.process.returncode}: {_tail(worker.log)}")
+            self.workers.remove(worker)
+            self.start_worker()
+
+    async def feed(self, groups: Sequence[Sequence[Record]], between: Callable[[int], Awaitable[None]]) -> None:
+        """Send group by group; what comes between is told the number of the group that was just sent."""
+        producer = AIOKafkaProducer(
+            bootstrap_servers=self.broker.bootstrap, acks="all", linger_ms=5, max_request_size=LARGEST_RAW_BYTES
+        )
+        await producer.start()
+        try:
+            for number, group in enumerate(groups):
+                await self._send(producer, group)
+                await between(number)
+        finally:
+            await producer.stop()
+
+    async def _send(self, producer: AIOKafkaProducer, group: Sequence[Record]) -> None:
+        sent = [
+            (
+                one,
+                await producer.send(self.cluster.raw_topic, one.value, one.key.encode(), None, one.written_ns // 10**6),
+            )
+            for one in group
+        ]
+        for one, waiting in sent:
+            told = await waiting
+            self.account[f"{told.topic}/{told.partition}", told.offset] = one.value
+
+    async def settle(self) -> None:
+        """Return when everything fed has gone all the way, and time has come to its end.
+
+        Raises:
+            BrokenError: it does not.
+        """
+        end_s = time.monotonic() + SETTLES_WITHIN_S
+        raw = [TopicPartition(self.cluster.raw_topic, number) for number in range(RAW_PARTITIONS)]
+        matches = [TopicPartition(self.names.matches, number) for number in range(MATCH_PARTITIONS)]
+        others = [(self.names.signals, MATCH_PARTITIONS), (self.names.incidents, MATCH_PARTITIONS)]
+        rest = [TopicPartition(name, number) for name, count in others for number in range(count)]
+        async with _Watch(self.broker.bootstrap) as watch:
+            await self._passed(watch, self.names.match_group, await watch.ends(raw), end_s)
+            ticks = {one: await self._last_tick(watch, one, end_s) for one in matches}
+            await self._passed(watch, self.names.correlate_group, ticks, end_s)
+            letters = [TopicPartition(self.names.dead_letters, 0)]
+            await self._passed(watch, self.names.store_group, ticks | await watch.ends(rest + letters), end_s)
+
+    async def _passed(self, watch: _Watch, group: str, ends: dict[TopicPartition, int], end_s: float) -> None:
+        while True:
+            read = await watch.committed(group)
+            behind = {one: (read.get(one, 0), end) for one, end in ends.items() if read.get(one, 0) < end}
+            if not behind:
+                return
+            await self._wait(f"group {group} is behind: {behind}", end_s)
+
+    async def _last_tick(self, watch: _Watch, matches: TopicPartition, end_s: float) -> int:
+        """The offset behind a tick from which on time stands still."""
+        while True:
+            for offset, value in await watch.tail(matches):
+                tick = decode(value)
+                if isinstance(tick, Tick) and not tick.lagging and tick.elapsed_ns > (LATENESS_S + 1) * NS_PER_S:
+                    return offset + 1
+            await self._wait(f"{matches}: no tick that says that time is at its end", end_s)
+
+    async def _wait(self, what: str, end_s: float) -> None:
+        self.revive()
+        if time.monotonic() > end_s:
+            raise BrokenError(f"not settled within {SETTLES_WITHIN_S} s: {what}; {_tail(self.workers[-1].log)}")
+        await asyncio.sleep(POLL_S)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Rows of the store."""
+        client = connect(self.cluster.store)
+        try:
+            return client.query(sql)
+        finally:
+            client.close()
+
+    async def _keep_old_records(self) -> None:
+        """Simulated times are old; the broker must not delete them for that."""
+        admin = AIOKafkaAdminClient(bootstrap_servers=self.broker.bootstrap)
+        await admin.start()
+        configs = {"retention.ms": "-1", "max.message.bytes": str(LARGEST_RAW_BYTES)}
+        await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.cluster.raw_topic, configs)])
+        await admin.close()
+
+
+class _Watch:
+    """Looks at the broker from outside every group. A broker that is just coming back is asked again."""
+
+    def __init__(self, bootstrap: str):
+        self._admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        self._consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+
+    async def __aenter__(self) -> _Watch:
+        await self._admin.start()
+        await self._consumer.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._consumer.stop()
+        await self._admin.close()
+
+    async def committed(self, group: str) -> dict[TopicPartition, int]:
+        """The group's offsets; none while they can't be had."""
+        try:
+            found = await self._admin.list_consumer_group_offsets(group)
+        except KafkaError:
+            return {}
+        return {partition: one.offset for partition, one in found.items()}
+
+    async def ends(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        """The end of each partition."""
+        return dict(await self._consumer.end_offsets(partitions))
+
+    async def tail(self, partition: TopicPartition) -> list[tuple[int, bytes]]:
+        """The newest record or two."""
+        self._consumer.assign([partition])
+        end = (await self._consumer.end_offsets([partition]))[partition]
+        self._consumer.seek(partition, max(0, end - 2))
+        fetched = await self._consumer.getmany(partition, timeout_ms=1000)
+        return [(one.offset, one.value) for records in fetched.values() for one in records]
+
+
+def digest(value: bytes | None) -> str:
+    """What a long record is called in messages."""
+    return blake2b(value or b"", digest_size=8).hexdigest()
+
+
+def _tail(log: Path, lines: int = 12) -> str:
+    return "\n".join(log.read_text(errors="replace").splitlines()[-lines:])

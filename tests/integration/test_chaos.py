@@ -1,0 +1,37 @@
+"""The short form of `make chaos`: one round, and a judge that is not asleep."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench.chaos.arena import Arena
+from bench.chaos.feed import Feed
+from bench.chaos.judge import differences
+from stream.dev_broker import own_broker
+from stream.dev_clickhouse import dev_clickhouse
+
+SEED = 20261121
+KINDS = ("broker killed", "delayed", "doubled", "worker killed")
+
+
+@pytest.mark.integration
+def test_a_round_of_attacks_changes_nothing(tmp_path: Path) -> None:
+    with own_broker(tmp_path / "kafka") as broker, dev_clickhouse(tmp_path / "store") as store:
+        arena = Arena(broker, store, tmp_path)
+        assert arena.round(SEED, KINDS) == []
+        calm = arena.calm(SEED)
+    assert calm.incidents
+    assert calm.letters
+    name, row = sorted(calm.incidents)[0], sorted(calm.rows)[0]
+    assert differences(calm, calm) == []
+    assert differences(calm, replace(calm, rows=calm.rows - {row}))[0].startswith("row missing")
+    assert differences(calm, replace(calm, incidents={}))[0].startswith("incident missing")
+    other = {**calm.incidents, name: {**calm.incidents[name], "signal_count": 0}}
+    assert differences(calm, replace(calm, incidents=other))[0].startswith(f"incident {name}: signal_count")
+
+
+def test_a_feed_is_the_same_for_the_same_seed() -> None:
+    assert Feed(3).records == Feed(3).records != Feed(4).records
