@@ -73,6 +73,7 @@ def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Re
     """Every `step`-th batch from `first` on, until so many records are through."""
     report, cores, timings = Report(), Cores(), Timings()
     marks = [records // 10, records]
+    scan_in_pieces(cores.of_this_process, batch_of(seed, first), Random(0))
     begun_s, number = time.process_time(), first
     while report.records < records and len(report.failures) < MOST_FAILURES:
         batch = batch_of(seed, number)
