@@ -276,6 +276,7 @@ class Incident(msgspec.Struct, frozen=True):
     `candidates` are the ranked root causes, the one of `root_cause` first. `missing` says in words what evidence there
     should be and is not; when it is empty, the evidence is complete.
     `verdict` says what a silence in it means (hung, rank-dead, ...); empty when none of its signals is a silence.
+    `reopened` says how often it came back after it was resolved.
     """
 
     incident_id: str
@@ -304,6 +305,19 @@ class Incident(msgspec.Struct, frozen=True):
     cost: Cost = Cost()
     missing: tuple[str, ...] = ()
     verdict: str = ""
+    reopened: int = 0
+
+
+class Notification(msgspec.Struct, frozen=True):
+    """What people are told about an incident: that it `opened`, `reopened`, or is `resolved` (over, or merged).
+
+    `event_time` is that of the line, silence or quiet time that made it news, ISO 8601.
+    """
+
+    notification_id: str
+    kind: str
+    event_time: str
+    incident: Incident
 
 
 class DeadLetter(msgspec.Struct, frozen=True):

@@ -72,6 +72,7 @@ def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -
         cost=cost,
         missing=missing(state, ranked, blamed, known),
         verdict=verdict_of([candidate.signal for candidate in ranked]),
+        reopened=state.reopened,
     )
 
 

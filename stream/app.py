@@ -2,6 +2,7 @@
 
 raw topic ── Matcher ──▶ matches ── Correlating (snapshots) ──▶ incidents, signals ── StoreWriter ──▶ ClickHouse
                 └──────▶ dead letters                  matches, dead letters ──────────────┘
+                                                                    incidents ── Notifier ──▶ webhook
 
 Faust starts, supervises and stops the services and serves the pages; each service has Kafka clients of its own.
 """
@@ -21,11 +22,12 @@ from rules.ruleset import RuleSet
 from stream.correlating import Correlating
 from stream.matcher import Matcher
 from stream.metrics import Metrics
+from stream.notifying import Notifier
 from stream.settings import Settings
 from stream.storing import StoreWriter
 
 STALLED_AFTER_S: Final = 60.0
-SERVICES: Final = {"match": Matcher, "correlate": Correlating, "store": StoreWriter}
+SERVICES: Final[dict[str, Any]] = {"match": Matcher, "correlate": Correlating, "store": StoreWriter, "notify": Notifier}
 
 
 def build_app(settings: Settings, rules: RuleSet | None = None) -> faust.App:
@@ -33,6 +35,8 @@ def build_app(settings: Settings, rules: RuleSet | None = None) -> faust.App:
     rules, metrics, app = rules or load(settings.rule_packs, settings.topology), Metrics(), _faust_app(settings)
     running: list[Any] = []
     for name in settings.services:
+        if name == "notify" and not settings.webhook_url:
+            continue
         app.service(_bound(SERVICES[name], running, settings, rules, metrics))
     _add_pages(app, metrics, running)
     return app

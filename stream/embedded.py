@@ -21,6 +21,7 @@ from stream.pipeline import Pipeline
 from stream.scan import Scanned
 from stream.settings import Settings
 from stream.store import Store
+from stream.telling import Teller
 
 PAUSE_S: Final = 0.1
 ROUNDS_BETWEEN_LOOKS: Final = 10
@@ -39,13 +40,14 @@ class EmbeddedRun:
         self._tell = tell
         self._store = Store(settings.store_dsn)
         self._pipeline = Pipeline(rules, settings.cluster, settings.lateness_ns)
+        self._teller: Teller | None = None
         self._newest_read_ns = monotonic_ns()
         self.records = 0
         self.dead = 0
 
     async def once(self) -> None:
         """Read every source to its end, and stop."""
-        await self._store.open()
+        await self._open()
         try:
             while lagging := [source for source in self._sources.all() if not source.has_ended]:
                 if not await self._round(lagging):
@@ -58,7 +60,7 @@ class EmbeddedRun:
 
     async def follow(self, until: asyncio.Event) -> None:
         """Go on until told to stop; the local page is served meanwhile."""
-        await self._store.open()
+        await self._open()
         try:
             async with self._page():
                 rounds = 0
@@ -112,6 +114,8 @@ class EmbeddedRun:
         windowed = [(match, self._rules.spec_of(match)) for match in self._pipeline.windowed()]
         if incidents or windowed:
             await self._store.write(incidents=incidents, matches=windowed)
+        if self._teller:
+            self._teller.take(incidents)
         for incident in incidents:
             self._show(incident)
 
@@ -135,8 +139,15 @@ class EmbeddedRun:
         silent_s = (monotonic_ns() - self._newest_read_ns) // NS_PER_S
         return {"status": "ok", "records": self.records, "dead_letters": self.dead, "seconds_since_last_line": silent_s}
 
+    async def _open(self) -> None:
+        await self._store.open()
+        if url := self._settings.webhook_url.get_secret_value():
+            self._teller = Teller(url, self._settings.data_dir / "notified", self._tell)
+
     async def _close(self) -> None:
         self._sources.close()
+        if self._teller:
+            await self._teller.close()
         await self._store.close()
 
 

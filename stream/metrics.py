@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from rules.engine import Counts
 from rules.model import NS_PER_S
@@ -31,6 +31,15 @@ class Metrics:
         self._lag = self._gauge("epicenter_lag_records", "Raw records not read yet.", "source")
         self._partitions = self._gauge("epicenter_partitions", "Raw partitions that this worker owns.", "topic")
         self._signals = self._gauge("epicenter_signals", "What became of signals since the snapshot began.", "outcome")
+        self._told = self._counter("epicenter_notifications_total", "Notifications that reached their end.", "outcome")
+        self._untold = self._counter("epicenter_notification_failures_total", "Deliveries to be tried again.", "kind")
+        self._told_after = Histogram(
+            "epicenter_notification_seconds",
+            "From the event time of what was news to its delivery.",
+            ["kind"],
+            buckets=(0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
+            registry=self._registry,
+        )
         self._skew = self._gauge("epicenter_clock_skew_seconds", "How far a node's clock is ahead of others.", "node")
         self._snapshot_bytes = self._gauge("epicenter_snapshot_bytes", "Size of the newest snapshot.", "partition")
         self._snapshot_s = self._gauge("epicenter_snapshot_seconds", "What the newest snapshot took.", "partition")
@@ -81,6 +90,19 @@ class Metrics:
     def note_lost_records(self, source: str, records: int) -> None:
         """Count raw records that were deleted before they were read."""
         self._lost_records.labels(source).inc(records)
+
+    def note_told(self, kind: str, seconds: float) -> None:
+        """Count a notification that was delivered, so long after what it tells of."""
+        self._told.labels("sent").inc()
+        self._told_after.labels(kind).observe(seconds)
+
+    def note_refused(self) -> None:
+        """Count a notification that its receiver never takes."""
+        self._told.labels("refused").inc()
+
+    def note_receiver_away(self) -> None:
+        """Count a notification that has to be tried again."""
+        self._untold.labels("away").inc()
 
     def note_lag(self, records_by_source: Mapping[str, int]) -> None:
         """Set how far each raw partition is behind."""

@@ -6,8 +6,9 @@ import os
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
 
 from rules.errors import ConfigError
@@ -22,12 +23,19 @@ Paths = Annotated[
     BeforeValidator(lambda value: value.split(os.pathsep) if isinstance(value, str) else value),
 ]
 
-ServiceName = Literal["match", "correlate", "store"]
+ServiceName = Literal["match", "correlate", "store", "notify"]
 ServiceNames = Annotated[
     tuple[ServiceName, ...],
     NoDecode,
     BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
 ]
+
+
+def _web_address(value: SecretStr) -> SecretStr:
+    parts = urlsplit(value.get_secret_value())
+    if value and not (parts.scheme in ("http", "https") and parts.hostname):
+        raise ValueError("no web address: write https://host/path")
+    return value
 
 
 def default_data_dir() -> Path:
@@ -49,6 +57,9 @@ class Settings(BaseSettings):
     lateness_ns: DurationNs = Field(
         default=5 * NS_PER_S, validate_default=False, alias="lateness", description="how late a line may come"
     )
+    webhook_url: Annotated[SecretStr, AfterValidator(_web_address)] = Field(
+        default=SecretStr(""), description="where notifications go; empty: nobody is told"
+    )
     page_port: int = Field(default=8017, ge=0, le=65535)
 
     kafka: str = "127.0.0.1:9092"
@@ -58,7 +69,7 @@ class Settings(BaseSettings):
     match_partitions: int = Field(default=4, ge=1)
     replication: int = Field(default=1, ge=1)
     services: ServiceNames = Field(
-        default=("match", "correlate", "store"), min_length=1, description="what this worker does, separated by commas"
+        default=("match", "correlate", "store", "notify"), min_length=1, description="what it does, separated by commas"
     )
     behind_after_ns: DurationNs = Field(
         default=120 * NS_PER_S,

@@ -19,6 +19,7 @@ from rules.model import QUIET_ROLES, Beat, DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
 from stream.clients import make_consumer, make_producer
+from stream.groups import wait_in_group
 from stream.messages import Found, decode
 from stream.metrics import Metrics
 from stream.settings import Settings
@@ -105,24 +106,12 @@ class StoreWriter(Service):
             except (TransientError, ConfigError) as error:
                 self.log.warning("store is away or not set up, trying again: %s", error)
                 self._metrics.note_store_failure("away" if isinstance(error, TransientError) else "not set up")
-                await self._wait()
+                await wait_in_group(self._consumer, PAUSE_MS)
+                self.last_fetch_s = monotonic()
             else:
                 self._metrics.note_stored(rows.counts())
                 return True
         return False
-
-    async def _wait(self) -> None:
-        """Wait without leaving the group: a paused consumer is asked for records all the same.
-
-        A rebalance lifts the pause; what comes then is put back, to be read again.
-        """
-        self._consumer.pause(*self._consumer.assignment())
-        too_early = await self._consumer.getmany(timeout_ms=PAUSE_MS)
-        self.last_fetch_s = monotonic()
-        mine = self._consumer.assignment()
-        for partition in mine & too_early.keys():
-            self._consumer.seek(partition, too_early[partition][0].offset)
-        self._consumer.resume(*mine)
 
     def _rows(self, fetched: Fetched) -> Rows:
         rows = Rows()

@@ -45,6 +45,11 @@ class TopicNames:
         return f"{self.prefix}.incidents"
 
     @property
+    def notified(self) -> str:
+        """Which notifications were delivered, by their id; in the partition of their incident."""
+        return f"{self.prefix}.notified"
+
+    @property
     def dead_letters(self) -> str:
         """Records that could not be processed."""
         return f"{self.prefix}.deadletters"
@@ -79,12 +84,18 @@ class TopicNames:
         """The consumer group that writes to the store."""
         return f"{self.prefix}.store"
 
+    @property
+    def notify_group(self) -> str:
+        """The consumer group that tells people."""
+        return f"{self.prefix}.notify"
+
 
 def wanted_topics(settings: Settings) -> list[NewTopic]:
     """Each topic with its partitions and configuration."""
     names = TopicNames(settings.prefix)
     ours = {"retention.ms": str(3 * DAY_MS), "max.message.bytes": str(4 << 20)}
     compacted = {"cleanup.policy": "compact", "max.message.bytes": str(LARGEST_RAW_BYTES)}
+    for_a_month = {"retention.ms": str(30 * DAY_MS)}
     raw = {"retention.ms": str(DAY_MS), "max.message.bytes": str(LARGEST_RAW_BYTES)}
     return [
         _topic(settings, settings.raw_topic, settings.raw_partitions, raw),
@@ -92,7 +103,10 @@ def wanted_topics(settings: Settings) -> list[NewTopic]:
         _topic(settings, names.signals, settings.match_partitions, ours),
         _topic(settings, names.incidents, settings.match_partitions, compacted),
         _topic(settings, names.put_off, settings.match_partitions, ours),
-        _topic(settings, names.dead_letters, 1, {**ours, "retention.ms": str(30 * DAY_MS)}),
+        _topic(
+            settings, names.notified, settings.match_partitions, {"cleanup.policy": "compact,delete", **for_a_month}
+        ),
+        _topic(settings, names.dead_letters, 1, {**ours, **for_a_month}),
         _topic(
             settings, names.snapshots, settings.match_partitions, {**compacted, "segment.bytes": str(SEGMENT_BYTES)}
         ),

@@ -23,6 +23,7 @@ from stream.embedded import EmbeddedRun
 from stream.settings import Settings
 from tests.support.cluster import brief
 from tests.support.logs import the_rules
+from tests.support.receiver import Receiver
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -148,16 +149,23 @@ def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
 def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
     logs.mkdir()
-    (tmp_path / "epicenter.toml").write_text('lateness = "1h"\n')
-    options = ("--data-dir", data, "--config", tmp_path / "epicenter.toml")
+    config = tmp_path / "epicenter.toml"
+    options = ("--data-dir", data, "--config", config)
+    with Receiver().listening() as receiver:
+        config.write_text(f'lateness = "1h"\nwebhook_url = "{receiver.url}"\n')
+        code, out = run_and_stopped(logs, options)
+    assert code == 0
+    assert "xid-79" in out
+    assert [body["incident"]["nodes"] for _, body in receiver.requests] == [["n2"]]
+    assert [one["nodes"] for one in documents("incidents", "list", "--data-dir", data)] == [["n2"]]
+
+
+def run_and_stopped(logs: Path, options: tuple[object, ...]) -> tuple[int, str]:
     with running(logs, *options) as (process, page):
         append(logs / "kern.log", xid_line("n2"))
         eventually(lambda: asked(f"{page}healthz")["records"], PATIENCE_S, "the page to show it")
         assert asked(f"{page}api/incidents") == []
-        code, out, _ = stopped(process)
-    assert code == 0
-    assert "xid-79" in out
-    assert [one["nodes"] for one in documents("incidents", "list", "--data-dir", data)] == [["n2"]]
+        return stopped(process)[:2]
 
 
 async def test_a_file_that_came_just_before_the_stop_is_read(tmp_path: Path) -> None:

@@ -43,9 +43,14 @@ class Cluster:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    def feed(self, records: Iterable[tuple[str | None, bytes | None]], topic: str | None = None) -> int:
+    def feed(
+        self,
+        records: Iterable[tuple[str | None, bytes | None]],
+        topic: str | None = None,
+        timestamp_ms: int | None = None,
+    ) -> int:
         """Produce (key, value) pairs to the raw topic, keyed records partitioned as Kafka's own clients do."""
-        return asyncio.run(_feed(self.bootstrap, topic or self.raw_topic, records))
+        return asyncio.run(_feed(self.bootstrap, topic or self.raw_topic, records, timestamp_ms))
 
     def start_worker(self) -> Worker:
         """One more worker."""
@@ -127,7 +132,9 @@ def records_of(scenario: Scenario, *names: str) -> list[tuple[str | None, bytes 
     return [(node, text.encode()) for node, name, text in found if name in names]
 
 
-async def _feed(bootstrap: str, topic: str, records: Iterable[tuple[str | None, bytes | None]]) -> int:
+async def _feed(
+    bootstrap: str, topic: str, records: Iterable[tuple[str | None, bytes | None]], timestamp_ms: int | None
+) -> int:
     producer = AIOKafkaProducer(
         bootstrap_servers=bootstrap, acks="all", linger_ms=20, compression_type="lz4", max_request_size=16 << 20
     )
@@ -135,7 +142,7 @@ async def _feed(bootstrap: str, topic: str, records: Iterable[tuple[str | None, 
     count = 0
     try:
         for key, value in records:
-            await producer.send(topic, value, key=key.encode() if key else None)
+            await producer.send(topic, value, key=key.encode() if key else None, timestamp_ms=timestamp_ms)
             count += 1
     finally:
         await producer.stop()

@@ -63,6 +63,7 @@ def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPat
         pytest.param("latenes = '5s'\n", 1, "latenes: no such setting; known are", id="unknown"),
         pytest.param("\nlateness = '5 minutes'\n", 2, "is no duration", id="duration"),
         pytest.param("lateness = 5\n", 1, "is no duration", id="duration-without-a-unit"),
+        pytest.param("webhook_url = 'hooks.example.org/x'\n", 1, "write https://host/path", id="web-address"),
         pytest.param("page_port = 99999\n", 1, "less than or equal to 65535", id="port"),
     ],
 )

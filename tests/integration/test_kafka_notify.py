@@ -1,0 +1,107 @@
+"""Incidents of the cluster path reach a real webhook: once, whatever is killed or away meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from tests.support.cluster import Cluster
+from tests.support.incidents import opened_and_resolved
+from tests.support.receiver import Receiver
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+
+XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
+LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
+ON_N1, ON_N2 = [("opened", f"GPU has fallen off the bus on {node}, GPU 0000:9a:00") for node in ("n1", "n2")]
+OVER_ON_N1 = ("resolved", ON_N1[1])
+"""The later line comes hours after: the first incident is over then."""
+
+
+@pytest.fixture
+def receiver() -> Receiver:
+    return Receiver()
+
+
+@pytest.fixture
+def make_cluster(kafka: Any, clickhouse: Any, tmp_path: Path) -> Iterator[Callable[[Receiver], Cluster]]:
+    made: list[Cluster] = []
+
+    def make(receiver: Receiver) -> Cluster:
+        made.append(Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, WEBHOOK_URL=receiver.url))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.stop()
+
+
+def values_of(cluster: Cluster, topic: str) -> list[tuple[str, bytes]]:
+    """All records of one of the cluster's topics, by partition."""
+    return asyncio.run(_values_of(cluster.bootstrap, f"{cluster.name}.{topic}"))
+
+
+async def _values_of(bootstrap: str, topic: str) -> list[tuple[str, bytes]]:
+    consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+    await consumer.start()
+    try:
+        sources = [TopicPartition(topic, number) for number in sorted(consumer.partitions_for_topic(topic) or ())]
+        left, found = sum((await consumer.end_offsets(sources)).values()), []
+        while len(found) < left:
+            for records in (await consumer.getmany(timeout_ms=500)).values():
+                found += [((record.key or b"").decode(), record.value) for record in records]
+        return found
+    finally:
+        await consumer.stop()
+
+
+def test_told_once_though_the_receiver_is_away_and_the_worker_is_killed(
+    receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
+) -> None:
+    with receiver.listening():
+        pass
+    cluster = make_cluster(receiver)
+    victim = cluster.start_worker()
+    cluster.feed([("n1", XID)])
+    eventually(lambda: victim.metric("epicenter_notification_failures_total"), 60, "a delivery that fails")
+    eventually(lambda: cluster.incidents(), 30, "the store, which does not wait for the receiver")
+    with receiver.listening():
+        eventually(lambda: values_of(cluster, "notified"), 60, "the delivery")
+        (proof,) = receiver.requests[0][1]["incident"]["evidence"]
+        assert (proof["node"], XID.decode().endswith(proof["text"])) == ("n1", True)
+        victim.kill()
+
+        cluster.feed(values_of(cluster, "incidents"), f"{cluster.name}.incidents")
+        worker = cluster.start_worker()
+        cluster.feed([("n2", LATER_XID)])
+        eventually(lambda: len(receiver.requests) == 3, 60, "the notifications after the kill")
+        assert sorted(receiver.told) == sorted([ON_N1, OVER_ON_N1, ON_N2])
+        eventually(lambda: worker.metric("epicenter_notification_seconds_count") == 2, 10, "the metric")
+
+
+def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_not_told(
+    receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
+) -> None:
+    receiver.status = 422
+    opened, _ = opened_and_resolved("long-ago")
+    with receiver.listening():
+        cluster = make_cluster(receiver)
+        two_hours_ago_ms = int(time.time() * 1000) - 2 * 3600 * 1000
+        cluster.feed([(opened.incident_id, msgspec.json.encode(opened))], f"{cluster.name}.incidents", two_hours_ago_ms)
+        worker = cluster.start_worker()
+        cluster.feed([("n1", XID)])
+        ((_, letter),) = eventually(lambda: values_of(cluster, "deadletters"), 60, "the dead letter")
+        assert b"the webhook refuses with 422: as told" in letter
+        assert b".incidents/" in letter
+        receiver.status = 200
+        cluster.feed([("n2", LATER_XID)])
+        eventually(lambda: receiver.told == [ON_N1, ON_N2], 60, "the next one")
+        eventually(lambda: worker.metric("epicenter_notifications_total") == 2, 10, "both counted")

@@ -1,0 +1,18 @@
+"""Incidents as the engine makes them."""
+
+from __future__ import annotations
+
+from rules.engine import Engine
+from rules.life import RESOLVE_AFTER_NS
+from rules.model import Incident
+from tests.support.logs import at, the_rules
+from tests.support.signals import an_xid
+
+
+def opened_and_resolved(node: str = "n1") -> tuple[Incident, Incident]:
+    """A GPU falls off the bus, and nothing more happens: the incident when it opens, and when it is over."""
+    engine = Engine(the_rules())
+    engine.add([an_xid(79, 100, node)])
+    (opened,) = engine.advance(at(100))
+    (resolved,) = engine.advance(at(100) + RESOLVE_AFTER_NS)
+    return opened, resolved

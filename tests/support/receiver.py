@@ -1,0 +1,68 @@
+"""A real HTTP server that takes notifications, and answers as it is told."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from aiohttp import web
+
+
+class Receiver:
+    """A webhook on the loopback. `requests` holds headers and body of each POST; `status` is what it answers."""
+
+    def __init__(self, port: int = 0):
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []
+        self._port = port
+
+    @property
+    def url(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._port}/hook"
+
+    @property
+    def ids(self) -> list[str]:
+        """The notifications that came, as often as they came."""
+        return [body["notification_id"] for _, body in self.requests]
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """The kind and the title of each."""
+        return [(body["kind"], body["incident"]["title"]) for _, body in self.requests]
+
+    @contextmanager
+    def listening(self) -> Iterator[Receiver]:
+        """Answers until the end of the `with`; another `with` brings it back at the same address."""
+        loop, ready = asyncio.new_event_loop(), threading.Event()
+        done = asyncio.Event()
+
+        async def serve() -> None:
+            app = web.Application(client_max_size=64 << 20)
+            app.router.add_post("/hook", self._take)
+            runner = web.AppRunner(app, shutdown_timeout=0)
+            await runner.setup()
+            await web.TCPSite(runner, "127.0.0.1", self._port).start()
+            self._port = runner.addresses[0][1]
+            ready.set()
+            await done.wait()
+            await runner.cleanup()
+
+        thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="receiver")
+        thread.start()
+        try:
+            assert ready.wait(10)
+            yield self
+        finally:
+            loop.call_soon_threadsafe(done.set)
+            thread.join()
+            loop.close()
+
+    async def _take(self, request: web.Request) -> web.Response:
+        self.requests.append((dict(request.headers), orjson.loads(await request.read())))
+        return web.Response(status=self.status, headers=self.headers, text="as told\x1b[31m")
