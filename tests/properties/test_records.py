@@ -1,0 +1,61 @@
+"""What is read off whole columns is what a look at each record tells."""
+
+from __future__ import annotations
+
+import re
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from ingest.records import Records
+
+HEADS = (b'{"date":1.5,"log":"', b'{"host":"n1","message":"', b'{"a":', b'{"msg":"', b"", b"plain ")
+TAILS = (b'"}', b'"}\n', b'\\n"}', b'"}}', b"", b"}", b'","b":"\\"')
+values = st.lists(
+    st.builds(
+        lambda head, text, tail: head + text + tail,
+        st.sampled_from(HEADS),
+        st.binary(max_size=6),
+        st.sampled_from(TAILS),
+    ),
+    max_size=30,
+)
+USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
+
+
+def is_odd(value: bytes) -> bool:
+    if not value.startswith(b'{"'):
+        return False
+    return not any(mark in value for mark in USUAL_TEXT) or not value.endswith((b"}", b"}\n", b"}\r\n"))
+
+
+@given(values)
+@example([b"", b"{", b'{"'])
+@example([b'{"log":"a"}', b'{"log":"'])
+def test_odd_envelopes(given_values: list[bytes]) -> None:
+    assert Records(given_values).odd_envelopes() == [n for n, value in enumerate(given_values) if is_odd(value)]
+
+
+@given(values)
+@example([b"\\", b"n", b'"'])
+def test_escaped_records(given_values: list[bytes]) -> None:
+    wanted = [number for number, value in enumerate(given_values) if b"\\" in re.sub(rb'\\n"', b"", value)]
+    assert set(wanted) <= set(Records(given_values).escaped())
+    assert not {n for n, value in enumerate(given_values) if b"\\" not in value} & set(Records(given_values).escaped())
+
+
+@given(values, st.integers(0, 40))
+def test_sizes(given_values: list[bytes], limit_bytes: int) -> None:
+    records = Records(given_values)
+    assert records.empty() == [number for number, value in enumerate(given_values) if not value]
+    assert records.longer_than(limit_bytes) == [n for n, value in enumerate(given_values) if len(value) > limit_bytes]
+
+
+@given(values.filter(bool), st.data())
+def test_numbers_at(given_values: list[bytes], data: st.DataObject) -> None:
+    records = Records(given_values)
+    ends = sorted(data.draw(st.lists(st.integers(1, len(records.text)), max_size=20)))
+    inside = [records.text[: end - 1].count(b"\n") for end in ends]
+    if not any(b"\n" in value for value in given_values):
+        assert records.numbers_at(ends) == inside
+    assert all(0 <= number < len(records) for number in records.numbers_at(ends))
