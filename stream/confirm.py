@@ -6,13 +6,13 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ingest.parse.envelope import Parsed, parse
 from ingest.parse.pieces import pieces_of
 from rules.match.hyperscan import Hit, HyperscanScanner
 from rules.model import RawRecord
-from rules.ruleset import RuleSet
+from rules.ruleset import Rule, RuleSet
 from rules.standing import LineHit, first_outside, is_harmless, says_failure, without_needless_fallbacks
 
 MOST_PLACES: Final = 100
@@ -36,6 +36,28 @@ def patterns_by_record(hits: Iterable[Hit]) -> dict[int, list[int]]:
     return found
 
 
+class _Asked(NamedTuple):
+    """A pattern with what is asked of its rule for every line."""
+
+    rule: Rule
+    rule_id: str
+    pattern: re.Pattern[bytes]
+    is_harmless: bool
+
+
+class _AskedByNumber(dict[int, _Asked]):
+    """By number of pattern; a pattern is compiled when it is first asked for."""
+
+    def __init__(self, rules: RuleSet):
+        super().__init__()
+        self._rules = rules
+
+    def __missing__(self, number: int) -> _Asked:
+        rule = self._rules.rule_of_pattern[number]
+        asked = self[number] = _Asked(rule, rule.spec.id, self._rules.pattern(number), is_harmless(rule))
+        return asked
+
+
 class Confirmer:
     """Holds each candidate against its own line. A line that holds several records is looked at piece by piece."""
 
@@ -44,6 +66,7 @@ class Confirmer:
         self._scanner = scanner
         self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
         self._cluster = cluster
+        self._asked = _AskedByNumber(rules)
         told = enumerate(rules.rule_of_pattern)
         self._of_failures = {number for number, rule in told if says_failure(rule.spec.role)}
 
@@ -82,19 +105,20 @@ class Confirmer:
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
         """What each rule that fits says, by its id; None where it only fits over harmless text."""
         body = parsed.body.encode("utf-8", "surrogatepass")
-        numbers = sorted({*patterns, *self._asked_beside(body, patterns)})
-        asked = [(self._rules.rule_of_pattern[number], self._rules.pattern(number)) for number in numbers]
-        asked = [(rule, pattern) for rule, pattern in asked if rule.applies_to(parsed.event.source)]
-        harmless = [place.span() for rule, pattern in asked if is_harmless(rule) for place in _places(pattern, body)]
+        asked = [self._asked[number] for number in sorted({*patterns, *self._asked_beside(body, patterns)})]
+        asked = [one for one in asked if one.rule.applies_to(parsed.event.source)]
+        harmless = [place.span() for one in asked if one.is_harmless for place in _places(one.pattern, body)]
         found: dict[str, LineHit | None] = {}
-        for rule, pattern in asked:
-            if found.get(rule.spec.id):
+        for one in asked:
+            if found.get(one.rule_id):
                 continue
-            if place := first_outside(_places(pattern, body), () if is_harmless(rule) else harmless):
-                fields = rule.fields_in(place)
-                found[rule.spec.id] = LineHit(rule.for_fields(fields), fields)
-            elif harmless and pattern.search(body):
-                found[rule.spec.id] = None
+            beside = () if one.is_harmless else harmless
+            place = first_outside(_places(one.pattern, body), beside) if beside else one.pattern.search(body)
+            if place:
+                fields = one.rule.fields_in(place)
+                found[one.rule_id] = LineHit(one.rule.for_fields(fields), fields)
+            elif harmless and one.pattern.search(body):
+                found[one.rule_id] = None
         return found
 
     def _asked_beside(self, body: bytes, patterns: Sequence[int]) -> list[int]:
