@@ -15,14 +15,15 @@ import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 from aiokafka import AIOKafkaConsumer
 
 from bench.match import some_rules
-from bench.stream_input import produce
+from bench.stream_input import PARTITIONS, produce
 from rules.load import load
 from rules.match.hyperscan import HyperscanScanner
 from rules.ruleset import RuleSet
@@ -35,7 +36,8 @@ from stream.worker import run_app
 RECORDS = int(os.environ.get("BENCH_RECORDS", 3_000_000))
 AGENT_RECORDS = 60_000
 PATTERNS = 300
-RAW, ZSTD, SHORT = "bench.lz4", "bench.zstd", "bench.short"
+RAW, ZSTD, SHORT, TWO = "bench.lz4", "bench.zstd", "bench.short", "bench.two"
+TOPICS = ((RAW, RECORDS, "lz4"), (ZSTD, RECORDS, "zstd"), (SHORT, AGENT_RECORDS, "lz4"))
 SAMPLE_S = 0.25
 
 
@@ -51,7 +53,8 @@ def main() -> None:
     """Run all ways, and print a table and one JSON object."""
     with tempfile.TemporaryDirectory(prefix="epicenter-bench-") as folder, dev_broker(Path(folder) / "kafka") as broker:
         env = {**os.environ, "EPICENTER_KAFKA": broker.bootstrap, "EPICENTER_DATA_DIR": f"{folder}/data"}
-        for topic, count, codec in ((RAW, RECORDS, "lz4"), (ZSTD, RECORDS, "zstd"), (SHORT, AGENT_RECORDS, "lz4")):
+        env["EPICENTER_BEHIND_AFTER"] = "168h"  # the topics are older than what a live worker takes for now
+        for topic, count, codec in TOPICS:
             make = {**env, "EPICENTER_RAW_TOPIC": topic}
             subprocess.run([*EPICENTER, "topics"], env=make, check=True, stdout=subprocess.DEVNULL)
             asyncio.run(produce(broker.bootstrap, topic, count, codec))
@@ -59,6 +62,7 @@ def main() -> None:
             "bare aiokafka loop, discards": lambda: in_process("bare", broker.bootstrap),
             f"epicenter, {PATTERNS} patterns, lz4": lambda: scanned(env, RAW, "300-lz4", PATTERNS),
             f"epicenter, {PATTERNS} patterns, zstd": lambda: scanned(env, ZSTD, "300-zstd", PATTERNS),
+            f"two workers, {PATTERNS} patterns, lz4": lambda: two_workers(env),
             "epicenter, 50 patterns, lz4": lambda: scanned(env, RAW, "50", 50),
             "epicenter, 5,000 patterns, lz4": lambda: scanned(env, RAW, "5000", 5000),
             "epicenter, the catalogue, lz4": lambda: scanned(env, RAW, "all", 0),
@@ -80,40 +84,73 @@ def in_process(way: str, *arguments: str) -> Pace:
 
 def scanned(env: dict[str, str], topic: str, name: str, patterns: int) -> Pace:
     """A worker that only matches, from the first to the last record that it counts on /metrics."""
-    port = free_ports(1)[0]
-    own = {"EPICENTER_RAW_TOPIC": topic, "EPICENTER_PREFIX": f"bench-{name}", "EPICENTER_SERVICES": "match"}
-    env = {**env, **own, "EPICENTER_WEB_PORT": str(port)}
-    subprocess.run([*EPICENTER, "topics"], env=env, check=True, stdout=subprocess.DEVNULL)
-    worker = subprocess.Popen([sys.executable, "-m", "bench.stream", "match", str(patterns)], env=env)
-    try:
-        samples: list[tuple[float, float, float]] = []
-        while not samples or samples[-1][1] < RECORDS:
-            if worker.poll() is not None:
-                raise SystemExit(f"the worker ended: {worker.returncode}")
+    with matching(env, topic, name, patterns, workers=1) as workers:
+        return pace_of(workers)
+
+
+def two_workers(env: dict[str, str]) -> Pace:
+    """Two that share the partitions of a topic, which is filled when both have theirs."""
+    with matching(env, TWO, "two", PATTERNS, workers=2) as workers:
+        while [one.counted().get("epicenter_partitions") for one in workers] != [PARTITIONS / 2] * 2:
             time.sleep(SAMPLE_S)
-            counted = metrics(port)
-            if records := counted.get("epicenter_records_total", 0.0):
-                samples.append((time.perf_counter(), records, counted["process_cpu_seconds_total"]))
-    finally:
-        worker.terminate()
-        worker.wait()
-    (first_s, first, first_cpu_s), (last_s, last, last_cpu_s) = samples[0], samples[-1]
-    peak_mb = counted["process_resident_memory_bytes"] / 1e6
-    return Pace((last - first) / (last_s - first_s), (last - first) / (last_cpu_s - first_cpu_s), peak_mb)
+        asyncio.run(produce(env["EPICENTER_KAFKA"], TWO, RECORDS, "lz4"))
+        return pace_of(workers)
 
 
-def metrics(port: int) -> dict[str, float]:
-    """What the worker counts, summed over labels; nothing while it does not answer."""
+@contextmanager
+def matching(env: dict[str, str], topic: str, name: str, patterns: int, workers: int) -> Iterator[list[Worker]]:
+    """Workers of one group, stopped at the end."""
+    own = {"EPICENTER_RAW_TOPIC": topic, "EPICENTER_PREFIX": f"bench-{name}", "EPICENTER_SERVICES": "match"}
+    env = {**env, **own}
+    subprocess.run([*EPICENTER, "topics"], env=env, check=True, stdout=subprocess.DEVNULL)
+    started = [Worker(env, patterns) for _ in range(workers)]
     try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
-            lines = answer.read().decode().splitlines()
-    except OSError:
-        return {}
-    found: dict[str, float] = {}
-    for line in (line for line in lines if line[:1] != "#"):
-        name, _, value = line.rpartition(" ")
-        found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
-    return found
+        yield started
+    finally:
+        for one in started:
+            one.process.terminate()
+        for one in started:
+            one.process.wait()
+
+
+class Worker:
+    """A process of its own that matches so many patterns."""
+
+    def __init__(self, env: dict[str, str], patterns: int):
+        self._port = free_ports(1)[0]
+        data_dir = f"{env['EPICENTER_DATA_DIR']}/{self._port}"
+        env = {**env, "EPICENTER_WEB_PORT": str(self._port), "EPICENTER_DATA_DIR": data_dir}
+        self.process = subprocess.Popen([sys.executable, "-m", "bench.stream", "match", str(patterns)], env=env)
+
+    def counted(self) -> dict[str, float]:
+        """What it counts, summed over labels; nothing while it does not answer."""
+        if self.process.poll() is not None:
+            raise SystemExit(f"the worker ended: {self.process.returncode}")
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
+                lines = answer.read().decode().splitlines()
+        except OSError:
+            return {}
+        found: dict[str, float] = {}
+        for line in (line for line in lines if line[:1] != "#"):
+            name, _, value = line.rpartition(" ")
+            found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
+        return found
+
+
+def pace_of(workers: Sequence[Worker]) -> Pace:
+    """From the last look before their first records to the last record of the topic."""
+    samples: list[tuple[float, float, float]] = []
+    while not samples or samples[-1][1] < RECORDS:
+        time.sleep(SAMPLE_S)
+        counted = [one.counted() for one in workers]
+        if all(counted):
+            records = sum(one.get("epicenter_records_total", 0.0) for one in counted)
+            samples = samples if records else []
+            samples.append((time.perf_counter(), records, sum(one["process_cpu_seconds_total"] for one in counted)))
+    (first_s, first, first_cpu_s), (last_s, last, last_cpu_s) = samples[0], samples[-1]
+    peak_mb = max(one["process_resident_memory_bytes"] for one in counted) / 1e6
+    return Pace((last - first) / (last_s - first_s), (last - first) / (last_cpu_s - first_cpu_s), peak_mb)
 
 
 def match(patterns: str) -> None:
