@@ -105,7 +105,8 @@ class Metrics:
         self._untold.labels("away").inc()
 
     def note_lag(self, records_by_source: Mapping[str, int]) -> None:
-        """Set how far each raw partition is behind."""
+        """Set how far each raw partition is behind: one worker at a time tells, and the others show none."""
+        self._lag.clear()
         for source, records in records_by_source.items():
             self._lag.labels(source).set(records)
 

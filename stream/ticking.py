@@ -42,6 +42,7 @@ class Ticker:
         """
         partitions = await self._recovery.look(admin)
         if not partitions or partitions[0] not in self._consumer.assignment():
+            self._metrics.note_lag({})
             return
         read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
         ends = await self._consumer.end_offsets(partitions)  # after `read`: never too little lag
