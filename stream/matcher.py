@@ -117,14 +117,16 @@ class Matcher(Service):
             self._is_behind &= bool(chunks)
             async with self._busy:
                 await self._take(chunks)
-            self.last_fetch_s = monotonic()
 
     async def _fetched(self) -> Sequence[tuple[TopicPartition, Chunk]]:
         try:
-            return await self._batches.fetch(FETCH_WAIT_MS)
+            chunks = await self._batches.fetch(FETCH_WAIT_MS)
         except KafkaError as error:
             await self._recovery.after(error)
             return ()
+        self._troubles.is_over(Trouble.KAFKA_ERROR, "fetch")
+        self.last_fetch_s = monotonic()
+        return chunks
 
     async def _take(self, chunks: Sequence[tuple[TopicPartition, Chunk]]) -> None:
         """Scan, send, wait for the acknowledgements, commit."""

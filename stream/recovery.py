@@ -92,7 +92,7 @@ class Recovery:
         elif isinstance(error, NoOffsetForPartitionError):
             await self._to_the_beginning([error.args[0]])
         else:
-            self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "trying again")
+            self._troubles.note(Trouble.KAFKA_ERROR, f"fetch: {error!r}", "trying again")
             await asyncio.sleep(PAUSE_S)
 
     async def _back_into_range(self, partition: TopicPartition, offset: int) -> None:

@@ -43,8 +43,8 @@ class Troubles:
             self._told.add((kind, subject))
             log.error("%s: %s: %s", kind, subject, text)
 
-    def is_over(self, kind: Trouble, subject: str) -> None:
-        """From here on it is told again."""
-        if (kind, subject) in self._told:
-            self._told.remove((kind, subject))
-            log.warning("%s: %s: over", kind, subject)
+    def is_over(self, kind: Trouble, subject: str = "") -> None:
+        """What begins with this subject is over: from here on it is told again."""
+        for over in [one for one in self._told if one[0] == kind and one[1].startswith(subject)]:
+            self._told.remove(over)
+            log.warning("%s: %s: over", *over)
