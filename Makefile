@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint cluster bench-stream bench-match bench-correlate accuracy chaos fuzz coverage lock clean
+.PHONY: demo test test-long lint cluster bench-stream bench-match bench-correlate accuracy chaos fuzz coverage lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -16,6 +16,10 @@ endif
 
 test: lint
 	$(BIN)/pytest
+
+# Kafka and store in rarer kinds of trouble: two minutes more.
+test-long: $(READY)
+	$(BIN)/pytest -m long
 
 lint: $(READY)
 	$(BIN)/ruff format --check .

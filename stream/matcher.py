@@ -100,11 +100,14 @@ class Matcher(Service):
             await self._admin.close()
 
     async def _start_with(self, partitions: Collection[TopicPartition]) -> None:
+        """Nothing of them is given out before it is known that their offsets are those of this topic."""
+        self._consumer.pause(*partitions)
         self._metrics.note_assigned(self._settings.raw_topic, len(partitions))
         try:
             await self._recovery.check_committed(self._admin, partitions)
         except KafkaError as error:
             self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "what is committed is believed")
+        self._consumer.resume(*self._consumer.assignment().intersection(partitions))
 
     @Service.task
     async def _run(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import NoError, UnknownTopicOrPartitionError, for_code
+from aiokafka.errors import IncompatibleBrokerVersion, NoError, UnknownTopicOrPartitionError, for_code
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.types import (
     AbstractType,
@@ -34,9 +34,12 @@ async def describe(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
     """The topic; None when there is none of this name.
 
     Raises:
-        KafkaError: the brokers are away, or know no topic ids (older than Kafka 2.8).
+        KafkaError: the brokers are away, or older than Kafka 3.1.
     """
-    answer = await admin._send_request(_AskForTopic(name))
+    try:
+        answer = await admin._send_request(_AskForTopic(name))
+    except NotImplementedError as error:
+        raise IncompatibleBrokerVersion("no topic ids: Kafka 3.1 or newer is needed") from error
     (found,) = answer.to_object()["topics"]
     problem = for_code(found["error_code"])
     if problem is UnknownTopicOrPartitionError:

@@ -60,10 +60,15 @@ class Recovery:
 
     async def begin_anew(self) -> None:
         """The topic was deleted and made again: read the new one from its beginning."""
-        text = "its offsets begin anew; it is read from its first record on"
-        self._troubles.note(Trouble.TOPIC_MADE_AGAIN, f"{self._topic} ({self._seen_id})", text)
-        self.topic_id = self._seen_id
-        await self._to_the_beginning(self._consumer.assignment())
+        topic_id = self._seen_id
+        try:
+            await self._to_the_beginning(self._consumer.assignment())
+        except KafkaError as error:
+            await self._wait_a_little(error)
+        else:
+            self.topic_id = topic_id
+            text = "its offsets begin anew; it is read from its first record on"
+            self._troubles.note(Trouble.TOPIC_MADE_AGAIN, f"{self._topic} ({topic_id})", text)
 
     async def check_committed(self, admin: AIOKafkaAdminClient, assigned: Collection[TopicPartition]) -> None:
         """Partitions were assigned: go to the beginning where what is committed belongs to a topic that is no more."""
@@ -86,14 +91,20 @@ class Recovery:
 
     async def after(self, error: KafkaError) -> None:
         """Fetching failed: go to where it can go on, or wait a little. The error is named and counted."""
-        if isinstance(error, OffsetOutOfRangeError):
-            for partition, offset in error.args[0].items():
-                await self._back_into_range(partition, offset)
-        elif isinstance(error, NoOffsetForPartitionError):
-            await self._to_the_beginning([error.args[0]])
-        else:
-            self._troubles.note(Trouble.KAFKA_ERROR, f"fetch: {error!r}", "trying again")
-            await asyncio.sleep(PAUSE_S)
+        try:
+            if isinstance(error, OffsetOutOfRangeError):
+                for partition, offset in error.args[0].items():
+                    await self._back_into_range(partition, offset)
+            elif isinstance(error, NoOffsetForPartitionError):
+                await self._to_the_beginning([error.args[0]])
+            else:
+                await self._wait_a_little(error)
+        except KafkaError as another:
+            await self._wait_a_little(another)
+
+    async def _wait_a_little(self, error: KafkaError) -> None:
+        self._troubles.note(Trouble.KAFKA_ERROR, f"fetch: {error!r}", "trying again")
+        await asyncio.sleep(PAUSE_S)
 
     async def _back_into_range(self, partition: TopicPartition, offset: int) -> None:
         first = (await self._consumer.beginning_offsets([partition]))[partition]

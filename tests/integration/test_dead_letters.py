@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -22,6 +23,7 @@ from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
 
+OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 MakeCluster = Callable[..., Cluster]
 XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
 LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
@@ -163,6 +165,20 @@ def test_rows_that_the_store_refuses_are_dead_letters_and_their_neighbours_are_n
     eventually(lambda: stored_nodes(cluster) == {"n1", "n2"}, 30, "the rows, sent again")
     assert len(cluster.incidents()) == 2
     assert worker.process.poll() is None
+
+
+def test_the_commands_of_the_document_run(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+    section = OPERATIONS.read_text().partition("\n## Dead letters\n")[2].partition("\n## ")[0]
+    commands = [shlex.split(line)[1:] for line in section.partition("```sh\n")[2].partition("```")[0].splitlines()]
+    assert {command[1] for command in commands} == {"list", "show", "replay"}
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    cluster.run("migrate")
+    put_letter(
+        cluster, next(command[2] for command in commands if command[1] == "show"), f"{cluster.raw_topic}/0", 7, 1
+    )
+    for command in commands:
+        cluster.run(*command)
+    assert len(records_of(cluster)) == 1
 
 
 def execute(cluster: Cluster, sql: str) -> None:

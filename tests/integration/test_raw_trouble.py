@@ -129,6 +129,7 @@ def make_again(cluster: Cluster) -> None:
     admin_do(cluster.bootstrap, work)
 
 
+@pytest.mark.long
 def test_what_was_committed_for_a_forerunner_counts_for_nothing(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
@@ -141,6 +142,7 @@ def test_what_was_committed_for_a_forerunner_counts_for_nothing(
     told_once(worker, "topic-made-again")
 
 
+@pytest.mark.long
 def test_an_offset_that_another_program_committed_is_named(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
@@ -261,7 +263,7 @@ def broken_payload(batch: bytes) -> bytes:
     return batch[:17] + struct.pack(">I", calc_crc32c(body)) + body
 
 
-@pytest.mark.parametrize("broken", [broken_checksum, broken_payload])
+@pytest.mark.parametrize("broken", [pytest.param(broken_checksum, marks=pytest.mark.long), broken_payload])
 def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
     clickhouse: Any, make_cluster: MakeCluster, tmp_path: Path, broken: Callable[[bytes], bytes]
 ) -> None:
@@ -299,6 +301,7 @@ def corrupt_on_disk(
     broker.start()
 
 
+@pytest.mark.long
 def test_another_program_in_our_group_is_named_and_survived(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
@@ -312,6 +315,7 @@ def test_another_program_in_our_group_is_named_and_survived(
     assert worker.process.poll() is None
 
 
+@pytest.mark.long
 def test_a_group_that_another_kind_of_program_holds_is_waited_for(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
@@ -359,6 +363,7 @@ async def live_with_a_stranger(cluster: Cluster, worker: Worker) -> None:
         await stranger.stop()
 
 
+@pytest.mark.long
 def test_a_member_thrown_out_of_its_group_comes_back(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     worker = cluster.start_worker()

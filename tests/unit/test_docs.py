@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from stream.dev_process import EPICENTER
+from stream.trouble import Trouble
 
 ROOT = Path(__file__).parents[2]
 NEEDS_SERVERS = "docs/operations.md"
@@ -56,6 +57,10 @@ def test_the_scenario_in_the_scenario_document_passes(tmp_path: Path) -> None:
     (tmp_path / "scenario.yaml").write_text(scenario[1])
     told = run(["epicenter", "rules", "test", "--only-scenarios", "--scenarios", "scenario.yaml"], tmp_path)
     assert told.startswith("1 scenarios, 2 expectations, 14 runs")
+
+
+def test_every_trouble_stands_in_the_operation_document() -> None:
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", (ROOT / NEEDS_SERVERS).read_text(), re.MULTILINE)) == set(Trouble)
 
 
 def test_links_lead_somewhere() -> None:
