@@ -1,0 +1,214 @@
+"""State of the correlation through kill -9, restart, a lost race, and topics that are not as they were."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+import msgspec
+import pytest
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+
+from rules.model import NS_PER_S, Incident
+from rules.times import iso_from_ns
+from stream.matcher import TICK_S, match_partition
+from stream.messages import Tick, decode
+from stream.topics import TopicNames
+from tests.support.cluster import Cluster, Worker
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+
+PARTITIONS = 4
+MINE = match_partition("default", PARTITIONS)
+XID = "kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off the bus."
+TIMEOUT = (
+    "[rank7]:[E ProcessGroupNCCL.cpp:683] [Rank 7] Watchdog caught collective operation timeout: "
+    "WorkNCCL(SeqNum=4120, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600021 milliseconds before timing out."
+)
+
+STEP = "completed step: {}, seconds: 2.0, TFLOP/s/device: 380.1, loss: 2.8"
+STEPS = 1907
+"""More than an hour of them, up to a number that is not round: then a stop is told within 20 s."""
+
+
+@pytest.fixture
+def make_cluster(kafka: Any, clickhouse: Any, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
+    made: list[Cluster] = []
+
+    def make(**settings: str) -> Cluster:
+        made.append(Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, **settings))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.stop()
+
+
+def kernel(second: float, node: str = "n1", begin_ns: int = 1_772_442_000 * NS_PER_S) -> tuple[str, bytes]:
+    return node, f"{iso_from_ns(begin_ns + round(second * NS_PER_S))} {node} {XID}".encode()
+
+
+def worker_line(second: float, text: str, begin_ns: int = 1_772_442_000 * NS_PER_S) -> tuple[str, bytes]:
+    time = begin_ns / NS_PER_S + second
+    fields = {"timestamp": time, "host": "n1", "job_id": "A", "rank": 7, "source": "worker", "message": text}
+    return "n1", msgspec.json.encode(fields)
+
+
+def everything_in(bootstrap: str, *sources: TopicPartition) -> list[ConsumerRecord[bytes, bytes]]:
+    """All records of these partitions as they are now."""
+
+    async def read() -> list[ConsumerRecord[bytes, bytes]]:
+        consumer = AIOKafkaConsumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest")
+        await consumer.start()
+        try:
+            consumer.assign(sources)
+            ends = await consumer.end_offsets(sources)
+            found: list[ConsumerRecord[bytes, bytes]] = []
+            while any([await consumer.position(one) < ends[one] for one in sources]):
+                for records in (await consumer.getmany(timeout_ms=200)).values():
+                    found += records
+            return found
+        finally:
+            await consumer.stop()
+
+    return asyncio.run(read())
+
+
+def with_admin(bootstrap: str, work: Callable[[AIOKafkaAdminClient], Coroutine[Any, Any, Any]]) -> Any:
+    async def run() -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        await admin.start()
+        try:
+            return await work(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(run())
+
+
+def committed(cluster: Cluster) -> int:
+    names, mine = TopicNames(cluster.name), TopicPartition(TopicNames(cluster.name).matches, MINE)
+    found = with_admin(
+        cluster.bootstrap, lambda admin: admin.list_consumer_group_offsets(names.correlate_group, partitions=[mine])
+    )
+    return int(found[mine].offset) if mine in found else -1
+
+
+def sent_incidents(cluster: Cluster) -> list[Incident]:
+    topic = TopicNames(cluster.name).incidents
+    records = everything_in(cluster.bootstrap, *(TopicPartition(topic, number) for number in range(PARTITIONS)))
+    return [msgspec.json.decode(record.value or b"", type=Incident) for record in records]
+
+
+def is_stored(cluster: Cluster, failure_class: str, *nodes: str) -> bool:
+    return any(one["class"] == failure_class and one["nodes"] == list(nodes) for one in cluster.incidents())
+
+
+def stop(worker: Worker) -> None:
+    worker.process.terminate()
+    assert worker.process.wait(30) == 0, worker.log.read_text()
+
+
+def test_a_standby_takes_over_and_time_goes_on(make_cluster: Callable[..., Cluster]) -> None:
+    """A job stands still while the worker that watches it is killed: the other one says so, and hears what comes."""
+    cluster = make_cluster(TIME_GOES_ON="true")
+    workers = [cluster.start_worker(), cluster.start_worker()]
+    eventually(lambda: [one.metric("epicenter_partitions") for one in workers] == [2, 2], 60, "two partitions each")
+    now_ns = time_ns()
+    cluster.feed(worker_line(2.0 * (step - STEPS), STEP.format(step), now_ns) for step in range(1, STEPS + 1))
+    cluster.feed([kernel(0, "n2", now_ns)])
+    eventually(lambda: is_stored(cluster, "xid-79", "n2"), 30, "the first incident")
+
+    active = next(one for one in workers if "epicenter_signals{" in one.get("/metrics"))
+    standby = workers[1 - workers.index(active)]
+    active.kill()
+    killed_ms = time_ns() // 1_000_000
+    cluster.feed([kernel(20, "n3", now_ns)])
+    eventually(lambda: is_stored(cluster, "xid-79", "n3"), 30, "an incident from the standby")
+    eventually(lambda: is_stored(cluster, "hang"), 60, "the silence, declared by the standby")
+    assert standby.process.poll() is None
+
+    records = everything_in(cluster.bootstrap, TopicPartition(TopicNames(cluster.name).matches, MINE))
+    ticks_ms = [one.timestamp for one in records if isinstance(decode(one.value or b""), Tick)]
+    since_ms = [at_ms - killed_ms for at_ms in ticks_ms if at_ms > killed_ms]
+    assert since_ms
+    assert len(since_ms) <= (since_ms[-1] - since_ms[0]) / (1000 * TICK_S) + 2, "two of them tick"
+    by_revision: dict[tuple[str, int], set[bytes]] = {}
+    for one in sent_incidents(cluster):
+        by_revision.setdefault((one.incident_id, one.revision), set()).add(msgspec.json.encode(one))
+    assert {len(contents) for contents in by_revision.values()} == {1}
+
+
+def test_a_clean_restart_repeats_nothing_and_an_older_snapshot_loses_nothing(
+    make_cluster: Callable[..., Cluster],
+) -> None:
+    cluster = make_cluster()
+    names = TopicNames(cluster.name)
+    snapshots = TopicPartition(names.snapshots, MINE)
+
+    def signals() -> int:
+        return sum(one["signal_count"] for one in cluster.incidents())
+
+    worker = cluster.start_worker()
+    cluster.feed([worker_line(0, "starting"), kernel(60)])
+    eventually(lambda: signals() == 1, 60, "the first signal")
+    stop(worker)
+    early = everything_in(cluster.bootstrap, snapshots)[-1]
+    sent = len(sent_incidents(cluster))
+    assert committed(cluster) == everything_in(cluster.bootstrap, TopicPartition(names.matches, MINE))[-1].offset + 1
+
+    worker = cluster.start_worker()
+    cluster.feed([worker_line(661, TIMEOUT)])
+    eventually(lambda: signals() == 2, 60, "the second signal")
+    stop(worker)
+    assert len(sent_incidents(cluster)) == sent + 1
+    assert everything_in(cluster.bootstrap, snapshots)[-1].offset > early.offset
+
+    async def write_again() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap)
+        await producer.start()
+        await producer.send_and_wait(names.snapshots, early.value, key=early.key, partition=MINE)
+        await producer.stop()
+
+    asyncio.run(write_again())  # as a worker does that was taken for dead and comes back
+    worker = cluster.start_worker()
+    cluster.feed([worker_line(662, TIMEOUT)])
+    eventually(lambda: signals() == 3, 60, "the second signal again, and the third")
+    stop(worker)
+    assert {one.revision: one.signal_count for one in sent_incidents(cluster)} == {1: 1, 2: 2, 3: 3}
+
+    with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([names.matches]))
+    eventually(lambda: "made" in cluster.run("topics"), 30, "the topic of matches made again")
+    worker = cluster.start_worker()
+    cluster.feed([kernel(700, "n9")])
+    eventually(lambda: is_stored(cluster, "xid-79", "n9"), 60, "an incident from the new topic")
+    stop(worker)
+    assert "was made again" in worker.log.read_text()
+
+
+def test_a_snapshot_that_is_too_large_is_named_and_kept_once_it_fits(make_cluster: Callable[..., Cluster]) -> None:
+    cluster = make_cluster(SNAPSHOT_EVERY="1s")
+    topic = TopicNames(cluster.name).snapshots
+
+    def limit(size_bytes: int) -> None:
+        config = ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": str(size_bytes)})
+        with_admin(cluster.bootstrap, lambda admin: admin.alter_configs([config]))
+
+    limit(100)
+    worker = cluster.start_worker()
+    cluster.feed([kernel(60)])
+    eventually(lambda: worker.metric("epicenter_snapshot_failures_total"), 60, "a snapshot that is refused")
+    eventually(lambda: is_stored(cluster, "xid-79", "n1"), 60, "the incident all the same")
+    assert f"larger than {topic} takes: raise its max.message.bytes" in worker.log.read_text()
+    assert committed(cluster) == -1
+
+    limit(1 << 20)
+    cluster.feed([kernel(70, "n2")])
+    eventually(lambda: committed(cluster) > 0, 30, "a snapshot that fits")
+    stop(worker)
