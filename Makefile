@@ -4,7 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long lint cluster bench-stream bench-match bench-correlate accuracy chaos fuzz coverage lock clean
+.PHONY: demo test test-long lint cluster bench-stream bench-match bench-correlate bench-storm bench-takeover \
+  accuracy chaos fuzz coverage lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -42,6 +43,14 @@ bench-match: $(READY)
 # Signals through the engine on one core: rate, 16,384 time-outs at once, a day of 100,000 ranks.
 bench-correlate: $(READY)
 	$(BIN)/python -m bench.correlate
+
+# 16,384 ranks time out, then shout for five minutes: one incident, nothing lost, memory, time to the last word.
+bench-storm: $(READY)
+	$(BIN)/python -m bench.storm
+
+# kill -9 of the active worker: seconds until a standby has taken over.
+bench-takeover: $(READY)
+	$(BIN)/python -m bench.takeover
 
 # Simulated failures with their truth, or folders of yours with a truth.json: make accuracy FOLDERS="…"
 accuracy: $(READY)

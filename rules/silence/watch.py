@@ -26,6 +26,9 @@ NOT_HEARD_NS: Final = HOUR_NS
 FORGET_HOURS: Final = 24
 """A job or node not heard of for so long in event time is forgotten; looked after once an hour."""
 
+FORGET_ENDED_HOURS: Final = 2
+"""The same for a job that has ended: silence means nothing any more."""
+
 KEPT_VERDICTS: Final = 1_000
 
 
@@ -295,10 +298,14 @@ class Silence(msgspec.Struct):
         if hour <= self.swept_hour:
             return
         self.swept_hour = hour
-        for key in [key for key, one in self.jobs.items() if one.heard_ns // HOUR_NS < hour - FORGET_HOURS]:
+        for key in [key for key, one in self.jobs.items() if one.heard_ns // HOUR_NS < hour - _kept_hours(one)]:
             del self.jobs[key]
         for key in [key for key, one in self.streams.items() if one.heard_ns // HOUR_NS < hour - FORGET_HOURS]:
             del self.streams[key]
+
+
+def _kept_hours(watch: JobWatch) -> int:
+    return FORGET_ENDED_HOURS if watch.progress.has_ended else FORGET_HOURS
 
 
 def _slow(watch: JobWatch) -> str:

@@ -328,3 +328,11 @@ def test_jobs_and_nodes_not_heard_of_for_a_day_are_forgotten(fresh: Engine) -> N
         later_s + 7200,
     )
     assert len(fresh.snapshot()) < 1.5 * size_bytes
+
+
+def test_a_job_that_has_ended_is_forgotten_after_two_hours(fresh: Engine) -> None:
+    fresh.add([a_match("progress.finished", 590, "n1", "A")])
+    run(fresh, [*steps(117), a_step(1, 600, "B", "n2")], 700)
+    assert fresh.snapshot().count(b"last_step_ns") == 2
+    run(fresh, [a_step(2, 3 * 3600 + 600, "C", "n3")], 3 * 3600 + 700)
+    assert fresh.snapshot().count(b"last_step_ns") == 2
