@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiokafka import ConsumerRecord, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
 from rules.errors import RecordError, RejectedError
@@ -92,7 +92,7 @@ class Correlating(Service):
         """Leave the group with everything kept, so that the next owner has nothing to do again."""
         try:
             await asyncio.wait_for(self.hand_over(), STOP_WITHIN_S)
-        except TimeoutError:
+        except (TimeoutError, KafkaError):
             self.log.warning(
                 "no last snapshot within %s s; the next owner takes the newest messages again", STOP_WITHIN_S
             )
