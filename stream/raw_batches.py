@@ -157,7 +157,7 @@ def _give_whole_batches(consumer: AIOKafkaConsumer, most_records: int) -> None:
 
 
 class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
-    """What a broker sent of one partition, in chunks of about so many records.
+    """What a broker sent of one partition, in chunks of at most so many records.
 
     Transactions, control batches and gaps are dealt with as aiokafka does.
     """
@@ -184,8 +184,12 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
                 yield self._corrupt(error)
                 records, told = [], self.next_fetch_offset
                 continue
+            while len(records) > self._most_records:
+                piece, records = records[: self._most_records], records[self._most_records :]
+                self.next_fetch_offset = records[0].offset
+                yield Chunk(piece, self.next_fetch_offset, newest_ms)
             self.next_fetch_offset = batch.next_offset
-            if len(records) >= self._most_records:
+            if len(records) == self._most_records:
                 yield Chunk(records, self.next_fetch_offset, newest_ms)
                 records, told, newest_ms = [], self.next_fetch_offset, 0
         if self.next_fetch_offset > told:

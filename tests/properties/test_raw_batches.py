@@ -84,6 +84,7 @@ def test_the_same_records_as_one_by_one(
     chunks: list[Chunk] = []
     for chunk in whole:
         assert chunk.next_offset == whole.next_fetch_offset
+        assert len(chunk.records) <= most
         chunks.append(chunk)
 
     assert [one for chunk in chunks for one in told(chunk.records)] == wanted
