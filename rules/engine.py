@@ -71,11 +71,8 @@ class Engine:
     """
 
     def __init__(self, rules: RuleSet, snapshot: bytes | None = None):
-        self._rules = rules
-        self._rule_by_verdict = rules_by_verdict(rules)
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
-        self._relations = Relations(rules.edge_index.between, self._state.life.correlator.jobs_of, rules.topology)
-        self._detectors = Detectors(rules, self._state.detectors)
+        self.use(rules)
         self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
             self._state.silence.timers,
             self._state.detectors.timers,
@@ -84,6 +81,13 @@ class Engine:
         self._changed: dict[str, IncidentState] = {}
         self._touched: dict[str, IncidentState] = {}
         self._windowed: deque[Signal] = deque(maxlen=KEPT_WINDOWED)
+
+    def use(self, rules: RuleSet) -> None:
+        """Go on with these rules. All that is known stays, but for windows that are others now."""
+        self._rules = rules
+        self._rule_by_verdict = rules_by_verdict(rules)
+        self._relations = Relations(rules.edge_index.between, self._state.life.correlator.jobs_of, rules.topology)
+        self._detectors = Detectors(rules, self._state.detectors)
 
     @property
     def counts(self) -> Counts:

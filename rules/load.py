@@ -37,8 +37,10 @@ def load(folders: Iterable[Path] = (), topology: Path | None = None) -> RuleSet:
     found = packs.rule_set(read_topology(topology, problems) if topology else NO_TOPOLOGY)
     if problems:
         raise ConfigError(problems)
-    contents = [*packs.reading.digests.values(), *([digest([topology.read_bytes()])] if topology else ())]
-    return replace(found, digest=digest(map(str.encode, contents)))
+    if topology:
+        packs.reading(topology)
+    digests = packs.reading.digests
+    return replace(found, files=tuple(digests), digest=digest(map(str.encode, digests.values())))
 
 
 def _recalled(files: Sequence[Path]) -> _Packs | None:

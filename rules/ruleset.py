@@ -93,12 +93,13 @@ class RuleSet:
     """All rules, by id and by number of pattern: pattern `n` belongs to `rule_of_pattern[n]`.
 
     Rules of tables are found `by_id` only; the rule that has the table selects their lines. Patterns of rules that are
-    only asked `beside_failures` come last, and are no part of `expressions`. `digest` names what the files hold.
+    only asked `beside_failures` come last, and are no part of `expressions`. `digest` names what is in the `files`.
     """
 
     rules: tuple[Rule, ...]
     edges: tuple[EdgeSpec, ...]
     topology: Topology = NO_TOPOLOGY
+    files: tuple[str, ...] = ()
     digest: str = ""
     by_id: dict[str, Rule] = field(init=False)
 

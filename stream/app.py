@@ -9,6 +9,7 @@ Faust starts, supervises and stops the services and serves the pages; each servi
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
@@ -23,11 +24,15 @@ from stream.correlating import Correlating
 from stream.matcher import Matcher
 from stream.metrics import Metrics
 from stream.notifying import Notifier
+from stream.reload import Reloader
 from stream.settings import Settings
 from stream.storing import StoreWriter
 
 STALLED_AFTER_S: Final = 60.0
+log: Final = logging.getLogger(__name__)
 SERVICES: Final[dict[str, Any]] = {"match": Matcher, "correlate": Correlating, "store": StoreWriter, "notify": Notifier}
+
+HAVE_RULES: Final = (Matcher, Correlating, StoreWriter)
 
 
 def build_app(settings: Settings, rules: RuleSet | None = None) -> faust.App:
@@ -38,8 +43,23 @@ def build_app(settings: Settings, rules: RuleSet | None = None) -> faust.App:
         if name == "notify" and not settings.webhook_url:
             continue
         app.service(_bound(SERVICES[name], running, settings, rules, metrics))
-    _add_pages(app, metrics, running)
+    reloader = _add_reloader(app, settings, rules, metrics, running)
+    _add_pages(app, metrics, running, reloader)
     return app
+
+
+def _add_reloader(
+    app: faust.App, settings: Settings, rules: RuleSet, metrics: Metrics, running: Sequence[Any]
+) -> Reloader:
+    async def use(new: RuleSet) -> None:
+        for service in running:
+            if isinstance(service, HAVE_RULES):
+                await service.use(new)
+
+    metrics.note_rules(rules)
+    reloader = Reloader(settings, rules, use, metrics.note_reload, log.warning)
+    app.task(reloader.follow)
+    return reloader
 
 
 def _bound(service: type[Service], running: list[Any], *given: Any) -> type[Service]:
@@ -67,7 +87,7 @@ def _faust_app(settings: Settings) -> faust.App:
     return app
 
 
-def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any]) -> None:
+def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any], reloader: Reloader) -> None:
     @app.page("/metrics")
     async def show_metrics(view: View, request: Request) -> Response:
         return view.bytes(metrics.text(), content_type="text/plain")
@@ -76,5 +96,9 @@ def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any]) -> None
     async def show_health(view: View, request: Request) -> Response:
         silent_s = max((monotonic() - service.last_fetch_s for service in running), default=0.0)
         is_well = silent_s < STALLED_AFTER_S
-        health = {"status": "ok" if is_well else "stalled", "seconds_since_last_fetch": round(silent_s, 1)}
+        health = {
+            "status": "ok" if is_well else "stalled",
+            "seconds_since_last_fetch": round(silent_s, 1),
+            "rules": reloader.health(),
+        }
         return view.json(health, status=200 if is_well else 503)

@@ -100,6 +100,13 @@ class Correlating(Service):
         await self._producer.stop()
         await self._snapshots.stop()
 
+    async def use(self, rules: RuleSet) -> None:
+        """Go on with these rules from the next fetch on."""
+        async with self._busy:
+            self._rules = rules
+            for owned in self._owned.values():
+                owned.correlator.use(rules)
+
     async def hand_over(self) -> None:
         """Keep all that is not kept yet, and forget it: others may go on with it."""
         async with self._busy:

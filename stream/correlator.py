@@ -39,6 +39,10 @@ class Correlator:
         self._state.watermark.lateness_ns = lateness_ns
         self.engine = Engine(rules, self._state.engine or None)
 
+    def use(self, rules: RuleSet) -> None:
+        """Go on with these rules."""
+        self.engine.use(rules)
+
     @property
     def offset(self) -> int:
         """The offset of the last message taken; -1 before the first."""

@@ -18,6 +18,7 @@ from sinks.letter_api import letter_routes
 from sinks.page import page
 from stream.holding import HOLD_NS
 from stream.pipeline import Pipeline
+from stream.reload import Reloader, running
 from stream.scan import Scanned
 from stream.settings import Settings
 from stream.store import Store
@@ -41,6 +42,8 @@ class EmbeddedRun:
         self._store = Store(settings.store_dsn)
         self._pipeline = Pipeline(rules, settings.cluster, settings.lateness_ns)
         self._teller: Teller | None = None
+        self._new_rules: RuleSet | None = None
+        self._reloader = Reloader(settings, rules, self._note_rules, lambda *_: None, tell)
         self._newest_read_ns = monotonic_ns()
         self.records = 0
         self.dead = 0
@@ -62,9 +65,10 @@ class EmbeddedRun:
         """Go on until told to stop; the local page is served meanwhile."""
         await self._open()
         try:
-            async with self._page():
+            async with self._page(), running(self._reloader.follow()):
                 rounds = 0
                 while not until.is_set():
+                    self._take_new_rules()
                     lagging = await self._round(self._sources.all())
                     elapsed_ns = monotonic_ns() - self._newest_read_ns
                     if elapsed_ns >= HOLD_NS:
@@ -81,6 +85,15 @@ class EmbeddedRun:
                 await self._finish()
         finally:
             await self._close()
+
+    async def _note_rules(self, rules: RuleSet) -> None:
+        self._new_rules = rules
+
+    def _take_new_rules(self) -> None:
+        """Between two rounds: what the old rules found is written with what they say of it."""
+        if self._new_rules:
+            self._rules, self._new_rules = self._new_rules, None
+            self._pipeline.use(self._rules)
 
     async def _round(self, sources: list[Source]) -> list[str]:
         """Read each source once; the names of those that had something."""
@@ -137,7 +150,13 @@ class EmbeddedRun:
 
     def _health(self) -> dict[str, object]:
         silent_s = (monotonic_ns() - self._newest_read_ns) // NS_PER_S
-        return {"status": "ok", "records": self.records, "dead_letters": self.dead, "seconds_since_last_line": silent_s}
+        return {
+            "status": "ok",
+            "records": self.records,
+            "dead_letters": self.dead,
+            "seconds_since_last_line": silent_s,
+            "rules": self._reloader.health(),
+        }
 
     async def _open(self) -> None:
         await self._store.open()

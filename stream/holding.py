@@ -7,6 +7,7 @@ from typing import Final
 
 from ingest.batch import Batch
 from rules.model import NS_PER_S
+from rules.ruleset import RuleSet
 from stream.scan import BatchScanner, Scanned
 
 HOLD_NS: Final = NS_PER_S
@@ -33,6 +34,10 @@ class HoldingScanner:
     def forget(self) -> None:
         """Others will read what is held back."""
         self._held.clear()
+
+    def use(self, rules: RuleSet) -> None:
+        """Go on with these rules, for what is held back too."""
+        self._scanner.use(rules)
 
     def scan(self, batch: Batch) -> Scanned:
         """What the batch holds, after what was held back of its source."""

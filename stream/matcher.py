@@ -66,6 +66,13 @@ class Matcher(Service):
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
         self.last_fetch_s = monotonic()
 
+    async def use(self, rules: RuleSet) -> None:
+        """Go on with these rules from the next batch on."""
+        async with self._busy:
+            self._scanner.use(rules)
+            self._hasty.use(critical_first(rules))
+            self._later.use(rules)
+
     async def on_start(self) -> None:
         """Join the group."""
         settings, group = self._settings, self._names.match_group

@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from rules.engine import Counts
 from rules.model import NS_PER_S
+from rules.ruleset import RuleSet
 from stream.scan import Scanned
 
 
@@ -40,6 +41,11 @@ class Metrics:
             buckets=(0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
             registry=self._registry,
         )
+        self._rules = self._gauge("epicenter_rules", "How many rules run, by the digest of their files.", "digest")
+        self._reloads = self._counter("epicenter_rules_reloads_total", "Changes of the rules.", "outcome")
+        self._unknown = Counter(
+            "epicenter_unknown_rule_matches_total", "Matches of rules of other workers.", registry=self._registry
+        )
         self._skew = self._gauge("epicenter_clock_skew_seconds", "How far a node's clock is ahead of others.", "node")
         self._snapshot_bytes = self._gauge("epicenter_snapshot_bytes", "Size of the newest snapshot.", "partition")
         self._snapshot_s = self._gauge("epicenter_snapshot_seconds", "What the newest snapshot took.", "partition")
@@ -47,6 +53,20 @@ class Metrics:
         self._trouble = self._counter("epicenter_trouble_total", "Trouble with Kafka, by its name.", "kind")
         self._lost_records = self._counter("epicenter_lost_records_total", "Raw records never read.", "source")
         self._lost = self._counter("epicenter_lost_messages_total", "Matches deleted before they were read.", "source")
+
+    def note_reload(self, outcome: str, rules: RuleSet) -> None:
+        """Count a change of the rules by what became of it."""
+        self._reloads.labels(outcome).inc()
+        self.note_rules(rules)
+
+    def note_rules(self, rules: RuleSet) -> None:
+        """Set which rules run."""
+        self._rules.clear()
+        self._rules.labels(rules.digest).set(len(rules.rules))
+
+    def note_unknown(self, matches: int) -> None:
+        """Count matches of rules that this worker does not have, which the store does not get."""
+        self._unknown.inc(matches)
 
     def note_scan(self, source: str, scanned: Scanned) -> None:
         """Count a scanned batch."""
@@ -116,7 +136,7 @@ class Metrics:
 
     def note_engine(self, partition: int, counts: Counts) -> None:
         """Set what became of signals in one correlator."""
-        for outcome in ("signals", "late", "duplicate", "alone"):
+        for outcome in ("signals", "late", "duplicate", "alone", "unknown"):
             self._signals.labels(f"{outcome}/{partition}").set(getattr(counts, outcome))
 
     def note_snapshot(self, partition: int, size_bytes: int, took_s: float) -> None:

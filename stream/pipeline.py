@@ -28,6 +28,11 @@ class Pipeline:
         self._engine = Engine(rules)
         self._watermark = Watermark(lateness_ns)
 
+    def use(self, rules: RuleSet) -> None:
+        """Go on with these rules; all that is known of nodes, jobs and incidents stays."""
+        self._scanner.use(rules)
+        self._engine.use(rules)
+
     def take(self, batch: Batch) -> Scanned:
         """Scan a batch and hand what it held to the engine."""
         return self._note(batch.source, self._scanner.scan(batch))

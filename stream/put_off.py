@@ -60,11 +60,11 @@ class Later:
         self._ranges = make_consumer(settings, names.later_group, names.put_off)
         self._raw = make_consumer(settings, None)
         self._most_records = settings.fetch_records
-        self.use(rules, settings.cluster)
+        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster))
 
-    def use(self, rules: RuleSet, cluster: str) -> None:
-        """Match with these rules from now on."""
-        self._scanner = HoldingScanner(BatchScanner(rules, cluster))
+    def use(self, rules: RuleSet) -> None:
+        """Go on with these rules."""
+        self._scanner.use(rules)
 
     async def start(self) -> None:
         """Join the group."""

@@ -13,7 +13,7 @@ import yaml
 from ingest.batch import Batch
 from rules.errors import ConfigError, InputError
 from rules.load import load
-from rules.match.hyperscan import HyperscanScanner
+from rules.match.hyperscan import Hit, HyperscanScanner
 from rules.match.reference import ReferenceScanner
 from rules.ruleset import Rule, RuleSet
 from rules.vocabulary import vocabulary
@@ -86,7 +86,7 @@ def _test_examples(rules: RuleSet) -> bool:
     patterns = (*rules.expressions, *rules.expressions_beside)
     failures = [
         f"{failure} (by {name})"
-        for name, scanner in (("Hyperscan", HyperscanScanner(patterns)), ("re", ReferenceScanner(patterns)))
+        for name, scanner in (("Hyperscan", AllPatterns(rules)), ("re", ReferenceScanner(patterns)))
         for failure in example_failures(rules, scanner)
     ]
     for failure in failures:
@@ -111,6 +111,22 @@ def _test_scenarios(rules: RuleSet, stories: Sequence[Scenario]) -> bool:
     return bool(outcome.failures)
 
 
+class AllPatterns:
+    """Searches for every pattern, those too that are only asked beside failures, as compiled for use."""
+
+    def __init__(self, rules: RuleSet):
+        self._first_beside = len(rules.expressions)
+        self._usual = HyperscanScanner(rules.expressions)
+        self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
+
+    def scan(self, values: Sequence[bytes]) -> list[Hit]:
+        """Candidates in order."""
+        beside = self._beside.scan(values) if self._beside else []
+        return sorted(
+            [*self._usual.scan(values), *((record, self._first_beside + number) for record, number in beside)]
+        )
+
+
 def example_failures(rules: RuleSet, scanner: Scanner) -> list[str]:
     """Each example that does not do as it should, in words."""
     batch_scanner = BatchScanner(rules, "test", scanner, keep_all=True)
@@ -123,7 +139,7 @@ def _failures(rule: Rule, scanner: BatchScanner) -> list[str]:
         return []
     wanted = [(line, True) for line in examples.matches] + [(line, False) for line in examples.near_misses]
     return [
-        f"{rule.spec.id}: should {'fit' if should_fit else 'not fit'}: {line}"
+        f"{rule.place}: {rule.spec.id}: should {'fit' if should_fit else 'not fit'}: {line}"
         for line, should_fit in wanted
         if _fits(rule, scanner, line) != (should_fit, should_fit)
     ]

@@ -63,17 +63,20 @@ class BatchScanner:
     """
 
     def __init__(self, rules: RuleSet, cluster: str, scanner: Scanner | None = None, keep_all: bool = False):
-        self._rules = rules
         self._cluster = cluster
-        self._scanner = scanner or HyperscanScanner(rules.expressions)
-        self._confirmer = Confirmer(rules, self._scanner, cluster)
         self._glancer = Glancer()
         self._keep_all = keep_all
-        self._observed = observed(rules)
+        self.use(rules, scanner)
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._liveness = Liveness()
         self._told_pods: set[tuple[str, str, str]] = set()
         self._placed_hour_by_source: dict[str, int] = {}
+
+    def use(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
+        """Go on with these rules from the next batch on; what was seen of sources stays."""
+        self._scanner = scanner or HyperscanScanner(rules.expressions)
+        self._confirmer = Confirmer(rules, self._scanner, self._cluster)
+        self._observed = observed(rules)
 
     def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
         """Every match, beat and dead letter of the batch, the same for the same batch.

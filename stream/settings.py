@@ -60,6 +60,9 @@ class Settings(BaseSettings):
     webhook_url: Annotated[SecretStr, AfterValidator(_web_address)] = Field(
         default=SecretStr(""), description="where notifications go; empty: nobody is told"
     )
+    reload_every_ns: DurationNs = Field(
+        default=2 * NS_PER_S, validate_default=False, alias="reload_every", description="how often to look at the packs"
+    )
     page_port: int = Field(default=8017, ge=0, le=65535)
 
     kafka: str = "127.0.0.1:9092"

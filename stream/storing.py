@@ -57,6 +57,10 @@ class StoreWriter(Service):
         self._store = Store(settings.store_dsn, RETRY_FOR_S)
         self.last_fetch_s = monotonic()
 
+    async def use(self, rules: RuleSet) -> None:
+        """Go on with these rules."""
+        self._rules = rules
+
     async def on_start(self) -> None:
         """Join the group."""
         names = self._names
@@ -133,6 +137,7 @@ class StoreWriter(Service):
             for part in message.parts:
                 rows.beats += part.beats
                 told = [(one, self._rules.spec_of(one)) for one in part.matches if one.rule in self._rules.by_id]
+                self._metrics.note_unknown(len(part.matches) - len(told))
                 rows.matches += [(one, spec) for one, spec in told if spec.role not in QUIET_ROLES]
 
     async def _dead_letter(self, fetched: Fetched, reason: str) -> None:

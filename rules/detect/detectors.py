@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import deque
 from collections.abc import Mapping
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Final
 
 import msgspec
@@ -28,7 +28,7 @@ class DetectorState(msgspec.Struct):
     """What all windows remember, by group. Bounded: 20,000 groups and 200,000 entries.
 
     Beyond that, the group that has been silent for longest is forgotten, and counted in `evicted`. `timers` holds at
-    most one valid timer for each group.
+    most one valid timer for each group. `shapes` names, for each rule, the window that its groups belong to.
     """
 
     series: dict[str, Series] = {}
@@ -36,6 +36,7 @@ class DetectorState(msgspec.Struct):
     timers: list[tuple[int, str]] = []
     began_ns: int | None = None
     evicted: int = 0
+    shapes: dict[str, str] = {}
 
 
 class Detectors:
@@ -45,6 +46,7 @@ class Detectors:
         self._rules = rules
         self._state = state
         self._router = Router(rules)
+        self._forget_changed()
 
     @property
     def next_due_ns(self) -> int | None:
@@ -77,6 +79,19 @@ class Detectors:
         while self._state.timers and self._state.timers[0][0] <= due_ns:
             made += self._ring(*heappop(self._state.timers))
         return made
+
+    def _forget_changed(self) -> None:
+        """Drop the groups of windows that are gone, or have become others since the state was kept."""
+        state = self._state
+        shapes = {
+            rule.spec.id: stable_id(_when(rule).model_dump_json()) for rule in self._rules.rules if rule.spec.when
+        }
+        changed = {rule_id for rule_id, shape in state.shapes.items() if shapes.get(rule_id) != shape}
+        for key in [key for key, series in state.series.items() if series.rule in changed]:
+            state.entries -= len(state.series.pop(key).entries)
+        state.timers[:] = [timer for timer in state.timers if timer[1] in state.series]
+        heapify(state.timers)
+        state.shapes = shapes
 
     def _put(self, rule: Rule, term: int, signal: Signal) -> Signal | None:
         when = _when(rule)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib.metadata import version
 
 import hyperscan
@@ -45,13 +46,14 @@ def is_compilable(patterns: Sequence[str]) -> bool:
         if _cached(patterns) is None:
             for pattern in patterns:
                 re.compile(pattern.encode())
-            database(patterns)
+            database(tuple(patterns))
     except (re.error, OverflowError, RecursionError, hyperscan.error):
         return False
     return True
 
 
-def database(patterns: Sequence[str]) -> hyperscan.Database:
+@lru_cache(maxsize=8)
+def database(patterns: tuple[str, ...]) -> hyperscan.Database:
     """The patterns compiled, from the cache when this machine has done it before; numbers are places in the list."""
     if (found := _cached(patterns)) is not None:
         return found

@@ -18,11 +18,15 @@ import pytest
 
 from ingest.collect.source import Sources
 from ingest.simulate import write_all
+from rules.load import load
+from rules.model import Incident
 from stream.commands import Announcer
 from stream.embedded import EmbeddedRun
-from stream.settings import Settings
+from stream.reload import running
+from stream.settings import Settings, load_settings
 from tests.support.cluster import brief
 from tests.support.logs import the_rules
+from tests.support.packs import A_PACK
 from tests.support.receiver import Receiver
 from tests.support.waiting import eventually
 
@@ -46,7 +50,7 @@ def documents(*arguments: object) -> list[dict[str, Any]]:
 
 
 @contextmanager
-def running(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def started(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`epicenter run` in the background, with the address of its page."""
     process = subprocess.Popen(
         [COMMAND, "run", *map(str, arguments), "--page-port", "0"],
@@ -116,7 +120,7 @@ def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
     (tmp_path / "epicenter.toml").write_text('lateness = "200ms"\n')
     append(logs / "kern.log", f"{now()} n1 kernel: [ 8000.000000] usb 1-1: new device\n")
     options = ("--data-dir", data, "--config", tmp_path / "epicenter.toml")
-    with running(logs, *options) as (process, page):
+    with started(logs, *options) as (process, page):
         append(logs / "kern.log", xid_line("n1"))
         (incident,) = eventually(lambda: asked(f"{page}api/incidents"), PATIENCE_S, "the page to show it")
         assert (incident["class"], incident["status"], incident["nodes"]) == ("xid-79", "open", ["n1"])
@@ -161,7 +165,7 @@ def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
 
 
 def run_and_stopped(logs: Path, options: tuple[object, ...]) -> tuple[int, str]:
-    with running(logs, *options) as (process, page):
+    with started(logs, *options) as (process, page):
         append(logs / "kern.log", xid_line("n2"))
         eventually(lambda: asked(f"{page}healthz")["records"], PATIENCE_S, "the page to show it")
         assert asked(f"{page}api/incidents") == []
@@ -187,3 +191,22 @@ def test_a_page_that_is_gone_is_no_hindrance(tmp_path: Path) -> None:
     assert [one["class"] for one in documents("incidents", "list", "--data-dir", data)] == ["host-oom-kill"]
     (data / "page.url").write_text("no address\n")
     assert len(documents("incidents", "list", "--data-dir", data)) == 1
+
+
+async def test_rules_change_while_it_runs(tmp_path: Path) -> None:
+    logs, pack, stop = tmp_path / "logs", tmp_path / "mine.yaml", asyncio.Event()
+    logs.mkdir()
+    pack.write_text("pack: mine\n")
+    options = {"data_dir": tmp_path / "data", "lateness": "200ms", "reload_every": "50ms", "page_port": 0}
+    settings = load_settings(rule_packs=(pack,), **options)
+    told, shown = asyncio.Queue[str](), asyncio.Queue[Incident]()
+    sources = Sources([str(logs)], "n1", follow=True)
+    run = EmbeddedRun(settings, load([pack]), sources, shown.put_nowait, told.put_nowait)
+    async with running(run.follow(stop)):
+        assert "incidents: http://" in await asyncio.wait_for(told.get(), PATIENCE_S)
+        pack.write_text(A_PACK)
+        assert "1 new, 0 changed, 0 gone" in await asyncio.wait_for(told.get(), PATIENCE_S)
+        line = {"message": "it went wrong: 1", "host": "n1", "job": "7877", "time": now()}
+        append(logs / "worker.jsonl", json.dumps(line) + "\n")
+        incident = await asyncio.wait_for(shown.get(), PATIENCE_S)
+    assert (incident.failure_class, incident.jobs) == ("mine-one", ("7877",))

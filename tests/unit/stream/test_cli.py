@@ -119,7 +119,7 @@ def test_exit_1_when_a_check_finds_problems(tmp_path: Path, run: Any) -> None:
     pack.write_text(A_PACK.replace("it went wrong: 2", "it went well: 2"))
     code, out, _ = run("rules", "test", "--rules", pack)
     assert code == 1
-    assert "mine.one: should fit: it went well: 2 (by Hyperscan)" in out
+    assert f"{pack}:3: mine.one: should fit: it went well: 2 (by Hyperscan)" in out
     pack.write_text("pack: [")
     code, out, _ = run("rules", "lint", "--rules", pack)
     assert code == 1

@@ -1,0 +1,51 @@
+"""Rules of a running worker change: a new one works at once, a broken one changes nothing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import Cluster, Worker
+from tests.support.logs import vector
+from tests.support.packs import A_PACK
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+
+
+def has_reloaded(worker: Worker, outcome: str) -> bool:
+    assert worker.process.poll() is None, worker.log.read_text()
+    return f'epicenter_rules_reloads_total{{outcome="{outcome}"}} 1.0' in worker.get("/metrics")
+
+
+def test_rules_change_while_a_worker_runs(kafka: Any, clickhouse: Any, tmp_path: Path) -> None:
+    pack = tmp_path / "mine.yaml"
+    pack.write_text("pack: mine\n")
+    cluster = Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, RULE_PACKS=str(pack), RELOAD_EVERY="200ms",
+                      TIME_GOES_ON="true")  # fmt: skip
+    try:
+        worker = cluster.start_worker()
+        eventually(lambda: worker.metric("epicenter_partitions") == 4, 60, "the worker's partitions")
+        rules = worker.metric("epicenter_rules")
+
+        pack.write_text(A_PACK)
+        eventually(lambda: has_reloaded(worker, "taken"), 90, "the new rule is taken")
+        assert worker.metric("epicenter_rules") == rules + 1
+        cluster.feed([("n1", vector("n1", 1, "it went wrong: 1", "A"))])
+        (incident,) = eventually(cluster.incidents, 60, "an incident by the new rule")
+        assert (incident["class"], incident["root_cause"]["rule"], incident["jobs"]) == ("mine-one", "mine.one", ["A"])
+
+        pack.write_text(A_PACK.replace("role: root", "role: boss"))
+        eventually(lambda: has_reloaded(worker, "broken"), 90, "the broken pack is refused")
+        told = f"{pack}:9: rules.0.role: Input should be"
+        assert told in worker.log.read_text()
+        (problem,) = json.loads(worker.get("/healthz"))["rules"]["problems"]
+        assert problem.startswith(told)
+        cluster.feed([("n2", vector("n2", 4000, "it went wrong: 2", "B"))])
+        eventually(lambda: len(cluster.incidents()) == 2, 60, "the old rule still works")
+        assert worker.metric("epicenter_unknown_rule_matches_total") == 0
+    finally:
+        cluster.stop()
