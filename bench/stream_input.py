@@ -28,20 +28,20 @@ QUIET = (
 )
 
 
-def envelopes(count: int, seed: int = 1) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) of so many records; each batch comes from one node."""
-    heads = [list(_tails(random.Random(seed + node), node)) for node in range(NODES)]
+def envelopes(count: int, seed: int = 1, share: float = 1.0) -> Iterator[tuple[bytes, bytes]]:
+    """(key, value) of so many records; each batch comes from one node. `share` of the usual hits and beats."""
+    tails = [list(_tails(random.Random(seed + node), node, share)) for node in range(NODES)]
     chance = random.Random(seed)
     for number in range(count):
         if number % RECORDS_A_BATCH == 0:
             node = chance.randrange(NODES)
         time_s = START_S + number / RECORDS_A_SECOND
-        yield b"node%04d" % node, b'{"date":%.6f,' % time_s + chance.choice(heads[node])
+        yield b"node%04d" % node, b'{"date":%.6f,' % time_s + chance.choice(tails[node])
 
 
-def _tails(chance: random.Random, node: int, count: int = 1000) -> Iterator[bytes]:
+def _tails(chance: random.Random, node: int, share: float, count: int = 1000) -> Iterator[bytes]:
     """Envelopes of a node without their times: exactly the wanted share of hits and beats among them."""
-    hits, beats = round(count * HITS), round(count * BEATS)
+    hits, beats = round(count * HITS * share), round(count * BEATS * share)
     shapes = [HIT] * hits + [BEAT] * beats
     for shape in shapes + [chance.choice(QUIET) for _ in range(count - hits - beats)]:
         text = shape.format(n=chance.randrange(1000), rank=chance.randrange(8), node=node)

@@ -1,0 +1,118 @@
+"""Where the time of a line goes: the hot path stage by stage, in one process and without a broker.
+
+Each row repeats the row above it and does one thing more; its figure is what that costs, the best of some runs.
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from itertools import islice
+from time import process_time
+from typing import Any, Final
+
+from aiokafka import TopicPartition
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+
+from bench.match import some_rules
+from bench.stream_input import BEATS, HITS, PARTITIONS, RECORDS_A_BATCH, envelopes
+from ingest.records import Records
+from rules.load import load
+from rules.match.hyperscan import HyperscanScanner
+from rules.ruleset import RuleSet
+from stream.glance import Glancer
+from stream.holding import HoldingScanner
+from stream.matcher import RARELY
+from stream.raw_batches import CHUNK_RECORDS, Chunk, WholeBatches
+from stream.scan import BatchScanner
+
+RECORDS: Final = 400_000
+BATCHES_A_FETCH: Final = 20
+PATTERNS: Final = 300
+RUNS: Final = 5
+FAR_FUTURE_MS: Final = 1 << 50
+CODECS: Final = {
+    "none": 0,
+    "lz4": DefaultRecordBatch.CODEC_LZ4,
+    "zstd": DefaultRecordBatch.CODEC_ZSTD,
+}
+
+
+def main() -> None:
+    """A table for the codec that is named, lz4 by default."""
+    codec = sys.argv[1] if len(sys.argv) > 1 else "lz4"
+    fetches = list(fetched(CODECS[codec], quiet=False))
+    quiet = list(fetched(CODECS[codec], quiet=True))
+    rules = RuleSet(tuple(some_rules(PATTERNS)), ())
+    gc.freeze()
+    gc.set_threshold(*RARELY)
+    search, catalogue = HyperscanScanner(rules.expressions), HyperscanScanner(load().expressions)
+    glancer = Glancer()
+    decode_ns = cost_ns(fetches, lambda chunk: None)
+    columns_ns = cost_ns(fetches, as_batch)
+    join_ns = cost_ns(fetches, lambda chunk: Records(as_batch(chunk).values))
+    search_ns = cost_ns(fetches, lambda chunk: search.scan(Records(as_batch(chunk).values)))
+    catalogue_ns = cost_ns(fetches, lambda chunk: catalogue.scan(Records(as_batch(chunk).values)))
+    glance_ns = cost_ns(fetches, lambda chunk: glancer.glance(Records(as_batch(chunk).values)))
+    quiet_ns = cost_ns(quiet, scanning(rules))
+    all_ns = cost_ns(fetches, scanning(rules))
+    rows = {
+        f"unpack and decode a batch ({codec})": decode_ns,
+        "values and keys as columns": columns_ns - decode_ns,
+        "one text of them": join_ns - columns_ns,
+        f"search it for {PATTERNS} patterns": search_ns - join_ns,
+        "kernel lines, escapes, odd envelopes": glance_ns - join_ns,
+        "who was alive, and the rest": quiet_ns - search_ns - (glance_ns - join_ns),
+        f"{HITS:.1%} hits and {BEATS:.0%} beats": all_ns - quiet_ns,
+        "all of it": all_ns,
+        "(the catalogue's patterns instead, more)": catalogue_ns - search_ns,
+    }
+    for name, nanoseconds in rows.items():
+        print(f"{name:<42} {nanoseconds:6.0f} ns a line")
+
+
+def fetched(codec: int, quiet: bool) -> Iterator[tuple[TopicPartition, bytes, int]]:
+    """(partition, what a broker sends, its first offset) of all fetches."""
+    records = envelopes(RECORDS, share=0.0 if quiet else 1.0)
+    batches: list[list[bytes]] = [[] for _ in range(PARTITIONS)]
+    for number in range(RECORDS // RECORDS_A_BATCH):
+        ours = batches[number % PARTITIONS]
+        builder = DefaultRecordBatchBuilder(2, codec, 0, -1, -1, -1, 1 << 30)
+        for offset, (key, value) in enumerate(islice(records, RECORDS_A_BATCH)):
+            builder.append(offset, 1_772_442_000_000, key, value, [])
+        ours.append(struct.pack(">q", len(ours) * RECORDS_A_BATCH) + bytes(builder.build())[8:])
+    for partition, ours in enumerate(batches):
+        for first in range(0, len(ours), BATCHES_A_FETCH):
+            content = b"".join(ours[first : first + BATCHES_A_FETCH])
+            yield TopicPartition("raw", partition), content, first * RECORDS_A_BATCH
+
+
+def cost_ns(fetches: list[tuple[TopicPartition, bytes, int]], work: Callable[[Chunk], Any]) -> float:
+    """Processor time of a line when this is done with every chunk."""
+    best_s = float("inf")
+    for _ in range(RUNS):
+        begun_s = process_time()
+        for partition, content, first in fetches:
+            given = (MemoryRecords(content), None, first, None, None, True, 0)
+            for chunk in WholeBatches(CHUNK_RECORDS, partition, *given):
+                work(chunk)
+        best_s = min(best_s, process_time() - begun_s)
+    return best_s / RECORDS * 1e9
+
+
+def as_batch(chunk: Chunk) -> Any:
+    """The chunk by columns."""
+    return chunk.as_batch(TopicPartition("raw", 0), FAR_FUTURE_MS)
+
+
+def scanning(rules: RuleSet) -> Callable[[Chunk], Any]:
+    """All that is done with a chunk."""
+    scanner = HoldingScanner(BatchScanner(rules, "bench"))
+    return lambda chunk: scanner.scan(as_batch(chunk))
+
+
+if __name__ == "__main__":
+    main()
