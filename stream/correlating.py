@@ -142,6 +142,7 @@ class Correlating(Service):
                 sends.append(await self._producer.send(*one))
         await asyncio.gather(*sends)
         self._metrics.note_engine(partition.partition, owned.correlator.engine.counts)
+        self._metrics.note_wait(partition.partition, owned.correlator.wait_ns)
 
     def _think(self, owned: Owned, record: ConsumerRecord[bytes, bytes]) -> list[Outgoing]:
         """What a message leads to. Taken twice, from one snapshot, it leads to the same."""

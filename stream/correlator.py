@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import msgspec
 
 from rules.engine import Engine
@@ -9,7 +11,7 @@ from rules.model import Incident, Match
 from rules.ruleset import RuleSet
 from rules.signal import match_of
 from rules.watermark import Watermark
-from stream.messages import Found, Tick
+from stream.messages import Found, Part, Tick
 
 
 class Snapshot(msgspec.Struct):
@@ -48,6 +50,11 @@ class Correlator:
         """The offset of the last message taken; -1 before the first."""
         return self._state.offset
 
+    @property
+    def wait_ns(self) -> int:
+        """How long lines are waited for, as things are."""
+        return self._state.watermark.wait_ns
+
     def begin_at(self, offset: int) -> None:
         """Take this message next, whatever was taken before."""
         self._state.offset = offset - 1
@@ -60,6 +67,7 @@ class Correlator:
         if isinstance(message, Tick):
             return self.engine.advance(self._watermark_at(message))
         for part in message.parts:
+            self._state.watermark.learn(_times_ns(part))
             self.engine.add(part.matches, part.beats, part.seats)
             if part.end is not None and part.newest_ns is not None:
                 self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
@@ -77,6 +85,7 @@ class Correlator:
     def _watermark_at(self, tick: Tick) -> int:
         """Each partition counts as far as it was read when the tick was made, however much came in since."""
         watermark = self._state.watermark
+        watermark.is_live = tick.at_pace
         for source, batches in self._state.unconfirmed.items():
             read_to = tick.ends.get(source, 0)
             for end, newest_ns in batches:
@@ -96,3 +105,8 @@ class Correlator:
         state.idle_ns += tick.elapsed_ns - (0 if is_of_another else state.told_ns)
         state.told_ns = tick.elapsed_ns
         return state.idle_ns
+
+
+def _times_ns(part: Part) -> Iterator[int]:
+    yield from (match.event.event_time_ns for match in part.matches)
+    yield from (beat.event_time_ns for beat in part.beats)

@@ -43,7 +43,7 @@ METADATA_AGE_MS: Final = 5_000
 FUTURE_MS: Final = 60_000
 """What is received this much later than now is told; clocks of shippers may be a little ahead."""
 
-TICK_S: Final = 0.5
+TICK_S: Final = 0.2
 LOOK_AGAIN_S: Final = 1.0
 RARELY: Final = 100_000, 50, 50
 """Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it."""

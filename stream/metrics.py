@@ -47,6 +47,7 @@ class Metrics:
             "epicenter_unknown_rule_matches_total", "Matches of rules of other workers.", registry=self._registry
         )
         self._skew = self._gauge("epicenter_clock_skew_seconds", "How far a node's clock is ahead of others.", "node")
+        self._wait = self._gauge("epicenter_lateness_seconds", "How long lines are waited for.", "partition")
         self._snapshot_bytes = self._gauge("epicenter_snapshot_bytes", "Size of the newest snapshot.", "partition")
         self._snapshot_s = self._gauge("epicenter_snapshot_seconds", "What the newest snapshot took.", "partition")
         self._no_snapshots = self._counter("epicenter_snapshot_failures_total", "Snapshots of no use.", "reason")
@@ -151,6 +152,10 @@ class Metrics:
     def note_lost_messages(self, source: str, count: int) -> None:
         """Count messages that were deleted before they were correlated."""
         self._lost.labels(source).inc(count)
+
+    def note_wait(self, partition: int, wait_ns: int) -> None:
+        """Set how far the watermark of one correlator stays behind."""
+        self._wait.labels(str(partition)).set(wait_ns / NS_PER_S)
 
     def note_skews(self, skews_ns: Mapping[str, int]) -> None:
         """Set how far the clocks of nodes are ahead."""

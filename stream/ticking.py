@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from time import monotonic_ns
 
@@ -61,5 +62,6 @@ class Ticker:
                 at_pace=self._settings.time_goes_on,
             )
         )
-        for number in range(self._settings.match_partitions):
-            await self._producer.send_and_wait(self._names.matches, value, partition=number)
+        numbers = range(self._settings.match_partitions)
+        sends = [await self._producer.send(self._names.matches, value, partition=number) for number in numbers]
+        await asyncio.gather(*sends)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rules.watermark import Watermark
+from rules.model import NS_PER_S
+from rules.watermark import LEAST_WAIT_NS, Watermark
 
 
 def test_begins_before_everything() -> None:
@@ -58,3 +59,55 @@ def test_stops_at_the_newest_record_of_a_recording() -> None:
     watermark.observe("a", 1000)
     assert watermark.idle(3, at_pace=False) == 998
     assert watermark.idle(500, at_pace=False) == 1000
+
+
+MINUTE_NS = 60 * NS_PER_S
+MAX_NS = 5 * NS_PER_S
+
+
+def live(minutes: int, behind_ns: int, then_ns: int = 0) -> Watermark:
+    """After so many minutes in which lines came so far behind the front; `then_ns` is what one needed in the last."""
+    watermark = Watermark(MAX_NS, is_live=True)
+    for minute in range(1, minutes + 1):
+        watermark.observe("a", minute * MINUTE_NS)
+        watermark.hold(["a"])
+        watermark.learn([minute * MINUTE_NS - behind_ns])
+    watermark.learn([minutes * MINUTE_NS - then_ns])
+    return watermark
+
+
+def test_waits_in_full_until_it_has_learnt() -> None:
+    assert live(2, NS_PER_S // 2).wait_ns == MAX_NS
+    assert live(3, NS_PER_S // 2).wait_ns == NS_PER_S * 3 // 4
+
+
+def test_never_waits_for_longer_than_it_may_nor_for_nothing() -> None:
+    assert live(3, 4 * NS_PER_S).wait_ns == MAX_NS
+    assert live(3, 0).wait_ns == live(3, -NS_PER_S).wait_ns == LEAST_WAIT_NS
+
+
+def test_one_late_line_makes_it_wait_for_ten_minutes() -> None:
+    watermark = live(3, 0, then_ns=2 * NS_PER_S)
+    for minute in range(4, 14):
+        assert watermark.wait_ns == 3 * NS_PER_S
+        watermark.observe("a", minute * MINUTE_NS)
+        watermark.hold(["a"])
+        watermark.learn([minute * MINUTE_NS])
+    assert watermark.wait_ns == LEAST_WAIT_NS
+
+
+def test_a_line_too_late_to_wait_for_makes_nobody_wait() -> None:
+    assert live(3, 0, then_ns=MAX_NS + 1).wait_ns == LEAST_WAIT_NS
+    assert live(3, MAX_NS + 1).wait_ns == MAX_NS  # nothing was learnt
+
+
+def test_a_recording_is_waited_for_in_full() -> None:
+    watermark = live(3, 0)
+    watermark.is_live = False
+    assert watermark.wait_ns == MAX_NS
+
+
+def test_minutes_without_lines_teach_nothing() -> None:
+    watermark = live(3, 2 * NS_PER_S)
+    watermark.idle(60 * MINUTE_NS, at_pace=True)
+    assert watermark.wait_ns == 3 * NS_PER_S

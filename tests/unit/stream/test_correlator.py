@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from rules.model import NS_PER_S, Incident
+from rules.model import NS_PER_S, Beat, Incident
 from stream.correlator import Correlator
 from stream.messages import Found, Part, Tick, decode, encode, encode_in_pieces
 from tests.support.logs import a_scanner, at, batch, kernel, the_rules, vector
@@ -146,3 +146,22 @@ def test_a_large_batch_in_pieces_is_the_same_batch() -> None:
     assert len(pieces) > 2
     last = tick((2, 300), elapsed_s=1)
     assert taken(correlator(), *pieces, last) == taken(correlator(), Found((part("raw/0", P0), large)), last)
+
+
+def told_after(at_pace: bool, front_s: float) -> list[Incident]:
+    """Four minutes of lines in order, then a failure; what is told of it when the newest line is so much later."""
+    one = correlator()
+    read = 0
+    for second in range(0, 240, 10):
+        read += 1
+        parts = Part("raw/0", read, at(second), (), (Beat(at(second), "default", "A", "n1"),))
+        taken(one, Found((parts,)), tick((read, 0), ("raw/0",), at_pace=at_pace))
+    failure = part("raw/1", [kernel("n1", 240, XID)])
+    later = Part("raw/0", read + 1, at(240 + front_s), (), ())
+    return taken(one, Found((failure, later)), tick((read + 1, 1), ("raw/0",), at_pace=at_pace))
+
+
+def test_live_lines_are_waited_for_no_longer_than_of_late_and_what_is_told_is_the_same() -> None:
+    assert told_after(at_pace=False, front_s=0.2) == []
+    early, in_full = told_after(at_pace=True, front_s=0.2), told_after(at_pace=False, front_s=1.0)
+    assert early == in_full != []
