@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long lint cluster bench-stream bench-match bench-correlate bench-storm bench-takeover \
-  accuracy chaos fuzz coverage lock clean
+.PHONY: demo test test-long lint cluster bench-stream bench-match bench-correlate bench-latency bench-storm \
+  bench-takeover soak accuracy chaos fuzz coverage lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -51,6 +51,14 @@ bench-storm: $(READY)
 # kill -9 of the active worker: seconds until a standby has taken over.
 bench-takeover: $(READY)
 	$(BIN)/python -m bench.takeover
+
+# From a line in Kafka to the webhook and to the row, under 50,000 lines a second of others.
+bench-latency: $(READY)
+	$(BIN)/python -m bench.latency
+
+# An hour at 80 % of what this machine can take: memory, lag, files and disk have to be flat. SOAK_MINUTES=5 for a start.
+soak: $(READY)
+	$(BIN)/python -m bench.soak
 
 # Simulated failures with their truth, or folders of yours with a truth.json: make accuracy FOLDERS="…"
 accuracy: $(READY)

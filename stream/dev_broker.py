@@ -63,8 +63,8 @@ class OwnBroker(DevBroker, Protocol):
 
 
 @contextmanager
-def dev_broker(work_dir: Path) -> Iterator[DevBroker]:
-    """Give the broker of EPICENTER_TEST_KAFKA, else one of our own.
+def dev_broker(work_dir: Path, **settings: str) -> Iterator[DevBroker]:
+    """Give the broker of EPICENTER_TEST_KAFKA, else one of our own; that gets `settings` (`_` for `.`) too.
 
     Raises:
         ConfigError: nothing here can run a broker; the message says what to install.
@@ -73,14 +73,17 @@ def dev_broker(work_dir: Path) -> Iterator[DevBroker]:
     if bootstrap := os.environ.get("EPICENTER_TEST_KAFKA"):
         yield GivenBroker(bootstrap)
     else:
-        with own_broker(work_dir) as broker:
+        with own_broker(work_dir, **settings) as broker:
             yield broker
 
 
 @contextmanager
-def own_broker(work_dir: Path) -> Iterator[OwnBroker]:
+def own_broker(work_dir: Path, **settings: str) -> Iterator[OwnBroker]:
     """Start a broker and stop it at the end. A native one keeps everything inside `work_dir`. Raises as above."""
-    broker: OwnBroker = ContainerBroker() if docker_answers() else JavaBroker(_find_java(), _find_jars(), work_dir)
+    more = {name.replace("_", "."): value for name, value in settings.items()}
+    broker: OwnBroker = (
+        ContainerBroker(more) if docker_answers() else JavaBroker(_find_java(), _find_jars(), work_dir, more)
+    )
     try:
         broker.start()
         yield broker
@@ -121,7 +124,7 @@ class ContainerBroker:
 
     how: str = "container"
 
-    def __init__(self) -> None:
+    def __init__(self, more: dict[str, str]) -> None:
         from testcontainers.core.container import DockerContainer
 
         port, controller_port = free_ports(2)
@@ -129,7 +132,7 @@ class ContainerBroker:
         # Any: testcontainers' port type knows no address, but the Docker client does.
         self._container: Any = DockerContainer(f"apache/kafka:{KAFKA_VERSION}")
         self._container.ports[f"{port}/tcp"] = ("127.0.0.1", port)
-        for name, value in _broker_settings(port, controller_port, bind="0.0.0.0").items():
+        for name, value in (_broker_settings(port, controller_port, bind="0.0.0.0") | more).items():
             self._container.with_env("KAFKA_" + name.upper().replace(".", "_"), value)
         self._port = port
 
@@ -153,12 +156,13 @@ class JavaBroker(ChildServer):
 
     how: str = "java"
 
-    def __init__(self, java: str, jars: Path, work_dir: Path) -> None:
+    def __init__(self, java: str, jars: Path, work_dir: Path, more: dict[str, str]) -> None:
         work_dir.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="kafka-", dir=work_dir.resolve()))
         port, controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
-        settings = _broker_settings(port, controller_port, bind="127.0.0.1") | {"log.dirs": str(folder / "data")}
+        own = {"log.dirs": str(folder / "data"), **more}
+        settings = _broker_settings(port, controller_port, bind="127.0.0.1") | own
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         log4j = folder / "log4j2.properties"
