@@ -152,7 +152,8 @@ def test_rows_that_the_store_refuses_are_dead_letters_and_their_neighbours_are_n
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1", FETCH_RECORDS="1")
     cluster.run("migrate")
     execute(cluster, f"ALTER TABLE matches MODIFY COLUMN text Enum8('{XID.decode()}' = 1)")
-    cluster.feed([("n2", LATER_XID), ("n1", b""), ("n1", XID)])
+    for node, value in (("n2", LATER_XID), ("n1", b""), ("n1", XID)):
+        cluster.feed([(node, value)])
     worker = cluster.start_worker()
     refused = eventually(lambda: letters(cluster, "--source", f"{cluster.name}.matches/"), 60, "the refused rows")
     assert "Unknown element" in refused[0]["reason"]

@@ -80,6 +80,7 @@ def told_once(worker: Worker, kind: str) -> None:
     assert len(told) == 1, worker.log.read_text()
 
 
+@pytest.mark.long
 def test_partitions_added_while_running(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     worker = cluster.start_worker()
@@ -188,6 +189,7 @@ def test_records_deleted_before_they_were_read_are_counted(
     eventually(lambda: nodes(cluster) == {"n2"}, 60, "the failure behind the gap")
 
 
+@pytest.mark.long
 def test_a_record_from_the_future_does_not_hurry_the_others(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
