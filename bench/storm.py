@@ -219,7 +219,6 @@ def main() -> None:
                 row["matches"] = sum(matches_of(one) for one in workers)
                 row["peak_mb"] = [peak_mb(one) for one in workers]
                 row["cpu_s"] = [cpu_s(one) for one in workers]
-                row["logs"] = [one.log.read_text()[-2000:] for one in workers]
                 row["snapshots"] = [snapshot_of(one) for one in workers]
             finally:
                 cluster.stop()

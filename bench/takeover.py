@@ -33,6 +33,9 @@ from tests.support.waiting import eventually
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 5))
 EVERY_S = 0.2
 PATIENCE_S = 60
+SETTLES_S = 0.5
+"""A commit that was on its way arrives within this, and no standby takes over so soon."""
+
 XID = "kernel: [ 12.000001] NVRM: Xid (PCI:0000:9a:00): 79, pid=8129, name=python3, GPU has fallen off the bus."
 
 
@@ -115,6 +118,7 @@ def takeover(cluster: Cluster, feed: Feed, active: Worker) -> dict[str, float]:
     groups = {"scan": (names.match_group, scanned), "correlate": (names.correlate_group, matches)}
     active.kill()
     killed_s, first = monotonic(), len(feed.written_s)
+    sleep(SETTLES_S)
     before = {part: committed(cluster, *group) for part, group in groups.items()}
     found: dict[str, float] = {}
     while len(found) < 3:
