@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Final
 
 from rules.decode import DECODERS
 from rules.edges import EdgeIndex
@@ -13,6 +14,9 @@ from rules.model import Match
 from rules.spec import EdgeSpec, RuleSpec
 from rules.times import UNIT_NS
 from rules.topology import NO_TOPOLOGY, Topology
+
+NEAR_BYTES: Final = 4096
+"""Fields stand so near to the place that fits; without a bound, one long line could keep a pattern busy for minutes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +50,9 @@ class Rule:
     def fields_in(self, found: re.Match[bytes]) -> dict[str, str]:
         """The named fields of a line that fits, those of `extract` and of a decoder included."""
         told = _stated(found)
+        near = max(0, found.start() - NEAR_BYTES), found.end() + NEAR_BYTES
         for pattern in self.extract:
-            if more := pattern.search(found.string):
+            if more := pattern.search(found.string, *near):
                 told |= _stated(more)
         return DECODERS[self.spec.decode](told) if self.spec.decode else told
 

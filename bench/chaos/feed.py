@@ -19,7 +19,7 @@ LOGS: Final = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 AT_ONCE_NS: Final = NS_PER_S // 20
 WINDOW_NS: Final = 2 * NS_PER_S
 MOST_DELAY_NS: Final = 3 * NS_PER_S
-LATENESS_S: Final = 12
+LATENESS_S: Final = 8
 """Windows are sent one after the other, so lines come late by a window and a delay at most."""
 
 SKEWS_S: Final = (-4, -2, 3, 5)
@@ -98,12 +98,11 @@ def windows(records: Sequence[Record]) -> Iterator[list[Record]]:
     group: list[Record] = []
     bound = _bound_to_next(records)
     for number, one in enumerate(records):
-        group.append(one)
-        if one.written_ns - group[0].written_ns >= WINDOW_NS and number not in bound:
+        if group and one.written_ns - group[0].written_ns >= WINDOW_NS and number - 1 not in bound:
             yield group
             group = []
-    if group:
-        yield group
+        group.append(one)
+    yield group
 
 
 def _bound_to_next(records: Sequence[Record]) -> set[int]:

@@ -62,9 +62,7 @@ def misbooked(pipeline: Pipeline) -> list[str]:
     dead = {(source, offset): size_bytes for source, offset, size_bytes in letters}
     wanted = {place: len(value or b"") for place, value in pipeline.account.items() if is_poison(value)}
     found = _apart("dead letter", wanted, dead)
-    found += [f"dead letter {place}: {dead[place]} bytes" for place in wanted if dead.get(place, -1) != wanted[place]][
-        :SHOWN
-    ]
+    found += [f"dead letter {at}: {size} bytes" for at, size in dead.items() if wanted.get(at, size) != size][:SHOWN]
     for source, offset, text in pipeline.query("SELECT position_source, position_offset, text FROM matches FINAL"):
         value = pipeline.account.get((source, offset))
         if source.startswith(pipeline.cluster.raw_topic) and (value is None or text_of(value).rstrip("\r\n") != text):

@@ -31,6 +31,7 @@ SETTINGS: Final = {
     "LATENESS": f"{LATENESS_S}s",
     "FETCH_RECORDS": "150",
     "SNAPSHOT_EVERY": "500ms",
+    "BEHIND_AFTER": "36500d",
     "RAW_PARTITIONS": str(RAW_PARTITIONS),
     "MATCH_PARTITIONS": str(MATCH_PARTITIONS),
 }
@@ -111,6 +112,8 @@ class Pipeline:
         rest = [TopicPartition(name, number) for name, count in others for number in range(count)]
         async with _Watch(self.broker.bootstrap) as watch:
             await self._passed(watch, self.names.match_group, await watch.ends(raw), end_s)
+            put_off = [TopicPartition(self.names.put_off, number) for number in range(MATCH_PARTITIONS)]
+            await self._passed(watch, self.names.later_group, await watch.ends(put_off), end_s)
             ticks = {one: await self._last_tick(watch, one, end_s) for one in matches}
             await self._passed(watch, self.names.correlate_group, ticks, end_s)
             letters = [TopicPartition(self.names.dead_letters, 0)]

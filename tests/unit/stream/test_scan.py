@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import orjson
 import pytest
 
@@ -344,3 +346,13 @@ def test_a_receipt_that_no_clock_can_show_is_taken_as_the_nearest_that_one_can(r
     lines = Batch("test", [XID.encode()], [b"n1"], [received_ms * 1_000_000], [1])
     (match,) = a_scanner().scan(lines).matches
     assert 0 <= match.event.event_time_ns < 2**63
+
+
+@pytest.mark.parametrize(
+    "tail", [b"\t" * 40_000 + b"x", b"0" * 40_000, b"/x" * 20_000], ids=["tabs", "digits", "paths"]
+)
+def test_a_long_line_keeps_no_pattern_busy(tail: bytes) -> None:
+    begun_s = process_time()
+    found = a_scanner().scan(batch([b"[91231.100412] Kernel panic - not syncing: Fatal exception" + tail]))
+    assert found.matched == 1
+    assert process_time() - begun_s < 5
