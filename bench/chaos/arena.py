@@ -60,6 +60,6 @@ class Arena:
             asyncio.run(drive())
             return Outcome.of(pipeline), misbooked(pipeline)
         finally:
-            pipeline.cluster.stop()
+            pipeline.stop()
             self._broker.start()
             self._store.start()

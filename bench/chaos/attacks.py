@@ -82,6 +82,7 @@ KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
     "worker frozen": lambda one: one.add("freeze a worker"),
     "broker killed": lambda one: one.add("kill the broker"),
     "store away": lambda one: one.add("kill the store", "start the store"),
+    "webhook away": lambda one: one.add("break the webhook", "mend the webhook"),
     "worker's disk full": lambda one: one.add("fill the workers' disk", "kill a worker"),
     "rebalances": lambda one: one.add("join", "leave", "join", "leave", "join", "leave"),
 }
@@ -126,6 +127,16 @@ def start_store(pipeline: Pipeline, _: Random) -> None:
     pipeline.store.start()
 
 
+def break_webhook(pipeline: Pipeline, _: Random) -> None:
+    """It answers that it is busy."""
+    pipeline.receiver.status = 503
+
+
+def mend_webhook(pipeline: Pipeline, _: Random) -> None:
+    """Whether or not it was asked meanwhile."""
+    pipeline.receiver.status = 200
+
+
 def fill_workers(pipeline: Pipeline, _: Random) -> None:
     """No worker can write a file any more, its log included."""
     for worker in pipeline.workers:
@@ -151,6 +162,8 @@ ACTIONS: Final[dict[str, Callable[[Pipeline, Random], None]]] = {
     "kill the broker": kill_broker,
     "kill the store": lambda pipeline, _: pipeline.store.kill(),
     "start the store": start_store,
+    "break the webhook": break_webhook,
+    "mend the webhook": mend_webhook,
     "fill the workers' disk": fill_workers,
     "join": join,
     "leave": leave,

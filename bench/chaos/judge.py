@@ -8,9 +8,13 @@ from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 from bench.chaos.pipeline import Pipeline, digest
 from ingest.parse.envelope import check_envelope, text_of
 from rules.errors import RecordError
+from rules.model import Incident
+from rules.notify import due
 from stream.scan import MAX_RECORD_BYTES
 
 SHOWN: Final = 4
@@ -67,7 +71,22 @@ def misbooked(pipeline: Pipeline) -> list[str]:
         value = pipeline.account.get((source, offset))
         if source.startswith(pipeline.cluster.raw_topic) and (value is None or text_of(value).rstrip("\r\n") != text):
             found.append(f"row of {source}@{offset} is not record {digest(value)}: {text[:200]!r}")
-    return found + unbalanced(pipeline)
+    return found + unbalanced(pipeline) + mistold(pipeline)
+
+
+def mistold(pipeline: Pipeline) -> list[str]:
+    """Notifications that people should have had and did not get, or that tell of nothing in the store.
+
+    The calm run's may be others: of an incident that opens and is merged or over between two ticks, nobody hears.
+    """
+    documents = pipeline.query("SELECT document FROM incidents FINAL")
+    incidents = {one.incident_id: one for one in (msgspec.json.decode(text, type=Incident) for (text,) in documents)}
+    heard = [body for _, body in pipeline.receiver.requests]
+    told = {body["notification_id"] for body in heard}
+    left = [due(incident, told) for incident in incidents.values()]
+    found = [f"not told: {one.kind} {one.incident.incident_id}" for one in left if one]
+    strange = {body["incident"]["incident_id"] for body in heard} - incidents.keys()
+    return found + [f"told of an incident that is nowhere: {name}" for name in sorted(strange)]
 
 
 def unbalanced(pipeline: Pipeline) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ from stream.dev_clickhouse import DevClickHouse
 from stream.messages import Tick, decode
 from stream.topics import LARGEST_RAW_BYTES, TopicNames
 from tests.support.cluster import Cluster, Worker
+from tests.support.receiver import Receiver
 
 SETTLES_WITHIN_S: Final = 150.0
 POLL_S: Final = 0.2
@@ -46,11 +48,19 @@ class Pipeline:
 
     def __init__(self, broker: OwnBroker, store: DevClickHouse, folder: Path):
         self.broker, self.store = broker, store
-        self.cluster = Cluster(broker.bootstrap, store.dsn, folder, **SETTINGS)
+        self.receiver = Receiver()
+        self._ending = ExitStack()
+        self._ending.enter_context(self.receiver.listening())
+        self.cluster = Cluster(broker.bootstrap, store.dsn, folder, **SETTINGS, WEBHOOK_URL=self.receiver.url)
         self.account: dict[tuple[str, int], bytes | None] = {}
         self.workers: list[Worker] = []
         self.names = TopicNames(self.cluster.name)
         asyncio.run(self._keep_old_records())
+
+    def stop(self) -> None:
+        """End what belongs to this pipeline alone."""
+        self.cluster.stop()
+        self._ending.close()
 
     def start_worker(self) -> Worker:
         """One more worker."""
@@ -106,18 +116,21 @@ class Pipeline:
             BrokenError: it does not.
         """
         end_s = time.monotonic() + SETTLES_WITHIN_S
-        raw = [TopicPartition(self.cluster.raw_topic, number) for number in range(RAW_PARTITIONS)]
-        matches = [TopicPartition(self.names.matches, number) for number in range(MATCH_PARTITIONS)]
-        others = [(self.names.signals, MATCH_PARTITIONS), (self.names.incidents, MATCH_PARTITIONS)]
-        rest = [TopicPartition(name, number) for name, count in others for number in range(count)]
+        names = self.names
+        raw = _partitions(self.cluster.raw_topic, RAW_PARTITIONS)
+        put_off, incidents, signals = (
+            _partitions(name, MATCH_PARTITIONS) for name in (names.put_off, names.incidents, names.signals)
+        )
+        letters = _partitions(names.dead_letters, 1)
         async with _Watch(self.broker.bootstrap) as watch:
-            await self._passed(watch, self.names.match_group, await watch.ends(raw), end_s)
-            put_off = [TopicPartition(self.names.put_off, number) for number in range(MATCH_PARTITIONS)]
-            await self._passed(watch, self.names.later_group, await watch.ends(put_off), end_s)
+            await self._passed(watch, names.match_group, await watch.ends(raw), end_s)
+            await self._passed(watch, names.later_group, await watch.ends(put_off), end_s)
+            matches = _partitions(names.matches, MATCH_PARTITIONS)
             ticks = {one: await self._last_tick(watch, one, end_s) for one in matches}
-            await self._passed(watch, self.names.correlate_group, ticks, end_s)
-            letters = [TopicPartition(self.names.dead_letters, 0)]
-            await self._passed(watch, self.names.store_group, ticks | await watch.ends(rest + letters), end_s)
+            await self._passed(watch, names.correlate_group, ticks, end_s)
+            await self._passed(watch, names.notify_group, await watch.ends(incidents), end_s)
+            rest = await watch.ends(incidents + signals + letters)
+            await self._passed(watch, names.store_group, ticks | rest, end_s)
 
     async def _passed(self, watch: _Watch, group: str, ends: dict[TopicPartition, int], end_s: float) -> None:
         while True:
@@ -194,6 +207,10 @@ class _Watch:
         self._consumer.seek(partition, max(0, end - 2))
         fetched = await self._consumer.getmany(partition, timeout_ms=1000)
         return [(one.offset, one.value) for records in fetched.values() for one in records]
+
+
+def _partitions(topic: str, count: int) -> list[TopicPartition]:
+    return [TopicPartition(topic, number) for number in range(count)]
 
 
 def digest(value: bytes | None) -> str:
