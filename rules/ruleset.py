@@ -43,6 +43,10 @@ class Rule:
         """Each finds more fields in a selected line."""
         return tuple(map(_compile, self.spec.extract))
 
+    def is_named(self, rule_id: str) -> bool:
+        """Whether it is the id of this rule, or of one of its table."""
+        return rule_id == self.spec.id or (bool(self.finer) and rule_id.startswith(f"{self.spec.id}_"))
+
     def applies_to(self, source: str) -> bool:
         """Whether lines of this source are looked at; a line of unknown source is."""
         return source in ("", self.spec.source) or self.spec.source == "any"

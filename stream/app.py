@@ -99,6 +99,6 @@ def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any], reloade
         health = {
             "status": "ok" if is_well else "stalled",
             "seconds_since_last_fetch": round(silent_s, 1),
-            "rules": reloader.health(),
+            "rules": reloader.health() | {"floods": [flood for one in running for flood in getattr(one, "floods", ())]},
         }
         return view.json(health, status=200 if is_well else 503)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from time import monotonic, monotonic_ns, time_ns
+from time import monotonic, monotonic_ns, perf_counter, time_ns
 from typing import Any, Final
 
 import msgspec
@@ -31,6 +31,7 @@ from stream.raw_batches import Chunk, Corrupt, RawBatches, source_of
 from stream.recovery import Recovery
 from stream.scan import BatchScanner, Scanned
 from stream.settings import Settings
+from stream.throttle import Throttle, floods
 from stream.ticking import Ticker
 from stream.topics import TopicNames
 from stream.trouble import CORRUPT_BATCH, Trouble, Troubles
@@ -56,14 +57,16 @@ class Matcher(Service):
         super().__init__(**kwargs)
         self._settings = settings
         self._names = TopicNames(settings.prefix)
-        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster))
-        self._hasty = HoldingScanner(BatchScanner(critical_first(rules), settings.cluster))
+        self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
+        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=self._throttle))
+        self._hasty = HoldingScanner(BatchScanner(critical_first(rules), settings.cluster, throttle=self._throttle))
         self._is_behind = False
-        self._later = Later(settings, rules)
+        self._later = Later(settings, rules, self._throttle)
         self._metrics = metrics
         self._troubles = Troubles(metrics)
         self._busy = asyncio.Lock()
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
+        self.floods: list[str] = []
         self.last_fetch_s = monotonic()
 
     async def use(self, rules: RuleSet) -> None:
@@ -127,6 +130,14 @@ class Matcher(Service):
             self._is_behind &= bool(chunks)
             async with self._busy:
                 await self._take(chunks)
+            self._note_costs()
+
+    def _note_costs(self) -> None:
+        if used := self._throttle.turn(monotonic()):
+            self._metrics.note_uses(used)
+            self.floods = floods(used)
+            for flood in self.floods:
+                self.log.warning("a rule floods: %s", flood)
 
     async def _fetched(self) -> Sequence[tuple[TopicPartition, Chunk]]:
         try:

@@ -8,8 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Proc
 
 from rules.engine import Counts
 from rules.model import NS_PER_S
-from rules.ruleset import RuleSet
+from rules.ruleset import Rule, RuleSet
 from stream.scan import Scanned
+from stream.throttle import Use
 
 
 class Metrics:
@@ -42,6 +43,10 @@ class Metrics:
             registry=self._registry,
         )
         self._rules = self._gauge("epicenter_rules", "How many rules run, by the digest of their files.", "digest")
+        self._candidates = self._counter("epicenter_rule_candidates_total", "Lines that a rule may fit.", "rule")
+        self._hits = self._counter("epicenter_rule_hits_total", "Of these, lines that it fits.", "rule")
+        self._seconds = self._counter("epicenter_rule_seconds_total", "Time for looking at its candidates.", "rule")
+        self._throttled = self._counter("epicenter_rule_throttled_total", "Candidates passed over.", "rule")
         self._reloads = self._counter("epicenter_rules_reloads_total", "Changes of the rules.", "outcome")
         self._unknown = Counter(
             "epicenter_unknown_rule_matches_total", "Matches of rules of other workers.", registry=self._registry
@@ -54,6 +59,15 @@ class Metrics:
         self._trouble = self._counter("epicenter_trouble_total", "Trouble with Kafka, by its name.", "kind")
         self._lost_records = self._counter("epicenter_lost_records_total", "Raw records never read.", "source")
         self._lost = self._counter("epicenter_lost_messages_total", "Matches deleted before they were read.", "source")
+
+    def note_uses(self, used: Mapping[Rule, Use]) -> None:
+        """Count what rules cost."""
+        for rule, use in used.items():
+            self._candidates.labels(rule.spec.id).inc(use.candidates)
+            self._hits.labels(rule.spec.id).inc(use.hits)
+            self._seconds.labels(rule.spec.id).inc(use.seconds)
+            if use.passed_over:
+                self._throttled.labels(rule.spec.id).inc(use.passed_over)
 
     def note_reload(self, outcome: str, rules: RuleSet) -> None:
         """Count a change of the rules by what became of it."""

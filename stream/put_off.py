@@ -20,6 +20,7 @@ from stream.holding import HoldingScanner
 from stream.raw_batches import Chunk, RawBatches
 from stream.scan import BatchScanner, Scanned
 from stream.settings import Settings
+from stream.throttle import Throttle
 from stream.topics import TopicNames
 
 LOOK_BACK_RECORDS: Final = 500
@@ -55,12 +56,12 @@ def _comes_first(rule: Rule) -> bool:
 class Later:
     """Takes up what was put off, one range after the other."""
 
-    def __init__(self, settings: Settings, rules: RuleSet):
+    def __init__(self, settings: Settings, rules: RuleSet, throttle: Throttle):
         names = TopicNames(settings.prefix)
         self._ranges = make_consumer(settings, names.later_group, names.put_off)
         self._raw = make_consumer(settings, None)
         self._most_records = settings.fetch_records
-        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster))
+        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle))
 
     def use(self, rules: RuleSet) -> None:
         """Go on with these rules."""

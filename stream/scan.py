@@ -25,6 +25,7 @@ from stream.confirm import Confirmer, patterns_by_record
 from stream.confirm import Scanner as Scanner
 from stream.glance import Glance, Glancer
 from stream.liveness import Liveness
+from stream.throttle import Throttle
 
 MAX_RECORD_BYTES = 1 << 20
 LOOK_BACK_LINES = 200
@@ -62,7 +63,15 @@ class BatchScanner:
     What it keeps between batches: for a recorded source the newest line that has a time of its own, and who was alive.
     """
 
-    def __init__(self, rules: RuleSet, cluster: str, scanner: Scanner | None = None, keep_all: bool = False):
+    def __init__(
+        self,
+        rules: RuleSet,
+        cluster: str,
+        scanner: Scanner | None = None,
+        keep_all: bool = False,
+        throttle: Throttle | None = None,
+    ):
+        self._throttle = throttle or Throttle()
         self._cluster = cluster
         self._glancer = Glancer()
         self._keep_all = keep_all
@@ -76,6 +85,7 @@ class BatchScanner:
         """Go on with these rules from the next batch on; what was seen of sources stays."""
         self._scanner = scanner or HyperscanScanner(rules.expressions)
         self._confirmer = Confirmer(rules, self._scanner, self._cluster)
+        self._owners = rules.rule_of_pattern
         self._observed = observed(rules)
 
     def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
@@ -108,11 +118,15 @@ class BatchScanner:
     ) -> dict[int, Spoken]:
         spoken = {}
         for number, patterns in candidates.items():
+            if not (asked := self._throttle.let_through(patterns, self._owners)):
+                continue
+            begun_s = self._throttle.clock_s()
             try:
-                parsed, hits = self._confirmer.confirmed(times.batch.record(number), patterns)
+                parsed, hits = self._confirmer.confirmed(times.batch.record(number), asked)
             except RecordError as error:
                 unfit[number] = str(error)
                 continue
+            self._throttle.note(asked, self._owners, hits, begun_s)
             if hits:
                 spoken[number] = Spoken(number, times.put_into(parsed, number), hits)
         return spoken

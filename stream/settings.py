@@ -63,6 +63,8 @@ class Settings(BaseSettings):
     reload_every_ns: DurationNs = Field(
         default=2 * NS_PER_S, validate_default=False, alias="reload_every", description="how often to look at the packs"
     )
+    flood_share: float = Field(default=0.3, gt=0, description="of a worker's time, for one rule; 1: no limit")
+    flood_share_trusted: float = Field(default=0.9, gt=0, description="the same for shipped, root and critical rules")
     page_port: int = Field(default=8017, ge=0, le=65535)
 
     kafka: str = "127.0.0.1:9092"
