@@ -133,7 +133,7 @@ class Matcher(Service):
             self._note_costs()
 
     def _note_costs(self) -> None:
-        if used := self._throttle.turn(monotonic()):
+        if (used := self._throttle.turn(monotonic())) is not None:
             self._metrics.note_uses(used)
             self.floods = floods(used)
             for flood in self.floods:

@@ -74,12 +74,12 @@ class Throttle:
             use.seconds += seconds / len(asked)
             self._is_over |= use.is_used_up
 
-    def turn(self, now_s: float) -> Mapping[Rule, Use]:
-        """What rules used, when the interval is over: another one begins. Empty within it."""
+    def turn(self, now_s: float) -> Mapping[Rule, Use] | None:
+        """What rules used, when the interval is over: another one begins. None within it."""
         if self._began_s is None:
             self._began_s = now_s
         if now_s - self._began_s < INTERVAL_S:
-            return {}
+            return None
         used, self._uses, self._is_over, self._began_s = self._uses, {}, False, now_s
         return used
 

@@ -53,7 +53,7 @@ def test_a_rule_that_floods_is_cut_named_and_counted(own: RuleSet) -> None:
     found = scanned(own, limits, [*lines(120), b"NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"])
     assert [match.rule for match in found.matches] == ["mine.one"] * looks + ["nvidia.xid_79"]
     assert (found.records, found.matched, found.quiet) == (121, looks + 1, 120 - looks)
-    used = limits.turn(INTERVAL_S)
+    used = limits.turn(INTERVAL_S) or {}
     mine, place = used[own.by_id["mine.one"]], own.by_id["mine.one"].place
     assert (mine.candidates, mine.hits, mine.passed_over) == (looks, looks, 120 - looks)
     assert mine.seconds == pytest.approx(looks * COST_S)
@@ -65,10 +65,14 @@ def test_the_next_interval_begins_anew(own: RuleSet) -> None:
     limits = throttle()
     scanned(own, limits, lines(120))
     assert scanned(own, limits, lines(1)).matched == 0
-    assert not limits.turn(INTERVAL_S - 0.01)
-    assert limits.turn(INTERVAL_S)
+    assert limits.turn(INTERVAL_S - 0.01) is None
+    assert floods(limits.turn(INTERVAL_S) or {})
     assert scanned(own, limits, lines(1)).matched == 1
-    assert floods(limits.turn(2 * INTERVAL_S)) == []
+    used = limits.turn(2 * INTERVAL_S)
+    assert used is not None
+    assert [use.hits for use in used.values()] == [1]
+    assert floods(used) == []
+    assert limits.turn(3 * INTERVAL_S) == {}
 
 
 def test_other_rules_of_the_same_line_are_looked_at(own: RuleSet) -> None:
@@ -114,7 +118,7 @@ def test_a_line_is_shared_by_the_rules_that_may_fit_it() -> None:
     first, second = the_rules().rules[:2]
     limits = throttle()
     limits.note((0, 1, 2), (first, second, second), (), limits.clock_s() - 1)
-    used = limits.turn(INTERVAL_S)
+    used = limits.turn(INTERVAL_S) or {}
     assert [use.candidates for use in used.values()] == [1, 1]
     assert used[first].seconds == used[second].seconds == pytest.approx((1 + COST_S) / 2)
 
