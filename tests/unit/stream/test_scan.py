@@ -349,10 +349,15 @@ def test_a_receipt_that_no_clock_can_show_is_taken_as_the_nearest_that_one_can(r
 
 
 @pytest.mark.parametrize(
-    "tail", [b"\t" * 40_000 + b"x", b"0" * 40_000, b"/x" * 20_000], ids=["tabs", "digits", "paths"]
+    "line",
+    [
+        b"Kernel panic - not syncing: Fatal exception" + b"\t" * 40_000 + b"x",
+        b"=" * 40_000 + b"x == JOB SUMMARY ==",
+        b"x" * 40_000 + b" run.sh^M: bad interpreter: No such file or directory",
+    ],
+    ids=["tabs", "equals-signs", "a-path"],
 )
-def test_a_long_line_keeps_no_pattern_busy(tail: bytes) -> None:
+def test_a_long_line_keeps_no_pattern_busy(line: bytes) -> None:
     begun_s = process_time()
-    found = a_scanner().scan(batch([b"[91231.100412] Kernel panic - not syncing: Fatal exception" + tail]))
-    assert found.matched == 1
-    assert process_time() - begun_s < 5
+    assert a_scanner().scan(batch([line])).matched == 1
+    assert process_time() - begun_s < 2
