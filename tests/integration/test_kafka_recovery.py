@@ -16,6 +16,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from rules.model import NS_PER_S, Incident
 from rules.times import iso_from_ns
+from sinks.clickhouse.client import connect
 from stream.matcher import TICK_S, match_partition
 from stream.messages import Tick, decode
 from stream.topics import TopicNames
@@ -32,6 +33,7 @@ TIMEOUT = (
     "WorkNCCL(SeqNum=4120, OpType=ALLREDUCE, Timeout(ms)=600000) ran for 600021 milliseconds before timing out."
 )
 
+STORED = "SELECT class, nodes, signal_count FROM incidents FINAL"
 STEP = "completed step: {}, seconds: 2.0, TFLOP/s/device: 380.1, loss: 2.8"
 STEPS = 1907
 """More than an hour of them, up to a number that is not round: then a stop is told within 20 s."""
@@ -43,6 +45,7 @@ def make_cluster(kafka: Any, clickhouse: Any, tmp_path: Path) -> Iterator[Callab
 
     def make(**settings: str) -> Cluster:
         made.append(Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, **settings))
+        made[-1].run("migrate")
         return made[-1]
 
     yield make
@@ -106,8 +109,17 @@ def sent_incidents(cluster: Cluster) -> list[Incident]:
     return [msgspec.json.decode(record.value or b"", type=Incident) for record in records]
 
 
+def stored(cluster: Cluster) -> list[tuple[str, list[str], int]]:
+    """Class, nodes and number of signals of the incidents in the store."""
+    client = connect(cluster.store)
+    try:
+        return [(name, list(nodes), int(count)) for name, nodes, count in client.query(STORED)]
+    finally:
+        client.close()
+
+
 def is_stored(cluster: Cluster, failure_class: str, *nodes: str) -> bool:
-    return any(one["class"] == failure_class and one["nodes"] == list(nodes) for one in cluster.incidents())
+    return (failure_class, list(nodes)) in [one[:2] for one in stored(cluster)]
 
 
 def stop(worker: Worker) -> None:
@@ -153,7 +165,7 @@ def test_a_clean_restart_repeats_nothing_and_an_older_snapshot_loses_nothing(
     snapshots = TopicPartition(names.snapshots, MINE)
 
     def signals() -> int:
-        return sum(one["signal_count"] for one in cluster.incidents())
+        return sum(count for *_, count in stored(cluster))
 
     worker = cluster.start_worker()
     cluster.feed([worker_line(0, "starting"), kernel(60)])
