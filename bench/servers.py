@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -35,6 +36,19 @@ class Servers(NamedTuple):
         given = {"KAFKA": self.bootstrap, "STORE": self.store, "DATA_DIR": f"{self.folder}/data", "PREFIX": self.prefix,
                  "RAW_TOPIC": self.raw_topic, "WEB_PORT": str(self.web_port)}  # fmt: skip
         return {**os.environ, **{f"EPICENTER_{name}": value for name, value in given.items()}}
+
+    def counted(self) -> dict[str, float]:
+        """What the worker counts, summed over labels; nothing while it does not answer."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.web_port}/metrics", timeout=5) as answer:
+                lines = answer.read().decode().splitlines()
+        except OSError:
+            return {}
+        found: dict[str, float] = {}
+        for line in (line for line in lines if line[:1] != "#"):
+            name, _, value = line.rpartition(" ")
+            found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
+        return found
 
     def prepare(self) -> None:
         """Make topics and tables."""

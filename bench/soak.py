@@ -23,7 +23,6 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench.live_input import PARTITIONS, LiveCluster
 from bench.servers import Servers, servers
-from bench.stream import metrics
 from stream.dev_process import EPICENTER
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", 60))
@@ -71,7 +70,7 @@ async def soak(kafka: Servers) -> list[Sample]:
     kafka.prepare()
     worker = subprocess.Popen([*EPICENTER, "worker"], env=kafka.env)
     try:
-        while not await asyncio.to_thread(metrics, kafka.web_port):
+        while not await asyncio.to_thread(kafka.counted):
             await asyncio.sleep(1)
         rate = LINES_PER_S or round(SHARE_OF_PEAK * await _peak(kafka))
         print(f"{rate:,} lines/s for {MINUTES:g} minutes", file=sys.stderr)
@@ -105,24 +104,24 @@ async def _peak(kafka: Servers) -> float:
     rate = (await _records(kafka) - before) / (time.monotonic() - begun_s)
     done.set()
     await flood
-    while (await asyncio.to_thread(metrics, kafka.web_port))["epicenter_lag_records"] > rate:
+    while (await asyncio.to_thread(kafka.counted))["epicenter_lag_records"] > rate:
         await asyncio.sleep(1)
     return rate
 
 
 async def _records(kafka: Servers) -> float:
-    return (await asyncio.to_thread(metrics, kafka.web_port)).get("epicenter_records_total", 0.0)
+    return (await asyncio.to_thread(kafka.counted)).get("epicenter_records_total", 0.0)
 
 
 def _samples(kafka: Servers, worker: subprocess.Popen[bytes]) -> list[Sample]:
     found: list[Sample] = []
     begun_s = time.monotonic()
-    last_s, last_records = begun_s, metrics(kafka.web_port).get("epicenter_records_total", 0.0)
+    last_s, last_records = begun_s, kafka.counted().get("epicenter_records_total", 0.0)
     while (minute := (time.monotonic() - begun_s) / 60) < MINUTES:
         time.sleep(MINUTES * 60 / SAMPLES)
         if worker.poll() is not None:
             raise SystemExit(f"the worker ended: {worker.returncode}")
-        counted, now_s = metrics(kafka.web_port), time.monotonic()
+        counted, now_s = kafka.counted(), time.monotonic()
         records = counted.get("epicenter_records_total", last_records)
         found.append(
             Sample(
