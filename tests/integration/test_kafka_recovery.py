@@ -17,7 +17,8 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from rules.model import NS_PER_S, Incident
 from rules.times import iso_from_ns
 from sinks.clickhouse.client import connect
-from stream.matcher import TICK_S, match_partition
+from stream.found import match_partition
+from stream.matcher import TICK_S
 from stream.messages import Tick, decode
 from stream.topics import TopicNames
 from tests.support.cluster import Cluster, Worker
