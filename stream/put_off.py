@@ -59,7 +59,7 @@ class Later:
     def __init__(self, settings: Settings, rules: RuleSet, throttle: Throttle):
         names = TopicNames(settings.prefix)
         self._ranges = make_consumer(settings, names.later_group, names.put_off)
-        self._raw = make_consumer(settings, None)
+        self._raw = make_consumer(settings, None, isolation_level="read_committed")
         self._most_records = settings.fetch_records
         self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle))
 
