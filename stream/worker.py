@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 
 import faust
+from aiokafka.errors import KafkaConnectionError
 from faust.worker import Worker
 
-from rules.errors import ConfigError
+from rules.errors import ConfigError, TransientError
 from stream.app import build_app
 from stream.settings import Settings
 from stream.topics import missing_topics
@@ -28,11 +29,17 @@ def run_worker(settings: Settings) -> int:
 
 
 def run_app(app: faust.App) -> int:
-    """Run an app until stopped; the exit code of the process."""
+    """Run an app until stopped; the exit code of the process.
+
+    Raises:
+        TransientError: the broker went away while the app was starting.
+    """
     worker = Worker(app, loglevel="warning", quiet=True, redirect_stdouts=False)
     worker.spinner = None
     try:
         worker.execute_from_commandline()
     except SystemExit as stopped:
+        if isinstance(stopped.__context__, KafkaConnectionError):
+            raise TransientError(f"Kafka is away: {stopped.__context__}") from stopped
         return int(stopped.code or 0)
     return 0

@@ -9,12 +9,16 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Final, NamedTuple
 
-from ingest.simulate import KINDS, Scenario, simulate
+from ingest.simulate import Scenario, simulate
+from ingest.simulate.faults import fabric, gpu, node, program
 from rules.model import NS_PER_S
 from stream.scan import MAX_RECORD_BYTES
 
 LOGS: Final = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 """Files whose every line states its time: a second copy of one is the same line."""
+
+FAULTS: Final = tuple(sorted(one.name for family in (gpu, node, fabric, program) for one in family.KINDS))
+"""Those that kernels and workers tell of, in the files below."""
 
 AT_ONCE_NS: Final = NS_PER_S // 20
 WINDOW_NS: Final = 2 * NS_PER_S
@@ -57,7 +61,7 @@ class Feed:
 
     def __init__(self, seed: int, minutes: float = 1.0):
         draw = Random(f"feed {seed}")
-        self.faults = tuple(draw.sample(sorted(kind for kind, one in KINDS.items() if one.weight), 2))
+        self.faults = tuple(draw.sample(FAULTS, 2))
         scenario = Scenario(
             nodes=8,
             jobs=3,

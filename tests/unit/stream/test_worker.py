@@ -1,0 +1,26 @@
+"""How a worker ends."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import faust
+import pytest
+from aiokafka.errors import KafkaConnectionError
+from mode import Service
+
+from rules.errors import TransientError
+from stream.worker import run_app
+
+
+def test_a_broker_that_goes_away_during_the_start_is_no_bug(tmp_path: Path) -> None:
+    app = faust.App("test", datadir=tmp_path, web_enabled=False)
+    app.boot_strategy.enable_kafka = False
+
+    @app.service
+    class _Late(Service):
+        async def on_start(self) -> None:
+            raise KafkaConnectionError("gone")
+
+    with pytest.raises(TransientError, match=r"Kafka is away: .*gone"):
+        run_app(app)
