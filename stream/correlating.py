@@ -195,6 +195,7 @@ class Correlating(Service):
         """A snapshot, then the commit of what it covers."""
         begun_s, offset = monotonic(), owned.correlator.offset
         state = await asyncio.to_thread(owned.correlator.snapshot)
+        owned.took_s = monotonic() - begun_s  # not the time for which Kafka was away: the next one would wait for hours
         try:
             packed_bytes = await self._snapshots.write(partition.partition, state)
             await self._consumer.commit({partition: offset + 1})
@@ -207,7 +208,6 @@ class Correlating(Service):
             owned.kept_offset, owned.has_news = offset, False
             self._metrics.note_snapshot(partition.partition, packed_bytes, monotonic() - begun_s)
         owned.kept_s = monotonic()
-        owned.took_s = owned.kept_s - begun_s
         self._metrics.note_skews(owned.correlator.engine.skews_ns())
 
 
