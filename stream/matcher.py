@@ -26,7 +26,7 @@ from stream.found import FoundInRange
 from stream.holding import HOLD_NS, HoldingScanner
 from stream.messages import encode_in_pieces
 from stream.metrics import Metrics
-from stream.put_off import Later, PutOff, critical_first
+from stream.put_off import CaughtUp, Later, PutOff, critical_first
 from stream.raw_batches import Chunk, Corrupt, RawBatches, source_of
 from stream.recovery import Recovery
 from stream.scan import BatchScanner, Scanned
@@ -233,11 +233,24 @@ class Matcher(Service):
                 await self._catch_up(put_off)
 
     async def _catch_up(self, put_off: PutOff) -> None:
-        scanned = await self._later.scan(put_off)
         partition = TopicPartition(put_off.topic, put_off.partition)
+        source = source_of(partition)
+        scanned, lost_records = await self._scan_again(put_off)
+        if lost_records:
+            text = f"{lost_records} records were deleted before all rules had seen them"
+            self._troubles.note(Trouble.RECORDS_LOST, f"{source}:{put_off.first}", text)
+            self._metrics.note_lost_records(source, lost_records)
         await self._send([FoundInRange(partition, put_off.first, put_off.end, scanned, moves_time=False)])
         if await self._later.done():
-            self._metrics.note_done_later(source_of(partition), scanned)
+            self._metrics.note_done_later(source, scanned)
+
+    async def _scan_again(self, put_off: PutOff) -> CaughtUp:
+        while True:
+            try:
+                return await self._later.scan(put_off)
+            except KafkaError as error:
+                self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "what was put off waits")
+                await self.sleep(LOOK_AGAIN_S)
 
     async def _send(self, found: Sequence[FoundInRange]) -> None:
         sends = []

@@ -7,7 +7,7 @@ content, so what is found twice is there once.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 from aiokafka import TopicPartition
@@ -38,6 +38,13 @@ class PutOff(msgspec.Struct, frozen=True, array_like=True):
     partition: int
     first: int
     end: int
+
+
+class CaughtUp(NamedTuple):
+    """What a range held, and how many of its offsets the broker has no more."""
+
+    scanned: Scanned
+    lost_records: int
 
 
 _decode = msgspec.msgpack.Decoder(PutOff).decode
@@ -90,23 +97,31 @@ class Later:
                 return DeadLetter.of(f"no range of ours: {error}", position, value)
         return None
 
-    async def scan(self, range_: PutOff) -> Scanned:
-        """What its records hold by all rules. Records that the broker has deleted meanwhile are not among them."""
+    async def scan(self, range_: PutOff) -> CaughtUp:
+        """What its records hold by all rules.
+
+        Raises:
+            KafkaError: the broker is away; the range can be scanned again.
+        """
         partition = TopicPartition(range_.topic, range_.partition)
+        oldest = (await self._raw.beginning_offsets([partition]))[partition]
+        newest = (await self._raw.end_offsets([partition]))[partition]
+        first, end = max(range_.first, oldest), min(range_.end, newest)
         self._raw.assign([partition])
-        self._raw.seek(partition, max(0, range_.first - LOOK_BACK_RECORDS))
+        self._raw.seek(partition, max(oldest, range_.first - LOOK_BACK_RECORDS))
         self._scanner.forget()
-        found = Scanned()
-        is_over = False
-        while not is_over:
+        found, reached = Scanned(), first
+        while reached < end or self._goes_on(range_):
             chunks = await self._batches.fetch(FETCH_WAIT_MS)
+            if not chunks and reached >= end:
+                break
             for _, chunk in chunks:
                 found.records += _records_within(chunk, range_)
                 _add(found, self._scanner.scan(chunk.as_batch(partition, chunk.newest_ms)), range_)
-            is_over = not chunks or self._is_beyond(chunks[-1][1], range_)
+                reached = chunk.next_offset
         for _, scanned in self._scanner.rest():
             _add(found, scanned, range_)
-        return found
+        return CaughtUp(found, range_.end - range_.first - max(0, end - first))
 
     async def done(self) -> bool:
         """Commit the range that was taken last; false when another worker takes it again."""
@@ -116,10 +131,10 @@ class Later:
             return False
         return True
 
-    def _is_beyond(self, chunk: Chunk, range_: PutOff) -> bool:
-        """Whether no block that began within the range goes on."""
+    def _goes_on(self, range_: PutOff) -> bool:
+        """Whether a block that began within the range waits for its rest."""
         held = [self._scanner.first_held(source) for source in self._scanner.waiting]
-        return chunk.next_offset >= range_.end and all(one is None or one >= range_.end for one in held)
+        return any(one is not None and one < range_.end for one in held)
 
 
 def _records_within(chunk: Chunk, range_: PutOff) -> int:
