@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long lint cluster bench-stream bench-match bench-correlate bench-latency bench-storm \
-  bench-takeover soak accuracy chaos fuzz coverage lock clean
+.PHONY: demo test test-long lint cluster bench-stream bench-stages bench-start bench-match bench-correlate bench-latency \
+  bench-storm bench-takeover soak accuracy chaos fuzz coverage lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -35,6 +35,14 @@ cluster: $(READY)
 
 bench-stream: $(READY)
 	$(BIN)/python -m bench.stream
+
+# The hot path stage by stage, without a broker.
+bench-stages: $(READY)
+	$(BIN)/python -m bench.stages
+
+# How long commands take to start, with the shipped rules and with 5,000 more.
+bench-start: $(READY)
+	$(BIN)/python -m bench.start
 
 # A 1 GB log beside ripgrep, and with 50 to 5,000 patterns.
 bench-match: $(READY)

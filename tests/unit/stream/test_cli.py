@@ -28,7 +28,7 @@ INCIDENT_FIELDS = {
     *("blast_radius", "progress", "first_seen", "last_seen", "signal_count", "evidence", "next_steps", "action"),
     *("candidates", "cost", "missing"),
 }
-OF_THE_STORE = {"revision", "merged_into", "history", "recurrence", "verdict"}
+OF_THE_STORE = {"revision", "merged_into", "history", "recurrence", "verdict", "reopened"}
 """What the stored document has on top of the contract."""
 
 
