@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 from typing import Final, NamedTuple, Protocol
@@ -43,30 +43,39 @@ class _Asked(NamedTuple):
     rule_id: str
     pattern: re.Pattern[bytes]
     is_harmless: bool
+    is_for_beats: bool
 
 
 class _AskedByNumber(dict[int, _Asked]):
     """By number of pattern; a pattern is compiled when it is first asked for."""
 
-    def __init__(self, rules: RuleSet):
+    def __init__(self, rules: RuleSet, told_whole: Container[str] | None):
         super().__init__()
         self._rules = rules
+        self._told_whole = told_whole
 
     def __missing__(self, number: int) -> _Asked:
         rule = self._rules.rule_of_pattern[number]
-        asked = self[number] = _Asked(rule, rule.spec.id, self._rules.pattern(number), is_harmless(rule))
+        is_for_beats = (
+            rule.spec.role == "progress" and self._told_whole is not None and rule.spec.id not in self._told_whole
+        )
+        pattern = self._rules.pattern(number)
+        asked = self[number] = _Asked(rule, rule.spec.id, pattern, is_harmless(rule), is_for_beats)
         return asked
 
 
 class Confirmer:
-    """Holds each candidate against its own line. A line that holds several records is looked at piece by piece."""
+    """Holds each candidate against its own line. A line that holds several records is looked at piece by piece.
 
-    def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str):
+    Of progress lines the fields that make beats are read, and all of them for the rules `told_whole`; None: for all.
+    """
+
+    def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str, told_whole: Container[str] | None = None):
         self._rules = rules
         self._scanner = scanner
         self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
         self._cluster = cluster
-        self._asked = _AskedByNumber(rules)
+        self._asked = _AskedByNumber(rules, told_whole)
         told = enumerate(rules.rule_of_pattern)
         self._of_failures = {number for number, rule in told if says_failure(rule.spec.role)}
 
@@ -115,7 +124,7 @@ class Confirmer:
             beside = () if one.is_harmless else harmless
             place = first_outside(_places(one.pattern, body), beside) if beside else one.pattern.search(body)
             if place:
-                fields = one.rule.fields_in(place)
+                fields = one.rule.fields_in(place, one.is_for_beats)
                 found[one.rule_id] = LineHit(one.rule.for_fields(fields), fields)
             elif harmless and one.pattern.search(body):
                 found[one.rule_id] = None

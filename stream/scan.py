@@ -84,9 +84,10 @@ class BatchScanner:
     def use(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
         """Go on with these rules from the next batch on; what was seen of sources stays."""
         self._scanner = scanner or HyperscanScanner(rules.expressions)
-        self._confirmer = Confirmer(rules, self._scanner, self._cluster)
         self._owners = rules.rule_of_pattern
         self._observed = observed(rules)
+        told_whole = None if self._keep_all else self._observed
+        self._confirmer = Confirmer(rules, self._scanner, self._cluster, told_whole)
 
     def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
         """Every match, beat and dead letter of the batch, the same for the same batch.
