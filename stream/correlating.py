@@ -174,8 +174,9 @@ class Correlating(Service):
             self._metrics.note_snapshot_failure("unreadable")
             state, correlator = None, Correlator(self._rules, self._settings.lateness_ns)
         start = committed if state is None else await self._after(partition, correlator)
-        self._owned[partition] = Owned(correlator, kept_offset=correlator.offset)
-        self._consumer.seek(partition, start)
+        if partition in self._consumer.assignment():
+            self._owned[partition] = Owned(correlator, kept_offset=correlator.offset)
+            self._consumer.seek(partition, start)
 
     async def _after(self, partition: TopicPartition, correlator: Correlator) -> int:
         """The offset to go on from."""

@@ -94,8 +94,9 @@ class Notifier(Service):
         end = (await self._consumer.end_offsets([partition]))[partition]  # before the look back: what comes now is told
         found = (await self._consumer.offsets_for_times({partition: recently_ms}))[partition]
         start = found.offset if found else end
-        self._consumer.seek(partition, start)
-        await self._commit(partition, start)
+        if partition in self._consumer.assignment():
+            self._consumer.seek(partition, start)
+            await self._commit(partition, start)
         return True
 
     async def _tell_all(self, partition: TopicPartition, records: Sequence[ConsumerRecord[bytes, bytes]]) -> bool:
