@@ -24,7 +24,7 @@ from stream.blocks import Spoken, join_blocks
 from stream.confirm import Confirmer, patterns_by_record
 from stream.confirm import Scanner as Scanner
 from stream.glance import Glance, Glancer
-from stream.liveness import Liveness
+from stream.liveness import MOST_SPEAKERS, Liveness
 from stream.throttle import Throttle
 
 MAX_RECORD_BYTES = 1 << 20
@@ -196,6 +196,8 @@ class BatchScanner:
         """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
         pod = (event.cluster, event.pod, event.node)
         if event.pod and event.job and pod not in self._told_pods:
+            if len(self._told_pods) >= MOST_SPEAKERS:
+                self._told_pods.clear()
             self._told_pods.add(pod)
             scanned.seats.append(Seat(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod))
 
