@@ -16,6 +16,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -33,12 +34,12 @@ from stream.dev_process import EPICENTER, free_ports
 from stream.settings import Settings
 from stream.worker import run_app
 
-RECORDS = int(os.environ.get("BENCH_RECORDS", 3_000_000))
+RECORDS = int(os.environ.get("BENCH_RECORDS", 5_000_000))
 AGENT_RECORDS = 60_000
 PATTERNS = 300
 RAW, ZSTD, SHORT, TWO = "bench.lz4", "bench.zstd", "bench.short", "bench.two"
 TOPICS = ((RAW, RECORDS, "lz4"), (ZSTD, RECORDS, "zstd"), (SHORT, AGENT_RECORDS, "lz4"))
-SAMPLE_S = 0.25
+SAMPLE_S = 0.5
 
 
 class Pace(NamedTuple):
@@ -93,8 +94,9 @@ def two_workers(env: dict[str, str]) -> Pace:
     with matching(env, TWO, "two", PATTERNS, workers=2) as workers:
         while [one.counted().get("epicenter_partitions") for one in workers] != [PARTITIONS / 2] * 2:
             time.sleep(SAMPLE_S)
-        asyncio.run(produce(env["EPICENTER_KAFKA"], TWO, RECORDS, "lz4"))
-        return pace_of(workers)
+        with ThreadPoolExecutor() as background:
+            background.submit(asyncio.run, produce(env["EPICENTER_KAFKA"], TWO, RECORDS, "lz4"))
+            return pace_of(workers)
 
 
 @contextmanager
@@ -138,19 +140,35 @@ class Worker:
         return found
 
 
-def pace_of(workers: Sequence[Worker]) -> Pace:
-    """From the last look before their first records to the last record of the topic."""
-    samples: list[tuple[float, float, float]] = []
-    while not samples or samples[-1][1] < RECORDS:
-        time.sleep(SAMPLE_S)
-        counted = [one.counted() for one in workers]
-        if all(counted):
-            records = sum(one.get("epicenter_records_total", 0.0) for one in counted)
-            samples = samples if records else []
-            samples.append((time.perf_counter(), records, sum(one["process_cpu_seconds_total"] for one in counted)))
-    (first_s, first, first_cpu_s), (last_s, last, last_cpu_s) = samples[0], samples[-1]
+class Sample(NamedTuple):
+    """How far workers are together."""
+
+    time_s: float
+    records: float
+    cpu_s: float
+    peak_mb: float
+
+
+def sample(workers: Sequence[Worker]) -> Sample:
+    """Now; no records while one of them does not answer."""
+    counted = [one.counted() for one in workers]
+    if not all(counted):
+        return Sample(time.perf_counter(), 0.0, 0.0, 0.0)
+    records = sum(one.get("epicenter_records_total", 0.0) for one in counted)
+    cpu_s = sum(one["process_cpu_seconds_total"] for one in counted)
     peak_mb = max(one["process_resident_memory_bytes"] for one in counted) / 1e6
-    return Pace((last - first) / (last_s - first_s), (last - first) / (last_cpu_s - first_cpu_s), peak_mb)
+    return Sample(time.perf_counter(), records, cpu_s, peak_mb)
+
+
+def pace_of(workers: Sequence[Worker]) -> Pace:
+    """From the first records that are counted, when the start is over, to the last of the topic."""
+    first = last = sample(workers)
+    while last.records < RECORDS:
+        time.sleep(SAMPLE_S)
+        last = sample(workers)
+        first = first if first.records else last
+    records = last.records - first.records
+    return Pace(records / (last.time_s - first.time_s), records / (last.cpu_s - first.cpu_s), last.peak_mb)
 
 
 def match(patterns: str) -> None:

@@ -46,7 +46,7 @@ FUTURE_MS: Final = 60_000
 
 TICK_S: Final = 0.2
 LOOK_AGAIN_S: Final = 1.0
-RARELY: Final = 100_000, 50, 50
+RARELY: Final = 500_000, 50, 50
 """Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it."""
 
 
@@ -66,6 +66,7 @@ class Matcher(Service):
         self._troubles = Troubles(metrics)
         self._busy = asyncio.Lock()
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
+        self._unsent: list[FoundInRange] = []
         self.floods: list[str] = []
         self.last_fetch_s = monotonic()
 
@@ -96,7 +97,7 @@ class Matcher(Service):
         await self._consumer.start()
         await self._later.start()
         self._batches = RawBatches(self._consumer, settings.fetch_records)
-        listener = _BetweenBatches(self._busy, self._forget_held, self._start_with)
+        listener = _BetweenBatches(self._busy, self._forget_uncommitted, self._start_with)
         self._consumer.subscribe([settings.raw_topic], listener=listener)
         gc.freeze()
         gc.set_threshold(*RARELY)
@@ -124,12 +125,14 @@ class Matcher(Service):
         while not self.should_stop:
             if self._recovery.is_topic_new:
                 async with self._busy:
-                    self._forget_held()
+                    self._forget_uncommitted()
                     await self._recovery.begin_anew()
-            chunks = await self._fetched()
+            chunks = await self._fetched(0 if self._unsent else FETCH_WAIT_MS)
             self._is_behind &= bool(chunks)
             async with self._busy:
-                await self._take(chunks)
+                self._unsent += [await self._scan(*one) for one in chunks if self._is_mine(one[0])]
+                if not chunks or sum(one.scanned.records for one in self._unsent) >= self._settings.fetch_records:
+                    await self._settle()
             self._note_costs()
 
     def _note_costs(self) -> None:
@@ -139,9 +142,9 @@ class Matcher(Service):
             for flood in self.floods:
                 self.log.warning("a rule floods: %s", flood)
 
-    async def _fetched(self) -> Sequence[tuple[TopicPartition, Chunk]]:
+    async def _fetched(self, wait_ms: int) -> Sequence[tuple[TopicPartition, Chunk]]:
         try:
-            chunks = await self._batches.fetch(FETCH_WAIT_MS)
+            chunks = await self._batches.fetch(wait_ms)
         except KafkaError as error:
             await self._recovery.after(error)
             return ()
@@ -149,10 +152,9 @@ class Matcher(Service):
         self.last_fetch_s = monotonic()
         return chunks
 
-    async def _take(self, chunks: Sequence[tuple[TopicPartition, Chunk]]) -> None:
-        """Scan, send, wait for the acknowledgements, commit."""
-        found = [await self._scan(partition, chunk) for partition, chunk in chunks if self._is_mine(partition)]
-        found += self._blocks_without_rest()
+    async def _settle(self) -> None:
+        """Send what was found, wait for the acknowledgements, commit."""
+        found, self._unsent = [*self._unsent, *self._blocks_without_rest()], []
         if not found:
             return
         await self._send(found)
@@ -216,10 +218,11 @@ class Matcher(Service):
                     waited.append(FoundInRange(partition, first, end, scanned, waits=scanner is self._hasty))
         return waited
 
-    def _forget_held(self) -> None:
+    def _forget_uncommitted(self) -> None:
         self._scanner.forget()
         self._hasty.forget()
         self._read_to.clear()
+        self._unsent.clear()
 
     @Service.task
     async def _do_later(self) -> None:
@@ -289,16 +292,16 @@ class _BetweenBatches(ConsumerRebalanceListener):
     def __init__(
         self,
         busy: asyncio.Lock,
-        forget_held: Callable[[], None],
+        forget_uncommitted: Callable[[], None],
         start_with: Callable[[Collection[TopicPartition]], Awaitable[None]],
     ):
         self._busy = busy
-        self._forget_held = forget_held
+        self._forget_uncommitted = forget_uncommitted
         self._start_with = start_with
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
         async with self._busy:
-            self._forget_held()
+            self._forget_uncommitted()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         await self._start_with(assigned)
