@@ -172,7 +172,8 @@ class Matcher(Service):
 
     async def _scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
         source, now_ms = source_of(partition), time_ns() // 1_000_000
-        scanner = self._scanner_for(source, now_ms - (chunk.newest_ms or now_ms))
+        waiting = (self._consumer.highwater(partition) or 0) - chunk.first_offset
+        scanner = self._scanner_for(source, now_ms - (chunk.newest_ms or now_ms), waiting)
         held = scanner.first_held(source)
         first = chunk.first_offset if held is None else held
         if chunk.corrupt:
@@ -186,10 +187,14 @@ class Matcher(Service):
         end = chunk.next_offset if held is None else held
         return FoundInRange(partition, first, end, scanned, waits=scanner is self._hasty and not chunk.corrupt)
 
-    def _scanner_for(self, source: str, age_ms: int) -> HoldingScanner:
-        """The one that holds a block of the source, else by how old the chunk is."""
+    def _scanner_for(self, source: str, age_ms: int, waiting: int) -> HoldingScanner:
+        """The one that holds a block of the source, else by how old the chunk is, and how much comes after it.
+
+        Age alone would tell of a shipper's slow clock.
+        """
         self._metrics.note_behind(source, age_ms / 1000)
-        self._is_behind = age_ms / 1000 > self._settings.behind_after_ns / NS_PER_S
+        is_old = age_ms / 1000 > self._settings.behind_after_ns / NS_PER_S
+        self._is_behind = is_old and waiting > self._settings.fetch_records
         wanted, other = (self._hasty, self._scanner) if self._is_behind else (self._scanner, self._hasty)
         return wanted if other.first_held(source) is None else other
 

@@ -80,7 +80,7 @@ class Settings(BaseSettings):
         default=120 * NS_PER_S,
         validate_default=False,
         alias="behind_after",
-        description="older raw records are matched with the critical rules first, with the others when there is time",
+        description="a backlog older than this is matched with the critical rules first, with the others later",
     )
     fetch_records: int = Field(default=20_000, ge=1, description="raw records scanned, sent and committed at a time")
     snapshot_every_ns: DurationNs = Field(
