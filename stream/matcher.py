@@ -26,7 +26,7 @@ from stream.found import FoundInRange
 from stream.holding import HOLD_NS, HoldingScanner
 from stream.messages import encode_in_pieces
 from stream.metrics import Metrics
-from stream.put_off import CaughtUp, Later, PutOff, critical_first
+from stream.put_off import Later, PutOff, critical_first
 from stream.raw_batches import Chunk, Corrupt, RawBatches, source_of
 from stream.recovery import Recovery
 from stream.scan import BatchScanner, Scanned
@@ -57,13 +57,13 @@ class Matcher(Service):
         super().__init__(**kwargs)
         self._settings = settings
         self._names = TopicNames(settings.prefix)
+        self._metrics = metrics
+        self._troubles = Troubles(metrics)
         self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
         self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=self._throttle))
         self._hasty = HoldingScanner(BatchScanner(critical_first(rules), settings.cluster, throttle=self._throttle))
         self._is_behind = False
-        self._later = Later(settings, rules, self._throttle)
-        self._metrics = metrics
-        self._troubles = Troubles(metrics)
+        self._later = Later(settings, rules, self._throttle, metrics, self._troubles)
         self._busy = asyncio.Lock()
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
         self._unsent: list[FoundInRange] = []
@@ -235,30 +235,8 @@ class Matcher(Service):
         while not self.should_stop:
             if self._is_behind:
                 await self.sleep(LOOK_AGAIN_S)
-            elif isinstance(put_off := await self._later.next_range(), DeadLetter):
-                await (await self._send_dead(put_off))
-            elif put_off:
-                await self._catch_up(put_off)
-
-    async def _catch_up(self, put_off: PutOff) -> None:
-        partition = TopicPartition(put_off.topic, put_off.partition)
-        source = source_of(partition)
-        scanned, lost_records = await self._scan_again(put_off)
-        if lost_records:
-            text = f"{lost_records} records were deleted before all rules had seen them"
-            self._troubles.note(Trouble.RECORDS_LOST, f"{source}:{put_off.first}", text)
-            self._metrics.note_lost_records(source, lost_records)
-        await self._send([FoundInRange(partition, put_off.first, put_off.end, scanned, moves_time=False)])
-        if await self._later.done():
-            self._metrics.note_done_later(source, scanned)
-
-    async def _scan_again(self, put_off: PutOff) -> CaughtUp:
-        while True:
-            try:
-                return await self._later.scan(put_off)
-            except KafkaError as error:
-                self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "what was put off waits")
-                await self.sleep(LOOK_AGAIN_S)
+            else:
+                await self._later.take_up(self._send, self._send_dead)
 
     async def _send(self, found: Sequence[FoundInRange]) -> None:
         sends = []

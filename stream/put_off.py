@@ -7,26 +7,32 @@ content, so what is found twice is there once.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
 
 import msgspec
 from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 
 from rules.model import DeadLetter, Match, Position
 from rules.ruleset import Rule, RuleSet
 from stream.clients import make_consumer
+from stream.found import FoundInRange
 from stream.holding import HoldingScanner
-from stream.raw_batches import Chunk, RawBatches
+from stream.metrics import Metrics
+from stream.raw_batches import Chunk, RawBatches, source_of
 from stream.scan import BatchScanner, Scanned
 from stream.settings import Settings
 from stream.throttle import Throttle
 from stream.topics import TopicNames
+from stream.trouble import Trouble, Troubles
 
 LOOK_BACK_RECORDS: Final = 500
 """A block that a range begins within is seen from its head."""
 
 FETCH_WAIT_MS: Final = 1_000
+PAUSE_S: Final = 1.0
 _STATE_ROLES: Final = ("progress", "placement", "finished", "teardown")
 """What silences are judged by: without it, a job that goes on would look dead."""
 
@@ -40,13 +46,8 @@ class PutOff(msgspec.Struct, frozen=True, array_like=True):
     end: int
 
 
-class CaughtUp(NamedTuple):
-    """What a range held, and how many of its offsets the broker has no more."""
-
-    scanned: Scanned
-    lost_records: int
-
-
+Send = Callable[[Sequence[FoundInRange]], Awaitable[None]]
+SendDead = Callable[[DeadLetter], Awaitable[Any]]
 _decode = msgspec.msgpack.Decoder(PutOff).decode
 
 
@@ -63,11 +64,13 @@ def _comes_first(rule: Rule) -> bool:
 class Later:
     """Takes up what was put off, one range after the other."""
 
-    def __init__(self, settings: Settings, rules: RuleSet, throttle: Throttle):
+    def __init__(self, settings: Settings, rules: RuleSet, throttle: Throttle, metrics: Metrics, troubles: Troubles):
         names = TopicNames(settings.prefix)
         self._ranges = make_consumer(settings, names.later_group, names.put_off)
         self._raw = make_consumer(settings, None, isolation_level="read_committed")
         self._most_records = settings.fetch_records
+        self._metrics = metrics
+        self._troubles = troubles
         self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle))
 
     def use(self, rules: RuleSet) -> None:
@@ -85,8 +88,24 @@ class Later:
         await self._ranges.stop()
         await self._raw.stop()
 
-    async def next_range(self) -> PutOff | DeadLetter | None:
-        """The next range, if any; a dead letter when somebody else wrote to its topic."""
+    async def take_up(
+        self,
+        send: Callable[[Sequence[FoundInRange]], Awaitable[None]],
+        send_dead: Callable[[DeadLetter], Awaitable[Any]],
+    ) -> None:
+        """The next range, if any comes soon: scan it, send what it holds, commit."""
+        put_off = await self._next_range()
+        if isinstance(put_off, DeadLetter):
+            await (await send_dead(put_off))
+        elif put_off:
+            partition = TopicPartition(put_off.topic, put_off.partition)
+            scanned = await self._scan_until_it_works(put_off)
+            await send([FoundInRange(partition, put_off.first, put_off.end, scanned, moves_time=False)])
+            if await self._commit():
+                self._metrics.note_done_later(source_of(partition), scanned)
+
+    async def _next_range(self) -> PutOff | DeadLetter | None:
+        """A dead letter when somebody else wrote to its topic."""
         fetched = await self._ranges.getmany(timeout_ms=FETCH_WAIT_MS, max_records=1)
         for record in (record for records in fetched.values() for record in records):
             value = record.value or b""
@@ -97,12 +116,16 @@ class Later:
                 return DeadLetter.of(f"no range of ours: {error}", position, value)
         return None
 
-    async def scan(self, range_: PutOff) -> CaughtUp:
-        """What its records hold by all rules.
+    async def _scan_until_it_works(self, put_off: PutOff) -> Scanned:
+        while True:
+            try:
+                return await self._scan(put_off)
+            except KafkaError as error:
+                self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "what was put off waits")
+                await asyncio.sleep(PAUSE_S)
 
-        Raises:
-            KafkaError: the broker is away; the range can be scanned again.
-        """
+    async def _scan(self, range_: PutOff) -> Scanned:
+        """What its records hold by all rules; it raises a KafkaError when the broker is away."""
         partition = TopicPartition(range_.topic, range_.partition)
         oldest = (await self._raw.beginning_offsets([partition]))[partition]
         newest = (await self._raw.end_offsets([partition]))[partition]
@@ -121,10 +144,17 @@ class Later:
                 reached = chunk.next_offset
         for _, scanned in self._scanner.rest():
             _add(found, scanned, range_)
-        return CaughtUp(found, range_.end - range_.first - max(0, end - first))
+        self._note_lost(partition, range_.first, range_.end - range_.first - max(0, end - first))
+        return found
 
-    async def done(self) -> bool:
-        """Commit the range that was taken last; false when another worker takes it again."""
+    def _note_lost(self, partition: TopicPartition, first: int, records: int) -> None:
+        if records:
+            text = f"{records} records were deleted before all rules had seen them"
+            self._troubles.note(Trouble.RECORDS_LOST, f"{source_of(partition)}:{first}", text)
+            self._metrics.note_lost_records(source_of(partition), records)
+
+    async def _commit(self) -> bool:
+        """False when another worker takes the range again."""
         try:
             await self._ranges.commit()
         except (CommitFailedError, IllegalStateError):
