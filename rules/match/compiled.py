@@ -23,8 +23,16 @@ _KIND = "patterns"
 _END_OF_LINE = re.compile(rb"(?<!\\)((?:\\\\)*)\$\Z")
 
 
+_SOUGHT = re.compile(rb"\^?\(\?#sought:([^)]+)\)")
+
+
 def prefilter(pattern: bytes) -> bytes:
-    """What to look for anywhere in a batch: the pattern without its anchors, which mean the ends of one record."""
+    """What to look for anywhere in a batch: the pattern without its anchors, which mean the ends of one record.
+
+    A pattern may say itself what to look for, in a comment at its beginning: `(?#sought:\\d%\\|)`.
+    """
+    if said := _SOUGHT.match(pattern):
+        return said[1]
     return _END_OF_LINE.sub(rb"\1", pattern.removeprefix(b"^"))
 
 

@@ -32,7 +32,7 @@ def java_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaBroker
         if not module.docker_answers():
             raise
         pytest.skip(str(error))
-    broker = JavaBroker(java, jars, work_dir)
+    broker = JavaBroker(java, jars, work_dir, {})
     broker.start()
     yield broker
     broker.stop()

@@ -361,3 +361,11 @@ def test_a_long_line_keeps_no_pattern_busy(line: bytes) -> None:
     begun_s = process_time()
     assert a_scanner().scan(batch([line])).matched == 1
     assert process_time() - begun_s < 2
+
+
+def test_a_pattern_may_say_what_to_look_for_in_its_place() -> None:
+    pattern = r"^(?#sought:\d%\|)[\s\[]{0,8}Steps: {1,4}\d{1,3}%\|"
+    lines = [b"Steps:  41%|####", b"Map:  41%|####", b"Steps: none"]
+    assert HyperscanScanner([pattern]).scan(lines) == [(0, 0), (1, 0)]
+    found = scanned([a_rule("steps", pattern)], lines)
+    assert [match.event.text for match in found.matches] == ["Steps:  41%|####"]
