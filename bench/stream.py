@@ -16,7 +16,6 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +36,7 @@ from stream.worker import run_app
 RECORDS = int(os.environ.get("BENCH_RECORDS", 5_000_000))
 AGENT_RECORDS = 60_000
 PATTERNS = 300
-RAW, ZSTD, SHORT, TWO = "bench.lz4", "bench.zstd", "bench.short", "bench.two"
+RAW, ZSTD, SHORT = "bench.lz4", "bench.zstd", "bench.short"
 TOPICS = ((RAW, RECORDS, "lz4"), (ZSTD, RECORDS, "zstd"), (SHORT, AGENT_RECORDS, "lz4"))
 SAMPLE_S = 0.5
 
@@ -90,13 +89,11 @@ def scanned(env: dict[str, str], topic: str, name: str, patterns: int) -> Pace:
 
 
 def two_workers(env: dict[str, str]) -> Pace:
-    """Two that share the partitions of a topic, which is filled when both have theirs."""
-    with matching(env, TWO, "two", PATTERNS, workers=2) as workers:
+    """Two that share the partitions of a topic, from when both have theirs."""
+    with matching(env, RAW, "two", PATTERNS, workers=2) as workers:
         while [one.counted().get("epicenter_partitions") for one in workers] != [PARTITIONS / 2] * 2:
             time.sleep(SAMPLE_S)
-        with ThreadPoolExecutor() as background:
-            background.submit(asyncio.run, produce(env["EPICENTER_KAFKA"], TWO, RECORDS, "lz4"))
-            return pace_of(workers)
+        return pace_of(workers)
 
 
 @contextmanager
