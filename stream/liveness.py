@@ -12,7 +12,7 @@ from ingest.text import Repeated, TextLines
 from rules.silence.streams import BUCKET_NS
 from rules.times import iso_from_ns
 
-MOST_SPEAKERS: Final = 200_000
+MOST_SPEAKERS: Final = 20_000
 """So many speakers of one source are remembered; with more, all are forgotten and looked at again."""
 
 _NODE_MARKS = (b'"pod_node_name":"', b'"host":"', b'"hostname":"', b'"node":"', b'"_HOSTNAME":"', b'"node_name":"')
