@@ -238,7 +238,8 @@ async def feed(cluster: Cluster, records: list[tuple[int, bytes]], timestamp_ms:
 def test_an_aborted_transaction_is_not_read_and_leaves_no_lag(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster, behind_after: str
 ) -> None:
-    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1", BEHIND_AFTER=behind_after)
+    settings = {"RAW_PARTITIONS": "1", "BEHIND_AFTER": behind_after, "FETCH_RECORDS": "1"}
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, **settings)
 
     async def transactions() -> None:
         producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=cluster.name)
