@@ -16,6 +16,20 @@ from stream.dev_clickhouse import dev_clickhouse
 from stream.dev_process import EPICENTER, free_ports
 
 
+def counted(web_port: int) -> dict[str, float]:
+    """What the worker at this port counts, summed over labels; nothing while it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{web_port}/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+    except OSError:
+        return {}
+    found: dict[str, float] = {}
+    for line in (line for line in lines if line[:1] != "#"):
+        name, _, value = line.rpartition(" ")
+        found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
+    return found
+
+
 class Servers(NamedTuple):
     """Where they are; all of a worker's settings that have to do with it are in `env`."""
 
@@ -38,17 +52,8 @@ class Servers(NamedTuple):
         return {**os.environ, **{f"EPICENTER_{name}": value for name, value in given.items()}}
 
     def counted(self) -> dict[str, float]:
-        """What the worker counts, summed over labels; nothing while it does not answer."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.web_port}/metrics", timeout=5) as answer:
-                lines = answer.read().decode().splitlines()
-        except OSError:
-            return {}
-        found: dict[str, float] = {}
-        for line in (line for line in lines if line[:1] != "#"):
-            name, _, value = line.rpartition(" ")
-            found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
-        return found
+        """What the worker counts."""
+        return counted(self.web_port)
 
     def prepare(self) -> None:
         """Make topics and tables."""

@@ -72,6 +72,8 @@ def main() -> None:
     }
     for name, nanoseconds in rows.items():
         print(f"{name:<42} {nanoseconds:6.0f} ns a line")
+    size_bytes = sum(len(content) for _, content, _ in fetches)
+    print(f"{'as a broker keeps it (' + codec + ')':<42} {size_bytes / RECORDS:6.0f} bytes a line")
 
 
 def fetched(codec: int, quiet: bool) -> Iterator[tuple[TopicPartition, bytes, int]]:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,6 +22,7 @@ from typing import NamedTuple
 from aiokafka import AIOKafkaConsumer
 
 from bench.match import some_rules
+from bench.servers import counted
 from bench.stream_input import PARTITIONS, produce
 from rules.load import load
 from rules.match.hyperscan import HyperscanScanner
@@ -122,19 +122,10 @@ class Worker:
         self.process = subprocess.Popen([sys.executable, "-m", "bench.stream", "match", str(patterns)], env=env)
 
     def counted(self) -> dict[str, float]:
-        """What it counts, summed over labels; nothing while it does not answer."""
+        """What it counts; nothing while it does not answer."""
         if self.process.poll() is not None:
             raise SystemExit(f"the worker ended: {self.process.returncode}")
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}/metrics", timeout=5) as answer:
-                lines = answer.read().decode().splitlines()
-        except OSError:
-            return {}
-        found: dict[str, float] = {}
-        for line in (line for line in lines if line[:1] != "#"):
-            name, _, value = line.rpartition(" ")
-            found[name.partition("{")[0]] = found.get(name.partition("{")[0], 0.0) + float(value)
-        return found
+        return counted(self._port)
 
 
 class Sample(NamedTuple):
@@ -148,12 +139,12 @@ class Sample(NamedTuple):
 
 def sample(workers: Sequence[Worker]) -> Sample:
     """Now; no records while one of them does not answer."""
-    counted = [one.counted() for one in workers]
-    if not all(counted):
+    told = [one.counted() for one in workers]
+    if not all(told):
         return Sample(time.perf_counter(), 0.0, 0.0, 0.0)
-    records = sum(one.get("epicenter_records_total", 0.0) for one in counted)
-    cpu_s = sum(one["process_cpu_seconds_total"] for one in counted)
-    peak_mb = max(one["process_resident_memory_bytes"] for one in counted) / 1e6
+    records = sum(one.get("epicenter_records_total", 0.0) for one in told)
+    cpu_s = sum(one["process_cpu_seconds_total"] for one in told)
+    peak_mb = max(one["process_resident_memory_bytes"] for one in told) / 1e6
     return Sample(time.perf_counter(), records, cpu_s, peak_mb)
 
 

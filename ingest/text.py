@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Sequence, Sized
+from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
-from typing import Generic, TypeVar, overload
+from typing import overload
 
 from rules.match.marks import Marks
 
@@ -15,7 +15,6 @@ _ENVELOPE = b'{"'
 _NEXT_ENVELOPE = _NEWLINE + _ENVELOPE
 _UNSEEN = (b"\x1b", b"#033[", b"\0")
 _CONTAINER_PARTS = (b" stdout P", b" stderr P")
-T = TypeVar("T")
 
 
 @cache
@@ -117,54 +116,3 @@ class TextLines(Sequence[bytes]):
             start, known = self.text.rfind(_NEWLINE, 0, start - 1) + 1, known - 1
         self._cursor = known, start
         return start
-
-
-class Repeated(Sequence[T], Generic[T]):
-    """The same content for every one of some lines."""
-
-    def __init__(self, content: T, lines: Sized):
-        self.content = content
-        self._lines = lines
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    @overload
-    def __getitem__(self, number: int) -> T: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> list[T]: ...
-
-    def __getitem__(self, number: int | slice) -> T | list[T]:
-        if isinstance(number, slice):
-            return [self.content] * len(range(*number.indices(len(self))))
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        return self.content
-
-
-class Numbers(Sequence[int]):
-    """The numbers of some lines, one after the other."""
-
-    def __init__(self, first: int, lines: Sized):
-        self._first = first
-        self._lines = lines
-
-    def __bool__(self) -> bool:
-        return bool(self._lines)
-
-    def __len__(self) -> int:
-        return len(self._lines)
-
-    @overload
-    def __getitem__(self, number: int) -> int: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> Sequence[int]: ...
-
-    def __getitem__(self, number: int | slice) -> int | Sequence[int]:
-        if isinstance(number, slice):
-            return range(self._first, self._first + len(self))[number]
-        if not 0 <= number < len(self):
-            raise IndexError(number)
-        return self._first + number

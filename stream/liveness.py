@@ -8,7 +8,8 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from ingest.batch import Batch
-from ingest.text import Repeated, TextLines
+from ingest.columns import Repeated
+from ingest.text import TextLines
 from rules.silence.streams import BUCKET_NS
 from rules.times import iso_from_ns
 

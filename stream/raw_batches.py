@@ -10,10 +10,10 @@ from __future__ import annotations
 import inspect
 import logging
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from operator import attrgetter
 from types import FunctionType, MethodType
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import Any, Final
 
 import aiokafka.consumer.fetcher as inside
 import msgspec
@@ -23,9 +23,9 @@ from aiokafka.record.memory_records import MemoryRecords
 from cramjam import DecompressionError
 
 from ingest.batch import Batch
+from ingest.columns import Read
 from rules.model import NS_PER_S
 
-T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 CHUNK_RECORDS: Final = 4_000
@@ -82,8 +82,8 @@ class Chunk(msgspec.Struct, frozen=True):
             source=source_of(partition),
             values=[value or b"" for value in map(attrgetter("value"), self.records)],
             keys=list(map(attrgetter("key"), self.records)),
-            received_ns=_Column(self.records, lambda record: min(record.timestamp, now_ms) * _NS_PER_MS),
-            offsets=_Column(self.records, attrgetter("offset")),
+            received_ns=Read(self.records, lambda record: min(record.timestamp, now_ms) * _NS_PER_MS),
+            offsets=Read(self.records, attrgetter("offset")),
         )
 
 
@@ -239,25 +239,3 @@ def _believable_end(batch: bytes) -> int | None:
         _LENGTH.unpack_from(batch, _COUNT_AT),
     )
     return int(first + count) if 0 < count == last_delta + 1 else None
-
-
-class _Column(Sequence[T], Generic[T]):
-    """One field of some records, read where it is looked at."""
-
-    def __init__(self, records: Sequence[Any], read: Callable[[Any], T]):
-        self._records = records
-        self._read = read
-
-    def __len__(self) -> int:
-        return len(self._records)
-
-    @overload
-    def __getitem__(self, number: int) -> T: ...
-
-    @overload
-    def __getitem__(self, number: slice) -> list[T]: ...
-
-    def __getitem__(self, number: int | slice) -> T | list[T]:
-        if isinstance(number, slice):
-            return list(map(self._read, self._records[number]))
-        return self._read(self._records[number])

@@ -9,9 +9,9 @@ from typing import BinaryIO, Final
 
 from ingest.batch import Batch
 from ingest.collect.lines import LineCutter, Lines
+from ingest.columns import Repeated
 from ingest.header import HEAD_BYTES, told_by
 from ingest.origin import origin_of
-from ingest.text import Repeated
 from rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20

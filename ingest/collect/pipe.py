@@ -9,7 +9,7 @@ from typing import Final
 
 from ingest.batch import Batch
 from ingest.collect.lines import LineCutter, Lines
-from ingest.text import Repeated
+from ingest.columns import Repeated
 from rules.model import Origin
 
 READ_BYTES: Final = 1 << 20

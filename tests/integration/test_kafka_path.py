@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +20,6 @@ pytestmark = pytest.mark.integration
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 LOGS = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 """Files whose every line states its time; the others take theirs from receipt, which differs from run to run."""
-
-
-@pytest.fixture
-def clusters(kafka: Any, clickhouse: Any, tmp_path: Path) -> Iterator[Any]:
-    made: list[Cluster] = []
-
-    def make(share_raw: Cluster | None = None, **settings: str) -> Cluster:
-        made.append(Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, share_raw, **settings))
-        return made[-1]
-
-    yield make
-    for cluster in made:
-        cluster.stop()
 
 
 def recorded(scenario: Scenario, folder: Path) -> str:

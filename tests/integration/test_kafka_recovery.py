@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable
 from itertools import pairwise
-from pathlib import Path
 from time import time_ns
-from typing import Any
 
 import msgspec
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from rules.model import NS_PER_S, Incident
@@ -22,7 +19,7 @@ from stream.found import match_partition
 from stream.matcher import TICK_S
 from stream.messages import Tick, decode
 from stream.topics import TopicNames
-from tests.support.cluster import Cluster, Worker
+from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -42,17 +39,13 @@ STEPS = 1907
 
 
 @pytest.fixture
-def make_cluster(kafka: Any, clickhouse: Any, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
-    made: list[Cluster] = []
-
+def make_cluster(clusters: Callable[..., Cluster]) -> Callable[..., Cluster]:
     def make(**settings: str) -> Cluster:
-        made.append(Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, **settings))
-        made[-1].run("migrate")
-        return made[-1]
+        cluster = clusters(**settings)
+        cluster.run("migrate")
+        return cluster
 
-    yield make
-    for cluster in made:
-        cluster.stop()
+    return make
 
 
 def kernel(second: float, node: str = "n1", begin_ns: int = 1_772_442_000 * NS_PER_S) -> tuple[str, bytes]:
@@ -83,18 +76,6 @@ def everything_in(bootstrap: str, *sources: TopicPartition) -> list[ConsumerReco
             await consumer.stop()
 
     return asyncio.run(read())
-
-
-def with_admin(bootstrap: str, work: Callable[[AIOKafkaAdminClient], Coroutine[Any, Any, Any]]) -> Any:
-    async def run() -> Any:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-        await admin.start()
-        try:
-            return await work(admin)
-        finally:
-            await admin.close()
-
-    return asyncio.run(run())
 
 
 def committed(cluster: Cluster) -> int:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -18,19 +17,6 @@ LOGS = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 SCENARIO = brief("gpu-off-bus", nodes=4, after_fault_s=700.0)
 
 
-@pytest.fixture
-def make_cluster(kafka: Any, clickhouse: Any, tmp_path: Path) -> Iterator[Callable[..., Cluster]]:
-    made: list[Cluster] = []
-
-    def make(share_raw: Cluster | None = None, **settings: str) -> Cluster:
-        made.append(Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, share_raw, **settings))
-        return made[-1]
-
-    yield make
-    for cluster in made:
-        cluster.stop()
-
-
 def rows(cluster: Cluster) -> list[tuple[Any, ...]]:
     client = connect(cluster.store)
     try:
@@ -43,8 +29,8 @@ def opened(cluster: Cluster) -> list[tuple[str, str]]:
     return [(one["incident_id"], one["class"]) for one in cluster.incidents()]
 
 
-def test_what_is_put_off_is_done_later_and_nothing_is_missing(make_cluster: Callable[..., Cluster]) -> None:
-    calm = make_cluster()
+def test_what_is_put_off_is_done_later_and_nothing_is_missing(clusters: Callable[..., Cluster]) -> None:
+    calm = clusters()
     count = calm.feed([*records_of(SCENARIO, *LOGS), ("n1", b'{"message": "cut of')])
     calm_worker = calm.start_worker()
     eventually(lambda: calm_worker.metric("epicenter_records_total") == count, 60, "all records at once")
@@ -52,7 +38,7 @@ def test_what_is_put_off_is_done_later_and_nothing_is_missing(make_cluster: Call
     matches = calm_worker.metric("epicenter_matches_total")
     wanted = eventually(lambda: found if len(found := rows(calm)) == matches else None, 60, "the calm run's rows")
 
-    behind = make_cluster(share_raw=calm, BEHIND_AFTER="0s", FETCH_RECORDS="20")
+    behind = clusters(share_raw=calm, BEHIND_AFTER="0s", FETCH_RECORDS="20")
     worker = behind.start_worker()
     eventually(lambda: worker.metric("epicenter_records_total") == count, 60, "all rules for all records")
     put_off = worker.metric("epicenter_put_off_records_total")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from time import time_ns
@@ -19,8 +19,8 @@ from aiokafka.errors import InvalidTimestampError, KafkaError
 from aiokafka.record.util import calc_crc32c
 
 from stream.dev_broker import JavaBroker, OwnBroker, own_broker
-from tests.support.cluster import Cluster, Worker
-from tests.support.waiting import eventually
+from tests.support.cluster import Cluster, Worker, with_admin
+from tests.support.waiting import POLL_S, eventually
 
 pytestmark = pytest.mark.integration
 
@@ -33,18 +33,6 @@ XID = (
 def xid(number: int) -> bytes:
     """A failure of node `number`, two hours after that of the node before."""
     return XID.format(2 * number, number).encode()
-
-
-def admin_do(bootstrap: str, work: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
-    async def run() -> Any:
-        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
-        await admin.start()
-        try:
-            return await work(admin)
-        finally:
-            await admin.close()
-
-    return asyncio.run(run())
 
 
 def nodes(cluster: Cluster) -> set[str]:
@@ -86,7 +74,7 @@ def test_partitions_added_while_running(kafka: Any, clickhouse: Any, make_cluste
     worker = cluster.start_worker()
     cluster.feed([("n1", xid(1))])
     has_read_all(worker, cluster, 1)
-    admin_do(kafka.bootstrap, lambda admin: admin.create_partitions({cluster.raw_topic: NewPartitions(3)}))
+    with_admin(kafka.bootstrap, lambda admin: admin.create_partitions({cluster.raw_topic: NewPartitions(3)}))
     asyncio.run(feed(cluster, [(2, xid(2)), (1, xid(3))]))
     eventually(lambda: worker.metric("epicenter_partitions") == 3, 30, "three partitions")
     has_read_all(worker, cluster, 3)
@@ -124,10 +112,11 @@ def make_again(cluster: Cluster) -> None:
 
     async def work(admin: AIOKafkaAdminClient) -> None:
         await admin.delete_topics([cluster.raw_topic])
-        while (await admin.create_topics([NewTopic(cluster.raw_topic, 1, 1)])).topic_errors[0][1] != 0:
-            await asyncio.sleep(0.05)
+        async with asyncio.timeout(30):
+            while (await admin.create_topics([NewTopic(cluster.raw_topic, 1, 1)])).topic_errors[0][1] != 0:
+                await asyncio.sleep(POLL_S)
 
-    admin_do(cluster.bootstrap, work)
+    with_admin(cluster.bootstrap, work)
 
 
 @pytest.mark.long
@@ -180,7 +169,7 @@ def test_records_deleted_before_they_were_read_are_counted(
     first.kill()
     cluster.feed([*[("n1", b"quiet")] * 10, ("n2", xid(2))])
     partition = TopicPartition(cluster.raw_topic, 0)
-    admin_do(kafka.bootstrap, lambda admin: admin.delete_records({partition: RecordsToDelete(12)}))
+    with_admin(kafka.bootstrap, lambda admin: admin.delete_records({partition: RecordsToDelete(12)}))
     worker = cluster.start_worker()
     has_read_all(worker, cluster, 4)
     assert worker.metric("epicenter_lost_records_total") == 7
@@ -196,7 +185,7 @@ def test_a_record_from_the_future_does_not_hurry_the_others(
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     no_limit = {"message.timestamp.after.max.ms": str(2**63 - 1)}
     resource = ConfigResource(ConfigResourceType.TOPIC, cluster.raw_topic, no_limit)
-    admin_do(kafka.bootstrap, lambda admin: admin.alter_configs([resource]))
+    with_admin(kafka.bootstrap, lambda admin: admin.alter_configs([resource]))
     worker = cluster.start_worker()
     in_three_days_ms = time_ns() // 1_000_000 + 3 * 86_400_000
     stated = b'{"message": "quiet", "host": "n9", "timestamp": "%d"}' % in_three_days_ms
@@ -389,4 +378,4 @@ def members(cluster: Cluster) -> int:
             return -1
         return len(answer.to_object()["groups"][0]["members"])
 
-    return int(admin_do(cluster.bootstrap, count))
+    return int(with_admin(cluster.bootstrap, count))

@@ -8,13 +8,14 @@ import os
 import signal
 import subprocess
 import urllib.request
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from aiokafka import AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 
 from ingest.simulate import Scenario, simulate
 from stream.dev_process import EPICENTER, free_ports
@@ -130,6 +131,20 @@ def records_of(scenario: Scenario, *names: str) -> list[tuple[str | None, bytes 
     """The lines of a simulated cluster's files of these names as shippers send them: in time, keyed by node."""
     found = ((*line.path.split("/"), line.text) for line in simulate(scenario))
     return [(node, text.encode()) for node, name, text in found if name in names]
+
+
+def with_admin(bootstrap: str, work: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
+    """What the work comes to that an admin client does."""
+
+    async def run() -> Any:
+        admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+        await admin.start()
+        try:
+            return await work(admin)
+        finally:
+            await admin.close()
+
+    return asyncio.run(run())
 
 
 async def _feed(

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.text import Numbers, Repeated, TextLines
+from ingest.columns import Numbers, Repeated
+from ingest.text import TextLines
 
 TEXTS = st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b"|")), min_size=1, max_size=40)
 
