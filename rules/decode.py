@@ -6,6 +6,8 @@ import csv
 import re
 from collections.abc import Callable, Mapping
 from functools import cache
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final
@@ -29,7 +31,7 @@ def nvlink5(fields: Fields) -> Fields:
     and `verdict`, in words. Words that no layout explains are left as they are.
     """
     words = [int(word, 16) for word in _WORD.findall(fields.get("words", ""))]
-    rows = [row for row in _rows("nvl5.tsv") if row["code"] == fields.get("code")]
+    rows = _nvlink5_rows().get(fields.get("code", ""), [])
     if len(words) < 2 or not rows:
         return fields
     info, status = words[0], words[1]
@@ -107,6 +109,12 @@ def _unit(names: str, layout: str) -> str:
 def _rows(file: str) -> tuple[Mapping[str, str], ...]:
     text = (_TABLES / file).read_text("utf-8").splitlines()
     return tuple(map(MappingProxyType, csv.DictReader(text, delimiter="\t", quoting=csv.QUOTE_NONE)))
+
+
+@cache
+def _nvlink5_rows() -> Mapping[str, Rows]:
+    rows = sorted(_rows("nvl5.tsv"), key=itemgetter("code"))
+    return {code: list(of_code) for code, of_code in groupby(rows, itemgetter("code"))}
 
 
 DECODERS: Final[Mapping[str, Callable[[Fields], Fields]]] = MappingProxyType(

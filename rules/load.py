@@ -24,8 +24,10 @@ from rules.vocabulary import vocabulary
 CATALOG = Path(__file__).parent / "catalog"
 
 
-def load(folders: Iterable[Path] = (), topology: Path | None = None) -> RuleSet:
+def load(folders: Iterable[Path] = (), topology: Path | None = None, marks: tuple[str, ...] = ()) -> RuleSet:
     """The bundled catalogue and the packs (`*.yaml`) of more files or folders, with the cluster's topology if given.
+
+    With `marks`, patterns are compiled together with these.
 
     Raises:
         ConfigError: with every problem of every file, each with its file and line.
@@ -33,14 +35,14 @@ def load(folders: Iterable[Path] = (), topology: Path | None = None) -> RuleSet:
     problems: list[str] = []
     paths = [Path(folder) for folder in (CATALOG, *folders)]
     files = [file for path in paths for file in yaml_files(path, "rule pack", problems)]
-    packs = (None if problems else _recalled(files)) or _read(files, problems)
+    packs = (None if problems else _recalled(files)) or _read(files, problems, marks)
     found = packs.rule_set(read_topology(topology, problems) if topology else NO_TOPOLOGY)
     if problems:
         raise ConfigError(problems)
     if topology:
         packs.reading(topology)
     digests = packs.reading.digests
-    return replace(found, files=tuple(digests), digest=digest(map(str.encode, digests.values())))
+    return replace(found, files=tuple(digests), digest=digest(map(str.encode, digests.values())), marks=marks)
 
 
 def _recalled(files: Sequence[Path]) -> _Packs | None:
@@ -56,11 +58,11 @@ def _recalled(files: Sequence[Path]) -> _Packs | None:
     return packs if is_same and not packs.problems else None
 
 
-def _read(files: Sequence[Path], problems: list[str]) -> _Packs:
+def _read(files: Sequence[Path], problems: list[str], marks: tuple[str, ...]) -> _Packs:
     """Packs with all that is wrong with them."""
     packs = _Packs(problems)
     documents = [packs.take(parse_document(file, packs.reading, "pack", problems)) for file in files]
-    found = packs.rule_set()
+    found = replace(packs.rule_set(), marks=marks)
     problems += [*packs.faults(found), *packs.edge_faults(found), *packs.window_faults(found)]
     if not problems:
         keep_checked([document for document in documents if document], packs.reading)
@@ -211,7 +213,8 @@ def _is_class(name: str, own: set[str]) -> bool:
 
 
 def _is_sound(rules: RuleSet) -> bool:
-    return all(is_compilable(patterns) for patterns in (rules.expressions, rules.expressions_beside) if patterns)
+    searched = ((*rules.expressions, *rules.marks), rules.expressions_beside)
+    return all(is_compilable(patterns) for patterns in searched if patterns)
 
 
 def _fault(pattern: str, searched_in_bulk: bool) -> str:

@@ -114,6 +114,7 @@ class RuleSet:
 
     Rules of tables are found `by_id` only; the rule that has the table selects their lines. Patterns of rules that are
     only asked `beside_failures` come last, and are no part of `expressions`. `digest` names what is in the `files`.
+    `marks` are no rules' patterns; they are to be looked for together with `expressions`.
     """
 
     rules: tuple[Rule, ...]
@@ -121,6 +122,7 @@ class RuleSet:
     topology: Topology = NO_TOPOLOGY
     files: tuple[str, ...] = ()
     digest: str = ""
+    marks: tuple[str, ...] = ()
     by_id: dict[str, Rule] = field(init=False)
 
     def __post_init__(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+
+import msgspec
 
 from rules.model import QUIET_ROLES
 from rules.ruleset import Rule
@@ -16,8 +17,7 @@ Span = tuple[int, int]
 """Bytes of a line, end not included."""
 
 
-@dataclass(frozen=True)
-class LineHit:
+class LineHit(msgspec.Struct, frozen=True):
     """A rule that fits a line, with its fields."""
 
     rule: Rule

@@ -21,6 +21,7 @@ from mode import Service
 from rules.load import load
 from rules.ruleset import RuleSet
 from stream.correlating import Correlating
+from stream.glance import MARKS
 from stream.matcher import Matcher
 from stream.metrics import Metrics
 from stream.notifying import Notifier
@@ -37,7 +38,8 @@ HAVE_RULES: Final = (Matcher, Correlating, StoreWriter)
 
 def build_app(settings: Settings, rules: RuleSet | None = None) -> faust.App:
     """The app, not started. Unless rules are given they are loaded here, so that a broken pack stops the start."""
-    rules, metrics, app = rules or load(settings.rule_packs, settings.topology), Metrics(), _faust_app(settings)
+    rules = rules or load(settings.rule_packs, settings.topology, MARKS)
+    metrics, app = Metrics(), _faust_app(settings)
     running: list[Any] = []
     for name in settings.services:
         if name == "notify" and not settings.webhook_url:

@@ -22,7 +22,7 @@ class Beats:
     def add_step(self, event: LogEvent, step: str, rank: str = "") -> None:
         """The line says that this step is done, and maybe by which rank; text that is no step is passed over."""
         if is_number(step, 16):
-            self._add(_beat(event, step=int(step), rank=int(rank) if is_number(rank) else event.rank), ROUND_NS)
+            self._add(event, ROUND_NS, step=int(step), rank=int(rank) if is_number(rank) else event.rank)
         self.add_alive(event)
 
     def add_progress(self, event: LogEvent) -> None:
@@ -31,56 +31,54 @@ class Beats:
 
     def add_phase(self, event: LogEvent, phase: str) -> None:
         """The line says that the job begins or ends something that takes longer than a step."""
-        self._add(_beat(event, phase=phase), NS_PER_S)
+        self._add(event, NS_PER_S, phase=phase)
         self.add_alive(event)
 
     def add_place(self, event: LogEvent, rank: str, world_size: str) -> None:
         """The line says which of how many ranks it comes from."""
         own = int(rank) if is_number(rank) else event.rank
-        self._add(_beat(event, rank=own, world_size=int(world_size) if is_number(world_size) else 0), BUCKET_NS)
+        self._add(event, BUCKET_NS, rank=own, world_size=int(world_size) if is_number(world_size) else 0)
         self.add_alive(event)
 
     def add_node_count(self, event: LogEvent, count: str) -> None:
         """The line says on how many nodes the job is started; text that is no number is passed over."""
         if is_number(count):
-            self._add(_beat(event, phase="nodes", world_size=int(count)), BUCKET_NS)
+            self._add(event, BUCKET_NS, phase="nodes", world_size=int(count))
 
     def add_saved(self, event: LogEvent, step: str) -> None:
         """The line says that the checkpoint of this step is complete."""
         if is_number(step, 16):
-            self._add(_beat(event, phase="checkpoint", saved_step=int(step)), NS_PER_S)
+            self._add(event, NS_PER_S, phase="checkpoint", saved_step=int(step))
 
     def add_alive(self, event: LogEvent) -> None:
         """The line says that its node is alive, and that its job is there."""
-        self._add(_beat(event), BUCKET_NS)
+        self._add(event, BUCKET_NS)
 
     def add_cut(self, event: LogEvent) -> None:
         """The line ends in the middle."""
-        self._add(_beat(event, phase="cut", rank=event.rank), NS_PER_S)
+        self._add(event, NS_PER_S, phase="cut", rank=event.rank)
 
     def sorted(self) -> list[Beat]:
         """All beats, in an order that does not depend on the lines' order."""
         return sorted(self._first.values(), key=beat_order)
 
-    def _add(self, beat: Beat, length_ns: int) -> None:
-        who = (beat.cluster, beat.job, beat.node, beat.source + beat.phase)
-        number = beat.step if beat.saved_step is None else beat.saved_step
-        key = (*who, beat.rank, -1 - beat.world_size if beat.world_size else number, beat.event_time_ns // length_ns)
+    def _add(
+        self,
+        event: LogEvent,
+        length_ns: int,
+        step: int | None = None,
+        rank: int | None = None,
+        phase: str = "",
+        world_size: int = 0,
+        saved_step: int | None = None,
+    ) -> None:
+        time_ns, source = event.event_time_ns, event.source or "worker"
+        number = -1 - world_size if world_size else step if saved_step is None else saved_step
+        key = (event.cluster, event.job, event.node, source + phase, rank, number, time_ns // length_ns)
         known = self._first.get(key)
-        if known is None or beat.event_time_ns < known.event_time_ns:
-            self._first[key] = beat
-
-
-def _beat(
-    event: LogEvent,
-    step: int | None = None,
-    rank: int | None = None,
-    phase: str = "",
-    world_size: int = 0,
-    saved_step: int | None = None,
-) -> Beat:
-    who = (event.cluster, event.job, event.node)
-    return Beat(event.event_time_ns, *who, step, rank, event.source or "worker", phase, world_size, saved_step)
+        if known is None or time_ns < known.event_time_ns:
+            who = (event.cluster, event.job, event.node)
+            self._first[key] = Beat(time_ns, *who, step, rank, source, phase, world_size, saved_step)
 
 
 def beat_order(beat: Beat) -> tuple[int, str, str, str, int, int, str, str, int, int]:

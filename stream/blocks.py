@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+import msgspec
+
 from ingest.parse.envelope import Parsed
 from rules.spec import Block
 from rules.standing import LineHit, without_needless_fallbacks
@@ -24,8 +26,7 @@ LineAt = Callable[[int], Parsed | None]
 """The record of that number as a line; None when it can't be read."""
 
 
-@dataclass
-class Spoken:
+class Spoken(msgspec.Struct):
     """A record that says something: what stands in it, and the lines of the block that it speaks for."""
 
     number: int

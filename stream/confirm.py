@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from itertools import islice
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
+
+import msgspec
 
 from ingest.parse.envelope import Parsed, parse
 from ingest.parse.pieces import pieces_of
-from rules.match.hyperscan import Hit, HyperscanScanner
+from rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 from rules.model import RawRecord
 from rules.ruleset import Rule, RuleSet
 from rules.standing import LineHit, first_outside, is_harmless, says_failure, without_needless_fallbacks
@@ -19,13 +20,6 @@ MOST_PLACES: Final = 100
 """So many of the places where one pattern fits a line are looked at, to tell failures beside harmless text."""
 KEPT_STEPS: Final = 8
 """So many of a line's last progress bars are looked at."""
-
-
-class Scanner(Protocol):
-    """Finds candidates: which record may fit which pattern."""
-
-    def scan(self, values: Sequence[bytes]) -> list[Hit]:
-        """(record, pattern) pairs, in order."""
 
 
 def patterns_by_record(hits: Iterable[Hit]) -> dict[int, list[int]]:
@@ -148,7 +142,7 @@ def _standing(fitting: Iterable[LineHit | None]) -> list[LineHit]:
 
 def _with_fields_of(in_whole: LineHit | None, hit: LineHit | None) -> LineHit | None:
     """A piece's hit with the fields that only the whole line tells: the step of the bar in front of it."""
-    return replace(hit, fields={**in_whole.fields, **hit.fields}) if in_whole and hit else hit
+    return msgspec.structs.replace(hit, fields={**in_whole.fields, **hit.fields}) if in_whole and hit else hit
 
 
 def _speaking(told: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:

@@ -53,7 +53,7 @@ _decode = msgspec.msgpack.Decoder(PutOff).decode
 
 def critical_first(rules: RuleSet) -> RuleSet:
     """The rules that are matched even when we are behind."""
-    return RuleSet(tuple(filter(_comes_first, rules.rules)), rules.edges, rules.topology)
+    return RuleSet(tuple(filter(_comes_first, rules.rules)), rules.edges, rules.topology, marks=rules.marks)
 
 
 def _comes_first(rule: Rule) -> bool:

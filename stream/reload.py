@@ -17,6 +17,7 @@ from rules.load import CATALOG, load
 from rules.model import NS_PER_S
 from rules.ruleset import RuleSet
 from sinks.inert import make_inert
+from stream.glance import MARKS
 from stream.settings import Settings
 from stream.trial import compile_all, tried
 
@@ -126,7 +127,7 @@ async def running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
 
 def _ready(packs: tuple[Path, ...], topology: Path | None) -> RuleSet:
     """The rules with all that takes long, off the event loop: Hyperscan lets others go on while it compiles."""
-    rules = load(packs, topology)
+    rules = load(packs, topology, MARKS)
     compile_all(rules)
     return rules
 

@@ -13,12 +13,12 @@ import yaml
 from ingest.batch import Batch
 from rules.errors import ConfigError, InputError
 from rules.load import load
-from rules.match.hyperscan import Hit, HyperscanScanner
+from rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 from rules.match.reference import ReferenceScanner
 from rules.ruleset import Rule, RuleSet
 from rules.vocabulary import vocabulary
 from stream.lint import problems
-from stream.scan import BatchScanner, Scanner
+from stream.scan import BatchScanner
 from stream.scenarios.check import check_all
 from stream.scenarios.reading import Scenario, read_scenarios, scenario_folders
 
@@ -116,7 +116,7 @@ class AllPatterns:
 
     def __init__(self, rules: RuleSet):
         self._first_beside = len(rules.expressions)
-        self._usual = HyperscanScanner(rules.expressions)
+        self._usual = HyperscanScanner(rules.expressions, rules.marks)
         self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
 
     def scan(self, values: Sequence[bytes]) -> list[Hit]:

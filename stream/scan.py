@@ -15,14 +15,13 @@ from ingest.text import TextLines
 from rules.banner import seats_of
 from rules.detect.inputs import observed
 from rules.errors import RecordError
-from rules.match.hyperscan import HyperscanScanner
+from rules.match.hyperscan import HyperscanScanner, Scanner
 from rules.model import KEPT_DEAD_BYTES, NS_PER_S, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat, stable_id
 from rules.ruleset import RuleSet
 from rules.standing import LineHit
 from stream.beats import Beats
 from stream.blocks import Spoken, join_blocks
 from stream.confirm import Confirmer, patterns_by_record
-from stream.confirm import Scanner as Scanner
 from stream.glance import Glance, Glancer
 from stream.liveness import MOST_SPEAKERS, Liveness
 from stream.throttle import Throttle
@@ -73,7 +72,6 @@ class BatchScanner:
     ):
         self._throttle = throttle or Throttle()
         self._cluster = cluster
-        self._glancer = Glancer()
         self._keep_all = keep_all
         self.use(rules, scanner)
         self._timed_by_source: dict[str, tuple[int, int]] = {}
@@ -83,7 +81,8 @@ class BatchScanner:
 
     def use(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
         """Go on with these rules from the next batch on; what was seen of sources stays."""
-        self._scanner = scanner or HyperscanScanner(rules.expressions)
+        self._scanner = scanner or HyperscanScanner(rules.expressions, rules.marks)
+        self._glancer = Glancer(self._scanner)
         self._owners = rules.rule_of_pattern
         self._observed = observed(rules)
         told_whole = None if self._keep_all else self._observed
@@ -101,7 +100,7 @@ class BatchScanner:
         batch, legible = replace(batch, values=whole), replace(batch, values=values)
         glance = self._glancer.glance(values)
         times = _Times(legible, self._timed_by_source.get(batch.source))
-        spoken = self._spoken(times, self._candidates(values, glance.escaped), unfit)
+        spoken = self._spoken(times, self._candidates(values, glance), unfit)
         end = join_blocks(spoken, lambda number: self._line(legible, number, unfit), len(batch), is_last)
         for number in glance.odd_envelopes:
             if number not in spoken and number not in unfit and (reason := _fault(values[number])):
@@ -162,8 +161,8 @@ class BatchScanner:
         self._note_cut_lines(batch, unfit, beats)
         return scanned, beats
 
-    def _candidates(self, values: Records | TextLines, escaped: Sequence[int]) -> dict[int, list[int]]:
-        hits = self._scanner.scan(values)
+    def _candidates(self, values: Records | TextLines, glance: Glance) -> dict[int, list[int]]:
+        hits, escaped = glance.candidates, glance.escaped
         if escaped:
             plain = [_unescaped(values[number]) for number in escaped]
             hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})

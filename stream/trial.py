@@ -22,6 +22,7 @@ from rules.errors import ConfigError
 from rules.load import load
 from rules.match.compiled import database
 from rules.ruleset import RuleSet
+from stream.glance import MARKS
 from stream.put_off import critical_first
 from stream.rule_commands import AllPatterns, example_failures
 
@@ -62,7 +63,7 @@ async def tried(packs: Sequence[Path], topology: Path | None) -> Verdict:
 def verdict(packs: Sequence[Path], topology: Path | None) -> Verdict:
     """What is wrong with the packs; that they go together with the shipped rules is part of it."""
     try:
-        rules = load(packs, topology)
+        rules = load(packs, topology, MARKS)
     except ConfigError as error:
         return Verdict(error.problems)
     compile_all(rules)
@@ -72,9 +73,10 @@ def verdict(packs: Sequence[Path], topology: Path | None) -> Verdict:
 def compile_all(rules: RuleSet) -> None:
     """Make every database that a worker searches with, or find them in the cache."""
     first = critical_first(rules)
-    for patterns in (rules.expressions, rules.expressions_beside, first.expressions, first.expressions_beside):
-        if patterns:
-            database(patterns)
+    for one in (rules, first):
+        for patterns in ((*one.expressions, *one.marks), one.expressions_beside):
+            if patterns:
+                database(patterns)
 
 
 def main() -> None:

@@ -36,4 +36,7 @@ def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
 
 
 def _first_object(fields: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any] | None:
-    return next((fields[name] for name in names if isinstance(fields.get(name), dict)), None)
+    for name in names:
+        if isinstance(found := fields.get(name), dict):
+            return found
+    return None

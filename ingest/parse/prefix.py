@@ -89,7 +89,7 @@ def peel(line: str) -> Peeled:
 def _first(body: str, is_kernel: bool) -> re.Match[str] | None:
     if is_kernel and body[:1] not in _BEFORE_KERNEL_TEXT:
         return None
-    for shape in SHAPES.get(body[:1], ()):
-        if found := shape.match(body):
-            return found
-    return None
+    shapes = SHAPES.get(body[:1])
+    if shapes is None or not shapes.any_of.match(body):
+        return None
+    return next((found for shape in shapes.each if (found := shape.match(body))), None)

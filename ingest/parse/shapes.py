@@ -10,7 +10,7 @@ quoted mail.
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Final, NamedTuple
 
 _CLOCK = r"\d\d:\d\d:\d\d"
 _ISO = rf"\d{{4}}-\d\d-\d\d[T ]{_CLOCK}[^ ]{{0,20}}"
@@ -106,8 +106,17 @@ _LETTER = (
 )
 
 
-def _compiled(*shapes: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(shape, re.ASCII) for shape in shapes)
+class Shapes(NamedTuple):
+    """Prefixes, the strictest first; `any_of` fits wherever one of them does, and maybe elsewhere."""
+
+    any_of: re.Pattern[str]
+    each: tuple[re.Pattern[str], ...]
+
+
+def _compiled(*shapes: str) -> Shapes:
+    nameless = (re.sub(r"\(\?P<\w+>", "(?:", shape).replace("(?P=host)", r"[\w.-]{0,81}") for shape in shapes)
+    any_of = re.compile("|".join(f"(?:{shape})" for shape in nameless), re.ASCII)
+    return Shapes(any_of, tuple(re.compile(shape, re.ASCII) for shape in shapes))
 
 
 _BY_KIND = {
@@ -121,7 +130,7 @@ _BY_KIND = {
 }
 
 SHAPES: Final = {first: shapes for firsts, shapes in _BY_KIND.items() for first in firsts}
-"""The shapes that may begin with a character, the strictest first; characters that begin none are left out."""
+"""The shapes that may begin with a character; characters that begin none are left out."""
 
 REPEATED: Final = re.compile(r" ?\[repeated \d{1,9}x across (?:the )?cluster\][^\n]{0,400}$", re.ASCII)
 """Ray's driver log: the line stands for so many of other processes."""

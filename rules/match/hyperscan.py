@@ -15,6 +15,13 @@ Hit = tuple[int, int]
 """(number of the record in the batch, number of the pattern)"""
 
 
+class Scanner(Protocol):
+    """Finds candidates: which record may fit which pattern."""
+
+    def scan(self, values: Sequence[bytes]) -> list[Hit]:
+        """(record, pattern) pairs, in order."""
+
+
 class Text(Protocol):
     """Records that lie in one piece of text, each ended by a newline."""
 
@@ -29,15 +36,29 @@ class HyperscanScanner:
 
     Records are joined by newlines, so a pattern may run over a border; such a hit is a candidate too many, never one
     too few, because every end of a match is reported. A newline ends the last record too: Hyperscan 5.4 overlooks some
-    matches that end where the data ends. One scanner a thread: it owns one scratch space.
+    matches that end where the data ends. One scanner a thread: it owns one scratch space. `marks` are more patterns, to
+    be looked for on the way.
     """
 
-    def __init__(self, patterns: Sequence[str]):
-        self._database = database(tuple(patterns))
+    def __init__(self, patterns: Sequence[str], marks: Sequence[str] = ()):
+        self._database = database((*patterns, *marks))
         self._scratch = hyperscan.Scratch(self._database)
+        self._patterns, self.has_marks = len(patterns), bool(marks)
 
     def scan(self, values: Sequence[bytes]) -> list[Hit]:
         """Candidates in order, each once. A text in one piece is searched as it is, without cutting it up."""
+        return self.scan_with_marks(values)[0]
+
+    def scan_with_marks(self, values: Sequence[bytes]) -> tuple[list[Hit], list[Hit]]:
+        """Candidates, and which records bear which marks, both in order."""
+        hits = self._hits(values)
+        if not self.has_marks:
+            return hits, []
+        first_mark = self._patterns
+        marks = [(record, number - first_mark) for record, number in hits if number >= first_mark]
+        return ([hit for hit in hits if hit[1] < first_mark] if marks else hits), marks
+
+    def _hits(self, values: Sequence[bytes]) -> list[Hit]:
         found: list[Hit] = []
         if _is_text(values):
             self._search(values.text, found)

@@ -14,12 +14,15 @@ from ingest.batch import Batch
 from ingest.parse.envelope import Parsed, parse
 from ingest.parse.pieces import pieces_of
 from ingest.parse.prefix import clean, peel
+from ingest.parse.shapes import SHAPES
 from ingest.parse.times import time_at_head, time_from_field
 from ingest.text import TextLines
 from rules.errors import RecordError
 from rules.match.reference import ReferenceScanner
 from rules.model import QUIET_ROLES, Match
+from rules.ruleset import RuleSet
 from rules.standing import LineHit, first_outside, without_needless_fallbacks
+from stream.glance import MARKS
 from stream.scan import BatchScanner, Scanned
 from tests.support.logs import (
     LATER_NS,
@@ -148,6 +151,12 @@ def fitting(parsed: Parsed) -> dict[str, LineHit | None]:
     return found
 
 
+@cache
+def rules_with_marks() -> RuleSet:
+    """As a worker on Kafka has them: one pass finds both."""
+    return replace(the_rules(), marks=MARKS)
+
+
 def plainly(given_batch: Batch) -> set[tuple[int, str]]:
     """What a rule says of a line: no batch, no bulk search, no short cuts."""
     found = set()
@@ -180,6 +189,7 @@ def plainly(given_batch: Batch) -> set[tuple[int, str]]:
 def test_hyperscan_says_what_re_says_line_by_line(given_batch: Batch) -> None:
     scanned = a_scanner().scan(given_batch)
     assert scanned == BatchScanner(the_rules(), "default", reference()).scan(given_batch)
+    assert scanned == BatchScanner(rules_with_marks(), "default").scan(given_batch)
     assert told(scanned) == plainly(given_batch)
 
 
@@ -309,3 +319,11 @@ def test_no_text_crashes_prefixes_and_times(text: str, received_ns: int) -> None
 @given(st.binary(max_size=300))
 def test_no_bytes_crash_the_scan(value: bytes) -> None:
     assert a_scanner().scan(batch([value, value])).records == 2
+
+
+@given(st.data())
+def test_a_prefix_is_looked_for_wherever_one_may_begin(data: st.DataObject) -> None:
+    shapes = data.draw(st.sampled_from([*SHAPES.values()]))
+    shape = data.draw(st.sampled_from(shapes.each))
+    line = data.draw(st.from_regex(shape))
+    assert shapes.any_of.match(line) or not shape.match(line)
