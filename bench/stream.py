@@ -30,6 +30,7 @@ from rules.ruleset import RuleSet
 from stream.app import build_app
 from stream.dev_broker import dev_broker
 from stream.dev_process import EPICENTER, free_ports
+from stream.glance import MARKS
 from stream.settings import Settings
 from stream.worker import run_app
 
@@ -163,7 +164,7 @@ def match(patterns: str) -> None:
     """A worker with so many patterns, or with the whole catalogue."""
     settings, count = Settings(), int(patterns)
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    rules = RuleSet(tuple(some_rules(count)), ()) if count else load()
+    rules = RuleSet(tuple(some_rules(count)), (), marks=MARKS) if count else load(marks=MARKS)
     sys.exit(run_app(build_app(settings, rules)))
 
 

@@ -73,7 +73,7 @@ class Rule:
 
     def for_fields(self, fields: Mapping[str, str]) -> Rule:
         """The rule of the table row that the fields name, else this one."""
-        return self.finer.get(_code(fields.get(self.key_field, "")), self)
+        return self.finer.get(_code(fields.get(self.key_field, "")), self) if self.finer else self
 
     def class_of(self, fields: Mapping[str, str]) -> str:
         """The failure class, with its field filled in."""

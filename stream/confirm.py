@@ -108,15 +108,16 @@ class Confirmer:
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
         """What each rule that fits says, by its id; None where it only fits over harmless text."""
         body = parsed.body.encode("utf-8", "surrogatepass")
-        asked = [self._asked[number] for number in sorted({*patterns, *self._asked_beside(body, patterns)})]
-        asked = [one for one in asked if one.rule.applies_to(parsed.event.source)]
+        beside = self._asked_beside(body, patterns)
+        numbers = sorted({*patterns, *beside}) if beside else patterns
+        asked = [one for one in map(self._asked.__getitem__, numbers) if one.rule.applies_to(parsed.event.source)]
         harmless = [place.span() for one in asked if one.is_harmless for place in _places(one.pattern, body)]
         found: dict[str, LineHit | None] = {}
         for one in asked:
             if found.get(one.rule_id):
                 continue
-            beside = () if one.is_harmless else harmless
-            place = first_outside(_places(one.pattern, body), beside) if beside else one.pattern.search(body)
+            avoided = () if one.is_harmless else harmless
+            place = first_outside(_places(one.pattern, body), avoided) if avoided else one.pattern.search(body)
             if place:
                 fields = one.rule.fields_in(place, one.is_for_beats)
                 found[one.rule_id] = LineHit(one.rule.for_fields(fields), fields)

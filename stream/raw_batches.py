@@ -78,9 +78,10 @@ class Chunk(msgspec.Struct, frozen=True):
 
     def as_batch(self, partition: TopicPartition, now_ms: int) -> Batch:
         """The records by columns. A missing value counts as an empty one, a time in the future as now."""
+        values = list(map(attrgetter("value"), self.records))
         return Batch(
             source=source_of(partition),
-            values=[value or b"" for value in map(attrgetter("value"), self.records)],
+            values=values if all(values) else [value or b"" for value in values],
             keys=list(map(attrgetter("key"), self.records)),
             received_ns=Read(self.records, lambda record: min(record.timestamp, now_ms) * _NS_PER_MS),
             offsets=Read(self.records, attrgetter("offset")),

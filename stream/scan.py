@@ -142,14 +142,14 @@ class BatchScanner:
     ) -> tuple[Scanned, Beats]:
         """What the records that say something tell; the rest is still to come."""
         scanned, beats = Scanned(records=end), Beats()
-        scanned.matched_offsets = [batch.offsets[one.number] for one in said if one.number not in unfit]
+        scanned.matched_offsets = [one.parsed.event.position.offset for one in said if one.number not in unfit]
         scanned.matched = len(scanned.matched_offsets)
         for spoken in said:
             event = spoken.parsed.event
             self._note_pod(event, scanned)
             if spoken.parsed.event.has_own_time or not batch.is_recorded:
                 scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[spoken.number])
-            scanned.harmless += any(hit.rule.spec.role == "harmless" for hit in spoken.hits)
+            scanned.harmless += "harmless" in [hit.rule.spec.role for hit in spoken.hits]
             for hit in spoken.hits:
                 _note_beat(beats, event, hit)
                 if hit.rule.spec.role == "placement":
