@@ -20,6 +20,7 @@ from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
 from rules.model import DeadLetter, Match
 from sinks.page import incident_html, incidents_html
+from stream.glance import MARKS
 from stream.holding import HoldingScanner
 from stream.messages import Part, decode, encode_in_pieces
 from stream.scan import BatchScanner, Scanned
@@ -56,7 +57,7 @@ class Cores:
 
     @cached_property
     def _compiled(self) -> HyperscanScanner:
-        return HyperscanScanner(the_rules().expressions)
+        return HyperscanScanner(the_rules().expressions, MARKS)
 
 
 def scan_in_pieces(scanner: BatchScanner, batch: Batch, draw: Random) -> Scanned:
@@ -114,7 +115,7 @@ def _told(scanned: Scanned) -> tuple[list[Match], list[DeadLetter], int, int]:
 
 
 def check_reference(cores: Cores, batch: Batch, draw: Random) -> None:
-    """Hyperscan and `re` tell the same of a few records that are not too long."""
+    """Hyperscan, which finds the marks on its way, and `re` tell the same of a few records that are not too long."""
     short = [number for number, value in enumerate(batch.values) if len(value) <= REFERENCE_BYTES][:REFERENCE_RECORDS]
     values, keys = [batch.values[number] for number in short], [batch.keys[number] for number in short]
     some = Batch(batch.source, values, keys, [batch.received_ns[number] for number in short], range(len(short)))
