@@ -10,7 +10,7 @@ from typing import Final
 
 from ingest.simulate import KINDS, Scenario, simulate
 from rules.load import load
-from stream.scan import MAX_RECORD_BYTES
+from stream.legible import MAX_RECORD_BYTES
 from tests.support.logs import fluent_bit, journald, kernel, python_json, vector
 
 DEEP: Final = 100_000

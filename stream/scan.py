@@ -8,26 +8,25 @@ from dataclasses import dataclass, field, replace
 import msgspec
 
 from ingest.batch import Batch
-from ingest.parse.envelope import Parsed, check_envelope, own_time, parse, text_of
-from ingest.parse.prefix import clean
+from ingest.parse.envelope import Parsed, parse
 from ingest.records import Records
 from ingest.text import TextLines
 from rules.banner import seats_of
 from rules.detect.inputs import observed
 from rules.errors import RecordError
 from rules.match.hyperscan import HyperscanScanner, Scanner
-from rules.model import KEPT_DEAD_BYTES, NS_PER_S, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat, stable_id
+from rules.model import NS_PER_S, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat, stable_id
 from rules.ruleset import RuleSet
 from rules.standing import LineHit
 from stream.beats import Beats
 from stream.blocks import Spoken, join_blocks
 from stream.confirm import Confirmer, patterns_by_record
 from stream.glance import Glance, Glancer
+from stream.legible import envelope_fault, searchable, unescaped, why_unfit, without_tails
+from stream.line_times import LineTimes
 from stream.liveness import MOST_SPEAKERS, Liveness
 from stream.throttle import Throttle
 
-MAX_RECORD_BYTES = 1 << 20
-LOOK_BACK_LINES = 200
 _HOUR_NS = 3600 * NS_PER_S
 
 
@@ -94,16 +93,16 @@ class BatchScanner:
         With `is_last` false, it stops before a block that goes on beyond the batch: `records` says how many were
         taken, and the others have to come again at the head of the next batch.
         """
-        whole = _searchable(batch.values)
-        unfit = _unfit(whole, batch.is_text)
-        values = _legible(whole, unfit)
+        whole = searchable(batch.values)
+        unfit = why_unfit(whole, batch.is_text)
+        values = without_tails(whole, unfit)
         batch, legible = replace(batch, values=whole), replace(batch, values=values)
         glance = self._glancer.glance(values)
-        times = _Times(legible, self._timed_by_source.get(batch.source))
+        times = LineTimes(legible, self._timed_by_source.get(batch.source))
         spoken = self._spoken(times, self._candidates(values, glance), unfit)
         end = join_blocks(spoken, lambda number: self._line(legible, number, unfit), len(batch), is_last)
         for number in glance.odd_envelopes:
-            if number not in spoken and number not in unfit and (reason := _fault(values[number])):
+            if number not in spoken and number not in unfit and (reason := envelope_fault(values[number])):
                 unfit[number] = reason
         if batch.is_recorded and (timed := times.upto(end)):
             self._timed_by_source[batch.source] = timed
@@ -114,7 +113,7 @@ class BatchScanner:
         return _finished(scanned, beats, batch, unfit)
 
     def _spoken(
-        self, times: _Times, candidates: Mapping[int, Sequence[int]], unfit: dict[int, str]
+        self, times: LineTimes, candidates: Mapping[int, Sequence[int]], unfit: dict[int, str]
     ) -> dict[int, Spoken]:
         spoken = {}
         for number, patterns in candidates.items():
@@ -164,7 +163,7 @@ class BatchScanner:
     def _candidates(self, values: Records | TextLines, glance: Glance) -> dict[int, list[int]]:
         hits, escaped = glance.candidates, glance.escaped
         if escaped:
-            plain = [_unescaped(values[number]) for number in escaped]
+            plain = [unescaped(values[number]) for number in escaped]
             hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
         return patterns_by_record(hits)
 
@@ -216,45 +215,6 @@ class BatchScanner:
                 beats.add_cut(parse(batch.record(number), self._cluster).event)
 
 
-class _Times:
-    """Times for lines of a recorded batch that have none. Ask in order: then each line is looked at once at most."""
-
-    def __init__(self, batch: Batch, timed: tuple[int, int] | None):
-        self.batch = batch
-        self._at_start = self._timed = timed
-        self._seen = 0
-
-    def put_into(self, parsed: Parsed, number: int) -> Parsed:
-        """A recorded line with the time of the nearest timed line before it; as it is when that is too far away.
-
-        At the head of a plain file it is that of the first timed line.
-        """
-        if parsed.event.has_own_time or not self.batch.is_recorded:
-            return parsed
-        timed = self._before(number) or self._at_head(number)
-        if timed is None or timed[0] <= self.batch.offsets[number] - LOOK_BACK_LINES:
-            return parsed
-        return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
-
-    def upto(self, end: int) -> tuple[int, int] | None:
-        """(line, time) of the newest timed line before `end`, back to the batches before this one."""
-        return self._before(end) if end >= self._seen else _Times(self.batch, self._at_start)._before(end)
-
-    def _at_head(self, number: int) -> tuple[int, int] | None:
-        """The time that a plain file's first timed line tells, for the untimed ones at its head."""
-        origin, offset = self.batch.origin, self.batch.offsets[number]
-        is_known = origin is not None and origin.head_time_ns and offset <= LOOK_BACK_LINES
-        return (offset, origin.head_time_ns) if origin and is_known else None
-
-    def _before(self, number: int) -> tuple[int, int] | None:
-        for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):
-            if (time_ns := own_time(self.batch.record(earlier))) is not None:
-                self._timed = self.batch.offsets[earlier], time_ns
-                break
-        self._seen = max(self._seen, number)
-        return self._timed
-
-
 def _finished(scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, str]) -> Scanned:
     scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
     scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
@@ -290,47 +250,6 @@ def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
     """Event time as a clock: never ahead of receipt, so that one node's fast clock can't hurry the others."""
     return max(newest_ns or 0, min(event.event_time_ns, received_ns))
-
-
-def _searchable(values: Sequence[bytes]) -> Records | TextLines:
-    """A text of plain lines as it is, everything else as records."""
-    if not isinstance(values, TextLines):
-        return Records(values)
-    if values.is_plain and not values.has_longer(MAX_RECORD_BYTES):
-        return values
-    return Records(values.cut_up())
-
-
-def _unfit(values: Records | TextLines, is_text: bool) -> dict[int, str]:
-    """Records that can't be taken whole, with the reason."""
-    if isinstance(values, TextLines):
-        return {}
-    reasons = {} if is_text else dict.fromkeys(values.empty(), "empty value")
-    for number in values.longer_than(MAX_RECORD_BYTES):
-        reasons[number] = f"too large: {len(values[number])} bytes, the limit is {MAX_RECORD_BYTES}"
-    return reasons
-
-
-def _legible(values: Records | TextLines, unfit: Mapping[int, str]) -> Records | TextLines:
-    """No more of what is too large than its head: what failed there is found all the same."""
-    if not unfit:
-        return values
-    return Records([value[:KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(values)])
-
-
-def _fault(value: bytes) -> str:
-    try:
-        check_envelope(value)
-    except RecordError as error:
-        return str(error)
-    return ""
-
-
-def _unescaped(value: bytes) -> bytes:
-    try:
-        return clean(text_of(value)).encode("utf-8", "surrogatepass")
-    except RecordError:
-        return value
 
 
 def _dead_letter(batch: Batch, number: int, reason: str) -> DeadLetter:

@@ -15,7 +15,7 @@ from ingest.parse.envelope import check_envelope, text_of
 from rules.errors import RecordError
 from rules.model import Incident
 from rules.notify import due
-from stream.scan import MAX_RECORD_BYTES
+from stream.legible import MAX_RECORD_BYTES
 
 SHOWN: Final = 4
 BOOKS: Final = ("records", "matched_records", "quiet_records", "dead_letters")

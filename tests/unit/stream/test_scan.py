@@ -14,7 +14,8 @@ from rules.model import KEPT_DEAD_BYTES, NS_PER_S
 from rules.ruleset import Rule, RuleSet
 from rules.silence.streams import BUCKET_NS
 from rules.spec import RuleSpec
-from stream.scan import MAX_RECORD_BYTES, BatchScanner, Scanned
+from stream.legible import MAX_RECORD_BYTES
+from stream.scan import BatchScanner, Scanned
 from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
 
 TRACEBACK = "Traceback (most recent call last):"

@@ -1,0 +1,58 @@
+"""Values as they come -> what can be searched, and which of them can't be taken whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from ingest.parse.envelope import check_envelope, text_of
+from ingest.parse.prefix import clean
+from ingest.records import Records
+from ingest.text import TextLines
+from rules.errors import RecordError
+from rules.model import KEPT_DEAD_BYTES
+
+MAX_RECORD_BYTES: Final = 1 << 20
+
+
+def searchable(values: Sequence[bytes]) -> Records | TextLines:
+    """A text of plain lines as it is, everything else as records."""
+    if not isinstance(values, TextLines):
+        return Records(values)
+    if values.is_plain and not values.has_longer(MAX_RECORD_BYTES):
+        return values
+    return Records(values.cut_up())
+
+
+def why_unfit(values: Records | TextLines, is_text: bool) -> dict[int, str]:
+    """Records that can't be taken whole, with the reason."""
+    if isinstance(values, TextLines):
+        return {}
+    reasons = {} if is_text else dict.fromkeys(values.empty(), "empty value")
+    for number in values.longer_than(MAX_RECORD_BYTES):
+        reasons[number] = f"too large: {len(values[number])} bytes, the limit is {MAX_RECORD_BYTES}"
+    return reasons
+
+
+def without_tails(values: Records | TextLines, unfit: Mapping[int, str]) -> Records | TextLines:
+    """No more of what is too large than its head: what failed there is found all the same."""
+    if not unfit:
+        return values
+    return Records([value[:KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(values)])
+
+
+def envelope_fault(value: bytes) -> str:
+    """Why no text can be had from an envelope; empty when it can."""
+    try:
+        check_envelope(value)
+    except RecordError as error:
+        return str(error)
+    return ""
+
+
+def unescaped(value: bytes) -> bytes:
+    """The text as its writer wrote it; the record itself where it has none."""
+    try:
+        return clean(text_of(value)).encode("utf-8", "surrogatepass")
+    except RecordError:
+        return value
