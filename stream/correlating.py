@@ -14,21 +14,26 @@ from time import monotonic
 from typing import Any, Final, NamedTuple
 
 import msgspec
-from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from rules.errors import RecordError, RejectedError
+from rules.errors import RecordError, RejectedError, TransientError
 from rules.model import NS_PER_S, DeadLetter, Position
 from rules.ruleset import RuleSet
-from stream.clients import make_consumer, make_producer
+from stream.clients import make_producer
 from stream.correlator import Correlator
 from stream.messages import Part, decode, encode_in_pieces
 from stream.metrics import Metrics
+from stream.own_topics import Fetched, Message, OwnTopics
+from stream.raw_batches import source_of
+from stream.raw_topic import described
 from stream.settings import Settings
 from stream.snapshots import Snapshots
 from stream.topics import TopicNames
+from stream.trouble import Trouble
 
 FETCH_WAIT_MS: Final = 200
 MESSAGES_A_FETCH: Final = 100
@@ -54,6 +59,7 @@ class Owned:
     """A correlator with what is known of its last snapshot."""
 
     correlator: Correlator
+    topic_id: str
     kept_offset: int
     kept_s: float = 0.0
     took_s: float = 0.0
@@ -82,11 +88,13 @@ class Correlating(Service):
     async def on_start(self) -> None:
         """Join the group."""
         self._producer = make_producer(self._settings)
-        self._consumer = make_consumer(self._settings, self._names.correlate_group)
+        self._topics = OwnTopics(self._settings, self._names.correlate_group, self._producer, self._metrics)
+        self._consumer = self._topics.consumer
+        self._admin = AIOKafkaAdminClient(bootstrap_servers=self._settings.kafka)
+        await self._admin.start()
         await self._snapshots.start()
         await self._producer.start()
-        await self._consumer.start()
-        self._consumer.subscribe([self._names.matches], listener=_Handover(self))
+        await self._topics.start(self._names.matches, listener=_Handover(self))
 
     async def on_stop(self) -> None:
         """Leave the group with everything kept, so that the next owner has nothing to do again."""
@@ -96,9 +104,10 @@ class Correlating(Service):
             self.log.warning(
                 "no last snapshot within %s s; the next owner takes the newest messages again", STOP_WITHIN_S
             )
-        await self._consumer.stop()
+        await self._topics.stop()
         await self._producer.stop()
         await self._snapshots.stop()
+        await self._admin.close()
 
     async def use(self, rules: RuleSet) -> None:
         """Go on with these rules from the next fetch on."""
@@ -115,28 +124,41 @@ class Correlating(Service):
                     await self._keep(partition, owned)
             self._owned.clear()
 
-    async def forget(self) -> None:
-        """Begin anew with what comes."""
+    async def begin_anew(self) -> None:
+        """Forget what is known: every partition waits until its snapshot is restored."""
         async with self._busy:
-            self._owned.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._owned.clear()
+        self._consumer.pause(*self._consumer.assignment())
 
     @Service.task
     async def _run(self) -> None:
         while not self.should_stop:
-            fetched = await self._consumer.getmany(timeout_ms=FETCH_WAIT_MS, max_records=MESSAGES_A_FETCH)
-            async with self._busy:
-                for partition in fetched.keys() & self._consumer.assignment():
-                    await self._take(partition, fetched[partition])
-                for partition, owned in self._owned.items():
-                    if owned.is_due(self._settings.snapshot_every_ns / NS_PER_S):
-                        await self._keep(partition, owned)
+            async with self._topics.fetched(FETCH_WAIT_MS, MESSAGES_A_FETCH) as fetched, self._busy:
+                try:
+                    await self._correlate(fetched)
+                except (KafkaError, TransientError):
+                    self._forget()  # of what was thought, nobody knows what was sent
+                    raise
             self.last_fetch_s = monotonic()
 
-    async def _take(self, partition: TopicPartition, records: Sequence[ConsumerRecord[bytes, bytes]]) -> None:
-        if partition not in self._owned:
-            await self._restore(partition, records[0].offset)
-            return
+    async def _correlate(self, fetched: Fetched) -> None:
+        begun = self._consumer.paused()
+        for partition in begun:
+            await self._restore(partition)
+        for partition in (fetched.keys() & self._owned.keys()) - begun:
+            await self._take(partition, fetched[partition])
+        for partition, owned in self._owned.items():
+            if owned.is_due(self._settings.snapshot_every_ns / NS_PER_S):
+                await self._keep(partition, owned)
+
+    async def _take(self, partition: TopicPartition, records: Sequence[Message]) -> None:
         owned, sends = self._owned[partition], []
+        if records[0].offset <= owned.correlator.offset:
+            self._consumer.pause(partition)  # the topic was made again
+            return
         for record in records:
             for one in await asyncio.to_thread(self._think, owned, record):
                 sends.append(await self._producer.send(*one))
@@ -144,7 +166,7 @@ class Correlating(Service):
         self._metrics.note_engine(partition.partition, owned.correlator.engine.counts)
         self._metrics.note_wait(partition.partition, owned.correlator.wait_ns)
 
-    def _think(self, owned: Owned, record: ConsumerRecord[bytes, bytes]) -> list[Outgoing]:
+    def _think(self, owned: Owned, record: Message) -> list[Outgoing]:
         """What a message leads to. Taken twice, from one snapshot, it leads to the same."""
         source, value = f"{record.topic}/{record.partition}", record.value or b""
         try:
@@ -161,34 +183,43 @@ class Correlating(Service):
             found += [Outgoing(self._names.signals, one, None, record.partition) for one in encode_in_pieces([part])]
         return found
 
-    async def _restore(self, partition: TopicPartition, committed: int) -> None:
-        """Begin with the snapshot; the messages after it come next."""
-        number = partition.partition
-        try:
-            state = await self._snapshots.read(number)
-            correlator = await asyncio.to_thread(Correlator, self._rules, self._settings.lateness_ns, state)
-        except (RecordError, msgspec.DecodeError) as error:
-            self.log.error(
-                "%s: can't begin with its snapshot, so earlier incidents are not known: %s", partition, error
-            )
-            self._metrics.note_snapshot_failure("unreadable")
-            state, correlator = None, Correlator(self._rules, self._settings.lateness_ns)
-        start = committed if state is None else await self._after(partition, correlator)
-        if partition in self._consumer.assignment():
-            self._owned[partition] = Owned(correlator, kept_offset=correlator.offset)
-            self._consumer.seek(partition, start)
+    async def _restore(self, partition: TopicPartition) -> None:
+        """Begin with the snapshot; the messages after it come next. Without one, those after what is committed."""
 
-    async def _after(self, partition: TopicPartition, correlator: Correlator) -> int:
+        def restored(state: bytes | None) -> Correlator:
+            return Correlator(self._rules, self._settings.lateness_ns, state)
+
+        topic = await described(self._admin, partition.topic)
+        kept = await self._snapshots.read(partition.partition, restored, self._tell_unreadable)
+        correlator, topic_id = kept or (restored(None), "")
+        is_new = topic_id not in ("", topic.topic_id)
+        start = await (self._after(partition, correlator, is_new) if kept else self._committed(partition))
+        if partition in self._consumer.assignment():
+            self._owned[partition] = Owned(correlator, topic.topic_id, kept_offset=correlator.offset)
+            self._consumer.seek(partition, start)
+            self._consumer.resume(partition)
+
+    def _tell_unreadable(self, problem: str) -> None:
+        self.log.error("%s; the one before it is tried, and without any, earlier incidents are not known", problem)
+        self._metrics.note_snapshot_failure("unreadable")
+
+    async def _committed(self, partition: TopicPartition) -> int:
+        committed: int | None = await self._consumer.committed(partition)
+        return committed or int((await self._consumer.beginning_offsets([partition]))[partition])
+
+    async def _after(self, partition: TopicPartition, correlator: Correlator, is_new: bool) -> int:
         """The offset to go on from."""
         first = (await self._consumer.beginning_offsets([partition]))[partition]
         end = (await self._consumer.end_offsets([partition]))[partition]
-        if correlator.offset >= end:
-            self.log.warning("%s was made again: it ends before what the snapshot covers", partition)
+        if is_new or correlator.offset >= end:
+            text = f"its snapshot covers {correlator.offset} of its forerunner: read from its first message on"
+            self._topics.troubles.note(Trouble.TOPIC_MADE_AGAIN, source_of(partition), text)
             correlator.begin_at(first)
         elif correlator.offset + 1 < first:
             lost = first - correlator.offset - 1
-            self.log.error("%s: %d messages were deleted before they were correlated", partition, lost)
-            self._metrics.note_lost_messages(f"{partition.topic}/{partition.partition}", lost)
+            text = f"{lost} messages were deleted before they were correlated"
+            self._topics.troubles.note(Trouble.RECORDS_LOST, f"{source_of(partition)}:{correlator.offset}", text)
+            self._topics.note_lost(source_of(partition), lost)
             correlator.begin_at(first)
         return correlator.offset + 1
 
@@ -198,8 +229,8 @@ class Correlating(Service):
         state = await asyncio.to_thread(owned.correlator.snapshot)
         owned.took_s = monotonic() - begun_s  # not the time for which Kafka was away: the next one would wait for hours
         try:
-            packed_bytes = await self._snapshots.write(partition.partition, state)
-            await self._consumer.commit({partition: offset + 1})
+            packed_bytes = await self._snapshots.write(partition.partition, state, owned.topic_id)
+            await self._topics.commit({partition: offset + 1})
         except RejectedError as error:
             self.log.error("%s: %s; until then a restart begins with the last one that fitted", partition, error)
             self._metrics.note_snapshot_failure("too large")
@@ -222,4 +253,4 @@ class _Handover(ConsumerRebalanceListener):
         await self._service.hand_over()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        await self._service.forget()
+        await self._service.begin_anew()

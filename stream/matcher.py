@@ -19,7 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from rules.model import NS_PER_S, DeadLetter, Position
+from rules.model import NS_PER_S, DeadLetter
 from rules.ruleset import RuleSet
 from stream.clients import make_consumer, make_producer
 from stream.found import FoundInRange
@@ -34,13 +34,10 @@ from stream.settings import Settings
 from stream.throttle import Throttle, floods
 from stream.ticking import Ticker
 from stream.topics import TopicNames
-from stream.trouble import CORRUPT_BATCH, Trouble, Troubles
+from stream.trouble import Trouble, Troubles
 
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
-METADATA_AGE_MS: Final = 5_000
-"""So soon a partition that was added is read."""
-
 FUTURE_MS: Final = 60_000
 """What is received this much later than now is told; clocks of shippers may be a little ahead."""
 
@@ -85,17 +82,18 @@ class Matcher(Service):
             settings,
             group,
             max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
-            metadata_max_age_ms=METADATA_AGE_MS,
             auto_offset_reset="none",
             isolation_level="read_committed",
         )
         self._admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
-        self._recovery = Recovery(settings.raw_topic, group, self._consumer, self._troubles, self._metrics)
+        self._recovery = Recovery(
+            settings.raw_topic, group, self._consumer, self._troubles, self._metrics.note_lost_records
+        )
         self._ticker = Ticker(settings, self._consumer, self._producer, self._recovery, self._metrics)
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
-        await self._later.start()
+        await self._later.start(self._producer, self._admin)
         self._batches = RawBatches(self._consumer, settings.fetch_records)
         listener = _BetweenBatches(self._busy, self._forget_uncommitted, self._start_with)
         self._consumer.subscribe([settings.raw_topic], listener=listener)
@@ -177,7 +175,7 @@ class Matcher(Service):
         held = scanner.first_held(source)
         first = chunk.first_offset if held is None else held
         if chunk.corrupt:
-            scanned = self._dead_batch(source, chunk.corrupt, chunk.next_offset)
+            scanned = self._dead_batch(source, chunk.corrupt)
         else:
             scanned = scanner.scan(chunk.as_batch(partition, now_ms))
         self._name_future(source, chunk, now_ms)
@@ -204,12 +202,9 @@ class Matcher(Service):
             text = "taken as received now; check the shippers' clocks"
             self._troubles.note(Trouble.FROM_THE_FUTURE, source, text, times)
 
-    def _dead_batch(self, source: str, corrupt: Corrupt, next_offset: int) -> Scanned:
-        first = corrupt.first_offset
-        reason = f"{CORRUPT_BATCH}: offsets {first} to {next_offset - 1}: {corrupt.reason}"
-        self._troubles.note(Trouble.CORRUPT_BATCH, f"{source}:{first}", reason)
-        letter = DeadLetter.of(reason, Position(source, first), corrupt.value)
-        return Scanned(records=next_offset - first, dead=next_offset - first, dead_letters=[letter])
+    def _dead_batch(self, source: str, corrupt: Corrupt) -> Scanned:
+        letter = self._troubles.note_corrupt(source, corrupt)
+        return Scanned(records=corrupt.records, dead=corrupt.records, dead_letters=[letter])
 
     def _blocks_without_rest(self) -> list[FoundInRange]:
         """Blocks of partitions of which nothing came for so long that they are taken as they are."""
@@ -246,7 +241,9 @@ class Matcher(Service):
                 sends.append(await self._producer.send(self._names.matches, value, partition=number))
         for one in found:
             if one.waits:
-                value = msgspec.msgpack.encode(PutOff(one.partition.topic, one.partition.partition, one.first, one.end))
+                raw = one.partition
+                put_off = PutOff(raw.topic, raw.partition, one.first, one.end, self._recovery.topic_id)
+                value = msgspec.msgpack.encode(put_off)
                 sends.append(await self._producer.send(self._names.put_off, value, key=one.source.encode()))
             else:
                 sends += [await self._send_dead(letter) for letter in one.scanned.dead_letters]

@@ -58,7 +58,12 @@ class Metrics:
         self._no_snapshots = self._counter("epicenter_snapshot_failures_total", "Snapshots of no use.", "reason")
         self._trouble = self._counter("epicenter_trouble_total", "Trouble with Kafka, by its name.", "kind")
         self._lost_records = self._counter("epicenter_lost_records_total", "Raw records never read.", "source")
-        self._lost = self._counter("epicenter_lost_messages_total", "Matches deleted before they were read.", "source")
+        self._lost = Counter(
+            "epicenter_lost_messages_total",
+            "Messages on our own topics that a group could not read any more.",
+            ["group", "source"],
+            registry=self._registry,
+        )
 
     def note_uses(self, used: Mapping[Rule, Use]) -> None:
         """Count what rules cost."""
@@ -163,9 +168,9 @@ class Metrics:
         """Count a snapshot that could not be kept, or not be read."""
         self._no_snapshots.labels(reason).inc()
 
-    def note_lost_messages(self, source: str, count: int) -> None:
-        """Count messages that were deleted before they were correlated."""
-        self._lost.labels(source).inc(count)
+    def note_lost_messages(self, group: str, source: str, count: int) -> None:
+        """Count messages of ours that were deleted or destroyed before a group read them."""
+        self._lost.labels(group, source).inc(count)
 
     def note_wait(self, partition: int, wait_ns: int) -> None:
         """Set how far the watermark of one correlator stays behind."""

@@ -14,9 +14,8 @@ from time import monotonic, time
 from typing import Any, Final
 
 import msgspec
-from aiokafka import ConsumerRecord, TopicPartition
+from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.errors import CommitFailedError, IllegalStateError
 from mode import Service
 
 from rules.errors import RejectedError, TransientError
@@ -24,9 +23,9 @@ from rules.model import DeadLetter, Incident, Notification, Position
 from rules.notify import due
 from rules.ruleset import RuleSet
 from sinks.notify.webhook import WebhookSink
-from stream.clients import make_consumer, make_producer
-from stream.groups import wait_in_group
+from stream.clients import make_producer
 from stream.metrics import Metrics
+from stream.own_topics import Message, OwnTopics
 from stream.settings import Settings
 from stream.told import Told
 from stream.topics import TopicNames
@@ -53,29 +52,28 @@ class Notifier(Service):
     async def on_start(self) -> None:
         """Join the group."""
         self._producer = make_producer(self._settings)
-        self._consumer = make_consumer(self._settings, self._names.notify_group)
-        self._told = Told(self._settings, self._producer)
+        self._topics = OwnTopics(self._settings, self._names.notify_group, self._producer, self._metrics)
+        self._consumer = self._topics.consumer
+        self._told = Told(self._settings, self._producer, self._topics.pass_over)
         await self._producer.start()
-        await self._consumer.start()
-        self._consumer.subscribe([self._names.incidents], listener=_BetweenDeliveries(self._busy, self._told))
+        await self._topics.start(self._names.incidents, listener=_BetweenDeliveries(self._busy, self._told))
 
     async def on_stop(self) -> None:
         """Leave the group after the delivery in hand."""
         async with self._busy:
-            await self._consumer.stop()
+            await self._topics.stop()
             await self._producer.stop()
             await self._sink.close()
 
     @Service.task
     async def _run(self) -> None:
         while not self.should_stop:
-            for partition in self._consumer.assignment():
-                await self._is_ready(partition)
-            fetched = await self._consumer.getmany(timeout_ms=PAUSE_MS, max_records=RECORDS_A_FETCH)
-            self.last_fetch_s = monotonic()
-            for partition, records in fetched.items():
-                if await self._is_ready(partition) and await self._tell_all(partition, records):
-                    await self._commit(partition, records[-1].offset + 1)
+            async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched:
+                self.last_fetch_s = monotonic()
+                ready = [one for one in self._consumer.assignment() if await self._is_ready(one)]
+                for partition, records in fetched.items():
+                    if partition in ready and await self._tell_all(partition, records):
+                        await self._topics.commit({partition: records[-1].offset + 1})
 
     async def _is_ready(self, partition: TopicPartition) -> bool:
         """Whether these records are to be told; what was told of the partition is known then."""
@@ -96,10 +94,10 @@ class Notifier(Service):
         start = found.offset if found else end
         if partition in self._consumer.assignment():
             self._consumer.seek(partition, start)
-            await self._commit(partition, start)
+            await self._topics.commit({partition: start})
         return True
 
-    async def _tell_all(self, partition: TopicPartition, records: Sequence[ConsumerRecord[bytes, bytes]]) -> bool:
+    async def _tell_all(self, partition: TopicPartition, records: Sequence[Message]) -> bool:
         """False when we are to stop, or the partition was taken away: the rest is told later, or by another worker."""
         for record in records:
             try:
@@ -110,7 +108,7 @@ class Notifier(Service):
                 return False
         return True
 
-    async def _tell(self, partition: TopicPartition, record: ConsumerRecord[bytes, bytes], incident: Incident) -> bool:
+    async def _tell(self, partition: TopicPartition, record: Message, incident: Incident) -> bool:
         while not self.should_stop:
             async with self._busy:
                 if partition.partition not in self._told:
@@ -130,7 +128,7 @@ class Notifier(Service):
                     await self._told.add(partition.partition, notification)
                     self._metrics.note_told(notification.kind, time() - _seconds(notification.event_time))
                     return True
-            await wait_in_group(self._consumer, PAUSE_MS)
+            await self._topics.wait(PAUSE_MS)
             self.last_fetch_s = monotonic()
         return False
 
@@ -138,7 +136,7 @@ class Notifier(Service):
         revision = notification.incident.revision
         return self._refused.get(notification.notification_id, revision) < revision
 
-    async def _give_up(self, record: ConsumerRecord[bytes, bytes], notification: Notification, reason: str) -> None:
+    async def _give_up(self, record: Message, notification: Notification, reason: str) -> None:
         """A dead letter; later revisions of the incident don't ask again, this one does when it is sent again."""
         self.log.error("a notification can't be delivered: %s", reason)
         position = Position(f"{record.topic}/{record.partition}", record.offset)
@@ -146,12 +144,6 @@ class Notifier(Service):
         await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
         self._refused[notification.notification_id] = notification.incident.revision
         self._metrics.note_refused()
-
-    async def _commit(self, partition: TopicPartition, offset: int) -> None:
-        try:
-            await self._consumer.commit({partition: offset})
-        except (CommitFailedError, IllegalStateError):
-            self.log.warning("partitions were taken away before the commit; what was told is noted")
 
 
 class _BetweenDeliveries(ConsumerRebalanceListener):

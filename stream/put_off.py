@@ -12,8 +12,9 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import msgspec
-from aiokafka import TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from aiokafka import AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
 from rules.model import DeadLetter, Match, Position
 from rules.ruleset import Rule, RuleSet
@@ -21,7 +22,9 @@ from stream.clients import make_consumer
 from stream.found import FoundInRange
 from stream.holding import HoldingScanner
 from stream.metrics import Metrics
+from stream.own_topics import Message, OwnTopics
 from stream.raw_batches import Chunk, RawBatches, source_of
+from stream.raw_topic import described
 from stream.scan import BatchScanner, Scanned
 from stream.settings import Settings
 from stream.throttle import Throttle
@@ -38,12 +41,21 @@ _STATE_ROLES: Final = ("progress", "placement", "finished", "teardown")
 
 
 class PutOff(msgspec.Struct, frozen=True, array_like=True):
-    """Raw records of a partition from the offset `first` to `end`, which is not included."""
+    """Raw records of a partition from the offset `first` to `end`, which is not included.
+
+    `topic_id` says which topic of this name that is, where it is known: one that was made after it has other records.
+    """
 
     topic: str
     partition: int
     first: int
     end: int
+    topic_id: str = ""
+
+    @property
+    def source(self) -> TopicPartition:
+        """The raw partition."""
+        return TopicPartition(self.topic, self.partition)
 
 
 Send = Callable[[Sequence[FoundInRange]], Awaitable[None]]
@@ -65,10 +77,7 @@ class Later:
     """Takes up what was put off, one range after the other."""
 
     def __init__(self, settings: Settings, rules: RuleSet, throttle: Throttle, metrics: Metrics, troubles: Troubles):
-        names = TopicNames(settings.prefix)
-        self._ranges = make_consumer(settings, names.later_group, names.put_off)
-        self._raw = make_consumer(settings, None, isolation_level="read_committed")
-        self._most_records = settings.fetch_records
+        self._settings = settings
         self._metrics = metrics
         self._troubles = troubles
         self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle))
@@ -77,56 +86,67 @@ class Later:
         """Go on with these rules."""
         self._scanner.use(rules)
 
-    async def start(self) -> None:
-        """Join the group."""
+    async def start(self, producer: AIOKafkaProducer, admin: AIOKafkaAdminClient) -> None:
+        """Join the group; `admin` is asked which topic it is."""
+        settings, names = self._settings, TopicNames(self._settings.prefix)
+        self._admin = admin
+        self._ranges = OwnTopics(settings, names.later_group, producer, self._metrics)
+        self._raw = make_consumer(settings, None, isolation_level="read_committed", auto_offset_reset="none")
         await self._raw.start()
-        await self._ranges.start()
-        self._batches = RawBatches(self._raw, self._most_records)
+        await self._ranges.start(names.put_off)
+        self._batches = RawBatches(self._raw, settings.fetch_records)
 
     async def stop(self) -> None:
         """Leave the group; a range that is not done will be taken up by another."""
         await self._ranges.stop()
         await self._raw.stop()
 
-    async def take_up(
-        self,
-        send: Callable[[Sequence[FoundInRange]], Awaitable[None]],
-        send_dead: Callable[[DeadLetter], Awaitable[Any]],
-    ) -> None:
+    async def take_up(self, send: Send, send_dead: SendDead) -> None:
         """The next range, if any comes soon: scan it, send what it holds, commit."""
-        put_off = await self._next_range()
-        if isinstance(put_off, DeadLetter):
-            await (await send_dead(put_off))
-        elif put_off:
-            partition = TopicPartition(put_off.topic, put_off.partition)
-            scanned = await self._scan_until_it_works(put_off)
-            await send([FoundInRange(partition, put_off.first, put_off.end, scanned, moves_time=False)])
-            if await self._commit():
-                self._metrics.note_done_later(source_of(partition), scanned)
+        async with self._ranges.fetched(FETCH_WAIT_MS, 1) as fetched:
+            for source, (message,) in fetched.items():
+                done = await self._do(message, send, send_dead)
+                await self._ranges.commit({source: message.offset + 1})
+                if done:
+                    self._metrics.note_done_later(*done)
 
-    async def _next_range(self) -> PutOff | DeadLetter | None:
-        """A dead letter when somebody else wrote to its topic."""
-        fetched = await self._ranges.getmany(timeout_ms=FETCH_WAIT_MS, max_records=1)
-        for record in (record for records in fetched.values() for record in records):
-            value = record.value or b""
-            try:
-                return _decode(value)
-            except msgspec.DecodeError as error:
-                position = Position(f"{record.topic}/{record.partition}", record.offset)
-                return DeadLetter.of(f"no range of ours: {error}", position, value)
-        return None
+    async def _do(self, message: Message, send: Send, send_dead: SendDead) -> tuple[str, Scanned] | None:
+        """What the range holds, by all rules; None and a dead letter when somebody else wrote to its topic."""
+        value = message.value or b""
+        try:
+            put_off = _decode(value)
+        except msgspec.DecodeError as error:
+            position = Position(f"{message.topic}/{message.partition}", message.offset)
+            await (await send_dead(DeadLetter.of(f"no range of ours: {error}", position, value)))
+            return None
+        scanned = await self._scan_until_it_works(put_off)
+        await send([FoundInRange(put_off.source, put_off.first, put_off.end, scanned, moves_time=False)])
+        return source_of(put_off.source), scanned
 
     async def _scan_until_it_works(self, put_off: PutOff) -> Scanned:
         while True:
             try:
-                return await self._scan(put_off)
+                if await self._is_there(put_off):
+                    return await self._scan(put_off)
+                self._note_lost(put_off, put_off.end - put_off.first, "deleted with their topic")
+                return Scanned()
+            except OffsetOutOfRangeError:
+                continue  # just deleted: what is left of it is read
             except KafkaError as error:
                 self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "what was put off waits")
                 await asyncio.sleep(PAUSE_S)
 
+    async def _is_there(self, put_off: PutOff) -> bool:
+        """Whether its topic is still the one that it was put off from."""
+        return put_off.topic_id in ("", (await described(self._admin, put_off.topic)).topic_id)
+
     async def _scan(self, range_: PutOff) -> Scanned:
-        """What its records hold by all rules; it raises a KafkaError when the broker is away."""
-        partition = TopicPartition(range_.topic, range_.partition)
+        """What its records hold by all rules.
+
+        Raises:
+            KafkaError: the broker is away, or the topic is not the one any more.
+        """
+        partition = range_.source
         oldest = (await self._raw.beginning_offsets([partition]))[partition]
         newest = (await self._raw.end_offsets([partition]))[partition]
         first, end = max(range_.first, oldest), min(range_.end, newest)
@@ -138,28 +158,26 @@ class Later:
             chunks = await self._batches.fetch(FETCH_WAIT_MS)
             if not chunks and reached >= end:
                 break
+            if not chunks and not await self._is_there(range_):
+                break
             for _, chunk in chunks:
+                if chunk.corrupt:
+                    _add_corrupt(found, self._troubles.note_corrupt(source_of(partition), chunk.corrupt), chunk, range_)
                 found.records += _records_within(chunk, range_)
                 _add(found, self._scanner.scan(chunk.as_batch(partition, chunk.newest_ms)), range_)
                 reached = chunk.next_offset
         for _, scanned in self._scanner.rest():
             _add(found, scanned, range_)
-        self._note_lost(partition, range_.first, range_.end - range_.first - max(0, end - first))
+        if not await self._is_there(range_):
+            raise UnknownTopicOrPartitionError(f"{partition} was made again")
+        self._note_lost(range_, range_.end - range_.first - max(0, end - first), "deleted")
         return found
 
-    def _note_lost(self, partition: TopicPartition, first: int, records: int) -> None:
+    def _note_lost(self, range_: PutOff, records: int, what: str) -> None:
         if records:
-            text = f"{records} records were deleted before all rules had seen them"
-            self._troubles.note(Trouble.RECORDS_LOST, f"{source_of(partition)}:{first}", text)
-            self._metrics.note_lost_records(source_of(partition), records)
-
-    async def _commit(self) -> bool:
-        """False when another worker takes the range again."""
-        try:
-            await self._ranges.commit()
-        except (CommitFailedError, IllegalStateError):
-            return False
-        return True
+            text = f"{records} records were {what} before all rules had seen them"
+            self._troubles.note(Trouble.RECORDS_LOST, f"{source_of(range_.source)}:{range_.first}", text)
+            self._metrics.note_lost_records(source_of(range_.source), records)
 
     def _goes_on(self, range_: PutOff) -> bool:
         """Whether a block that began within the range waits for its rest."""
@@ -187,3 +205,12 @@ def _add(found: Scanned, scanned: Scanned, range_: PutOff) -> None:
     found.seats += scanned.seats
     found.dead_letters += letters
     found.dead += len(letters)
+
+
+def _add_corrupt(found: Scanned, letter: DeadLetter, chunk: Chunk, range_: PutOff) -> None:
+    """Records that were sound when they were put off, and can't be unpacked any more."""
+    records = min(chunk.next_offset, range_.end) - max(letter.position.offset, range_.first)
+    if records > 0:
+        found.records += records
+        found.dead += records
+        found.dead_letters.append(letter)

@@ -1,4 +1,4 @@
-"""Whole record batches out of aiokafka, without an object of its own for each record.
+"""Whole record batches out of aiokafka, without an object of its own for each record; and corrupt ones by name.
 
 All that leans on aiokafka's inside is in here. aiokafka's fetcher makes a `PartitionRecords` for what a broker sent,
 which then gives records one by one; ours gives them by the thousand, as aiokafka's parser has decoded them. When the
@@ -10,7 +10,7 @@ from __future__ import annotations
 import inspect
 import logging
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
 from types import FunctionType, MethodType
 from typing import Any, Final
@@ -51,11 +51,17 @@ def source_of(partition: TopicPartition) -> str:
 
 
 class Corrupt(msgspec.Struct, frozen=True):
-    """A batch that can't be unpacked, as the broker sent it."""
+    """A batch that can't be unpacked, as the broker sent it: `offset` is its first, `next_offset` comes after it."""
 
-    first_offset: int
+    offset: int
+    next_offset: int
     reason: str
     value: bytes
+
+    @property
+    def records(self) -> int:
+        """How many records are lost with it, as far as can be told."""
+        return self.next_offset - self.offset
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -96,7 +102,7 @@ class RawBatches:
         self._chunk_records = min(most_records, CHUNK_RECORDS)
         self.is_whole = fits_inside()
         if self.is_whole:
-            _give_whole_batches(consumer, self._chunk_records)
+            _let_fetcher_make(consumer, lambda *given: WholeBatches(self._chunk_records, *given))
         else:
             log.warning("aiokafka has changed inside: records are read one by one, at half the speed")
 
@@ -123,19 +129,23 @@ def fits_inside() -> bool:
         asked = inside.Fetcher._proc_fetch_request.__code__.co_names
         made_with = tuple(inspect.signature(inside.PartitionRecords).parameters)
         is_asked_back = (
-            inside.PartitionRecords._consume_aborted_up_to and inside.PartitionRecords._contains_abort_marker
+            inside.PartitionRecords._consume_aborted_up_to
+            and inside.PartitionRecords._contains_abort_marker
+            and inside.PartitionRecords._consumer_record
         )
     except (AttributeError, TypeError, ValueError):
         return False
     return {"PartitionRecords", "MemoryRecords"} <= set(asked) and made_with == _MADE_WITH and bool(is_asked_back)
 
 
-def _give_whole_batches(consumer: AIOKafkaConsumer, most_records: int) -> None:
-    """Let this consumer's fetcher make our kind of `PartitionRecords`; other consumers keep aiokafka's."""
+def give_corrupt_batches(consumer: AIOKafkaConsumer) -> None:
+    """Let a started consumer give a `Corrupt` in the place of records that can't be unpacked, where aiokafka raises."""
+    if fits_inside():
+        _let_fetcher_make(consumer, lambda *given: OneByOne(CHUNK_RECORDS, *given))
 
-    def make(*given: Any) -> WholeBatches:
-        return WholeBatches(most_records, *given)
 
+def _let_fetcher_make(consumer: AIOKafkaConsumer, make: Callable[..., WholeBatches]) -> None:
+    """Our kind of `PartitionRecords`, for this consumer alone; other consumers keep aiokafka's."""
     fetcher = consumer._fetcher
     names = {**vars(inside), "PartitionRecords": make, "MemoryRecords": KeptRecords}
     fetcher._proc_fetch_request = MethodType(FunctionType(type(fetcher)._proc_fetch_request.__code__, names), fetcher)
@@ -184,7 +194,7 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
         """The batch in hand; reading goes on behind it, or at its next offset when nothing tells its end."""
         first, value = self.next_fetch_offset, self._records.newest
         self.next_fetch_offset = max(_believable_end(value) or self._records.base_of_next or 0, first + 1)
-        return Chunk((), self.next_fetch_offset, 0, Corrupt(first, f"{error}", value))
+        return Chunk((), self.next_fetch_offset, 0, Corrupt(first, self.next_fetch_offset, f"{error}", value))
 
     def _from_here_on(self, batch: Any) -> list[Any]:
         """Without what lies before the offset that was asked for: brokers send whole batches."""
@@ -202,6 +212,19 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
             if batch.is_transactional and batch.producer_id in self._aborted_producers:
                 return True
         return bool(batch.is_control_batch)
+
+
+class OneByOne(WholeBatches):
+    """The same, record by record as aiokafka gives them."""
+
+    def _unpack_records(self) -> Iterator[Any]:
+        for chunk in super()._unpack_records():
+            for record in chunk.records:
+                self.next_fetch_offset = record.offset + 1
+                yield self._consumer_record(self._tp, record)
+            self.next_fetch_offset = chunk.next_offset
+            if chunk.corrupt:
+                yield chunk.corrupt
 
 
 class KeptRecords:

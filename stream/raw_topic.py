@@ -49,6 +49,18 @@ async def describe(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
     return Topic(str(uuid.UUID(bytes=found["topic_id"])), len(found["partitions"]))
 
 
+async def described(admin: AIOKafkaAdminClient, name: str) -> Topic:
+    """The topic.
+
+    Raises:
+        KafkaError: as `describe` does; there is none of this name.
+    """
+    topic = await describe(admin, name)
+    if topic is None:
+        raise UnknownTopicOrPartitionError(name)
+    return topic
+
+
 class _Uuid(AbstractType[bytes]):
     """Sixteen bytes."""
 

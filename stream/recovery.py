@@ -2,35 +2,31 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
-from aiokafka.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.errors import KafkaError
 
 from stream.clients import CLIENT_ID
-from stream.metrics import Metrics
 from stream.raw_batches import source_of
 from stream.raw_topic import describe
+from stream.resuming import NoteLost, Resuming
 from stream.trouble import Trouble, Troubles
 
-PAUSE_S: Final = 1.0
 LOOKS_BETWEEN_MEMBERS: Final = 10
 
 
-class Recovery:
+class Recovery(Resuming):
     """Watches one topic for one consumer of a group, and says where it has to read on.
 
     Offsets are committed with the id of the topic that they belong to, so that whoever starts with them knows.
     """
 
-    def __init__(self, topic: str, group: str, consumer: AIOKafkaConsumer, troubles: Troubles, metrics: Metrics):
+    def __init__(self, topic: str, group: str, consumer: AIOKafkaConsumer, troubles: Troubles, note_lost: NoteLost):
+        super().__init__("fetch", consumer, troubles, note_lost)
         self._topic, self._group = topic, group
-        self._consumer = consumer
-        self._troubles = troubles
-        self._metrics = metrics
         self._partitions = 0
         self._looks = 0
         self._seen_id = ""
@@ -62,9 +58,9 @@ class Recovery:
         """The topic was deleted and made again: read the new one from its beginning."""
         topic_id = self._seen_id
         try:
-            await self._to_the_beginning(self._consumer.assignment())
+            await self.to_the_beginning(self._consumer.assignment())
         except KafkaError as error:
-            await self._wait_a_little(error)
+            await self.wait_a_little(error)
         else:
             self.topic_id = topic_id
             text = "its offsets begin anew; it is read from its first record on"
@@ -87,47 +83,7 @@ class Recovery:
                     f"offset {offset} of group {self._group} was committed by another program: what it skipped is lost"
                 )
                 self._troubles.note(Trouble.FOREIGN_COMMIT, f"{source_of(partition)}:{offset}", text)
-        await self._to_the_beginning(of_another_topic)
-
-    async def after(self, error: KafkaError) -> None:
-        """Fetching failed: go to where it can go on, or wait a little. The error is named and counted."""
-        try:
-            if isinstance(error, OffsetOutOfRangeError):
-                for partition, offset in error.args[0].items():
-                    await self._back_into_range(partition, offset)
-            elif isinstance(error, NoOffsetForPartitionError):
-                await self._to_the_beginning([error.args[0]])
-            else:
-                await self._wait_a_little(error)
-        except KafkaError as another:
-            await self._wait_a_little(another)
-
-    async def _wait_a_little(self, error: KafkaError) -> None:
-        self._troubles.note(Trouble.KAFKA_ERROR, f"fetch: {error!r}", "trying again")
-        await asyncio.sleep(PAUSE_S)
-
-    async def _back_into_range(self, partition: TopicPartition, offset: int) -> None:
-        first = (await self._consumer.beginning_offsets([partition]))[partition]
-        end = (await self._consumer.end_offsets([partition]))[partition]
-        if offset < first:
-            text = f"{first - offset} records from offset {offset} on were deleted before they were read"
-            self._troubles.note(Trouble.RECORDS_LOST, f"{source_of(partition)}:{offset}", text)
-            self._metrics.note_lost_records(source_of(partition), first - offset)
-        elif offset > end:
-            text = f"ends at {end}, and {offset} was read before: read from its first record on"
-            self._troubles.note(Trouble.TOPIC_MADE_AGAIN, f"{source_of(partition)}:{offset}", text)
-        self._seek(partition, offset if first <= offset <= end else first)
-
-    async def _to_the_beginning(self, partitions: Collection[TopicPartition]) -> None:
-        if partitions:
-            for partition, offset in (await self._consumer.beginning_offsets(partitions)).items():
-                self._seek(partition, offset)
-
-    def _seek(self, partition: TopicPartition, offset: int) -> None:
-        try:
-            self._consumer.seek(partition, offset)
-        except IllegalStateError:
-            self._troubles.note(Trouble.TAKEN_AWAY, source_of(partition), "its next owner sees to it")
+        await self.to_the_beginning(of_another_topic)
 
     async def _look_at_members(self, admin: AIOKafkaAdminClient) -> None:
         """A program that is none of ours takes partitions away, and nobody looks at their records."""

@@ -6,22 +6,24 @@ holds the backlog. Written first, committed after; ids make a second writing har
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from time import monotonic
-from typing import Any, Final
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
-from aiokafka import ConsumerRecord, TopicPartition
-from aiokafka.errors import CommitFailedError, IllegalStateError
+from aiokafka import TopicPartition
 from mode import Service
 
 from rules.errors import ConfigError, RecordError, RejectedError, TransientError
-from rules.model import QUIET_ROLES, Beat, DeadLetter, Incident, Match, Position
+from rules.model import QUIET_ROLES, DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
-from stream.clients import make_consumer, make_producer
-from stream.groups import wait_in_group
-from stream.messages import Found, decode
+from stream.clients import make_producer
+from stream.messages import Found, Part, decode, encode
 from stream.metrics import Metrics
+from stream.own_topics import Fetched, Message, OwnTopics
+from stream.raw_batches import source_of
 from stream.settings import Settings
 from stream.store import Store
 from stream.topics import TopicNames
@@ -29,20 +31,14 @@ from stream.topics import TopicNames
 RECORDS_A_WRITE: Final = 2_000
 PAUSE_MS: Final = 1_000
 RETRY_FOR_S: Final = 5.0
-Fetched = dict[TopicPartition, list[ConsumerRecord[bytes, bytes]]]
 
 
-class Rows(msgspec.Struct):
-    """What a fetch holds for the store."""
+class Row(NamedTuple):
+    """What the store keeps of a message, with the message."""
 
-    matches: list[tuple[Match, RuleSpec]] = []
-    beats: list[Beat] = []
-    incidents: list[Incident] = []
-    dead_letters: list[DeadLetter] = []
-
-    def counts(self) -> dict[str, int]:
-        """Rows by table."""
-        return {name: len(getattr(self, name)) for name in self.__struct_fields__}
+    table: Literal["matches", "beats", "incidents", "dead_letters"]
+    content: Any
+    message: Message
 
 
 class StoreWriter(Service):
@@ -64,98 +60,105 @@ class StoreWriter(Service):
     async def on_start(self) -> None:
         """Join the group."""
         names = self._names
-        topics = (names.matches, names.signals, names.incidents, names.dead_letters)
-        self._consumer = make_consumer(self._settings, names.store_group, *topics)
         self._producer = make_producer(self._settings)
+        self._topics = OwnTopics(self._settings, names.store_group, self._producer, self._metrics)
         await self._producer.start()
-        await self._consumer.start()
+        await self._topics.start(names.matches, names.signals, names.incidents, names.dead_letters)
 
     async def on_stop(self) -> None:
         """Leave the group and let go of the store."""
-        await self._consumer.stop()
+        await self._topics.stop()
         await self._producer.stop()
         await self._store.close()
 
     @Service.task
     async def _run(self) -> None:
         while not self.should_stop:
-            fetched = await self._consumer.getmany(timeout_ms=PAUSE_MS, max_records=RECORDS_A_WRITE)
-            self.last_fetch_s = monotonic()
-            if fetched and await self._write(fetched):
-                offsets = {partition: records[-1].offset + 1 for partition, records in fetched.items()}
-                try:
-                    await self._consumer.commit(offsets)
-                except (CommitFailedError, IllegalStateError):
-                    self.log.warning("partitions were taken away before the commit; others write these rows again")
+            async with self._topics.fetched(PAUSE_MS, RECORDS_A_WRITE) as fetched:
+                self.last_fetch_s = monotonic()
+                if fetched and await self._write(self._rows(fetched)):
+                    await self._topics.commit({one: messages[-1].offset + 1 for one, messages in fetched.items()})
 
-    async def _write(self, fetched: Fetched) -> bool:
+    async def _write(self, rows: Sequence[Row]) -> bool:
         """True when the rows are stored, or refused for good and dead-lettered; false when we are to stop.
 
-        Of refused rows, halves are tried, so that one bad record takes no other with it.
+        Of refused rows, halves are tried, so that one bad row takes no other with it.
         """
-        rows = self._rows(fetched)
         while not self.should_stop:
             try:
-                await self._store.write(
-                    matches=rows.matches, beats=rows.beats, incidents=rows.incidents, dead_letters=rows.dead_letters
-                )
+                await self._store.write(**_by_table(rows))
             except RejectedError as error:
-                if sum(map(len, fetched.values())) > 1:
-                    first, second = _halves(fetched)
-                    return await self._write(first) and await self._write(second)
-                self.log.error("store refuses these rows: %s", error)
-                self._metrics.note_store_failure("refused")
-                await self._dead_letter(fetched, str(error))
-                return True
+                await self._wait(0)
+                if len(rows) == 1:
+                    await self._give_up(rows[0], str(error))
+                    return True
+                middle = len(rows) // 2
+                return await self._write(rows[:middle]) and await self._write(rows[middle:])
             except (TransientError, ConfigError) as error:
                 self.log.warning("store is away or not set up, trying again: %s", error)
                 self._metrics.note_store_failure("away" if isinstance(error, TransientError) else "not set up")
-                await wait_in_group(self._consumer, PAUSE_MS)
-                self.last_fetch_s = monotonic()
+                await self._wait(PAUSE_MS)
             else:
-                self._metrics.note_stored(rows.counts())
+                self._metrics.note_stored(Counter(row.table for row in rows))
                 return True
         return False
 
-    def _rows(self, fetched: Fetched) -> Rows:
-        rows = Rows()
-        for partition, records in fetched.items():
-            for record in records:
-                try:
-                    self._add(rows, partition.topic, record)
-                except (RecordError, msgspec.DecodeError) as error:
-                    rows.dead_letters.append(_dead_letter(record, str(error)))
-        return rows
+    async def _wait(self, pause_ms: int) -> None:
+        await self._topics.wait(pause_ms)
+        self.last_fetch_s = monotonic()
 
-    def _add(self, rows: Rows, topic: str, record: ConsumerRecord[bytes, bytes]) -> None:
-        value = record.value or b""
-        if topic == self._names.incidents:
-            rows.incidents.append(msgspec.json.decode(value, type=Incident))
-        elif topic == self._names.dead_letters:
-            rows.dead_letters.append(msgspec.json.decode(value, type=DeadLetter))
-        elif isinstance(message := decode(value), Found):
-            for part in message.parts:
-                rows.beats += part.beats
-                told = [(one, self._rules.spec_of(one)) for one in part.matches if one.rule in self._rules.by_id]
-                self._metrics.note_unknown(len(part.matches) - len(told))
-                rows.matches += [(one, spec) for one, spec in told if spec.role not in QUIET_ROLES]
+    def _rows(self, fetched: Fetched) -> list[Row]:
+        return [row for messages in fetched.values() for message in messages for row in self._rows_of(message)]
 
-    async def _dead_letter(self, fetched: Fetched, reason: str) -> None:
-        for record in (record for records in fetched.values() for record in records):
-            if record.topic != self._names.dead_letters:
-                letter = msgspec.json.encode(_dead_letter(record, reason))
-                await self._producer.send_and_wait(self._names.dead_letters, letter)
+    def _rows_of(self, message: Message) -> list[Row]:
+        try:
+            return list(self._decoded(message))
+        except (RecordError, msgspec.DecodeError) as error:
+            return [Row("dead_letters", _dead_letter(message, message.value or b"", str(error)), message)]
+
+    def _decoded(self, message: Message) -> Iterator[Row]:
+        value = message.value or b""
+        if message.topic == self._names.incidents:
+            yield Row("incidents", msgspec.json.decode(value, type=Incident), message)
+        elif message.topic == self._names.dead_letters:
+            yield Row("dead_letters", msgspec.json.decode(value, type=DeadLetter), message)
+        elif isinstance(found := decode(value), Found):
+            for part in found.parts:
+                yield from (Row("beats", beat, message) for beat in part.beats)
+                yield from (Row("matches", told, message) for told in self._told(part.matches))
+
+    def _told(self, matches: Collection[Match]) -> Iterator[tuple[Match, RuleSpec]]:
+        """Those that say a failure, with their rules."""
+        known = [(match, self._rules.spec_of(match)) for match in matches if match.rule in self._rules.by_id]
+        self._metrics.note_unknown(len(matches) - len(known))
+        yield from ((match, spec) for match, spec in known if spec.role not in QUIET_ROLES)
+
+    async def _give_up(self, row: Row, reason: str) -> None:
+        """A dead letter that holds this row of its message and no other."""
+        self.log.error("store refuses this row: %s", reason)
+        self._metrics.note_store_failure("refused")
+        if row.table != "dead_letters":
+            letter = _dead_letter(row.message, _alone(row), reason)
+            await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
 
 
-def _halves(fetched: Fetched) -> tuple[Fetched, Fetched]:
-    """The fetch in two, its records in the same order."""
-    records = [(partition, record) for partition, records in fetched.items() for record in records]
-    halves: tuple[Fetched, Fetched] = {}, {}
-    for number, (partition, record) in enumerate(records):
-        halves[number >= len(records) // 2].setdefault(partition, []).append(record)
-    return halves
+def _by_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    contents: dict[str, list[Any]] = {}
+    for row in rows:
+        contents.setdefault(row.table, []).append(row.content)
+    return contents
 
 
-def _dead_letter(record: ConsumerRecord[bytes, bytes], reason: str) -> DeadLetter:
-    position = Position(f"{record.topic}/{record.partition}", record.offset)
-    return DeadLetter.of(reason, position, record.value or b"", record.key, record.timestamp * 1_000_000)
+def _alone(row: Row) -> bytes:
+    """A message that says no more than this row."""
+    source = source_of(TopicPartition(row.message.topic, row.message.partition))
+    if row.table == "matches":
+        return encode(Found((Part(source, None, None, (row.content[0],), ()),)))
+    if row.table == "beats":
+        return encode(Found((Part(source, None, None, (), (row.content,)),)))
+    return row.message.value or b""
+
+
+def _dead_letter(message: Message, value: bytes, reason: str) -> DeadLetter:
+    position = Position(f"{message.topic}/{message.partition}", message.offset)
+    return DeadLetter.of(reason, position, value, message.key, message.timestamp * 1_000_000)

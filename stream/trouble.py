@@ -6,7 +6,9 @@ import logging
 from enum import StrEnum
 from typing import Final
 
+from rules.model import DeadLetter, Position
 from stream.metrics import Metrics
+from stream.raw_batches import Corrupt
 
 CORRUPT_BATCH: Final = "corrupt batch"
 """How the reason of a dead letter begins that stands for a whole batch."""
@@ -42,6 +44,12 @@ class Troubles:
         if (kind, subject) not in self._told:
             self._told.add((kind, subject))
             log.error("%s: %s: %s", kind, subject, text)
+
+    def note_corrupt(self, source: str, batch: Corrupt) -> DeadLetter:
+        """Count and tell it; the letter that stands for all of it."""
+        reason = f"{CORRUPT_BATCH}: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
+        self.note(Trouble.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
+        return DeadLetter.of(reason, Position(source, batch.offset), batch.value)
 
     def is_over(self, kind: Trouble, subject: str = "") -> None:
         """What begins with this subject is over: from here on it is told again."""

@@ -146,26 +146,37 @@ def put_letter(cluster: Cluster, letter_id: str, source: str, offset: int, size_
         client.close()
 
 
-def test_rows_that_the_store_refuses_are_dead_letters_and_their_neighbours_are_not(
+def test_a_row_that_the_store_refuses_is_a_dead_letter_and_its_neighbours_are_not(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
-    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1", FETCH_RECORDS="1")
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     cluster.run("migrate")
-    execute(cluster, f"ALTER TABLE matches MODIFY COLUMN text Enum8('{XID.decode()}' = 1)")
-    for node, value in (("n2", LATER_XID), ("n1", b""), ("n1", XID)):
-        cluster.feed([(node, value)])
+    good, bad = "NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off", "NVRM: Xid (PCI:0000:9a:00): 79, GPU is gone"
+    execute(cluster, f"ALTER TABLE matches MODIFY COLUMN text Enum8('{good}' = 1)")
+    told = {f"n{number}": bad if number == 7 else good for number in range(40)}
+    cluster.feed([("n1", b""), *((node, kernel_envelope(node, text)) for node, text in told.items())])
     worker = cluster.start_worker()
-    refused = eventually(lambda: letters(cluster, "--source", f"{cluster.name}.matches/"), 60, "the refused rows")
-    assert "Unknown element" in refused[0]["reason"]
-    eventually(lambda: stored_nodes(cluster) == {"n1"}, 30, "the rows beside them")
-    eventually(lambda: len(letters(cluster)) == len(refused) + 1, 30, "the letter beside them")
-    eventually(lambda: {n for one in cluster.incidents() for n in one["nodes"]} == {"n1", "n2"}, 30, "the incidents")
+    eventually(lambda: stored_nodes(cluster) == told.keys() - {"n7"}, 60, "the rows of the same message")
+    eventually(lambda: len(letters(cluster)) == 2, 30, "the letter beside it")
+    (refused,) = letters(cluster, "--source", f"{cluster.name}.matches/")
+    assert "Unknown element" in refused["reason"]
+    assert worker.metric('epicenter_store_failures_total{kind="refused"}') == 1
+    on_nodes = lambda: {node for one in cluster.incidents() for node in one["nodes"]}  # noqa: E731
+    eventually(lambda: on_nodes() == told.keys(), 30, "the incidents")
+    incidents = len(cluster.incidents())
 
     execute(cluster, "ALTER TABLE matches MODIFY COLUMN text String")
     cluster.run("deadletters", "replay", "--all")
-    eventually(lambda: stored_nodes(cluster) == {"n1", "n2"}, 30, "the rows, sent again")
-    assert len(cluster.incidents()) == 2
+    eventually(lambda: stored_nodes(cluster) == told.keys(), 30, "the row, sent again")
+    assert len(cluster.incidents()) == incidents
     assert worker.process.poll() is None
+
+
+def kernel_envelope(node: str, text: str) -> bytes:
+    return b'{"host": "%s", "source": "kernel", "timestamp": 1772442001.5, "message": "%s"}' % (
+        node.encode(),
+        text.encode(),
+    )
 
 
 def test_the_commands_of_the_document_run(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:

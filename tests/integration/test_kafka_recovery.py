@@ -187,7 +187,7 @@ def test_a_clean_restart_repeats_nothing_and_an_older_snapshot_loses_nothing(
     cluster.feed([kernel(700, "n9")])
     eventually(lambda: is_stored(cluster, "xid-79", "n9"), 60, "an incident from the new topic")
     stop(worker)
-    assert "was made again" in worker.log.read_text()
+    assert "topic-made-again" in worker.log.read_text()
 
 
 def test_a_snapshot_that_is_too_large_is_named_and_kept_once_it_fits(make_cluster: Callable[..., Cluster]) -> None:

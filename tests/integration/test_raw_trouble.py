@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,10 +15,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic, Records
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import InvalidTimestampError, KafkaError
-from aiokafka.record.util import calc_crc32c
 
-from stream.dev_broker import JavaBroker, OwnBroker, own_broker
+from stream.dev_broker import JavaBroker, own_broker
 from tests.support.cluster import Cluster, Worker, with_admin
+from tests.support.corruption import Broken, broken_checksum, broken_payload, corrupt_on_disk
 from tests.support.waiting import POLL_S, eventually
 
 pytestmark = pytest.mark.integration
@@ -248,18 +247,9 @@ def test_an_aborted_transaction_is_not_read_and_leaves_no_lag(
     assert worker.metric('epicenter_matches_total{rule="nvidia.xid_79"}') == 2
 
 
-def broken_checksum(batch: bytes) -> bytes:
-    return batch[:-1] + bytes([batch[-1] ^ 0xFF])
-
-
-def broken_payload(batch: bytes) -> bytes:
-    body = batch[21:61] + b"\xff" * (len(batch) - 61)
-    return batch[:17] + struct.pack(">I", calc_crc32c(body)) + body
-
-
 @pytest.mark.parametrize("broken", [pytest.param(broken_checksum, marks=pytest.mark.long), broken_payload])
 def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
-    clickhouse: Any, make_cluster: MakeCluster, tmp_path: Path, broken: Callable[[bytes], bytes]
+    clickhouse: Any, make_cluster: MakeCluster, tmp_path: Path, broken: Broken
 ) -> None:
     with own_broker(tmp_path / "kafka") as broker:
         if not isinstance(broker, JavaBroker):
@@ -267,7 +257,7 @@ def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
         cluster = make_cluster(broker.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
         for number in (1, 2, 3):
             cluster.feed([(f"n{number}", xid(number)), (f"n{number}", b"quiet"), (f"n{number}", b"quiet")])
-        corrupt_on_disk(broker, tmp_path / "kafka", cluster.raw_topic, broken)
+        corrupt_on_disk(broker, tmp_path / "kafka", {TopicPartition(cluster.raw_topic, 0): 3}, broken)
         worker = cluster.start_worker()
         has_read_all(worker, cluster, 9)
         eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the failures around it")
@@ -277,22 +267,6 @@ def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
         (line,) = eventually(lambda: cluster.run("deadletters", "list").splitlines(), 30, "the letter")
         assert f"{cluster.raw_topic}/0:3 " in line
         assert "corrupt batch: offsets 3 to 5: " in line
-
-
-def corrupt_on_disk(
-    broker: OwnBroker, folder: Path, topic: str, broken: Callable[[bytes], bytes], which: int = 1
-) -> None:
-    """Stop the broker, break one batch of the first segment of partition 0, and start it again."""
-    broker.stop()
-    (segment,) = folder.rglob(f"{topic}-0/00000000000000000000.log")
-    content, batches, start = segment.read_bytes(), [], 0
-    while start < len(content):
-        end = start + 12 + struct.unpack_from(">i", content, start + 8)[0]
-        batches.append(content[start:end])
-        start = end
-    batches[which] = broken(batches[which])
-    segment.write_bytes(b"".join(batches))
-    broker.start()
 
 
 @pytest.mark.long

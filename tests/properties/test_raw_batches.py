@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable
-from itertools import count
+from itertools import count, zip_longest
 from typing import Any
 
 import aiokafka.consumer.fetcher as inside
@@ -15,7 +15,7 @@ from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.raw_batches import Chunk, KeptRecords, WholeBatches
+from stream.raw_batches import Chunk, Corrupt, KeptRecords, OneByOne, WholeBatches
 
 PARTITION = TopicPartition("logs.raw", 3)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -90,6 +90,11 @@ def test_the_same_records_as_one_by_one(
     assert [one for chunk in chunks for one in told(chunk.records)] == wanted
     assert whole.next_fetch_offset == stock.next_fetch_offset
     assert [chunk.next_offset for chunk in chunks] == sorted({chunk.next_offset for chunk in chunks})
+    single = OneByOne(most, PARTITION, KeptRecords(content), *given_to_both)
+    for one, expected in zip_longest(single, wanted):
+        assert told([one]) == [expected]
+        assert single.next_fetch_offset == one.offset + 1
+    assert single.next_fetch_offset == stock.next_fetch_offset
     for chunk in chunks:
         batch = chunk.as_batch(PARTITION, 1 << 62)
         assert list(batch.offsets) == [one.offset for one in chunk.records]
@@ -114,6 +119,10 @@ def test_a_broken_batch_takes_no_other_with_it(drawn: list[dict[str, Any]], data
     whole = WholeBatches(5, PARTITION, KeptRecords(content), None, 100, None, None, True, inside.READ_COMMITTED)
     chunks = list(whole)
     assert [record.offset for chunk in chunks for record in chunk.records] == wanted
+    single = list(OneByOne(5, PARTITION, KeptRecords(content), None, 100, None, None, True, inside.READ_COMMITTED))
+    assert [one.offset for one in single if not isinstance(one, Corrupt)] == wanted
+    assert [one.offset for one in single] == sorted([*wanted, bad[0]])
     (found,) = [chunk for chunk in chunks if chunk.corrupt]
     assert found.corrupt
-    assert (found.corrupt.first_offset, found.next_offset, found.corrupt.value) == bad
+    assert (found.corrupt.offset, found.corrupt.next_offset, found.corrupt.value) == bad
+    assert found.next_offset == found.corrupt.next_offset

@@ -53,9 +53,10 @@ class Cluster:
         """Produce (key, value) pairs to the raw topic, keyed records partitioned as Kafka's own clients do."""
         return asyncio.run(_feed(self.bootstrap, topic or self.raw_topic, records, timestamp_ms))
 
-    def start_worker(self) -> Worker:
-        """One more worker."""
-        worker = Worker(self.env(f"worker{len(self._workers)}"), self._folder / f"{self.name}-{len(self._workers)}.log")
+    def start_worker(self, **settings: str) -> Worker:
+        """One more worker, with settings of its own."""
+        env = self.env(f"worker{len(self._workers)}") | {f"EPICENTER_{key}": value for key, value in settings.items()}
+        worker = Worker(env, self._folder / f"{self.name}-{len(self._workers)}.log")
         self._workers.append(worker.process)
         return worker
 

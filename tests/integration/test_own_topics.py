@@ -1,0 +1,274 @@
+"""Our own topics when they are not as they should be: each trouble is named, counted and survived."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import RecordsToDelete
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+
+from sinks.clickhouse.client import connect
+from stream.dev_broker import JavaBroker, own_broker
+from stream.messages import Found, decode
+from stream.topics import TopicNames
+from tests.integration.test_kafka_recovery import everything_in, stop
+from tests.integration.test_raw_trouble import balanced, has_read_all, make_again, nodes, troubles, xid
+from tests.support.cluster import Cluster, Worker, with_admin
+from tests.support.corruption import broken_checksum, corrupt_on_disk
+from tests.support.receiver import Receiver
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+MakeCluster = Callable[..., Cluster]
+
+
+def lost(worker: Worker, group: str, source: str) -> float:
+    return worker.metric(f'epicenter_lost_messages_total{{group="{group}",source="{source}"}}')
+
+
+def stored(cluster: Cluster) -> set[str]:
+    client = connect(cluster.store)
+    try:
+        return {node for (node,) in client.query("SELECT node FROM matches FINAL")}
+    finally:
+        client.close()
+
+
+def letters(cluster: Cluster) -> list[str]:
+    return cluster.run("deadletters", "list").splitlines()
+
+
+def says_of(value: bytes | None, node: str) -> bool:
+    message = decode(value or b"")
+    return isinstance(message, Found) and any(one.event.node == node for part in message.parts for one in part.matches)
+
+
+@contextmanager
+def matched(cluster: Cluster, *numbers: int) -> Iterator[None]:
+    """What a worker that matches, and does no more, makes of these failures: each in a batch of its own."""
+    worker = cluster.start_worker(SERVICES="match")
+    for read, number in enumerate(numbers, 1):
+        cluster.feed([(f"n{number}", xid(number))])
+        has_read_all(worker, cluster, read)
+    yield
+    stop(worker)
+
+
+def test_a_corrupt_batch_of_matches_is_a_dead_letter_and_the_others_are_correlated_and_stored(
+    clickhouse: Any, make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    with own_broker(tmp_path / "kafka") as broker:
+        if not isinstance(broker, JavaBroker):
+            pytest.skip("the broker's files are inside its container")
+        cluster = make_cluster(broker.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
+        with matched(cluster, 1, 2, 3):
+            pass
+        matches = TopicPartition(TopicNames(cluster.name).matches, 0)
+        (bad,) = [one.offset for one in everything_in(broker.bootstrap, matches) if says_of(one.value, "n2")]
+        corrupt_on_disk(broker, tmp_path / "kafka", {matches: bad}, broken_checksum)
+
+        worker = cluster.start_worker()
+        eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the incidents around it")
+        eventually(lambda: stored(cluster) == {"n1", "n3"}, 30, "the rows around it")
+        (letter,) = eventually(lambda: letters(cluster), 30, "the letter")
+        source = f"{matches.topic}/0"
+        assert f"{source}:{bad} " in letter
+        assert f"corrupt batch: offsets {bad} to {bad}: " in letter
+        assert [lost(worker, f"{cluster.name}.{group}", source) for group in ("correlate", "store")] == [1, 1]
+        assert troubles(worker, "corrupt-batch") == 2
+        stop(worker)
+
+
+@pytest.mark.long
+def test_corrupt_batches_of_all_other_topics_are_passed_over(
+    clickhouse: Any, make_cluster: MakeCluster, tmp_path: Path
+) -> None:
+    receiver = Receiver()
+    with own_broker(tmp_path / "kafka") as broker, receiver.listening():
+        if not isinstance(broker, JavaBroker):
+            pytest.skip("the broker's files are inside its container")
+        given = {"RAW_PARTITIONS": "1", "MATCH_PARTITIONS": "1", "WEBHOOK_URL": receiver.url, "SNAPSHOT_EVERY": "1s"}
+        cluster = make_cluster(broker.bootstrap, clickhouse.dsn, **given)
+        names = TopicNames(cluster.name)
+        worker = cluster.start_worker()
+        for number in (1, 2):
+            cluster.feed([(f"n{number}", xid(number)), ("n1", b"")])
+            eventually(lambda: len(receiver.requests) >= number, 60, "the notification")  # noqa: B023
+            eventually(lambda: len(letters(cluster)) == number, 30, "the letter")  # noqa: B023
+        stop(worker)
+        told = receiver.ids
+        cluster.feed([(None, b"no range of ours")], names.put_off)
+        bad = dict.fromkeys((names.incidents, names.notified, names.dead_letters, names.put_off), 0)
+        bad[names.snapshots] = everything_in(broker.bootstrap, TopicPartition(names.snapshots, 0))[-1].offset
+        partitions = {TopicPartition(name, 0): offset for name, offset in bad.items()}
+        corrupt_on_disk(broker, tmp_path / "kafka", partitions, broken_checksum)
+        for group, topics in {
+            names.store_group: (names.incidents, names.dead_letters),
+            names.notify_group: (names.incidents,),
+        }.items():
+            commit(cluster, group, {TopicPartition(topic, 0): 0 for topic in topics})
+
+        worker = cluster.start_worker()
+        cluster.feed([("n3", xid(3))])
+        cluster.feed([(None, b"nor is this")], names.put_off)
+        eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "all incidents")
+        eventually(lambda: set(receiver.ids) > set(told), 60, "the next notification")
+        eventually(lambda: len(letters(cluster)) == 7, 30, f"letters: {letters(cluster)}")
+        for group, topic in (
+            (names.store_group, names.incidents),
+            (names.store_group, names.dead_letters),
+            (names.notify_group, names.incidents),
+            (names.notify_group, names.notified),
+            (names.later_group, names.put_off),
+        ):
+            assert lost(worker, group, f"{topic}/0") == 1, (group, topic)
+        assert worker.metric('epicenter_snapshot_failures_total{reason="unreadable"}') == 1
+        stop(worker)
+
+
+def commit(cluster: Cluster, group: str, offsets: dict[TopicPartition, int]) -> None:
+    async def work() -> None:
+        consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=group, enable_auto_commit=False)
+        await consumer.start()
+        consumer.assign(list(offsets))
+        await consumer.commit(offsets)
+        await consumer.stop()
+
+    asyncio.run(work())
+
+
+def committed(cluster: Cluster, group: str, partition: TopicPartition) -> int:
+    found = with_admin(
+        cluster.bootstrap, lambda admin: admin.list_consumer_group_offsets(group, partitions=[partition])
+    )
+    return int(found[partition].offset)
+
+
+def test_messages_deleted_before_they_were_read_are_counted(clusters: MakeCluster) -> None:
+    cluster = clusters(RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
+    names = TopicNames(cluster.name)
+    matches = TopicPartition(names.matches, 0)
+    groups = (names.correlate_group, names.store_group)
+    first = cluster.start_worker()
+    cluster.feed([("n1", xid(1))])
+    eventually(lambda: nodes(cluster) == {"n1"}, 60, "the first incident")
+    eventually(lambda: all(committed(cluster, group, matches) > 0 for group in groups), 30, "commits")
+    stop(first)
+    read = {group: committed(cluster, group, matches) for group in groups}
+    matcher = cluster.start_worker(SERVICES="match")
+    cluster.feed([("n2", xid(2))])
+    has_read_all(matcher, cluster, 1)
+    end = everything_in(cluster.bootstrap, matches)[-1].offset + 1
+    with_admin(cluster.bootstrap, lambda admin: admin.delete_records({matches: RecordsToDelete(end)}))
+    cluster.feed([("n3", xid(3))])
+    has_read_all(matcher, cluster, 2)
+    stop(matcher)
+
+    worker = cluster.start_worker()
+    eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the incident behind the gap")
+    eventually(lambda: stored(cluster) == {"n1", "n3"}, 30, "the row behind the gap")
+    assert {group: lost(worker, group, f"{matches.topic}/0") for group in groups} == {
+        group: end - read[group] for group in groups
+    }
+    assert troubles(worker, "records-lost") == 2
+    assert worker.log.read_text().count("records-lost: ") == 2
+    stop(worker)
+
+
+@pytest.mark.long
+def test_a_topic_of_ours_that_is_deleted_is_waited_for(clusters: MakeCluster) -> None:
+    cluster = clusters(RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
+    worker = cluster.start_worker()
+    cluster.feed([("n1", xid(1))])
+    eventually(lambda: nodes(cluster) == {"n1"}, 60, "the first incident")
+    for name in ("matches", "incidents"):
+        before = troubles(worker, "topic-missing")
+        with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([f"{cluster.name}.{name}"]))  # noqa: B023
+        eventually(lambda: troubles(worker, "topic-missing") > before, 30, "its name")  # noqa: B023
+    eventually(lambda: cluster.run("topics").count("made") == 2, 30, "the topics made again")
+    cluster.feed([("n2", xid(2))])
+    eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the next incident")
+    stop(worker)
+
+
+@pytest.mark.long
+def test_matches_that_were_made_again_are_read_from_the_first_though_they_outgrew_the_snapshot(
+    clusters: MakeCluster,
+) -> None:
+    cluster = clusters(RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
+    matches = TopicPartition(TopicNames(cluster.name).matches, 0)
+    worker = cluster.start_worker()
+    cluster.feed([("n1", xid(1))])
+    eventually(lambda: nodes(cluster) == {"n1"}, 60, "the first incident")
+    stop(worker)
+    before = everything_in(cluster.bootstrap, matches)
+    with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([matches.topic]))
+    eventually(lambda: "made" in cluster.run("topics"), 30, "the topic made again")
+    matcher = cluster.start_worker(SERVICES="match")
+    cluster.feed([("n2", xid(2))])
+    has_read_all(matcher, cluster, 1)
+    stop(matcher)
+    cluster.feed([(None, before[-1].value)] * len(before), matches.topic)
+
+    worker = cluster.start_worker()
+    cluster.feed([("n3", xid(3))])
+    eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "the incidents of the new topic")
+    assert f"topic-made-again: {matches.topic}/0: " in worker.log.read_text()
+    stop(worker)
+
+
+def test_a_range_of_a_topic_that_was_made_again_is_lost_and_not_read(clusters: MakeCluster) -> None:
+    """A stranger holds the group of what is put off, so that it waits until the topic is another one."""
+    cluster = clusters(RAW_PARTITIONS="1", BEHIND_AFTER="0s", FETCH_RECORDS="1")
+    names = TopicNames(cluster.name)
+    old, new = 6, 4
+    cluster.feed([("n1", b"quiet")] * old)
+
+    def work() -> tuple[Worker, float]:
+        worker = cluster.start_worker()
+        has_put_off = lambda least: worker.metric("epicenter_put_off_records_total") >= least  # noqa: E731
+        eventually(lambda: has_put_off(old - 1), 60, "what is put off")
+        held = f"kafka-error: {names.later_group}: InconsistentGroupProtocolError"
+        eventually(lambda: held in worker.log.read_text(), 30, "the name of the group that is held")
+        make_again(cluster)
+        eventually(lambda: troubles(worker, "topic-made-again"), 30, "the new topic")
+        of_old = worker.metric("epicenter_put_off_records_total")
+        cluster.feed([("n1", b"quiet")] * new)
+        eventually(lambda: has_put_off(of_old + new - 1), 30, "what is put off of the new one")
+        return worker, of_old
+
+    worker, of_old = with_stranger(cluster, names.later_group, names.put_off, work)
+    eventually(lambda: worker.metric("epicenter_lost_records_total") == of_old, 60, "the ranges of the old topic")
+    done = lambda: worker.metric("epicenter_done_later_records_total")  # noqa: E731
+    eventually(
+        lambda: done() == worker.metric("epicenter_put_off_records_total") - of_old, 60, "the ranges of the new one"
+    )
+    assert "deleted with their topic" in worker.log.read_text()
+    balanced(worker)
+    stop(worker)
+
+
+def with_stranger(cluster: Cluster, group: str, topic: str, work: Callable[[], Any]) -> Any:
+    """What the work comes to while a program with other ways of sharing partitions is in the group."""
+
+    async def run() -> Any:
+        stranger = AIOKafkaConsumer(
+            topic,
+            bootstrap_servers=cluster.bootstrap,
+            group_id=group,
+            partition_assignment_strategy=(RangePartitionAssignor,),
+            enable_auto_commit=False,
+        )
+        await stranger.start()
+        try:
+            return await asyncio.to_thread(work)
+        finally:
+            await stranger.stop()
+
+    return asyncio.run(run())
