@@ -85,11 +85,11 @@ def _line(document: Document, number: int) -> int:
 
 
 def _name(files: Sequence[Path]) -> str:
-    return digest([_code(), *(str(file).encode("utf-8", "surrogateescape") for file in files)])
+    return digest([code(), *(str(file).encode("utf-8", "surrogateescape") for file in files)])
 
 
 @cache
-def _code() -> bytes:
+def code() -> bytes:
     """What reads and checks packs: our own code and words, and the libraries below it."""
     own = Path(__file__).parent
     sources = [own / "vocabulary.yaml", *sorted(own.rglob("*.py"))]

@@ -18,10 +18,8 @@ import faust
 from faust.web import Request, Response, View
 from mode import Service
 
-from rules.load import load
 from rules.ruleset import RuleSet
 from stream.correlating import Correlating
-from stream.glance import MARKS
 from stream.matcher import Matcher
 from stream.metrics import Metrics
 from stream.notifying import Notifier
@@ -36,9 +34,8 @@ SERVICES: Final[dict[str, Any]] = {"match": Matcher, "correlate": Correlating, "
 HAVE_RULES: Final = (Matcher, Correlating, StoreWriter)
 
 
-def build_app(settings: Settings, rules: RuleSet | None = None) -> faust.App:
-    """The app, not started. Unless rules are given they are loaded here, so that a broken pack stops the start."""
-    rules = rules or load(settings.rule_packs, settings.topology, MARKS)
+def build_app(settings: Settings, rules: RuleSet) -> faust.App:
+    """The app, not started."""
     metrics, app = Metrics(), _faust_app(settings)
     running: list[Any] = []
     for name in settings.services:

@@ -8,12 +8,12 @@ from collections.abc import Callable
 import click
 
 from rules.errors import PipelineError
-from rules.load import load
 from sinks.clickhouse.client import connect
 from sinks.clickhouse.migrate import plan
 from stream.glance import MARKS
 from stream.settings import Settings
 from stream.topics import missing_topics
+from stream.trial import proven
 
 
 def check_all(settings: Settings) -> bool:
@@ -30,7 +30,7 @@ def check_all(settings: Settings) -> bool:
 
 
 def _rules(settings: Settings) -> str:
-    rules = load(settings.rule_packs, settings.topology, MARKS)
+    rules = proven(settings.rule_packs, settings.topology, MARKS)
     return f"{len(rules.rules)} rules, {len(rules.edges)} causal edges"
 
 

@@ -79,9 +79,11 @@ def _verdict_line(verdict: Verdict) -> str:
 def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:
     """Follow sources, or read them once, into the embedded store."""
     from stream.embedded import EmbeddedRun
+    from stream.trial import proven
 
+    rules = proven(settings.rule_packs, settings.topology)
     sources = Sources(paths, hostname(), follow=not once)
-    reader = EmbeddedRun(settings, load(settings.rule_packs, settings.topology), sources, Announcer(as_json), say)
+    reader = EmbeddedRun(settings, rules, sources, Announcer(as_json), say)
     asyncio.run(reader.once() if once else _until_stopped(reader))
     say(f"{reader.records} lines read, {reader.dead} dead letters; store: {settings.store_dsn}")
 

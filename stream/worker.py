@@ -10,8 +10,10 @@ from faust.worker import Worker
 
 from rules.errors import ConfigError, TransientError
 from stream.app import build_app
+from stream.glance import MARKS
 from stream.settings import Settings
 from stream.topics import missing_topics
+from stream.trial import proven
 
 
 def run_worker(settings: Settings) -> int:
@@ -21,11 +23,12 @@ def run_worker(settings: Settings) -> int:
         ConfigError: rules or settings are wrong, or topics are missing.
         TransientError: the broker is away.
     """
+    rules = proven(settings.rule_packs, settings.topology, MARKS)
     missing = asyncio.run(missing_topics(settings))
     if missing:
         raise ConfigError([f"no topic {name} on {settings.kafka}: run `epicenter topics`" for name in missing])
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    return run_app(build_app(settings))
+    return run_app(build_app(settings, rules))
 
 
 def run_app(app: faust.App) -> int:

@@ -71,7 +71,7 @@ def test_a_changed_file_is_read(tmp_path: Path, name: str, old: str, new: str) -
 
 def test_another_code_checks_anew(tmp_path: Path, parsed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     load()
-    monkeypatch.setattr("rules.checked._code", lambda: b"newer")
+    monkeypatch.setattr("rules.checked.code", lambda: b"newer")
     load()
     assert len(parsed) == 2
 

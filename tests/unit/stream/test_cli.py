@@ -189,6 +189,15 @@ def test_exit_78_for_a_broken_rule_pack(command: str, logs: Path, tmp_path: Path
     assert len(found.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("command", ["run --once", "worker", "check"])
+def test_nothing_starts_with_a_rule_whose_example_fails(command: str, tmp_path: Path, run: Any) -> None:
+    pack = tmp_path / "pack.yaml"
+    pack.write_text(A_PACK.replace("it went wrong: 2", "it went well: 2"))
+    code, out, err = run(*command.split(), "--rules", pack, "--data-dir", tmp_path)
+    assert code == (1 if command == "check" else 78)
+    assert f"{pack}:3: mine.one: should fit: it went well: 2\n" in (out or err)
+
+
 def test_exit_78_for_wrong_settings(tmp_path: Path, logs: Path) -> None:
     config = tmp_path / "epicenter.toml"
     config.write_text("latenes = '5s'\n")
