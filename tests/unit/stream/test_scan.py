@@ -370,3 +370,16 @@ def test_a_pattern_may_say_what_to_look_for_in_its_place() -> None:
     assert HyperscanScanner([pattern]).scan(lines) == [(0, 0), (1, 0)]
     found = scanned([a_rule("steps", pattern)], lines)
     assert [match.event.text for match in found.matches] == ["Steps:  41%|####"]
+
+
+def test_pods_that_were_told_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream.scan.MOST_SPEAKERS", 3)
+    scanner = a_scanner()
+
+    def told_pods(*jobs: str) -> list[str]:
+        lines = [vector("n1", 1, "CUDA out of memory.", job) for job in jobs]
+        return [seat.pod for line in lines for seat in scanner.scan(batch([line])).seats]
+
+    assert told_pods("a", "b", "a", "c", "b", "c") == ["train-a", "train-b", "train-c"]
+    assert told_pods("d") == ["train-d"]
+    assert told_pods("a", "d") == ["train-a"]

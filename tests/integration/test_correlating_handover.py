@@ -1,0 +1,50 @@
+"""A partition of matches changes hands between two correlating services, in this process."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from aiokafka import TopicPartition
+
+from stream.correlating import Correlating
+from stream.metrics import Metrics
+from stream.settings import load_settings
+from stream.topics import make_topics
+from tests.support.logs import the_rules
+from tests.support.waiting import POLL_S
+
+pytestmark = pytest.mark.integration
+
+
+async def assigned(service: Correlating, partitions: int) -> set[TopicPartition]:
+    async with asyncio.timeout(30):
+        while len(found := service._consumer.assignment()) != partitions or service._consumer.paused() != found:
+            await asyncio.sleep(POLL_S)
+    return found
+
+
+async def test_what_was_taken_away_is_neither_restored_nor_sought(kafka: Any, tmp_path: Path) -> None:
+    prefix = f"t{uuid4().hex[:8]}"
+    settings = load_settings(
+        kafka=kafka.bootstrap, data_dir=tmp_path, prefix=prefix, raw_topic=f"{prefix}.raw", match_partitions=2
+    )
+    await asyncio.to_thread(make_topics, settings)
+    services = [Correlating(settings, the_rules(), Metrics()) for _ in range(2)]
+    first, second = services
+    await first.on_start()
+    both = await assigned(first, 2)
+    await second.on_start()
+    (kept,) = await assigned(first, 1)
+    (taken,) = both - {kept}
+    await first._restore(taken)
+    await first._restore(kept)
+    assert first._owned.keys() == {kept}
+    assert first._consumer.paused() == set()
+    assert await first._consumer.position(kept) == 0
+    assert await assigned(second, 1) == {taken}
+    for service in services:
+        await service.on_stop()
