@@ -15,7 +15,7 @@ from stream.messages import Found, Part, Tick
 
 
 class Snapshot(msgspec.Struct):
-    """Everything that a correlator knows, after the message at `offset`.
+    """Everything that a correlator knows, after the message at `offset`; `engine` is filled in snapshots only.
 
     `unconfirmed` holds, for each raw partition, (end of a batch, its newest event time) of batches that no tick has
     confirmed yet. `idle_ns` is how long the raw topic has ended at `idle_ends`; of it the newest tick said `told_ns`.
@@ -40,6 +40,7 @@ class Correlator:
         self._state = msgspec.msgpack.decode(snapshot, type=Snapshot) if snapshot else Snapshot()
         self._state.watermark.lateness_ns = lateness_ns
         self.engine = Engine(rules, self._state.engine or None)
+        self._state.engine = b""
 
     def use(self, rules: RuleSet) -> None:
         """Go on with these rules."""
@@ -79,8 +80,7 @@ class Correlator:
 
     def snapshot(self) -> bytes:
         """The state as bytes."""
-        self._state.engine = self.engine.snapshot()
-        return msgspec.msgpack.encode(self._state)
+        return msgspec.msgpack.encode(msgspec.structs.replace(self._state, engine=self.engine.snapshot()))
 
     def _watermark_at(self, tick: Tick) -> int:
         """Each partition counts as far as it was read when the tick was made, however much came in since."""

@@ -43,8 +43,9 @@ FUTURE_MS: Final = 60_000
 
 TICK_S: Final = 0.2
 LOOK_AGAIN_S: Final = 1.0
-RARELY: Final = 500_000, 50, 50
-"""Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it."""
+RARELY: Final = 50_000, 10, 50
+"""Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it. Futures and
+retries do leave cycles, some hundred objects a second."""
 
 
 class Matcher(Service):

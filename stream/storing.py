@@ -6,7 +6,6 @@ holds the backlog. Written first, committed after; ids make a second writing har
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
@@ -28,7 +27,10 @@ from stream.settings import Settings
 from stream.store import Store
 from stream.topics import TopicNames
 
-RECORDS_A_WRITE: Final = 2_000
+RECORDS_A_FETCH: Final = 2_000
+BYTES_A_WRITE: Final = 4 << 20
+"""Some eight thousand rows of matches, which take ten times as much memory on their way."""
+
 PAUSE_MS: Final = 1_000
 RETRY_FOR_S: Final = 5.0
 
@@ -74,10 +76,11 @@ class StoreWriter(Service):
     @Service.task
     async def _run(self) -> None:
         while not self.should_stop:
-            async with self._topics.fetched(PAUSE_MS, RECORDS_A_WRITE) as fetched:
+            async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched:
                 self.last_fetch_s = monotonic()
-                if fetched and await self._write(self._rows(fetched)):
-                    await self._topics.commit({one: messages[-1].offset + 1 for one, messages in fetched.items()})
+                for piece in pieces(fetched):
+                    if await self._write(self._rows(piece)):
+                        await self._topics.commit({one: messages[-1].offset + 1 for one, messages in piece.items()})
 
     async def _write(self, rows: Sequence[Row]) -> bool:
         """True when the rows are stored, or refused for good and dead-lettered; false when we are to stop.
@@ -140,6 +143,21 @@ class StoreWriter(Service):
         if row.table != "dead_letters":
             letter = _dead_letter(row.message, _alone(row), reason)
             await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
+
+
+def pieces(fetched: Fetched) -> Iterator[Fetched]:
+    """The fetch in order, by so much as is written at once: `BYTES_A_WRITE` at most, or one message."""
+    piece: Fetched = {}
+    size_bytes = 0
+    for partition, messages in fetched.items():
+        for message in messages:
+            size_bytes += len(message.value or b"")
+            if piece and size_bytes > BYTES_A_WRITE:
+                yield piece
+                piece, size_bytes = {}, len(message.value or b"")
+            piece.setdefault(partition, []).append(message)
+    if piece:
+        yield piece
 
 
 def _by_table(rows: Sequence[Row]) -> dict[str, list[Any]]:

@@ -11,6 +11,7 @@ from faust.worker import Worker
 from rules.errors import ConfigError, TransientError
 from stream.app import build_app
 from stream.glance import MARKS
+from stream.memory import give_back_what_is_free
 from stream.settings import Settings
 from stream.topics import missing_topics
 from stream.trial import proven
@@ -28,6 +29,7 @@ def run_worker(settings: Settings) -> int:
     if missing:
         raise ConfigError([f"no topic {name} on {settings.kafka}: run `epicenter topics`" for name in missing])
     settings.data_dir.mkdir(parents=True, exist_ok=True)
+    give_back_what_is_free()
     return run_app(build_app(settings, rules))
 
 

@@ -161,15 +161,19 @@ class Client:
         settings: Mapping[str, Any],
     ) -> None:
         """Insert values by column; `types` are ClickHouse type names and save a question to the server."""
-        with self._translated():
-            self._backend.insert(
-                table,
-                columns,
-                column_names=list(names),
-                column_type_names=list(types),
-                column_oriented=True,
-                settings=dict(settings),
-            )
+        given = list(columns)
+        try:
+            with self._translated():
+                self._backend.insert(
+                    table,
+                    given,
+                    column_names=list(names),
+                    column_type_names=list(types),
+                    column_oriented=True,
+                    settings=dict(settings),
+                )
+        finally:
+            given.clear()  # the library's insert context refers to itself: it would keep them until the next collection
 
     def close(self) -> None:
         """Let go of the connection; an embedded store is then free for another process."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import re
 import signal
 import subprocess
 import sys
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -100,6 +102,24 @@ def test_two_workers_may_migrate_at_once(dsn: str, client: Client) -> None:
     assert count == len({*TABLES, "schema_migrations", "dead_letter_replays"})
     for worker in clients:
         worker.close()
+
+
+class Column(list[Any]):
+    """A list that can be watched."""
+
+
+def test_what_is_inserted_is_let_go_of_without_the_collector(client: Client, unique: str) -> None:
+    rows = shapes.match_rows([(an_own_match(unique), XidFacts())])
+    columns = [Column(column) for column in rows.columns]
+    watched = [weakref.ref(column) for column in columns]
+    gc.disable()
+    try:
+        client.insert(rows.table, columns, rows.names, rows.types, {})
+        del columns
+        assert [one() for one in watched] == [None] * len(watched)
+    finally:
+        gc.enable()
+    assert len(contents(client, rows.table, "match_id", unique)) == 1
 
 
 def test_a_newer_schema_is_refused(client: Client) -> None:

@@ -1,0 +1,27 @@
+"""What is freed goes back to the system, so that a peak of one service is room for the next."""
+
+from __future__ import annotations
+
+from ctypes import CDLL
+from typing import Final
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+"""From glibc's malloc.h."""
+
+ARENAS: Final = 2
+"""By default each thread may get one, and keeps for itself what it has freed."""
+
+LARGE_BYTES: Final = 8 << 20
+"""Larger blocks are the system's again as soon as they are free. By default that size grows up to 32 MiB, and
+snapshots of a storm leave holes of theirs; what the hot path fetches stays below it."""
+
+KEPT_FREE_BYTES: Final = 2 * LARGE_BYTES
+
+
+def give_back_what_is_free() -> None:
+    """Set glibc's allocator so; other systems have their own ways."""
+    mallopt = getattr(CDLL(None), "mallopt", None)
+    if mallopt:
+        mallopt(_M_ARENA_MAX, ARENAS)
+        mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, KEPT_FREE_BYTES)
