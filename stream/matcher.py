@@ -26,6 +26,7 @@ from stream.found import FoundInRange
 from stream.holding import HOLD_NS, HoldingScanner
 from stream.messages import encode_in_pieces
 from stream.metrics import Metrics
+from stream.pace import Pace
 from stream.put_off import Later, PutOff, critical_first
 from stream.raw_batches import Chunk, Corrupt, RawBatches, source_of
 from stream.recovery import Recovery
@@ -65,6 +66,8 @@ class Matcher(Service):
         self._busy = asyncio.Lock()
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
         self._unsent: list[FoundInRange] = []
+        self._pace = Pace()
+        self._paused: set[TopicPartition] = set()
         self.floods: list[str] = []
         self.last_fetch_s = monotonic()
 
@@ -90,7 +93,7 @@ class Matcher(Service):
         self._recovery = Recovery(
             settings.raw_topic, group, self._consumer, self._troubles, self._metrics.note_lost_records
         )
-        self._ticker = Ticker(settings, self._consumer, self._producer, self._recovery, self._metrics)
+        self._ticker = Ticker(settings, self._consumer, self._producer, self._recovery, self._metrics, self._pace)
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
@@ -157,8 +160,13 @@ class Matcher(Service):
         if not found:
             return
         await self._send(found)
+        for one in found:
+            self._pace.note(one.partition, one.scanned.newest_ns, one.scanned.told)
+        topic_id = self._recovery.topic_id
         try:
-            await self._consumer.commit({one.partition: (one.end, self._recovery.topic_id) for one in found})
+            await self._consumer.commit(
+                {one.partition: (one.end, self._pace.mark(one.partition, topic_id)) for one in found}
+            )
         except (CommitFailedError, IllegalStateError) as error:
             text = "before the commit; what was not committed will be read again"
             self._troubles.note(Trouble.TAKEN_AWAY, repr(error), text)
@@ -224,6 +232,8 @@ class Matcher(Service):
         self._hasty.forget()
         self._read_to.clear()
         self._unsent.clear()
+        self._pace.forget()
+        self._paused.clear()
 
     @Service.task
     async def _do_later(self) -> None:
@@ -265,6 +275,16 @@ class Matcher(Service):
                     self._troubles.note(Trouble.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
             else:
                 self._troubles.is_over(Trouble.KAFKA_ERROR, "tick")
+            self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        """Read no further where we are too far ahead of the slowest partition, whoever reads that one."""
+        mine = self._consumer.assignment()
+        too_far = self._pace.too_far() & mine
+        self._consumer.resume(*(self._paused & mine) - too_far)
+        self._consumer.pause(*too_far)
+        self._paused = too_far
+        self._metrics.note_paused(self._settings.raw_topic, len(too_far))
 
 
 class _BetweenBatches(ConsumerRebalanceListener):

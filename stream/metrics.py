@@ -32,6 +32,7 @@ class Metrics:
         self._behind = self._gauge("epicenter_behind_seconds", "Age of the newest record that was read.", "source")
         self._lag = self._gauge("epicenter_lag_records", "Raw records not read yet.", "source")
         self._partitions = self._gauge("epicenter_partitions", "Raw partitions that this worker owns.", "topic")
+        self._paused = self._gauge("epicenter_paused_partitions", "Of these, waiting for the slowest.", "topic")
         self._signals = self._gauge("epicenter_signals", "What became of signals since the snapshot began.", "outcome")
         self._told = self._counter("epicenter_notifications_total", "Notifications that reached their end.", "outcome")
         self._untold = self._counter("epicenter_notification_failures_total", "Deliveries to be tried again.", "kind")
@@ -153,6 +154,10 @@ class Metrics:
     def note_assigned(self, topic: str, partitions: int) -> None:
         """Set how many raw partitions this worker owns."""
         self._partitions.labels(topic).set(partitions)
+
+    def note_paused(self, topic: str, partitions: int) -> None:
+        """Set how many of them are so far ahead of others that they are not read."""
+        self._paused.labels(topic).set(partitions)
 
     def note_engine(self, partition: int, counts: Counts) -> None:
         """Set what became of signals in one correlator."""

@@ -10,6 +10,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
 from stream.clients import CLIENT_ID
+from stream.pace import topic_of_mark
 from stream.raw_batches import source_of
 from stream.raw_topic import describe
 from stream.resuming import NoteLost, Resuming
@@ -73,7 +74,8 @@ class Recovery(Resuming):
             return
         committed = await admin.list_consumer_group_offsets(self._group, partitions=list(assigned))
         of_another_topic = []
-        for partition, (offset, topic_id) in committed.items():
+        for partition, (offset, words) in committed.items():
+            topic_id = topic_of_mark(words)
             if offset >= 0 and topic_id and topic_id != self.topic_id:
                 text = f"offset {offset} was committed for its forerunner; it is read from its first record on"
                 self._troubles.note(Trouble.TOPIC_MADE_AGAIN, f"{source_of(partition)} ({self.topic_id})", text)

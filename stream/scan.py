@@ -54,6 +54,11 @@ class Scanned:
         """Records that were scanned and said nothing."""
         return self.records - self.matched - self.dead
 
+    @property
+    def told(self) -> int:
+        """How much of it waits for its time."""
+        return len(self.matches) + len(self.observed) + len(self.beats)
+
 
 class BatchScanner:
     """Scans batches of one cluster; they may be cut anywhere.

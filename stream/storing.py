@@ -6,6 +6,7 @@ holds the backlog. Written first, committed after; ids make a second writing har
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple

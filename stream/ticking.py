@@ -11,6 +11,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from stream.messages import Tick, encode
 from stream.metrics import Metrics
+from stream.pace import Pace
 from stream.raw_batches import source_of
 from stream.recovery import Recovery
 from stream.settings import Settings
@@ -27,26 +28,32 @@ class Ticker:
         producer: AIOKafkaProducer,
         recovery: Recovery,
         metrics: Metrics,
+        pace: Pace,
     ):
         self._settings = settings
         self._names = TopicNames(settings.prefix)
         self._consumer, self._producer = consumer, producer
         self._recovery = recovery
         self._metrics = metrics
+        self._pace = pace
         self._written, self._changed_ns = 0, monotonic_ns()
 
     async def tick(self, admin: AIOKafkaAdminClient) -> None:
-        """Tell all correlators, if it is on us.
+        """See how far the partitions are, and tell all correlators, if it is on us.
 
         Raises:
             KafkaError: the broker is away.
         """
         partitions = await self._recovery.look(admin)
-        if not partitions or partitions[0] not in self._consumer.assignment():
+        if not partitions:
             self._metrics.note_lag({})
             return
         read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
         ends = await self._consumer.end_offsets(partitions)  # after `read`: never too little lag
+        self._pace.look(read, ends)
+        if partitions[0] not in self._consumer.assignment():
+            self._metrics.note_lag({})
+            return
         if sum(ends.values()) != self._written:
             self._written, self._changed_ns = sum(ends.values()), monotonic_ns()
         await self._send(ends, {one: max(read[one].offset if one in read else 0, 0) for one in partitions})

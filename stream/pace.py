@@ -1,0 +1,78 @@
+"""Partitions go side by side: what is told of later times than the slowest has come to waits in a correlator's memory.
+
+Each offset is committed with the newest event time before it, so that every worker sees how far the others are.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from typing import Final
+
+from aiokafka import TopicPartition
+
+MOST_AHEAD: Final = 50_000
+"""So many matches and beats of one worker may wait for the slowest partition; each takes about 2 kB there."""
+
+MOST_LOOKS: Final = 1_500
+"""So often a partition is found with more to read and no further than before, until the others no longer wait for it:
+five minutes."""
+
+Marks = Mapping[TopicPartition, tuple[int, str]]
+"""What a group has committed: offset and words."""
+
+
+class Pace:
+    """What this worker told of times that the slowest partition has not come to yet."""
+
+    def __init__(self) -> None:
+        self._told: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        self._newest_ns: dict[TopicPartition, int] = {}
+        self._stuck: dict[TopicPartition, tuple[int, int]] = {}
+        self._front_ns: int | None = None
+
+    def forget(self) -> None:
+        """Partitions change hands."""
+        self._told.clear()
+        self._newest_ns.clear()
+
+    def note(self, partition: TopicPartition, newest_ns: int | None, count: int) -> None:
+        """So much was told of a partition, up to this event time."""
+        if newest_ns is not None:
+            newest_ns = self._newest_ns[partition] = max(newest_ns, self._newest_ns.get(partition, 0))
+            self._told.setdefault(partition, deque()).append((newest_ns, count))
+
+    def mark(self, partition: TopicPartition, topic_id: str) -> str:
+        """What to commit an offset with: whose it is, and how far the partition's time has come."""
+        newest_ns = self._newest_ns.get(partition)
+        return topic_id if newest_ns is None else f"{topic_id} {newest_ns}"
+
+    def look(self, read: Marks, ends: Mapping[TopicPartition, int]) -> None:
+        """See where the slowest is of the partitions that have more to read; one that has not begun counts for none."""
+        behind = {one: mark for one, mark in read.items() if mark[0] < ends.get(one, 0)}
+        self._stuck = {one: (offset, self._looks_at(one, offset)) for one, (offset, _) in behind.items()}
+        times_ns = [time_of_mark(words) for one, (_, words) in behind.items() if self._stuck[one][1] < MOST_LOOKS]
+        self._front_ns = min((time_ns for time_ns in times_ns if time_ns is not None), default=None)
+
+    def too_far(self) -> set[TopicPartition]:
+        """Partitions to read no further until the slowest has come nearer."""
+        for told in self._told.values():
+            while told and (self._front_ns is None or told[0][0] <= self._front_ns):
+                told.popleft()
+        waiting = sum(count for told in self._told.values() for _, count in told)
+        return {partition for partition, told in self._told.items() if told} if waiting > MOST_AHEAD else set()
+
+    def _looks_at(self, partition: TopicPartition, offset: int) -> int:
+        known, looks = self._stuck.get(partition, (-1, 0))
+        return looks + 1 if known == offset else 0
+
+
+def topic_of_mark(words: str) -> str:
+    """The id of the topic that a committed offset belongs to; empty when another program committed it."""
+    return words.partition(" ")[0]
+
+
+def time_of_mark(words: str) -> int | None:
+    """The newest event time before a committed offset, if it was known."""
+    time_ns = words.partition(" ")[2]
+    return int(time_ns) if time_ns.isdecimal() else None
