@@ -62,6 +62,9 @@ _ALL_FIELDS = frozenset(
 MOST_WRITERS: Final = 20_000
 """So many different writers are remembered; with more, all are forgotten and looked at again."""
 
+MOST_WRITER_BYTES: Final = 8 << 10
+"""Fields longer than this are looked at each time."""
+
 
 class Told(msgspec.Struct, frozen=True):
     """Each empty when the envelope does not say. `is_in_pod`: it was read from a container of Kubernetes."""
@@ -96,9 +99,11 @@ def told_by(fields: dict[str, Any]) -> Told:
         return _tell(fields, None)
     told = _told_by_fields.get(known_by)
     if told is None:
-        if len(_told_by_fields) >= MOST_WRITERS:
-            _told_by_fields.clear()
-        told = _told_by_fields[known_by] = _tell(fields, None)
+        told = _tell(fields, None)
+        if len(known_by) <= MOST_WRITER_BYTES:
+            if len(_told_by_fields) >= MOST_WRITERS:
+                _told_by_fields.clear()
+            _told_by_fields[known_by] = told
     return told
 
 
