@@ -27,7 +27,7 @@ def note_onset(incident: IncidentState, placement: Placement, silence: Silence) 
 
 
 def known_of(incident: IncidentState, placement: Placement, silence: Silence) -> Known:
-    """What is known for the report of an incident, up to the time of its newest signal."""
+    """What was known by the time of an incident's newest signal, however much was heard since: so it stays the same."""
     cluster, then_ns = incident.cluster, incident.last_seen_ns
     sizes = {job: placement.world_size(cluster, job, then_ns) for job in sorted(incident.jobs)}
     seats = {job: placement.seats_of(cluster, job, then_ns) for job in sorted(incident.jobs)}
@@ -36,15 +36,15 @@ def known_of(incident: IncidentState, placement: Placement, silence: Silence) ->
         world_size_by_job={job: size for job, size in sizes.items() if size},
         heard_ranks_by_job={job: set(of_job) for job, of_job in seats.items() if of_job},
         node_of_rank={(job, rank): node for job, of_job in seats.items() for rank, node in of_job.items() if node},
-        nodes_by_job={job: placement.nodes_of(cluster, job) for job in sorted(incident.jobs)},
+        nodes_by_job={job: placement.nodes_of(cluster, job, then_ns) for job in sorted(incident.jobs)},
         loss_by_job={job: _loss(one, incident) for job, one in sorted(incident.at_onset.items())},
         kernel_nodes=incident.kernel_nodes | {node for node, one in streams.items() if _hears_kernel(one, then_ns)},
-        cut_nodes={node for node, one in streams.items() if one and 0 < one.cut_ns <= then_ns},
+        cut_nodes={node for node, one in streams.items() if one and 0 < one.first_cut_ns <= then_ns},
     )
 
 
 def _hears_kernel(streams: NodeStreams | None, then_ns: int) -> bool:
-    return streams is not None and streams.kernel.count > 0 and streams.kernel.first * BUCKET_NS <= then_ns
+    return streams is not None and streams.kernel.count > 0 and (streams.kernel.first + 1) * BUCKET_NS <= then_ns
 
 
 def _loss(job: AtOnset, incident: IncidentState) -> JobLoss:

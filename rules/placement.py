@@ -167,23 +167,31 @@ class Placement(msgspec.Struct):
         return None
 
     def seats_of(self, cluster: str, job: str, time_ns: int) -> dict[int, str]:
-        """The node of each rank of the job then."""
+        """The node then of each rank of the job that had been heard of by then."""
         places = self.by_job.get(f"{cluster}/{job}")
-        ranks = sorted(places.versions_by_rank) if places else ()
+        heard = sorted(places.versions_by_rank.items()) if places else ()
+        ranks = [rank for rank, versions in heard if versions and versions[0].since_ns <= time_ns]
         return {rank: self.node_of(cluster, job, rank, time_ns) for rank in ranks}
 
     def world_size(self, cluster: str, job: str, time_ns: int) -> int:
-        """How many ranks the job had then; 0 when no banner said so."""
+        """How many ranks the job had then; 0 when no banner had said so by then."""
         places = self.by_job.get(f"{cluster}/{job}")
-        return places.world_at(time_ns) if places else 0
+        is_told = places and places.worlds and places.worlds[0][0] <= time_ns
+        return places.world_at(time_ns) if places and is_told else 0
 
-    def nodes_of(self, cluster: str, job: str) -> tuple[str, ...]:
-        """The nodes that the job was heard of on in the hour before its newest line, sorted."""
+    def nodes_of(self, cluster: str, job: str, time_ns: int) -> tuple[str, ...]:
+        """The nodes on which the job was heard of by then, and in the hour before its newest line; sorted."""
         places = self.by_job.get(f"{cluster}/{job}")
         if places is None:
             return ()
         since_ns = max(places.heard_ns_by_node.values(), default=0) - PLACED_FOR_NS
-        return tuple(sorted(node for node, last_ns in places.heard_ns_by_node.items() if last_ns >= since_ns))
+        recent = (node for node, last_ns in places.heard_ns_by_node.items() if last_ns >= since_ns)
+        return tuple(sorted(node for node in recent if self._first_ns(cluster, node, job) <= time_ns))
+
+    def _first_ns(self, cluster: str, node: str, job: str) -> int:
+        """When the job was first heard of on the node; 0 when that is forgotten."""
+        first_ns, _ = self.heard_by_node.get(f"{cluster}/{node}", {}).get(job, (0, 0))
+        return first_ns
 
     def _of(self, cluster: str, job: str, time_ns: int) -> JobPlaces:
         key = f"{cluster}/{job}"

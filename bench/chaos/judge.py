@@ -27,7 +27,7 @@ class Outcome:
 
     Of an incident's document, what is left out depends on when somebody looked and which copy of a line came first:
     the revision, since a tick tells of an incident whatever changed since the tick before it, the history of those
-    revisions, what evidence was missing at the last of them, and the positions of its evidence.
+    revisions, and the positions of its evidence.
     """
 
     incidents: Mapping[str, Mapping[str, Any]]
@@ -108,7 +108,7 @@ def is_poison(value: bytes | None) -> bool:
 
 def _comparable(document: dict[str, Any]) -> dict[str, Any]:
     evidence = [{**line, "source": "", "line": 0} for line in document["evidence"]]
-    return {**document, "evidence": evidence, "revision": 0, "history": [], "missing": []}
+    return {**document, "evidence": evidence, "revision": 0, "history": []}
 
 
 def _apart(what: str, wanted: Iterable[Hashable], found: Iterable[Hashable]) -> list[str]:

@@ -84,7 +84,8 @@ def chance_gaps(streams: int) -> float:
 class NodeStreams(msgspec.Struct, array_like=True):
     """What is heard from one node: what its jobs say, and what its kernel and its other programs say.
 
-    `cut_ns` is the second in which a line of it was last cut in the middle; `cuts` in how many seconds one was.
+    `first_cut_ns` is when a line of it was first cut in the middle, `cut_ns` the second in which one was last; `cuts`
+    in how many seconds one was.
     """
 
     kernel: Stream = msgspec.field(default_factory=Stream)
@@ -92,6 +93,7 @@ class NodeStreams(msgspec.Struct, array_like=True):
     heard_ns: int = 0
     cut_ns: int = 0
     cuts: int = 0
+    first_cut_ns: int = 0
 
     def note(self, source: str, time_ns: int) -> None:
         """One of its streams spoke."""
@@ -102,6 +104,7 @@ class NodeStreams(msgspec.Struct, array_like=True):
     def note_cut(self, time_ns: int) -> None:
         """A line of it ends in the middle."""
         second_ns = time_ns // NS_PER_S * NS_PER_S
+        self.first_cut_ns = min(time_ns, self.first_cut_ns or time_ns)
         self.cuts += second_ns > self.cut_ns
         self.cut_ns = max(self.cut_ns, second_ns)
 

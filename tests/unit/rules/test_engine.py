@@ -6,7 +6,7 @@ import pytest
 
 from rules.engine import STALL_FLOOR_NS, Engine
 from rules.life import RESOLVE_AFTER_NS
-from rules.model import NS_PER_S, Beat, Incident, Match
+from rules.model import NS_PER_S, Beat, Incident, Match, Seat
 from rules.ruleset import RuleSet
 from rules.signal import pci_address
 from tests.support.logs import at, the_rules
@@ -162,6 +162,29 @@ def test_a_job_that_goes_on_recovers_from_its_hang(engine: Engine) -> None:
         "resolved: job A made 3 further steps",
         "reopened: hang on job A",
     ]
+
+
+def test_what_is_heard_after_an_incident_changes_nothing_of_it() -> None:
+    """However far time has gone on when it is told."""
+    cut = [Beat(at(second), "default", "A", "n1", phase="cut") for second in (3, 11.5)]
+    of_a = [Seat(at(1), "default", "A", "n1", rank=rank, world_size=4) for rank in range(3)]
+    later = [
+        Seat(at(11), "default", "A", "n3", rank=3, world_size=8, is_start=True),
+        Seat(at(11), "default", "B", "n4", rank=1, world_size=2),
+    ]
+    kernel = Beat(at(12), "default", "", "n4", source="kernel")
+    beats = [alive(0, "A", "n1"), alive(0, "A", "n2"), *cut, kernel, alive(11, "A", "n3")]
+    failures = [*(a_timeout(10, "n1", "A", rank, 5) for rank in range(3)), a_match("memory.oom_gpu", 10, "n4", "B")]
+
+    def told(until_s: float) -> list[Incident]:
+        engine = Engine(the_rules())
+        engine.add(failures, beats, [*of_a, Seat(at(1), "default", "B", "n4", rank=0), *later])
+        return sorted(engine.advance(at(until_s)), key=lambda one: one.jobs)
+
+    of_a_now, of_b_now = told(10)
+    assert [of_a_now, of_b_now] == told(100)
+    assert [one.split()[0] for one in of_a_now.missing] == ["the", "only", "job", "a"]
+    assert [one.split()[0] for one in of_b_now.missing] == ["the"]
 
 
 def test_a_rule_that_is_gone_is_counted(engine: Engine) -> None:

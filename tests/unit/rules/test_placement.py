@@ -105,8 +105,9 @@ def test_jobs_on_a_node() -> None:
     placement.hear("c", "n1", "B", at(HOUR_S + 10))
     assert placement.jobs_on("c", "n1", at(HOUR_S + 10)) == {"B"}
     assert placement.jobs_on("c", "n2", at(0)) == set()
-    assert placement.nodes_of("c", "B") == ("n1",)
-    assert placement.nodes_of("c", "C") == ()
+    assert placement.nodes_of("c", "B", at(HOUR_S)) == ("n1",)
+    assert placement.nodes_of("c", "B", at(1799)) == ()
+    assert placement.nodes_of("c", "C", at(HOUR_S)) == ()
 
 
 def test_what_was_not_heard_of_for_a_day_is_forgotten() -> None:
