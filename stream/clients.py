@@ -24,6 +24,10 @@ METADATA_AGE_MS: Final = 5_000
 REBALANCE_TIMEOUT_MS: Final = 30_000
 """So long a rebalance waits for a worker that is alive and still has a batch in hand."""
 
+METADATA_AGE_MS: Final = 5_000
+"""So soon a partition that was added is read, and a topic of which a broker that has just come back knew nothing yet:
+a group that is given its partitions in that moment gets none, and is not told when there are some."""
+
 BATCH_BYTES: Final = 1 << 18
 
 
