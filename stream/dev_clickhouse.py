@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -73,8 +73,8 @@ _HTTP_STATUS_BY_ERROR_NAME = {
 
 _NAME = rb"""(?:`[^`]*`|"[^"]*"|\w+)"""
 _INSERT_WITH_BLOCK = re.compile(
-    rb"\s*(INSERT\s+INTO\s+(?:TABLE\s+)?" + _NAME + rb"(?:\." + _NAME + rb")?\s*(?:\([^()]*\))?\s*"
-    rb"(?:SETTINGS\s[^\n]*?)?)\s*\bFORMAT\s+(\w+)[ \t]*;?[ \t]*(?:\r?\n)?",
+    rb"\s*(INSERT\s+INTO\s+(?:TABLE\s+)?" + _NAME + rb"(?:\." + _NAME + rb")?\s*(?:\([^()]*\))?)\s*"
+    rb"(SETTINGS\s[^\n]*?)?\s*\bFORMAT\s+(\w+)[ \t]*;?[ \t]*(?:\r?\n)?",
     re.IGNORECASE,
 )
 _TRAILING_FORMAT = re.compile(rb"\bFORMAT\s+(\w+)\s*(?:SETTINGS\b.*)?;?\s*$", re.IGNORECASE | re.DOTALL)
@@ -143,29 +143,28 @@ def _run_on(handle: Any, query: Query) -> Answer:
     if query.settings:
         handle.query("SET " + ", ".join(_assignment(name, value) for name, value in query.settings.items()))
     if insert := _INSERT_WITH_BLOCK.match(query.sql):
-        return _insert_block(handle, insert[1].decode(), insert[2].decode(), query.sql[insert.end() :])
+        into, settings, block_format = (part.decode() if part else "" for part in insert.groups())
+        return _insert_block(handle, into, f"{settings} FORMAT {block_format}", query.sql[insert.end() :])
     if re.search(rb";\s*\S", _QUOTED_OR_COMMENT.sub(b"", query.sql)):
         raise EngineError(62, "SYNTAX_ERROR", "Syntax error (Multi-statements are not allowed).")
     result = handle.query(query.sql, query.output_format, params=query.parameters)
     asked = _TRAILING_FORMAT.search(query.sql)
+    return Answer(result.bytes(), asked[1].decode() if asked else query.output_format, _summary(result))
+
+
+def _insert_block(handle: Any, into: str, how: str, block: bytes) -> Answer:
+    """Rows by way of a file: chDB's streaming insert acknowledges those that it could not write to a full disk."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(block)
+        file.flush()
+        result = handle.query(f"{into} FROM INFILE {_quoted(file.name, chr(39))} {how}", DEFAULT_FORMAT)
+    return Answer(b"", DEFAULT_FORMAT, _summary(result))
+
+
+def _summary(result: Any) -> dict[str, str]:
     counts = {"read_rows": result.rows_read(), "read_bytes": result.bytes_read()}
     written = {"written_rows": result.rows_written(), "written_bytes": result.bytes_written()}
-    return Answer(result.bytes(), asked[1].decode() if asked else query.output_format, _summary(counts | written))
-
-
-def _insert_block(handle: Any, statement: str, block_format: str, block: bytes) -> Answer:
-    inserter = handle.send_insert(statement, block_format)
-    try:
-        inserter.append(block)
-        result = inserter.finish()
-    finally:
-        inserter.cancel()
-    written = {"written_rows": result.rows_written, "written_bytes": result.bytes_written}
-    return Answer(b"", block_format, _summary(written))
-
-
-def _summary(counts: Mapping[str, int]) -> dict[str, str]:
-    return {name: str(count) for name, count in counts.items()}
+    return {name: str(count) for name, count in (counts | written).items()}
 
 
 def _assignment(name: str, value: str) -> str:

@@ -14,8 +14,9 @@ import clickhouse_connect
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
-from stream.dev_clickhouse import DevClickHouse
+from stream.dev_clickhouse import DevClickHouse, dev_clickhouse
 from tests.support.servers import ClickHouse
+from tests.support.small_disk import small_disk
 
 ROWS = 5_000
 COLUMNS = ["id", "version", "node", "opened_at", "body"]
@@ -174,6 +175,30 @@ def test_a_restart_keeps_the_rows(own_server: DevClickHouse, end: str) -> None:
     assert own_server.pid != first_pid
     with connect(own_server.dsn) as client:
         assert client.command("SELECT count() FROM incidents") == ROWS
+
+
+def test_rows_that_a_full_disk_does_not_take_are_refused(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", 64 << 20) as disk:
+        if not disk.is_own:
+            pytest.skip("no disk can be mounted here")
+        with dev_clickhouse(disk.folder) as server, connect(server.dsn) as client:
+            client.command("CREATE TABLE noise (id UInt64, body String CODEC(NONE)) ENGINE = MergeTree ORDER BY id")
+
+            def insert() -> None:
+                client.insert("noise", [list(range(1_000)), ["x" * 500] * 1_000], column_oriented=True)
+
+            insert()
+            disk.fill()
+            with pytest.raises(DatabaseError, match="NOT_ENOUGH_SPACE"):
+                insert()
+            disk.free()
+            insert()
+            assert client.command("SELECT count() FROM noise") == 2_000
+
+
+def test_an_insert_may_have_settings_of_its_own(client: Any, table: str) -> None:
+    client.command(f"INSERT INTO {table} (id, body) SETTINGS max_insert_threads = 1 FORMAT CSV", data="7,seven\n")
+    assert client.query(f"SELECT id, body FROM {table}").result_rows == [(7, "seven")]
 
 
 def test_the_headers_are_those_of_the_server(own_server: DevClickHouse) -> None:
