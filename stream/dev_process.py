@@ -65,6 +65,11 @@ class ChildServer:
             raise TransientError(f"{self._name} is not running: call start()")
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process that was started runs no more."""
+        return self._process is not None and self._process.poll() is not None
+
     def start(self) -> None:
         """Start the process and return when it answers; nothing happens when it runs already.
 

@@ -4,38 +4,39 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import groupby
 from pathlib import Path
 
 import click
 
-from bench.chaos.arena import Arena
-from stream.dev_broker import own_broker
-from stream.dev_clickhouse import dev_clickhouse
+from bench.chaos.arena import arena, feed_of
 
 
 @click.command()
 @click.option("--rounds", default=12, envvar="ROUNDS", show_default=True, help="100 is the full form.")
 @click.option("--seed", default=1, envvar="SEED", show_default=True, help="Of the first round.")
 @click.option("--attack", "kinds", multiple=True, help="Only these, instead of what the seed draws.")
-def main(rounds: int, seed: int, kinds: tuple[str, ...]) -> None:
+@click.option(
+    "--jobs", default=2, envvar="JOBS", show_default=True, help="Rounds side by side, on servers of their own."
+)
+def main(rounds: int, seed: int, kinds: tuple[str, ...], jobs: int) -> None:
     """Exit code 1 when an invariant was broken."""
-    broken = 0
-    with (
-        tempfile.TemporaryDirectory(prefix="epicenter-chaos-") as folder,
-        own_broker(Path(folder) / "kafka") as broker,
-        dev_clickhouse(Path(folder) / "store") as store,
-    ):
-        arena = Arena(broker, store, Path(folder))
-        for number in range(seed, seed + rounds):
-            begun_s = time.monotonic()
-            problems = arena.round(number, kinds or None)
-            for problem in problems:
-                print(f"  {problem}")
-            print(f"  {'BROKEN' if problems else 'same'} after {time.monotonic() - begun_s:.0f} s", flush=True)
-            broken += bool(problems)
-    print(f"{rounds - broken} of {rounds} rounds gave what the calm run gives")
+    feeds = [list(seeds) for _, seeds in groupby(range(seed, seed + rounds), feed_of)]
+    with tempfile.TemporaryDirectory(prefix="epicenter-chaos-") as folder, ThreadPoolExecutor(jobs) as pool:
+        lanes = [pool.submit(_broken, Path(folder) / str(lane), feeds[lane::jobs], kinds) for lane in range(jobs)]
+        broken = sorted(number for lane in lanes for number in lane.result())
+    print(f"{rounds - len(broken)} of {rounds} rounds gave what the calm run gives; broken seeds: {broken or 'none'}")
     sys.exit(1 if broken else 0)
+
+
+def _broken(folder: Path, feeds: Sequence[Sequence[int]], kinds: tuple[str, ...]) -> list[int]:
+    """The seeds that broke something."""
+    if not feeds:
+        return []
+    with arena(folder) as own:
+        return [number for seeds in feeds for number in seeds if own.round(number, kinds or None)]
 
 
 if __name__ == "__main__":

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -11,47 +14,54 @@ from bench.chaos.feed import Feed
 from bench.chaos.judge import Outcome, differences, misbooked
 from bench.chaos.pipeline import BrokenError, Pipeline
 from rules.errors import PipelineError
-from stream.dev_broker import OwnBroker
-from stream.dev_clickhouse import DevClickHouse
+from stream.dev_broker import OwnBroker, own_broker
+from stream.dev_clickhouse import DevClickHouse, dev_clickhouse
+from tests.support.small_disk import SmallDisk, small_disk
 
-ROUNDS_A_FEED: Final = 5
+ROUNDS_A_FEED: Final = 10
 WORKERS: Final = 2
+STORE_DISK_BYTES: Final = 512 << 20
 
 
 class Arena:
     """A broker and a store for many rounds, each of which has its own topics and tables."""
 
-    def __init__(self, broker: OwnBroker, store: DevClickHouse, folder: Path):
-        self._broker, self._store, self._folder = broker, store, folder
+    def __init__(self, broker: OwnBroker, store: DevClickHouse, disk: SmallDisk, folder: Path):
+        self._broker, self._store, self._disk, self._folder = broker, store, disk, folder
         self._calm: dict[int, Outcome] = {}
 
     def calm(self, seed: int) -> Outcome:
         """What the undisturbed pipeline makes of the feed of a round."""
-        feed_seed = seed // ROUNDS_A_FEED
+        feed_seed = feed_of(seed)
         if feed_seed not in self._calm:
             outcome, problems = self._run(Attacks(0, Feed(feed_seed), kinds=("undisturbed",)))
             if problems:
                 raise BrokenError(f"the calm run of feed {feed_seed}: {problems}")
-            self._calm[feed_seed] = outcome
+            self._calm = {feed_seed: outcome}
         return self._calm[feed_seed]
 
     def round(self, seed: int, kinds: tuple[str, ...] | None = None) -> list[str]:
         """What the attacks of a seed broke."""
-        attacks = Attacks(seed, Feed(seed // ROUNDS_A_FEED), kinds)
         calm = self.calm(seed)
+        attacks = Attacks(seed, Feed(feed_of(seed)), kinds)
         print(f"seed {seed}: {attacks.told()}", flush=True)
+        begun_s = time.monotonic()
         try:
             outcome, problems = self._run(attacks)
         except (BrokenError, AssertionError, PipelineError) as error:
-            return [str(error)]
-        print(f"  {outcome}")
-        return problems + differences(calm, outcome)
+            outcome, problems = None, [str(error)]
+        else:
+            problems += (
+                differences(calm, outcome) if attacks.keeps_ids else differences(calm.by_cause(), outcome.by_cause())
+            )
+        result = "BROKEN" if problems else "same"
+        print(f"seed {seed}: {result} after {time.monotonic() - begun_s:.0f} s: {outcome}", *problems, sep="\n  ")
+        return problems
 
     def _run(self, attacks: Attacks) -> tuple[Outcome, list[str]]:
-        pipeline = Pipeline(self._broker, self._store, self._folder)
+        pipeline = Pipeline(self._broker, self._store, self._disk, self._folder, attacks.settings)
         try:
-            for _ in range(WORKERS):
-                pipeline.start_worker()
+            pipeline.start(WORKERS)
 
             async def drive() -> None:
                 await pipeline.feed(attacks.groups, lambda at: asyncio.to_thread(attacks.run, pipeline, at))
@@ -61,5 +71,23 @@ class Arena:
             return Outcome.of(pipeline), misbooked(pipeline)
         finally:
             pipeline.stop()
+            self._disk.free()
             self._broker.start()
             self._store.start()
+
+
+@contextmanager
+def arena(folder: Path) -> Iterator[Arena]:
+    """Servers of its own in this folder, which is made; the store has a disk of its own where one can be mounted."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (
+        own_broker(folder / "kafka") as broker,
+        small_disk(folder / "store", STORE_DISK_BYTES) as disk,
+        dev_clickhouse(disk.folder) as store,
+    ):
+        yield Arena(broker, store, disk, folder)
+
+
+def feed_of(seed: int) -> int:
+    """The seed of the records of a round."""
+    return seed // ROUNDS_A_FEED

@@ -8,14 +8,18 @@ from collections.abc import Callable
 from random import Random
 from typing import Final, NamedTuple
 
-from bench.chaos.feed import Feed, Record, windows
+from bench.chaos.feed import Feed, Record, jumping, windows
 from bench.chaos.pipeline import Pipeline
+from stream.dev_process import ChildServer
 from tests.support.cluster import Worker
 from tests.support.waiting import eventually
 
 PARTITIONS_METRIC: Final = "epicenter_partitions"
 FELT_WITHIN_S: Final = 60
 MOST_WORKERS: Final = 3
+NO_BYTES: Final = (0, resource.RLIM_INFINITY)
+PUT_OFF: Final = {"BEHIND_AFTER": "0s", "FETCH_RECORDS": "100"}
+"""Whatever has 100 records behind it is matched with the critical rules first, and with the others later."""
 
 
 class Step(NamedTuple):
@@ -38,6 +42,16 @@ class Attacks:
             KINDS[kind](self)
         self.steps.sort()
 
+    @property
+    def keeps_ids(self) -> bool:
+        """Whether incidents have the ids of the calm run: critical lines first may open them by another line."""
+        return "put off" not in self.kinds
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """How the workers are set."""
+        return {} if self.keeps_ids else PUT_OFF
+
     def told(self) -> str:
         """The attacks in their order."""
         return ", ".join(
@@ -56,6 +70,10 @@ class Attacks:
         places = sorted(self._draw.sample(range(1, len(self.groups)), len(whats)))
         self.steps += [Step(place, what) for place, what in zip(places, whats, strict=True)]
 
+    def jump(self) -> None:
+        """Clocks that stamp records jump."""
+        self.groups = jumping(self.groups, self._draw)
+
     def double(self) -> None:
         """Shippers send some of what they sent before again."""
         for _ in range(3):
@@ -70,12 +88,14 @@ def _of_one_stream(group: list[Record], draw: Random) -> list[Record]:
 
 
 def _no_more(_: Attacks) -> None:
-    """The order of the records is changed already."""
+    """The records, or the workers' settings, are changed already."""
 
 
 KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
     "undisturbed": _no_more,
     "delayed": _no_more,
+    "put off": _no_more,
+    "clock jumps": Attacks.jump,
     "doubled": Attacks.double,
     "worker killed": lambda one: one.add("kill a worker", "kill a worker"),
     "worker killed and alone": lambda one: one.add("kill all workers"),
@@ -84,9 +104,12 @@ KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
     "store away": lambda one: one.add("kill the store", "start the store"),
     "webhook away": lambda one: one.add("break the webhook", "mend the webhook"),
     "worker's disk full": lambda one: one.add("fill the workers' disk", "kill a worker"),
-    "rebalances": lambda one: one.add("join", "leave", "join", "leave", "join", "leave"),
+    "broker's disk full": lambda one: one.add("fill the broker's disk"),
+    "store's disk full": lambda one: one.add("fill the store's disk", "free the store's disk"),
+    "rebalances": lambda one: one.add(*["join", "leave"] * 3),
+    "rebalances that overlap": lambda one: one.add(*["join and leave at once"] * 6),
 }
-FEED_KINDS: Final = ("delayed", "doubled")
+FEED_KINDS: Final = ("delayed", "doubled", "clock jumps", "put off")
 
 
 def kill_worker(pipeline: Pipeline, draw: Random) -> None:
@@ -121,6 +144,22 @@ def kill_broker(pipeline: Pipeline, draw: Random) -> None:
     pipeline.broker.start()
 
 
+def fill_broker(pipeline: Pipeline, draw: Random) -> None:
+    """No file of it grows any more: it ends by itself. With more room, it comes back."""
+    _in_mid_stream(pipeline, draw)
+    if isinstance(pipeline.broker, ChildServer):
+        resource.prlimit(pipeline.broker.pid, resource.RLIMIT_FSIZE, NO_BYTES)
+        _eventually(lambda: pipeline.broker.has_ended, "the broker ends, as its disk is full")
+    pipeline.broker.start()
+
+
+def free_store(pipeline: Pipeline, _: Random) -> None:
+    """After a write has failed, where its disk could be filled."""
+    if pipeline.disk.is_own:
+        _eventually(lambda: _failures(pipeline), "a write that fails")
+    pipeline.disk.free()
+
+
 def start_store(pipeline: Pipeline, _: Random) -> None:
     """After a worker has missed it."""
     _eventually(lambda: _failures(pipeline), "a write that fails")
@@ -140,7 +179,7 @@ def mend_webhook(pipeline: Pipeline, _: Random) -> None:
 def fill_workers(pipeline: Pipeline, _: Random) -> None:
     """No worker can write a file any more, its log included."""
     for worker in pipeline.workers:
-        resource.prlimit(worker.process.pid, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+        resource.prlimit(worker.process.pid, resource.RLIMIT_FSIZE, NO_BYTES)
 
 
 def join(pipeline: Pipeline, draw: Random) -> None:
@@ -155,6 +194,14 @@ def leave(pipeline: Pipeline, draw: Random) -> None:
         pipeline.remove(draw.choice(pipeline.workers), kill=draw.random() < 0.3)
 
 
+def join_and_leave(pipeline: Pipeline, draw: Random) -> None:
+    """Without a look at whether anybody has partitions, or has started at all; one that works is left."""
+    _in_mid_stream(pipeline, draw)
+    pipeline.start_worker()
+    if len(pipeline.workers) > MOST_WORKERS:
+        pipeline.remove(draw.choice(pipeline.workers[1:]), kill=draw.random() < 0.3)
+
+
 ACTIONS: Final[dict[str, Callable[[Pipeline, Random], None]]] = {
     "kill a worker": kill_worker,
     "kill all workers": kill_all,
@@ -165,8 +212,12 @@ ACTIONS: Final[dict[str, Callable[[Pipeline, Random], None]]] = {
     "break the webhook": break_webhook,
     "mend the webhook": mend_webhook,
     "fill the workers' disk": fill_workers,
+    "fill the broker's disk": fill_broker,
+    "fill the store's disk": lambda pipeline, _: pipeline.disk.fill(),
+    "free the store's disk": free_store,
     "join": join,
     "leave": leave,
+    "join and leave at once": join_and_leave,
 }
 
 

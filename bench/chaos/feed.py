@@ -27,7 +27,17 @@ LATENESS_S: Final = 8
 """Windows are sent one after the other, so lines come late by a window and a delay at most."""
 
 SKEWS_S: Final = (-4, -2, 3, 5)
-ODD_TIMES_S: Final = (-30 * 86_400, -7_200, 40_000, 3 * 86_400, -50 * 365 * 86_400)
+JUMPS_S: Final = (0, 0, -12 * 3600, -3600, -30, 90, 7_200, 12 * 3600)
+"""So much the clock that stamps Kafka's records may be off: what states a time of its own must not feel it."""
+
+ODD_TIMES_S: Final = (-30 * 86_400, -7_200, 40_000)
+TIMES_NOT_BELIEVED_S: Final = (3 * 86_400, -50 * 365 * 86_400)
+HARMLESS: Final = "kernel: [1.0] usb 1-1: new high-speed USB device number 2 using xhci_hcd"
+"""What is said without a time of its own has an id by its place in Kafka, which is another one in every run."""
+
+ODD: Final = "odd"
+"""The stream of what has no time of its own, or none that is believed: the time of its receipt counts."""
+
 POISON: Final = (
     b"",
     None,
@@ -88,13 +98,27 @@ class Feed:
 
     def _add_odd(self, draw: Random) -> None:
         sane = [one for one in self.records if one.stream.endswith("kern.log")]
-        for shift_s in ODD_TIMES_S:
+        for shift_s in (*ODD_TIMES_S, *TIMES_NOT_BELIEVED_S):
             one = draw.choice(sane)
-            self.records.append(one._replace(value=_shifted((one.value or b"").decode(), shift_s).encode()))
+            line = _shifted((one.value or b"").decode(), shift_s)
+            if shift_s in TIMES_NOT_BELIEVED_S:
+                line = line.partition("kernel: ")[0] + HARMLESS
+            self.records.append(one._replace(value=line.encode(), stream=ODD))
         for value in (*POISON, *POISON, *ODD_BUT_FINE):
             near = draw.choice(self.records)
-            self.records.append(Record(near.key, value, near.written_ns, "odd"))
+            self.records.append(Record(near.key, value, near.written_ns, ODD))
         self.records.sort(key=lambda one: one.written_ns)
+
+
+def jumping(groups: Sequence[Sequence[Record]], draw: Random) -> list[list[Record]]:
+    """The groups as a shipper or broker stamps them whose clock jumps back and forth."""
+    moved = []
+    for group in groups:
+        shift_ns = draw.choice(JUMPS_S) * NS_PER_S
+        moved.append(
+            [one if one.stream == ODD else one._replace(written_ns=one.written_ns + shift_ns) for one in group]
+        )
+    return moved
 
 
 def windows(records: Sequence[Record]) -> Iterator[list[Record]]:

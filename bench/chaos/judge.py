@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import msgspec
@@ -42,6 +42,14 @@ class Outcome:
         rows = pipeline.query(f"SELECT {columns} FROM matches FINAL")
         ((letters,),) = pipeline.query("SELECT count() FROM dead_letters FINAL")
         return cls({one["incident_id"]: _comparable(one) for one in documents}, frozenset(map(repr, rows)), letters)
+
+    def by_cause(self) -> Outcome:
+        """With incidents by what they are, for a run with a backlog: what is put off comes after its time.
+
+        An incident's id is that of the line that opened it; that line is another one when critical rules come first.
+        """
+        by_cause = {_cause(one): {**one, "incident_id": ""} for one in self.incidents.values()}
+        return replace(self, incidents=by_cause)
 
     def __str__(self) -> str:
         return f"{len(self.incidents)} incidents, {len(self.rows)} rows, {self.letters} dead letters"
@@ -109,6 +117,11 @@ def is_poison(value: bytes | None) -> bool:
 def _comparable(document: dict[str, Any]) -> dict[str, Any]:
     evidence = [{**line, "source": "", "line": 0} for line in document["evidence"]]
     return {**document, "evidence": evidence, "revision": 0, "history": []}
+
+
+def _cause(document: Mapping[str, Any]) -> str:
+    root = document["root_cause"]
+    return f"{root['class']} on {root['node']}, first seen {document['first_seen']}"
 
 
 def _apart(what: str, wanted: Iterable[Hashable], found: Iterable[Hashable]) -> list[str]:

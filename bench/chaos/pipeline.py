@@ -24,8 +24,11 @@ from stream.messages import Tick, decode
 from stream.topics import LARGEST_RAW_BYTES, TopicNames
 from tests.support.cluster import Cluster, Worker
 from tests.support.receiver import Receiver
+from tests.support.small_disk import SmallDisk
+from tests.support.waiting import eventually
 
 SETTLES_WITHIN_S: Final = 150.0
+STARTS_WITHIN_S: Final = 60.0
 POLL_S: Final = 0.2
 NO_BROKER: Final = 69
 RAW_PARTITIONS, MATCH_PARTITIONS = 4, 2
@@ -46,19 +49,24 @@ class BrokenError(Exception):
 class Pipeline:
     """Topics, groups and a database of its own. `account` has every record that the broker took, by its position."""
 
-    def __init__(self, broker: OwnBroker, store: DevClickHouse, folder: Path):
-        self.broker, self.store = broker, store
+    def __init__(
+        self, broker: OwnBroker, store: DevClickHouse, disk: SmallDisk, folder: Path, settings: dict[str, str]
+    ):
+        self.broker, self.store, self.disk = broker, store, disk
         self.receiver = Receiver()
         self._ending = ExitStack()
         self._ending.enter_context(self.receiver.listening())
-        self.cluster = Cluster(broker.bootstrap, store.dsn, folder, **SETTINGS, WEBHOOK_URL=self.receiver.url)
+        settings = SETTINGS | settings | {"WEBHOOK_URL": self.receiver.url}
+        self.cluster = Cluster(broker.bootstrap, store.dsn, folder, **settings)
         self.account: dict[tuple[str, int], bytes | None] = {}
         self.workers: list[Worker] = []
         self.names = TopicNames(self.cluster.name)
         asyncio.run(self._keep_old_records())
 
     def stop(self) -> None:
-        """End what belongs to this pipeline alone."""
+        """End what belongs to this pipeline alone, workers as a crash does: nothing is left for them to do."""
+        for worker in self.workers:
+            worker.kill()
         self.cluster.stop()
         self._ending.close()
 
@@ -66,6 +74,18 @@ class Pipeline:
         """One more worker."""
         self.workers.append(self.cluster.start_worker())
         return self.workers[-1]
+
+    def start(self, workers: int) -> None:
+        """So many workers, who have all partitions among them when this returns."""
+        for _ in range(workers):
+            self.start_worker()
+        eventually(
+            lambda: self.assigned() == [RAW_PARTITIONS // workers] * workers, STARTS_WITHIN_S, "a fair share each"
+        )
+
+    def assigned(self) -> list[float]:
+        """How many raw partitions each worker has."""
+        return [worker.metric("epicenter_partitions") for worker in self.workers]
 
     def remove(self, worker: Worker, kill: bool) -> None:
         """End a worker as a crash does, or politely."""

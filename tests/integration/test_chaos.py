@@ -7,22 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from bench.chaos.arena import Arena
+from bench.chaos.arena import arena
 from bench.chaos.feed import Feed
-from bench.chaos.judge import differences
-from stream.dev_broker import own_broker
-from stream.dev_clickhouse import dev_clickhouse
+from bench.chaos.judge import Outcome, differences
 
 SEED = 20261121
-KINDS = ("broker killed", "delayed", "doubled", "worker killed")
+KINDS = ("broker killed", "clock jumps", "delayed", "doubled", "worker killed")
+RARER = ("put off", "rebalances that overlap"), ("broker's disk full", "store's disk full")
 
 
 @pytest.mark.integration
 def test_a_round_of_attacks_changes_nothing(tmp_path: Path) -> None:
-    with own_broker(tmp_path / "kafka") as broker, dev_clickhouse(tmp_path / "store") as store:
-        arena = Arena(broker, store, tmp_path)
-        assert arena.round(SEED, KINDS) == []
-        calm = arena.calm(SEED)
+    with arena(tmp_path / "arena") as own:
+        assert own.round(SEED, KINDS) == []
+        calm = own.calm(SEED)
     assert calm.incidents
     assert calm.letters
     name, row = sorted(calm.incidents)[0], sorted(calm.rows)[0]
@@ -31,6 +29,24 @@ def test_a_round_of_attacks_changes_nothing(tmp_path: Path) -> None:
     assert differences(calm, replace(calm, incidents={}))[0].startswith("incident missing")
     other = {**calm.incidents, name: {**calm.incidents[name], "signal_count": 0}}
     assert differences(calm, replace(calm, incidents=other))[0].startswith(f"incident {name}: signal_count")
+
+
+@pytest.mark.integration
+@pytest.mark.long
+def test_rarer_attacks_change_nothing(tmp_path: Path) -> None:
+    with arena(tmp_path / "arena") as own:
+        assert [own.round(SEED, kinds) for kinds in RARER] == [[], []]
+
+
+def test_what_is_put_off_is_compared_by_cause() -> None:
+    root = {"class": "xid-79", "node": "n1"}
+    calm, put_off, other = (
+        Outcome({name: {"incident_id": name, "root_cause": root, "first_seen": "t", "nodes": nodes}}, frozenset(), 0)
+        for name, nodes in (("a", ["n1"]), ("b", ["n1"]), ("c", ["n2"]))
+    )
+    assert differences(calm, put_off)
+    assert differences(calm.by_cause(), put_off.by_cause()) == []
+    assert "nodes" in differences(calm.by_cause(), other.by_cause())[0]
 
 
 def test_a_feed_is_the_same_for_the_same_seed() -> None:
