@@ -18,9 +18,6 @@ SESSION_TIMEOUT_MS: Final = 6_000
 HEARTBEAT_MS: Final = 1_000
 """How soon the others hear of a rebalance."""
 
-METADATA_AGE_MS: Final = 5_000
-"""So soon a partition is read that was added, and a topic that was made again."""
-
 REBALANCE_TIMEOUT_MS: Final = 30_000
 """So long a rebalance waits for a worker that is alive and still has a batch in hand."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 import msgspec
@@ -64,8 +65,19 @@ _decode = msgspec.msgpack.Decoder(PutOff).decode
 
 
 def critical_first(rules: RuleSet) -> RuleSet:
-    """The rules that are matched even when we are behind."""
-    return RuleSet(tuple(filter(_comes_first, rules.rules)), rules.edges, rules.topology, marks=rules.marks)
+    """The rules that are matched even when we are behind: they say nothing that all rules together would not say.
+
+    So harmless ones, which win, are with them; and a fallback, which speaks where no other failure does, takes its
+    lines and says nothing yet.
+    """
+    chosen = (rule for rule in rules.rules if rule.spec.role == "harmless" or _comes_first(rule))
+    return RuleSet(tuple(map(_without_fallback, chosen)), rules.edges, rules.topology, marks=rules.marks)
+
+
+def _without_fallback(rule: Rule) -> Rule:
+    if not rule.spec.fallback:
+        return rule
+    return replace(rule.silenced(), finer={code: _without_fallback(finer) for code, finer in rule.finer.items()})
 
 
 def _comes_first(rule: Rule) -> bool:

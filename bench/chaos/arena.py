@@ -52,7 +52,7 @@ class Arena:
             outcome, problems = None, [str(error)]
         else:
             problems += (
-                differences(calm, outcome) if attacks.keeps_ids else differences(calm.by_cause(), outcome.by_cause())
+                differences(calm, outcome) if attacks.keeps_order else differences(calm.by_cause(), outcome.by_cause())
             )
         result = "BROKEN" if problems else "same"
         print(f"seed {seed}: {result} after {time.monotonic() - begun_s:.0f} s: {outcome}", *problems, sep="\n  ")

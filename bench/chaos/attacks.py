@@ -43,14 +43,14 @@ class Attacks:
         self.steps.sort()
 
     @property
-    def keeps_ids(self) -> bool:
-        """Whether incidents have the ids of the calm run: critical lines first may open them by another line."""
+    def keeps_order(self) -> bool:
+        """Whether incidents have to be those of the calm run, ids and all: not those of a backlog."""
         return "put off" not in self.kinds
 
     @property
     def settings(self) -> dict[str, str]:
         """How the workers are set."""
-        return {} if self.keeps_ids else PUT_OFF
+        return {} if self.keeps_order else PUT_OFF
 
     def told(self) -> str:
         """The attacks in their order."""

@@ -44,12 +44,12 @@ class Outcome:
         return cls({one["incident_id"]: _comparable(one) for one in documents}, frozenset(map(repr, rows)), letters)
 
     def by_cause(self) -> Outcome:
-        """With incidents by what they are, for a run with a backlog: what is put off comes after its time.
+        """For a run with a backlog: what each incident's cause is, however much of it came after its time.
 
-        An incident's id is that of the line that opened it; that line is another one when critical rules come first.
+        What is put off comes late, so it joins what is open by then: another line may open an incident, which gives it
+        another id, and its last consequences may join another one, or none.
         """
-        by_cause = {_cause(one): {**one, "incident_id": ""} for one in self.incidents.values()}
-        return replace(self, incidents=by_cause)
+        return replace(self, incidents={_cause(one): {} for one in self.incidents.values()})
 
     def __str__(self) -> str:
         return f"{len(self.incidents)} incidents, {len(self.rows)} rows, {self.letters} dead letters"
@@ -121,7 +121,7 @@ def _comparable(document: dict[str, Any]) -> dict[str, Any]:
 
 def _cause(document: Mapping[str, Any]) -> str:
     root = document["root_cause"]
-    return f"{root['class']} on {root['node']}, first seen {document['first_seen']}"
+    return f"{document['title']}: {root['rule']} on {root['node']} at {root['event_time']}, by {document['first_seen']}"
 
 
 def _apart(what: str, wanted: Iterable[Hashable], found: Iterable[Hashable]) -> list[str]:

@@ -39,14 +39,14 @@ def test_rarer_attacks_change_nothing(tmp_path: Path) -> None:
 
 
 def test_what_is_put_off_is_compared_by_cause() -> None:
-    root = {"class": "xid-79", "node": "n1"}
-    calm, put_off, other = (
-        Outcome({name: {"incident_id": name, "root_cause": root, "first_seen": "t", "nodes": nodes}}, frozenset(), 0)
-        for name, nodes in (("a", ["n1"]), ("b", ["n1"]), ("c", ["n2"]))
-    )
-    assert differences(calm, put_off)
-    assert differences(calm.by_cause(), put_off.by_cause()) == []
-    assert "nodes" in differences(calm.by_cause(), other.by_cause())[0]
+    def outcome(name: str, node: str) -> Outcome:
+        root = {"rule": "nvidia.xid_79", "node": node, "event_time": "t"}
+        document = {"incident_id": name, "title": "GPU lost", "root_cause": root, "first_seen": "t", "jobs": [name]}
+        return Outcome({name: document}, frozenset(), 0)
+
+    assert differences(outcome("a", "n1"), outcome("b", "n1"))
+    assert differences(outcome("a", "n1").by_cause(), outcome("b", "n1").by_cause()) == []
+    assert differences(outcome("a", "n1").by_cause(), outcome("b", "n2").by_cause())
 
 
 def test_a_feed_is_the_same_for_the_same_seed() -> None:
