@@ -9,28 +9,25 @@ from __future__ import annotations
 import asyncio
 import gc
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from time import monotonic, monotonic_ns, perf_counter, time_ns
+from time import monotonic, perf_counter
 from typing import Any, Final
 
-import msgspec
 from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from rules.model import NS_PER_S, DeadLetter
 from rules.ruleset import RuleSet
+from stream.chunk_scanner import ChunkScanner
 from stream.clients import make_consumer, make_producer
 from stream.found import FoundInRange
-from stream.holding import HOLD_NS, HoldingScanner
-from stream.messages import encode_in_pieces
 from stream.metrics import Metrics
 from stream.pace import Pace
-from stream.put_off import Later, PutOff, critical_first
-from stream.raw_batches import Chunk, Corrupt, RawBatches, source_of
+from stream.put_off import Later
+from stream.raw_batches import Chunk, RawBatches
 from stream.recovery import Recovery
-from stream.scan import BatchScanner, Scanned
+from stream.sending import Sender
 from stream.settings import Settings
 from stream.throttle import Throttle, floods
 from stream.ticking import Ticker
@@ -39,9 +36,6 @@ from stream.trouble import Trouble, Troubles
 
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
-FUTURE_MS: Final = 60_000
-"""What is received this much later than now is told; clocks of shippers may be a little ahead."""
-
 TICK_S: Final = 0.2
 LOOK_AGAIN_S: Final = 1.0
 RARELY: Final = 50_000, 10, 50
@@ -59,12 +53,9 @@ class Matcher(Service):
         self._metrics = metrics
         self._troubles = Troubles(metrics)
         self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
-        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=self._throttle))
-        self._hasty = HoldingScanner(BatchScanner(critical_first(rules), settings.cluster, throttle=self._throttle))
-        self._is_behind = False
+        self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles)
         self._later = Later(settings, rules, self._throttle, metrics, self._troubles)
         self._busy = asyncio.Lock()
-        self._read_to: dict[TopicPartition, tuple[int, int]] = {}
         self._unsent: list[FoundInRange] = []
         self._pace = Pace()
         self._paused: set[TopicPartition] = set()
@@ -75,7 +66,6 @@ class Matcher(Service):
         """Go on with these rules from the next batch on."""
         async with self._busy:
             self._scanner.use(rules)
-            self._hasty.use(critical_first(rules))
             self._later.use(rules)
 
     async def on_start(self) -> None:
@@ -93,6 +83,7 @@ class Matcher(Service):
         self._recovery = Recovery(
             settings.raw_topic, group, self._consumer, self._troubles, self._metrics.note_lost_records
         )
+        self._sender = Sender(settings, self._producer, lambda: self._recovery.topic_id)
         self._ticker = Ticker(settings, self._consumer, self._producer, self._recovery, self._metrics, self._pace)
         await self._admin.start()
         await self._producer.start()
@@ -130,7 +121,7 @@ class Matcher(Service):
                     self._forget_uncommitted()
                     await self._recovery.begin_anew()
             chunks = await self._fetched(0 if self._unsent else FETCH_WAIT_MS)
-            self._is_behind &= bool(chunks)
+            self._scanner.is_behind &= bool(chunks)
             async with self._busy:
                 self._unsent += [await self._scan(*one) for one in chunks if self._is_mine(one[0])]
                 if not chunks or sum(one.scanned.records for one in self._unsent) >= self._settings.fetch_records:
@@ -156,10 +147,10 @@ class Matcher(Service):
 
     async def _settle(self) -> None:
         """Send what was found, wait for the acknowledgements, commit."""
-        found, self._unsent = [*self._unsent, *self._blocks_without_rest()], []
+        found, self._unsent = [*self._unsent, *self._scanner.blocks_without_rest()], []
         if not found:
             return
-        await self._send(found)
+        await self._sender.send(found)
         for one in found:
             self._pace.note(one.partition, one.scanned.newest_ns, one.scanned.told)
         topic_id = self._recovery.topic_id
@@ -174,63 +165,17 @@ class Matcher(Service):
         for one in found:
             self._metrics.note_found(one.source, one.scanned, one.waits)
 
+    async def _scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
+        waiting = (self._consumer.highwater(partition) or 0) - chunk.first_offset
+        found = self._scanner.scan(partition, chunk, waiting)
+        await asyncio.sleep(0)
+        return found
+
     def _is_mine(self, partition: TopicPartition) -> bool:
         return partition in self._consumer.assignment()
 
-    async def _scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
-        source, now_ms = source_of(partition), time_ns() // 1_000_000
-        waiting = (self._consumer.highwater(partition) or 0) - chunk.first_offset
-        scanner = self._scanner_for(source, now_ms - (chunk.newest_ms or now_ms), waiting)
-        held = scanner.first_held(source)
-        first = chunk.first_offset if held is None else held
-        if chunk.corrupt:
-            scanned = self._dead_batch(source, chunk.corrupt)
-        else:
-            scanned = scanner.scan(chunk.as_batch(partition, now_ms))
-        self._name_future(source, chunk, now_ms)
-        held = scanner.first_held(source)
-        self._read_to[partition] = chunk.next_offset, monotonic_ns()
-        await asyncio.sleep(0)
-        end = chunk.next_offset if held is None else held
-        return FoundInRange(partition, first, end, scanned, waits=scanner is self._hasty and not chunk.corrupt)
-
-    def _scanner_for(self, source: str, age_ms: int, waiting: int) -> HoldingScanner:
-        """The one that holds a block of the source, else by how old the chunk is, and how much comes after it.
-
-        Age alone would tell of a shipper's slow clock.
-        """
-        self._metrics.note_behind(source, age_ms / 1000)
-        is_old = age_ms / 1000 > self._settings.behind_after_ns / NS_PER_S
-        self._is_behind = is_old and waiting > self._settings.fetch_records
-        wanted, other = (self._hasty, self._scanner) if self._is_behind else (self._scanner, self._hasty)
-        return wanted if other.first_held(source) is None else other
-
-    def _name_future(self, source: str, chunk: Chunk, now_ms: int) -> None:
-        if chunk.newest_ms > now_ms + FUTURE_MS:
-            times = sum(record.timestamp > now_ms + FUTURE_MS for record in chunk.records)
-            text = "taken as received now; check the shippers' clocks"
-            self._troubles.note(Trouble.FROM_THE_FUTURE, source, text, times)
-
-    def _dead_batch(self, source: str, corrupt: Corrupt) -> Scanned:
-        letter = self._troubles.note_corrupt(source, corrupt)
-        return Scanned(records=corrupt.records, dead=corrupt.records, dead_letters=[letter])
-
-    def _blocks_without_rest(self) -> list[FoundInRange]:
-        """Blocks of partitions of which nothing came for so long that they are taken as they are."""
-        waited = []
-        for partition, (end, read_ns) in self._read_to.items():
-            source = source_of(partition)
-            for scanner in (self._scanner, self._hasty):
-                first = scanner.first_held(source)
-                if first is not None and monotonic_ns() - read_ns >= HOLD_NS:
-                    scanned = scanner.rest_of(source)
-                    waited.append(FoundInRange(partition, first, end, scanned, waits=scanner is self._hasty))
-        return waited
-
     def _forget_uncommitted(self) -> None:
         self._scanner.forget()
-        self._hasty.forget()
-        self._read_to.clear()
         self._unsent.clear()
         self._pace.forget()
         self._paused.clear()
@@ -239,30 +184,10 @@ class Matcher(Service):
     async def _do_later(self) -> None:
         """What was put off, whenever the newest records are read."""
         while not self.should_stop:
-            if self._is_behind:
+            if self._scanner.is_behind:
                 await self.sleep(LOOK_AGAIN_S)
             else:
-                await self._later.take_up(self._send, self._send_dead)
-
-    async def _send(self, found: Sequence[FoundInRange]) -> None:
-        sends = []
-        partitions = self._settings.match_partitions
-        for number in range(partitions):
-            for value in encode_in_pieces([one.part(number, partitions) for one in found]):
-                sends.append(await self._producer.send(self._names.matches, value, partition=number))
-        for one in found:
-            if one.waits:
-                raw = one.partition
-                put_off = PutOff(raw.topic, raw.partition, one.first, one.end, self._recovery.topic_id)
-                value = msgspec.msgpack.encode(put_off)
-                sends.append(await self._producer.send(self._names.put_off, value, key=one.source.encode()))
-            else:
-                sends += [await self._send_dead(letter) for letter in one.scanned.dead_letters]
-        await asyncio.gather(*sends)
-
-    async def _send_dead(self, letter: DeadLetter) -> Any:
-        key = f"{letter.position.source}:{letter.position.offset}".encode()
-        return await self._producer.send(self._names.dead_letters, msgspec.json.encode(letter), key=key)
+                await self._later.take_up(self._sender.send, self._sender.send_dead)
 
     @Service.task
     async def _tick(self) -> None:
