@@ -177,8 +177,8 @@ def mend_webhook(pipeline: Pipeline, _: Random) -> None:
 
 
 def fill_workers(pipeline: Pipeline, _: Random) -> None:
-    """No worker can write a file any more, its log included."""
-    for worker in pipeline.workers:
+    """No worker that has started can write a file any more, its log included; one that starts without room ends."""
+    for worker in (worker for worker in pipeline.workers if worker.get("/metrics")):
         resource.prlimit(worker.process.pid, resource.RLIMIT_FSIZE, NO_BYTES)
 
 
