@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 
 import msgspec
 from aiokafka import TopicPartition
-from aiokafka.errors import MessageSizeTooLargeError
+from aiokafka.errors import ConsumerStoppedError, MessageSizeTooLargeError
 from cramjam import DecompressionError, zstd
 
 from rules.errors import RecordError, RejectedError, TransientError
@@ -89,7 +89,7 @@ class Snapshots:
     async def _next(self, source: TopicPartition) -> Message | Corrupt:
         try:
             return await asyncio.wait_for(self._consumer.getone(source), READ_WITHIN_S)
-        except TimeoutError as error:
+        except (TimeoutError, ConsumerStoppedError) as error:
             raise TransientError(f"{source_of(source)}: its last record does not come") from error
 
 

@@ -10,10 +10,12 @@ from uuid import uuid4
 import pytest
 from aiokafka import TopicPartition
 
+from rules.errors import TransientError
 from stream.correlating import Correlating
 from stream.metrics import Metrics
 from stream.settings import load_settings
-from stream.topics import make_topics
+from stream.snapshots import Snapshots
+from stream.topics import TopicNames, make_topics
 from tests.support.logs import the_rules
 from tests.support.waiting import POLL_S
 
@@ -48,3 +50,16 @@ async def test_what_was_taken_away_is_neither_restored_nor_sought(kafka: Any, tm
     assert await assigned(second, 1) == {taken}
     for service in services:
         await service.on_stop()
+
+
+async def test_a_snapshot_that_is_asked_for_while_the_worker_stops_ends_no_worker(kafka: Any, tmp_path: Path) -> None:
+    prefix = f"t{uuid4().hex[:8]}"
+    settings = load_settings(kafka=kafka.bootstrap, data_dir=tmp_path, prefix=prefix, raw_topic=f"{prefix}.raw")
+    await asyncio.to_thread(make_topics, settings)
+    snapshots = Snapshots(settings)
+    await snapshots.start()
+    await asyncio.sleep(0)
+    source = TopicPartition(TopicNames(prefix).snapshots, 0)
+    await snapshots.stop()
+    with pytest.raises(TransientError):
+        await snapshots._next(source)
