@@ -174,15 +174,15 @@ def _part(batch: Batch, start: int, end: int) -> Batch:
 @contextmanager
 def _no_longer_than(seconds: int) -> Iterator[None]:
     def interrupt(*_: Any) -> None:
-        raise Hang(f"not done after {seconds} s")
+        raise Hang(f"not done after {seconds} s of processor time")
 
-    before = signal.signal(signal.SIGALRM, interrupt)
-    signal.alarm(seconds)
+    before = signal.signal(signal.SIGPROF, interrupt)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
 
 
 def _rss_mb() -> float:
