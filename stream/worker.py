@@ -29,7 +29,6 @@ def run_worker(settings: Settings) -> int:
     if missing:
         raise ConfigError([f"no topic {name} on {settings.kafka}: run `epicenter topics`" for name in missing])
     settings.data_dir.mkdir(parents=True, exist_ok=True)
-    give_back_what_is_free()
     return run_app(build_app(settings, rules))
 
 
@@ -39,6 +38,7 @@ def run_app(app: faust.App) -> int:
     Raises:
         TransientError: the broker went away while the app was starting.
     """
+    give_back_what_is_free()
     worker = Worker(app, loglevel="warning", quiet=True, redirect_stdouts=False)
     worker.spinner = None
     try:
