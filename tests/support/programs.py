@@ -11,7 +11,7 @@ from typing import Final
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epicenter" / "debian"
 
 
-class ProgramMissing(Exception):
+class ProgramMissingError(Exception):
     """The program is not there and can't be put there; the message says what to do."""
 
 
@@ -59,4 +59,4 @@ def _apt(*arguments: str, folder: Path | None = None) -> None:
 
 def _give_up(name: str, package: str) -> Path:
     where = f"EPICENTER_TEST_{name.upper()}"
-    raise ProgramMissing(f"{name} is needed: run `apt-get install {package}`, or set {where} to where it is")
+    raise ProgramMissingError(f"{name} is needed: run `apt-get install {package}`, or set {where} to where it is")
