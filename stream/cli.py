@@ -14,7 +14,8 @@ import click
 from rules.errors import ConfigError, InputError, PipelineError, TransientError
 from rules.match import compiled
 from stream.deadletters_cli import deadletters
-from stream.options import CONFIG, JSON, RULES, TOPOLOGY
+from stream.incidents_cli import export, incidents
+from stream.options import CONFIG, DATA_DIR, JSON, RULES, STORE, TOPOLOGY
 from stream.settings import Settings, load_settings
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
@@ -108,8 +109,8 @@ def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @TOPOLOGY
 @CONFIG
 @click.option("--once", is_flag=True, help="Read to the end and stop.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
-@click.option("--store", help="ClickHouse DSN instead of the embedded store.")
+@DATA_DIR
+@STORE
 @click.option("--page-port", type=int, help="Port of the local page.")
 def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None:
     """Follow files, folders, standard input (-), or with no PATH the journal or kernel log of this machine.
@@ -159,47 +160,8 @@ def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float 
     write_simulation(folder, scenario_of(**given, faults=faults, is_healthy=healthy), speed)
 
 
-@cli.group()
-def incidents() -> None:
-    """Look at the stored incidents.
-
-    Example: epicenter incidents list
-    """
-
-
-@incidents.command("list")
-@JSON
-@CONFIG
-@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
-@click.option("--status", type=click.Choice(["open", "resolved"]))
-@click.option("--data-dir", type=click.Path(path_type=Path))
-@click.option("--store", help="ClickHouse DSN.")
-def incidents_list(as_json: bool, limit: int, status: str | None, **given: Any) -> None:
-    """The newest incidents.
-
-    Example: epicenter incidents list --json --status open
-    """
-    from stream.commands import list_incidents
-
-    list_incidents(_settings(**given), as_json, limit, status)
-
-
-@incidents.command("show")
-@click.argument("incident_id")
-@JSON
-@CONFIG
-@click.option("--data-dir", type=click.Path(path_type=Path))
-@click.option("--store", help="ClickHouse DSN.")
-def incidents_show(incident_id: str, as_json: bool, **given: Any) -> None:
-    """One incident, by its id or the beginning of it.
-
-    Example: epicenter incidents show 3f2a
-    """
-    from stream.commands import show_incident
-
-    show_incident(_settings(**given), incident_id, as_json)
-
-
+cli.add_command(incidents)
+cli.add_command(export)
 cli.add_command(deadletters)
 
 
@@ -268,9 +230,9 @@ def rules_lint(rules: tuple[Path, ...]) -> None:
 @TOPOLOGY
 @CONFIG
 @click.option("--kafka", help="Broker addresses, host:port, separated by commas.")
-@click.option("--store", help="ClickHouse DSN.")
+@STORE
 @click.option("--web-port", type=int, help="Port of /metrics and /healthz.")
-@click.option("--data-dir", type=click.Path(path_type=Path))
+@DATA_DIR
 def worker(**given: Any) -> None:
     """The Faust worker: raw topics in, incidents out.
 
@@ -296,8 +258,8 @@ def topics(**given: Any) -> None:
 
 @cli.command()
 @CONFIG
-@click.option("--store", help="ClickHouse DSN.")
-@click.option("--data-dir", type=click.Path(path_type=Path))
+@STORE
+@DATA_DIR
 @click.option("--plan", is_flag=True, help="Only say what would be done.")
 def migrate(plan: bool, **given: Any) -> None:
     """Bring the tables of the store up to date.
@@ -314,8 +276,8 @@ def migrate(plan: bool, **given: Any) -> None:
 @TOPOLOGY
 @CONFIG
 @click.option("--kafka", help="Broker addresses.")
-@click.option("--store", help="ClickHouse DSN.")
-@click.option("--data-dir", type=click.Path(path_type=Path))
+@STORE
+@DATA_DIR
 def check(**given: Any) -> None:
     """Check settings, rules and every connection; exit 1 when something is wrong.
 

@@ -1,11 +1,11 @@
-"""What the commands on one machine do: match, replay, run, incidents, migrate."""
+"""What the commands on one machine do: match, replay, run, migrate."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
 import socket
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import click
@@ -13,18 +13,17 @@ import msgspec
 import orjson
 
 from ingest.collect.source import Sources
-from rules.errors import InputError
 from rules.load import load
 from rules.model import NS_PER_S, DeadLetter, Incident, Match
 from rules.ruleset import RuleSet
 from rules.silence.watch import Verdict
 from rules.times import iso_from_ns
 from stream.holding import HoldingScanner
-from stream.lookup import from_page, from_store
 from stream.pipeline import Pipeline, read_to_the_end, replay
 from stream.scan import BatchScanner
 from stream.settings import Settings
-from stream.show import SEVERITY_STYLES, console, incident_line, incident_report, safe, watched
+from stream.show import SEVERITY_STYLES, console, safe, watched
+from stream.show_incident import incident_line, print_incident_report
 
 TOLD_SKEW_NS = NS_PER_S // 2
 
@@ -95,34 +94,6 @@ async def _until_stopped(reader: Any) -> None:
     await reader.follow(stop)
 
 
-def list_incidents(settings: Settings, as_json: bool, limit: int, status: str | None) -> None:
-    """Print the newest incidents of the store."""
-    from sinks.clickhouse.sink import ClickHouseSink
-
-    query = f"api/incidents?limit={limit}" + (f"&status={status}" if status else "")
-    documents = from_page(settings, query)
-    if documents is None:
-        documents = from_store(settings, lambda client: ClickHouseSink(client).list_incidents(limit, status))
-    for document in documents:
-        _print(document, as_json, incident_line)
-    if not documents:
-        say("no incidents")
-
-
-def show_incident(settings: Settings, incident_id: str, as_json: bool) -> None:
-    """Print one incident in full."""
-    from sinks.clickhouse.sink import ClickHouseSink
-
-    if not incident_id.isalnum():
-        raise InputError(f"{incident_id}: no incident id: they are made of letters and digits")
-    document = from_page(settings, f"api/incidents/{incident_id}")
-    if document is None:
-        document = from_store(settings, lambda client: ClickHouseSink(client).get_incident(incident_id))
-    if not document:
-        raise InputError(f"{incident_id}: no such incident, or more than one begins like that")
-    _print(document, as_json, incident_report)
-
-
 def migrate_store(settings: Settings, only_plan: bool) -> None:
     """Bring the tables up to date, or say what would be done."""
     from sinks.clickhouse.client import connect
@@ -153,7 +124,7 @@ def _print_match(rules: RuleSet, found: Match, as_json: bool) -> None:
     }
     if found.block:
         row["block"] = found.block
-    _print(row, as_json, _match_line)
+    print_document(row, as_json, lambda match: console().print(_match_line(match)))
 
 
 def _match_line(row: dict[str, Any]) -> str:
@@ -164,7 +135,7 @@ def _match_line(row: dict[str, Any]) -> str:
 
 def print_incident(incident: Incident, as_json: bool) -> None:
     """Print an incident in full."""
-    _print(msgspec.to_builtins(incident), as_json, incident_report)
+    print_document(msgspec.to_builtins(incident), as_json, print_incident_report)
 
 
 class Announcer:
@@ -186,11 +157,12 @@ class Announcer:
             console().print(f"{news:<8}  {incident_line(msgspec.to_builtins(incident))}")
 
 
-def _print(document: dict[str, Any], as_json: bool, shown: Any) -> None:
+def print_document(document: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+    """Print a document as a line of JSON, or for people."""
     if as_json:
         click.echo(orjson.dumps(document))
     else:
-        console().print(shown(document))
+        show(document)
 
 
 def _dead_summary(dead_letters: Sequence[DeadLetter]) -> str:

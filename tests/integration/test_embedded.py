@@ -96,6 +96,13 @@ def test_run_once_stores_what_replay_says(tmp_path: Path) -> None:
     shown = epicenter("incidents", "show", incident_id, "--data-dir", data)
     assert "root cause  xid-79 on " in shown.stdout
 
+    draft, file = epicenter("export", incident_id[:6], "--data-dir", data), tmp_path / "draft.html"
+    assert draft.stdout.startswith("# GPU has fallen off the bus on ")
+    written = epicenter("export", incident_id, "--format", "html", "--output", file, "--dsn", f"chdb://{data}/store")
+    assert (written.returncode, written.stdout, file.read_text()[:15]) == (0, "", "<!doctype html>")
+    refused = epicenter("export", incident_id, "--output", tmp_path / "no" / "such", "--data-dir", data)
+    assert (refused.returncode, refused.stderr.count("\n")) == (78, 1)
+
     again = epicenter("run", "--once", logs, "--data-dir", data)
     assert again.returncode == 0
     assert documents("incidents", "list", "--data-dir", data) == expected

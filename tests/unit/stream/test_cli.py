@@ -335,3 +335,17 @@ def test_a_broken_pipe_is_quiet(arguments: list[str], tmp_path: Path) -> None:
     process.stderr.close()
     assert process.wait(60) in (0, 1)
     assert told == "" or re.fullmatch(r"\d+ lines, .*\n", told)
+
+
+def test_an_incident_is_wrapped_to_the_terminal_and_never_in_a_pipe(
+    logs: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, piped, _ = run("replay", logs)
+    assert max(map(len, piped.splitlines())) > 100
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    _, coloured, _ = run("replay", logs)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert "\x1b[1m" in coloured
+    assert max(map(len, plain.splitlines())) <= 60
+    assert plain.split() == piped.split()

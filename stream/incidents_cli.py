@@ -1,0 +1,107 @@
+"""`epicenter incidents …` and `epicenter export`: stored incidents as text, JSON or a draft of a post-mortem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from rules.errors import ConfigError, InputError
+from stream.options import CONFIG, DATA_DIR, JSON, STORE
+from stream.settings import Settings, load_settings
+
+
+@click.group()
+def incidents() -> None:
+    """Look at the stored incidents.
+
+    Example: epicenter incidents list
+    """
+
+
+@incidents.command("list")
+@JSON
+@CONFIG
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
+@click.option("--status", type=click.Choice(["open", "resolved"]))
+@DATA_DIR
+@STORE
+def list_command(as_json: bool, limit: int, status: str | None, config: Path | None, **given: Any) -> None:
+    """The newest incidents.
+
+    Example: epicenter incidents list --json --status open
+    """
+    from sinks.clickhouse.sink import ClickHouseSink
+    from stream.commands import print_document, say
+    from stream.lookup import from_page, from_store
+    from stream.show import console
+    from stream.show_incident import incident_line
+
+    settings = load_settings(config, **given)
+    query = f"api/incidents?limit={limit}" + (f"&status={status}" if status else "")
+    documents = from_page(settings, query)
+    if documents is None:
+        documents = from_store(settings, lambda client: ClickHouseSink(client).list_incidents(limit, status))
+    for document in documents:
+        print_document(document, as_json, lambda one: console().print(incident_line(one)))
+    if not documents:
+        say("no incidents")
+
+
+@incidents.command("show")
+@click.argument("incident_id")
+@JSON
+@CONFIG
+@DATA_DIR
+@STORE
+def show_command(incident_id: str, as_json: bool, config: Path | None, **given: Any) -> None:
+    """One incident, by its id or the beginning of it.
+
+    Example: epicenter incidents show 3f2a
+    """
+    from stream.commands import print_document
+    from stream.show_incident import print_incident_report
+
+    print_document(_stored(load_settings(config, **given), incident_id), as_json, print_incident_report)
+
+
+@click.command()
+@click.argument("incident_id")
+@click.option("--format", "form", type=click.Choice(["html", "markdown"]), default="markdown", show_default=True)
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of standard output.")
+@CONFIG
+@DATA_DIR
+@STORE
+def export(
+    incident_id: str, form: Literal["html", "markdown"], output: Path | None, config: Path | None, **given: Any
+) -> None:
+    """The draft of a post-mortem: one file that needs no other, as Markdown or HTML.
+
+    Example: epicenter export 3f2a --format html --output post-mortem.html
+    """
+    from sinks import postmortem
+
+    document = _stored(load_settings(config, **given), incident_id)
+    draft = postmortem.html(document) if form == "html" else postmortem.markdown(document)
+    if output is None:
+        click.echo(draft, nl=False)
+        return
+    try:
+        output.write_text(draft, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError([f"{output}: can't be written: {error.strerror}"]) from error
+
+
+def _stored(settings: Settings, incident_id: str) -> dict[str, Any]:
+    from sinks.clickhouse.sink import ClickHouseSink
+    from stream.lookup import from_page, from_store
+
+    if not incident_id.isalnum():
+        raise InputError(f"{incident_id}: no incident id: they are made of letters and digits")
+    document = from_page(settings, f"api/incidents/{incident_id}")
+    if document is None:
+        document = from_store(settings, lambda client: ClickHouseSink(client).get_incident(incident_id))
+    if not document:
+        raise InputError(f"{incident_id}: no such incident, or more than one begins like that")
+    return dict(document)

@@ -1,0 +1,176 @@
+"""The draft of a post-mortem: the whole story, and no way for log text to be more than text."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+from rules.model import ChainLink, Change, Cost, Evidence, RankedCause, Recurrence
+from sinks import postmortem
+from sinks.markdown import code_block, code_span, inline
+from sinks.story import count, lost, story_of, where
+from tests.unit.sinks.test_rows import an_incident
+
+NASTY = "<script>alert(1)</script> [a](javascript:x) `b` ```c\n``` | \x1b[31m \u202e <https://evil.example> # x"
+A_TIME = "2026-03-02T09:00:01.500000000Z"
+ALLOWED_TAGS = {
+    *(
+        "html",
+        "head",
+        "meta",
+        "title",
+        "style",
+        "body",
+        "main",
+        "h1",
+        "p",
+        "section",
+        "h2",
+        "dl",
+        "dt",
+        "dd",
+        "ul",
+        "ol",
+    ),
+    *("li", "div", "table", "thead", "tbody", "tr", "th", "td", "code", "figure", "figcaption", "pre"),
+}
+
+
+class Page(HTMLParser):
+    """Every tag with its attributes, and all text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def a_document(text: str = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.") -> dict[str, Any]:
+    """An incident that says something in every section, with this text wherever log text may stand."""
+    incident = msgspec.structs.replace(
+        an_incident(),
+        title=text,
+        jobs=(text,),
+        chain=(ChainLink(A_TIME, "2026-03-02T09:00:01Z", text, 3, "xid-79", "root", text),),
+        evidence=(Evidence(text, 7, text, "nccl-timeout", text), Evidence("kern.log", 9, "n1", "xid-79", text)),
+        candidates=(
+            RankedCause("xid-79", "r", "n1", None, "", 0.9, ("first",)),
+            RankedCause("nccl-timeout", "r", text, 3, "", 0.1, (text,)),
+        ),
+        missing=(text,),
+        history=(Change(A_TIME, text),),
+        recurrence=Recurrence(3, 400, ("xid-79",), ("n1",), ("00000000000000a0",)),
+        cost=Cost(120, 42.5, 64, 300),
+    )
+    document: dict[str, Any] = msgspec.to_builtins(incident)
+    return document
+
+
+def test_the_story_has_every_section_and_says_the_cause_first() -> None:
+    story = story_of(a_document())
+    wanted = ["Impact", "Root cause", "Next steps", "Timeline", "Evidence", "Doubts", "Seen before"]
+    assert [section.title for section in story.sections] == wanted
+    assert story.summary.startswith("The cause is ")
+    assert "120 steps since the checkpoint of step 300, 42.5 GPU-hours" in story.summary
+
+
+def test_lines_of_the_root_cause_come_first_in_the_evidence() -> None:
+    document = a_document()
+    document["root_cause"] |= {"class": "xid-79", "node": "n1"}
+    evidence = next(section for section in story_of(document).sections if section.title == "Evidence")
+    assert getattr(evidence.blocks[0], "place", "").startswith("kern.log:9 ")
+
+
+def test_sections_without_content_are_left_out() -> None:
+    bare = msgspec.to_builtins(
+        msgspec.structs.replace(an_incident(), evidence=(), missing=(), candidates=(), recurrence=None)
+    )
+    titles = {section.title for section in story_of(bare).sections}
+    assert titles.isdisjoint({"Evidence", "Doubts", "Seen before"})
+
+
+def test_documents_of_older_versions_can_be_told() -> None:
+    document = a_document()
+    for name in ("candidates", "missing", "history", "recurrence", "cost"):
+        del document[name]
+    assert "Doubts" not in postmortem.markdown(document)
+
+
+def test_many_nodes_are_counted_instead_of_listed() -> None:
+    document = a_document() | {"nodes": [f"n{number}" for number in range(1_024)]}
+    assert "n23 and 1,000 more" in postmortem.markdown(document)
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        ({"node": "n1", "gpu": "0000:3b:00", "rank": 3}, " on n1, GPU 0000:3b:00, rank 3"),
+        ({"node": "", "gpu": "", "rank": 0}, " on rank 0"),
+        ({"node": "", "gpu": "", "rank": None}, ""),
+    ],
+)
+def test_places_in_words(cause: dict[str, Any], told: str) -> None:
+    assert where(cause) == told
+
+
+def test_numbers_in_words() -> None:
+    assert [count(1, "node"), count(1_024, "node")] == ["1 node", "1,024 nodes"]
+    assert lost({}) == lost({"steps_lost": None, "gpu_hours_lost": None}) == ""
+    assert lost({"steps_lost": 1}) == "1 step"
+
+
+def test_markdown_holds_no_html_link_or_control_character_of_a_log() -> None:
+    text = postmortem.markdown(a_document(NASTY))
+    assert "\x1b" not in text and "\u202e" not in text
+    page = Page(MarkdownIt("gfm-like", {"linkify": False}).render(text))
+    assert {tag for tag, _ in page.tags} <= ALLOWED_TAGS | {"strong", "hr", "br"}
+    assert page.text.count("<script>alert(1)</script>") >= 8
+
+
+@given(st.text())
+def test_any_text_stays_text_in_markdown(text: str) -> None:
+    renderer = MarkdownIt("gfm-like", {"linkify": False})
+    page = Page(renderer.render(f"- {inline(text)}\n\n| a |\n| - |\n| {code_span(text)} |\n\n{code_block(text)}"))
+    assert {tag for tag, _ in page.tags} <= {
+        "ul",
+        "li",
+        "table",
+        "thead",
+        "tbody",
+        "tr",
+        "th",
+        "td",
+        "code",
+        "pre",
+        "p",
+    }
+
+
+def test_html_needs_nothing_from_outside_and_runs_nothing() -> None:
+    text = postmortem.html(a_document(NASTY))
+    page = Page(text)
+    assert {tag for tag, _ in page.tags} <= ALLOWED_TAGS
+    assert not [
+        name for _, attributes in page.tags for name in attributes if name in ("src", "href") or name[:2] == "on"
+    ]
+    assert "default-src 'none'" in text and "\x1b" not in text and "\u202e" not in text
+    assert page.text.count("<script>alert(1)</script>") >= 8
+
+
+def test_html_tells_what_markdown_tells() -> None:
+    html, markdown = Page(postmortem.html(a_document())).text, postmortem.markdown(a_document())
+    for told in ("kern.log:9", "It reaches", "42.5 GPU-hours", *postmortem.QUESTIONS):
+        assert told in html and told in markdown
