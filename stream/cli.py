@@ -128,8 +128,8 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the simulated cluster writes.")
 @click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True)
 @click.option("--fault", default="gpu-off-bus", show_default=True, help="A kind of fault, or none.")
-@click.option("--keep", is_flag=True, help="Leave the page open until Ctrl-C.")
-def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool, config: Path | None) -> None:
+@click.option("--keep/--no-keep", default=None, help="Leave the page open until Ctrl-C; on a terminal it is.")
+def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool | None, config: Path | None) -> None:
     """Simulate a cluster with a fault, live, and watch epicenter find it.
 
     Example: epicenter demo --fault host-oom

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import json
+import os
+import signal
+import sys
 import tempfile
 import threading
+import webbrowser
 from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
@@ -14,17 +17,20 @@ from time import sleep, time_ns
 from typing import Final
 
 from ingest.collect.source import Sources
-from ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, write_all, write_paced
+from ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, truth_of, write_all, write_paced
 from rules.errors import ConfigError
 from rules.load import load
 from rules.model import NS_PER_S, Incident
+from sinks.clickhouse.rows import iso_ns
 from stream.commands import Announcer, hostname, print_incident, say
+from stream.demo_history import write_history
 from stream.embedded import EmbeddedRun
 from stream.settings import Settings
 
 SPEED: Final = 60.0
 SIMULATED_NS: Final = 800 * NS_PER_S
 """The simulated time begins so long ago that it never runs ahead of the clock."""
+NODES_FOR_TWO_JOBS: Final = 16
 LATENESS_NS: Final = 60 * NS_PER_S
 """One real second at this speed: the files are written and read by two threads."""
 
@@ -55,13 +61,14 @@ def scenario_of(
 
 
 def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
-    """A small job that fails after two minutes, and only as much of what follows as there is to see."""
+    """A job that fails after two minutes, beside one that goes on; and of what follows, as much as there is to see."""
     frameworks: tuple[Framework, ...] = ("megatron", "maxtext", "hf")
     if fault != "none" and fault not in KINDS:
         raise ConfigError([f"--fault: {fault}: not known; there are none, {', '.join(sorted(KINDS))}"])
     fitting = tuple(one for one in frameworks if fault == "none" or one in KINDS[fault].frameworks)
     return Scenario(
         nodes=nodes,
+        jobs=2 if nodes >= NODES_FOR_TWO_JOBS else 1,
         faults=() if fault == "none" else (fault,),
         frameworks=fitting[:1],
         minutes=4 if fault == "none" else 0.1,
@@ -73,8 +80,13 @@ def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
     )
 
 
-def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, with_kafka: bool, keep: bool) -> None:
-    """Write the logs at 60 times real time and follow them meanwhile; compare with the truth at the end."""
+def run_demo(
+    settings: Settings, folder: Path | None, nodes: int, fault: str, with_kafka: bool, keep: bool | None
+) -> None:
+    """Write the logs at 60 times real time and follow them meanwhile; compare with the truth at the end.
+
+    The page stays until Ctrl-C if `keep` says so, and without a word when somebody sits at a terminal.
+    """
     scenario = demo_scenario(nodes, fault, time_ns() - SIMULATED_NS)
     with ExitStack() as stack:
         base = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epicenter-demo-")))
@@ -84,49 +96,79 @@ def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, wi
         logs.mkdir(parents=True)
         say(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
         inside = settings.model_copy(update={"data_dir": base / "data", "store": "", "lateness_ns": LATENESS_NS})
+        write = partial(write_paced, scenario, logs / "now", SPEED)
         if with_kafka:
             from stream.demo_kafka import follow_through_kafka
 
-            found = follow_through_kafka(inside, logs, partial(write_paced, scenario, logs, SPEED))
+            _compare(follow_through_kafka(inside, logs, write), scenario)
         else:
-            found = asyncio.run(_follow(inside, logs, partial(write_paced, scenario, logs, SPEED), keep))
-        _compare(found, logs / "truth.json")
+            stays = keep if keep is not None else sys.stdin.isatty() and sys.stderr.isatty()
+            asyncio.run(_Demo(inside, logs, scenario).watch(write, stays))
 
 
-async def _follow(settings: Settings, logs: Path, write: Callable[..., object], keep: bool) -> dict[str, Incident]:
-    done, stop = threading.Event(), asyncio.Event()
-    announcer = Announcer(as_json=False, in_full=False)
+class _Demo:
+    """The cluster writes, the run follows; the page stays for as long as somebody wants to look."""
 
-    def write_then_stop() -> None:
-        write(wait=partial(_wait, done))
-        if not keep and not done.is_set():
-            loop.call_soon_threadsafe(stop.set)
+    def __init__(self, settings: Settings, logs: Path, scenario: Scenario):
+        self._settings = settings
+        self._logs = logs
+        self._scenario = scenario
+        self._has_written = asyncio.Event()
+        self._is_over = asyncio.Event()
+        self._gives_up = threading.Event()
+        self._announcer = Announcer(as_json=False, in_full=False)
 
-    loop = asyncio.get_running_loop()
-    sources = Sources([str(logs)], hostname(), follow=True)
-    run = EmbeddedRun(settings, load(settings.rule_packs, settings.topology), sources, announcer, say)
-    writer = threading.Thread(target=write_then_stop, name="cluster")
-    writer.start()
-    try:
-        await run.follow(stop)
-    finally:
-        done.set()
-        writer.join()
-    return announcer.newest
+    async def watch(self, write: Callable[..., object], stays: bool) -> None:
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGINT, signal.SIGTERM):
+            loop.add_signal_handler(number, self._stop)
+        node = next((fault.node for fault in truth_of(self._scenario).faults), "")
+        await asyncio.to_thread(write_history, self._logs / "before", self._scenario.start_ns, node)
+        writer = threading.Thread(target=self._write, args=(write, loop), name="cluster")
+        rules = load(self._settings.rule_packs, self._settings.topology)
+        sources = Sources([str(self._logs)], hostname(), follow=True)
+        run = EmbeddedRun(self._settings, rules, sources, self._show, self._tell)
+        writer.start()
+        try:
+            await run.follow(self._has_written, partial(self._end, stays))
+        finally:
+            self._gives_up.set()
+            await asyncio.to_thread(writer.join)
+
+    def _write(self, write: Callable[..., object], loop: asyncio.AbstractEventLoop) -> None:
+        write(wait=lambda length_s: self._gives_up.wait(length_s) and None)
+        loop.call_soon_threadsafe(self._has_written.set)
+
+    async def _end(self, stays: bool) -> None:
+        _compare(self._announcer.newest, self._scenario)
+        if stays and not self._is_over.is_set():
+            say("all is written; the page stays until Ctrl-C")
+            await self._is_over.wait()
+
+    def _stop(self) -> None:
+        self._gives_up.set()
+        self._has_written.set()
+        self._is_over.set()
+
+    def _show(self, incident: Incident) -> None:
+        """The past is for the page alone."""
+        if iso_ns(incident.first_seen) >= self._scenario.start_ns:
+            self._announcer(incident)
+
+    def _tell(self, text: str) -> None:
+        say(text)
+        has_screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+        if has_screen and sys.stderr.isatty() and text.startswith("incidents: "):
+            webbrowser.open(text.removeprefix("incidents: "))
 
 
-def _wait(done: threading.Event, length_s: float) -> None:
-    done.wait(length_s)
-
-
-def _compare(found: dict[str, Incident], truth_file: Path) -> None:
-    truth = json.loads(truth_file.read_text())
-    fault = next(iter(truth["faults"]), None)
+def _compare(found: dict[str, Incident], scenario: Scenario) -> None:
+    fault = next(iter(truth_of(scenario).faults), None)
     incidents = [incident for incident in found.values() if not incident.merged_into]
     if fault is None:
         say(f"truth: a healthy job; found {len(incidents)} incidents")
         return
-    say(f"truth: {fault['class'] or fault['verdict']} on {fault['node'] or 'no node'}")
+    say(f"truth: {fault.failure_class or fault.verdict} on {fault.node or 'no node'}")
     for incident in incidents:
         print_incident(incident, as_json=False)
         cause = incident.root_cause

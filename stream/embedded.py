@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from time import monotonic_ns, time_ns
@@ -61,8 +61,8 @@ class EmbeddedRun:
         finally:
             await self._close()
 
-    async def follow(self, until: asyncio.Event) -> None:
-        """Go on until told to stop; the local page is served meanwhile."""
+    async def follow(self, until: asyncio.Event, afterwards: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Go on until told to stop; the local page is served meanwhile, and for as long as `afterwards` takes."""
         await self._open()
         try:
             async with self._page(), running(self._reloader.follow()):
@@ -83,6 +83,8 @@ class EmbeddedRun:
                 self._sources.look_for_new_files()
                 await self._round(self._sources.all())
                 await self._finish()
+                if afterwards:
+                    await afterwards()
         finally:
             await self._close()
 
