@@ -24,7 +24,8 @@ from stream.glance import MARKS
 from stream.holding import HoldingScanner
 from stream.messages import Part, decode, encode_in_pieces
 from stream.scan import BatchScanner, Scanned
-from stream.show import incident_report, safe
+from stream.show import safe
+from stream.show_incident import Line, incident_report, print_hanging
 from tests.support.logs import the_rules
 
 REFERENCE_RECORDS: Final = 40
@@ -130,16 +131,16 @@ def check_borders(cores: Cores, batch: Batch, draw: Random) -> None:
     engine.add(scanned.matches, scanned.beats, scanned.seats)
     documents = [msgspec.to_builtins(incident) for incident in engine.flush()]
     for match in draw.sample(scanned.matches, min(20, len(scanned.matches))):
-        _check_inert(_on_a_terminal(safe(match.event.text)))
+        _check_inert(_on_a_terminal([("", safe(match.event.text))]))
     for document in documents[:5]:
         _check_inert(_on_a_terminal(incident_report(document)))
         _check_page(incident_html(document))
     _check_page(incidents_html(documents[:50], {}))
 
 
-def _on_a_terminal(markup: str) -> str:
+def _on_a_terminal(lines: Iterable[Line]) -> str:
     shown = io.StringIO()
-    Console(file=shown, force_terminal=False, highlight=False, emoji=False, soft_wrap=True).print(markup)
+    print_hanging(Console(file=shown, force_terminal=False, highlight=False, emoji=False, soft_wrap=True), lines)
     return shown.getvalue()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from rich.console import Console
 from rich.text import Text
 
 from sinks.story import lost, where
@@ -30,12 +31,11 @@ def incident_line(document: Mapping[str, Any]) -> str:
 
 def print_incident_report(document: Mapping[str, Any]) -> None:
     """Print an incident in full."""
-    print_hanging(_report(document))
+    print_hanging(console(), incident_report(document))
 
 
-def print_hanging(lines: Iterable[Line]) -> None:
+def print_hanging(shown: Console, lines: Iterable[Line]) -> None:
     """Print lines; on a terminal what is too long goes on below its own beginning."""
-    shown = console()
     for left, marked_up in lines:
         text, room = Text.from_markup(marked_up), shown.width - len(left)
         wraps = shown.is_terminal and room >= NARROWEST
@@ -43,7 +43,8 @@ def print_hanging(lines: Iterable[Line]) -> None:
             shown.print(Text(left if number == 0 else " " * len(left)) + piece)
 
 
-def _report(document: Mapping[str, Any]) -> Iterator[Line]:
+def incident_report(document: Mapping[str, Any]) -> Iterator[Line]:
+    """An incident in full."""
     root, reach = document["root_cause"], {"gpus": 0, **document["blast_radius"]}
     yield "", incident_line(document)
     yield (
