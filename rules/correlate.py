@@ -10,7 +10,7 @@ from rules.cause import Relations
 from rules.incident import IncidentState, place_of
 from rules.keys import FILE, FOLDER, HOLDS_NS, JOB, KERNEL, NODE, is_of_a_maker, keys_of, keys_sought, kind_of
 from rules.loose import LooseSignals
-from rules.model import NS_PER_S, SEVERITIES, Signal, stable_id
+from rules.model import NS_PER_S, SEVERITIES, Joined, Signal, stable_id
 from rules.placement import Placement
 
 HOLD_NS: Final = 10 * NS_PER_S
@@ -35,7 +35,8 @@ class Correlator(msgspec.Struct):
     """Open incidents, found by what their signals share; those resolved of late; and signals that belong to none yet.
 
     `by_key` holds, for each key, the incidents that have it with the newest onset under it. Of resolved incidents the
-    newest 64 may be reopened, for half an hour; of 20,000 jobs it is known when they ended.
+    newest 64 may be reopened, for half an hour; of 20,000 jobs it is known when they ended. `joined` is what went into
+    incidents since it was emptied last.
     """
 
     open: dict[str, IncidentState] = {}
@@ -46,6 +47,7 @@ class Correlator(msgspec.Struct):
     placement: Placement = msgspec.field(default_factory=Placement)
     alone: int = 0
     duplicate: int = 0
+    joined: list[Joined] = []
 
     def place(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
         """Learn that a job runs on a node at that time; jobs that ran there long before are gone.
@@ -79,6 +81,7 @@ class Correlator(msgspec.Struct):
         if not first.add(signal, jobs):
             self.duplicate += 1
             return dropped
+        self.joined.append(Joined(first.incident_id, signal))
         self._index(first, signal, jobs)
         if not is_soft(signal):
             first.held_until_ns = 0
@@ -138,6 +141,7 @@ class Correlator(msgspec.Struct):
             if relations.hold(signal, [earlier]):
                 touched = self.jobs_of(earlier)
                 if incident.add(earlier, touched):
+                    self.joined.append(Joined(incident.incident_id, earlier))
                     self._index(incident, earlier, touched)
 
     def _note_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
+from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
@@ -19,10 +20,11 @@ from rules.facts import known_of, note_onset
 from rules.incident import IncidentState
 from rules.known import Known
 from rules.life import Life
-from rules.model import QUIET_ROLES, Beat, Incident, Match, Progress, Seat, Signal
+from rules.model import QUIET_ROLES, Beat, Gap, Incident, Joined, Match, Progress, Seat, Signal
 from rules.report import attempt_of, progress_report, report
 from rules.ruleset import RuleSet
 from rules.signal import signal_of
+from rules.silence.gaps import gap_of
 from rules.silence.signals import rules_by_verdict, silence_signal
 from rules.silence.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from rules.silence.watch import Silence, Verdict
@@ -70,7 +72,8 @@ class Engine:
     What comes later than that is counted as late and still joins its incident.
     """
 
-    def __init__(self, rules: RuleSet, snapshot: bytes | None = None):
+    def __init__(self, rules: RuleSet, snapshot: bytes | None = None, lists_joined: bool = False):
+        self._lists_joined = lists_joined
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self.use(rules)
         self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
@@ -81,6 +84,8 @@ class Engine:
         self._changed: dict[str, IncidentState] = {}
         self._touched: dict[str, IncidentState] = {}
         self._windowed: deque[Signal] = deque(maxlen=KEPT_WINDOWED)
+        self._joined: list[Joined] = []
+        self._newest_verdict = next(reversed(self._state.silence.verdicts), None)
 
     def use(self, rules: RuleSet) -> None:
         """Go on with these rules. All that is known stays, but for windows that are others now."""
@@ -154,6 +159,18 @@ class Engine:
         self._windowed.clear()
         return made
 
+    def joined(self) -> list[Joined]:
+        """The signals that went into incidents since the last call, when they are to be listed (`lists_joined`)."""
+        joined, self._joined = self._joined, []
+        return joined
+
+    def gaps(self) -> list[Gap]:
+        """The gaps in the evidence that silences showed since the last call; of very many the newest."""
+        verdicts = self._state.silence.verdicts
+        new = list(takewhile(lambda one: one is not self._newest_verdict, reversed(verdicts)))
+        self._newest_verdict = next(reversed(verdicts), None)
+        return [gap for verdict in reversed(new) if (gap := gap_of(verdict))]
+
     def _wait(self, order: Order, match: Match | None, beat: Beat | None, seat: Seat | None = None) -> None:
         self._state.added += 1
         self._state.waiting.append((order, self._state.added, match, beat, seat))
@@ -218,6 +235,10 @@ class Engine:
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
         self._touch(self._state.life.take(signal, self._relations, self._pace_ns))
+        joined = self._state.life.correlator.joined
+        if self._lists_joined:
+            self._joined += joined
+        joined.clear()
 
     def _pace_ns(self, cluster: str, job: str) -> int:
         progress = self._state.silence.progress(cluster, job)

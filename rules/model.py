@@ -320,6 +320,58 @@ class Notification(msgspec.Struct, frozen=True):
     incident: Incident
 
 
+class Joined(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A signal with the incident that it went into; what that one is merged into later is for the incident to say."""
+
+    incident_id: str
+    signal: Signal
+
+
+class Gap(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Lines are missing: which `kind` of gap, of whom, and how many `records`, None when that is unknown.
+
+    `source` is where they should stand. For a silence, `ends_ns` is when it was declared.
+    """
+
+    gap_id: str
+    kind: str
+    cluster: str
+    node: str
+    job: str
+    source: str
+    begins_ns: int
+    ends_ns: int
+    records: int | None
+    text: str
+
+
+class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What became of a notification at one target: `outcome` is sent, refused or waits, with the `reason` in words.
+
+    `event_time` is the notification's, ISO 8601; `decided_ns` is the clock's.
+    """
+
+    notification_id: str
+    target: str
+    outcome: str
+    incident_id: str
+    revision: int
+    kind: str
+    event_time: str
+    reason: str
+    decided_ns: int
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """One value of one of a process' metrics."""
+
+    time_s: int
+    process: str
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
 class DeadLetter(msgspec.Struct, frozen=True):
     """A record that could not be processed, kept with its reason and position; `value` may be its first part only."""
 

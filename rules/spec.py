@@ -9,6 +9,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from rules.detect.spec import WhenSpec
 from rules.model import CLOCK_SKEW_NS, NS_PER_S
+from rules.recorded import Recorded
 from rules.strict import DurationNs, Strict
 from rules.times import duration_ns
 
@@ -127,6 +128,7 @@ class RuleSpec(Strict):
     has this id so far. `decode` names a function of `rules.decode` that adds fields. `overlaps` names rules of other
     classes that rightly fit some of the same lines. Lines with a `phase` say that the job does something that takes
     longer than a step. A rule that detects `silence` names the `verdict` it speaks for; `no-progress` means hung.
+    `recorded_as` has the store keep more of its lines than the match, whatever its role.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
@@ -151,6 +153,7 @@ class RuleSpec(Strict):
     overlaps: tuple[str, ...] = ()
     clears: tuple[str, ...] = ()
     beside_failures: bool = False
+    recorded_as: Recorded | None = None
     meaning: str
     next_steps: tuple[str, ...] = ()
     action: str = "none"

@@ -20,6 +20,7 @@ from mode import Service
 
 from rules.ruleset import RuleSet
 from stream.correlating import Correlating
+from stream.exporting import Exporter
 from stream.matcher import Matcher
 from stream.metrics import Metrics
 from stream.notifying import Notifier
@@ -42,6 +43,7 @@ def build_app(settings: Settings, rules: RuleSet) -> faust.App:
         if name == "notify" and not settings.webhook_url:
             continue
         app.service(_bound(SERVICES[name], running, settings, rules, metrics))
+    app.service(_bound(Exporter, [], settings, rules, metrics))
     reloader = _add_reloader(app, settings, rules, metrics, running)
     _add_pages(app, metrics, running, reloader)
     return app

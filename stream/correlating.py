@@ -25,7 +25,7 @@ from rules.model import NS_PER_S, DeadLetter, Position
 from rules.ruleset import RuleSet
 from stream.clients import make_producer
 from stream.correlator import Correlator
-from stream.messages import Part, decode, encode_in_pieces
+from stream.messages import Part, decode, encode_in_pieces, kept_in_pieces
 from stream.metrics import Metrics
 from stream.own_topics import Fetched, Message, OwnTopics
 from stream.raw_batches import source_of
@@ -178,10 +178,10 @@ class Correlating(Service):
         changed = owned.correlator.take(record.offset, message)
         owned.has_news |= bool(changed) or message.has_content
         found = [Outgoing(self._names.incidents, msgspec.json.encode(one), one.incident_id.encode()) for one in changed]
+        told = list(kept_in_pieces(owned.correlator.kept()))
         if windowed := owned.correlator.windowed():
-            part = Part(source, None, None, tuple(windowed), ())
-            found += [Outgoing(self._names.signals, one, None, record.partition) for one in encode_in_pieces([part])]
-        return found
+            told += encode_in_pieces([Part(source, None, None, tuple(windowed), ())])
+        return found + [Outgoing(self._names.signals, one, None, record.partition) for one in told]
 
     async def _restore(self, partition: TopicPartition) -> None:
         """Begin with the snapshot; the messages after it come next. Without one, those after what is committed."""
@@ -218,7 +218,7 @@ class Correlating(Service):
         elif correlator.offset + 1 < first:
             lost = first - correlator.offset - 1
             text = f"{lost} messages were deleted before they were correlated"
-            self._topics.troubles.note(Trouble.RECORDS_LOST, f"{source_of(partition)}:{correlator.offset}", text)
+            self._topics.troubles.note_lost(source_of(partition), correlator.offset, lost, text)
             self._topics.note_lost(source_of(partition), lost)
             correlator.begin_at(first)
         return correlator.offset + 1

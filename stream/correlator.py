@@ -7,11 +7,11 @@ from collections.abc import Iterator
 import msgspec
 
 from rules.engine import Engine
-from rules.model import Incident, Match
+from rules.model import Incident, Joined, Match
 from rules.ruleset import RuleSet
 from rules.signal import match_of
 from rules.watermark import Watermark
-from stream.messages import Found, Part, Tick
+from stream.messages import Found, Kept, Message, Part, Tick
 
 
 class Snapshot(msgspec.Struct):
@@ -39,7 +39,7 @@ class Correlator:
     def __init__(self, rules: RuleSet, lateness_ns: int, snapshot: bytes | None = None):
         self._state = msgspec.msgpack.decode(snapshot, type=Snapshot) if snapshot else Snapshot()
         self._state.watermark.lateness_ns = lateness_ns
-        self.engine = Engine(rules, self._state.engine or None)
+        self.engine = Engine(rules, self._state.engine or None, lists_joined=True)
         self._state.engine = b""
 
     def use(self, rules: RuleSet) -> None:
@@ -60,14 +60,14 @@ class Correlator:
         """Take this message next, whatever was taken before."""
         self._state.offset = offset - 1
 
-    def take(self, offset: int, message: Found | Tick) -> list[Incident]:
+    def take(self, offset: int, message: Message) -> list[Incident]:
         """The incidents that changed by the message."""
         if offset <= self._state.offset:
             return []
         self._state.offset = offset
         if isinstance(message, Tick):
             return self.engine.advance(self._watermark_at(message))
-        for part in message.parts:
+        for part in message.parts if isinstance(message, Found) else ():
             self._state.watermark.learn(_times_ns(part))
             self.engine.add(part.matches, part.beats, part.seats)
             if part.end is not None and part.newest_ns is not None:
@@ -77,6 +77,10 @@ class Correlator:
     def windowed(self) -> list[Match]:
         """What windows told since the last call, as rows of the store have it."""
         return list(map(match_of, self.engine.windowed()))
+
+    def kept(self) -> Kept:
+        """What went into incidents since the last call, and the gaps in the evidence that were seen."""
+        return Kept(signals=tuple(map(_slender, self.engine.joined())), gaps=tuple(self.engine.gaps()))
 
     def snapshot(self) -> bytes:
         """The state as bytes."""
@@ -105,6 +109,12 @@ class Correlator:
         state.idle_ns += tick.elapsed_ns - (0 if is_of_another else state.told_ns)
         state.told_ns = tick.elapsed_ns
         return state.idle_ns
+
+
+def _slender(joined: Joined) -> Joined:
+    """Without what the store does not keep of a signal: tracebacks are long."""
+    signal = msgspec.structs.replace(joined.signal, position=None, fields={}, block=())
+    return Joined(joined.incident_id, signal)
 
 
 def _times_ns(part: Part) -> Iterator[int]:

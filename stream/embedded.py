@@ -17,6 +17,7 @@ from rules.ruleset import RuleSet
 from sinks.letter_api import letter_routes
 from sinks.page import page
 from stream.holding import HOLD_NS
+from stream.keeping import Keeper
 from stream.pipeline import Pipeline
 from stream.reload import Reloader, running
 from stream.scan import Scanned
@@ -40,10 +41,13 @@ class EmbeddedRun:
         self._show = show
         self._tell = tell
         self._store = Store(settings.store_dsn)
-        self._pipeline = Pipeline(rules, settings.cluster, settings.lateness_ns)
+        self._keeper = Keeper(self._store, rules, tell)
+        self._pipeline = Pipeline(
+            rules, settings.cluster, settings.lateness_ns, self._keeper.throttle, lists_joined=True
+        )
         self._teller: Teller | None = None
         self._new_rules: RuleSet | None = None
-        self._reloader = Reloader(settings, rules, self._note_rules, lambda *_: None, tell)
+        self._reloader = Reloader(settings, rules, self._note_rules, self._keeper.metrics.note_reload, tell)
         self._newest_read_ns = monotonic_ns()
         self.records = 0
         self.dead = 0
@@ -73,6 +77,7 @@ class EmbeddedRun:
                     elapsed_ns = monotonic_ns() - self._newest_read_ns
                     if elapsed_ns >= HOLD_NS:
                         await self._write(self._pipeline.rest())
+                    await self._keeper.keep_counts()
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))
                     rounds += 1
                     if rounds % ROUNDS_BETWEEN_LOOKS == 0:
@@ -115,20 +120,14 @@ class EmbeddedRun:
             return
         self.records += sum(scanned.records for scanned in found)
         self.dead += sum(scanned.dead for scanned in found)
-        await self._store.write(
-            matches=[(match, self._rules.spec_of(match)) for scanned in found for match in scanned.matches],
-            beats=[beat for scanned in found for beat in scanned.beats],
-            dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
-        )
+        await self._keeper.keep_found(found, self._rules)
 
     async def _finish(self) -> None:
         await self._write(self._pipeline.rest())
         await self._publish(self._pipeline.flush())
 
     async def _publish(self, incidents: list[Incident]) -> None:
-        windowed = [(match, self._rules.spec_of(match)) for match in self._pipeline.windowed()]
-        if incidents or windowed:
-            await self._store.write(incidents=incidents, matches=windowed)
+        await self._keeper.keep_outcome(self._pipeline, incidents, self._rules)
         if self._teller:
             self._teller.take(incidents)
         for incident in incidents:
@@ -163,12 +162,14 @@ class EmbeddedRun:
     async def _open(self) -> None:
         await self._store.open()
         if url := self._settings.webhook_url.get_secret_value():
-            self._teller = Teller(url, self._settings.data_dir / "notified", self._tell)
+            told = self._settings.data_dir / "notified"
+            self._teller = Teller(url, told, self._tell, self._keeper.note_delivery)
 
     async def _close(self) -> None:
         self._sources.close()
         if self._teller:
             await self._teller.close()
+            await self._keeper.keep_last_deliveries()
         await self._store.close()
 
 

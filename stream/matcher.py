@@ -126,6 +126,7 @@ class Matcher(Service):
                 self._unsent += [await self._scan(*one) for one in chunks if self._is_mine(one[0])]
                 if not chunks or sum(one.scanned.records for one in self._unsent) >= self._settings.fetch_records:
                     await self._settle()
+            await self._sender.send_gaps(self._troubles.take_gaps())
             self._note_costs()
 
     def _note_costs(self) -> None:

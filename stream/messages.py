@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import ClassVar, Final
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
 
 from rules.errors import RecordError
-from rules.model import Beat, Match, Seat
+from rules.model import Beat, Delivery, Gap, Joined, Match, Sample, Seat
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
+One = TypeVar("One")
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -52,16 +53,28 @@ class Tick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
     has_content: ClassVar[bool] = False
 
 
+class Kept(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
+    """What the store is to keep beside matches and incidents; nothing else reads it."""
+
+    signals: tuple[Joined, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    has_content: ClassVar[bool] = False
+
+
+Message = Found | Tick | Kept
+
 _encoder = msgspec.msgpack.Encoder()
-_decoder: msgspec.msgpack.Decoder[Found | Tick] = msgspec.msgpack.Decoder(Found | Tick)
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 
-def encode(message: Found | Tick) -> bytes:
+def encode(message: Message) -> bytes:
     """The message as bytes."""
     return _encoder.encode(message)
 
 
-def decode(value: bytes) -> Found | Tick:
+def decode(value: bytes) -> Message:
     """The message in these bytes.
 
     Raises:
@@ -82,6 +95,26 @@ def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
     else:
         for half in halves:
             yield from encode_in_pieces(half)
+
+
+def kept_in_pieces(kept: Kept) -> Iterator[bytes]:
+    """The same in as many messages as its size needs, in order; none when it is empty."""
+    columns = (kept.signals, kept.gaps, kept.deliveries, kept.samples)
+    most = max(map(len, columns))
+    value = encode(kept) if most else b""
+    if len(value) <= SPLIT_ABOVE_BYTES or most == 1:
+        yield from (value,) if value else ()
+    else:
+        yield from kept_in_pieces(_half(kept, is_first=True))
+        yield from kept_in_pieces(_half(kept, is_first=False))
+
+
+def _half(kept: Kept, is_first: bool) -> Kept:
+    def half(column: tuple[One, ...]) -> tuple[One, ...]:
+        middle = len(column) // 2
+        return column[:middle] if is_first else column[middle:]
+
+    return Kept(half(kept.signals), half(kept.gaps), half(kept.deliveries), half(kept.samples))
 
 
 def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | None:

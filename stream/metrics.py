@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
@@ -185,6 +185,14 @@ class Metrics:
         """Set how far the clocks of nodes are ahead."""
         for node, skew_ns in skews_ns.items():
             self._skew.labels(node).set(skew_ns / NS_PER_S)
+
+    def series(self) -> Iterator[tuple[str, dict[str, str], float]]:
+        """Name, labels and value of every series that has a value; a count of nothing has none."""
+        for family in self._registry.collect():
+            for sample in family.samples:
+                is_empty = sample.value == 0 and family.type != "gauge"
+                if not is_empty and not sample.name.endswith("_created"):
+                    yield sample.name, dict(sample.labels), float(sample.value)
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""

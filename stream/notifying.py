@@ -24,9 +24,11 @@ from rules.notify import due
 from rules.ruleset import RuleSet
 from sinks.notify.webhook import WebhookSink
 from stream.clients import make_producer
+from stream.messages import Kept, encode
 from stream.metrics import Metrics
 from stream.own_topics import Message, OwnTopics
 from stream.settings import Settings
+from stream.telling import delivery
 from stream.told import Told
 from stream.topics import TopicNames
 
@@ -46,6 +48,7 @@ class Notifier(Service):
         self._metrics = metrics
         self._busy = asyncio.Lock()
         self._refused: dict[str, int] = {}
+        self._waits = ""
         self._sink = WebhookSink(settings.webhook_url.get_secret_value())
         self.last_fetch_s = monotonic()
 
@@ -120,17 +123,27 @@ class Notifier(Service):
                     await self._sink.send(notification)
                 except RejectedError as error:
                     await self._give_up(record, notification, str(error))
+                    await self._note(notification, "refused", str(error))
                     return True
                 except TransientError as error:
                     self.log.warning("a notification waits: %s", error)
                     self._metrics.note_receiver_away()
+                    if self._waits != notification.notification_id:
+                        self._waits = notification.notification_id
+                        await self._note(notification, "waits", str(error))
                 else:
                     await self._told.add(partition.partition, notification)
+                    await self._note(notification, "sent")
                     self._metrics.note_told(notification.kind, time() - _seconds(notification.event_time))
                     return True
             await self._topics.wait(PAUSE_MS)
             self.last_fetch_s = monotonic()
         return False
+
+    async def _note(self, notification: Notification, outcome: str, reason: str = "") -> None:
+        """For the store, which the store writer keeps."""
+        kept = Kept(deliveries=(delivery(notification, outcome, reason),))
+        await self._producer.send_and_wait(self._names.signals, encode(kept))
 
     def _was_refused(self, notification: Notification) -> bool:
         revision = notification.incident.revision

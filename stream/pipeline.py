@@ -9,13 +9,14 @@ from typing import Final
 from ingest.batch import Batch
 from ingest.collect.source import Sources
 from rules.engine import Engine
-from rules.model import Incident, Match
+from rules.model import Gap, Incident, Joined, Match
 from rules.ruleset import RuleSet
 from rules.signal import match_of
 from rules.silence.watch import Verdict
 from rules.watermark import Watermark
 from stream.holding import HoldingScanner
 from stream.scan import BatchScanner, Scanned
+from stream.throttle import Throttle
 
 PAUSE_S: Final = 0.05
 
@@ -23,9 +24,16 @@ PAUSE_S: Final = 0.05
 class Pipeline:
     """Scanner, watermark and engine put together."""
 
-    def __init__(self, rules: RuleSet, cluster: str, lateness_ns: int):
-        self._scanner = HoldingScanner(BatchScanner(rules, cluster))
-        self._engine = Engine(rules)
+    def __init__(
+        self,
+        rules: RuleSet,
+        cluster: str,
+        lateness_ns: int,
+        throttle: Throttle | None = None,
+        lists_joined: bool = False,
+    ):
+        self._scanner = HoldingScanner(BatchScanner(rules, cluster, throttle=throttle))
+        self._engine = Engine(rules, lists_joined=lists_joined)
         self._watermark = Watermark(lateness_ns)
 
     def use(self, rules: RuleSet) -> None:
@@ -63,6 +71,14 @@ class Pipeline:
     def windowed(self) -> list[Match]:
         """What windows told since the last call, as rows of the store have it."""
         return list(map(match_of, self._engine.windowed()))
+
+    def joined(self) -> list[Joined]:
+        """As `Engine.joined`."""
+        return self._engine.joined()
+
+    def gaps(self) -> list[Gap]:
+        """As `Engine.gaps`."""
+        return self._engine.gaps()
 
     def flush(self) -> list[Incident]:
         """The input has ended: take what waits; call `rest` before."""

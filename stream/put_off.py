@@ -188,7 +188,7 @@ class Later:
     def _note_lost(self, range_: PutOff, records: int, what: str) -> None:
         if records:
             text = f"{records} records were {what} before all rules had seen them"
-            self._troubles.note(Trouble.RECORDS_LOST, f"{source_of(range_.source)}:{range_.first}", text)
+            self._troubles.note_lost(source_of(range_.source), range_.first, records, text)
             self._metrics.note_lost_records(source_of(range_.source), records)
 
     def _goes_on(self, range_: PutOff) -> bool:

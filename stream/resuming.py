@@ -64,7 +64,7 @@ class Resuming:
         end = (await self._consumer.end_offsets([partition]))[partition]
         if offset < first:
             text = f"{first - offset} records from offset {offset} on were deleted before they were read"
-            self._troubles.note(Trouble.RECORDS_LOST, f"{source_of(partition)}:{offset}", text)
+            self._troubles.note_lost(source_of(partition), offset, first - offset, text)
             self._note_lost(source_of(partition), first - offset)
         elif offset > end:
             text = f"ends at {end}, and {offset} was read before: read from its first record on"

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaProducer
 
-from rules.model import DeadLetter
+from rules.model import DeadLetter, Gap
 from stream.found import FoundInRange
-from stream.messages import encode_in_pieces
+from stream.messages import Kept, encode_in_pieces, kept_in_pieces
 from stream.put_off import PutOff
 from stream.settings import Settings
 from stream.topics import TopicNames
@@ -42,6 +42,11 @@ class Sender:
             else:
                 sends += [await self.send_dead(letter) for letter in one.scanned.dead_letters]
         await asyncio.gather(*sends)
+
+    async def send_gaps(self, gaps: tuple[Gap, ...]) -> None:
+        """Return when they are acknowledged."""
+        for value in kept_in_pieces(Kept(gaps=gaps)):
+            await self._producer.send_and_wait(self._names.signals, value)
 
     async def send_dead(self, letter: DeadLetter) -> Future[Any]:
         """What is to be waited for until the letter is acknowledged."""

@@ -34,6 +34,10 @@ class Store:
         """As `ClickHouseSink.write`."""
         await self._call(lambda: self._opened.write(**rows))
 
+    async def write_once(self, **rows: Any) -> None:
+        """The same without trying again."""
+        await self._call(lambda: ClickHouseSink(self._connected, retry_for_s=0).write(**rows))
+
     async def list_incidents(self, limit: int, status: str | None = None) -> list[dict[str, Any]]:
         """As `ClickHouseSink.list_incidents`."""
         return await self._call(lambda: self._opened.list_incidents(limit, status))

@@ -7,7 +7,7 @@ holds the backlog. Written first, committed after; ids make a second writing har
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from time import monotonic
 from typing import Any, Final, Literal, NamedTuple
 
@@ -20,7 +20,7 @@ from rules.model import QUIET_ROLES, DeadLetter, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
 from stream.clients import make_producer
-from stream.messages import Found, Part, decode, encode
+from stream.messages import Found, Kept, Part, Tick, decode, encode
 from stream.metrics import Metrics
 from stream.own_topics import Fetched, Message, OwnTopics
 from stream.raw_batches import source_of
@@ -36,10 +36,15 @@ PAUSE_MS: Final = 1_000
 RETRY_FOR_S: Final = 5.0
 
 
+Table = Literal[
+    "matches", "observed", "beats", "seats", "signals", "gaps", "deliveries", "samples", "incidents", "dead_letters"
+]
+
+
 class Row(NamedTuple):
     """What the store keeps of a message, with the message."""
 
-    table: Literal["matches", "beats", "incidents", "dead_letters"]
+    table: Table
     content: Any
     message: Message
 
@@ -126,16 +131,28 @@ class StoreWriter(Service):
             yield Row("incidents", msgspec.json.decode(value, type=Incident), message)
         elif message.topic == self._names.dead_letters:
             yield Row("dead_letters", msgspec.json.decode(value, type=DeadLetter), message)
-        elif isinstance(found := decode(value), Found):
-            for part in found.parts:
-                yield from (Row("beats", beat, message) for beat in part.beats)
-                yield from (Row("matches", told, message) for told in self._told(part.matches))
+        else:
+            yield from (Row(*told, message) for told in self._told(decode(value)))
 
-    def _told(self, matches: Collection[Match]) -> Iterator[tuple[Match, RuleSpec]]:
-        """Those that say a failure, with their rules."""
-        known = [(match, self._rules.spec_of(match)) for match in matches if match.rule in self._rules.by_id]
+    def _told(self, found: Found | Kept | Tick) -> Iterator[tuple[Table, Any]]:
+        for part in found.parts if isinstance(found, Found) else ():
+            yield from (("beats", beat) for beat in part.beats)
+            yield from (("seats", seat) for seat in part.seats)
+            yield from map(self._with_its_rule, self._known(part.matches))
+        if isinstance(found, Kept):
+            yield from (("signals", joined) for joined in found.signals)
+            yield from (("gaps", gap) for gap in found.gaps)
+            yield from (("deliveries", delivery) for delivery in found.deliveries)
+            yield from (("samples", sample) for sample in found.samples)
+
+    def _known(self, matches: Sequence[Match]) -> list[Match]:
+        known = [match for match in matches if match.rule in self._rules.by_id]
         self._metrics.note_unknown(len(matches) - len(known))
-        yield from ((match, spec) for match, spec in known if spec.role not in QUIET_ROLES)
+        return known
+
+    def _with_its_rule(self, match: Match) -> tuple[Table, tuple[Match, RuleSpec]]:
+        spec = self._rules.spec_of(match)
+        return ("observed" if spec.role in QUIET_ROLES else "matches"), (match, spec)
 
     async def _give_up(self, row: Row, reason: str) -> None:
         """A dead letter that holds this row of its message and no other."""
@@ -171,10 +188,15 @@ def _by_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 def _alone(row: Row) -> bytes:
     """A message that says no more than this row."""
     source = source_of(TopicPartition(row.message.topic, row.message.partition))
-    if row.table == "matches":
-        return encode(Found((Part(source, None, None, (row.content[0],), ()),)))
-    if row.table == "beats":
-        return encode(Found((Part(source, None, None, (), (row.content,)),)))
+    match row.table:
+        case "matches" | "observed":
+            return encode(Found((Part(source, None, None, (row.content[0],), ()),)))
+        case "beats":
+            return encode(Found((Part(source, None, None, (), (row.content,)),)))
+        case "seats":
+            return encode(Found((Part(source, None, None, (), (), (row.content,)),)))
+        case "signals" | "gaps" | "deliveries" | "samples":
+            return encode(Kept(**{row.table: (row.content,)}))
     return row.message.value or b""
 
 

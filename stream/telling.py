@@ -5,21 +5,29 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from time import time_ns
+from typing import Final
 
 from rules.errors import RejectedError, TransientError
-from rules.model import Incident, Notification
+from rules.model import Delivery, Incident, Notification
 from rules.notify import due
 from sinks.notify.webhook import WebhookSink
+
+WEBHOOK: Final = "webhook"
+"""The target's name; its address may hold a secret."""
 
 
 class Teller:
     """Delivers in the background; a file holds the ids of what was delivered, one a line, and outlives the process."""
 
-    def __init__(self, url: str, told: Path, say: Callable[[str], None]):
+    def __init__(self, url: str, told: Path, say: Callable[[str], None], note: Callable[[Delivery], None]):
         self._sink = WebhookSink(url)
         told.parent.mkdir(parents=True, exist_ok=True)
         self._told = told
         self._say = say
+        self._note = note
+        self._pending: dict[str, Notification] = {}
+        self._known_to_wait = ""
         self._known = set(told.read_text("ascii").split()) if told.exists() else set[str]()
         self._waiting: asyncio.Queue[Notification] = asyncio.Queue()
         self._delivery = asyncio.create_task(self._deliver())
@@ -29,6 +37,7 @@ class Teller:
         for incident in incidents:
             if notification := due(incident, self._known):
                 self._known.add(notification.notification_id)
+                self._pending[notification.notification_id] = notification
                 self._waiting.put_nowait(notification)
 
     async def close(self, patience_s: float = 10.0) -> None:
@@ -37,6 +46,8 @@ class Teller:
             await asyncio.wait_for(self._waiting.join(), patience_s)
         except TimeoutError:
             self._say("the webhook is away: some notifications were not delivered; the next run tells what it finds")
+            for notification in self._pending.values():
+                self._note(delivery(notification, "waits", "not delivered before the run ended"))
         self._delivery.cancel()
         await asyncio.gather(self._delivery, return_exceptions=True)
         await self._sink.close()
@@ -46,6 +57,7 @@ class Teller:
             notification = await self._waiting.get()
             while not await self._is_done(notification):
                 pass
+            del self._pending[notification.notification_id]
             self._waiting.task_done()
 
     async def _is_done(self, notification: Notification) -> bool:
@@ -54,10 +66,30 @@ class Teller:
             await self._sink.send(notification)
         except TransientError as error:
             self._say(f"a notification waits: {error}")
+            if self._known_to_wait != notification.notification_id:
+                self._known_to_wait = notification.notification_id
+                self._note(delivery(notification, "waits", str(error)))
             return False
         except RejectedError as error:
             self._say(f"a notification can't be delivered: {error}")
+            self._note(delivery(notification, "refused", str(error)))
             return True
         with self._told.open("a", encoding="ascii") as file:
             file.write(f"{notification.notification_id}\n")
+        self._note(delivery(notification, "sent"))
         return True
+
+
+def delivery(notification: Notification, outcome: str, reason: str = "") -> Delivery:
+    """What became of a notification just now."""
+    return Delivery(
+        notification_id=notification.notification_id,
+        target=WEBHOOK,
+        outcome=outcome,
+        incident_id=notification.incident.incident_id,
+        revision=notification.incident.revision,
+        kind=notification.kind,
+        event_time=notification.event_time,
+        reason=reason,
+        decided_ns=time_ns(),
+    )

@@ -36,7 +36,7 @@ class TopicNames:
 
     @property
     def signals(self) -> str:
-        """What windows over many matches told."""
+        """For the store alone: what windows told, what joined which incident, gaps, deliveries, what workers count."""
         return f"{self.prefix}.signals"
 
     @property

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from enum import StrEnum
+from time import time_ns
 from typing import Final
 
-from rules.model import DeadLetter, Position
+from rules.model import DeadLetter, Gap, Position, stable_id
 from stream.metrics import Metrics
 from stream.raw_batches import Corrupt
 
 CORRUPT_BATCH: Final = "corrupt batch"
 """How the reason of a dead letter begins that stands for a whole batch."""
+
+KEPT_GAPS: Final = 1_000
 
 log = logging.getLogger(__name__)
 
@@ -37,6 +41,7 @@ class Troubles:
     def __init__(self, metrics: Metrics):
         self._metrics = metrics
         self._told: set[tuple[Trouble, str]] = set()
+        self._gaps: deque[Gap] = deque(maxlen=KEPT_GAPS)
 
     def note(self, kind: Trouble, subject: str, text: str, times: int = 1) -> None:
         """Count it, and tell it unless it was told of this subject before."""
@@ -44,6 +49,22 @@ class Troubles:
         if (kind, subject) not in self._told:
             self._told.add((kind, subject))
             log.error("%s: %s: %s", kind, subject, text)
+
+    def note_lost(self, source: str, offset: int, records: int, text: str) -> None:
+        """Count and tell records that were deleted before they were read, from this offset on: a gap in the evidence.
+
+        When they were written nobody knows any more: the gap has the time at which it was met.
+        """
+        self.note(Trouble.RECORDS_LOST, f"{source}:{offset}", text)
+        now_ns = time_ns()
+        gap_id = stable_id("gap", Trouble.RECORDS_LOST, source, offset, records)
+        self._gaps.append(Gap(gap_id, Trouble.RECORDS_LOST.value, "", "", "", source, now_ns, now_ns, records, text))
+
+    def take_gaps(self) -> tuple[Gap, ...]:
+        """The gaps since the last call; the newest of very many."""
+        gaps = tuple(self._gaps)
+        self._gaps.clear()
+        return gaps
 
     def note_corrupt(self, source: str, batch: Corrupt) -> DeadLetter:
         """Count and tell it; the letter that stands for all of it."""

@@ -6,6 +6,7 @@ import errno
 import os
 import re
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +22,10 @@ _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 
 
 class KmsgSource:
-    """Records of the ring buffer as JSON envelopes, with wall-clock time worked out from the time since boot."""
+    """Records of the ring buffer as JSON envelopes, with wall-clock time worked out from the time since boot.
+
+    The kernel writes over what is not read in time. A record of our own says so, in the place of the first one lost.
+    """
 
     def __init__(self, host: str, follow: bool, device: Path = DEVICE):
         self.name = str(device)
@@ -30,6 +34,7 @@ class KmsgSource:
         self._follow = follow
         self._descriptor = os.open(device, os.O_RDONLY | os.O_NONBLOCK)
         self._boot_ns = time.time_ns() - time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+        self._next_number: int | None = None
 
     @staticmethod
     def is_readable() -> bool:
@@ -38,7 +43,7 @@ class KmsgSource:
 
     def read(self, now_ns: int) -> Batch | None:
         """The records that have come, numbered by the kernel."""
-        records = [found for raw in self._raw_records() if (found := envelope(raw, self._host, self._boot_ns))]
+        records = [one for raw in self._raw_records() for one in self._told(raw)]
         self.has_ended = not records and not self._follow
         if not records:
             return None
@@ -49,6 +54,19 @@ class KmsgSource:
         """Close the device."""
         os.close(self._descriptor)
 
+    def _told(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
+        found = envelope(raw, self._host, self._boot_ns)
+        if found is None:
+            return
+        number, expected = found[0], self._next_number
+        if expected is not None and number > expected:
+            time_us = raw.split(b",", 3)[2].decode()
+            text = f"{self.name}: {number - expected} messages were overwritten before they were read"
+            lost = envelope(f"4,{expected},{time_us},-;{text}".encode(), self._host, self._boot_ns)
+            yield from (lost,) if lost else ()
+        self._next_number = number + 1
+        yield found
+
     def _raw_records(self) -> list[bytes]:
         records: list[bytes] = []
         while len(records) < _RECORDS_A_BATCH:
@@ -56,7 +74,7 @@ class KmsgSource:
                 record = os.read(self._descriptor, _RECORD_BYTES)
             except OSError as error:
                 if error.errno == errno.EPIPE:
-                    continue
+                    continue  # overwritten: the next record's number tells how many
                 if error.errno in (errno.EAGAIN, errno.EINVAL):
                     break
                 raise

@@ -98,10 +98,13 @@ def rules_named(rules: RuleSet, name: str) -> list[Rule]:
 
 
 def observed(rules: RuleSet) -> frozenset[str]:
-    """The rules whose matches are needed even when they say no failure: some window watches them, or they clear one."""
+    """The rules whose matches are needed even when they say no failure.
+
+    Some window watches them, they clear a failure, or the store keeps something of them.
+    """
     whens = [rule.spec.when for rule in rules.rules if rule.spec.when]
     watched = {rule.spec.id for when in whens for name, _ in terms(when) for rule in rules_named(rules, name)}
-    return frozenset(watched | {rule.spec.id for rule in rules.rules if rule.spec.clears})
+    return frozenset(watched | {rule.spec.id for rule in rules.all_rules if rule.spec.clears or rule.spec.recorded_as})
 
 
 def _may_be(failure_class: str, wanted: str) -> bool:

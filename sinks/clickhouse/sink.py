@@ -9,17 +9,10 @@ import msgspec
 import stamina
 
 from rules.errors import TransientError
-from rules.model import Beat, DeadLetter, Incident, Match
+from rules.model import Beat, DeadLetter, Delivery, Gap, Incident, Joined, Match, Sample, Seat
+from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client
-from sinks.clickhouse.rows import (
-    Rows,
-    RuleFacts,
-    dead_letter_rows,
-    incident_revision_rows,
-    incident_rows,
-    liveness_rows,
-    match_rows,
-)
+from sinks.clickhouse.rows import Rows, RuleFacts
 
 SMALL_BATCH_ROWS: Final = 1_000
 """Below this, a server gathers the inserts of many workers into one part."""
@@ -38,22 +31,39 @@ class ClickHouseSink:
         self,
         incidents: Sequence[Incident] = (),
         matches: Sequence[tuple[Match, RuleFacts]] = (),
+        observed: Sequence[tuple[Match, RuleFacts]] = (),
         beats: Sequence[Beat] = (),
+        seats: Sequence[Seat] = (),
+        signals: Sequence[Joined] = (),
+        gaps: Sequence[Gap] = (),
+        deliveries: Sequence[Delivery] = (),
+        samples: Sequence[Sample] = (),
         dead_letters: Sequence[DeadLetter] = (),
     ) -> None:
         """Write all of it; when this returns, it is stored. A failure half-way is mended by writing it all again.
+
+        `observed` are matches that say no failure: they are kept only as what their rules have them recorded.
 
         Raises:
             TransientError: the store stayed away for longer than `retry_for_s`.
             RejectedError: the store will never take this batch.
             ConfigError: a table or a right is missing.
         """
+        found = [*matches, *observed]
         batches = (
-            match_rows(matches),
-            liveness_rows(beats),
-            dead_letter_rows(dead_letters),
-            incident_revision_rows(incidents),
-            incident_rows(incidents),
+            shapes.match_rows(matches),
+            shapes.capacity_rows(found),
+            shapes.measurement_rows(found),
+            shapes.gap_rows([*gaps, *shapes.gaps_in(found)]),
+            shapes.liveness_rows(beats),
+            shapes.progress_rows(beats),
+            shapes.placement_rows(seats),
+            shapes.signal_rows(signals),
+            shapes.delivery_rows(deliveries),
+            shapes.sample_rows(samples),
+            shapes.dead_letter_rows(dead_letters),
+            shapes.incident_revision_rows(incidents),
+            shapes.incident_rows(incidents),
         )
         for rows in batches:
             if len(rows):

@@ -45,8 +45,8 @@ CREATE TABLE IF NOT EXISTS progress
     node LowCardinality(String),
     first_event_time SimpleAggregateFunction(min, DateTime64(9, 'UTC')) CODEC(Delta(8), ZSTD(1)),
     last_event_time SimpleAggregateFunction(max, DateTime64(9, 'UTC')) CODEC(Delta(8), ZSTD(1)),
-    first_step SimpleAggregateFunction(min, Int64) CODEC(Delta(8), ZSTD(1)),
-    last_step SimpleAggregateFunction(max, Int64) CODEC(Delta(8), ZSTD(1)),
+    first_step SimpleAggregateFunction(min, Nullable(Int64)),
+    last_step SimpleAggregateFunction(max, Nullable(Int64)),
     saved_step SimpleAggregateFunction(max, Nullable(Int64)),
     stored SimpleAggregateFunction(max, DateTime('UTC')) MATERIALIZED now()
 )
@@ -75,7 +75,7 @@ ORDER BY (cluster, job, rank, since, node)
 TTL stored + INTERVAL 90 DAY
 SETTINGS non_replicated_deduplication_window = 1000;
 
--- Jobs handed in, waiting, started, preempted; nodes idle. `kind` is one of sinks.clickhouse.rows.CAPACITY_KINDS.
+-- Jobs handed in, waiting, started, preempted; nodes idle. `kind` is one of rules.recorded.CAPACITY_KINDS.
 CREATE TABLE IF NOT EXISTS capacity_events
 (
     event_id String,

@@ -76,3 +76,18 @@ def test_read_once_it_ends_when_all_is_read(ring: tuple[int, Path]) -> None:
     assert source.has_ended
     os.close(writer)
     source.close()
+
+
+def test_what_was_overwritten_is_told_in_the_place_of_the_first_record_lost(ring: tuple[int, Path]) -> None:
+    writer, device = ring
+    source = KmsgSource("n1", follow=True, device=device)
+    for number in (10, 11, 423):
+        os.write(writer, f"6,{number},5260000,-;usb 1-1: new\n".encode())
+    batch = source.read(START_NS)
+    assert batch
+    assert list(batch.offsets) == [10, 11, 12, 423]
+    (observed,) = a_scanner().scan(batch).observed
+    assert (observed.rule, observed.fields, observed.event.node) == ("kernel.messages_dropped", {"lost": "411"}, "n1")
+    assert source.read(START_NS) is None
+    os.close(writer)
+    source.close()

@@ -1,0 +1,198 @@
+"""Matches as columns, and what else their rules have the store keep of them: capacity, numbers, gaps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol
+
+from rules.detect.inputs import number_in
+from rules.model import Gap, Match
+from rules.recorded import Recorded
+from rules.signal import pci_address
+from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, optional_int64, rows_of
+
+MOST_COUNTED: Final = 2**32 - 1
+MOST_TEXT: Final = 500
+"""So many characters of a line suffice where the line is not the evidence."""
+
+MATCHES: Final[Columns] = (
+    ("match_id", "String"),
+    ("event_time", TIME),
+    ("rule", NAME),
+    ("class", NAME),
+    ("severity", NAME),
+    ("role", NAME),
+    ("cluster", NAME),
+    ("source", NAME),
+    ("node", NAME),
+    ("job", "String"),
+    ("rank", "Nullable(Int64)"),
+    ("fields", "Map(LowCardinality(String), String)"),
+    ("text", "String"),
+    ("position_source", NAME),
+    ("position_offset", "Int64"),
+)
+
+CAPACITY_EVENTS: Final[Columns] = (
+    ("event_id", "String"),
+    ("event_time", TIME),
+    ("kind", NAME),
+    ("cluster", NAME),
+    ("job", "String"),
+    ("node", NAME),
+    ("pod", "String"),
+    ("count", "UInt32"),
+    ("rule", NAME),
+    ("text", "String"),
+)
+
+MEASUREMENTS: Final[Columns] = (
+    ("cluster", NAME),
+    ("name", NAME),
+    ("job", "String"),
+    ("node", NAME),
+    ("rank", "Int32"),
+    ("device", NAME),
+    ("minute", "DateTime('UTC')"),
+    ("smallest", "Float64"),
+    ("largest", "Float64"),
+)
+
+
+class RuleFacts(Protocol):
+    """What the rows take from a match's rule; a `RuleSpec` has all of it."""
+
+    @property
+    def failure_class(self) -> str:
+        """The class of failure, such as `gpu.fell_off_bus`."""
+
+    @property
+    def severity(self) -> str:
+        """One of `rules.model.SEVERITIES`."""
+
+    @property
+    def role(self) -> str:
+        """One of `rules.spec.Role`."""
+
+    @property
+    def source(self) -> str:
+        """The source that the rule reads, used when the line does not say its own."""
+
+    @property
+    def recorded_as(self) -> Recorded | None:
+        """What its lines are kept as, beside being matches."""
+
+
+Found = Sequence[tuple[Match, RuleFacts]]
+"""Matches with what their rules say."""
+
+
+def match_rows(found: Found) -> Rows:
+    """One row a match, with the class, severity and role of its rule."""
+    return rows_of("matches", MATCHES, (_match_row(match, facts) for match, facts in found))
+
+
+def capacity_rows(found: Found) -> Rows:
+    """One row a line whose rule says a kind of capacity event."""
+    kept = ((match, facts.recorded_as.capacity) for match, facts in found if facts.recorded_as)
+    return rows_of("capacity_events", CAPACITY_EVENTS, (_capacity_row(match, kind) for match, kind in kept if kind))
+
+
+def measurement_rows(found: Found) -> Rows:
+    """One row for each number, job, node, rank, device and minute: the smallest and the largest."""
+    ends: dict[tuple[Any, ...], list[float]] = {}
+    for match, facts in found:
+        for key, value in _measured(match, facts.recorded_as):
+            known = ends.setdefault(key, [value, value])
+            known[0], known[1] = min(known[0], value), max(known[1], value)
+    return rows_of("measurements", MEASUREMENTS, ((*key, *ends[key]) for key in sorted(ends)))
+
+
+def gaps_in(found: Found) -> list[Gap]:
+    """The gaps that loggers tell of themselves."""
+    kept = ((match, facts.recorded_as) for match, facts in found if facts.recorded_as)
+    return [_gap(match, recorded.gap) for match, recorded in kept if recorded.gap]
+
+
+def _match_row(match: Match, facts: RuleFacts) -> tuple[Any, ...]:
+    event = match.event
+    return (
+        match.match_id,
+        int64(event.event_time_ns),
+        match.rule,
+        facts.failure_class,
+        facts.severity,
+        facts.role,
+        event.cluster,
+        event.source or facts.source,
+        event.node,
+        event.job,
+        optional_int64(event.rank),
+        match.fields,
+        event.text,
+        event.position.source,
+        int64(event.position.offset),
+    )
+
+
+def _capacity_row(match: Match, kind: str) -> tuple[Any, ...]:
+    event, fields = match.event, match.fields
+    return (
+        match.match_id,
+        int64(event.event_time_ns),
+        kind,
+        event.cluster,
+        event.job or fields.get("job", ""),
+        fields.get("node", ""),
+        fields.get("pod") or event.pod,
+        _count(fields),
+        match.rule,
+        event.text[:MOST_TEXT],
+    )
+
+
+def _count(fields: dict[str, str]) -> int:
+    """Of how many nodes or GPUs the line speaks; of one when it does not say."""
+    told = number_in(fields.get("nodes") or fields.get("count") or fields.get("short_gpu") or "")
+    return 1 if told is None else min(max(int(told), 0), MOST_COUNTED)
+
+
+def _measured(match: Match, recorded: Recorded | None) -> Iterator[tuple[tuple[Any, ...], float]]:
+    event, fields = match.event, match.fields
+    for field, number in recorded.numbers.items() if recorded else ():
+        value = number_in(fields.get(field, ""))
+        if value is not None:
+            yield (
+                (
+                    event.cluster,
+                    number.name,
+                    event.job or fields.get("job", ""),
+                    fields.get("node") or event.node,
+                    int32(_rank(match)),
+                    pci_address(fields.get("pci", "")) or fields.get("device", ""),
+                    minute_s(event.event_time_ns),
+                ),
+                value * number.times,
+            )
+
+
+def _rank(match: Match) -> int | None:
+    told = number_in(match.fields.get("rank", ""))
+    return match.event.rank if match.event.rank is not None or told is None else int(told)
+
+
+def _gap(match: Match, kind: str) -> Gap:
+    event = match.event
+    told = number_in(match.fields.get("lost", ""))
+    return Gap(
+        gap_id=match.match_id,
+        kind=kind,
+        cluster=event.cluster,
+        node=event.node,
+        job=event.job,
+        source=event.position.source,
+        begins_ns=event.event_time_ns,
+        ends_ns=event.event_time_ns,
+        records=None if told is None else int(told),
+        text=event.text[:MOST_TEXT],
+    )

@@ -1,0 +1,105 @@
+"""What all tables share: rows by column, values that ClickHouse takes, and times."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from rules.errors import InvariantError
+from rules.model import NS_PER_S
+
+NS_PER_MINUTE: Final = 60 * NS_PER_S
+INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+LAST_MINUTE_S: Final = (2**32 - 1) // 60 * 60
+"""The last minute that a ClickHouse DateTime can hold, in 2106."""
+
+Columns = tuple[tuple[str, str], ...]
+"""Names and ClickHouse types of a table's columns."""
+
+TIME: Final = "DateTime64(9, 'UTC')"
+NAME: Final = "LowCardinality(String)"
+
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Rows for one table, by column: `columns[i]` holds the values of `names[i]`, of ClickHouse type `types[i]`."""
+
+    table: str
+    names: tuple[str, ...]
+    types: tuple[str, ...]
+    columns: tuple[list[Any], ...]
+
+    def __len__(self) -> int:
+        """How many rows."""
+        return len(self.columns[0])
+
+    def token(self) -> str:
+        """The same for the same rows only. (By ids alone, ClickHouse would drop a changed row without a word.)"""
+        return blake2b(msgspec.msgpack.encode((self.table, self.columns)), digest_size=16).hexdigest()
+
+
+def rows_of(table: str, columns: Columns, rows: Iterable[tuple[Any, ...]]) -> Rows:
+    """The rows, given one by one, as columns."""
+    transposed = tuple([clean(value) for value in column] for column in zip(*rows, strict=True))
+    return Rows(
+        table,
+        tuple(name for name, _ in columns),
+        tuple(kind for _, kind in columns),
+        transposed or tuple([] for _ in columns),
+    )
+
+
+def iso_ns(text: str) -> int:
+    """Nanoseconds since the epoch of an ISO 8601 time in UTC, to the last of up to nine digits.
+
+    Raises:
+        InvariantError: it is no such time; incidents get theirs from our own core.
+    """
+    found = _ISO.fullmatch(text)
+    if found is None:
+        raise InvariantError(f"incident time {text!r}: not like 2026-03-02T09:00:01.123456789Z")
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    try:
+        whole = datetime(year, month, day, hour, minute, second, tzinfo=UTC) - _EPOCH
+    except ValueError as error:
+        raise InvariantError(f"incident time {text!r}: {error}") from error
+    return (whole.days * 86_400 + whole.seconds) * NS_PER_S + int((found[7] or "").ljust(9, "0"))
+
+
+def minute_s(time_ns: int) -> int:
+    """The minute of a time, in seconds since the epoch, as far as ClickHouse can count."""
+    return min(int64(time_ns) // NS_PER_MINUTE * 60, LAST_MINUTE_S)
+
+
+def int64(value: int) -> int:
+    """Numbers come from log lines, so they may be absurd; an absurd one must not refuse the whole batch."""
+    return min(max(value, 0), INT64_MAX)
+
+
+def optional_int64(value: int | None) -> int | None:
+    """The same of a number that may be unknown."""
+    return None if value is None else int64(value)
+
+
+def int32(value: int | None) -> int:
+    """The same of a small number, -1 when it is unknown."""
+    return -1 if value is None else min(max(value, -1), INT32_MAX)
+
+
+def clean(value: Any) -> Any:
+    """The same value, with half surrogates (bytes that were no UTF-8) written out: ClickHouse can't take them."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, list):
+        return [clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): clean(item) for key, item in value.items()}
+    return value

@@ -1,0 +1,47 @@
+"""What this worker counts -> the store, by way of our own topic: a worker may run without the store writer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+from mode import Service
+
+from rules.ruleset import RuleSet
+from stream.clients import make_producer
+from stream.messages import Kept, kept_in_pieces
+from stream.metrics import Metrics
+from stream.sampling import Sampler
+from stream.settings import Settings
+from stream.topics import TopicNames
+
+LOOK_EVERY_S: Final = 1.0
+
+
+class Exporter(Service):
+    """Sends samples every 15 seconds. When that fails they are lost, and nothing else is."""
+
+    def __init__(self, settings: Settings, _: RuleSet, metrics: Metrics, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._settings = settings
+        self._topic = TopicNames(settings.prefix).signals
+        self._sampler = Sampler(metrics)
+
+    async def on_start(self) -> None:
+        """Connect."""
+        self._producer = make_producer(self._settings)
+        await self._producer.start()
+
+    async def on_stop(self) -> None:
+        """Let go of Kafka."""
+        await self._producer.stop()
+
+    @Service.task
+    async def _run(self) -> None:
+        while not self.should_stop:
+            await self.sleep(LOOK_EVERY_S)
+            try:
+                for message in kept_in_pieces(Kept(samples=tuple(self._sampler.due()))):
+                    await self._producer.send_and_wait(self._topic, message)
+            except KafkaError as error:
+                self.log.warning("this worker's own figures were not sent: %r", error)

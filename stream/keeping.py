@@ -1,0 +1,104 @@
+"""What `epicenter run` hands to the store: what was found, what came of it, and what was counted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from time import monotonic, perf_counter, time_ns
+from typing import Any, Final
+
+from rules.errors import PipelineError
+from rules.model import NS_PER_S, QUIET_ROLES, Delivery, Incident, Match
+from rules.ruleset import RuleSet
+from rules.spec import RuleSpec
+from stream.metrics import Metrics
+from stream.pipeline import Pipeline
+from stream.sampling import Sampler
+from stream.scan import Scanned
+from stream.store import Store
+from stream.throttle import Throttle
+
+LOCAL: Final = "local"
+"""All sources of this machine count as one: there may be ten thousand files."""
+
+Known = list[tuple[Match, RuleSpec]]
+
+
+class Keeper:
+    """Writes for one run, and counts what it wrote. `tell` is for what went wrong and stops nothing."""
+
+    def __init__(self, store: Store, rules: RuleSet, tell: Callable[[str], None]):
+        self._store = store
+        self._tell = tell
+        self._deliveries: list[Delivery] = []
+        self.metrics = Metrics()
+        self.throttle = Throttle(clock_s=perf_counter)
+        self._sampler = Sampler(self.metrics)
+        self.metrics.note_rules(rules)
+
+    def note_delivery(self, delivery: Delivery) -> None:
+        """Remember what became of a notification, for the next write."""
+        self._deliveries.append(delivery)
+
+    async def keep_found(self, found: Collection[Scanned], rules: RuleSet) -> None:
+        """Write what batches held, with what these rules say of it."""
+        for scanned in found:
+            self._note_scan(scanned)
+        told, quiet = _with_rules([one for scanned in found for one in (*scanned.matches, *scanned.observed)], rules)
+        await self._keep(
+            matches=told,
+            observed=quiet,
+            beats=[beat for scanned in found for beat in scanned.beats],
+            seats=[seat for scanned in found for seat in scanned.seats],
+            dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
+        )
+
+    async def keep_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> None:
+        """Write what the newest advance of the pipeline led to, and what was delivered since."""
+        told, quiet = _with_rules(pipeline.windowed(), rules)
+        await self._keep(
+            incidents=incidents,
+            matches=told,
+            observed=quiet,
+            signals=pipeline.joined(),
+            gaps=pipeline.gaps(),
+            deliveries=self._take_deliveries(),
+        )
+
+    async def keep_counts(self) -> None:
+        """Write what was counted, now and then. When that fails, everything goes on."""
+        if used := self.throttle.turn(monotonic()):
+            self.metrics.note_uses(used)
+        if samples := self._sampler.due():
+            await self._try_to_keep("the run's own figures were", samples=samples)
+
+    async def keep_last_deliveries(self) -> None:
+        """Write what was delivered at the very end."""
+        await self._try_to_keep("the last deliveries were", deliveries=self._take_deliveries())
+
+    def _note_scan(self, scanned: Scanned) -> None:
+        self.metrics.note_scan(LOCAL, scanned)
+        if scanned.newest_ns is not None:
+            self.metrics.note_behind(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
+
+    def _take_deliveries(self) -> list[Delivery]:
+        taken, self._deliveries = self._deliveries, []
+        return taken
+
+    async def _try_to_keep(self, what: str, **contents: list[Any]) -> None:
+        if any(contents.values()):
+            try:
+                await self._store.write_once(**contents)
+            except PipelineError as error:
+                self._tell(f"{what} not stored: {error}")
+
+    async def _keep(self, **contents: list[Any]) -> None:
+        if any(contents.values()):
+            await self._store.write(**contents)
+            self.metrics.note_stored({table: len(rows) for table, rows in contents.items() if rows})
+
+
+def _with_rules(matches: Iterable[Match], rules: RuleSet) -> tuple[Known, Known]:
+    """Those that say a failure, and the quiet ones."""
+    known = [(match, rules.spec_of(match)) for match in matches]
+    quiet = [one for one in known if one[1].role in QUIET_ROLES]
+    return [one for one in known if one[1].role not in QUIET_ROLES], quiet
