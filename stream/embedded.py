@@ -169,7 +169,7 @@ class EmbeddedRun:
         self._sources.close()
         if self._teller:
             await self._teller.close()
-            await self._keeper.keep_last_deliveries()
+        await self._keeper.keep_last()
         await self._store.close()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterable
 from time import monotonic, perf_counter, time_ns
 from typing import Any, Final
@@ -69,11 +70,12 @@ class Keeper:
         if used := self.throttle.turn(monotonic()):
             self.metrics.note_uses(used)
         if samples := self._sampler.due():
-            await self._try_to_keep("the run's own figures were", samples=samples)
+            await self._try_to_keep(samples=samples)
 
-    async def keep_last_deliveries(self) -> None:
-        """Write what was delivered at the very end."""
-        await self._try_to_keep("the last deliveries were", deliveries=self._take_deliveries())
+    async def keep_last(self) -> None:
+        """Write what was delivered and counted at the very end."""
+        self.metrics.note_uses(self.throttle.turn(math.inf) or {})
+        await self._try_to_keep(deliveries=self._take_deliveries(), samples=self._sampler.samples())
 
     def _note_scan(self, scanned: Scanned) -> None:
         self.metrics.note_scan(LOCAL, scanned)
@@ -84,12 +86,11 @@ class Keeper:
         taken, self._deliveries = self._deliveries, []
         return taken
 
-    async def _try_to_keep(self, what: str, **contents: list[Any]) -> None:
-        if any(contents.values()):
-            try:
-                await self._store.write_once(**contents)
-            except PipelineError as error:
-                self._tell(f"{what} not stored: {error}")
+    async def _try_to_keep(self, **contents: list[Any]) -> None:
+        try:
+            await self._store.write_once(**contents)
+        except PipelineError as error:
+            self._tell(f"the run's own figures were not stored: {error}")
 
     async def _keep(self, **contents: list[Any]) -> None:
         if any(contents.values()):

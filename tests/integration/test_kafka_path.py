@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,9 @@ from tests.support.waiting import eventually
 pytestmark = pytest.mark.integration
 
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
+HISTORY = ("signals", "progress", "placements", "capacity_events", "measurements", "evidence_gaps")
+ASK = "import json, sys; from sinks.clickhouse.client import connect; client = connect(sys.argv[1]);"
+ASK += " [print(json.dumps(client.query(sql), default=str)) for sql in sys.argv[2:]]; client.close()"
 LOGS = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 """Files whose every line states its time; the others take theirs from receipt, which differs from run to run."""
 
@@ -38,6 +43,25 @@ def without_positions(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
+
+
+def asked(store: str, *queries: str) -> list[Any]:
+    """What a process of its own finds: an embedded store has one owner, and a process one such store."""
+    found = subprocess.run([sys.executable, "-c", ASK, store, *queries], capture_output=True, text=True, timeout=60)
+    assert found.returncode == 0, found.stderr
+    return [json.loads(line) for line in found.stdout.splitlines()]
+
+
+def history(store: str) -> dict[str, Any]:
+    """The tables that have nothing of positions in them."""
+    queries = [f"SELECT * FROM {table} FINAL ORDER BY ALL" for table in HISTORY]
+    return dict(zip(HISTORY, asked(store, *queries), strict=True))
+
+
+def exporting(store: str) -> int:
+    """How many processes told what they count."""
+    query = "SELECT uniqExact(process) FROM pipeline_metrics WHERE name = 'epicenter_records_total'"
+    return int(asked(store, query)[0][0][0])
 
 
 def settled(cluster: Cluster, workers: list[Worker], wanted: int) -> list[dict[str, Any]]:
@@ -72,6 +96,10 @@ def test_replay_run_and_kafka_give_the_same_incidents(clusters: Any, tmp_path: P
     assert without_positions(ran) == without_positions(replayed)
     assert without_positions(streamed) == without_positions(replayed)
     assert all(worker.metric("epicenter_records_total") > 0 for worker in workers)
+    expected = history(f"chdb://{tmp_path}/store")
+    eventually(lambda: history(cluster.store) == expected, 60, "the same history")
+    assert {table for table, stored in expected.items() if stored} >= {"signals", "progress", "placements"}
+    eventually(lambda: exporting(cluster.store) == 2, 60, "figures of both workers")
 
 
 def test_kill_9_in_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> None:

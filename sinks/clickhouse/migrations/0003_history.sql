@@ -56,7 +56,8 @@ ORDER BY (cluster, job, minute, rank, node)
 TTL stored + INTERVAL 30 DAY
 SETTINGS non_replicated_deduplication_window = 1000;
 
--- Where each rank sat, from when on, as banners told it; a rank's newest row before a time is its place then.
+-- Where each rank sat, from when on, as banners told it; a rank's newest row before a time is its place then. Two
+-- banners of one moment may each tell a part: the larger of what they tell is what is known. `rank` -1: of all the job.
 CREATE TABLE IF NOT EXISTS placements
 (
     cluster LowCardinality(String),
@@ -64,13 +65,13 @@ CREATE TABLE IF NOT EXISTS placements
     rank Int32,
     since DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
     node LowCardinality(String),
-    local_rank Int32,
-    gpu LowCardinality(String),
-    world_size UInt32,
-    pod String CODEC(ZSTD(1)),
-    stored DateTime('UTC') MATERIALIZED now()
+    local_rank SimpleAggregateFunction(max, Int32),
+    gpu SimpleAggregateFunction(max, String) CODEC(ZSTD(1)),
+    world_size SimpleAggregateFunction(max, UInt32),
+    pod SimpleAggregateFunction(max, String) CODEC(ZSTD(1)),
+    stored SimpleAggregateFunction(max, DateTime('UTC')) MATERIALIZED now()
 )
-ENGINE = ReplacingMergeTree
+ENGINE = AggregatingMergeTree
 ORDER BY (cluster, job, rank, since, node)
 TTL stored + INTERVAL 90 DAY
 SETTINGS non_replicated_deduplication_window = 1000;
@@ -116,7 +117,9 @@ ORDER BY (cluster, name, job, node, rank, device, minute)
 TTL stored + INTERVAL 30 DAY
 SETTINGS non_replicated_deduplication_window = 1000;
 
--- Where lines are missing: a shipper that fell silent, records deleted before they were read, numbers left out.
+-- Where lines are missing: a shipper that fell silent, records deleted before they were read, numbers left out. The id
+-- alone is the key: of records that were deleted only the time at which that was met is known, and a second meeting of
+-- the same has another one. Few rows, so times need no place in the key.
 CREATE TABLE IF NOT EXISTS evidence_gaps
 (
     gap_id String,
@@ -132,11 +135,12 @@ CREATE TABLE IF NOT EXISTS evidence_gaps
     stored DateTime('UTC') MATERIALIZED now()
 )
 ENGINE = ReplacingMergeTree
-ORDER BY (cluster, begins, gap_id)
+ORDER BY (cluster, gap_id)
 TTL stored + INTERVAL 180 DAY
 SETTINGS non_replicated_deduplication_window = 1000;
 
--- Who was told what, or was not and why: one row a notification, target and outcome.
+-- Who was told what, or was not and why: one row a notification, target and outcome, the
+-- newest.
 CREATE TABLE IF NOT EXISTS deliveries
 (
     notification_id String,
@@ -150,7 +154,7 @@ CREATE TABLE IF NOT EXISTS deliveries
     decided DateTime64(9, 'UTC') CODEC(Delta(8), ZSTD(1)),
     stored DateTime('UTC') MATERIALIZED now()
 )
-ENGINE = ReplacingMergeTree
+ENGINE = ReplacingMergeTree(decided)
 ORDER BY (incident_id, notification_id, target, outcome)
 TTL stored + INTERVAL 365 DAY
 SETTINGS index_granularity = 256, non_replicated_deduplication_window = 1000;

@@ -40,7 +40,7 @@ PLACEMENTS: Final[Columns] = (
     ("since", TIME),
     ("node", NAME),
     ("local_rank", "Int32"),
-    ("gpu", NAME),
+    ("gpu", "String"),
     ("world_size", "UInt32"),
     ("pod", "String"),
 )
