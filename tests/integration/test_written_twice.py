@@ -13,7 +13,7 @@ from rules.recorded import CAPACITY_KINDS
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.sink import ClickHouseSink
-from tests.support.history import a_day, shuffled, told
+from tests.support.written_day import a_day, shuffled, told
 from tests.unit.sinks.test_rows import TABLES
 
 pytestmark = pytest.mark.integration
