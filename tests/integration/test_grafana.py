@@ -1,0 +1,206 @@
+"""Every query of every dashboard, on the real engine, over a simulated day that came through the product."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from sinks.clickhouse.client import Client, connect
+from stream.settings import Settings
+from tests.support.day import END, FAULTS, OFFENDER, START, Day, take_in, write_day
+from tests.support.grafana import ALL, Query, View, expanded, queries_of, read_dashboards
+from tests.support.history import seed
+
+pytestmark = pytest.mark.integration
+
+DASHBOARDS: Final = read_dashboards(Path(__file__).parents[2] / "deploy" / "grafana" / "dashboards")
+QUERIES: Final = [query for name, dashboard in DASHBOARDS.items() for query in queries_of(name, dashboard)]
+
+EMPTY: Final = {
+    ("incident", "Similar incidents before it [A]"): "the first incident of the day has none before it",
+    ("fleet", "GPU-hours lost [A]"): "no writer fills the column yet",
+    ("job", "GPU-hours lost [A]"): "no writer fills the column yet",
+}
+"""Panels that have nothing to show of that day, and why."""
+
+SEEDED: Final = [
+    "signals",
+    "progress",
+    "placements",
+    "capacity_events",
+    "measurements",
+    "evidence_gaps",
+    "deliveries",
+    "feedback",
+    "pipeline_metrics",
+]
+"""Tables that no pipeline filled."""
+
+
+class Stored(msgspec.Struct, frozen=True):
+    """The day, the store that holds it, and the tables that had to be filled by hand."""
+
+    day: Day
+    client: Client
+    seeded: list[str]
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    folder = tmp_path_factory.mktemp("day")
+    day = write_day(folder / "logs")
+    settings = Settings(data_dir=folder / "data")
+    asyncio.run(take_in(day, settings))
+    client = connect(settings.store_dsn)
+    yield Stored(day, client, seed(client))
+    client.close()
+
+
+def a_view(stored: Stored, **values: Any) -> View:
+    """The whole day, everything chosen, with its first failure and that failure's job."""
+    (found,) = stored.client.query("SELECT argMin(incident_id, first_seen) FROM incidents FINAL")
+    one = {"job": stored.day.failures[0].jobs[0], "incident_id": found[0], "page_url": "http://127.0.0.1:8017"}
+    return View(START, END, {"cluster": ALL, "class": ALL, "severity": ALL, "node": ALL, **one, **values})
+
+
+def rows_of(stored: Stored, dashboard: str, title: str, view: View | None = None) -> list[tuple[Any, ...]]:
+    """What a panel, variable or annotation shows; of several queries the first."""
+    query = next(one for one in QUERIES if one.dashboard == dashboard and one.where.startswith(title))
+    return stored.client.query(expanded(query.sql, view or a_view(stored)))
+
+
+def named(query: Query) -> str:
+    return f"{query.dashboard}: {query.where}"
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=named)
+def test_a_query_runs_and_shows_what_there_is(query: Query, stored: Stored) -> None:
+    view = a_view(stored)
+    if query.dashboard == "pipeline":
+        view = msgspec.structs.replace(view, ends=datetime.now(UTC) + timedelta(minutes=1))
+    rows = stored.client.query(expanded(query.sql, view))
+    has_something = any(value is not None for row in rows for value in row)
+    assert has_something == ((query.dashboard, query.where) not in EMPTY)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=named)
+def test_a_query_takes_chosen_values_and_such_as_mean_ill(query: Query, stored: Stored) -> None:
+    ill = "\\' OR 1=1 -- ${job} $__toTime {x:String} '"
+    chosen = {"cluster": ["default", "it's"], "class": ["xid-79"], "severity": ["critical", "error"]}
+    view = a_view(stored, node=["node0003", "o'node"], **chosen)
+    stored.client.query(expanded(query.sql, view))
+    rows = stored.client.query(expanded(query.sql, a_view(stored, job=ill, incident_id=ill)))
+    if "percentencode" in query.sql and query.where != "Similar incidents before it [A]":
+        assert not any(value for row in rows for value in row if value is not None)
+
+
+@pytest.mark.parametrize("query", [one for one in QUERIES if one.format == 0], ids=named)
+def test_a_series_begins_with_its_time_in_order_and_holds_numbers(query: Query, stored: Stored) -> None:
+    sql = expanded(query.sql, a_view(stored))
+    columns = stored.client.query(f"DESCRIBE ({sql})")
+    assert columns[0][0] == "time"
+    assert re.fullmatch(r"DateTime(64\(\d\))?(.*)", columns[0][1]), columns[0]
+    for name, kind, *_ in columns[1:]:
+        assert re.search("Int|Float|String", kind) and not re.search("Array|Tuple|Map", kind), name
+    times = [row[0] for row in stored.client.query(sql)]
+    assert times == sorted(times)
+
+
+@pytest.mark.parametrize("query", QUERIES, ids=named)
+def test_a_query_is_bounded_and_names_its_columns(query: Query) -> None:
+    assert "SELECT *" not in query.sql
+    assert "--" not in query.sql, "the plugin does not know comments"
+    if query.dashboard != "incident":
+        assert re.search(r"\$__(timeFilter|fromTime|toTime)|status = 'open'", query.sql)
+    if query.format == 1 and "GROUP BY" not in query.sql and not query.sql.startswith("SELECT count()"):
+        assert re.search(r"LIMIT|<<|incident_id =|if\(count|sum\(|max\(|uniqExact", query.sql)
+
+
+def test_the_tables_filled_by_hand_are_those_that_are_said_to_be(stored: Stored) -> None:
+    assert stored.seeded == SEEDED
+
+
+# ---- the truth of the day --------------------------------------------------------------------------------------------
+
+
+def test_fleet_counts_what_really_happened(stored: Stored) -> None:
+    preempted_jobs, odd_lines = 3, 2
+    expected = len(stored.day.failures) + preempted_jobs + odd_lines
+    assert rows_of(stored, "fleet", "Opened in this time") == [(expected,)]
+    assert rows_of(stored, "fleet", "Time between failures [") == [(86400 / expected,)]
+
+
+def test_fleet_names_the_node_and_the_gpu_that_fail_again(stored: Stored) -> None:
+    causes = Counter((fault.node, fault.gpu) for fault in stored.day.failures)
+    assert causes[OFFENDER] == 4
+    (gpu, *others) = rows_of(stored, "fleet", "GPUs that fail again")
+    assert (gpu[:3], others) == ((*OFFENDER, 4), [])
+    nodes = {row[0]: row[1] for row in rows_of(stored, "fleet", "Nodes that fail again")}
+    assert max(nodes, key=lambda node: nodes[node]) == OFFENDER[0]
+    assert nodes[OFFENDER[0]] == 4
+
+
+def test_fleet_shows_what_is_open_at_the_end_of_the_day(stored: Stored) -> None:
+    last = stored.day.failures[-1]
+    assert rows_of(stored, "fleet", "Open incidents") == [(1,)]
+    (row,) = rows_of(stored, "fleet", "Open now")
+    assert (row[3], row[4], row[5]) == (last.failure_class, last.node, last.gpu)
+
+
+def test_incident_shows_the_right_cause(stored: Stored) -> None:
+    for fault in stored.day.failures:
+        view = a_view(stored, incident_id=incident_of(stored, fault.jobs[0]))
+        (shown,) = rows_of(stored, "incident", "What happened", view)
+        names = ("severity", "status", "title", "confidence", "class", "node", "gpu", "rank")
+        found = dict(zip(names, shown, strict=False))
+        assert found["class"] in (fault.failure_class, *fault.also_ok), fault.fault
+        assert (fault.node in (found["node"], ""), fault.gpu in (found["gpu"], "")) == (True, True), fault.fault
+        chain = rows_of(stored, "incident", "The chain", view)
+        assert chain[0][1] == 0
+        assert [row[0] for row in chain] == sorted(row[0] for row in chain)
+
+
+def test_incident_remembers_the_similar_ones_of_the_same_gpu(stored: Stored) -> None:
+    first, second = (fault for fault in stored.day.failures if fault.fault == "gpu-off-bus")
+    view = a_view(stored, incident_id=incident_of(stored, second.jobs[0]))
+    (similar,) = rows_of(stored, "incident", "Similar incidents", view)
+    assert similar[-1] == incident_of(stored, first.jobs[0])
+    assert similar[4] == 1
+
+
+def test_node_shows_every_xid_of_the_offender(stored: Stored) -> None:
+    rows = rows_of(stored, "node", "Xid errors, node by node", a_view(stored, node=[OFFENDER[0]]))
+    hours = {int(hour) for hour, fault, seed in FAULTS if fault in ("gpu-off-bus", "gpu-memory-error")}
+    assert {row[0].hour for row in rows} == hours
+    assert {row[1] for row in rows} == {OFFENDER[0]}
+
+
+def test_text_of_logs_is_inert_and_bounded(stored: Stored) -> None:
+    (found,) = stored.client.query("SELECT incident_id FROM incidents FINAL WHERE root_node = 'node0008'")
+    view = a_view(stored, incident_id=found[0])
+    texts = [text for query in QUERIES if "p{Cc}" in query.sql for text in shown_texts(stored, query, view)]
+    assert [text for text in texts if "<script>" in text]
+    assert not [text for text in texts if re.search("[\x00-\x1f\u202e]", text) or len(text) > 420]
+
+
+def shown_texts(stored: Stored, query: Query, view: View) -> list[str]:
+    """What the query shows in columns of free text; names of nodes and jobs are no such."""
+    sql = expanded(query.sql, view)
+    names = [row[0] for row in stored.client.query(f"DESCRIBE ({sql})")]
+    free = [place for place, name in enumerate(names) if name not in ("job", "node", "incident_id")]
+    return [row[place] for row in stored.client.query(sql) for place in free if isinstance(row[place], str)]
+
+
+def incident_of(stored: Stored, job: str) -> str:
+    (found,) = stored.client.query(
+        "SELECT incident_id FROM incidents FINAL WHERE merged_into = '' AND has(jobs, {job:String})", {"job": job}
+    )
+    return str(found[0])
