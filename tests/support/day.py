@@ -14,11 +14,18 @@ from ingest.collect.source import Sources
 from ingest.simulate import Scenario, TrueFault, Truth, write_all
 from rules.model import NS_PER_S
 from stream.embedded import EmbeddedRun
-from stream.settings import Settings
+from stream.settings import Settings, load_settings
 from tests.support.logs import the_rules
+from tests.support.receiver import Receiver
 
 START: Final = datetime(2026, 3, 2, tzinfo=UTC)
 END: Final = START + timedelta(days=1)
+
+
+def at(hours: float) -> datetime:
+    """A time of the day."""
+    return START + timedelta(hours=hours)
+
 
 FAULTS: Final = (
     (0.5, "gpu-off-bus", 3),
@@ -32,9 +39,9 @@ FAULTS: Final = (
     (18.0, "nvlink-lost", 106),
     (20.0, "disk-full", 107),
     (22.0, "job-finished", 109),
-    (23.3, "gpu-memory-error", 76),
+    (23.0, "gpu-memory-error", 76),
 )
-"""Hour, fault and seed. The seeds put all three kinds of GPU failure on one GPU of one node."""
+"""Hour, fault and seed. The seeds put four failures on one GPU of one node."""
 
 OFFENDER: Final = ("node0003", "0000:52:00")
 
@@ -72,15 +79,13 @@ class RunAtMidnight(EmbeddedRun):
         await self._publish(self._pipeline.advance([]))
 
 
-async def take_in(day: Day, settings: Settings) -> None:
-    """Read it all, as `epicenter run` does, and leave off at the end of the day."""
+async def take_in(day: Day, data_dir: Path) -> Settings:
+    """Read it all, as `epicenter run` does with a webhook, and leave off at the end of the day."""
     sources = Sources([str(day.logs)], "", follow=False)
-    await RunAtMidnight(settings, the_rules(), sources, lambda _: None, lambda _: None).once()
-
-
-def at(hours: float) -> datetime:
-    """A time of the day."""
-    return START + timedelta(hours=hours)
+    with Receiver().listening() as receiver:
+        settings = load_settings(data_dir=data_dir, webhook_url=receiver.url)
+        await RunAtMidnight(settings, the_rules(), sources, lambda _: None, lambda _: None).once()
+    return settings
 
 
 def _scenario(hour: float, fault: str, seed: int) -> Scenario:
@@ -101,18 +106,31 @@ def _write(path: Path, lines: Iterator[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines))
 
 
+class Wait(msgspec.Struct, frozen=True):
+    """A job in the scheduler's queue; who `is_preempted` loses its nodes twenty minutes after it got them."""
+
+    job: int
+    came: datetime
+    got: datetime
+    is_preempted: bool
+
+
+WAITS: Final = tuple(
+    Wait(9000 + n, came, came + timedelta(minutes=4 + n * n / 8), n % 12 == 5)
+    for n in range(40)
+    for came in [at(0.1 + n * 0.58)]
+)
+"""Most wait some minutes, some for hours, the last ones beyond midnight."""
+
+
 def _slurmctld() -> Iterator[str]:
-    """Forty jobs: most wait some minutes, some for hours, the last ones for ever; some are preempted."""
     told: list[tuple[datetime, str]] = []
-    for number in range(40):
-        job, came = 9000 + number, at(0.1 + number * 0.58)
-        got = came + timedelta(minutes=4 + number * number / 8)
-        told.append((came, f"_slurm_rpc_submit_batch_job: JobId={job} InitPrio=4294901740 usec=412"))
-        if got < END:
-            told.append((got, f"sched: Allocate JobId={job} NodeList=node[0001-0004] #CPUs=512 Partition=gpu"))
-        if number % 12 == 5:
-            by = f"has been requeued to reclaim resources for JobId={job + 3}"
-            told.append((got + timedelta(minutes=20), f"preempted JobId={job} {by}"))
+    for wait in WAITS:
+        told.append((wait.came, f"_slurm_rpc_submit_batch_job: JobId={wait.job} InitPrio=4294901740 usec=412"))
+        told.append((wait.got, f"sched: Allocate JobId={wait.job} NodeList=node[0001-0004] #CPUs=512 Partition=gpu"))
+        if wait.is_preempted:
+            by = f"has been requeued to reclaim resources for JobId={wait.job + 3}"
+            told.append((wait.got + timedelta(minutes=20), f"preempted JobId={wait.job} {by}"))
     for when, text in sorted(told):
         if when < END:
             yield f"[{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03d}] {text}"
@@ -151,6 +169,7 @@ def _odd_lines() -> Iterator[str]:
     message = f"RuntimeError: CUDA error: an illegal memory access was encountered {HOSTILE}"
     yield _line(at(6), "node0008", message, job="it's \\' $job", rank=0, source="worker")
     yield _line(at(6.01), "node<b>'\\", f"NVRM: Xid (PCI:0000:9a:00): 13, pid=1, {HOSTILE}", source="kernel")
+    yield _line(at(0.54), "node0003", "** 41 printk messages dropped **", source="kernel")
     yield '{"timestamp": "2026-03-02T06:00:00Z", "host": "node0008", "message": '
     yield "[1, 2]"
 
