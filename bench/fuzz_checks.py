@@ -31,7 +31,9 @@ from tests.support.logs import the_rules
 REFERENCE_RECORDS: Final = 40
 REFERENCE_BYTES: Final = 2_000
 SAFE_TAG: Final = re.compile(
-    "html|head|meta|title|link|body|header|main|nav|a|h[12]|p|span|time|div|table|thead|tbody|tr|t[hd]|[uo]l|li|d[ltd]|pre"
+    "html|head|meta|title|link|body|header|footer|main|nav|article|section|figure|figcaption|details|summary|a|h[123]|p|span"
+    "|b|i|small|code|kbd|time|div|table|thead|tbody|tr|t[hd]|[uo]l|li|d[ltd]|pre|form|label|input|select|option|datalist"
+    "|textarea|button|dialog|svg|g|defs|marker|path|rect|circle|text|desc|script"
 )
 
 
@@ -135,7 +137,7 @@ def check_borders(cores: Cores, batch: Batch, draw: Random) -> None:
     for document in documents[:5]:
         _check_inert(_on_a_terminal(incident_report(document)))
         _check_page(incident_html(document))
-    _check_page(incidents_html(documents[:50], {}))
+    _check_page(incidents_html(documents[:50]))
 
 
 def _on_a_terminal(lines: Iterable[Line]) -> str:
@@ -153,8 +155,10 @@ class _Tags(HTMLParser):
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         _expect(SAFE_TAG.fullmatch(tag) is not None, f"tag {tag!r} in a page")
         _expect(not any(name.startswith("on") for name, _ in attrs), f"handler in a page: {attrs}")
+        if tag == "script":
+            _expect((dict(attrs).get("src") or "").startswith("/static/"), f"script in a page: {attrs}")
         links = [value or "" for name, value in attrs if name == "href"]
-        _expect(all(link.startswith("/") for link in links), f"link in a page: {links}")
+        _expect(all(link.startswith(("/", "#")) for link in links), f"link in a page: {links}")
 
 
 def _check_page(html: str) -> None:

@@ -346,9 +346,9 @@ class Gap(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What became of a notification at one target: `outcome` is sent, refused or waits, with the `reason` in words.
+    """What became of a notification at one target: `outcome` is sent, refused, silenced or waits.
 
-    `event_time` is the notification's, ISO 8601; `decided_ns` is the clock's.
+    `event_time` is the notification's, ISO 8601; `decided_ns` is the clock's; `reason` says why in words.
     """
 
     notification_id: str

@@ -124,6 +124,21 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None
 
 @cli.command()
 @CONFIG
+@click.option("--dsn", "--store", "store", help="ClickHouse DSN; the embedded store of --data-dir when left out.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
+@click.option("--port", "page_port", type=click.IntRange(0, 65535), help="Port on the loopback; 0: any free one.")
+def page(**given: Any) -> None:
+    """The local page over a store that somebody else writes; only this machine's browsers are answered.
+
+    Example: epicenter page --dsn http://clickhouse:8123/epicenter --port 8017
+    """
+    from stream.page import serve_page
+
+    serve_page(_settings(**given))
+
+
+@cli.command()
+@CONFIG
 @click.option("--kafka", "with_kafka", is_flag=True, help="Through a real broker and a Faust worker.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the simulated cluster writes.")
 @click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True)
@@ -260,15 +275,19 @@ def topics(**given: Any) -> None:
 @CONFIG
 @STORE
 @DATA_DIR
-@click.option("--plan", is_flag=True, help="Only say what would be done.")
-def migrate(plan: bool, **given: Any) -> None:
+@click.option("--plan", is_flag=True, help="Only say what would be done, and why.")
+@click.option("--sql", is_flag=True, help="The same with every statement in full.")
+@click.option("--with-logs", is_flag=True, help="Raw logs too: the server reads the raw topic itself.")
+@click.option("--kafka", help="Broker addresses for that, as the server reaches them.")
+@click.option("--raw-topic", help="Topic with the raw logs.")
+def migrate(plan: bool, sql: bool, with_logs: bool, **given: Any) -> None:
     """Bring the tables of the store up to date.
 
     Example: epicenter migrate --store http://clickhouse:8123/epicenter --plan
     """
-    from stream.commands import migrate_store
+    from stream.schema import migrate_store
 
-    migrate_store(_settings(**given), plan)
+    migrate_store(_settings(**given), plan or sql, sql, with_logs)
 
 
 @cli.command()

@@ -94,21 +94,6 @@ async def _until_stopped(reader: Any) -> None:
     await reader.follow(stop)
 
 
-def migrate_store(settings: Settings, only_plan: bool) -> None:
-    """Bring the tables up to date, or say what would be done."""
-    from sinks.clickhouse.client import connect
-    from sinks.clickhouse.migrate import migrate, plan
-
-    client = connect(settings.store_dsn)
-    try:
-        names = [f"{step.version:04d} {step.name}" for step in plan(client)] if only_plan else migrate(client)
-    finally:
-        client.close()
-    for name in names:
-        click.echo(name)
-    say(f"{len(names)} migrations {'to do' if only_plan else 'done'}")
-
-
 def _print_match(rules: RuleSet, found: Match, as_json: bool) -> None:
     event, spec = found.event, rules.spec_of(found)
     row = {

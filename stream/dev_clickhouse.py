@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import click
 import cramjam
 import msgspec
-from aiohttp import web
+from aiohttp import BasicAuth, web
 from aiohttp.web_request import FileField
 
 from stream.dev_broker import REPOSITORY
@@ -91,6 +91,14 @@ class EngineError(Exception):
         self.name = name
 
 
+class User(msgspec.Struct, frozen=True):
+    """Somebody who may ask; `may_write` is false for a user with `readonly = 2`."""
+
+    name: str
+    password: str
+    may_write: bool = True
+
+
 class Query(msgspec.Struct, frozen=True):
     """One request: the statement, with the rows after an INSERT's FORMAT still in `sql`."""
 
@@ -99,6 +107,7 @@ class Query(msgspec.Struct, frozen=True):
     output_format: str
     settings: dict[str, str]
     parameters: dict[str, str]
+    may_write: bool = True
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -142,6 +151,8 @@ def _run_on(handle: Any, query: Query) -> Answer:
     handle.query(f"USE {_quoted(query.database, '`')}")
     if query.settings:
         handle.query("SET " + ", ".join(_assignment(name, value) for name, value in query.settings.items()))
+    if not query.may_write:
+        handle.query("SET readonly = 2")
     if insert := _INSERT_WITH_BLOCK.match(query.sql):
         into, settings, block_format = (part.decode() if part else "" for part in insert.groups())
         return _insert_block(handle, into, f"{settings} FORMAT {block_format}", query.sql[insert.end() :])
@@ -187,8 +198,9 @@ def _engine_error(text: str) -> EngineError:
 class Server:
     """The HTTP interface of one engine, which runs in a thread of its own."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, users: Sequence[User] = ()) -> None:
         self._path = path
+        self._users = {user.name: user for user in users}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chdb")
         self._engine: Engine
 
@@ -215,7 +227,7 @@ class Server:
             "X-ClickHouse-Server-Display-Name": "epicenter-dev",
         }
         try:
-            query = await _read_query(request)
+            query = msgspec.structs.replace(await _read_query(request), may_write=self._may_write(request))
             if not query.sql.strip():
                 return await _answer_ping(request)
             answer = await asyncio.get_running_loop().run_in_executor(self._thread, self._engine.run, query)
@@ -227,6 +239,21 @@ class Server:
         headers["X-ClickHouse-Summary"] = msgspec.json.encode(answer.summary).decode()
         headers["Content-Type"] = _CONTENT_TYPES.get(answer.output_format, "application/octet-stream")
         return web.Response(body=answer.body, headers=headers)
+
+    def _may_write(self, request: web.Request) -> bool:
+        """Whether the user may; without users, everybody may everything.
+
+        Raises:
+            EngineError: there is no such user, or the password is another one.
+        """
+        if not self._users:
+            return True
+        given = BasicAuth.decode(request.headers.get("Authorization", "Basic OjA="))
+        user = self._users.get(given.login)
+        if user is None or user.password != given.password:
+            told = "Authentication failed: password is incorrect, or there is no user with such name."
+            raise EngineError(516, "AUTHENTICATION_FAILED", f"{given.login}: {told}")
+        return user.may_write
 
 
 async def _answer_ping(_request: web.Request) -> web.Response:
@@ -267,12 +294,12 @@ def _decompress(body: bytes, encoding: str) -> bytes:
         raise EngineError(36, "BAD_ARGUMENTS", f"Content-Encoding {encoding}: {error!r}.") from error
 
 
-async def serve(path: Path, host: str, port: int) -> None:
+async def serve(path: Path, host: str, port: int, users: Sequence[User] = ()) -> None:
     """Answer requests until SIGTERM or SIGINT, then finish the running ones and close the engine."""
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    server = Server(path)
+    server = Server(path, users)
     await server.open()
     runner = web.AppRunner(server.app(), auto_decompress=False, access_log=None, shutdown_timeout=5)
     try:
@@ -287,24 +314,26 @@ async def serve(path: Path, host: str, port: int) -> None:
 class DevClickHouse(ChildServer):
     """The interface in a child process on a free loopback port, over a new data folder in `work_dir`."""
 
-    def __init__(self, work_dir: Path) -> None:
+    def __init__(self, work_dir: Path, users: Sequence[User] = ()) -> None:
         work_dir.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="clickhouse-", dir=work_dir.resolve()))
         (port,) = free_ports(1)
         self.dsn = f"http://127.0.0.1:{port}/{DATABASE}"
         options = ["--path", str(folder / "data"), "--port", str(port)]
+        for user in users:
+            options += ["--user" if user.may_write else "--reader", user.name, user.password]
         command = [sys.executable, "-m", "stream.dev_clickhouse", *options]
         super().__init__("ClickHouse over chDB", command, folder, REPOSITORY, lambda: _answers_ping(port))
 
 
 @contextmanager
-def dev_clickhouse(work_dir: Path) -> Iterator[DevClickHouse]:
+def dev_clickhouse(work_dir: Path, users: Sequence[User] = ()) -> Iterator[DevClickHouse]:
     """Give ClickHouse's HTTP interface over chDB in a child process; the database of its DSN exists.
 
     Raises:
         TransientError: it did not answer in time.
     """
-    server = DevClickHouse(work_dir)
+    server = DevClickHouse(work_dir, users)
     server.start()
     try:
         yield server
@@ -325,13 +354,16 @@ def _answers_ping(port: int) -> bool:
 @click.option("--path", type=click.Path(file_okay=False, path_type=Path), required=True, help="Data directory.")
 @click.option("--port", type=int, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True)
-def main(path: Path, port: int, host: str) -> None:
+@click.option("--user", type=(str, str), multiple=True, help="Name and password; without any, everybody may ask.")
+@click.option("--reader", type=(str, str), multiple=True, help="The same of one who may only read.")
+def main(path: Path, port: int, host: str, user: Sequence[tuple[str, str]], reader: Sequence[tuple[str, str]]) -> None:
     """Serve ClickHouse's HTTP interface over the chDB data in PATH.
 
     Example: python -m stream.dev_clickhouse --path /tmp/ch --port 8123
     """
     path.mkdir(parents=True, exist_ok=True)
-    asyncio.run(serve(path, host, port))
+    users = [User(*one) for one in user] + [User(*one, may_write=False) for one in reader]
+    asyncio.run(serve(path, host, port, users))
 
 
 if __name__ == "__main__":

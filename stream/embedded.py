@@ -5,19 +5,20 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from pathlib import Path
 from time import monotonic_ns, time_ns
 from typing import Final, TypeVar
 
-from aiohttp import web
-
 from ingest.collect.source import Source, Sources
+from rules.errors import PipelineError
 from rules.model import NS_PER_S, Incident
 from rules.ruleset import RuleSet
+from rules.silenced import Silence
+from sinks.clickhouse.said import list_silences
 from sinks.letter_api import letter_routes
-from sinks.page import page
+from sinks.page import Feed, page
 from stream.holding import HOLD_NS
 from stream.keeping import Keeper
+from stream.page import page_note, served
 from stream.pipeline import Pipeline
 from stream.reload import Reloader, running
 from stream.scan import Scanned
@@ -48,6 +49,7 @@ class EmbeddedRun:
         self._teller: Teller | None = None
         self._new_rules: RuleSet | None = None
         self._reloader = Reloader(settings, rules, self._note_rules, self._keeper.metrics.note_reload, tell)
+        self._feed: Feed | None = None
         self._newest_read_ns = monotonic_ns()
         self.records = 0
         self.dead = 0
@@ -128,26 +130,28 @@ class EmbeddedRun:
 
     async def _publish(self, incidents: list[Incident]) -> None:
         await self._keeper.keep_outcome(self._pipeline, incidents, self._rules)
-        if self._teller:
-            self._teller.take(incidents)
+        if incidents and self._teller:
+            self._teller.take(incidents, await self._silences())
+        if incidents and self._feed:
+            self._feed.tell()
         for incident in incidents:
             self._show(incident)
 
+    async def _silences(self) -> list[Silence]:
+        try:
+            return await self._store.ask(list_silences)
+        except PipelineError as error:
+            self._tell(f"silences can't be read, so everything is told: {error}")
+            return []
+
     @asynccontextmanager
     async def _page(self) -> AsyncIterator[None]:
-        application = page(self._store.list_incidents, self._store.get_incident, self._health)
+        self._feed = Feed()
+        application = page(self._store.ask, self._health, self._feed)
         application.add_routes(letter_routes(self._store.list_letters, self._store.get_letter))
-        runner = web.AppRunner(application)
-        await runner.setup()
-        url = await _serve(runner, self._settings.page_port)
-        note = page_note(self._settings.data_dir)
-        note.write_text(url)
-        self._tell(f"incidents: {url}")
-        try:
+        async with served(application, self._settings.page_port, page_note(self._settings.data_dir)) as url:
+            self._tell(f"incidents: {url}")
             yield
-        finally:
-            note.unlink(missing_ok=True)
-            await runner.cleanup()
 
     def _health(self) -> dict[str, object]:
         silent_s = (monotonic_ns() - self._newest_read_ns) // NS_PER_S
@@ -171,19 +175,3 @@ class EmbeddedRun:
             await self._teller.close()
         await self._keeper.keep_last()
         await self._store.close()
-
-
-def page_note(data_dir: Path) -> Path:
-    """The file in which a running process tells where its page is."""
-    data_dir.mkdir(parents=True, exist_ok=True)
-    return data_dir / "page.url"
-
-
-async def _serve(runner: web.AppRunner, port: int) -> str:
-    """Listen on the loopback; on any free port when the wanted one is taken."""
-    for wanted in (port, 0):
-        with suppress(OSError):
-            await web.TCPSite(runner, "127.0.0.1", wanted).start()
-            break
-    _, chosen = runner.addresses[0][:2]
-    return f"http://127.0.0.1:{chosen}/"

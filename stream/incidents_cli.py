@@ -32,7 +32,7 @@ def list_command(as_json: bool, limit: int, status: str | None, config: Path | N
 
     Example: epicenter incidents list --json --status open
     """
-    from sinks.clickhouse.sink import ClickHouseSink
+    from sinks.clickhouse import reading
     from stream.commands import print_document, say
     from stream.lookup import from_page, from_store
     from stream.show import console
@@ -42,7 +42,7 @@ def list_command(as_json: bool, limit: int, status: str | None, config: Path | N
     query = f"api/incidents?limit={limit}" + (f"&status={status}" if status else "")
     documents = from_page(settings, query)
     if documents is None:
-        documents = from_store(settings, lambda client: ClickHouseSink(client).list_incidents(limit, status))
+        documents = from_store(settings, lambda client: reading.list_incidents(client, limit, status))
     for document in documents:
         print_document(document, as_json, lambda one: console().print(incident_line(one)))
     if not documents:
@@ -94,14 +94,14 @@ def export(
 
 
 def _stored(settings: Settings, incident_id: str) -> dict[str, Any]:
-    from sinks.clickhouse.sink import ClickHouseSink
+    from sinks.clickhouse import reading
     from stream.lookup import from_page, from_store
 
     if not incident_id.isalnum():
         raise InputError(f"{incident_id}: no incident id: they are made of letters and digits")
     document = from_page(settings, f"api/incidents/{incident_id}")
     if document is None:
-        document = from_store(settings, lambda client: ClickHouseSink(client).get_incident(incident_id))
+        document = from_store(settings, lambda client: reading.get_incident(client, incident_id))
     if not document:
         raise InputError(f"{incident_id}: no such incident, or more than one begins like that")
     return dict(document)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from sinks.clickhouse.client import Client, connect
+from sinks.clickhouse.client import Client, address_of, connect
 from sinks.clickhouse.letters import LetterFilter, Letters
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.sink import ClickHouseSink
@@ -16,48 +16,60 @@ Result = TypeVar("Result")
 
 
 class Store:
-    """`ClickHouseSink` for callers on an event loop. Errors are those of the sink."""
+    """`ClickHouseSink`, and questions to the store, for callers on an event loop. Errors are those of the client."""
 
     def __init__(self, dsn: str, retry_for_s: float = 60.0):
         self._dsn = dsn
         self._retry_for_s = retry_for_s
         self._thread = ThreadPoolExecutor(1, "store")
+        self._is_embedded = dsn.startswith("chdb:")
+        self._questions = self._thread if self._is_embedded else ThreadPoolExecutor(1, "store-questions")
         self._client: Client | None = None
+        self._second_client: Client | None = None
         self._sink: ClickHouseSink | None = None
+
+    @property
+    def address(self) -> str:
+        """The DSN without user and password."""
+        return address_of(self._dsn)
 
     async def open(self) -> None:
         """Connect, if that is still to be done, and bring the tables up to date."""
         if self._sink is None:
-            await self._call(self._open)
+            await self._run(self._thread, self._open)
 
     async def write(self, **rows: Any) -> None:
         """As `ClickHouseSink.write`."""
-        await self._call(lambda: self._opened.write(**rows))
+        await self._run(self._thread, lambda: self._opened.write(**rows))
 
     async def write_once(self, **rows: Any) -> None:
         """The same without trying again."""
-        await self._call(lambda: ClickHouseSink(self._connected, retry_for_s=0).write(**rows))
 
-    async def list_incidents(self, limit: int, status: str | None = None) -> list[dict[str, Any]]:
-        """As `ClickHouseSink.list_incidents`."""
-        return await self._call(lambda: self._opened.list_incidents(limit, status))
+        def write() -> None:
+            assert self._opened and self._client
+            ClickHouseSink(self._client, retry_for_s=0).write(**rows)
 
-    async def get_incident(self, incident_id: str) -> dict[str, Any] | None:
-        """As `ClickHouseSink.get_incident`."""
-        return await self._call(lambda: self._opened.get_incident(incident_id))
+        await self._run(self._thread, write)
+
+    async def ask(self, question: Callable[[Client], Result], /) -> Result:
+        """What a question to the store answers; on a server it does not wait for what is being written."""
+        return await self._run(self._questions, lambda: question(self._asked))
 
     async def list_letters(self, wanted: LetterFilter, limit: int) -> list[dict[str, Any]]:
         """As `Letters.newest`."""
-        return await self._call(lambda: Letters(self._connected).newest(wanted, limit))
+        return await self.ask(lambda client: Letters(client).newest(wanted, limit))
 
     async def get_letter(self, dead_letter_id: str) -> dict[str, Any] | None:
         """As `Letters.get`."""
-        return await self._call(lambda: Letters(self._connected).get(dead_letter_id))
+        return await self.ask(lambda client: Letters(client).get(dead_letter_id))
 
     async def close(self) -> None:
         """Let go of the store."""
+        if self._second_client is not None:
+            await self._run(self._questions, self._second_client.close)
         if self._client is not None:
-            await self._call(self._client.close)
+            await self._run(self._thread, self._client.close)
+        self._questions.shutdown(wait=False)
         self._thread.shutdown(wait=False)
 
     @property
@@ -68,14 +80,19 @@ class Store:
         return self._sink
 
     @property
-    def _connected(self) -> Client:
-        assert self._opened and self._client
-        return self._client
+    def _asked(self) -> Client:
+        """The client for questions: the embedded store has one for all, a server one more."""
+        if self._is_embedded:
+            assert self._opened and self._client
+            return self._client
+        if self._second_client is None:
+            self._second_client = connect(self._dsn)
+        return self._second_client
 
     def _open(self) -> None:
         self._client = connect(self._dsn)
         migrate(self._client)
         self._sink = ClickHouseSink(self._client, self._retry_for_s)
 
-    async def _call(self, work: Callable[[], Result]) -> Result:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, work)
+    async def _run(self, thread: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(thread, work)

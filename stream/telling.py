@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from time import time_ns
 from typing import Final
 
+from msgspec import to_builtins
+
 from rules.errors import RejectedError, TransientError
 from rules.model import Delivery, Incident, Notification
 from rules.notify import due
+from rules.silenced import Silence, silenced_by
 from sinks.notify.webhook import WebhookSink
 
 WEBHOOK: Final = "webhook"
@@ -28,14 +31,23 @@ class Teller:
         self._note = note
         self._pending: dict[str, Notification] = {}
         self._known_to_wait = ""
+        self._known_to_be_silenced = set[str]()
         self._known = set(told.read_text("ascii").split()) if told.exists() else set[str]()
         self._waiting: asyncio.Queue[Notification] = asyncio.Queue()
         self._delivery = asyncio.create_task(self._deliver())
 
-    def take(self, incidents: Iterable[Incident]) -> None:
-        """Tell what these revisions give to tell, in order, as soon as the receiver takes it."""
+    def take(self, incidents: Iterable[Incident], silences: Sequence[Silence] = ()) -> None:
+        """Tell what these revisions give to tell, in order, as soon as the receiver takes it.
+
+        What a silence fits is told by the first revision after its end.
+        """
         for incident in incidents:
-            if notification := due(incident, self._known):
+            notification = due(incident, self._known)
+            if notification is None:
+                continue
+            if silence := silenced_by(silences, to_builtins(incident), time_ns()):
+                self._note_silenced(notification, silence)
+            else:
                 self._known.add(notification.notification_id)
                 self._pending[notification.notification_id] = notification
                 self._waiting.put_nowait(notification)
@@ -51,6 +63,13 @@ class Teller:
         self._delivery.cancel()
         await asyncio.gather(self._delivery, return_exceptions=True)
         await self._sink.close()
+
+    def _note_silenced(self, notification: Notification, silence: Silence) -> None:
+        """Once for each notification and silence, however many revisions come meanwhile."""
+        key = f"{notification.notification_id}/{silence.silence_id}"
+        if key not in self._known_to_be_silenced:
+            self._known_to_be_silenced.add(key)
+            self._note(delivery(notification, "silenced", f"by {silence.who}: {silence.reason}"))
 
     async def _deliver(self) -> None:
         while True:

@@ -68,7 +68,6 @@ MEANING_BY_CLASS: Final[dict[type[BaseException], type[PipelineError]]] = {
 TRANSIENT_CODES: Final = {
     76: "CANNOT_OPEN_FILE",
     159: "TIMEOUT_EXCEEDED",
-    164: "READONLY",
     198: "DNS_ERROR",
     201: "QUOTA_EXCEEDED",
     202: "TOO_MANY_SIMULTANEOUS_QUERIES",
@@ -108,6 +107,7 @@ CONFIG_CODES: Final = {
     60: "UNKNOWN_TABLE: run `epicenter migrate`",
     81: "UNKNOWN_DATABASE: run `epicenter migrate`",
     115: "UNKNOWN_SETTING: this server is too old",
+    164: "READONLY: this user may only read: grant it SELECT, INSERT, CREATE and ALTER on the database",
     192: "UNKNOWN_USER",
     193: "WRONG_PASSWORD",
     194: "REQUIRED_PASSWORD",
@@ -215,6 +215,15 @@ def connect(dsn: str) -> Client:
         backend.close()
         raise
     return Client(backend, target.address, target.database, target.is_embedded)
+
+
+def address_of(dsn: str) -> str:
+    """The DSN without user and password.
+
+    Raises:
+        ConfigError: the DSN is malformed.
+    """
+    return _target(dsn).address
 
 
 @contextmanager

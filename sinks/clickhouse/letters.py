@@ -11,8 +11,8 @@ import msgspec
 from rules.model import DeadLetter, Position
 from rules.times import iso_from_ns
 from sinks.clickhouse.client import Client
+from sinks.clickhouse.reading import SHORTEST_PREFIX
 from sinks.clickhouse.rows import Columns, iso_ns
-from sinks.clickhouse.sink import SHORTEST_PREFIX
 
 REPLAYS: Final[Columns] = (
     ("dead_letter_id", "String"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,12 +14,24 @@ from sinks.clickhouse.client import Client
 FOLDER: Final = Path(__file__).parent / "migrations"
 
 
+class Statement(msgspec.Struct, frozen=True):
+    """One statement, which may run any number of times, and why it is there: its comment, or that of the one before."""
+
+    sql: str
+    why: str
+
+    @property
+    def what(self) -> str:
+        """Its first line."""
+        return self.sql.partition("\n")[0]
+
+
 class Migration(msgspec.Struct, frozen=True):
-    """One file of statements; each may run any number of times, so half a migration is finished by the next run."""
+    """One file of statements. Half a migration is finished by the next run."""
 
     version: int
     name: str
-    statements: tuple[str, ...]
+    statements: tuple[Statement, ...]
 
 
 def plan(client: Client) -> list[Migration]:
@@ -42,7 +55,7 @@ def migrate(client: Client) -> list[str]:
     pending = plan(client)
     for migration in pending:
         for statement in migration.statements:
-            client.command(statement)
+            client.command(statement.sql)
         client.command(
             "INSERT INTO schema_migrations (version, name) SELECT {version:UInt32}, {name:String}",
             {"version": migration.version, "name": migration.name},
@@ -60,10 +73,19 @@ def read_migrations(folder: Path = FOLDER) -> list[Migration]:
 
 
 def _read(path: Path) -> Migration:
-    lines = [line for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("--")]
-    statements = "\n".join(lines).split(";\n")
-    kept = tuple(text for text in (statement.strip().removesuffix(";") for statement in statements) if text)
-    return Migration(int(path.stem.partition("_")[0]), path.stem, kept)
+    return Migration(int(path.stem.partition("_")[0]), path.stem, tuple(statements_of(path.read_text("utf-8"))))
+
+
+def statements_of(text: str) -> Iterator[Statement]:
+    """The statements of an SQL file: each ends with a semicolon at a line's end, comments are lines of their own."""
+    why: list[str] = []
+    for part in text.split(";\n"):
+        lines = part.strip().splitlines()
+        comment = [line.removeprefix("--").strip() for line in lines if line.startswith("--")]
+        sql = "\n".join(line for line in lines if not line.startswith("--")).strip()
+        why = comment or why
+        if sql:
+            yield Statement(sql, " ".join(why))
 
 
 def _applied(client: Client) -> set[int]:

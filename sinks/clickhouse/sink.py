@@ -1,11 +1,10 @@
-"""Rows into ClickHouse, and incidents out of it; every call blocks, so callers on an event loop use a thread."""
+"""Rows into ClickHouse; every call blocks, so callers on an event loop use a thread."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
-import msgspec
 import stamina
 
 from rules.errors import TransientError
@@ -16,8 +15,6 @@ from sinks.clickhouse.rows import Rows, RuleFacts
 
 SMALL_BATCH_ROWS: Final = 1_000
 """Below this, a server gathers the inserts of many workers into one part."""
-
-SHORTEST_PREFIX: Final = 3
 
 
 class ClickHouseSink:
@@ -69,30 +66,6 @@ class ClickHouseSink:
             if len(rows):
                 self._insert(rows)
 
-    def list_incidents(self, limit: int = 100, status: str | None = None) -> list[dict[str, Any]]:
-        """The documents of the incidents seen last, newest first; without a status, merged ones are left out."""
-        condition = "merged_into = ''" if status is None else "status = {status:String}"
-        found = self._client.query(
-            "SELECT document FROM incidents FINAL WHERE incident_id IN ("
-            f" SELECT incident_id FROM incidents FINAL WHERE {condition}"
-            " ORDER BY last_seen DESC, incident_id LIMIT {limit:UInt32})"
-            " ORDER BY last_seen DESC, incident_id",
-            {"limit": limit, "status": status or ""},
-        )
-        return [_document(document) for (document,) in found]
-
-    def get_incident(self, incident_id: str) -> dict[str, Any] | None:
-        """The stored document, by its id or by a beginning of the id that only this incident has."""
-        found = self._client.query(
-            "SELECT incident_id, document FROM incidents FINAL WHERE startsWith(incident_id, {prefix:String})"
-            " ORDER BY incident_id LIMIT 2",
-            {"prefix": incident_id},
-        )
-        # The full id sorts before every id that it begins.
-        if found and (found[0][0] == incident_id or (len(found) == 1 and len(incident_id) >= SHORTEST_PREFIX)):
-            return _document(found[0][1])
-        return None
-
     def _insert(self, rows: Rows) -> None:
         settings = {
             "insert_deduplication_token": rows.token(),
@@ -112,7 +85,3 @@ class ClickHouseSink:
             wait_initial=0.2,
             wait_max=5.0,
         )
-
-
-def _document(text: str) -> dict[str, Any]:
-    return msgspec.json.decode(text, type=dict[str, Any])

@@ -19,6 +19,7 @@ import pytest
 
 from rules.errors import ConfigError, RejectedError, TransientError
 from rules.model import Beat, Incident, Match, Position, stable_id
+from sinks.clickhouse import reading
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client, StoreInUseError, connect
 from sinks.clickhouse.migrate import migrate, plan, read_migrations
@@ -150,7 +151,7 @@ def test_the_rows_have_the_tables_columns_and_types(client: Client, table: str) 
 def test_what_is_written_comes_back(client: Client, sink: ClickHouseSink, unique: str) -> None:
     incident = an_incident(unique, revision=3)
     sink.write(incidents=[incident])
-    document = sink.get_incident(unique)
+    document = reading.get_incident(client, unique)
     assert msgspec.convert(document, Incident) == incident
     typed = "SELECT class, nodes, root_rank, toUnixTimestamp64Nano(first_seen), confidence FROM incidents FINAL"
     assert client.query(f"{typed} WHERE incident_id = {{id:String}}", {"id": unique}) == [
@@ -181,10 +182,10 @@ def test_a_retried_insert_writes_no_second_part(client: Client, sink: ClickHouse
     assert raw == [(1,)]
 
 
-def test_an_older_revision_that_comes_late_changes_nothing(sink: ClickHouseSink, unique: str) -> None:
+def test_an_older_revision_that_comes_late_changes_nothing(client: Client, sink: ClickHouseSink, unique: str) -> None:
     sink.write(incidents=[an_incident(unique, 5, "new")])
     sink.write(incidents=[an_incident(unique, 4, "old")])
-    document = sink.get_incident(unique)
+    document = reading.get_incident(client, unique)
     assert document is not None
     assert (document["revision"], document["title"]) == (5, "new")
 
@@ -240,24 +241,24 @@ def test_times_beyond_the_calendar_are_taken(client: Client, sink: ClickHouseSin
     assert len(contents(client, "liveness", "job", unique)) == 1
 
 
-def test_the_list_is_newest_first_without_the_merged(sink: ClickHouseSink, unique: str) -> None:
+def test_the_list_is_newest_first_without_the_merged(client: Client, sink: ClickHouseSink, unique: str) -> None:
     status = f"only-{unique}"
     times = {"a": "2096-03-02T09:00:01.000000001Z", "b": "2096-03-02T09:00:01.000000002Z", "c": "2096-01-01T00:00:00Z"}
     for letter, time in times.items():
         incident = msgspec.structs.replace(an_incident(unique + letter), last_seen=time, status=status)
         merged = unique + "a" if letter == "b" else ""
         sink.write(incidents=[msgspec.structs.replace(incident, merged_into=merged)])
-    assert [found["incident_id"] for found in sink.list_incidents(9, status)] == [unique + x for x in "bac"]
-    assert [found["incident_id"] for found in sink.list_incidents(1, status)] == [unique + "b"]
-    assert [found["incident_id"] for found in sink.list_incidents(1)] == [unique + "a"]
-    assert sink.list_incidents(9, status + "' OR ''='") == []
+    assert [found["incident_id"] for found in reading.list_incidents(client, 9, status)] == [unique + x for x in "bac"]
+    assert [found["incident_id"] for found in reading.list_incidents(client, 1, status)] == [unique + "b"]
+    assert [found["incident_id"] for found in reading.list_incidents(client, 1)] == [unique + "a"]
+    assert reading.list_incidents(client, 9, status + "' OR ''='") == []
 
 
-def test_an_incident_is_found_by_the_beginning_of_its_id(sink: ClickHouseSink, unique: str) -> None:
+def test_an_incident_is_found_by_the_beginning_of_its_id(client: Client, sink: ClickHouseSink, unique: str) -> None:
     sink.write(incidents=[an_incident(unique + "0"), an_incident(unique + "01"), an_incident(unique + "1")])
 
     def found(incident_id: str) -> str | None:
-        document = sink.get_incident(incident_id)
+        document = reading.get_incident(client, incident_id)
         return document["incident_id"] if document else None
 
     assert found(unique + "0") == unique + "0"

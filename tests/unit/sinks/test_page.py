@@ -1,10 +1,10 @@
-"""The local page, by an HTTP client."""
+"""The local page, by an HTTP client, over an embedded store."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from typing import Any, TypeVar
 
 import msgspec
 import pytest
@@ -12,143 +12,177 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from rules.errors import TransientError
 from rules.model import Cost, Evidence, Incident, RankedCause
-from sinks.page import page
+from rules.silenced import Silence
+from sinks.clickhouse.client import Client, connect
+from sinks.clickhouse.migrate import migrate
+from sinks.clickhouse.said import write_silence
+from sinks.clickhouse.sink import ClickHouseSink
+from sinks.page import Feed, page
 from tests.unit.sinks.test_rows import an_incident
 
+Browser = TestClient[Any, Any]
+Answer = TypeVar("Answer")
+
 NASTY = "<script>alert(1)</script>\"'&\x1b[31m\u202egnp"
-PATHS = ["/", "/incidents/00000000000000a1", "/incidents/nope", "/style.css", "/healthz", "/nowhere"]
+ID = "00000000000000a1"
+PATHS = [
+    *("/", f"/incidents/{ID}", "/incidents/nope", "/jobs", "/jobs/east/4711", "/jobs/east/nope", "/silences"),
+    *("/static/style.css", "/static/page.js", "/healthz", "/nowhere", f"/api/incidents/{ID}.md"),
+]
 """Every kind of answer, the failed ones too."""
 
 
-class FakeStore:
-    """Incidents in a list, as the store would give them back."""
+class Store:
+    """A real store in memory, that can be away; the tables are emptied for each test."""
 
-    def __init__(self) -> None:
-        self.incidents = [an_incident()]
-        self.asked: list[tuple[int, str | None]] = []
+    def __init__(self, client: Client) -> None:
+        self.client = client
         self.is_away = False
-        self.health: Mapping[str, object] = {"status": "ok", "lines": 12}
+        self.questions = 0
+        self.health: Mapping[str, object] = {"status": "ok", "records": 12}
 
-    async def list_incidents(self, limit: int, status: str | None = None) -> Sequence[Mapping[str, Any]]:
+    def put(self, *incidents: Incident) -> None:
+        ClickHouseSink(self.client).write(incidents=incidents)
+
+    async def ask(self, question: Callable[[Client], Answer], /) -> Answer:
+        self.questions += 1
         if self.is_away:
             raise TransientError("chdb://memory: <away>\x1b")
-        self.asked.append((limit, status))
-        return [msgspec.to_builtins(incident) for incident in self.incidents]
-
-    async def get_incident(self, incident_id: str) -> Mapping[str, Any] | None:
-        found: list[Incident] = [incident for incident in self.incidents if incident.incident_id == incident_id]
-        return msgspec.to_builtins(found[0]) if found else None
+        return question(self.client)
 
 
-@pytest.fixture
-def store() -> FakeStore:
-    return FakeStore()
+@pytest.fixture(scope="module")
+def client() -> Iterator[Client]:
+    client = connect("chdb://memory/page")
+    migrate(client)
+    yield client
+    client.close()
 
 
 @pytest.fixture
-async def browser(store: FakeStore) -> AsyncIterator[TestClient[Any, Any]]:
-    async with TestClient(TestServer(page(store.list_incidents, store.get_incident, lambda: store.health))) as client:
+def store(client: Client) -> Store:
+    for table in ("incidents", "incident_revisions", "feedback", "silences"):
+        client.command(f"TRUNCATE TABLE {table}")
+    store = Store(client)
+    store.put(an_incident())
+    return store
+
+
+@pytest.fixture
+async def browser(store: Store) -> AsyncIterator[Browser]:
+    async with TestClient(TestServer(page(store.ask, lambda: store.health, Feed()))) as client:
         yield client
 
 
+async def text_of(browser: Browser, path: str) -> str:
+    response = await browser.get(path)
+    assert response.status == 200, await response.text()
+    return await response.text()
+
+
 async def test_an_incident_shows_its_cost_its_other_candidates_and_what_is_missing(
-    browser: TestClient[Any, Any], store: FakeStore
+    browser: Browser, store: Store
 ) -> None:
     first = RankedCause("gpu.fell_off_bus", "gpu.xid_79", "gpu-001", None, "", 0.9, ())
     other = RankedCause("net.link_down", "net.link", "gpu-007", None, "", 0.08, ())
     doubts = {"candidates": (first, other), "missing": ("no kernel log <of> gpu-007",), "cost": Cost(120, 33.3, 16)}
-    store.incidents = [msgspec.structs.replace(store.incidents[0], **doubts)]
-    text = await (await browser.get("/incidents/00000000000000a1")).text()
-    for shown in ("net.link_down on gpu-007: 8%", "no kernel log &lt;of&gt; gpu-007", "120 steps, 33.3 GPU-hours"):
+    store.put(msgspec.structs.replace(an_incident(revision=2), **doubts))
+    text = await text_of(browser, f"/incidents/{ID}")
+    for shown in ("<b>net.link_down</b> gpu-007", "8%", "no kernel log &lt;of&gt; gpu-007", "120 steps", "33.3 GPU-h"):
         assert shown in text
 
 
-async def test_the_list_shows_what_matters(browser: TestClient[Any, Any]) -> None:
-    response = await browser.get("/")
-    text = await response.text()
-    assert response.status == 200
-    assert response.content_type == "text/html"
-    for shown in ("critical", "open", "GPU fell off the bus", "gpu-001", "0000:3b:00", "4711", "2026-03-02 09:00:01"):
+async def test_the_list_shows_what_matters(browser: Browser) -> None:
+    text = await text_of(browser, "/")
+    for shown in ("critical", "open", "GPU fell off the bus", "job 4711", "2 nodes, 16 ranks", "09:00:01", "90% sure"):
         assert shown in text
-    assert '<a href="/incidents/00000000000000a1">' in text
-    assert '<meta http-equiv="refresh" content="5">' in text
+    assert f'<a href="/incidents/{ID}" data-row>' in text
+    assert 'data-open-count="1"' in text
 
 
-async def test_an_empty_list_says_so(browser: TestClient[Any, Any], store: FakeStore) -> None:
-    store.incidents.clear()
-    assert "No incidents." in await (await browser.get("/")).text()
+async def test_an_empty_list_says_what_is_running(browser: Browser, store: Store) -> None:
+    store.client.command("TRUNCATE TABLE incidents")
+    text = await text_of(browser, "/")
+    assert "All quiet" in text
+    assert "12 lines so far" in text
 
 
-async def test_one_incident_shows_its_proof(browser: TestClient[Any, Any]) -> None:
-    text = await (await browser.get("/incidents/00000000000000a1")).text()
-    for shown in (
-        "Root cause",
-        "90%",
-        "earliest",
-        "gpu.xid_79",
-        "NVRM: Xid 79",
-        "kern.log:3",
-        "Drain the node.",
-        "drain",
-    ):
+async def test_one_incident_shows_its_proof(browser: Browser) -> None:
+    text = await text_of(browser, f"/incidents/{ID}")
+    for shown in ("90%", "earliest", "gpu.fell_off_bus", "NVRM: Xid 79", "kern.log:3", "Drain the node.", "09:00:01"):
         assert shown in text
-    assert "2026-03-02 09:00:01.123" in text
+    assert text.count('role="img" aria-labelledby="lanes-title') == 2
 
 
-async def test_a_merged_incident_links_to_the_other(browser: TestClient[Any, Any], store: FakeStore) -> None:
-    store.incidents[0] = msgspec.structs.replace(store.incidents[0], merged_into="00000000000000a2")
-    assert '<a href="/incidents/00000000000000a2">' in await (await browser.get("/incidents/00000000000000a1")).text()
+async def test_a_merged_incident_links_to_the_other(browser: Browser, store: Store) -> None:
+    store.put(msgspec.structs.replace(an_incident(revision=2), merged_into="00000000000000a2"))
+    assert '<a href="/incidents/00000000000000a2">' in await text_of(browser, f"/incidents/{ID}")
 
 
-@pytest.mark.parametrize("path", ["/", "/incidents/00000000000000a1"])
-async def test_log_text_can_do_nothing(browser: TestClient[Any, Any], store: FakeStore, path: str) -> None:
-    nasty = an_incident(title=NASTY)
+@pytest.mark.parametrize("path", ["/", f"/incidents/{ID}", "/silences"])
+async def test_log_text_can_do_nothing(browser: Browser, store: Store, path: str) -> None:
+    nasty = an_incident(title=NASTY, revision=2)
     evidence = (Evidence(source=NASTY, line=1, node=NASTY, failure_class=NASTY, text=NASTY + "\nsecond line"),)
     root = msgspec.structs.replace(nasty.root_cause, node=NASTY, gpu=NASTY, reasons=(NASTY,))
     chain = tuple(msgspec.structs.replace(link, text=NASTY, node=NASTY, role=NASTY) for link in nasty.chain)
-    fields: dict[str, Any] = {"severity": NASTY, "status": NASTY, "jobs": (NASTY,), "nodes": (NASTY,), "action": NASTY}
-    times = {"first_seen": NASTY, "last_seen": NASTY}
-    store.incidents[0] = msgspec.structs.replace(
-        nasty, evidence=evidence, root_cause=root, chain=chain, next_steps=(NASTY,), **fields, **times
+    fields: dict[str, Any] = {"severity": NASTY, "jobs": (NASTY,), "nodes": (NASTY,), "action": NASTY}
+    store.put(
+        msgspec.structs.replace(nasty, evidence=evidence, root_cause=root, chain=chain, next_steps=(NASTY,), **fields)
     )
-    text = await (await browser.get(path)).text()
-    assert "<script" not in text
+    write_silence(store.client, Silence("s1", {"node": NASTY}, 1, 2, NASTY, NASTY))
+    text = await text_of(browser, path)
+    assert text.count("<script") == 2
     assert "&lt;script&gt;alert(1)" in text
     assert r"\x1b[31m\u202egnp" in text
     assert not {"\x1b", "\u202e"} & set(text)
-    assert "'&\\x1b" not in text and "&quot;&#x27;&amp;" in text
+    assert "'&\\x1b" not in text and "&#34;&#39;&amp;" in text
 
 
-async def test_an_id_can_not_leave_its_link(browser: TestClient[Any, Any], store: FakeStore) -> None:
-    store.incidents[0] = an_incident(incident_id='"><script>/../x')
-    assert 'href="/incidents/%22%3E%3Cscript%3E%2F..%2Fx"' in await (await browser.get("/")).text()
+async def test_an_id_can_not_leave_its_link(browser: Browser, store: Store) -> None:
+    store.put(an_incident(incident_id='"><script>/../x'))
+    assert 'href="/incidents/%22%3E%3Cscript%3E%2F..%2Fx"' in await text_of(browser, "/")
 
 
-async def test_json_is_the_documents(browser: TestClient[Any, Any], store: FakeStore) -> None:
+async def test_a_long_line_is_cut_and_can_be_shown_whole(browser: Browser, store: Store) -> None:
+    line = Evidence(source="kern.log", line=1, node="n1", failure_class="xid-79", text="x" * 16_000)
+    store.put(msgspec.structs.replace(an_incident(revision=2), evidence=(line,)))
+    text = await text_of(browser, f"/incidents/{ID}")
+    assert "show all 16,000 characters" in text
+    assert "<pre>" + "x" * 600 + "…</pre>" in text
+
+
+async def test_json_is_the_documents(browser: Browser) -> None:
     response = await browser.get("/api/incidents?limit=7&status=open")
     assert response.content_type == "application/json"
     assert await response.json() == [json.loads(msgspec.json.encode(an_incident()))]
-    assert store.asked == [(7, "open")]
-    one = await browser.get("/api/incidents/00000000000000a1")
+    one = await browser.get(f"/api/incidents/{ID}")
     assert msgspec.convert(await one.json(), Incident) == an_incident()
+    assert await (await browser.get("/api/incidents?status=resolved")).json() == []
+
+
+async def test_an_incident_as_markdown(browser: Browser) -> None:
+    response = await browser.get(f"/api/incidents/{ID}.md")
+    assert response.content_type == "text/markdown"
+    assert "GPU fell off the bus" in await response.text()
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "x", "1001", "99999999999999999999", "²", ""])
-async def test_a_wrong_limit_is_400(browser: TestClient[Any, Any], limit: str) -> None:
+async def test_a_wrong_limit_is_400(browser: Browser, limit: str) -> None:
     response = await browser.get("/api/incidents", params={"limit": limit})
     assert response.status == 400
     assert "limit" in (await response.json())["error"]
 
 
-async def test_an_unknown_id_is_404(browser: TestClient[Any, Any]) -> None:
-    response = await browser.get("/api/incidents/nope")
+@pytest.mark.parametrize("path", ["/api/incidents/nope", "/api/incidents/nope.md"])
+async def test_an_unknown_id_is_404(browser: Browser, path: str) -> None:
+    response = await browser.get(path)
     assert (response.status, response.content_type) == (404, "application/json")
     assert "error" in await response.json()
     page_response = await browser.get("/incidents/nope")
     assert (page_response.status, page_response.content_type) == (404, "text/html")
 
 
-async def test_a_store_that_is_away_is_503(browser: TestClient[Any, Any], store: FakeStore) -> None:
+async def test_a_store_that_is_away_is_503(browser: Browser, store: Store) -> None:
     store.is_away = True
     response = await browser.get("/api/incidents")
     assert response.status == 503
@@ -159,7 +193,7 @@ async def test_a_store_that_is_away_is_503(browser: TestClient[Any, Any], store:
 
 
 @pytest.mark.parametrize(("status", "expected"), [("ok", 200), ("behind", 503)])
-async def test_health(browser: TestClient[Any, Any], store: FakeStore, status: str, expected: int) -> None:
+async def test_health(browser: Browser, store: Store, status: str, expected: int) -> None:
     store.health = {"status": status}
     response = await browser.get("/healthz")
     assert response.status == expected
@@ -167,30 +201,135 @@ async def test_health(browser: TestClient[Any, Any], store: FakeStore, status: s
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_every_answer_carries_the_strict_headers(browser: TestClient[Any, Any], path: str) -> None:
+async def test_every_answer_carries_the_strict_headers(browser: Browser, path: str) -> None:
     response = await browser.get(path)
     policy = response.headers["Content-Security-Policy"]
-    assert "default-src 'none'" in policy
-    assert "unsafe" not in policy and "script-src" not in policy
+    assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
+    assert "unsafe" not in policy and "http" not in policy and "*" not in policy
     assert response.headers["X-Content-Type-Options"] == "nosniff"
 
 
 @pytest.mark.parametrize(
     "host", ["evil.example", "evil.example:8080", "localhost.evil.example", "10.0.0.5", "", "[::1"]
 )
-@pytest.mark.parametrize("path", ["/", "/api/incidents", "/healthz", "/style.css"])
-async def test_a_foreign_host_is_refused(browser: TestClient[Any, Any], store: FakeStore, host: str, path: str) -> None:
+@pytest.mark.parametrize("path", ["/", "/api/incidents", "/healthz", "/static/style.css", "/events"])
+async def test_a_foreign_host_is_refused(browser: Browser, store: Store, host: str, path: str) -> None:
     response = await browser.get(path, headers={"Host": host})
     assert response.status in (400, 403)
-    assert store.asked == []
+    assert store.questions == 0
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:9999", "127.1.2.3", "[::1]:8080"])
-async def test_this_machine_is_answered(browser: TestClient[Any, Any], host: str) -> None:
+async def test_this_machine_is_answered(browser: Browser, host: str) -> None:
     assert (await browser.get("/", headers={"Host": host})).status == 200
 
 
-async def test_pages_hold_no_script_and_no_inline_style(browser: TestClient[Any, Any]) -> None:
-    for path in ("/", "/incidents/00000000000000a1"):
-        text = await (await browser.get(path)).text()
-        assert "<script" not in text and "style=" not in text and "<style" not in text and "http://" not in text
+@pytest.mark.parametrize("path", [path for path in PATHS if not path.startswith(("/static", "/healthz", "/api"))])
+async def test_pages_hold_no_inline_script_no_inline_style_and_no_outside_address(browser: Browser, path: str) -> None:
+    text = await (await browser.get(path)).text()
+    assert "style=" not in text and "<style" not in text and "://" not in text.replace("chdb://", "")
+    assert text.count("<script") == text.count('<script src="/static/') + text.count(
+        '<script type="module" src="/static/'
+    )
+
+
+# What people write
+
+
+async def test_feedback_is_kept_and_shown_the_newest_of_each_person(browser: Browser) -> None:
+    for form in (
+        {"verdict": "right", "who": "ada"},
+        {"verdict": "wrong", "who": "ada", "true_class": "xid-31", "note": "it was <b>the</b> program"},
+        {"verdict": "right"},
+    ):
+        answer = await browser.post(f"/api/incidents/{ID[:5]}/feedback", json=form)
+        assert answer.status == 201
+    text = await text_of(browser, f"/incidents/{ID}")
+    assert text.count("says this is") == 2
+    assert "it was <b>xid-31</b>: it was &lt;b&gt;the&lt;/b&gt; program" in text
+    assert "<b>someone</b> says this is <b>right</b>" in text
+
+
+@pytest.mark.parametrize(
+    ("form", "told"),
+    [
+        ({"verdict": "maybe"}, "write right or wrong"),
+        ({"verdict": "wrong", "true_class": "no-such-class"}, "no class of the vocabulary"),
+        ({"verdict": "wrong", "note": "x" * 2_001}, "note"),
+        ({"verdict": "right", "extra": 1}, "extra"),
+        ([], "object"),
+    ],
+)
+async def test_wrong_feedback_is_told(browser: Browser, form: Any, told: str) -> None:
+    answer = await browser.post(f"/api/incidents/{ID}/feedback", json=form)
+    assert answer.status == 400
+    assert told in (await answer.json())["error"]
+
+
+async def test_feedback_on_what_is_not_there_is_404(browser: Browser) -> None:
+    assert (await browser.post("/api/incidents/nope/feedback", json={"verdict": "right"})).status == 404
+
+
+async def test_a_silence_is_listed_shown_at_its_incident_and_ended(browser: Browser) -> None:
+    form = {
+        "matchers": {"class": "gpu.fell_off_bus", "node": "gpu-001", "job": ""},
+        "duration": "4h",
+        "reason": "drained",
+    }
+    answer = await browser.post("/api/silences", json={**form, "who": "ada"})
+    assert answer.status == 201
+    silence = await answer.json()
+    assert silence["matchers"] == {"class": "gpu.fell_off_bus", "node": "gpu-001"}
+    assert silence["ends_ns"] - silence["begins_ns"] == 4 * 3600 * 10**9
+    assert "by ada" in await text_of(browser, f"/incidents/{ID}")
+    assert "drained" in await text_of(browser, "/silences")
+    ended = await browser.post(f"/api/silences/{silence['silence_id']}/end", json={})
+    assert ended.status == 200
+    assert "ended <time" in await text_of(browser, "/silences")
+    assert "silenced until" not in await text_of(browser, f"/incidents/{ID}")
+    assert (await browser.post(f"/api/silences/{silence['silence_id']}/end", json={})).status == 404
+
+
+@pytest.mark.parametrize(
+    ("changed", "told"),
+    [
+        ({"matchers": {}}, "name at least one of class, node, job, cluster"),
+        ({"matchers": {"severity": "critical"}}, "nothing else"),
+        ({"matchers": {"node": " "}}, "at least one"),
+        ({"duration": "soon"}, "is no duration"),
+        ({"duration": "91d"}, "90d at most"),
+        ({"duration": "0h"}, "more than nothing"),
+        ({"reason": " "}, "say why"),
+    ],
+)
+async def test_a_wrong_silence_is_told(browser: Browser, changed: dict[str, Any], told: str) -> None:
+    form = {"matchers": {"node": "n1"}, "duration": "1h", "reason": "why", **changed}
+    answer = await browser.post("/api/silences", json=form)
+    assert answer.status == 400
+    assert told in (await answer.json())["error"]
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-site"}, 403),
+        ({"Content-Type": "text/plain"}, 415),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, 415),
+    ],
+)
+async def test_only_the_pages_own_forms_write(
+    browser: Browser, store: Store, headers: dict[str, str], status: int
+) -> None:
+    headers = {"Content-Type": "application/json", **headers}
+    answer = await browser.post(f"/api/incidents/{ID}/feedback", data=b'{"verdict": "right"}', headers=headers)
+    assert answer.status == status
+    assert store.questions == 0
+
+
+async def test_a_form_that_is_too_long_is_refused(browser: Browser) -> None:
+    headers = {"Content-Type": "application/json"}
+    answer = await browser.post("/api/silences", data=b" " * 20_000, headers=headers)
+    assert answer.status == 413

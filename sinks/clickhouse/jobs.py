@@ -1,0 +1,59 @@
+"""How far jobs and their ranks have come and when they were last heard, out of the store."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from sinks.clickhouse.client import Client
+
+JOBS_WITHIN_S: Final = 86_400
+RANKS_WITHIN_S: Final = 6 * 3_600
+MOST_RANKS: Final = 65_536
+
+_JOB_NAMES: Final = ("cluster", "job", "nodes", "heard_ns", "step", "ranks", "open")
+_RANK_NAMES: Final = ("rank", "node", "gpu", "step", "heard_ns", "node_heard_ns")
+
+
+def list_jobs(client: Client, limit: int = 200) -> list[dict[str, Any]]:
+    """Jobs heard of in the last day before the newest line: nodes, last heard, newest step, ranks, open incidents.
+
+    The one heard last comes first; `step` is None when no line told one.
+    """
+    found = client.query(
+        "SELECT cluster, job, nodes, heard_ns, step, ifNull(ranks, 0), ifNull(open, 0) FROM ("
+        " SELECT cluster, job, uniqExact(node) AS nodes, toUnixTimestamp64Nano(max(last_event_time)) AS heard_ns,"
+        "  max(last_step) AS step FROM liveness WHERE job != ''"
+        "   AND minute >= (SELECT max(minute) FROM liveness) - {within:UInt32}"
+        " GROUP BY cluster, job ORDER BY heard_ns DESC, job LIMIT {limit:UInt32}) AS jobs"
+        " LEFT JOIN (SELECT cluster, job, toInt64(uniqExact(rank)) AS ranks FROM placements GROUP BY cluster, job)"
+        "  AS placed USING (cluster, job)"
+        " LEFT JOIN (SELECT cluster, arrayJoin(jobs) AS job, toInt64(count()) AS open FROM incidents FINAL"
+        "  WHERE status = 'open' AND merged_into = '' GROUP BY cluster, job) AS troubled USING (cluster, job)"
+        " ORDER BY heard_ns DESC, job",
+        {"within": JOBS_WITHIN_S, "limit": limit},
+    )
+    return [dict(zip(_JOB_NAMES, row, strict=True)) for row in found]
+
+
+def list_ranks(client: Client, cluster: str, job: str) -> list[dict[str, Any]]:
+    """Each rank that was placed or heard, by number: node, GPU, step, when it and its node were last heard.
+
+    `rank` -1 stands for lines that named none. `step` is None and a time 0 when nothing told it.
+    """
+    within = "cluster = {cluster:String} AND job = {job:String}"
+    found = client.query(
+        "SELECT rank, if(seat.2 != '', seat.2, step_node), seat.3, step, heard_ns, ifNull(node_heard_ns, 0) FROM ("
+        " SELECT rank, max(seats) AS seat, max(nodes) AS step_node, max(steps) AS step, max(times) AS heard_ns FROM ("
+        f" SELECT rank, (toUnixTimestamp64Nano(since), node, gpu)::Tuple(Int64, String, String) AS seats, '' AS nodes,"
+        f"  CAST(NULL AS Nullable(Int64)) AS steps, toInt64(0) AS times FROM placements FINAL WHERE {within}"
+        " UNION ALL"
+        " SELECT rank, (0, '', '')::Tuple(Int64, String, String), argMax(node, last_event_time),"
+        "  CAST(max(last_step) AS Nullable(Int64)), toUnixTimestamp64Nano(max(last_event_time)) FROM progress"
+        f" WHERE {within} AND minute >= (SELECT max(minute) FROM progress WHERE {within}) - {{within:UInt32}}"
+        "  GROUP BY rank) GROUP BY rank LIMIT {most:UInt32}) AS ranks"
+        " LEFT JOIN (SELECT node, toUnixTimestamp64Nano(max(last_event_time)) AS node_heard_ns FROM liveness"
+        f" WHERE {within} GROUP BY node) AS alive ON alive.node = if(seat.2 != '', seat.2, step_node)"
+        " ORDER BY rank",
+        {"cluster": cluster, "job": job, "within": RANKS_WITHIN_S, "most": MOST_RANKS},
+    )
+    return [dict(zip(_RANK_NAMES, row, strict=True)) for row in found]

@@ -1,0 +1,182 @@
+"""Every question that the page and the commands ask the store; each function is one question, its SQL beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from sinks.clickhouse.client import Client
+
+SHORTEST_PREFIX: Final = 3
+MOST_REVISIONS: Final = 2_000
+
+
+class IncidentFilter(msgspec.Struct, frozen=True):
+    """Which incidents: what is empty fits all. `terms` are lower-case words that all have to stand in the incident."""
+
+    status: str = ""
+    failure_class: str = ""
+    cluster: str = ""
+    node: str = ""
+    job: str = ""
+    terms: list[str] = []
+
+
+class Group(msgspec.Struct, frozen=True):
+    """How many incidents are alike in cluster, class and status."""
+
+    cluster: str
+    failure_class: str
+    status: str
+    count: int
+
+
+_CONDITIONS: Final = {
+    "status": "status = {status:String}",
+    "failure_class": "(class = {failure_class:String} OR root_class = {failure_class:String})",
+    "cluster": "cluster = {cluster:String}",
+    "node": "(has(nodes, {node:String}) OR root_node = {node:String})",
+    "job": "has(jobs, {job:String})",
+    # Rows of before the column `words` are looked through as they are.
+    "terms": "arrayAll(term -> position(if(words = '', lowerUTF8(document), words), term) > 0, {terms:Array(String)})",
+}
+
+
+def find_incidents(client: Client, wanted: IncidentFilter, limit: int, offset: int = 0) -> list[dict[str, Any]]:
+    """The documents that fit: open ones first, the newest first; merged ones only when their status is asked for."""
+    given = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value}
+    conditions = [_CONDITIONS[name] for name in given] + ([] if wanted.status else ["merged_into = ''"])
+    order = "ORDER BY status = 'open' DESC, last_seen DESC, incident_id"
+    found = client.query(
+        "SELECT document FROM incidents FINAL WHERE incident_id IN ("
+        f" SELECT incident_id FROM incidents FINAL WHERE {' AND '.join(conditions)} {order}"
+        f" LIMIT {{limit:UInt32}} OFFSET {{offset:UInt32}}) {order}",
+        {**given, "limit": limit, "offset": offset},
+    )
+    return [_document(document) for (document,) in found]
+
+
+def list_incidents(client: Client, limit: int = 100, status: str | None = None) -> list[dict[str, Any]]:
+    """The documents of the incidents seen last, newest first; without a status, merged ones are left out."""
+    condition = "merged_into = ''" if status is None else "status = {status:String}"
+    found = client.query(
+        "SELECT document FROM incidents FINAL WHERE incident_id IN ("
+        f" SELECT incident_id FROM incidents FINAL WHERE {condition}"
+        " ORDER BY last_seen DESC, incident_id LIMIT {limit:UInt32})"
+        " ORDER BY last_seen DESC, incident_id",
+        {"limit": limit, "status": status or ""},
+    )
+    return [_document(document) for (document,) in found]
+
+
+def get_incident(client: Client, incident_id: str) -> dict[str, Any] | None:
+    """The stored document, by its id or by a beginning of the id that only this incident has."""
+    found = client.query(
+        "SELECT incident_id, document FROM incidents FINAL WHERE startsWith(incident_id, {prefix:String})"
+        " ORDER BY incident_id LIMIT 2",
+        {"prefix": incident_id},
+    )
+    # The full id sorts before every id that it begins.
+    if found and (found[0][0] == incident_id or (len(found) == 1 and len(incident_id) >= SHORTEST_PREFIX)):
+        return _document(found[0][1])
+    return None
+
+
+def incident_groups(client: Client) -> list[Group]:
+    """How many incidents there are of each kind, the most frequent first."""
+    found = client.query(
+        "SELECT cluster, class, status, count() AS incidents FROM incidents FINAL WHERE merged_into = ''"
+        " GROUP BY cluster, class, status ORDER BY incidents DESC, class, cluster, status"
+    )
+    return [Group(*row) for row in found]
+
+
+def newest_change(client: Client) -> tuple[int, ...]:
+    """A token that changes with everything that the page shows of incidents, feedback and silences."""
+    found = client.query(
+        "SELECT (SELECT sum(cityHash64(incident_id, revision)) FROM incidents),"
+        " (SELECT toUnixTimestamp64Nano(max(given)) FROM feedback),"
+        " (SELECT toUnixTimestamp64Nano(max(changed)) FROM silences)"
+    )
+    return tuple(int(value or 0) for value in found[0])
+
+
+def similar_incidents(client: Client, document: Mapping[str, Any], limit: int = 8) -> list[dict[str, Any]]:
+    """Past incidents of the same root class, node, GPU or job: `document`, `shared` (which of these), `verdicts`.
+
+    The most similar first, of equals the newest. `verdicts` are what people said of each.
+    """
+    root = document["root_cause"]
+    found = client.query(
+        "SELECT document, shared, verdicts FROM (SELECT incident_id, last_seen, shared, score FROM ("
+        " SELECT incident_id, last_seen,"
+        " arrayFilter(x -> x != '', ["
+        "  if(root_class = {class:String}, 'class', ''),"
+        "  if(root_node = {node:String} AND root_node != '', 'node', ''),"
+        "  if(root_gpu = {gpu:String} AND root_gpu != '' AND root_node = {node:String}, 'GPU', ''),"
+        "  if(hasAny(jobs, {jobs:Array(String)}), 'job', '')]) AS shared,"
+        " arraySum(x -> transform(x, ['class', 'node', 'GPU', 'job'], [4, 3, 2, 1], 0), shared) AS score"
+        " FROM incidents FINAL WHERE merged_into = '' AND incident_id != {id:String}"
+        "  AND (root_class = {class:String} OR (root_node = {node:String} AND root_node != '')"
+        "   OR hasAny(jobs, {jobs:Array(String)})))"
+        " ORDER BY score DESC, last_seen DESC, incident_id LIMIT {limit:UInt32}) AS alike"
+        " INNER JOIN (SELECT incident_id, document FROM incidents FINAL) AS told USING incident_id"
+        " LEFT JOIN (SELECT incident_id, groupArray(verdict) AS verdicts FROM feedback FINAL GROUP BY incident_id)"
+        " AS said USING incident_id ORDER BY score DESC, last_seen DESC, incident_id",
+        {
+            "class": root["class"],
+            "node": root["node"],
+            "gpu": root["gpu"],
+            "jobs": list(document["jobs"]),
+            "id": document["incident_id"],
+            "limit": limit,
+        },
+    )
+    return [
+        {"document": _document(text), "shared": list(shared), "verdicts": list(verdicts)}
+        for text, shared, verdicts in found
+    ]
+
+
+def incident_changes(client: Client, incident_id: str) -> list[dict[str, Any]]:
+    """Revisions at which status, class, severity or confidence changed, oldest first."""
+    found = client.query(
+        "SELECT revision, status, class, severity, confidence, toUnixTimestamp64Nano(last_seen), signal_count"
+        " FROM incident_revisions FINAL WHERE incident_id = {id:String} ORDER BY revision LIMIT {limit:UInt32}",
+        {"id": incident_id, "limit": MOST_REVISIONS},
+    )
+    names = ("revision", "status", "class", "severity", "confidence", "last_seen_ns", "signal_count")
+    changes: list[dict[str, Any]] = []
+    for row in found:
+        if not changes or tuple(changes[-1][name] for name in names[1:5]) != row[1:5]:
+            changes.append(dict(zip(names, row, strict=True)))
+    return changes
+
+
+def incident_deliveries(client: Client, incident_id: str, limit: int = 50) -> list[dict[str, Any]]:
+    """Who was told of the incident, or was not and why, oldest first."""
+    found = client.query(
+        "SELECT target, outcome, kind, reason, toUnixTimestamp64Nano(decided) FROM deliveries FINAL"
+        " WHERE incident_id = {id:String} ORDER BY decided, target LIMIT {limit:UInt32}",
+        {"id": incident_id, "limit": limit},
+    )
+    return [dict(zip(("target", "outcome", "kind", "reason", "decided_ns"), row, strict=True)) for row in found]
+
+
+def incident_ranks(client: Client, incident_id: str, limit: int = 200) -> tuple[list[dict[str, Any]], int]:
+    """What each rank said first, in the order of that; and how many ranks said something."""
+    names = ("job", "rank", "node", "gpu", "onset_ns", "event_time_ns", "signals", "classes", "text")
+    found = client.query(
+        "SELECT job, rank, argMin(node, onset), max(gpu), toUnixTimestamp64Nano(min(onset)),"
+        " toUnixTimestamp64Nano(argMin(event_time, onset)), count(), arraySort(groupUniqArray(6)(class)),"
+        " argMin(text, onset), count() OVER () FROM signals FINAL WHERE incident_id = {id:String} AND rank IS NOT NULL"
+        " GROUP BY job, rank ORDER BY min(onset), job, rank LIMIT {limit:UInt32}",
+        {"id": incident_id, "limit": limit},
+    )
+    return [dict(zip(names, row[:-1], strict=True)) for row in found], int(found[0][-1]) if found else 0
+
+
+def _document(text: str) -> dict[str, Any]:
+    return msgspec.json.decode(text, type=dict[str, Any])

@@ -1,0 +1,76 @@
+"""Who may ask the page, and what every answer carries: it is for browsers of this machine, and for its own pages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from typing import Final
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from rules.errors import PipelineError
+from sinks.inert import make_inert
+from sinks.page.render import html_response, json_response
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+MOST_BODY_BYTES: Final = 16 << 10
+
+HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self';"
+    " img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """Headers that keep what is shown from doing anything; static files may be kept by the browser."""
+    kept = {"Cache-Control": "no-cache"} if request.path.startswith("/static/") else {}
+    response.headers.update({**HEADERS, **kept})
+
+
+@web.middleware
+async def only_this_machine(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A foreign page may point its own name at 127.0.0.1 (DNS rebinding), but it can't change the Host header."""
+    if not _is_local(request.headers.get("Host", "")):
+        return json_response({"error": "this page answers only to localhost"}, status=403)
+    return await handler(request)
+
+
+@web.middleware
+async def only_own_pages_write(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A foreign page may send a form here; it can't set a JSON content type, nor hide where it comes from."""
+    if request.method in ("GET", "HEAD"):
+        return await handler(request)
+    origin = request.headers.get("Origin")
+    is_foreign = origin is not None and urlsplit(origin).netloc != request.headers["Host"]
+    if is_foreign or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+        return json_response({"error": "only this page's own forms may change something"}, status=403)
+    if request.content_type != "application/json":
+        return json_response({"error": "send JSON, with Content-Type: application/json"}, status=415)
+    return await handler(request)
+
+
+@web.middleware
+async def store_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """A store that does not answer is told as such; the page asks again by itself."""
+    try:
+        return await handler(request)
+    except PipelineError as error:
+        if request.path.startswith("/api/"):
+            return json_response({"error": make_inert(str(error))}, status=503)
+        return html_response("away.html", status=503, error=str(error))
+
+
+def _is_local(host: str) -> bool:
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+        return name == "localhost" or ip_address(name).is_loopback
+    except ValueError:
+        return False

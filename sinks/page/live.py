@@ -1,0 +1,96 @@
+"""What open pages hear of without asking: that something changed, and how the program is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from time import time_ns
+from typing import Final
+
+import msgspec
+from aiohttp import web
+from aiohttp_sse import sse_response
+
+from rules.errors import PipelineError
+
+HEALTH_EVERY_S: Final = 5.0
+Health = Callable[[], Mapping[str, object]]
+"""How the program is; `status` is `ok` or says what is wrong, the rest is shown as it is."""
+
+
+class Feed:
+    """Open pages wait on it; `version` changes with what they show, and differs from that of an earlier process."""
+
+    def __init__(self) -> None:
+        self.version = time_ns()
+        self.is_closed = False
+        self._news = asyncio.Event()
+
+    def tell(self) -> None:
+        """What pages show has changed."""
+        self.version += 1
+        self._wake()
+
+    def close(self) -> None:
+        """Let every open page go."""
+        self.is_closed = True
+        self._wake()
+
+    async def wait(self, timeout_s: float) -> None:
+        """Return at the next news, or when the time is over."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._news.wait(), timeout_s)
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+class Watcher:
+    """Asks a store whether it changed, and tells the feed; `status` is `ok` or what is wrong with it."""
+
+    def __init__(self, feed: Feed, newest: Callable[[], Awaitable[object]], say: Callable[[str], None]):
+        self.status = "ok"
+        self._feed = feed
+        self._newest = newest
+        self._say = say
+        self._known: object = None
+
+    async def follow(self, every_s: float) -> None:
+        """Go on until cancelled, also while the store is away."""
+        while True:
+            await self.look()
+            await asyncio.sleep(every_s)
+
+    async def look(self) -> None:
+        """Ask once."""
+        before = (self._known, self.status)
+        try:
+            self._known = await self._newest()
+            self.status = "ok"
+        except PipelineError as error:
+            self.status = str(error)
+        if (self._known, self.status) == before:
+            return
+        self._feed.tell()
+        if (self.status == "ok") != (before[1] == "ok"):
+            self._say("the store answers again" if self.status == "ok" else f"store away: {self.status}")
+
+
+def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    """The handler of a stream of server-sent events: `changed` with the version, `health` as JSON."""
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        told = 0
+        async with sse_response(request) as response:
+            with suppress(ConnectionError):
+                while response.is_connected() and not feed.is_closed:
+                    if told != feed.version:
+                        told = feed.version
+                        await response.send(str(told), event="changed")
+                    await response.send(msgspec.json.encode(health()).decode(), event="health")
+                    await feed.wait(HEALTH_EVERY_S)
+        return response
+
+    return stream

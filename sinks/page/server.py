@@ -1,0 +1,145 @@
+"""The routes of the local page: incidents, jobs and silences, as HTML for people and as JSON for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from time import time_ns
+from typing import Any, Final
+
+from aiohttp import web
+
+from sinks import postmortem
+from sinks.clickhouse import jobs, reading, said
+from sinks.page import guard
+from sinks.page.actions import Actions
+from sinks.page.asking import Ask
+from sinks.page.grid import grid_of
+from sinks.page.live import Feed, Health, events
+from sinks.page.render import html_response, json_response
+from sinks.page.search import PER_PAGE, ListQuery
+from sinks.page.story import load_story, shown_of
+
+LIMIT: Final = 200
+HIGHEST_LIMIT: Final = 1_000
+STATIC: Final = Path(__file__).with_name("static")
+
+
+def page(ask: Ask, health: Health, feed: Feed) -> web.Application:
+    """The application; serve it on a loopback address. It answers only requests that name this machine as the host."""
+    pages, actions = _Pages(ask, health, feed), Actions(ask, feed)
+    application = web.Application(
+        middlewares=[guard.only_this_machine, guard.only_own_pages_write, guard.store_errors],
+        client_max_size=guard.MOST_BODY_BYTES,
+    )
+    application.on_response_prepare.append(guard.add_headers)
+    application.on_shutdown.append(_let_go_of(feed))
+    application.add_routes(
+        [
+            web.get("/", pages.incidents),
+            web.get("/incidents/{id}", pages.incident),
+            web.get("/jobs", pages.jobs),
+            web.get("/jobs/{cluster}/{job}", pages.job),
+            web.get("/silences", pages.silences),
+            web.get("/events", events(feed, health)),
+            web.get("/healthz", pages.healthz),
+            web.get("/api/incidents", pages.api_incidents),
+            web.get("/api/incidents/{id}.md", pages.api_markdown),
+            web.get("/api/incidents/{id}", pages.api_incident),
+            web.get("/api/jobs/{cluster}/{job}/ranks", pages.api_ranks),
+            web.post("/api/incidents/{id}/feedback", actions.give_feedback),
+            web.post("/api/silences", actions.silence),
+            web.post("/api/silences/{id}/end", actions.end_silence),
+            web.static("/static", STATIC),
+        ]
+    )
+    return application
+
+
+class _Pages:
+    def __init__(self, ask: Ask, health: Health, feed: Feed):
+        self._ask = ask
+        self._health = health
+        self._feed = feed
+
+    async def incidents(self, request: web.Request) -> web.Response:
+        version, query = str(self._feed.version), ListQuery.of(request.query)
+        groups = await self._ask(reading.incident_groups)
+        found = await self._ask(
+            lambda client: reading.find_incidents(client, query.wanted(), PER_PAGE + 1, query.offset)
+        )
+        return self._shown(
+            "incidents.html",
+            version,
+            query=query,
+            groups=groups,
+            documents=found[:PER_PAGE],
+            has_more=len(found) > PER_PAGE,
+        )
+
+    async def incident(self, request: web.Request) -> web.Response:
+        version, now_ns = str(self._feed.version), time_ns()
+        story = await self._ask(lambda client: load_story(client, request.match_info["id"], now_ns))
+        if story is None:
+            return self._missing("No incident has this id")
+        return self._shown("incident.html", version, now_ns=now_ns, **shown_of(story, now_ns))
+
+    async def jobs(self, request: web.Request) -> web.Response:
+        version = str(self._feed.version)
+        return self._shown("jobs.html", version, jobs=await self._ask(jobs.list_jobs))
+
+    async def job(self, request: web.Request) -> web.Response:
+        version, cluster, job = str(self._feed.version), request.match_info["cluster"], request.match_info["job"]
+        grid = grid_of(await self._ask(lambda client: jobs.list_ranks(client, cluster, job)))
+        wanted = reading.IncidentFilter(cluster=cluster, job=job)
+        documents = await self._ask(lambda client: reading.find_incidents(client, wanted, 10))
+        if not grid.newest_ns and not documents:
+            return self._missing("Nothing was heard of this job")
+        return self._shown("job.html", version, cluster=cluster, job=job, grid=grid, documents=documents)
+
+    async def silences(self, request: web.Request) -> web.Response:
+        version = str(self._feed.version)
+        return self._shown("silences.html", version, silences=await self._ask(said.list_silences))
+
+    async def api_incidents(self, request: web.Request) -> web.Response:
+        limit = request.query.get("limit", str(LIMIT))
+        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= HIGHEST_LIMIT):
+            return json_response({"error": f"limit: write a number from 1 to {HIGHEST_LIMIT}"}, status=400)
+        status = request.query.get("status")
+        return json_response(await self._ask(lambda client: reading.list_incidents(client, int(limit), status)))
+
+    async def api_incident(self, request: web.Request) -> web.Response:
+        document = await self._document(request)
+        return json_response(document or {"error": "no incident has this id"}, status=200 if document else 404)
+
+    async def api_markdown(self, request: web.Request) -> web.Response:
+        document = await self._document(request)
+        if document is None:
+            return json_response({"error": "no incident has this id"}, status=404)
+        text = postmortem.markdown(document)
+        return web.Response(text=text, content_type="text/markdown", charset="utf-8")
+
+    async def api_ranks(self, request: web.Request) -> web.Response:
+        cluster, job = request.match_info["cluster"], request.match_info["job"]
+        return json_response(grid_of(await self._ask(lambda client: jobs.list_ranks(client, cluster, job))).columns())
+
+    async def healthz(self, request: web.Request) -> web.Response:
+        health = self._health()
+        return json_response(health, status=200 if health.get("status") == "ok" else 503)
+
+    async def _document(self, request: web.Request) -> Mapping[str, Any] | None:
+        return await self._ask(lambda client: reading.get_incident(client, request.match_info["id"]))
+
+    def _shown(self, template: str, version: str, **shown: Any) -> web.Response:
+        """`version` is that of before the store was asked: news that came meanwhile make the page ask again."""
+        return html_response(template, version=version, health=self._health(), **shown)
+
+    def _missing(self, what: str) -> web.Response:
+        return html_response("missing.html", status=404, what=what)
+
+
+def _let_go_of(feed: Feed) -> Any:
+    async def close(application: web.Application) -> None:
+        feed.close()
+
+    return close

@@ -1,0 +1,270 @@
+// Keeps an open page up to date, and answers its buttons and keys. Everything on it comes from this server.
+
+import { drawGrids } from "./grid.js";
+
+const find = (selector, within = document) => within.querySelector(selector);
+const all = (selector, within = document) => [...within.querySelectorAll(selector)];
+document.documentElement.classList.add("scripted");
+
+// Words
+
+const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+
+function ago(seconds) {
+  if (seconds < 5) return "just now";
+  const [size, name] = UNITS.find(([size]) => seconds >= size);
+  return `${Math.floor(seconds / size)} ${name} ago`;
+}
+
+function tellTimes() {
+  for (const time of all("time[data-ago]")) time.textContent = ago((Date.now() - Date.parse(time.dateTime)) / 1000);
+}
+
+function announce(text) {
+  find("[data-announce]").textContent = text;
+}
+
+let toastEnds;
+function toast(text) {
+  const shown = find("[data-toast]");
+  shown.textContent = text;
+  shown.hidden = false;
+  clearTimeout(toastEnds);
+  toastEnds = setTimeout(() => (shown.hidden = true), 4000);
+}
+
+function tellTitle() {
+  const count = find("[data-open-count]")?.dataset.openCount;
+  const plain = document.title.replace(/^\(\d+\) /, "");
+  document.title = count > 0 ? `(${count}) ${plain}` : plain;
+}
+
+// Live: the server says that something changed; the page asks for itself again and takes over its live parts.
+
+let version = document.body.dataset.version;
+let isAsking = false;
+let isDue = false;
+
+async function refresh() {
+  if (isAsking) return void (isDue = true);
+  isAsking = true;
+  try {
+    do {
+      isDue = false;
+      const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
+      takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"), answer.ok);
+      await new Promise((done) => setTimeout(done, 700));
+    } while (isDue);
+  } catch {
+    setLive("away", "no connection");
+  } finally {
+    isAsking = false;
+  }
+}
+
+function takeOver(fresh, isOk) {
+  const isAway = find("[data-away]");
+  if (!isOk) return isAway ? later() : showBanner(find("[data-away] p", fresh)?.textContent);
+  if (isAway) return location.reload();
+  showBanner("");
+  version = fresh.body.dataset.version;
+  const known = new Set(all("[data-id]").map((row) => row.dataset.id));
+  const hadRows = Boolean(find("#list"));
+  for (const part of all("[data-live]")) replace(part, find(`#${part.id}`, fresh));
+  if (hadRows) tellNews(all("#list [data-id]").filter((row) => !known.has(row.dataset.id)));
+  tellTimes();
+  tellTitle();
+}
+
+function replace(part, fresh) {
+  if (!fresh || part.outerHTML === fresh.outerHTML) return;
+  const open = new Set(all("details[open] > summary", part).map((summary) => summary.textContent));
+  const focused = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
+  part.replaceWith(fresh);
+  for (const summary of all("details > summary", fresh)) if (open.has(summary.textContent)) summary.parentElement.open = true;
+  if (focused) find(`a[href="${CSS.escape(focused)}"]`, fresh)?.focus({ preventScroll: true });
+}
+
+function tellNews(rows) {
+  if (!rows.length) return;
+  for (const row of rows) row.classList.add("is-new");
+  announce(`New: ${rows.map((row) => find("h3", row).textContent).join("; ")}`);
+}
+
+let laterEnds;
+function later() {
+  clearTimeout(laterEnds);
+  laterEnds = setTimeout(refresh, 3000);
+}
+
+function showBanner(text) {
+  const banner = find("[data-banner]");
+  banner.hidden = !text;
+  banner.textContent = text ? `The store does not answer, so this is not the newest: ${text}` : "";
+  if (text) later();
+}
+
+function setLive(state, text) {
+  const shown = find("[data-live-state]");
+  if (shown.dataset.liveState === state) return;
+  shown.dataset.liveState = state;
+  find("[data-live-text]").textContent = text;
+}
+
+function tellHealth(health) {
+  for (const shown of all("[data-health]")) {
+    const value = health[shown.dataset.health];
+    if (value === undefined) continue;
+    shown.textContent = shown.dataset.unit === "length" ? ago(value).replace(" ago", "") : value.toLocaleString("en");
+    if (shown.dataset.unit === "length" && find("[data-health-ago]")) find("[data-health-ago]").hidden = value < 5;
+  }
+  if (find("[data-live-always]")) refresh();
+  if (find("[data-away]")) refresh();
+  drawGrids();
+}
+
+function listen() {
+  const source = new EventSource("/events");
+  source.addEventListener("open", () => setLive("live", "live"));
+  source.addEventListener("error", () => setLive("away", "reconnecting"));
+  source.addEventListener("changed", (event) => event.data !== version && refresh());
+  source.addEventListener("health", (event) => tellHealth(JSON.parse(event.data)));
+  addEventListener("pagehide", () => source.close());
+}
+
+// Buttons and forms
+
+async function post(address, body) {
+  const answer = await fetch(address, {
+    method: "POST",
+    headers: { "Content-Type": "application/json" },
+    body: JSON.stringify(body),
+  });
+  const told = await answer.json();
+  if (!answer.ok) throw new Error(told.error);
+  await refresh();
+  return told;
+}
+
+function bodyOf(form) {
+  const body = {};
+  for (const [name, value] of new FormData(form)) {
+    const [outer, inner] = name.split(".");
+    if (inner) (body[outer] ??= {})[inner] = value;
+    else body[outer] = value;
+  }
+  if (body.who) localStorage.setItem("who", body.who);
+  return body;
+}
+
+async function send(form) {
+  const problem = find("[data-problem]", form);
+  try {
+    await post(form.dataset.post, bodyOf(form));
+    form.closest("dialog").close();
+    toast(form.dataset.done);
+  } catch (error) {
+    problem.textContent = error.message;
+    problem.hidden = false;
+  }
+}
+
+async function copy(text, button) {
+  await navigator.clipboard.writeText(text);
+  button.classList.add("is-done");
+  setTimeout(() => button.classList.remove("is-done"), 2000);
+  toast("Copied.");
+}
+
+async function press(button) {
+  const { copyFrom, feedback, postTo, open, done } = button.dataset;
+  const incident = find("[data-incident]")?.dataset.incident;
+  if (copyFrom) {
+    const answer = await fetch(copyFrom);
+    const text = await answer.text();
+    await copy(copyFrom.endsWith(".md") ? text : JSON.stringify(JSON.parse(text), null, 2), button);
+  } else if ("copyNext" in button.dataset) {
+    await copy(all("pre", button.closest("figure")).at(-1).textContent, button);
+  } else if (feedback) {
+    await post(`/api/incidents/${incident}/feedback`, { verdict: feedback, who: localStorage.getItem("who") ?? "" });
+    toast("Marked as right. Thank you.");
+  } else if (postTo) {
+    await post(postTo, {});
+    toast(done);
+  } else if (open) {
+    find(`#${open}`).showModal();
+  } else if ("close" in button.dataset) {
+    button.closest("dialog").close();
+  } else if ("themeToggle" in button.dataset) {
+    toggleTheme();
+  }
+}
+
+function toggleTheme() {
+  const isDark = getComputedStyle(document.documentElement).colorScheme.includes("dark")
+    ? document.documentElement.dataset.theme === "dark" || matchMedia("(prefers-color-scheme: dark)").matches
+    : false;
+  const theme = isDark ? "light" : "dark";
+  document.documentElement.dataset.theme = theme;
+  localStorage.setItem("theme", theme);
+  drawGrids();
+}
+
+document.addEventListener("click", (event) => {
+  const button = event.target.closest("button");
+  if (button) press(button).catch((error) => toast(error.message));
+});
+document.addEventListener("submit", (event) => {
+  if (!event.target.dataset.post) return;
+  event.preventDefault();
+  send(event.target);
+});
+document.addEventListener("change", (event) => event.target.closest("[data-filters]")?.requestSubmit());
+document.addEventListener("formdata", (event) => {
+  if (!event.target.matches("[data-filters]")) return;
+  for (const [name, value] of [...event.formData]) if (!value) event.formData.delete(name);
+});
+
+// Keys
+
+function step(by) {
+  const rows = all("[data-row]");
+  const at = rows.indexOf(document.activeElement);
+  rows[Math.min(Math.max(at < 0 ? (by > 0 ? 0 : rows.length - 1) : at + by, 0), rows.length - 1)]?.focus();
+}
+
+const go = (address) => () => location.assign(address);
+const KEYS = {
+  "/": () => find("[data-search]")?.focus() ?? location.assign("/#search"),
+  j: () => step(1),
+  k: () => step(-1),
+  ArrowDown: () => step(1),
+  ArrowUp: () => step(-1),
+  "?": () => find("#help").showModal(),
+  c: () => find("[data-key=c]")?.click(),
+  t: toggleTheme,
+  "g i": go("/"),
+  "g j": go("/jobs"),
+  "g s": go("/silences"),
+};
+
+let before = "";
+document.addEventListener("keydown", (event) => {
+  const isTyping = event.target.closest("input, textarea, select, dialog, canvas");
+  if (event.key === "Escape" && event.target.matches("[data-search]")) event.target.blur();
+  if (isTyping || event.ctrlKey || event.metaKey || event.altKey) return;
+  const isArrow = event.key.startsWith("Arrow");
+  const action = KEYS[`${before} ${event.key}`.trim()] ?? KEYS[event.key];
+  before = event.key === "g" ? "g" : "";
+  if (!action || (isArrow && !find(".incidents [data-row]"))) return;
+  event.preventDefault();
+  action();
+});
+
+for (const field of all("[data-who]")) field.value = localStorage.getItem("who") ?? "";
+if (location.hash === "#search") find("[data-search]")?.focus();
+tellTimes();
+tellTitle();
+setInterval(tellTimes, 15000);
+listen();
+drawGrids();

@@ -1,0 +1,130 @@
+"""Time to pixels: stretches in which things happen are drawn at length, long quiet times between them cut short."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from rules.model import NS_PER_S
+from sinks.page import words
+
+BREAK_PX: Final = 68
+BREAK_LEAST_NS: Final = 20 * NS_PER_S
+LEAST_STRETCH_NS: Final = NS_PER_S // 5
+TICK_LABEL_PX: Final = 76
+
+_STEPS_MS: Final = (
+    *(1, 2, 5, 10, 20, 50, 100, 200, 500),
+    *(seconds * 1_000 for seconds in (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800)),
+    *(hours * 3_600_000 for hours in (1, 2, 3, 6, 12, 24, 48, 168)),
+)
+
+
+class Tick(msgspec.Struct, frozen=True):
+    """A time on the axis; its label stands around `label_x`, which keeps off the edges."""
+
+    x: float
+    label_x: float
+    label: str
+
+
+class Break(msgspec.Struct, frozen=True):
+    """A quiet time that is cut short: from `left` to `right`, and how long it was."""
+
+    left: float
+    right: float
+    label: str
+
+
+class Stretch(msgspec.Struct, frozen=True):
+    """A part of the axis on which time runs evenly."""
+
+    begin_ns: int
+    end_ns: int
+    left: float
+    right: float
+    is_break: bool = False
+
+    def x(self, time_ns: int) -> float:
+        """Where a time stands."""
+        share = (time_ns - self.begin_ns) / max(1, self.end_ns - self.begin_ns)
+        return round(self.left + share * (self.right - self.left), 1)
+
+
+class TimeScale(msgspec.Struct, frozen=True):
+    """Stretches and breaks in turn, from left to right without a gap."""
+
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def right(self) -> float:
+        """Where it ends."""
+        return self.stretches[-1].right
+
+    def x(self, time_ns: int) -> float:
+        """Where a time stands; times outside stand at the ends."""
+        clamped = min(max(time_ns, self.stretches[0].begin_ns), self.stretches[-1].end_ns)
+        return next(one for one in self.stretches if clamped <= one.end_ns).x(clamped)
+
+    def breaks(self) -> tuple[Break, ...]:
+        """The quiet times."""
+        cut = (one for one in self.stretches if one.is_break)
+        return tuple(Break(one.left, one.right, words.length(one.end_ns - one.begin_ns)) for one in cut)
+
+    def ticks(self) -> tuple[Tick, ...]:
+        """Round times, so far apart that their labels have room; one at least for each stretch."""
+        return tuple(tick for one in self.stretches if not one.is_break for tick in _ticks(one))
+
+
+def scale_of(times_ns: Sequence[int], left: float, right: float) -> TimeScale:
+    """A scale from `left` to `right` on which all these times have a place."""
+    groups = _stirred(times_ns)
+    room = right - left - BREAK_PX * (len(groups) - 1)
+    lengths = [end_ns - begin_ns for begin_ns, end_ns in groups]
+    weights = [max(length_ns, sum(lengths) / (2 * len(groups))) for length_ns in lengths]
+    stretches: list[Stretch] = []
+    for (begin_ns, end_ns), weight in zip(groups, weights, strict=True):
+        if stretches:
+            last = stretches[-1]
+            stretches.append(Stretch(last.end_ns, begin_ns, last.right, last.right + BREAK_PX, is_break=True))
+        start = stretches[-1].right if stretches else left
+        stretches.append(Stretch(begin_ns, end_ns, start, start + room * weight / sum(weights)))
+    return TimeScale(tuple(stretches))
+
+
+def tick_times(begin_ns: int, end_ns: int, most: int) -> list[int]:
+    """Round times from `begin_ns` to `end_ns`, both included, evenly apart; at most `most`."""
+    span_ms = max(1, (end_ns - begin_ns) // 1_000_000)
+    fitting = (step for step in _STEPS_MS if span_ms / step <= most - 1)
+    step_ns = next(fitting, _STEPS_MS[-1] * (span_ms // _STEPS_MS[-1] + 1)) * 1_000_000
+    first_ns = -(-begin_ns // step_ns) * step_ns
+    return list(range(first_ns, end_ns + 1, step_ns))[:most]
+
+
+def _ticks(stretch: Stretch) -> Iterable[Tick]:
+    most = max(2, int((stretch.right - stretch.left) // TICK_LABEL_PX))
+    times = tick_times(stretch.begin_ns, stretch.end_ns, most) or [stretch.begin_ns]
+    digits = 0 if all(time_ns % NS_PER_S == 0 for time_ns in times) else 1 if times[-1] - times[0] > NS_PER_S else 3
+    taken = stretch.left - TICK_LABEL_PX
+    for time_ns in times:
+        x = stretch.x(time_ns)
+        label_x = round(min(max(x, stretch.left + TICK_LABEL_PX / 2.3), stretch.right - TICK_LABEL_PX / 2.3), 1)
+        if label_x - taken >= TICK_LABEL_PX:
+            taken = label_x
+            yield Tick(x, label_x, words.clock(time_ns, digits))
+
+
+def _stirred(times_ns: Sequence[int]) -> list[tuple[int, int]]:
+    """From when to when things happen, with a margin; what lies between is long and quiet."""
+    times = sorted(times_ns)
+    longest_ns = max(BREAK_LEAST_NS, (times[-1] - times[0]) // 4)
+    groups = [[times[0], times[0]]]
+    for earlier, later in pairwise(times):
+        if later - earlier > longest_ns:
+            groups.append([later, later])
+        groups[-1][1] = later
+    margins = [max(LEAST_STRETCH_NS, end_ns - begin_ns) // 20 for begin_ns, end_ns in groups]
+    return [(begin - margin, end + margin) for (begin, end), margin in zip(groups, margins, strict=True)]

@@ -1,0 +1,110 @@
+"""Numbers, times and places as people read them: `12 min`, `1,019 nodes`, `job 7801`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from rules.errors import InvariantError
+from rules.model import NS_PER_S
+from sinks.clickhouse.rows import iso_ns
+
+_UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_SHOWN_NAMES: Final = 3
+
+
+def ns(iso: str) -> int | None:
+    """Nanoseconds of an ISO time; None when it can't be read."""
+    try:
+        return iso_ns(iso)
+    except InvariantError:
+        return None
+
+
+def iso(time_ns: int) -> str:
+    """ISO 8601 in UTC to the millisecond, for `<time datetime>`."""
+    seconds, rest_ns = divmod(time_ns, NS_PER_S)
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1_000_000:03d}Z"
+
+
+def day(time_ns: int) -> str:
+    """`2 Mar 2026`."""
+    moment = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
+    return f"{moment.day} {moment:%b %Y}"
+
+
+def clock(time_ns: int, digits: int = 0) -> str:
+    """`09:03:29`, with so many digits of the second behind the point."""
+    whole = f"{datetime.fromtimestamp(time_ns // NS_PER_S, UTC):%H:%M:%S}"
+    return f"{whole}.{time_ns % NS_PER_S:09d}"[: 9 + digits] if digits else whole
+
+
+def moment(time_ns: int, now_ns: int) -> str:
+    """The clock's time of today, else with the day before it."""
+    is_today = time_ns // (86_400 * NS_PER_S) == now_ns // (86_400 * NS_PER_S)
+    return clock(time_ns) if is_today else f"{day(time_ns)}, {clock(time_ns)}"
+
+
+def length(length_ns: int) -> str:
+    """The two largest units that count: `10 min 2 s`, `3 h`, `450 ms`."""
+    if length_ns < NS_PER_S:
+        return f"{max(0, length_ns) // 1_000_000} ms"
+    left_s = round(length_ns / NS_PER_S)
+    parts: list[str] = []
+    for unit_s, name in _UNITS:
+        whole, left_s = divmod(left_s, unit_s)
+        if whole:
+            parts.append(f"{whole} {name}")
+        elif parts:
+            break
+    return " ".join(parts[:2])
+
+
+def ago(time_ns: int, now_ns: int) -> str:
+    """The largest unit only: `12 min ago`; `just now` within a few seconds, and for what lies ahead."""
+    passed_s = (now_ns - time_ns) // NS_PER_S
+    if passed_s < 5:
+        return "just now"
+    unit_s, name = next(one for one in _UNITS if passed_s >= one[0])
+    return f"{passed_s // unit_s} {name} ago"
+
+
+def count(number: int, noun: str) -> str:
+    """`1 node`, `1,019 nodes`."""
+    ending = "" if number == 1 else "s"
+    return f"{number:,} {noun}{ending}"
+
+
+def hours(number: float) -> str:
+    """GPU-hours: one digit behind the point while that says something."""
+    return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
+
+
+def names(given: Sequence[str]) -> str:
+    """The first few, and how many more."""
+    shown = ", ".join(given[:_SHOWN_NAMES])
+    return f"{shown} and {len(given) - _SHOWN_NAMES:,} more" if len(given) > _SHOWN_NAMES else shown
+
+
+def place(document: Mapping[str, Any]) -> str:
+    """Where the root cause is: `node0002 · GPU 0000:52:00 · rank 10`."""
+    root = document["root_cause"]
+    parts = [root["node"], root["gpu"] and f"GPU {root['gpu']}", "" if root["rank"] is None else f"rank {root['rank']}"]
+    return " · ".join(part for part in parts if part)
+
+
+def reach(document: Mapping[str, Any]) -> str:
+    """`15 nodes, 113 ranks, 120 GPUs`; what is nought is left out."""
+    blast = document["blast_radius"]
+    nouns = (("nodes", "node"), ("ranks", "rank"), ("gpus", "GPU"))
+    return ", ".join(count(int(blast[key]), noun) for key, noun in nouns if blast.get(key))
+
+
+def lost(document: Mapping[str, Any]) -> str:
+    """`23.6 GPU-hours, 120 steps`; empty when nothing is known."""
+    cost = document.get("cost") or {}
+    gpu_hours, steps = cost.get("gpu_hours_lost"), cost.get("steps_lost")
+    parts = [f"{hours(float(gpu_hours))} GPU-hours"] if gpu_hours is not None else []
+    parts += [count(int(steps), "step")] if steps is not None else []
+    return ", ".join(parts)

@@ -1,0 +1,96 @@
+"""`epicenter page`: the local page over any store, and how a page is served on the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+import click
+from aiohttp import web
+
+from rules.errors import InputError, TransientError
+from sinks.clickhouse.client import StoreInUseError
+from sinks.clickhouse.reading import newest_change
+from sinks.letter_api import letter_routes
+from sinks.page import Feed, Watcher, page
+from stream.reload import running
+from stream.settings import Settings
+from stream.store import Store
+
+LOOK_EVERY_S: Final = 2.0
+
+
+def serve_page(settings: Settings) -> None:
+    """Serve until told to stop; a server that is away is waited for.
+
+    Raises:
+        InputError: there is no embedded store in the folder.
+        StoreInUseError: another process has it open.
+        ConfigError: the DSN, the user or the password is wrong.
+    """
+    folder = settings.data_dir / "store"
+    if not settings.store and not folder.exists():
+        raise InputError(f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --dsn or --data-dir")
+    asyncio.run(_serve(settings, lambda text: click.echo(text, err=True)))
+
+
+async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
+    store, feed, stop = Store(settings.store_dsn), Feed(), asyncio.Event()
+    for signal_number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    watcher = Watcher(feed, lambda: store.ask(newest_change), say)
+    application = page(store.ask, lambda: {"status": watcher.status, "store": store.address}, feed)
+    application.add_routes(letter_routes(store.list_letters, store.get_letter))
+    note = None if settings.store else page_note(settings.data_dir)
+    try:
+        await _refuse_if_hopeless(store)
+        async with served(application, settings.page_port, note) as url, running(watcher.follow(LOOK_EVERY_S)):
+            say(f"incidents: {url}")
+            await stop.wait()
+    finally:
+        await store.close()
+
+
+async def _refuse_if_hopeless(store: Store) -> None:
+    """A server that is away may come back; a wrong DSN, or an embedded store in other hands, has to be told now."""
+    try:
+        await store.ask(newest_change)
+    except StoreInUseError:
+        raise
+    except TransientError:
+        return
+
+
+@asynccontextmanager
+async def served(application: web.Application, port: int, note: Path | None) -> AsyncIterator[str]:
+    """Serve on the loopback, on any free port when the wanted one is taken; `note` tells others the address."""
+    runner = web.AppRunner(application)
+    await runner.setup()
+    try:
+        url = await _listen(runner, port)
+        if note:
+            note.write_text(url)
+        yield url
+    finally:
+        if note:
+            note.unlink(missing_ok=True)
+        await runner.cleanup()
+
+
+def page_note(data_dir: Path) -> Path:
+    """The file in which a running process tells where its page is."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    return data_dir / "page.url"
+
+
+async def _listen(runner: web.AppRunner, port: int) -> str:
+    for wanted in (port, 0):
+        with suppress(OSError):
+            await web.TCPSite(runner, "127.0.0.1", wanted).start()
+            break
+    _, chosen = runner.addresses[0][:2]
+    return f"http://127.0.0.1:{chosen}/"

@@ -1,0 +1,48 @@
+"""`epicenter migrate`: bring the tables up to date, or show what would be done and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import indent, wrap
+
+import click
+
+from sinks.clickhouse.client import connect
+from sinks.clickhouse.logs import RawTopic, keep_logs, log_statements
+from sinks.clickhouse.migrate import Statement, migrate, plan
+from stream.settings import Settings
+
+WIDTH = 110
+
+
+def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs: bool) -> None:
+    """Do it, or only say it; with the tables of the raw logs, if wanted."""
+    raw = RawTopic(settings.kafka, settings.raw_topic, f"{settings.prefix}-raw-logs") if with_logs else None
+    client = connect(settings.store_dsn)
+    try:
+        pending = plan(client)
+        if not only_plan:
+            migrate(client)
+            if raw:
+                keep_logs(client, raw)
+    finally:
+        client.close()
+    for migration in pending:
+        click.echo(migration.name)
+        if only_plan:
+            click.echo(_shown(migration.statements, with_sql))
+    if raw and only_plan:
+        click.echo(f"raw logs of {raw.topic}\n{_shown(log_statements(raw), with_sql)}")
+    what = f"{len(pending)} migrations {'to do' if only_plan else 'done'}"
+    click.echo(what if pending else f"{client.address}: the tables are up to date, nothing to do", err=True)
+
+
+def _shown(statements: Iterable[Statement], with_sql: bool) -> str:
+    """Each statement with the reason for it, once where several have the same."""
+    lines, why = list[str](), ""
+    for statement in statements:
+        if statement.why != why:
+            why = statement.why
+            lines += ["", *wrap(why, WIDTH, initial_indent="  -- ", subsequent_indent="  -- ")]
+        lines.append(indent(f"{statement.sql};" if with_sql else statement.what, "  "))
+    return "\n".join([*lines, ""])

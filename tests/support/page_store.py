@@ -1,0 +1,96 @@
+"""A store with something to look at: a week of simulated failures, a job of many ranks, words of people."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import time_ns
+from typing import Final
+
+from ingest.collect.source import Sources
+from ingest.simulate import write_all
+from rules.model import NS_PER_S, Incident
+from rules.silenced import Silence
+from sinks.clickhouse.client import Client, connect
+from sinks.clickhouse.migrate import migrate
+from sinks.clickhouse.said import Feedback, write_feedback, write_silence
+from sinks.clickhouse.sink import ClickHouseSink
+from stream.demo import demo_scenario
+from stream.pipeline import Pipeline, replay
+from tests.support.logs import the_rules
+
+HOUR_NS: Final = 3600 * NS_PER_S
+FAILURES: Final = (
+    ("gpu-off-bus", 149),
+    ("host-oom", 77),
+    ("nvlink-lost", 52),
+    ("gpu-off-bus", 28),
+    ("nic-firmware", 6),
+)
+"""Kinds of fault, and how many hours ago."""
+
+BIG_JOB: Final = "9001"
+
+
+def simulated_incidents(folder: Path, now_ns: int) -> list[Incident]:
+    """The newest revision of each incident of a week on one small cluster."""
+    for number, (fault, hours) in enumerate((*FAILURES, ("gpu-off-bus", 0.25))):
+        write_all(demo_scenario(12, fault, now_ns - round(hours * HOUR_NS)), folder / f"day{number}")
+    pipeline = Pipeline(the_rules(), "default", 5 * NS_PER_S)
+    return replay(pipeline, Sources([str(folder)], host="", follow=False))
+
+
+def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
+    """Write it all; gives the incidents."""
+    migrate(client)
+    now_ns = time_ns()
+    incidents = simulated_incidents(folder, now_ns)
+    ClickHouseSink(client).write(incidents=incidents)
+    over = [one for one in incidents if one.status != "open"]
+    write_feedback(client, Feedback(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, over[0].revision, "right"))
+    matchers = {"class": over[-1].failure_class, "node": over[-1].root_cause.node}
+    write_silence(
+        client, Silence("a1", matchers, now_ns - HOUR_NS, now_ns + 3 * HOUR_NS, "ada", "drained, case 4711 is open")
+    )
+    add_job(client, BIG_JOB, ranks)
+    return incidents
+
+
+def add_job(client: Client, job: str, ranks: int) -> None:
+    """A job of eight ranks a node: node 7 silent for ten minutes, node 20 behind, the last rank never heard."""
+    given = {"job": job, "ranks": ranks, "last": ranks - 1}
+    node = "concat('gpu-', leftPad(toString(intDiv(number, 8) + 1), 4, '0'))"
+    heard = "now64(9, 'UTC') - toIntervalSecond(if(intDiv(number, 8) = 6, 600, number % 5))"
+    step = "toInt64(18200 - multiIf(intDiv(number, 8) = 19, 12 + number % 3, intDiv(number, 8) = 6, 210, 0))"
+    client.command(
+        "INSERT INTO placements (cluster, job, rank, since, node, local_rank, gpu, world_size)"
+        f" SELECT 'default', {{job:String}}, number, now64(9, 'UTC') - toIntervalHour(3), {node}, number % 8,"
+        " format('0000:{}:00', ['1b', '43', '52', '61', '9d', 'c3', 'd1', 'df'][number % 8 + 1]), {ranks:UInt32}"
+        " FROM numbers({ranks:UInt32})",
+        given,
+    )
+    client.command(
+        "INSERT INTO progress (cluster, job, minute, rank, node, first_event_time, last_event_time, first_step,"
+        f" last_step) SELECT 'default', {{job:String}}, toStartOfMinute({heard}), number, {node}, {heard}, {heard},"
+        f" {step} - 1, {step} FROM numbers({{last:UInt32}})",
+        given,
+    )
+    client.command(
+        "INSERT INTO liveness (cluster, job, node, minute, first_event_time, last_event_time, last_step)"
+        f" SELECT 'default', {{job:String}}, {node}, toStartOfMinute({heard}), {heard}, {heard}, {step}"
+        " FROM numbers({last:UInt32}) WHERE number % 8 = 0 AND intDiv(number, 8) != intDiv({last:UInt32}, 8)",
+        given,
+    )
+
+
+def main() -> None:
+    """`python -m tests.support.page_store DSN FOLDER`: fill a store."""
+    client = connect(sys.argv[1])
+    try:
+        print(len(fill(client, Path(sys.argv[2]))), "incidents")
+    finally:
+        client.close()
+
+
+if __name__ == "__main__":
+    main()
