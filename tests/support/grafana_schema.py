@@ -128,6 +128,8 @@ def _wrong_targets(dashboard: Mapping[str, Any]) -> Iterator[str]:
     for panel in dashboard["panels"]:
         if not panel["description"]:
             yield f"{panel['title']}: no description"
+        if '"thresholds"' in json.dumps(panel) and "When it is red" not in panel["description"]:
+            yield f"{panel['title']}: turns red and does not say what to do"
         for target in panel["targets"]:
             form = 0 if panel["type"] in TIME_SERIES_PANELS else 1
             if target["format"] != form or target["queryType"] != ("table", "timeseries")[form == 0]:

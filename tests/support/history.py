@@ -1,12 +1,14 @@
-"""What no run of `epicenter run` writes: the figures of a worker on Kafka, and what people say of incidents."""
+"""What a finished run does not write: the figures of a worker on Kafka, and what people say of incidents."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from time import time_ns
 from typing import Final
 
 from rules.model import Sample
 from sinks.clickhouse.client import Client
+from sinks.clickhouse.said import Feedback, write_feedback
 from sinks.clickhouse.sink import ClickHouseSink
 from stream.metrics import Metrics
 from stream.scan import Scanned
@@ -19,10 +21,8 @@ DAY_S: Final = 86_400
 
 def seed(client: Client) -> None:
     """Write both."""
-    client.command(
-        "INSERT INTO feedback (incident_id, who, given, revision, verdict, true_class, note)"
-        " SELECT incident_id, 'ada', last_seen, revision, 'right', '', 'the GPU was replaced' FROM incidents FINAL"
-    )
+    for incident_id, revision in client.query("SELECT incident_id, revision FROM incidents FINAL"):
+        write_feedback(client, Feedback(incident_id, "ada", time_ns(), revision, "right", note="the GPU was replaced"))
     ClickHouseSink(client).write(samples=_samples_of_a_worker())
 
 

@@ -19,7 +19,8 @@ DEPLOY = Path(__file__).parents[2] / "deploy" / "grafana"
 DASHBOARDS = read_dashboards(DEPLOY / "dashboards")
 
 
-def test_the_files_are_what_the_source_gives() -> None:
+def test_the_files_are_what_the_source_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(DEPLOY)
     spec = importlib.util.spec_from_file_location("make_dashboards", DEPLOY / "make_dashboards.py")
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -42,7 +43,11 @@ def test_names_are_unique_and_links_lead_somewhere() -> None:
 
 
 def _without_description(dashboard: Any) -> None:
-    dashboard["panels"][0]["description"] = ""
+    dashboard["panels"][2]["description"] = ""
+
+
+def _red_without_advice(dashboard: Any) -> None:
+    dashboard["panels"][0]["description"] = "How many are open."
 
 
 def _one_over_the_other(dashboard: Any) -> None:
@@ -79,6 +84,7 @@ def _other_datasource(dashboard: Any) -> None:
 
 BREAKAGES: list[Callable[[Any], None]] = [
     _without_description,
+    _red_without_advice,
     _one_over_the_other,
     _misspelt,
     _mistyped,
@@ -99,7 +105,8 @@ def test_a_broken_one_is_found(breakage: Callable[[Any], None]) -> None:
 
 def test_the_datasource_is_provisioned_without_a_secret() -> None:
     (source,) = yaml.safe_load((DEPLOY / "provisioning/datasources/epicenter.yaml").read_text())["datasources"]
-    assert (source["type"], source["uid"]) == (DATASOURCE["type"], "epicenter-clickhouse")
+    chosen = {dashboard["templating"]["list"][0]["current"]["value"] for dashboard in DASHBOARDS.values()}
+    assert ({source["uid"]}, source["type"]) == (chosen, DATASOURCE["type"])
     assert source["secureJsonData"] == {"password": "$EPICENTER_CLICKHOUSE_PASSWORD"}
     asked = {value for value in source["jsonData"].values() if str(value).startswith("$")}
     guide = (DEPLOY.parents[1] / "docs" / "dashboards.md").read_text()
