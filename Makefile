@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .PHONY: demo test test-long lint cluster bench-stream bench-stages bench-start bench-match bench-correlate bench-latency \
-  bench-storm bench-takeover soak accuracy chaos fuzz coverage lock clean
+  bench-storm bench-takeover soak accuracy chaos fuzz coverage screenshots lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -91,6 +91,10 @@ $(READY): requirements.lock pyproject.toml
 # docs/coverage.md, from docs/coverage.yaml and the packs.
 coverage: $(READY)
 	$(BIN)/python docs/make_coverage.py
+
+# docs/page-*.png, of a simulated week in a real browser.
+screenshots: $(READY)
+	$(BIN)/python -m docs.make_screenshots
 
 # The lock holds hashes and no download address.
 lock: $(READY)

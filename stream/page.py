@@ -48,6 +48,7 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     note = None if settings.store else page_note(settings.data_dir)
     try:
         await _refuse_if_hopeless(store)
+        await watcher.look()
         async with served(application, settings.page_port, note) as url, running(watcher.follow(LOOK_EVERY_S)):
             say(f"incidents: {url}")
             await stop.wait()

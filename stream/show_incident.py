@@ -8,7 +8,7 @@ from typing import Any, Final
 from rich.console import Console
 from rich.text import Text
 
-from sinks.story import count, lost, where
+from sinks.story import lost, where
 from stream.show import SEVERITY_STYLES, console, safe
 
 NARROWEST: Final = 24

@@ -21,12 +21,13 @@ def list_jobs(client: Client, limit: int = 200) -> list[dict[str, Any]]:
     """
     found = client.query(
         "SELECT cluster, job, nodes, heard_ns, step, ifNull(ranks, 0), ifNull(open, 0) FROM ("
-        " SELECT cluster, job, uniqExact(node) AS nodes, toUnixTimestamp64Nano(max(last_event_time)) AS heard_ns,"
+        " SELECT cluster, job, uniqExactIf(node, node != '') AS nodes,"
+        "  toUnixTimestamp64Nano(max(last_event_time)) AS heard_ns,"
         "  max(last_step) AS step FROM liveness WHERE job != ''"
         "   AND minute >= (SELECT max(minute) FROM liveness) - {within:UInt32}"
         " GROUP BY cluster, job ORDER BY heard_ns DESC, job LIMIT {limit:UInt32}) AS jobs"
-        " LEFT JOIN (SELECT cluster, job, toInt64(uniqExact(rank)) AS ranks FROM placements GROUP BY cluster, job)"
-        "  AS placed USING (cluster, job)"
+        " LEFT JOIN (SELECT cluster, job, toInt64(uniqExactIf(rank, rank >= 0)) AS ranks FROM placements"
+        "  GROUP BY cluster, job) AS placed USING (cluster, job)"
         " LEFT JOIN (SELECT cluster, arrayJoin(jobs) AS job, toInt64(count()) AS open FROM incidents FINAL"
         "  WHERE status = 'open' AND merged_into = '' GROUP BY cluster, job) AS troubled USING (cluster, job)"
         " ORDER BY heard_ns DESC, job",

@@ -221,7 +221,7 @@ def _label_place(
         return x + 12, "start", x - 6, told_x + 8
     if x - 12 - width >= 4:
         return x - 12, "end", x - 12 - width, told_x + 8
-    return 4.0, "start", 0.0, told_x + 8
+    return 4.0, "start", 0.0, max(told_x + 8, 4 + width)
 
 
 def _arrows(document: Mapping[str, Any], lanes: Sequence[Lane]) -> tuple[Arrow, ...]:
@@ -270,7 +270,8 @@ def _path(root: Mark, mark: Mark) -> str:
         side, end_x = min(root.x, mark.x) - 20, mark.x - 8
         return f"M{root.x:g} {root.y + 8:g}C{side:g} {root.y + 12:g} {side:g} {mark.y:g} {end_x:g} {mark.y:g}"
     way = 1 if mark.x > root.x else -1
-    down, bend_x, end_x = mark.y - BEND_PX, root.x + BEND_PX * way, mark.x - 8 * way
+    end_x = mark.label_x - len(mark.label) * LETTER_PX - 6 if mark.anchor == "end" else mark.x - 8 * way
+    down, bend_x = mark.y - BEND_PX, root.x + BEND_PX * way
     return f"M{root.x:g} {root.y + 8:g}V{down:g}Q{root.x:g} {mark.y:g} {bend_x:g} {mark.y:g}H{end_x:g}"
 
 

@@ -99,7 +99,8 @@ def tick_times(begin_ns: int, end_ns: int, most: int) -> list[int]:
     """Round times from `begin_ns` to `end_ns`, both included, evenly apart; at most `most`."""
     span_ms = max(1, (end_ns - begin_ns) // 1_000_000)
     fitting = (step for step in _STEPS_MS if span_ms / step <= most - 1)
-    step_ns = next(fitting, _STEPS_MS[-1] * (span_ms // _STEPS_MS[-1] + 1)) * 1_000_000
+    weeks = -(-span_ms // (_STEPS_MS[-1] * (most - 1)))
+    step_ns = next(fitting, weeks * _STEPS_MS[-1]) * 1_000_000
     first_ns = -(-begin_ns // step_ns) * step_ns
     return list(range(first_ns, end_ns + 1, step_ns))[:most]
 

@@ -8,7 +8,7 @@ from time import time_ns
 from typing import Final
 
 from ingest.collect.source import Sources
-from ingest.simulate import write_all
+from ingest.simulate import truth_of, write_all
 from rules.model import NS_PER_S, Incident
 from rules.silenced import Silence
 from sinks.clickhouse.client import Client, connect
@@ -16,26 +16,19 @@ from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.said import Feedback, write_feedback, write_silence
 from sinks.clickhouse.sink import ClickHouseSink
 from stream.demo import demo_scenario
+from stream.demo_history import write_history
 from stream.pipeline import Pipeline, replay
 from tests.support.logs import the_rules
 
 HOUR_NS: Final = 3600 * NS_PER_S
-FAILURES: Final = (
-    ("gpu-off-bus", 149),
-    ("host-oom", 77),
-    ("nvlink-lost", 52),
-    ("gpu-off-bus", 28),
-    ("nic-firmware", 6),
-)
-"""Kinds of fault, and how many hours ago."""
-
 BIG_JOB: Final = "9001"
 
 
 def simulated_incidents(folder: Path, now_ns: int) -> list[Incident]:
     """The newest revision of each incident of a week on one small cluster."""
-    for number, (fault, hours) in enumerate((*FAILURES, ("gpu-off-bus", 0.25))):
-        write_all(demo_scenario(12, fault, now_ns - round(hours * HOUR_NS)), folder / f"day{number}")
+    newest = demo_scenario(32, "gpu-off-bus", now_ns - HOUR_NS // 4)
+    write_history(folder / "past", now_ns, truth_of(newest).faults[0].node)
+    write_all(newest, folder / "now")
     pipeline = Pipeline(the_rules(), "default", 5 * NS_PER_S)
     return replay(pipeline, Sources([str(folder)], host="", follow=False))
 

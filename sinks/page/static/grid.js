@@ -143,7 +143,7 @@ class Grid {
 function cell(pen, state, colours, x, y, size) {
   pen.fillStyle = pen.strokeStyle = colours[state];
   pen.lineWidth = 1.5;
-  pen.globalAlpha = state === 0 ? 0.55 : 1;
+  pen.globalAlpha = state === 0 ? 0.4 : 1;
   if (STATES[state] === "level") {
     pen.fillRect(x, y, size, size);
   } else if (STATES[state] === "behind") {

@@ -46,6 +46,7 @@ let isAsking = false;
 let isDue = false;
 
 async function refresh() {
+  if (document.hidden) return;
   if (isAsking) return void (isDue = true);
   isAsking = true;
   try {
@@ -78,10 +79,10 @@ function takeOver(fresh, isOk) {
 
 function replace(part, fresh) {
   if (!fresh || part.outerHTML === fresh.outerHTML) return;
-  const open = new Set(all("details[open] > summary", part).map((summary) => summary.textContent));
+  const open = new Set(all("details[open]", part).map(nameOf));
   const focused = part.contains(document.activeElement) && document.activeElement.getAttribute("href");
   part.replaceWith(fresh);
-  for (const summary of all("details > summary", fresh)) if (open.has(summary.textContent)) summary.parentElement.open = true;
+  for (const details of all("details", fresh)) details.open ||= open.has(nameOf(details));
   if (focused) find(`a[href="${CSS.escape(focused)}"]`, fresh)?.focus({ preventScroll: true });
 }
 
@@ -90,6 +91,8 @@ function tellNews(rows) {
   for (const row of rows) row.classList.add("is-new");
   announce(`New: ${rows.map((row) => find("h3", row).textContent).join("; ")}`);
 }
+
+const nameOf = (details) => details.dataset.key ?? find("summary", details).textContent;
 
 let laterEnds;
 function later() {
@@ -118,9 +121,8 @@ function tellHealth(health) {
     shown.textContent = shown.dataset.unit === "length" ? ago(value).replace(" ago", "") : value.toLocaleString("en");
     if (shown.dataset.unit === "length" && find("[data-health-ago]")) find("[data-health-ago]").hidden = value < 5;
   }
-  if (find("[data-live-always]")) refresh();
-  if (find("[data-away]")) refresh();
-  drawGrids();
+  if (find("[data-live-always], [data-away]")) refresh();
+  if (!document.hidden) drawGrids();
 }
 
 function listen() {
@@ -130,6 +132,7 @@ function listen() {
   source.addEventListener("changed", (event) => event.data !== version && refresh());
   source.addEventListener("health", (event) => tellHealth(JSON.parse(event.data)));
   addEventListener("pagehide", () => source.close());
+  document.addEventListener("visibilitychange", refresh);
 }
 
 // Buttons and forms
@@ -142,8 +145,7 @@ async function post(address, body) {
   });
   const told = await answer.json();
   if (!answer.ok) throw new Error(told.error);
-  await refresh();
-  return told;
+  refresh();
 }
 
 function bodyOf(form) {

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from time import time_ns
 
-from rules.model import Delivery
+import msgspec
+
+from rules.model import NS_PER_S, Delivery
+from rules.silenced import Silence
 from stream.telling import Teller
 from tests.support.incidents import opened_and_resolved
 from tests.support.receiver import Receiver
@@ -55,3 +59,17 @@ async def test_a_refusal_is_said_and_stops_nothing(tmp_path: Path) -> None:
         ("opened", "refused", True),
         ("resolved", "refused", True),
     ]
+
+
+async def test_what_is_silenced_is_told_by_the_first_revision_after_that(tmp_path: Path) -> None:
+    silence = Silence("s1", {"class": OPENED.failure_class, "node": "n1"}, 0, time_ns() + NS_PER_S * 3600, "ada", "why")
+    over = msgspec.structs.replace(silence, ends_ns=1)
+    other = msgspec.structs.replace(silence, matchers={"node": "n2"})
+    noted = list[Delivery]()
+    with Receiver().listening() as receiver:
+        for silences in ([silence, other], [over, other]):
+            teller = Teller(receiver.url, tmp_path / "notified", print, noted.append)
+            teller.take([OPENED, OPENED], silences)
+            await teller.close()
+    assert [kind for kind, _ in receiver.told] == ["opened"]
+    assert [(one.outcome, one.reason) for one in noted] == [("silenced", "by ada: why"), ("sent", "")]

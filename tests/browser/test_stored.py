@@ -1,0 +1,216 @@
+"""A browser at `epicenter page` over a ClickHouse that holds a week of failures and a job of many ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Literal
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Page, expect
+
+from rules.model import Incident
+from sinks.clickhouse.client import connect
+from stream.dev_clickhouse import DevClickHouse, dev_clickhouse
+from tests.support.browser import Visitor
+from tests.support.page_store import BIG_JOB, add_job, fill
+from tests.support.serving import epicenter
+
+pytestmark = pytest.mark.integration
+
+HUGE_JOB, HUGE_RANKS = "9002", 16_384
+MOST_ELEMENTS = 1_500
+PATIENCE_MS = 20_000
+
+
+class Stored:
+    """The server, the page over it, and the incidents in it, the open one last."""
+
+    def __init__(self, server: DevClickHouse, base: str, incidents: list[Incident]):
+        self.server = server
+        self.base = base
+        self.open = next(one for one in incidents if one.status == "open")
+        self.count = len(incidents)
+
+    def paths(self) -> dict[str, str]:
+        """A page of each kind."""
+        job = f"/jobs/default/{BIG_JOB}"
+        incident = f"/incidents/{self.open.incident_id}"
+        return {"list": "", "incident": incident, "jobs": "/jobs", "job": job, "silences": "/silences"}
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
+    folder = tmp_path_factory.mktemp("stored")
+    with dev_clickhouse(folder) as server:
+        client = connect(server.dsn)
+        incidents = fill(client, folder / "logs")
+        add_job(client, HUGE_JOB, HUGE_RANKS)
+        client.close()
+        with epicenter(folder, "page", "--dsn", server.dsn, "--port", 0) as base:
+            yield Stored(server, base, incidents)
+
+
+@pytest.fixture
+def visitor(stored: Stored, visit: Callable[[str], Visitor]) -> Visitor:
+    return visit(stored.base)
+
+
+KINDS = ["list", "incident", "jobs", "job", "silences"]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_axe_finds_nothing_and_nothing_is_wider_than_the_window(stored: Stored, visitor: Visitor, kind: str) -> None:
+    page = visitor.open(stored.paths()[kind])
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for scheme in schemes:
+        page.emulate_media(color_scheme=scheme)
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+    for width in (768, 390, 360):
+        page.set_viewport_size({"width": width, "height": 780})
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_axe_finds_nothing_in_dialogs(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open(stored.paths()["incident"])
+    for name in ("wrong", "silence", "help"):
+        page.locator(f"[data-open={name}]").click()
+        found = Axe().run(page, f"#{name}")
+        assert found.violations_count == 0, found.generate_report()
+        page.keyboard.press("Escape")
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        ("node:{node} xid-79", "fallen off the bus on {node}"),
+        ("job:7801", "fallen off the bus"),
+        ("class:host-oom-kill", "Host out of memory"),
+        ("OOM-killer invoked", "Host out of memory"),
+    ],
+)
+def test_search_finds_by_node_job_class_and_text(stored: Stored, visitor: Visitor, words: str, title: str) -> None:
+    node = stored.open.root_cause.node
+    page = visitor.open()
+    page.keyboard.press("/")
+    page.keyboard.type(words.format(node=node))
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/?q=*")
+    rows = page.locator("#list [data-id]")
+    expect(rows.first).to_contain_text(title.format(node=node))
+    assert 1 <= rows.count() < stored.count
+
+
+def test_filters_stand_in_the_address_and_nothing_found_is_told(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open()
+    page.get_by_label("Status").select_option("open")
+    page.wait_for_url("**/?status=open")
+    expect(page.locator("#list [data-id]")).to_have_count(1)
+    page.get_by_label("Class").select_option("host-oom-kill")
+    page.wait_for_url("**status=open&class=host-oom-kill")
+    expect(page.get_by_role("heading", name="No incident fits")).to_be_visible()
+
+
+def test_everything_is_reached_by_keys(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open()
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    page.keyboard.press("k")
+    expect(page.locator("[data-row]").first).to_be_focused()
+    page.keyboard.press("ArrowDown")
+    expect(page.locator("[data-row]").nth(1)).to_be_focused()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/incidents/{stored.open.incident_id}")
+    for keys, path in (("gj", "/jobs"), ("gs", "/silences"), ("gi", "/")):
+        for key in keys:
+            page.keyboard.press(key)
+        page.wait_for_url(stored.base + path)
+    page.keyboard.press("?")
+    expect(page.get_by_role("dialog")).to_contain_text("Keyboard")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    page.reload()
+    page.keyboard.press("Tab")
+    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("main")).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_the_theme_is_the_systems_until_one_is_chosen(visitor: Visitor, scheme: str) -> None:
+    page = visitor.open(color_scheme=scheme)
+    is_dark = scheme == "dark"
+    assert _is_dark(page) == is_dark
+    page.get_by_role("button", name="Light or dark").click()
+    assert _is_dark(page) != is_dark
+    page.reload()
+    assert _is_dark(page) != is_dark
+    page.keyboard.press("t")
+    assert _is_dark(page) == is_dark
+
+
+def _is_dark(page: Page) -> bool:
+    red = page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]")
+    return int(red) < 128
+
+
+@pytest.mark.parametrize(("job", "ranks"), [(BIG_JOB, 4_096), (HUGE_JOB, HUGE_RANKS)])
+def test_many_ranks_stay_usable(visitor: Visitor, job: str, ranks: int) -> None:
+    page = visitor.open(f"/jobs/default/{job}")
+    grid = page.locator("canvas")
+    expect(grid).to_have_attribute("data-drawn", str(ranks))
+    assert page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+    told = page.locator(".grid-told")
+    grid.focus()
+    expect(told).to_contain_text("Rank 0: level · gpu-0001 · GPU 0000:1b:00 · step 18,200 · last heard")
+    page.keyboard.press("ArrowRight")
+    expect(told).to_contain_text("Rank 1: level")
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowUp")
+    expect(told).to_contain_text("Rank 1: level")
+    page.keyboard.press("End")
+    expect(told).to_contain_text(f"Rank {ranks - 1}: never heard")
+    page.set_viewport_size({"width": 360, "height": 780})
+    page.keyboard.press("Home")
+    for _ in range(48):
+        page.keyboard.press("ArrowRight")
+    expect(told).to_contain_text("Rank 48: silent · gpu-0007")
+    grid.hover(position={"x": 5, "y": 5})
+    expect(told).to_contain_text("Rank 0")
+    worst = page.get_by_role("region", name="Ranks to look at first").get_by_role("row")
+    expect(worst.nth(1)).to_contain_text("48")
+
+
+def test_without_scripts_everything_can_still_be_read(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open(java_script_enabled=False)
+    page.get_by_label("Search").fill("class:host-oom-kill")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator("#list [data-id]")).to_have_count(1)
+    page.get_by_role("link", name="Host out of memory").click()
+    expect(page.locator(".lead")).to_contain_text("came first")
+
+
+def test_similar_incidents_are_shown_with_what_people_said(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open(stored.paths()["incident"])
+    similar = page.locator(".similar li")
+    expect(similar.first).to_contain_text("same class, node")
+    expect(page.locator(".similar")).to_contain_text("right")
+    expect(page.locator(".overline")).to_contain_text("silenced until")
+
+
+def test_a_store_that_is_away_is_told_and_comes_back_by_itself(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open()
+    expect(page.locator("#list [data-id]").first).to_be_visible()
+    stored.server.stop()
+    expect(page.locator("[data-banner]")).to_contain_text("The store does not answer", timeout=PATIENCE_MS)
+    expect(page.locator("#list [data-id]").first).to_be_visible()
+    other = visitor.open("/jobs")
+    expect(other.get_by_role("heading", name="The store does not answer")).to_be_visible()
+    stored.server.start()
+    expect(other.get_by_role("heading", name="Jobs")).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.locator("[data-banner]")).to_be_hidden(timeout=PATIENCE_MS)
+    visitor.complaints = [one for one in visitor.complaints if "503 (Service Unavailable)" not in one]

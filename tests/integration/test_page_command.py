@@ -1,0 +1,66 @@
+"""`epicenter page` where there is nothing to serve, and where there is not yet."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from stream.dev_process import EPICENTER, free_ports
+from tests.support.serving import epicenter
+
+pytestmark = pytest.mark.integration
+
+
+def refused(*arguments: object) -> tuple[int, str]:
+    done = subprocess.run(
+        [*EPICENTER, "page", *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert "Traceback" not in done.stderr
+    return done.returncode, done.stderr
+
+
+def test_a_folder_without_a_store_is_told(tmp_path: Path) -> None:
+    code, told = refused("--data-dir", tmp_path)
+    assert (code, "no store here yet" in told) == (66, True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("dsn", ["postgres://x", "chdb://relative", "http://host:port/"])
+def test_a_wrong_dsn_is_told(dsn: str) -> None:
+    code, told = refused("--dsn", dsn)
+    assert (code, "store DSN" in told) == (78, True)
+
+
+def test_a_store_in_other_hands_is_told(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    with epicenter(tmp_path, "run", logs, "--data-dir", tmp_path / "data", "--page-port", 0):
+        code, told = refused("--data-dir", tmp_path / "data")
+    assert (code, "has this embedded store open" in told) == (69, True)
+    with epicenter(tmp_path, "page", "--data-dir", tmp_path / "data", "--port", 0) as base:
+        assert json.loads(asked(base + "/healthz")[1])["status"] == "ok"
+        assert (tmp_path / "data" / "page.url").read_text() == base + "/"
+    assert not (tmp_path / "data" / "page.url").exists()
+
+
+def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    with epicenter(tmp_path, "page", "--dsn", f"http://ada:secret@127.0.0.1:{port}/x", "--port", 0) as base:
+        status, text = asked(base + "/")
+        assert (status, "The store does not answer" in text, "secret" in text) == (503, True, False)
+        status, text = asked(base + "/healthz")
+        assert (status, "secret" in text) == (503, False)
+
+
+def asked(url: str) -> tuple[int, str]:
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(url, timeout=30) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()

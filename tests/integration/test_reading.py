@@ -1,0 +1,214 @@
+"""The questions of the page, on the embedded engine and on a server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+import pytest
+
+from rules.model import NS_PER_S, Incident
+from rules.silenced import Silence
+from sinks.clickhouse import jobs, reading
+from sinks.clickhouse.client import Client, connect
+from sinks.clickhouse.migrate import migrate
+from sinks.clickhouse.reading import Group, IncidentFilter
+from sinks.clickhouse.said import Feedback, list_feedback, list_silences, write_feedback, write_silence
+from sinks.clickhouse.sink import ClickHouseSink
+from tests.support.page_store import add_job
+from tests.unit.sinks.test_rows import an_incident
+
+pytestmark = pytest.mark.integration
+
+NOW_NS = 1_772_442_000 * NS_PER_S
+
+
+@pytest.fixture(scope="module", params=["embedded", "server"])
+def client(request: pytest.FixtureRequest) -> Iterator[Client]:
+    dsn = "chdb://memory/reading"
+    if request.param == "server":
+        dsn = urlsplit(request.getfixturevalue("clickhouse").dsn)._replace(path="/reading").geturl()
+    client = connect(dsn)
+    migrate(client)
+    yield client
+    client.close()
+
+
+@pytest.fixture(autouse=True)
+def _empty(client: Client) -> None:
+    for table in ("incidents", "incident_revisions", "feedback", "silences", "signals", "deliveries"):
+        client.command(f"TRUNCATE TABLE {table}")
+
+
+def put(client: Client, name: str, minute: int = 0, revision: int = 1, **changed: Any) -> Incident:
+    """An incident seen at a minute; `root_` fields are those of its root cause."""
+    root = {key.removeprefix("root_"): changed.pop(key) for key in list(changed) if key.startswith("root_")}
+    incident = an_incident(name, revision=revision)
+    seen = f"2026-03-02T09:{minute:02d}:00.000000000Z"
+    cause = msgspec.structs.replace(incident.root_cause, **root)
+    incident = msgspec.structs.replace(incident, last_seen=seen, root_cause=cause, **changed)
+    ClickHouseSink(client).write(incidents=[incident])
+    return incident
+
+
+def names(documents: list[dict[str, Any]]) -> list[str]:
+    return [document["incident_id"] for document in documents]
+
+
+def test_open_ones_come_first_and_pages_follow_each_other(client: Client) -> None:
+    put(client, "a", 5, status="resolved")
+    put(client, "b", 1)
+    put(client, "c", 3)
+    put(client, "d", 9, merged_into="c")
+    everything = IncidentFilter()
+    assert names(reading.find_incidents(client, everything, 9)) == ["c", "b", "a"]
+    assert names(reading.find_incidents(client, everything, 2, offset=1)) == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        IncidentFilter(status="resolved"),
+        IncidentFilter(failure_class="hang"),
+        IncidentFilter(cluster="west"),
+        IncidentFilter(node="n9"),
+        IncidentFilter(job="7801"),
+        IncidentFilter(terms=["quoted'title"]),
+        IncidentFilter(terms=["n9", "7801"]),
+    ],
+)
+def test_each_part_of_a_filter_finds_the_one_that_fits(client: Client, wanted: IncidentFilter) -> None:
+    put(client, "a")
+    put(
+        client,
+        "b",
+        status="resolved",
+        failure_class="hang",
+        cluster="west",
+        nodes=("n9",),
+        jobs=("7801",),
+        title="A Quoted'Title",
+    )
+    assert names(reading.find_incidents(client, wanted, 9)) == ["b"]
+
+
+def test_rows_of_before_the_column_of_words_are_found_too(client: Client) -> None:
+    put(client, "a", title="Something Old")
+    client.command("ALTER TABLE incidents UPDATE words = '' WHERE 1 SETTINGS mutations_sync = 1")
+    assert names(reading.find_incidents(client, IncidentFilter(terms=["something", "old"]), 9)) == ["a"]
+    assert reading.find_incidents(client, IncidentFilter(terms=["something", "new"]), 9) == []
+
+
+def test_groups_count_what_is_alike(client: Client) -> None:
+    put(client, "a", failure_class="hang")
+    put(client, "b", failure_class="hang")
+    put(client, "c", failure_class="hang", status="resolved")
+    put(client, "d", merged_into="a")
+    assert reading.incident_groups(client) == [Group("east", "hang", "open", 2), Group("east", "hang", "resolved", 1)]
+
+
+def test_the_token_changes_with_all_that_is_shown(client: Client) -> None:
+    tokens = [reading.newest_change(client)]
+    for change in (
+        lambda: put(client, "a"),
+        lambda: put(client, "a", revision=2),
+        lambda: write_feedback(client, Feedback("a", "ada", NOW_NS, 1, "right")),
+        lambda: write_silence(client, Silence("s", {"node": "n1"}, 1, 2, "ada", "why", NOW_NS)),
+    ):
+        change()
+        tokens.append(reading.newest_change(client))
+    assert len(set(tokens)) == 5
+    assert reading.newest_change(client) == tokens[-1]
+
+
+def test_the_most_similar_come_first_with_what_people_said(client: Client) -> None:
+    this = put(client, "this", jobs=("1",), root_node="n1", root_gpu="g1")
+    put(client, "gpu", 1, jobs=("2",), root_node="n1", root_gpu="g1")
+    put(client, "class", 2, jobs=("1",), root_node="n2")
+    put(client, "class-newer", 3, jobs=("1",), root_node="n2")
+    put(client, "job", 4, jobs=("1", "5"), root_node="n3", root_failure_class="hang")
+    put(client, "merged", 5, jobs=("1",), merged_into="gpu")
+    put(client, "other", 6, jobs=("7",), root_node="n7", root_failure_class="hang")
+    write_feedback(client, Feedback("class", "ada", NOW_NS, 1, "wrong"))
+    found = reading.similar_incidents(client, msgspec.to_builtins(this))
+    assert [(one["document"]["incident_id"], one["shared"]) for one in found] == [
+        ("gpu", ["class", "node", "GPU"]),
+        ("class-newer", ["class", "job"]),
+        ("class", ["class", "job"]),
+        ("job", ["job"]),
+    ]
+    assert [one["verdicts"] for one in found] == [[], [], ["wrong"], []]
+    assert len(reading.similar_incidents(client, msgspec.to_builtins(this), limit=1)) == 1
+
+
+def test_only_revisions_that_say_something_new_are_told(client: Client) -> None:
+    put(client, "a", 1, revision=1)
+    put(client, "a", 2, revision=2)
+    put(client, "a", 3, revision=3, failure_class="hang")
+    put(client, "a", 4, revision=4, failure_class="hang", status="resolved")
+    found = reading.incident_changes(client, "a")
+    assert [(one["revision"], one["class"], one["status"]) for one in found] == [
+        (1, "gpu.fell_off_bus", "open"),
+        (3, "hang", "open"),
+        (4, "hang", "resolved"),
+    ]
+
+
+def test_ranks_come_in_the_order_in_which_they_spoke_bounded(client: Client) -> None:
+    client.command(
+        "INSERT INTO signals (signal_id, incident_id, event_time, onset, class, node, job, rank, gpu, text)"
+        " SELECT toString(number), 'a', toDateTime64(100 + number, 9, 'UTC'), toDateTime64(100 + number, 9, 'UTC'),"
+        " if(number < 4, 'hang', 'sigabrt'), 'n1', '7801', 3 - number % 4, 'g1', 'text ' || toString(number)"
+        " FROM numbers(8)"
+    )
+    ranks, count = reading.incident_ranks(client, "a", limit=3)
+    assert ([one["rank"] for one in ranks], count) == ([3, 2, 1], 4)
+    assert (ranks[0]["signals"], ranks[0]["classes"], ranks[0]["text"]) == (2, ["hang", "sigabrt"], "text 0")
+    assert reading.incident_ranks(client, "none") == ([], 0)
+
+
+def test_deliveries_come_in_their_order(client: Client) -> None:
+    client.command(
+        "INSERT INTO deliveries (notification_id, target, outcome, incident_id, kind, reason, decided)"
+        " SELECT 'n1', 'webhook', ['sent', 'waits'][number + 1], 'a', 'opened', '', toDateTime64(9 - number, 9, 'UTC')"
+        " FROM numbers(2)"
+    )
+    assert [one["outcome"] for one in reading.incident_deliveries(client, "a")] == ["waits", "sent"]
+
+
+def test_the_newest_word_of_each_person_counts(client: Client) -> None:
+    for given_ns, who, verdict in ((1, "ada", "right"), (3, "ada", "wrong"), (2, "bob", "right")):
+        write_feedback(client, Feedback("a", who, NOW_NS + given_ns, 1, verdict, "xid-31", "it's 'quoted'"))
+    found = list_feedback(client, "a")
+    assert [(one.who, one.verdict) for one in found] == [("ada", "wrong"), ("bob", "right")]
+    assert found[0] == Feedback("a", "ada", NOW_NS + 3, 1, "wrong", "xid-31", "it's 'quoted'")
+
+
+def test_a_silence_is_replaced_by_its_newer_self(client: Client) -> None:
+    silence = Silence("s1", {"class": "xid-79", "node": "n'1"}, NOW_NS, NOW_NS + 9, "ada", "why", NOW_NS)
+    write_silence(client, silence)
+    assert list_silences(client) == [silence]
+    ended = msgspec.structs.replace(silence, ends_ns=NOW_NS + 2, changed_ns=NOW_NS + 2)
+    write_silence(client, ended)
+    assert list_silences(client) == [ended]
+    assert list_silences(client, ending_after_ns=NOW_NS + 2) == []
+
+
+def test_jobs_and_their_ranks(client: Client) -> None:
+    for table in ("liveness", "progress", "placements"):
+        client.command(f"TRUNCATE TABLE {table}")
+    put(client, "a", cluster="default", jobs=("9001",))
+    add_job(client, "9001", 256)
+    add_job(client, "with'quote", 16)
+    found = {one["job"]: one for one in jobs.list_jobs(client)}
+    assert found.keys() == {"9001", "with'quote"}
+    big = found["9001"]
+    assert (big["ranks"], big["step"], big["open"], found["with'quote"]["open"]) == (256, 18_200, 1, 0)
+    ranks = jobs.list_ranks(client, "default", "9001")
+    assert [one["rank"] for one in ranks] == list(range(256))
+    assert (ranks[160 - 1]["node"], ranks[159]["gpu"], ranks[159]["step"]) == ("gpu-0020", "0000:df:00", 18_188)
+    assert (ranks[255]["step"], ranks[255]["heard_ns"]) == (None, 0)
+    assert ranks[0]["node_heard_ns"] > 0
+    assert jobs.list_ranks(client, "west", "9001") == []

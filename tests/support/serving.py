@@ -1,0 +1,26 @@
+"""Commands that serve the page, as processes of their own."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from stream.dev_process import EPICENTER
+
+
+@contextmanager
+def epicenter(folder: Path, *arguments: object) -> Iterator[str]:
+    """A command that serves the page, in the background; the address of its page, without the last slash."""
+    log = folder / "epicenter.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen([*EPICENTER, *map(str, arguments)], stdout=out, stderr=subprocess.PIPE, text=True)
+    assert process.stderr
+    try:
+        told = process.stderr.readline()
+        assert told.startswith("incidents: http://127.0.0.1:"), told + process.stderr.read()
+        yield told.split()[1].rstrip("/")
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
