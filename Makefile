@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .PHONY: demo test test-long lint cluster bench-stream bench-stages bench-start bench-match bench-correlate bench-latency \
-  bench-storm bench-takeover soak accuracy chaos fuzz coverage screenshots lock clean
+  bench-clickhouse bench-storm bench-takeover soak accuracy chaos fuzz coverage screenshots lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -55,6 +55,10 @@ bench-correlate: $(READY)
 # 16,384 ranks time out, then shout for five minutes: one incident, nothing lost, memory, time to the last word.
 bench-storm: $(READY)
 	$(BIN)/python -m bench.storm
+
+# Rows a second into the store, and what the page's and the panels' queries take with ROWS=100000000 matches.
+bench-clickhouse: $(READY)
+	ROWS=$(or $(ROWS),100000000) $(BIN)/python -m bench.clickhouse
 
 # kill -9 of the active worker: seconds until a standby has taken over.
 bench-takeover: $(READY)

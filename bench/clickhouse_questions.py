@@ -1,0 +1,49 @@
+"""The questions that the page and the commands ask, as they ask them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from bench.clickhouse_fill import BIG_INCIDENT, BIG_JOB
+from sinks.clickhouse.client import Client
+from sinks.clickhouse.jobs import list_jobs, list_ranks
+from sinks.clickhouse.reading import (
+    IncidentFilter,
+    find_incidents,
+    get_incident,
+    incident_changes,
+    incident_deliveries,
+    incident_groups,
+    incident_ranks,
+    list_incidents,
+    newest_change,
+    similar_incidents,
+)
+
+PAGE: int = 100
+
+
+def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
+    """Name and question."""
+    document = get_incident(client, BIG_INCIDENT) or {}
+    filters = {
+        "open": IncidentFilter(status="open"),
+        "of a class": IncidentFilter(failure_class="xid-79"),
+        "of a node": IncidentFilter(node="gpu-7"),
+        "of a job": IncidentFilter(job=BIG_JOB),
+        "with words": IncidentFilter(terms=["gpu-1234", "ended"]),
+        "with words that none has": IncidentFilter(terms=["zebra"]),
+    }
+    yield "page: the newest incidents", lambda: list_incidents(client, PAGE)
+    for name, wanted in filters.items():
+        yield f"page: incidents {name}", lambda wanted=wanted: find_incidents(client, wanted, PAGE)
+    yield "page: one incident", lambda: get_incident(client, BIG_INCIDENT)
+    yield "page: one incident by the beginning of its id", lambda: get_incident(client, BIG_INCIDENT[:6])
+    yield "page: groups", lambda: incident_groups(client)
+    yield "page: is there anything new", lambda: newest_change(client)
+    yield "page: similar incidents", lambda: similar_incidents(client, document)
+    yield "page: how an incident changed", lambda: incident_changes(client, BIG_INCIDENT)
+    yield "page: who was told", lambda: incident_deliveries(client, BIG_INCIDENT)
+    yield "page: ranks of an incident of 65,536 signals", lambda: incident_ranks(client, BIG_INCIDENT)
+    yield "page: jobs", lambda: list_jobs(client)
+    yield "page: 4,096 ranks of a job", lambda: list_ranks(client, "east", BIG_JOB)
