@@ -15,7 +15,6 @@ from sinks.clickhouse.reading import (
     incident_deliveries,
     incident_groups,
     incident_ranks,
-    list_incidents,
     newest_change,
     similar_incidents,
 )
@@ -27,6 +26,7 @@ def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
     """Name and question."""
     document = get_incident(client, BIG_INCIDENT) or {}
     filters = {
+        "newest first": IncidentFilter(),
         "open": IncidentFilter(status="open"),
         "of a class": IncidentFilter(failure_class="xid-79"),
         "of a node": IncidentFilter(node="gpu-7"),
@@ -34,7 +34,6 @@ def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
         "with words": IncidentFilter(terms=["gpu-1234", "ended"]),
         "with words that none has": IncidentFilter(terms=["zebra"]),
     }
-    yield "page: the newest incidents", lambda: list_incidents(client, PAGE)
     for name, wanted in filters.items():
         yield f"page: incidents {name}", lambda wanted=wanted: find_incidents(client, wanted, PAGE)
     yield "page: one incident", lambda: get_incident(client, BIG_INCIDENT)

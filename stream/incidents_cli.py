@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlencode
 
 import click
 
@@ -24,25 +25,27 @@ def incidents() -> None:
 @JSON
 @CONFIG
 @click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
-@click.option("--status", type=click.Choice(["open", "resolved"]))
+@click.option("--status", type=click.Choice(["open", "resolved"]), default=None)
+@click.option("--search", "q", default="", help="Words, and node:NAME, job:ID, class:NAME or cluster:NAME.")
 @DATA_DIR
 @STORE
-def list_command(as_json: bool, limit: int, status: str | None, config: Path | None, **given: Any) -> None:
-    """The newest incidents.
+def list_command(as_json: bool, limit: int, status: str | None, q: str, config: Path | None, **given: Any) -> None:
+    """The newest incidents, open ones first.
 
-    Example: epicenter incidents list --json --status open
+    Example: epicenter incidents list --search "node:node0003 bus"
     """
     from sinks.clickhouse import reading
+    from sinks.page.search import ListQuery
     from stream.commands import print_document, say
     from stream.lookup import from_page, from_store
     from stream.show import console
     from stream.show_incident import incident_line
 
     settings = load_settings(config, **given)
-    query = f"api/incidents?limit={limit}" + (f"&status={status}" if status else "")
-    documents = from_page(settings, query)
+    query = ListQuery(q=q, status=status or "")
+    documents = from_page(settings, f"api/incidents?{urlencode({'q': q, 'status': status or '', 'limit': limit})}")
     if documents is None:
-        documents = from_store(settings, lambda client: reading.list_incidents(client, limit, status))
+        documents = from_store(settings, lambda client: reading.find_incidents(client, query.wanted(), limit))
     for document in documents:
         print_document(document, as_json, lambda one: console().print(incident_line(one)))
     if not documents:

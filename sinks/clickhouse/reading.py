@@ -58,19 +58,6 @@ def find_incidents(client: Client, wanted: IncidentFilter, limit: int, offset: i
     return [_document(document) for (document,) in found]
 
 
-def list_incidents(client: Client, limit: int = 100, status: str | None = None) -> list[dict[str, Any]]:
-    """The documents of the incidents seen last, newest first; without a status, merged ones are left out."""
-    condition = "merged_into = ''" if status is None else "status = {status:String}"
-    found = client.query(
-        "SELECT document FROM incidents FINAL WHERE incident_id IN ("
-        f" SELECT incident_id FROM incidents FINAL WHERE {condition}"
-        " ORDER BY last_seen DESC, incident_id LIMIT {limit:UInt32})"
-        " ORDER BY last_seen DESC, incident_id",
-        {"limit": limit, "status": status or ""},
-    )
-    return [_document(document) for (document,) in found]
-
-
 def get_incident(client: Client, incident_id: str) -> dict[str, Any] | None:
     """The stored document, by its id or by a beginning of the id that only this incident has."""
     found = client.query(

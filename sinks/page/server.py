@@ -105,8 +105,8 @@ class _Pages:
         limit = request.query.get("limit", str(LIMIT))
         if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= HIGHEST_LIMIT):
             return json_response({"error": f"limit: write a number from 1 to {HIGHEST_LIMIT}"}, status=400)
-        status = request.query.get("status")
-        return json_response(await self._ask(lambda client: reading.list_incidents(client, int(limit), status)))
+        wanted = ListQuery.of(request.query).wanted()
+        return json_response(await self._ask(lambda client: reading.find_incidents(client, wanted, int(limit))))
 
     async def api_incident(self, request: web.Request) -> web.Response:
         document = await self._document(request)

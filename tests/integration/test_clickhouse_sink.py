@@ -23,6 +23,7 @@ from sinks.clickhouse import reading
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client, StoreInUseError, connect
 from sinks.clickhouse.migrate import migrate, plan, read_migrations
+from sinks.clickhouse.reading import IncidentFilter
 from sinks.clickhouse.sink import ClickHouseSink
 from tests.unit.sinks.test_rows import MINUTE_NS, XidFacts, a_dead_letter, a_match, an_incident
 from tests.unit.sinks.test_rows import TABLES as COLUMNS
@@ -242,16 +243,20 @@ def test_times_beyond_the_calendar_are_taken(client: Client, sink: ClickHouseSin
 
 
 def test_the_list_is_newest_first_without_the_merged(client: Client, sink: ClickHouseSink, unique: str) -> None:
-    status = f"only-{unique}"
     times = {"a": "2096-03-02T09:00:01.000000001Z", "b": "2096-03-02T09:00:01.000000002Z", "c": "2096-01-01T00:00:00Z"}
     for letter, time in times.items():
-        incident = msgspec.structs.replace(an_incident(unique + letter), last_seen=time, status=status)
+        incident = msgspec.structs.replace(an_incident(unique + letter), last_seen=time, status="over", cluster=unique)
         merged = unique + "a" if letter == "b" else ""
         sink.write(incidents=[msgspec.structs.replace(incident, merged_into=merged)])
-    assert [found["incident_id"] for found in reading.list_incidents(client, 9, status)] == [unique + x for x in "bac"]
-    assert [found["incident_id"] for found in reading.list_incidents(client, 1, status)] == [unique + "b"]
-    assert [found["incident_id"] for found in reading.list_incidents(client, 1)] == [unique + "a"]
-    assert reading.list_incidents(client, 9, status + "' OR ''='") == []
+    opened = msgspec.structs.replace(an_incident(unique + "d"), last_seen=times["c"], status="open", cluster=unique)
+    sink.write(incidents=[opened])
+
+    def letters(limit: int, status: str = "") -> str:
+        found = reading.find_incidents(client, IncidentFilter(status=status, cluster=unique), limit)
+        return "".join(one["incident_id"].removeprefix(unique) for one in found)
+
+    assert [letters(9, "over"), letters(1, "over"), letters(9), letters(1)] == ["bac", "b", "dac", "d"]
+    assert letters(9, "over' OR ''='") == ""
 
 
 def test_an_incident_is_found_by_the_beginning_of_its_id(client: Client, sink: ClickHouseSink, unique: str) -> None:

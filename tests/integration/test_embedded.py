@@ -91,6 +91,9 @@ def test_run_once_stores_what_replay_says(tmp_path: Path) -> None:
     run = epicenter("run", "--once", logs, "--data-dir", data)
     assert (run.returncode, "0 dead letters" in run.stderr) == (0, True), run.stderr
     assert documents("incidents", "list", "--data-dir", data) == expected
+    node = expected[0]["root_cause"]["node"]
+    assert documents("incidents", "list", "--search", f"node:{node} BUS", "--data-dir", data) == expected
+    assert documents("incidents", "list", "--search", f"node:{node}0", "--data-dir", data) == []
     incident_id = expected[0]["incident_id"]
     assert documents("incidents", "show", incident_id[:6], "--data-dir", data) == expected
     shown = epicenter("incidents", "show", incident_id, "--data-dir", data)
