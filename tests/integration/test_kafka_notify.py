@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster
 from tests.support.incidents import opened_and_resolved
 from tests.support.receiver import Receiver
@@ -63,6 +64,17 @@ async def _values_of(bootstrap: str, topic: str) -> list[tuple[str, bytes]]:
         await consumer.stop()
 
 
+def outcomes(cluster: Cluster) -> list[tuple[Any, ...]]:
+    """What the store knows of deliveries, by node."""
+    client = connect(cluster.store)
+    try:
+        return client.query(
+            "SELECT root_node, outcome FROM deliveries FINAL INNER JOIN incidents FINAL USING incident_id ORDER BY ALL"
+        )
+    finally:
+        client.close()
+
+
 def test_told_once_though_the_receiver_is_away_and_the_worker_is_killed(
     receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
 ) -> None:
@@ -105,3 +117,4 @@ def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_
         cluster.feed([("n2", LATER_XID)])
         eventually(lambda: receiver.told == [ON_N1, ON_N2], 60, "the next one")
         eventually(lambda: worker.metric("epicenter_notifications_total") == 2, 10, "both counted")
+        eventually(lambda: outcomes(cluster) == [("n1", "refused"), ("n2", "sent")], 30, "both in the store")
