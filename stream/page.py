@@ -48,10 +48,10 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     note = None if settings.store else page_note(settings.data_dir)
     try:
         await _refuse_if_hopeless(store)
-        await watcher.look()
-        async with served(application, settings.page_port, note) as url, running(watcher.follow(LOOK_EVERY_S)):
+        async with served(application, settings.page_port, note) as url:
             say(f"incidents: {url}")
-            await stop.wait()
+            async with running(watcher.follow(LOOK_EVERY_S)):
+                await stop.wait()
     finally:
         await store.close()
 

@@ -19,7 +19,7 @@ def epicenter(folder: Path, *arguments: object) -> Iterator[str]:
     assert process.stderr
     try:
         told = process.stderr.readline()
-        assert told.startswith("incidents: http://127.0.0.1:"), told + process.stderr.read()
+        assert told.startswith("incidents: http://127.0.0.1:"), told
         yield told.split()[1].rstrip("/")
     finally:
         process.terminate()
