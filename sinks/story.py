@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -16,12 +16,14 @@ SHOWN_TEXT: Final = 160
 class Facts(msgspec.Struct, frozen=True):
     """Names with their values."""
 
+    kind: ClassVar = "facts"
     pairs: tuple[tuple[str, str], ...]
 
 
 class Points(msgspec.Struct, frozen=True):
     """Sentences, or steps in their order when they are numbered."""
 
+    kind: ClassVar = "points"
     items: tuple[str, ...]
     is_numbered: bool = False
 
@@ -29,6 +31,7 @@ class Points(msgspec.Struct, frozen=True):
 class Grid(msgspec.Struct, frozen=True):
     """A table; with `quotes`, its last column holds lines word for word."""
 
+    kind: ClassVar = "grid"
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     quotes: bool = False
@@ -37,6 +40,7 @@ class Grid(msgspec.Struct, frozen=True):
 class Quote(msgspec.Struct, frozen=True):
     """Lines word for word, with where they stand."""
 
+    kind: ClassVar = "quote"
     place: str
     text: str
 

@@ -83,7 +83,7 @@ def export(
 
     Example: epicenter export 3f2a --format html --output post-mortem.html
     """
-    from sinks import postmortem
+    from sinks.page import postmortem
 
     document = _stored(load_settings(config, **given), incident_id)
     draft = postmortem.html(document) if form == "html" else postmortem.markdown(document)

@@ -9,9 +9,8 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from sinks import postmortem
 from sinks.clickhouse import jobs, reading, said
-from sinks.page import guard
+from sinks.page import guard, postmortem
 from sinks.page.actions import Actions
 from sinks.page.asking import Ask
 from sinks.page.grid import grid_of

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Final
 
-from jinja2 import Environment, PackageLoader
+from markupsafe import Markup
 
-from sinks.inert import make_inert
 from sinks.markdown import story_markdown
+from sinks.page import render
+from sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
 from sinks.story import Document, Points, Section, Story, story_of
 
 QUESTIONS: Final = (
@@ -18,11 +20,9 @@ QUESTIONS: Final = (
     "What changes, who does it, by when?",
 )
 
-_templates = Environment(
-    loader=PackageLoader("sinks"), autoescape=True, trim_blocks=True, lstrip_blocks=True, auto_reload=False
+_STYLE: Final = "\n".join(
+    (Path(__file__).with_name("static") / name).read_text("utf-8") for name in ("colours.css", "lanes.css")
 )
-_templates.filters["inert"] = make_inert
-_templates.tests["block"] = lambda block, name: type(block).__name__ == name
 
 
 def markdown(document: Document) -> str:
@@ -32,7 +32,14 @@ def markdown(document: Document) -> str:
 
 def html(document: Document) -> str:
     """The draft as one HTML file that needs no other and runs nothing."""
-    return _templates.get_template("postmortem.html").render(story=_draft(document))
+    story = _draft(document)
+    return render.html(
+        "postmortem.html",
+        story=story,
+        sentence=story.summary,
+        drawings=[drawing for width in (WIDE_PX, NARROW_PX) if (drawing := lay_out(document, width))],
+        style=Markup(_STYLE),
+    )
 
 
 def _draft(document: Document) -> Story:
