@@ -8,7 +8,7 @@ from typing import Final
 from sinks.inert import make_inert
 from sinks.story import Block, Facts, Grid, Points, Quote, Section, Story
 
-_MARKUP: Final = re.compile(r"([\\`*\[\]<>|~]|(?<!\w)_|_(?!\w)|&(?=#?\w+;))")
+_MARKUP: Final = re.compile(r"([\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;))")
 _BEGINS_A_BLOCK: Final = re.compile(r"^(\d{0,9})([-+#=.)])")
 _BACKTICKS: Final = re.compile("`+")
 

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Final
 
 import msgspec
 
+from sinks import words
+
 Document = Mapping[str, Any]
 
 SHOWN_NODES: Final = 24
@@ -83,8 +85,8 @@ def summary(document: Document) -> str:
     root, reach = document["root_cause"], document["blast_radius"]
     began = f"It began at {clock(document['first_seen'])} UTC"
     found = f"The cause is {root['class']}{where(root)}, with a confidence of {root['confidence']:.0%}"
-    jobs = count(reach["jobs"], "job")
-    reached = f"It reaches {count(reach['nodes'], 'node')}, {count(reach['ranks'], 'rank')} and {jobs}"
+    jobs = words.count(reach["jobs"], "job")
+    reached = f"It reaches {words.count(reach['nodes'], 'node')}, {words.count(reach['ranks'], 'rank')} and {jobs}"
     return f"{found}. {began}. {reached}. {_state(document)}"
 
 
@@ -101,31 +103,24 @@ def clock(iso_time: str, digits: int = 0) -> str:
     return iso_time.replace("T", " ").rstrip("Z")[: 19 + (digits and digits + 1)]
 
 
-def lost(cost: Document) -> str:
-    """What it cost, in words; empty when nothing is known."""
-    steps, hours, since = cost.get("steps_lost"), cost.get("gpu_hours_lost"), cost.get("since_checkpoint_step")
-    saved = f" since the checkpoint of step {since}" if since is not None else ""
-    parts = [f"{count(steps, 'step')}{saved}"] if steps is not None else []
-    parts += [f"{hours:.1f} GPU-hours"] if hours is not None else []
-    return ", ".join(parts)
-
-
-def count(number: int, noun: str) -> str:
-    """`1 node`, `1,024 nodes`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+def lost(document: Document) -> str:
+    """What it cost, and from where it has to be done again, in words; empty when nothing is known."""
+    since = (document.get("cost") or {}).get("since_checkpoint_step")
+    told = words.lost(document)
+    return f"{told} since the checkpoint of step {since}" if told and since is not None else told
 
 
 def _impact(document: Document) -> Facts:
     reach = {"gpus": 0, **document["blast_radius"]}
-    counts = [count(reach[f"{name}s"], name) for name in ("node", "rank", "job")]
+    counts = [words.count(reach[f"{name}s"], name) for name in ("node", "rank", "job")]
     pairs = {
         "Severity": document["severity"],
         "Status": document["status"],
         "Cluster": document["cluster"],
         "Jobs": ", ".join(document["jobs"]),
-        "Reaches": ", ".join([*counts, count(reach["gpus"], "GPU")]),
+        "Reaches": ", ".join([*counts, words.count(reach["gpus"], "GPU")]),
         "Nodes": _few(document["nodes"]),
-        "Lost": lost(document.get("cost", {})),
+        "Lost": lost(document),
         "First sign": f"{clock(document['first_seen'], 3)} UTC",
         "Last sign": f"{clock(document['last_seen'], 3)} UTC",
         **{f"Job {job}": _progress(progress) for job, progress in document["progress"].items()},
@@ -213,7 +208,7 @@ def _state(document: Document) -> str:
     if document.get("merged_into"):
         return f"It is part of incident {document['merged_into']}."
     what = {"open": "It is still open", "resolved": "It is over"}.get(document["status"], document["status"])
-    cost = lost(document.get("cost", {}))
+    cost = lost(document)
     return f"{what}; lost so far: {cost}." if cost else f"{what}."
 
 

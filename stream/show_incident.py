@@ -51,7 +51,7 @@ def incident_report(document: Mapping[str, Any]) -> Iterator[Line]:
         "  reaches     ",
         f"{reach['nodes']} nodes, {reach['ranks']} ranks, {reach['jobs']} jobs, {reach['gpus']} GPUs",
     )
-    if cost := lost(document.get("cost", {})):
+    if cost := lost(document):
         yield "  lost        ", cost
     yield "  root cause  ", f"[bold]{safe(root['class'])}[/]{safe(where(root))}, confidence {root['confidence']:.2f}"
     for reason in root["reasons"]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sinks.page import words
+from sinks import words
 from sinks.page.timescale import Break, Tick, TimeScale, scale_of
 
 WIDE_PX: Final = 1080

@@ -11,8 +11,8 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from sinks import words
 from sinks.inert import make_inert
-from sinks.page import words
 
 CUT_AT: Final = 600
 """So many characters of a line are shown at once."""

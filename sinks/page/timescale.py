@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from rules.model import NS_PER_S
-from sinks.page import words
+from sinks import words
 
 BREAK_PX: Final = 68
 BREAK_LEAST_NS: Final = 20 * NS_PER_S

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sinks.page import words
+from sinks import words
 from sinks.page.lanes import explained
 
 Document = Mapping[str, Any]

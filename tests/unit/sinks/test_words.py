@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from rules.model import NS_PER_S
+from sinks import words
 from sinks.clickhouse.reading import IncidentFilter
-from sinks.page import views, words
+from sinks.page import views
 from sinks.page.grid import grid_of
 from sinks.page.search import LONGEST, ListQuery
 
