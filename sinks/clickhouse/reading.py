@@ -39,8 +39,7 @@ _CONDITIONS: Final = {
     "cluster": "cluster = {cluster:String}",
     "node": "(has(nodes, {node:String}) OR root_node = {node:String})",
     "job": "has(jobs, {job:String})",
-    # Rows of before the column `words` are looked through as they are.
-    "terms": "arrayAll(term -> position(if(words = '', lowerUTF8(document), words), term) > 0, {terms:Array(String)})",
+    "terms": "arrayAll(term -> position(words, term) > 0, {terms:Array(String)})",
 }
 
 
@@ -91,29 +90,33 @@ def newest_change(client: Client) -> tuple[int, ...]:
 
 
 def similar_incidents(client: Client, document: Mapping[str, Any], limit: int = 8) -> list[dict[str, Any]]:
-    """Past incidents of the same root class, node, GPU or job: `document`, `shared` (which of these), `verdicts`.
+    """Other incidents of the same root class, node, GPU or job: `document`, `shared` (which of these), `verdicts`.
 
+    Nodes and jobs are the same within one cluster only: another one may use the same names.
     The most similar first, of equals the newest. `verdicts` are what people said of each.
     """
     root = document["root_cause"]
     found = client.query(
-        "SELECT document, shared, verdicts FROM (SELECT incident_id, last_seen, shared, score FROM ("
-        " SELECT incident_id, last_seen,"
+        "WITH alike AS (SELECT incident_id, last_seen, shared, score FROM ("
+        " SELECT incident_id, last_seen, cluster = {cluster:String} AS is_here,"
+        " is_here AND root_node = {node:String} AND root_node != '' AS is_node,"
+        " is_here AND hasAny(jobs, {jobs:Array(String)}) AS is_job,"
         " arrayFilter(x -> x != '', ["
         "  if(root_class = {class:String}, 'class', ''),"
-        "  if(root_node = {node:String} AND root_node != '', 'node', ''),"
-        "  if(root_gpu = {gpu:String} AND root_gpu != '' AND root_node = {node:String}, 'GPU', ''),"
-        "  if(hasAny(jobs, {jobs:Array(String)}), 'job', '')]) AS shared,"
+        "  if(is_node, 'node', ''),"
+        "  if(is_node AND root_gpu = {gpu:String} AND root_gpu != '', 'GPU', ''),"
+        "  if(is_job, 'job', '')]) AS shared,"
         " arraySum(x -> transform(x, ['class', 'node', 'GPU', 'job'], [4, 3, 2, 1], 0), shared) AS score"
         " FROM incidents FINAL WHERE merged_into = '' AND incident_id != {id:String}"
-        "  AND (root_class = {class:String} OR (root_node = {node:String} AND root_node != '')"
-        "   OR hasAny(jobs, {jobs:Array(String)})))"
-        " ORDER BY score DESC, last_seen DESC, incident_id LIMIT {limit:UInt32}) AS alike"
-        " INNER JOIN (SELECT incident_id, document FROM incidents FINAL) AS told USING incident_id"
+        "  AND (root_class = {class:String} OR is_node OR is_job))"
+        " ORDER BY score DESC, last_seen DESC, incident_id LIMIT {limit:UInt32})"
+        " SELECT document, shared, verdicts FROM alike INNER JOIN (SELECT incident_id, document FROM incidents FINAL"
+        "  WHERE incident_id IN (SELECT incident_id FROM alike)) AS told USING incident_id"
         " LEFT JOIN (SELECT incident_id, groupArray(verdict) AS verdicts FROM feedback FINAL GROUP BY incident_id)"
         " AS said USING incident_id ORDER BY score DESC, last_seen DESC, incident_id",
         {
             "class": root["class"],
+            "cluster": document["cluster"],
             "node": root["node"],
             "gpu": root["gpu"],
             "jobs": list(document["jobs"]),
@@ -128,15 +131,15 @@ def similar_incidents(client: Client, document: Mapping[str, Any], limit: int = 
 
 
 def incident_changes(client: Client, incident_id: str) -> list[dict[str, Any]]:
-    """Revisions at which status, class, severity or confidence changed, oldest first."""
+    """Revisions at which status, class, severity or confidence changed, oldest first, of the newest `MOST_REVISIONS`."""
     found = client.query(
         "SELECT revision, status, class, severity, confidence, toUnixTimestamp64Nano(last_seen), signal_count"
-        " FROM incident_revisions FINAL WHERE incident_id = {id:String} ORDER BY revision LIMIT {limit:UInt32}",
+        " FROM incident_revisions FINAL WHERE incident_id = {id:String} ORDER BY revision DESC LIMIT {limit:UInt32}",
         {"id": incident_id, "limit": MOST_REVISIONS},
     )
     names = ("revision", "status", "class", "severity", "confidence", "last_seen_ns", "signal_count")
     changes: list[dict[str, Any]] = []
-    for row in found:
+    for row in reversed(found):
         if not changes or tuple(changes[-1][name] for name in names[1:5]) != row[1:5]:
             changes.append(dict(zip(names, row, strict=True)))
     return changes

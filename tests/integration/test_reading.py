@@ -96,9 +96,45 @@ def test_each_part_of_a_filter_finds_the_one_that_fits(client: Client, wanted: I
 
 def test_rows_of_before_the_column_of_words_are_found_too(client: Client) -> None:
     put(client, "a", title="Something Old")
-    client.command("ALTER TABLE incidents UPDATE words = '' WHERE 1 SETTINGS mutations_sync = 1")
+    client.command("ALTER TABLE incidents CLEAR COLUMN words IN PARTITION tuple() SETTINGS mutations_sync = 1")
     assert names(reading.find_incidents(client, IncidentFilter(terms=["something", "old"]), 9)) == ["a"]
     assert reading.find_incidents(client, IncidentFilter(terms=["something", "new"]), 9) == []
+
+
+def test_questions_about_many_incidents_do_not_read_their_documents(client: Client) -> None:
+    this = put(client, "this")
+    client.command(
+        "INSERT INTO incidents (incident_id, revision, class, root_class, cluster, document, words)"
+        " SELECT concat('filler-', toString(number)), 1, 'filler', 'filler', 'east',"
+        " concat('{}', randomPrintableASCII(10000)), 'filler' FROM numbers(3000)"
+    )
+    before = bytes_read(client)
+    assert reading.find_incidents(client, IncidentFilter(terms=["nonesuch"]), 9) == []
+    assert reading.similar_incidents(client, msgspec.to_builtins(this)) == []
+    assert bytes_read(client) - before < 10_000_000
+
+
+def bytes_read(client: Client) -> int:
+    return int(client.query("SELECT sum(value) FROM system.events WHERE event = 'SelectedBytes'")[0][0])
+
+
+def test_the_same_names_in_another_cluster_are_others(client: Client) -> None:
+    this = put(client, "this", jobs=("1",), root_node="n1", root_gpu="g1")
+    put(client, "there", 1, cluster="west", jobs=("1",), root_node="n1", root_gpu="g1")
+    put(client, "unlike", 2, cluster="west", jobs=("1",), root_node="n1", root_failure_class="hang")
+    found = reading.similar_incidents(client, msgspec.to_builtins(this))
+    assert [(one["document"]["incident_id"], one["shared"]) for one in found] == [("there", ["class"])]
+
+
+def test_of_very_many_revisions_the_newest_changes_are_told(client: Client) -> None:
+    incident = an_incident("a")
+    newest = reading.MOST_REVISIONS + 1
+    quiet = [msgspec.structs.replace(incident, revision=number) for number in range(1, newest)]
+    ClickHouseSink(client).write(
+        incidents=[*quiet, msgspec.structs.replace(incident, revision=newest, status="resolved")]
+    )
+    changes = reading.incident_changes(client, "a")
+    assert [(one["revision"], one["status"]) for one in changes] == [(2, "open"), (newest, "resolved")]
 
 
 def test_groups_count_what_is_alike(client: Client) -> None:
