@@ -49,8 +49,8 @@ async def only_own_pages_write(request: web.Request, handler: Handler) -> web.St
     if request.method in ("GET", "HEAD"):
         return await handler(request)
     origin = request.headers.get("Origin")
-    is_foreign = origin is not None and urlsplit(origin).netloc != request.headers["Host"]
-    if is_foreign or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+    is_own = origin is None or origin in (f"{scheme}://{request.headers['Host']}" for scheme in ("http", "https"))
+    if not is_own or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
         return json_response({"error": "only this page's own forms may change something"}, status=403)
     if request.content_type != "application/json":
         return json_response({"error": "send JSON, with Content-Type: application/json"}, status=415)

@@ -16,7 +16,7 @@ from sinks.page.asking import Ask
 from sinks.page.grid import grid_of
 from sinks.page.live import Feed, Health, events
 from sinks.page.render import html_response, json_response
-from sinks.page.search import PER_PAGE, ListQuery
+from sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
 from sinks.page.story import load_story, shown_of
 
 LIMIT: Final = 200
@@ -73,7 +73,7 @@ class _Pages:
             query=query,
             groups=groups,
             documents=found[:PER_PAGE],
-            has_more=len(found) > PER_PAGE,
+            has_more=len(found) > PER_PAGE and query.page < LAST_PAGE,
         )
 
     async def incident(self, request: web.Request) -> web.Response:
@@ -102,7 +102,7 @@ class _Pages:
 
     async def api_incidents(self, request: web.Request) -> web.Response:
         limit = request.query.get("limit", str(LIMIT))
-        if not (limit.isascii() and limit.isdecimal() and 1 <= int(limit[:9]) <= HIGHEST_LIMIT):
+        if not (limit.isascii() and limit.isdecimal() and len(limit) < 9 and 1 <= int(limit) <= HIGHEST_LIMIT):
             return json_response({"error": f"limit: write a number from 1 to {HIGHEST_LIMIT}"}, status=400)
         wanted = ListQuery.of(request.query).wanted()
         return json_response(await self._ask(lambda client: reading.find_incidents(client, wanted, int(limit))))

@@ -107,6 +107,13 @@ async def test_an_empty_list_says_what_is_running(browser: Browser, store: Store
     assert "12 lines so far" in text
 
 
+@pytest.mark.parametrize("query", ["page=2", "page=2&status=open"])
+async def test_beyond_the_last_page_nothing_is_said_of_the_store(browser: Browser, query: str) -> None:
+    text = await text_of(browser, f"/?{query}")
+    assert "No more incidents" in text
+    assert "All quiet" not in text and "No incident fits" not in text
+
+
 async def test_one_incident_shows_its_proof(browser: Browser) -> None:
     text = await text_of(browser, f"/incidents/{ID}")
     for shown in ("90%", "earliest", "gpu.fell_off_bus", "NVRM: Xid 79", "kern.log:3", "Drain the node.", "09:00:01"):
@@ -166,7 +173,7 @@ async def test_an_incident_as_markdown(browser: Browser) -> None:
     assert "GPU fell off the bus" in await response.text()
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "x", "1001", "99999999999999999999", "²", ""])
+@pytest.mark.parametrize("limit", ["0", "-1", "x", "1001", "99999999999999999999", "²", "", "0000000012345", "000000001" + "0" * 4400])
 async def test_a_wrong_limit_is_400(browser: Browser, limit: str) -> None:
     response = await browser.get("/api/incidents", params={"limit": limit})
     assert response.status == 400
@@ -314,6 +321,7 @@ async def test_a_wrong_silence_is_told(browser: Browser, changed: dict[str, Any]
     [
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-site"}, 403),
         ({"Content-Type": "text/plain"}, 415),
