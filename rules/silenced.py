@@ -27,10 +27,15 @@ class Silence(msgspec.Struct, frozen=True):
         return self.begins_ns <= now_ns < self.ends_ns
 
     def fits(self, document: Mapping[str, Any]) -> bool:
-        """Whether it concerns this incident (the document, as plain lists and mappings)."""
+        """Whether it concerns this incident (the document, as plain lists and mappings).
+
+        A node has to be where it began, or all that it reaches: who silences a drained node wants to hear of a failure
+        that begins elsewhere and reaches that node among a thousand.
+        """
+        root, nodes = document["root_cause"], document["nodes"]
         told = {
-            "class": {document["class"], document["root_cause"]["class"]},
-            "node": {document["root_cause"]["node"], *document["nodes"]},
+            "class": {document["class"], root["class"]},
+            "node": {root["node"] or (nodes[0] if len(nodes) == 1 else "")},
             "job": set(document["jobs"]),
             "cluster": {document["cluster"]},
         }

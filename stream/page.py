@@ -22,6 +22,8 @@ from stream.settings import Settings
 from stream.store import Store
 
 LOOK_EVERY_S: Final = 2.0
+LONGEST_GOODBYE_S: Final = 2.0
+"""A browser that stops taking its answer does not keep the process from ending."""
 
 
 def serve_page(settings: Settings) -> None:
@@ -69,7 +71,7 @@ async def _refuse_if_hopeless(store: Store) -> None:
 @asynccontextmanager
 async def served(application: web.Application, port: int, note: Path | None) -> AsyncIterator[str]:
     """Serve on the loopback, on any free port when the wanted one is taken; `note` tells others the address."""
-    runner = web.AppRunner(application)
+    runner = web.AppRunner(application, shutdown_timeout=LONGEST_GOODBYE_S)
     await runner.setup()
     try:
         url = await _listen(runner, port)

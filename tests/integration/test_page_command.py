@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
+from aiohttp import web
 
 from stream.dev_process import EPICENTER, free_ports
+from stream.page import served
 from tests.support.serving import epicenter
 
 pytestmark = pytest.mark.integration
@@ -55,6 +59,20 @@ def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
         assert (status, "The store does not answer" in text, "secret" in text) == (503, True, False)
         status, text = asked(base + "/healthz")
         assert (status, "secret" in text) == (503, False)
+
+
+async def test_a_browser_that_stops_reading_does_not_keep_it_from_ending() -> None:
+    async def much(request: web.Request) -> web.Response:
+        return web.Response(body=bytes(64 << 20))
+
+    application = web.Application()
+    application.add_routes([web.get("/", much)])
+    async with asyncio.timeout(30):
+        async with served(application, 0, None) as url:
+            reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
+            writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            await reader.readexactly(1)
+    writer.close()
 
 
 def asked(url: str) -> tuple[int, str]:

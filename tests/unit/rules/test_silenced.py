@@ -34,6 +34,21 @@ def test_all_that_it_names_has_to_fit(matchers: dict[str, str], fits: bool) -> N
     assert a_silence(**matchers).fits(DOCUMENT) is fits
 
 
+@pytest.mark.parametrize(
+    ("root_node", "nodes", "fits"),
+    [
+        ("n1", ["n1", "n2"], True),
+        ("n2", ["n1", "n2"], False),
+        ("", ["n1"], True),
+        ("", ["n1", "n2"], False),
+        ("", [], False),
+    ],
+)
+def test_a_node_is_where_it_began_or_all_that_it_reaches(root_node: str, nodes: list[str], fits: bool) -> None:
+    document = {**DOCUMENT, "root_cause": {**DOCUMENT["root_cause"], "node": root_node}, "nodes": nodes}
+    assert a_silence(node="n1").fits(document) is fits
+
+
 @pytest.mark.parametrize(("now_ns", "holds"), [(99, False), (100, True), (199, True), (200, False)])
 def test_it_holds_from_its_beginning_up_to_its_end(now_ns: int, holds: bool) -> None:
     assert (silenced_by([a_silence(node="n1")], DOCUMENT, now_ns) is not None) is holds

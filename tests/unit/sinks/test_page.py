@@ -173,7 +173,9 @@ async def test_an_incident_as_markdown(browser: Browser) -> None:
     assert "GPU fell off the bus" in await response.text()
 
 
-@pytest.mark.parametrize("limit", ["0", "-1", "x", "1001", "99999999999999999999", "²", "", "0000000012345", "000000001" + "0" * 4400])
+@pytest.mark.parametrize(
+    "limit", ["0", "-1", "x", "1001", "99999999999999999999", "²", "", "0000000012345", "000000001" + "0" * 4400]
+)
 async def test_a_wrong_limit_is_400(browser: Browser, limit: str) -> None:
     response = await browser.get("/api/incidents", params={"limit": limit})
     assert response.status == 400
