@@ -131,7 +131,7 @@ def similar_incidents(client: Client, document: Mapping[str, Any], limit: int = 
 
 
 def incident_changes(client: Client, incident_id: str) -> list[dict[str, Any]]:
-    """Where status, class, severity or confidence changed, oldest first; of many revisions the newest `MOST_REVISIONS`."""
+    """Where status, class, severity or confidence changed, oldest first; of many revisions the newest count."""
     found = client.query(
         "SELECT revision, status, class, severity, confidence, toUnixTimestamp64Nano(last_seen), signal_count"
         " FROM incident_revisions FINAL WHERE incident_id = {id:String} ORDER BY revision DESC LIMIT {limit:UInt32}",
