@@ -1,4 +1,7 @@
-"""Markdown in which log text stays text: no markup, no link, no HTML, nothing that leaves its block."""
+"""Markdown in which log text stays text: no markup, no address that leads away, no HTML, nothing that leaves its block.
+
+Of what GitHub's Markdown makes of plain text only mail addresses can't be kept from being links.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from typing import Final
 from sinks.inert import make_inert
 from sinks.story import Block, Facts, Grid, Points, Quote, Section, Story
 
-_MARKUP: Final = re.compile(r"([\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;))")
+_MARKUP: Final = re.compile(r"([\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 _BEGINS_A_BLOCK: Final = re.compile(r"^(\d{0,9})([-+#=.)])")
 _BACKTICKS: Final = re.compile("`+")
 

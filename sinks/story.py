@@ -11,6 +11,9 @@ from sinks import words
 
 Document = Mapping[str, Any]
 
+LIKELY: Final = 0.7
+"""A cause that is less sure is called probable."""
+
 SHOWN_NODES: Final = 24
 SHOWN_TEXT: Final = 160
 
@@ -84,7 +87,8 @@ def summary(document: Document) -> str:
     """What happened, in a sentence or two."""
     root, reach = document["root_cause"], document["blast_radius"]
     began = f"It began at {clock(document['first_seen'])} UTC"
-    found = f"The cause is {root['class']}{where(root)}, with a confidence of {root['confidence']:.0%}"
+    doubt = "" if root["confidence"] >= LIKELY else "probably "
+    found = f"The cause is {doubt}{root['class']}{where(root)}, with a confidence of {root['confidence']:.0%}"
     jobs = words.count(reach["jobs"], "job")
     reached = f"It reaches {words.count(reach['nodes'], 'node')}, {words.count(reach['ranks'], 'rank')} and {jobs}"
     return f"{found}. {began}. {reached}. {_state(document)}"

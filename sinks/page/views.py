@@ -10,11 +10,12 @@ import msgspec
 
 from sinks import words
 from sinks.page.lanes import explained
+from sinks.story import LIKELY
 
 Document = Mapping[str, Any]
 
 SHOWN_LINES: Final = 6
-_SURENESS: Final = ((0.9, "almost certain"), (0.7, "likely"), (0.5, "more likely than not"), (0.0, "a guess"))
+_SURENESS: Final = ((0.9, "almost certain"), (LIKELY, "likely"), (0.5, "more likely than not"), (0.0, "a guess"))
 
 
 _LATER_FIELDS: Final[Document] = {
@@ -48,11 +49,12 @@ def cause_sentence(document: Document) -> str:
     """One sentence: what came first, where and when, and how it led to the rest."""
     root = document["root_cause"]
     where = f" on {root['node']}" if root["node"] else ""
-    began_ns = words.ns(document["root_cause"]["event_time"])
+    began_ns = words.ns(next((link["onset"] for link in document["chain"] if link["role"] == "root"), ""))
     when = f" at {words.clock(began_ns)} UTC" if began_ns is not None else ""
     reasons = explained(document)
     how = next((reason for reason in reasons.values() if "rank" in reason), next(iter(reasons.values()), ""))
-    return f"{root['class']}{where} came first{when}" + (f": {how}." if how else ".")
+    doubt = "" if root["confidence"] >= LIKELY else "probably "
+    return f"{root['class']}{where} {doubt}came first{when}" + (f": {how}." if how else ".")
 
 
 def sureness(confidence: float) -> str:

@@ -10,8 +10,12 @@ import msgspec
 from rules.model import Incident
 from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, clean, int64, iso_ns, optional_int64, rows_of
 
-MOST_WORDS: Final = 16_384
-"""So many characters of an incident are searched: all of most incidents, the first parts of one with long lines."""
+MOST_WORDS: Final = 32_768
+"""So many characters of an incident are searched: all of most, of one with thousands of nodes not all their names."""
+
+SHOWN_JOBS: Final = 16
+LONGEST_LINE: Final = 500
+"""So many characters of a line are searched."""
 
 INCIDENTS: Final[Columns] = (
     ("incident_id", "String"),
@@ -81,16 +85,17 @@ def words_of(incident: Incident) -> str:
 
 
 def _said(incident: Incident) -> Iterator[str]:
-    """The names before the lines, which may be long."""
+    """What it is, then the lines, then where it reaches, which may be thousands of names."""
     root, chain, evidence = incident.root_cause, incident.chain, incident.evidence
     yield from (incident.incident_id, incident.title, incident.failure_class, incident.cluster, incident.verdict)
     yield from (root.rule, root.gpu)
     yield from (one.failure_class for one in incident.candidates)
     yield from (link.failure_class for link in chain)
-    yield from (*incident.jobs, *incident.nodes)
+    yield from (root.node, *incident.jobs[:SHOWN_JOBS])
     yield from (f"rank {rank}" for rank in (root.rank, *(link.rank for link in chain)) if rank is not None)
-    yield from (line.text for line in evidence)
-    yield from (link.text for link in chain)
+    yield from (line.text[:LONGEST_LINE] for line in evidence)
+    yield from (link.text[:LONGEST_LINE] for link in chain)
+    yield from (*incident.nodes, *incident.jobs)
 
 
 def _incident_row(incident: Incident) -> tuple[Any, ...]:

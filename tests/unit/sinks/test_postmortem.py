@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 from rules.model import ChainLink, Change, Cost, Evidence, RankedCause, Recurrence
 from sinks.markdown import code_block, code_span, inline
 from sinks.page import postmortem
+from sinks.page.views import cause_sentence
 from sinks.story import lost, story_of, where
 from tests.unit.sinks.test_rows import an_incident
 
@@ -90,6 +91,13 @@ def test_the_story_has_every_section_and_says_the_cause_first() -> None:
     assert "42.5 GPU-hours, 120 steps since the checkpoint of step 300" in story.summary
 
 
+def test_a_guess_is_told_as_one() -> None:
+    document = a_document()
+    document["root_cause"]["confidence"] = 0.4
+    assert story_of(document).summary.startswith("The cause is probably ")
+    assert " probably came first at 09:00:01 UTC" in cause_sentence(document)
+
+
 def test_lines_of_the_root_cause_come_first_in_the_evidence() -> None:
     document = a_document()
     document["root_cause"] |= {"class": "xid-79", "node": "n1"}
@@ -140,6 +148,10 @@ def test_markdown_holds_no_html_link_or_control_character_of_a_log() -> None:
     page = Page(MarkdownIt("gfm-like", {"linkify": False}).render(text))
     assert {tag for tag, _ in page.tags} <= ALLOWED_TAGS | {"strong", "hr", "br"}
     assert page.text.count("<script>alert(1)</script>") >= 8
+
+
+def test_addresses_in_a_log_are_no_links() -> None:
+    assert inline("see https://evil.example or WWW.evil.example") == r"see https\://evil.example or WWW\.evil.example"
 
 
 @given(st.text() | st.text(st.sampled_from("-+#=.)19a `*_[]<>|~&;!:\\\n\t")))

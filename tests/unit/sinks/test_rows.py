@@ -42,7 +42,9 @@ from sinks.clickhouse.rows import (
     iso_ns,
     liveness_rows,
     match_rows,
+    words_of,
 )
+from sinks.clickhouse.rows.incidents import MOST_WORDS
 
 MINUTE_NS = 60_000_000_000
 
@@ -247,3 +249,11 @@ def test_every_statement_may_run_again() -> None:
             assert "IF NOT EXISTS" in statement.sql or "IF EXISTS" in statement.sql
             assert ";" not in statement.sql
             assert statement.why.endswith((".", ":"))
+
+
+def test_evidence_is_searched_however_many_nodes_there_are() -> None:
+    nodes = tuple(f"node{number:05d}" for number in range(16_384))
+    line = Evidence("kern.log", 9, "n1", "xid-79", "the line that proves it" + "x" * 10_000)
+    words = words_of(msgspec.structs.replace(an_incident(), nodes=nodes, evidence=(line,)))
+    assert "the line that proves it" in words and "node00007" in words
+    assert len(words) == MOST_WORDS
