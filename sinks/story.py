@@ -123,7 +123,7 @@ def _impact(document: Document) -> Facts:
         "Cluster": document["cluster"],
         "Jobs": ", ".join(document["jobs"]),
         "Reaches": ", ".join([*counts, words.count(reach["gpus"], "GPU")]),
-        "Nodes": _few(document["nodes"]),
+        "Nodes": words.names(document["nodes"], SHOWN_NODES),
         "Lost": lost(document),
         "First sign": f"{clock(document['first_seen'], 3)} UTC",
         "Last sign": f"{clock(document['last_seen'], 3)} UTC",
@@ -131,11 +131,6 @@ def _impact(document: Document) -> Facts:
         "Incident": f"{document['incident_id']}, revision {document['revision']}",
     }
     return Facts(tuple((name, value) for name, value in pairs.items() if value))
-
-
-def _few(nodes: Sequence[str]) -> str:
-    more = len(nodes) - SHOWN_NODES
-    return ", ".join(nodes[:SHOWN_NODES]) + (f" and {more:,} more" if more > 0 else "")
 
 
 def _progress(progress: Document) -> str:

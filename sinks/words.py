@@ -11,7 +11,6 @@ from rules.model import NS_PER_S
 from sinks.clickhouse.rows import iso_ns
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_SHOWN_NAMES: Final = 3
 
 
 def ns(iso: str) -> int | None:
@@ -81,10 +80,10 @@ def hours(number: float) -> str:
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
-def names(given: Sequence[str]) -> str:
+def names(given: Sequence[str], most: int = 3) -> str:
     """The first few, and how many more."""
-    shown = ", ".join(given[:_SHOWN_NAMES])
-    return f"{shown} and {len(given) - _SHOWN_NAMES:,} more" if len(given) > _SHOWN_NAMES else shown
+    shown = ", ".join(given[:most])
+    return f"{shown} and {len(given) - most:,} more" if len(given) > most else shown
 
 
 def place(document: Mapping[str, Any]) -> str:
