@@ -54,6 +54,7 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
             say(f"incidents: {url}")
             async with running(watcher.follow(LOOK_EVERY_S)):
                 await stop.wait()
+            await store.close()
     finally:
         await store.close()
 

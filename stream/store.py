@@ -5,12 +5,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
+from rules.errors import TransientError
 from sinks.clickhouse.client import Client, address_of, connect
 from sinks.clickhouse.letters import LetterFilter, Letters
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.sink import ClickHouseSink
+
+ANSWER_WITHIN_S: Final = 5
+"""For questions, where the DSN says nothing else: nobody looks at a page for longer, nor waits so long for its end."""
+
+MOST_QUESTIONS: Final = 32
+"""So many wait for an answer, or get one."""
 
 Result = TypeVar("Result")
 
@@ -27,6 +34,8 @@ class Store:
         self._client: Client | None = None
         self._second_client: Client | None = None
         self._sink: ClickHouseSink | None = None
+        self._asking = 0
+        self._is_closed = False
 
     @property
     def address(self) -> str:
@@ -52,8 +61,20 @@ class Store:
         await self._run(self._thread, write)
 
     async def ask(self, question: Callable[[Client], Result], /) -> Result:
-        """What a question to the store answers; on a server it does not wait for what is being written."""
-        return await self._run(self._questions, lambda: question(self._asked))
+        """What a question to the store answers; on a server it does not wait for what is being written.
+
+        Raises:
+            TransientError: also when `MOST_QUESTIONS` wait already, or the store was closed.
+        """
+        if self._is_closed:
+            raise TransientError(f"{self.address}: this process lets go of the store")
+        if self._asking >= MOST_QUESTIONS:
+            raise TransientError(f"{self.address}: {MOST_QUESTIONS} questions wait for an answer already")
+        self._asking += 1
+        try:
+            return await self._run(self._questions, lambda: question(self._asked))
+        finally:
+            self._asking -= 1
 
     async def list_letters(self, wanted: LetterFilter, limit: int) -> list[dict[str, Any]]:
         """As `Letters.newest`."""
@@ -64,13 +85,17 @@ class Store:
         return await self.ask(lambda client: Letters(client).get(dead_letter_id))
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Let go of the store: what is being written is waited for, a question to a server is not."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if not self._is_embedded:
+            self._questions.shutdown(wait=False, cancel_futures=True)
         if self._second_client is not None:
-            await self._run(self._questions, self._second_client.close)
+            self._second_client.close()
         if self._client is not None:
             await self._run(self._thread, self._client.close)
-        self._questions.shutdown(wait=False)
-        self._thread.shutdown(wait=False)
+        self._thread.shutdown(wait=False, cancel_futures=True)
 
     @property
     def _opened(self) -> ClickHouseSink:
@@ -86,7 +111,7 @@ class Store:
             assert self._opened and self._client
             return self._client
         if self._second_client is None:
-            self._second_client = connect(self._dsn)
+            self._second_client = connect(_impatient(self._dsn))
         return self._second_client
 
     def _open(self) -> None:
@@ -96,3 +121,9 @@ class Store:
 
     async def _run(self, thread: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+def _impatient(dsn: str) -> str:
+    """A server's DSN with short timeouts, where it names none itself."""
+    place, _, options = dsn.partition("?")
+    return f"{place}?send_receive_timeout={ANSWER_WITHIN_S}&{options}"

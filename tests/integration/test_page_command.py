@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 import subprocess
 import urllib.error
 import urllib.request
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
+from time import monotonic
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +18,7 @@ from aiohttp import web
 
 from stream.dev_process import EPICENTER, free_ports
 from stream.page import served
+from stream.store import MOST_QUESTIONS
 from tests.support.serving import epicenter
 
 pytestmark = pytest.mark.integration
@@ -59,6 +63,17 @@ def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
         assert (status, "The store does not answer" in text, "secret" in text) == (503, True, False)
         status, text = asked(base + "/healthz")
         assert (status, "secret" in text) == (503, False)
+
+
+def test_a_server_that_never_answers_keeps_nobody_waiting(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(MOST_QUESTIONS + 1) as browsers:
+        dsn = f"http://ada:secret@127.0.0.1:{silent.getsockname()[1]}/x"
+        with epicenter(tmp_path, "page", "--dsn", dsn, "--port", 0) as base:
+            answers = [browsers.submit(asked, base + "/jobs") for _ in range(MOST_QUESTIONS + 1)]
+            first = next(as_completed(answers)).result()
+            assert (first[0], "questions wait for an answer already" in first[1]) == (503, True)
+            told_s = monotonic()
+        assert monotonic() - told_s < 10
 
 
 async def test_a_browser_that_stops_reading_does_not_keep_it_from_ending() -> None:
