@@ -19,7 +19,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from mode import Service
 
 from rules.errors import RejectedError, TransientError
-from rules.model import DeadLetter, Incident, Notification, Position
+from rules.model import DeadLetter, Delivery, Incident, Notification, Position
 from rules.notify import due
 from rules.ruleset import RuleSet
 from sinks.notify.webhook import WebhookSink
@@ -28,12 +28,13 @@ from stream.messages import Kept, encode
 from stream.metrics import Metrics
 from stream.own_topics import Message, OwnTopics
 from stream.settings import Settings
-from stream.telling import delivery
+from stream.silences import Silencing, StoredSilences, delivery
 from stream.told import Told
 from stream.topics import TopicNames
 
 RECORDS_A_FETCH: Final = 500
 PAUSE_MS: Final = 1_000
+LOOK_FOR_SILENCES_EVERY_S: Final = 2.0
 FIRST_LOOK_BACK_MS: Final = 3_600_000
 """A webhook that is set for the first time hears of the last hour, and of nothing before."""
 
@@ -50,6 +51,8 @@ class Notifier(Service):
         self._refused: dict[str, int] = {}
         self._waits = ""
         self._sink = WebhookSink(settings.webhook_url.get_secret_value())
+        self._silencing = Silencing()
+        self._silences = StoredSilences(settings, self.log.warning)
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:
@@ -67,9 +70,11 @@ class Notifier(Service):
             await self._topics.stop()
             await self._producer.stop()
             await self._sink.close()
+            await self._silences.close()
 
     @Service.task
     async def _run(self) -> None:
+        await self._silences.are_known.wait()
         while not self.should_stop:
             async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched:
                 self.last_fetch_s = monotonic()
@@ -77,6 +82,12 @@ class Notifier(Service):
                 for partition, records in fetched.items():
                     if partition in ready and await self._tell_all(partition, records):
                         await self._topics.commit({partition: records[-1].offset + 1})
+
+    @Service.task
+    async def _follow_silences(self) -> None:
+        while not self.should_stop:
+            await self._silences.look()
+            await self.sleep(LOOK_FOR_SILENCES_EVERY_S)
 
     async def _is_ready(self, partition: TopicPartition) -> bool:
         """Whether these records are to be told; what was told of the partition is known then."""
@@ -119,31 +130,34 @@ class Notifier(Service):
                 notification = due(incident, self._told.of(partition.partition))
                 if notification is None or self._was_refused(notification):
                     return True
+                if (kept_back := self._silencing.keeps_back(notification, self._silences.newest)) is not None:
+                    await self._note(*kept_back)
+                    return True
                 try:
                     await self._sink.send(notification)
                 except RejectedError as error:
                     await self._give_up(record, notification, str(error))
-                    await self._note(notification, "refused", str(error))
+                    await self._note(delivery(notification, "refused", str(error)))
                     return True
                 except TransientError as error:
                     self.log.warning("a notification waits: %s", error)
                     self._metrics.note_receiver_away()
                     if self._waits != notification.notification_id:
                         self._waits = notification.notification_id
-                        await self._note(notification, "waits", str(error))
+                        await self._note(delivery(notification, "waits", str(error)))
                 else:
                     await self._told.add(partition.partition, notification)
-                    await self._note(notification, "sent")
+                    await self._note(delivery(notification, "sent"))
                     self._metrics.note_told(notification.kind, time() - _seconds(notification.event_time))
                     return True
             await self._topics.wait(PAUSE_MS)
             self.last_fetch_s = monotonic()
         return False
 
-    async def _note(self, notification: Notification, outcome: str, reason: str = "") -> None:
+    async def _note(self, *deliveries: Delivery) -> None:
         """For the store, which the store writer keeps."""
-        kept = Kept(deliveries=(delivery(notification, outcome, reason),))
-        await self._producer.send_and_wait(self._names.signals, encode(kept))
+        if deliveries:
+            await self._producer.send_and_wait(self._names.signals, encode(Kept(deliveries=deliveries)))
 
     def _was_refused(self, notification: Notification) -> bool:
         revision = notification.incident.revision

@@ -5,19 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from time import time_ns
-from typing import Final
-
-from msgspec import to_builtins
 
 from rules.errors import RejectedError, TransientError
 from rules.model import Delivery, Incident, Notification
 from rules.notify import due
-from rules.silenced import Silence, silenced_by
+from rules.silenced import Silence
 from sinks.notify.webhook import WebhookSink
-
-WEBHOOK: Final = "webhook"
-"""The target's name; its address may hold a secret."""
+from stream.silences import Silencing, delivery
 
 
 class Teller:
@@ -31,7 +25,7 @@ class Teller:
         self._note = note
         self._pending: dict[str, Notification] = {}
         self._known_to_wait = ""
-        self._known_to_be_silenced = set[str]()
+        self._silencing = Silencing()
         self._known = set(told.read_text("ascii").split()) if told.exists() else set[str]()
         self._waiting: asyncio.Queue[Notification] = asyncio.Queue()
         self._delivery = asyncio.create_task(self._deliver())
@@ -45,9 +39,10 @@ class Teller:
             notification = due(incident, self._known)
             if notification is None:
                 continue
-            if silence := silenced_by(silences, to_builtins(incident), time_ns()):
-                self._note_silenced(notification, silence)
-            else:
+            kept_back = self._silencing.keeps_back(notification, silences)
+            for noted in kept_back or ():
+                self._note(noted)
+            if kept_back is None:
                 self._known.add(notification.notification_id)
                 self._pending[notification.notification_id] = notification
                 self._waiting.put_nowait(notification)
@@ -63,13 +58,6 @@ class Teller:
         self._delivery.cancel()
         await asyncio.gather(self._delivery, return_exceptions=True)
         await self._sink.close()
-
-    def _note_silenced(self, notification: Notification, silence: Silence) -> None:
-        """Once for each notification and silence, however many revisions come meanwhile."""
-        key = f"{notification.notification_id}/{silence.silence_id}"
-        if key not in self._known_to_be_silenced:
-            self._known_to_be_silenced.add(key)
-            self._note(delivery(notification, "silenced", f"by {silence.who}: {silence.reason}"))
 
     async def _deliver(self) -> None:
         while True:
@@ -97,18 +85,3 @@ class Teller:
             file.write(f"{notification.notification_id}\n")
         self._note(delivery(notification, "sent"))
         return True
-
-
-def delivery(notification: Notification, outcome: str, reason: str = "") -> Delivery:
-    """What became of a notification just now."""
-    return Delivery(
-        notification_id=notification.notification_id,
-        target=WEBHOOK,
-        outcome=outcome,
-        incident_id=notification.incident.incident_id,
-        revision=notification.incident.revision,
-        kind=notification.kind,
-        event_time=notification.event_time,
-        reason=reason,
-        decided_ns=time_ns(),
-    )

@@ -12,7 +12,12 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from rules.model import NS_PER_S
+from rules.silenced import Silence
 from sinks.clickhouse.client import connect
+from sinks.clickhouse.migrate import migrate
+from sinks.clickhouse.said import write_silence
+from stream.dev_process import free_ports
 from tests.support.cluster import Cluster
 from tests.support.incidents import opened_and_resolved
 from tests.support.receiver import Receiver
@@ -118,3 +123,50 @@ def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_
         eventually(lambda: receiver.told == [ON_N1, ON_N2], 60, "the next one")
         eventually(lambda: worker.metric("epicenter_notifications_total") == 2, 10, "both counted")
         eventually(lambda: outcomes(cluster) == [("n1", "refused"), ("n2", "sent")], 30, "both in the store")
+
+
+def keep(cluster: Cluster, silence: Silence) -> None:
+    """Write a silence as the page does."""
+    client = connect(cluster.store)
+    try:
+        migrate(client)
+        write_silence(client, silence)
+    finally:
+        client.close()
+
+
+def test_what_is_silenced_is_told_by_the_first_revision_after_that(
+    receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
+) -> None:
+    opened, _ = opened_and_resolved("n1")
+    now_ns = time.time_ns()
+    silence = Silence("s1", {"node": "n1"}, 0, now_ns + 3600 * NS_PER_S, "ada", "known", now_ns)
+    with receiver.listening():
+        cluster = make_cluster(receiver)
+        keep(cluster, silence)
+        cluster.start_worker()
+
+        def revise(revision: int) -> None:
+            revised = msgspec.json.encode(msgspec.structs.replace(opened, revision=revision))
+            cluster.feed([(opened.incident_id, revised)], f"{cluster.name}.incidents")
+
+        revise(1)
+        revise(2)
+        eventually(lambda: outcomes(cluster) == [("n1", "silenced")], 60, "the note")
+        assert receiver.requests == []
+        keep(cluster, msgspec.structs.replace(silence, ends_ns=time.time_ns(), changed_ns=time.time_ns()))
+        revisions = iter(range(3, 100))
+        eventually(lambda: revise(next(revisions)) or receiver.requests, 30, "the revision after the end")
+        eventually(lambda: outcomes(cluster) == [("n1", "sent"), ("n1", "silenced")], 30, "both in the store")
+        assert receiver.told == [ON_N1]
+
+
+def test_with_a_store_that_is_away_everything_is_told(
+    receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
+) -> None:
+    with receiver.listening():
+        cluster = make_cluster(receiver)
+        worker = cluster.start_worker(STORE=f"http://127.0.0.1:{free_ports(1)[0]}/away")
+        cluster.feed([("n1", XID)])
+        eventually(lambda: receiver.told == [ON_N1], 60, "the notification")
+    assert worker.log.read_text().count("silences can't be read, so everything is told") == 1
