@@ -114,8 +114,10 @@ def _check_feedback(form: FeedbackForm) -> None:
 
 def _silence(form: SilenceForm, now_ns: int) -> Silence:
     matchers = {name: value.strip() for name, value in form.matchers.items() if value.strip()}
-    if not matchers or not matchers.keys() <= set(MATCHERS):
-        raise WrongFormError(f"matchers: name at least one of {', '.join(MATCHERS)}, and nothing else")
+    if not matchers.keys() <= set(MATCHERS):
+        raise WrongFormError(f"matchers: name {', '.join(MATCHERS)}, and nothing else")
+    if not matchers.keys() - {"cluster"}:
+        raise WrongFormError("matchers: name a class, a node or a job; a whole cluster can't be silenced")
     if not form.reason.strip():
         raise WrongFormError("reason: say why, for those who wonder later")
     try:

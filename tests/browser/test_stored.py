@@ -83,6 +83,21 @@ def test_axe_finds_nothing_in_dialogs(stored: Stored, visitor: Visitor) -> None:
         page.keyboard.press("Escape")
 
 
+def test_a_silence_says_what_it_mutes_before_it_is_sent(stored: Stored, visitor: Visitor) -> None:
+    root = stored.open.root_cause
+    page = visitor.open(stored.paths()["incident"])
+    page.get_by_role("button", name="Silence…").click()
+    dialog, told = page.locator("#silence"), page.locator("[data-mutes]")
+    expect(told).to_contain_text(f"of class {root.failure_class} on node {root.node}")
+    dialog.get_by_label("node").fill("")
+    dialog.get_by_label("job").fill("")
+    expect(told).to_have_text(f"Mutes every incident of class {root.failure_class} in cluster default.")
+    dialog.get_by_label("cluster").fill("")
+    expect(told).to_have_text(f"Mutes every incident of class {root.failure_class} in every cluster.")
+    dialog.get_by_label("class").fill("")
+    expect(told).to_contain_text("a whole cluster can't be silenced")
+
+
 @pytest.mark.parametrize(
     ("words", "title"),
     [

@@ -159,6 +159,16 @@ function bodyOf(form) {
   return body;
 }
 
+function tellMuted(form) {
+  const given = (name) => form.elements[`matchers.${name}`].value.trim();
+  const parts = [["of class", "class"], ["on node", "node"], ["of job", "job"]];
+  const named = parts.filter(([, name]) => given(name)).map(([before, name]) => ` ${before} ${given(name)}`);
+  const where = given("cluster") ? `in cluster ${given("cluster")}` : "in every cluster";
+  find("[data-mutes]", form).textContent = named.length
+    ? `Mutes every incident${named.join("")} ${where}.`
+    : "Name a class, a node or a job: a whole cluster can't be silenced.";
+}
+
 async function send(form) {
   const problem = find("[data-problem]", form);
   try {
@@ -221,6 +231,10 @@ document.addEventListener("submit", (event) => {
   event.preventDefault();
   send(event.target);
 });
+document.addEventListener("input", (event) => {
+  const form = event.target.closest("form");
+  if (form && find("[data-mutes]", form)) tellMuted(form);
+});
 document.addEventListener("change", (event) => event.target.closest("[data-filters]")?.requestSubmit());
 document.addEventListener("formdata", (event) => {
   if (!event.target.matches("[data-filters]")) return;
@@ -263,6 +277,7 @@ document.addEventListener("keydown", (event) => {
   action();
 });
 
+for (const told of all("[data-mutes]")) tellMuted(told.closest("form"));
 for (const field of all("[data-who]")) field.value = localStorage.getItem("who") ?? "";
 if (location.hash === "#search") find("[data-search]")?.focus();
 tellTimes();

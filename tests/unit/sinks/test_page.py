@@ -299,12 +299,22 @@ async def test_a_silence_is_listed_shown_at_its_incident_and_ended(browser: Brow
     assert (await browser.post(f"/api/silences/{silence['silence_id']}/end", json={})).status == 404
 
 
+async def test_a_silence_of_one_cluster_mutes_no_other(browser: Browser, store: Store) -> None:
+    store.put(msgspec.structs.replace(an_incident("b2"), cluster="west"))
+    form = {"matchers": {"class": "gpu.fell_off_bus", "cluster": "west"}, "duration": "4h", "reason": "drained"}
+    assert 'name="matchers.cluster" value="west"' in await text_of(browser, "/incidents/b2")
+    assert (await browser.post("/api/silences", json=form)).status == 201
+    assert "silenced until" in await text_of(browser, "/incidents/b2")
+    assert "silenced until" not in await text_of(browser, f"/incidents/{ID}")
+
+
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"matchers": {}}, "name at least one of class, node, job, cluster"),
+        ({"matchers": {}}, "name a class, a node or a job"),
         ({"matchers": {"severity": "critical"}}, "nothing else"),
-        ({"matchers": {"node": " "}}, "at least one"),
+        ({"matchers": {"node": " "}}, "name a class, a node or a job"),
+        ({"matchers": {"cluster": "east", "node": ""}}, "a whole cluster can't be silenced"),
         ({"duration": "soon"}, "is no duration"),
         ({"duration": "91d"}, "90d at most"),
         ({"duration": "0h"}, "more than nothing"),
