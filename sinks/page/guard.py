@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import logging
+from collections.abc import Awaitable, Callable, Mapping
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -16,6 +17,12 @@ from sinks.page.render import html_response, json_response
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MOST_BODY_BYTES: Final = 16 << 10
+TOLD: Final = {
+    404: "nothing is here; look at the address",
+    413: f"this is too long: {MOST_BODY_BYTES >> 10} KiB at most",
+    500: "this failed here; the log of the program says why",
+}
+"""What programs and forms are told beside the status; others get its usual words."""
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self';"
@@ -66,6 +73,27 @@ async def store_errors(request: web.Request, handler: Handler) -> web.StreamResp
         if request.path.startswith("/api/"):
             return json_response({"error": make_inert(str(error))}, status=503)
         return html_response("away.html", status=503, error=str(error))
+
+
+@web.middleware
+async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """What asks `/api/` gets every error as `{"error": …}`, also those of the server itself."""
+    if not request.path.startswith("/api/"):
+        return await handler(request)
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        kept = {name: error.headers[name] for name in ("Allow",) if name in error.headers}
+        return _error(error.status, error.reason, kept)
+    except Exception:
+        logging.getLogger("aiohttp.server").exception("%s %s failed", request.method, make_inert(request.path))
+        return _error(500)
+
+
+def _error(status: int, reason: str = "", headers: Mapping[str, str] | None = None) -> web.Response:
+    response = json_response({"error": TOLD.get(status, reason)}, status=status)
+    response.headers.update(headers or {})
+    return response
 
 
 def _is_local(host: str) -> bool:

@@ -28,7 +28,7 @@ def page(ask: Ask, health: Health, feed: Feed) -> web.Application:
     """The application; serve it on a loopback address. It answers only requests that name this machine as the host."""
     pages, actions = _Pages(ask, health, feed), Actions(ask, feed)
     application = web.Application(
-        middlewares=[guard.only_this_machine, guard.only_own_pages_write, guard.store_errors],
+        middlewares=[guard.only_this_machine, guard.only_own_pages_write, guard.errors_as_json, guard.store_errors],
         client_max_size=guard.MOST_BODY_BYTES,
     )
     application.on_response_prepare.append(guard.add_headers)

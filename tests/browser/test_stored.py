@@ -217,6 +217,30 @@ def test_similar_incidents_are_shown_with_what_people_said(stored: Stored, visit
     expect(page.locator(".overline")).to_contain_text("silenced until")
 
 
+def test_a_form_that_is_too_long_is_told(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open(stored.paths()["incident"])
+    page.get_by_role("button", name="Silence…").click()
+    reason = page.locator("#silence").get_by_label("Because")
+    reason.evaluate("(field) => field.removeAttribute('maxlength')")
+    reason.fill("x" * 20_000)
+    page.get_by_role("button", name="Silence", exact=True).click()
+    expect(page.get_by_role("alert")).to_have_text("this is too long: 16 KiB at most")
+    visitor.complaints = [one for one in visitor.complaints if "413" not in one]
+
+
+def test_an_error_is_told_and_not_copied(stored: Stored, visitor: Visitor) -> None:
+    permissions = ["clipboard-read", "clipboard-write"]
+    page = visitor.open(stored.paths()["incident"], permissions=permissions)
+    page.evaluate("navigator.clipboard.writeText('as before')")
+    stored.server.stop()
+    with page.expect_response("**/api/incidents/*.md") as asked:
+        page.get_by_role("button", name="Copy Markdown").click()
+    expect(page.locator("[data-toast]")).to_have_text(asked.value.json()["error"])
+    stored.server.start()
+    assert page.evaluate("navigator.clipboard.readText()") == "as before"
+    visitor.complaints = [one for one in visitor.complaints if "503 (Service Unavailable)" not in one]
+
+
 def test_a_store_that_is_away_is_told_and_comes_back_by_itself(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open()
     expect(page.locator("#list [data-id]").first).to_be_visible()

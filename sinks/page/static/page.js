@@ -143,9 +143,15 @@ async function post(address, body) {
     headers: { "Content-Type": "application/json" },
     body: JSON.stringify(body),
   });
-  const told = await answer.json();
-  if (!answer.ok) throw new Error(told.error);
+  await textOf(answer);
   refresh();
+}
+
+async function textOf(answer) {
+  const text = await answer.text();
+  if (answer.ok) return text;
+  const isJson = answer.headers.get("Content-Type")?.startsWith("application/json");
+  throw new Error(isJson ? JSON.parse(text).error : `The page answered ${answer.status}. Reload it and try again.`);
 }
 
 function bodyOf(form) {
@@ -192,8 +198,7 @@ async function press(button) {
   const { copyFrom, feedback, postTo, open, done } = button.dataset;
   const incident = find("[data-incident]")?.dataset.incident;
   if (copyFrom) {
-    const answer = await fetch(copyFrom);
-    const text = await answer.text();
+    const text = await textOf(await fetch(copyFrom));
     await copy(copyFrom.endsWith(".md") ? text : JSON.stringify(JSON.parse(text), null, 2), button);
   } else if ("copyNext" in button.dataset) {
     await copy(all("pre", button.closest("figure")).at(-1).textContent, button);

@@ -352,4 +352,23 @@ async def test_only_the_pages_own_forms_write(
 async def test_a_form_that_is_too_long_is_refused(browser: Browser) -> None:
     headers = {"Content-Type": "application/json"}
     answer = await browser.post("/api/silences", data=b" " * 20_000, headers=headers)
-    assert answer.status == 413
+    assert (answer.status, await answer.json()) == (413, {"error": "this is too long: 16 KiB at most"})
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/api/nope", 404), ("PUT", "/api/silences", 405)])
+async def test_errors_of_the_server_are_json_too(browser: Browser, method: str, path: str, status: int) -> None:
+    answer = await browser.request(method, path, headers={"Content-Type": "application/json"})
+    assert answer.status == status
+    assert (await answer.json())["error"]
+    assert "Content-Security-Policy" in answer.headers
+    assert answer.headers.get("Allow") == ("POST" if status == 405 else None)
+
+
+async def test_what_fails_here_is_told_and_logged(
+    browser: Browser, store: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.client.command("INSERT INTO incidents (incident_id, revision, document) VALUES ('broken', 1, 'no JSON')")
+    answer = await browser.get("/api/incidents/broken")
+    assert answer.status == 500
+    assert "the log of the program" in (await answer.json())["error"]
+    assert "GET /api/incidents/broken failed" in caplog.text
