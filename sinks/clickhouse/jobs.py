@@ -9,6 +9,10 @@ from sinks.clickhouse.client import Client
 JOBS_WITHIN_S: Final = 86_400
 RANKS_WITHIN_S: Final = 6 * 3_600
 MOST_RANKS: Final = 65_536
+CLOCK_AHEAD_S: Final = 300
+"""Lines that are later than the store's clock by more than this do not count as the newest."""
+
+_BELIEVABLE: Final = "minute <= now() + {ahead:UInt32}"
 
 _JOB_NAMES: Final = ("cluster", "job", "nodes", "heard_ns", "step", "ranks", "open")
 _RANK_NAMES: Final = ("rank", "node", "gpu", "step", "heard_ns", "node_heard_ns")
@@ -17,21 +21,22 @@ _RANK_NAMES: Final = ("rank", "node", "gpu", "step", "heard_ns", "node_heard_ns"
 def list_jobs(client: Client, limit: int = 200) -> list[dict[str, Any]]:
     """Jobs heard of in the last day before the newest line: nodes, last heard, newest step, ranks, open incidents.
 
-    The one heard last comes first; `step` is None when no line told one.
+    The newest line is one that is not ahead of the clock, so old logs are shown like those of today. The job heard last
+    comes first; `step` is None when no line told one.
     """
     found = client.query(
         "SELECT cluster, job, nodes, heard_ns, step, ifNull(ranks, 0), ifNull(open, 0) FROM ("
         " SELECT cluster, job, uniqExactIf(node, node != '') AS nodes,"
         "  toUnixTimestamp64Nano(max(last_event_time)) AS heard_ns,"
         "  max(last_step) AS step FROM liveness WHERE job != ''"
-        "   AND minute >= (SELECT max(minute) FROM liveness) - {within:UInt32}"
+        f"   AND minute + {{within:UInt32}} >= (SELECT max(minute) FROM liveness WHERE {_BELIEVABLE})"
         " GROUP BY cluster, job ORDER BY heard_ns DESC, job LIMIT {limit:UInt32}) AS jobs"
         " LEFT JOIN (SELECT cluster, job, toInt64(uniqExactIf(rank, rank >= 0)) AS ranks FROM placements"
         "  GROUP BY cluster, job) AS placed USING (cluster, job)"
         " LEFT JOIN (SELECT cluster, arrayJoin(jobs) AS job, toInt64(count()) AS open FROM incidents FINAL"
         "  WHERE status = 'open' AND merged_into = '' GROUP BY cluster, job) AS troubled USING (cluster, job)"
         " ORDER BY heard_ns DESC, job",
-        {"within": JOBS_WITHIN_S, "limit": limit},
+        {"within": JOBS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "limit": limit},
     )
     return [dict(zip(_JOB_NAMES, row, strict=True)) for row in found]
 
@@ -50,11 +55,12 @@ def list_ranks(client: Client, cluster: str, job: str) -> list[dict[str, Any]]:
         " UNION ALL"
         " SELECT rank, (0, '', '')::Tuple(Int64, String, String), argMax(node, last_event_time),"
         "  CAST(max(last_step) AS Nullable(Int64)), toUnixTimestamp64Nano(max(last_event_time)) FROM progress"
-        f" WHERE {within} AND minute >= (SELECT max(minute) FROM progress WHERE {within}) - {{within:UInt32}}"
+        f" WHERE {within} AND minute + {{within:UInt32}} >="
+        f"  (SELECT max(minute) FROM progress WHERE {within} AND {_BELIEVABLE})"
         "  GROUP BY rank) GROUP BY rank LIMIT {most:UInt32}) AS ranks"
         " LEFT JOIN (SELECT node, toUnixTimestamp64Nano(max(last_event_time)) AS node_heard_ns FROM liveness"
         f" WHERE {within} GROUP BY node) AS alive ON alive.node = if(seat.2 != '', seat.2, step_node)"
         " ORDER BY rank",
-        {"cluster": cluster, "job": job, "within": RANKS_WITHIN_S, "most": MOST_RANKS},
+        {"cluster": cluster, "job": job, "within": RANKS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "most": MOST_RANKS},
     )
     return [dict(zip(_RANK_NAMES, row, strict=True)) for row in found]

@@ -13,6 +13,9 @@ from rules.model import NS_PER_S
 SILENT_AFTER_NS: Final = 120 * NS_PER_S
 """A rank is silent when the job's newest line is so much newer than its own."""
 
+CLOCK_AHEAD_NS: Final = 60 * NS_PER_S
+"""What is later than the asker's clock by more than this comes from a clock that is wrong."""
+
 STEPS_OF_JITTER: Final = 1
 WORST_SHOWN: Final = 40
 
@@ -65,15 +68,21 @@ class Grid(msgspec.Struct, frozen=True):
         }
 
 
-def grid_of(ranks: Sequence[Mapping[str, Any]]) -> Grid:
+def grid_of(ranks: Sequence[Mapping[str, Any]], now_ns: int) -> Grid:
     """The grid of rows as `sinks.clickhouse.jobs.list_ranks` gives them; lines that named no rank are no cell.
 
-    A rank that tells no steps itself is as alive as its node.
+    A rank that tells no steps itself is as alive as its node. Times ahead of the clock (`now_ns`) are not the newest,
+    unless all are: one node with a wrong clock makes no other silent.
     """
     newest_step = max((row["step"] for row in ranks if row["step"] is not None), default=None)
-    newest_ns = max((max(row["heard_ns"], row["node_heard_ns"]) for row in ranks), default=0)
+    newest_ns = _newest_ns([row[name] for row in ranks for name in ("heard_ns", "node_heard_ns")], now_ns)
     cells = tuple(_cell(row, newest_step, newest_ns) for row in ranks if row["rank"] >= 0)
     return Grid(cells, newest_step, newest_ns, dict(Counter(cell.state for cell in cells)))
+
+
+def _newest_ns(times_ns: Sequence[int], now_ns: int) -> int:
+    believable = [time_ns for time_ns in times_ns if 0 < time_ns <= now_ns + CLOCK_AHEAD_NS]
+    return max(believable or times_ns, default=0)
 
 
 def _cell(row: Mapping[str, Any], newest_step: int | None, newest_ns: int) -> Cell:
@@ -85,5 +94,5 @@ def _cell(row: Mapping[str, Any], newest_step: int | None, newest_ns: int) -> Ce
         state = "silent"
     else:
         state = "behind" if (behind or 0) > STEPS_OF_JITTER else "level"
-    silent_s = (newest_ns - heard_ns) // NS_PER_S if heard_ns else None
+    silent_s = max(0, newest_ns - heard_ns) // NS_PER_S if heard_ns else None
     return Cell(row["rank"], row["node"], row["gpu"], state, row["step"], behind, heard_ns, silent_s)

@@ -89,7 +89,7 @@ class _Pages:
 
     async def job(self, request: web.Request) -> web.Response:
         version, cluster, job = str(self._feed.version), request.match_info["cluster"], request.match_info["job"]
-        grid = grid_of(await self._ask(lambda client: jobs.list_ranks(client, cluster, job)))
+        grid = grid_of(await self._ask(lambda client: jobs.list_ranks(client, cluster, job)), time_ns())
         wanted = reading.IncidentFilter(cluster=cluster, job=job)
         documents = await self._ask(lambda client: reading.find_incidents(client, wanted, 10))
         if not grid.newest_ns and not documents:
@@ -120,7 +120,8 @@ class _Pages:
 
     async def api_ranks(self, request: web.Request) -> web.Response:
         cluster, job = request.match_info["cluster"], request.match_info["job"]
-        return json_response(grid_of(await self._ask(lambda client: jobs.list_ranks(client, cluster, job))).columns())
+        ranks = await self._ask(lambda client: jobs.list_ranks(client, cluster, job))
+        return json_response(grid_of(ranks, time_ns()).columns())
 
     async def healthz(self, request: web.Request) -> web.Response:
         health = self._health()

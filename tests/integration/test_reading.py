@@ -38,7 +38,10 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
 
 @pytest.fixture(autouse=True)
 def _empty(client: Client) -> None:
-    for table in ("incidents", "incident_revisions", "feedback", "silences", "signals", "deliveries"):
+    for table in (
+        *("incidents", "incident_revisions", "feedback", "silences", "signals", "deliveries"),
+        *("liveness", "progress", "placements"),
+    ):
         client.command(f"TRUNCATE TABLE {table}")
 
 
@@ -233,8 +236,6 @@ def test_a_silence_is_replaced_by_its_newer_self(client: Client) -> None:
 
 
 def test_jobs_and_their_ranks(client: Client) -> None:
-    for table in ("liveness", "progress", "placements"):
-        client.command(f"TRUNCATE TABLE {table}")
     put(client, "a", cluster="default", jobs=("9001",))
     add_job(client, "9001", 256)
     add_job(client, "with'quote", 16)
@@ -248,3 +249,40 @@ def test_jobs_and_their_ranks(client: Client) -> None:
     assert (ranks[255]["step"], ranks[255]["heard_ns"]) == (None, 0)
     assert ranks[0]["node_heard_ns"] > 0
     assert jobs.list_ranks(client, "west", "9001") == []
+
+
+def hear(client: Client, job: str, rank: int, ahead_s: int) -> None:
+    """A rank of a job, on a node of its own, at step 7, so many seconds after now."""
+    given = {"job": job, "rank": rank, "ahead": ahead_s}
+    time, node = "now64(9, 'UTC') + toIntervalSecond({ahead:Int64})", "concat('n', toString({rank:Int32}))"
+    client.command(
+        "INSERT INTO liveness (cluster, job, node, minute, first_event_time, last_event_time, last_step)"
+        f" SELECT 'default', {{job:String}}, {node}, toStartOfMinute({time}), {time}, {time}, 7",
+        given,
+    )
+    client.command(
+        "INSERT INTO progress (cluster, job, minute, rank, node, first_event_time, last_event_time, first_step,"
+        f" last_step) SELECT 'default', {{job:String}}, toStartOfMinute({time}), {{rank:Int32}}, {node}, {time}, {time},"
+        " 7, 7",
+        given,
+    )
+
+
+DAY_S = 86_400
+
+
+def test_a_clock_that_is_ahead_hides_no_other_job_and_no_other_rank(client: Client) -> None:
+    hear(client, "4711", 0, 0)
+    hear(client, "4711", 1, 3 * DAY_S)
+    hear(client, "4712", 0, 0)
+    hear(client, "old", 0, -3 * DAY_S)
+    assert [one["job"] for one in jobs.list_jobs(client)] == ["4711", "4712"]
+    ranks = jobs.list_ranks(client, "default", "4711")
+    assert [(one["rank"], one["step"]) for one in ranks] == [(0, 7), (1, 7)]
+
+
+@pytest.mark.parametrize("ahead_s", [-365 * DAY_S, 3 * DAY_S])
+def test_logs_of_last_year_are_shown_and_those_of_which_each_line_is_ahead(client: Client, ahead_s: int) -> None:
+    hear(client, "4711", 0, ahead_s)
+    assert [one["job"] for one in jobs.list_jobs(client)] == ["4711"]
+    assert [one["step"] for one in jobs.list_ranks(client, "default", "4711")] == [7]
