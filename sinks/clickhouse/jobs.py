@@ -31,12 +31,13 @@ def list_jobs(client: Client, limit: int = 200) -> list[dict[str, Any]]:
         "  max(last_step) AS step FROM liveness WHERE job != ''"
         f"   AND minute + {{within:UInt32}} >= (SELECT max(minute) FROM liveness WHERE {_BELIEVABLE})"
         " GROUP BY cluster, job ORDER BY heard_ns DESC, job LIMIT {limit:UInt32}) AS jobs"
-        " LEFT JOIN (SELECT cluster, job, toInt64(uniqExactIf(rank, rank >= 0)) AS ranks FROM placements"
+        " LEFT JOIN (SELECT cluster, job, toInt64(least(uniqExactIf(rank, rank >= 0),"
+        "  ifNull(nullIf(argMaxIf(world_size, since, world_size > 0), 0), {most:UInt32}))) AS ranks FROM placements"
         "  GROUP BY cluster, job) AS placed USING (cluster, job)"
         " LEFT JOIN (SELECT cluster, arrayJoin(jobs) AS job, toInt64(count()) AS open FROM incidents FINAL"
         "  WHERE status = 'open' AND merged_into = '' GROUP BY cluster, job) AS troubled USING (cluster, job)"
         " ORDER BY heard_ns DESC, job",
-        {"within": JOBS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "limit": limit},
+        {"within": JOBS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "limit": limit, "most": MOST_RANKS},
     )
     return [dict(zip(_JOB_NAMES, row, strict=True)) for row in found]
 
@@ -44,11 +45,15 @@ def list_jobs(client: Client, limit: int = 200) -> list[dict[str, Any]]:
 def list_ranks(client: Client, cluster: str, job: str) -> list[dict[str, Any]]:
     """Each rank that was placed or heard, by number: node, GPU, step, when it and its node were last heard.
 
-    `rank` -1 stands for lines that named none. `step` is None and a time 0 when nothing told it.
+    A rank beyond the newest world size is left out, unless it was placed or heard since: a job that was restarted
+    smaller has it no more. `rank` -1 stands for lines that named none. `step` is None and a time 0 when nothing told
+    it.
     """
     within = "cluster = {cluster:String} AND job = {job:String}"
     found = client.query(
-        "SELECT rank, if(seat.2 != '', seat.2, step_node), seat.3, step, heard_ns, ifNull(node_heard_ns, 0) FROM ("
+        "WITH (SELECT max((toUnixTimestamp64Nano(since), toInt64(world_size))) FROM placements"
+        f" WHERE {within} AND world_size > 0) AS newest"
+        " SELECT rank, if(seat.2 != '', seat.2, step_node), seat.3, step, heard_ns, ifNull(node_heard_ns, 0) FROM ("
         " SELECT rank, max(seats) AS seat, max(nodes) AS step_node, max(steps) AS step, max(times) AS heard_ns FROM ("
         f" SELECT rank, (toUnixTimestamp64Nano(since), node, gpu)::Tuple(Int64, String, String) AS seats, '' AS nodes,"
         f"  CAST(NULL AS Nullable(Int64)) AS steps, toInt64(0) AS times FROM placements FINAL WHERE {within}"
@@ -57,7 +62,8 @@ def list_ranks(client: Client, cluster: str, job: str) -> list[dict[str, Any]]:
         "  CAST(max(last_step) AS Nullable(Int64)), toUnixTimestamp64Nano(max(last_event_time)) FROM progress"
         f" WHERE {within} AND minute + {{within:UInt32}} >="
         f"  (SELECT max(minute) FROM progress WHERE {within} AND {_BELIEVABLE})"
-        "  GROUP BY rank) GROUP BY rank LIMIT {most:UInt32}) AS ranks"
+        "  GROUP BY rank) GROUP BY rank HAVING rank < newest.2 OR greatest(seat.1, heard_ns) >= newest.1"
+        " LIMIT {most:UInt32}) AS ranks"
         " LEFT JOIN (SELECT node, toUnixTimestamp64Nano(max(last_event_time)) AS node_heard_ns FROM liveness"
         f" WHERE {within} GROUP BY node) AS alive ON alive.node = if(seat.2 != '', seat.2, step_node)"
         " ORDER BY rank",

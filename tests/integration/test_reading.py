@@ -262,8 +262,8 @@ def hear(client: Client, job: str, rank: int, ahead_s: int) -> None:
     )
     client.command(
         "INSERT INTO progress (cluster, job, minute, rank, node, first_event_time, last_event_time, first_step,"
-        f" last_step) SELECT 'default', {{job:String}}, toStartOfMinute({time}), {{rank:Int32}}, {node}, {time}, {time},"
-        " 7, 7",
+        f" last_step) SELECT 'default', {{job:String}}, toStartOfMinute({time}), {{rank:Int32}}, {node}, {time},"
+        f" {time}, 7, 7",
         given,
     )
 
@@ -286,3 +286,32 @@ def test_logs_of_last_year_are_shown_and_those_of_which_each_line_is_ahead(clien
     hear(client, "4711", 0, ahead_s)
     assert [one["job"] for one in jobs.list_jobs(client)] == ["4711"]
     assert [one["step"] for one in jobs.list_ranks(client, "default", "4711")] == [7]
+
+
+def place(client: Client, ranks: range, since_s: int, world_size: int) -> None:
+    """The banners of ranks of job 4711, so many seconds after now."""
+    client.command(
+        "INSERT INTO placements (cluster, job, rank, since, node, world_size) SELECT 'default', '4711', number,"
+        " now64(9, 'UTC') + toIntervalSecond({since:Int64}), concat('n', toString(number)), {size:UInt32}"
+        " FROM numbers({first:UInt32}, {count:UInt32})",
+        {"since": since_s, "size": world_size, "first": ranks.start, "count": len(ranks)},
+    )
+
+
+@pytest.mark.parametrize(("heard_s", "ranks"), [(-600, [0, 1]), (-10, [0, 1, 3])])
+def test_a_job_restarted_smaller_has_no_ghosts(client: Client, heard_s: int, ranks: list[int]) -> None:
+    place(client, range(4), -900, 4)
+    hear(client, "4711", 0, 0)
+    hear(client, "4711", 3, heard_s)
+    assert [one["rank"] for one in jobs.list_ranks(client, "default", "4711")] == [0, 1, 2, 3]
+    place(client, range(2), -300, 2)
+    assert [one["rank"] for one in jobs.list_ranks(client, "default", "4711")] == ranks
+    assert [one["ranks"] for one in jobs.list_jobs(client)] == [2]
+
+
+def test_without_a_world_size_every_rank_that_was_placed_counts(client: Client) -> None:
+    place(client, range(4), -900, 0)
+    place(client, range(2), -300, 0)
+    hear(client, "4711", 0, 0)
+    assert [one["rank"] for one in jobs.list_ranks(client, "default", "4711")] == [0, 1, 2, 3]
+    assert [one["ranks"] for one in jobs.list_jobs(client)] == [4]
