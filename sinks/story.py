@@ -88,7 +88,7 @@ def summary(document: Document) -> str:
     root, reach = document["root_cause"], document["blast_radius"]
     began = f"It began at {clock(document['first_seen'])} UTC"
     doubt = "" if root["confidence"] >= LIKELY else "probably "
-    found = f"The cause is {doubt}{root['class']}{where(root)}, with a confidence of {root['confidence']:.0%}"
+    found = f"The cause is {doubt}{root['class']}{where(root)}, with a confidence of {words.sure(root['confidence'])}"
     jobs = words.count(reach["jobs"], "job")
     reached = f"It reaches {words.count(reach['nodes'], 'node')}, {words.count(reach['ranks'], 'rank')} and {jobs}"
     return f"{found}. {began}. {reached}. {_state(document)}"
@@ -144,7 +144,7 @@ def _root_cause(document: Document) -> list[Block]:
         ("Class", root["class"]),
         ("Rule", root["rule"]),
         ("Where", where(root).removeprefix(" on ") or "not told"),
-        ("Confidence", f"{root['confidence']:.0%}"),
+        ("Confidence", f"{words.sure(root['confidence'])}"),
     )
     return [Facts(pairs), Points(tuple(root["reasons"]))]
 
@@ -170,7 +170,7 @@ def _waited(link: Document) -> str:
 def _doubts(document: Document) -> list[Block]:
     others = document.get("candidates", ())[1:]
     rows = tuple(
-        (f"{one['class']}{where(one)}", f"{one['confidence']:.0%}", "; ".join(one["reasons"])) for one in others
+        (f"{one['class']}{where(one)}", f"{words.sure(one['confidence'])}", "; ".join(one["reasons"])) for one in others
     )
     return [Grid(("Or else", "Confidence", "Why"), rows), Points(tuple(document.get("missing", ())))]
 

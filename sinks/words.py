@@ -11,6 +11,7 @@ from rules.model import NS_PER_S
 from sinks.clickhouse.rows import iso_ns
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+_AHEAD_S: Final = 60
 
 
 def ns(iso: str) -> int | None:
@@ -61,12 +62,18 @@ def length(length_ns: int) -> str:
 
 
 def ago(time_ns: int, now_ns: int) -> str:
-    """The largest unit only: `12 min ago`; `just now` within a few seconds, and for what lies ahead."""
+    """The largest unit only: `12 min ago`, `in 3 h (its clock?)`; `just now` up to 5 s ago and a minute ahead."""
     passed_s = (now_ns - time_ns) // NS_PER_S
-    if passed_s < 5:
+    if -_AHEAD_S <= passed_s < 5:
         return "just now"
-    unit_s, name = next(one for one in _UNITS if passed_s >= one[0])
-    return f"{passed_s // unit_s} {name} ago"
+    unit_s, name = next(one for one in _UNITS if abs(passed_s) >= one[0])
+    number = abs(passed_s) // unit_s
+    return f"{number} {name} ago" if passed_s > 0 else f"in {number} {name} (its clock?)"
+
+
+def sure(confidence: float) -> str:
+    """A confidence from 0 to 1: `87%`; never more than 99 %, for nothing is certain."""
+    return f"{min(confidence, 0.99):.0%}"
 
 
 def count(number: int, noun: str) -> str:

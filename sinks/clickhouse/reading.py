@@ -146,13 +146,14 @@ def incident_changes(client: Client, incident_id: str) -> list[dict[str, Any]]:
 
 
 def incident_deliveries(client: Client, incident_id: str, limit: int = 50) -> list[dict[str, Any]]:
-    """Who was told of the incident, or was not and why, oldest first."""
+    """Who was told of the incident, or was not and why, oldest first; of many the newest count."""
     found = client.query(
         "SELECT target, outcome, kind, reason, toUnixTimestamp64Nano(decided) FROM deliveries FINAL"
-        " WHERE incident_id = {id:String} ORDER BY decided, target LIMIT {limit:UInt32}",
+        " WHERE incident_id = {id:String} ORDER BY decided DESC, target DESC LIMIT {limit:UInt32}",
         {"id": incident_id, "limit": limit},
     )
-    return [dict(zip(("target", "outcome", "kind", "reason", "decided_ns"), row, strict=True)) for row in found]
+    names = ("target", "outcome", "kind", "reason", "decided_ns")
+    return [dict(zip(names, row, strict=True)) for row in reversed(found)]
 
 
 def incident_ranks(client: Client, incident_id: str, limit: int = 200) -> tuple[list[dict[str, Any]], int]:

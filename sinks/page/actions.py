@@ -23,7 +23,10 @@ Long = Annotated[str, msgspec.Meta(max_length=2_000)]
 
 
 class FeedbackForm(msgspec.Struct, forbid_unknown_fields=True):
-    """A verdict on an incident: `right`, or `wrong` with the class that it really was, if known."""
+    """A verdict on an incident: `right`, or `wrong` with the class that it really was, if known.
+
+    Who says `wrong` has to say who says so; a nameless `right` counts as that of `someone`.
+    """
 
     verdict: Short
     true_class: Short = ""
@@ -110,6 +113,8 @@ def _check_feedback(form: FeedbackForm) -> None:
         raise WrongFormError("verdict: write right or wrong")
     if form.true_class and not vocabulary().knows(form.true_class):
         raise WrongFormError("true_class: no class of the vocabulary; `epicenter rules list` shows them")
+    if form.verdict == "wrong" and not form.who.strip():
+        raise WrongFormError("who: write your name; who reads this wants to ask why it is wrong")
 
 
 def _silence(form: SilenceForm, now_ns: int) -> Silence:

@@ -104,4 +104,4 @@ def changes(document: Document, revisions: Sequence[Document], deliveries: Seque
 
 
 def _shown(value: object) -> str:
-    return f"{value:.0%}" if isinstance(value, float) else str(value)
+    return words.sure(value) if isinstance(value, float) else str(value)

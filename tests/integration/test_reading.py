@@ -215,6 +215,7 @@ def test_deliveries_come_in_their_order(client: Client) -> None:
         " FROM numbers(2)"
     )
     assert [one["outcome"] for one in reading.incident_deliveries(client, "a")] == ["waits", "sent"]
+    assert [one["outcome"] for one in reading.incident_deliveries(client, "a", limit=1)] == ["sent"]
 
 
 def test_the_newest_word_of_each_person_counts(client: Client) -> None:

@@ -11,9 +11,10 @@ document.documentElement.classList.add("scripted");
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
 function ago(seconds) {
-  if (seconds < 5) return "just now";
-  const [size, name] = UNITS.find(([size]) => seconds >= size);
-  return `${Math.floor(seconds / size)} ${name} ago`;
+  if (seconds >= -60 && seconds < 5) return "just now";
+  const [size, name] = UNITS.find(([size]) => Math.abs(seconds) >= size);
+  const told = `${Math.floor(Math.abs(seconds) / size)} ${name}`;
+  return seconds > 0 ? `${told} ago` : `in ${told} (its clock?)`;
 }
 
 function tellTimes() {

@@ -265,6 +265,7 @@ async def test_feedback_is_kept_and_shown_the_newest_of_each_person(browser: Bro
         ({"verdict": "maybe"}, "write right or wrong"),
         ({"verdict": "wrong", "true_class": "no-such-class"}, "no class of the vocabulary"),
         ({"verdict": "wrong", "note": "x" * 2_001}, "note"),
+        ({"verdict": "wrong", "who": " "}, "write your name"),
         ({"verdict": "right", "extra": 1}, "extra"),
         ([], "object"),
     ],

@@ -35,10 +35,23 @@ def test_length(length_s: float, said: str) -> None:
 
 @pytest.mark.parametrize(
     ("passed_s", "said"),
-    [(-60, "just now"), (4, "just now"), (59, "59 s ago"), (3_599, "59 min ago"), (90_000, "1 d ago")],
+    [
+        (-10_900, "in 3 h (its clock?)"),
+        (-61, "in 1 min (its clock?)"),
+        (-60, "just now"),
+        (4, "just now"),
+        (59, "59 s ago"),
+        (3_599, "59 min ago"),
+        (90_000, "1 d ago"),
+    ],
 )
 def test_ago(passed_s: int, said: str) -> None:
     assert words.ago(NOW_NS - passed_s * NS_PER_S, NOW_NS) == said
+
+
+@pytest.mark.parametrize(("confidence", "said"), [(0.08, "8%"), (0.987, "99%"), (0.996, "99%"), (1.0, "99%")])
+def test_nothing_is_wholly_sure(confidence: float, said: str) -> None:
+    assert words.sure(confidence) == said
 
 
 def test_times() -> None:
