@@ -15,8 +15,9 @@ else
 	$(BIN)/epicenter demo
 endif
 
+# Two at a time, a file of tests in one piece: most of the time is spent waiting for servers.
 test: lint
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 2 --dist loadfile
 
 # Kafka and store in rarer kinds of trouble: two minutes more.
 test-long: $(READY)

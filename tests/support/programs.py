@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -17,26 +20,35 @@ class ProgramMissingError(Exception):
 
 def installed_program(name: str, package: str) -> Path:
     """A program with its libraries, from the PATH, or installed by apt when this user is root."""
-    if found := _known(name):
-        return found
-    if os.geteuid() == 0:
-        _apt("install", "--yes", "--no-install-recommends", package)
-    return _known(name) or _give_up(name, package)
+    with _alone():
+        if not _known(name) and os.geteuid() == 0:
+            _apt("install", "--yes", "--no-install-recommends", package)
+        return _known(name) or _give_up(name, package)
 
 
 def unpacked_program(name: str, package: str) -> Path:
     """A program that needs no libraries: from the PATH, else out of its package; no daemon of it is installed."""
-    unpacked = CACHE / package / "usr" / "bin" / name
     if found := _known(name):
         return found
-    if not unpacked.exists():
-        folder = CACHE / package
-        folder.mkdir(parents=True, exist_ok=True)
-        _apt("download", package, folder=folder)
-        for archive in folder.glob("*.deb"):
-            subprocess.run(["dpkg", "-x", archive, folder], check=True)
-            archive.unlink()
+    folder = CACHE / package
+    unpacked = folder / "usr" / "bin" / name
+    with _alone():
+        if not unpacked.exists():
+            folder.mkdir(parents=True, exist_ok=True)
+            _apt("download", package, folder=folder)
+            for archive in folder.glob("*.deb"):
+                subprocess.run(["dpkg", "-x", archive, folder], check=True)
+                archive.unlink()
     return unpacked if unpacked.exists() else _give_up(name, package)
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """One process of the tests at a time: apt has one lock and does not wait for it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def _known(name: str) -> Path | None:
