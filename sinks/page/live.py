@@ -37,8 +37,10 @@ class Feed:
         self.is_closed = True
         self._wake()
 
-    async def wait(self, timeout_s: float) -> None:
-        """Return at the next news, or when the time is over."""
+    async def wait(self, known_version: int, timeout_s: float) -> None:
+        """Return when there are news since that version, at once or as they come, or when the time is over."""
+        if self.version != known_version or self.is_closed:
+            return
         with suppress(TimeoutError):
             await asyncio.wait_for(self._news.wait(), timeout_s)
 
@@ -90,7 +92,7 @@ def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.
                         told = feed.version
                         await response.send(str(told), event="changed")
                     await response.send(msgspec.json.encode(health()).decode(), event="health")
-                    await feed.wait(HEALTH_EVERY_S)
+                    await feed.wait(told, HEALTH_EVERY_S)
         return response
 
     return stream

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, TypeVar
@@ -373,3 +374,10 @@ async def test_what_fails_here_is_told_and_logged(
     assert answer.status == 500
     assert "the log of the program" in (await answer.json())["error"]
     assert "GET /api/incidents/broken failed" in caplog.text
+
+
+async def test_news_that_came_before_somebody_waits_are_not_waited_for() -> None:
+    feed = Feed()
+    known = feed.version
+    feed.tell()
+    await asyncio.wait_for(feed.wait(known, timeout_s=3_600), timeout=5)
