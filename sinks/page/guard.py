@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
@@ -20,7 +19,6 @@ MOST_BODY_BYTES: Final = 16 << 10
 TOLD: Final = {
     404: "nothing is here; look at the address",
     413: f"this is too long: {MOST_BODY_BYTES >> 10} KiB at most",
-    500: "this failed here; the log of the program says why",
 }
 """What programs and forms are told beside the status; others get its usual words."""
 
@@ -77,23 +75,15 @@ async def store_errors(request: web.Request, handler: Handler) -> web.StreamResp
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What asks `/api/` gets every error as `{"error": …}`, also those of the server itself."""
+    """What asks `/api/` gets every refusal as `{"error": …}`, also those of the server itself; it logs a bug of ours."""
     if not request.path.startswith("/api/"):
         return await handler(request)
     try:
         return await handler(request)
     except web.HTTPException as error:
-        kept = {name: error.headers[name] for name in ("Allow",) if name in error.headers}
-        return _error(error.status, error.reason, kept)
-    except Exception:
-        logging.getLogger("aiohttp.server").exception("%s %s failed", request.method, make_inert(request.path))
-        return _error(500)
-
-
-def _error(status: int, reason: str = "", headers: Mapping[str, str] | None = None) -> web.Response:
-    response = json_response({"error": TOLD.get(status, reason)}, status=status)
-    response.headers.update(headers or {})
-    return response
+        response = json_response({"error": TOLD.get(error.status, error.reason)}, status=error.status)
+        response.headers.update({name: error.headers[name] for name in ("Allow",) if name in error.headers})
+        return response
 
 
 def _is_local(host: str) -> bool:
