@@ -75,7 +75,7 @@ async def store_errors(request: web.Request, handler: Handler) -> web.StreamResp
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What asks `/api/` gets every refusal as `{"error": …}`, also those of the server itself; it logs a bug of ours."""
+    """What asks `/api/` gets every refusal as `{"error": …}`; a bug of ours is for the server's log."""
     if not request.path.startswith("/api/"):
         return await handler(request)
     try:
