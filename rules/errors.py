@@ -24,11 +24,13 @@ class InputError(PipelineError):
 
 
 class TransientError(PipelineError):
-    """A broker or store is away or busy: wait and try again."""
+    """A broker, a store or a target is away or busy: wait and try again, for as long as it asked for if it did."""
+
+    retry_after_s: float | None = None
 
 
 class RejectedError(PipelineError):
-    """The store will never take this batch."""
+    """The store will never take this batch, or a target this message."""
 
 
 class InvariantError(PipelineError):

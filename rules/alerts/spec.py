@@ -1,0 +1,104 @@
+"""The shape of the part of `alerts.yaml` that says who is told what, and when; pydantic checks it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field
+
+from rules.model import NS_PER_S
+from rules.strict import DurationNs, Strict
+
+
+def _as_tuple(value: object) -> object:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+Words = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+"""One word or several; `xid-*` stands for any ending."""
+
+Match = dict[str, Words]
+"""Label -> what it may be; every label named has to fit. An empty match fits everything."""
+
+
+class EscalateSpec(Strict):
+    """Who is told too when nobody acknowledged in time."""
+
+    after: DurationNs
+    targets: Annotated[Words, Field(min_length=1)]
+
+
+class RouteSpec(Strict):
+    """Whom incidents are told to. What a route leaves out it has from the one around it.
+
+    Of `routes` the first that fits takes the incident, and with `continue` those after it are looked at too; when none
+    fits, the route itself takes it. An empty `group_by` makes one group of everything.
+    """
+
+    match: Match = Field(default_factory=dict)
+    targets: Words | None = None
+    is_continued: Annotated[bool, Field(alias="continue")] = False
+    group_by: Words | None = None
+    group_wait: DurationNs | None = None
+    update_interval: DurationNs | None = None
+    repeat_interval: DurationNs | None = None
+    escalate: tuple[EscalateSpec, ...] | None = None
+    routes: tuple[RouteSpec, ...] = ()
+
+
+class InhibitSpec(Strict):
+    """While an incident that fits `source` is open, those that fit `target` and share the labels `equal` are muted."""
+
+    source: Match
+    target: Match
+    equal: Words = ()
+
+
+class WeeklySpec(Strict):
+    """Hours of every week, by the clock of a time zone: `days` mon to sun, `start` and `end` as HH:MM."""
+
+    days: Words
+    start: str
+    end: str
+    timezone: str = "UTC"
+
+
+class MaintenanceSpec(Strict):
+    """A window in which what fits is not told: from a time to another one, or weekly."""
+
+    match: Match
+    who: Annotated[str, Field(min_length=1)]
+    reason: Annotated[str, Field(min_length=1)]
+    begins: datetime | None = None
+    until: datetime | None = None
+    weekly: WeeklySpec | None = None
+
+
+class LabelSpec(Strict):
+    """Labels of our own, such as `team`, for incidents that fit; of several rules the first one that sets it counts."""
+
+    match: Match
+    set: dict[str, str]
+
+
+class GuardSpec(Strict):
+    """How much may be acted on at once, before a person has to look. `fleet_share` needs `fleet_nodes`."""
+
+    nodes_per_hour: Annotated[int, Field(ge=0)] = 4
+    jobs_per_hour: Annotated[int, Field(ge=0)] = 20
+    fleet_share: Annotated[float, Field(gt=0, le=1)] = 0.02
+    fleet_nodes: Annotated[int, Field(ge=1)] | None = None
+
+
+class RoutingSpec(Strict):
+    """Everything in the file but the targets. `silence_grace` is how long a verdict of silence waits to be refuted."""
+
+    route: RouteSpec
+    labels: tuple[LabelSpec, ...] = ()
+    inhibit: tuple[InhibitSpec, ...] = ()
+    maintenance: tuple[MaintenanceSpec, ...] = ()
+    guard: GuardSpec = GuardSpec()
+    actions: Literal["dry-run", "allowed"] = "dry-run"
+    silence_grace: DurationNs = 20 * NS_PER_S
+    page_url: str = ""
