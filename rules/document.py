@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -45,9 +45,9 @@ class Document:
     lines: dict[Path_, int]
 
     def checked(self, spec: type[Spec], name: str, problems: list[str]) -> Spec | None:
-        """The content in its shape; what is wrong with it goes to `problems`."""
+        """The content in its shape; what is wrong with it goes to `problems`. Its checks may ask for the `file`."""
         try:
-            return spec.model_validate(self.content)
+            return spec.model_validate(self.content, context={"file": self.file})
         except ValidationError as error:
             problems += [_sentence(self.file, self.lines, dict(found), name) for found in error.errors()]
             return None
@@ -73,7 +73,7 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
     return None
 
 
-def line_of(lines: dict[Path_, int], path: Path_) -> int:
+def line_of(lines: Mapping[Path_, int], path: Path_) -> int:
     """The line of a part, or of the part around it."""
     while path and path not in lines:
         path = path[:-1]
@@ -110,6 +110,15 @@ def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, prob
 
 
 def _sentence(file: Path, lines: dict[Path_, int], found: dict[str, Any], name: str) -> str:
-    place = ".".join(str(part) for part in found["loc"])
+    path = _without_tags(tuple(found["loc"]), lines, may_be_new=found["type"] == "missing")
+    place = ".".join(str(part) for part in path)
     message = found["msg"].removeprefix("Value error, ")
-    return f"{file}:{line_of(lines, tuple(found['loc']))}: {place or name}: {message}"
+    return f"{file}:{line_of(lines, path)}: {place or name}: {message}"
+
+
+def _without_tags(path: Path_, lines: dict[Path_, int], may_be_new: bool) -> Path_:
+    """The keys that lead to a part; pydantic names the kinds of a union in between, which stand in no file."""
+    known: Path_ = ()
+    for part in path[:-1]:
+        known = (*known, part) if (*known, part) in lines else known
+    return (*known, *path[-1:]) if may_be_new or (*known, *path[-1:]) in lines else known

@@ -19,6 +19,9 @@ RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
 """Quiet time after which an incident is over: longer than any causal delay."""
 
 STEPS_TO_RECOVER: Final = 3
+STEPS_TO_REFUTE: Final = 1
+"""An incident that is nothing but a stop is over with the next step."""
+
 STEPS_TO_SURVIVE: Final = 2
 """A job that got so far after a lone error of its program has survived it."""
 
@@ -64,9 +67,9 @@ class Life(msgspec.Struct):
             fewest = min(incident.steps_since.get(one, 0) for one in incident.jobs)
             if incident.held_until_ns and fewest >= STEPS_TO_SURVIVE:
                 self.correlator.drop(incident)
-            elif fewest >= STEPS_TO_RECOVER and _ends_by_progress(incident):
+            elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
                 how = "started again and made" if incident.is_restarted else "made"
-                why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} further steps"
+                why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} further step{'s' * (fewest > 1)}"
                 self._resolve(incident, beat.event_time_ns, why, attempt_of)
                 over.append(incident)
         return over
@@ -123,6 +126,11 @@ class Life(msgspec.Struct):
         incident.has_timer = False
         for job in sorted(incident.jobs):
             self.attempts.add(f"{incident.cluster}/{job}", attempt_of(incident, time_ns))
+
+
+def _steps_to_end(incident: IncidentState) -> int:
+    is_stop = all(one.position is None and one.failure_class == "hang" for one in incident.signals())
+    return STEPS_TO_REFUTE if is_stop else STEPS_TO_RECOVER
 
 
 def _ends_by_progress(incident: IncidentState) -> bool:

@@ -386,12 +386,16 @@ MOST_BRIEFS: Final = 50
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
-    """Somebody takes care of an incident: it is neither repeated nor escalated while its news are the same."""
+    """Somebody takes care of an incident: it is neither repeated nor escalated while its news are the same.
+
+    The newest word on an incident counts, whoever it is from; one that `is_taken_back` says that nobody does any more.
+    """
 
     incident_id: str
     who: str
     given_ns: int
     note: str = ""
+    is_taken_back: bool = False
 
 
 class Joined(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -7,12 +7,18 @@ from typing import Any, Final
 
 import msgspec
 
-MATCHERS: Final = ("class", "node", "job", "cluster")
+from rules.alerts.labels import BUILT_IN, Labels, built_in_labels
+from rules.alerts.match import fits_words, values_of
+
+MATCHERS: Final = BUILT_IN
 """What a silence may name; all that it names has to fit."""
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """`matchers` by one of `MATCHERS`; it holds from `begins_ns` up to `ends_ns`, the end not included."""
+    """`matchers` by one of `MATCHERS`; it holds from `begins_ns` up to `ends_ns`, the end not included.
+
+    A matcher is one word, as in `alerts.yaml`: `*` stands for anything, `!word` for anything but that word.
+    """
 
     silence_id: str
     matchers: Mapping[str, str]
@@ -27,22 +33,21 @@ class Silence(msgspec.Struct, frozen=True):
         return self.begins_ns <= now_ns < self.ends_ns
 
     def fits(self, document: Mapping[str, Any]) -> bool:
-        """Whether it concerns this incident (the document, as plain lists and mappings).
+        """Whether it concerns this incident (the document, as plain lists and mappings)."""
+        return self.fits_labels(built_in_labels(document))
 
-        A node has to be where it began, or all that it reaches: who silences a drained node wants to hear of a failure
-        that begins elsewhere and reaches that node among a thousand.
-        """
-        root, nodes = document["root_cause"], document["nodes"]
-        told = {
-            "class": {document["class"], root["class"]},
-            "node": {root["node"] or (nodes[0] if len(nodes) == 1 else "")},
-            "job": set(document["jobs"]),
-            "cluster": {document["cluster"]},
-        }
-        return bool(self.matchers) and all(value in told.get(name, ()) for name, value in self.matchers.items())
+    def fits_labels(self, labels: Labels) -> bool:
+        """Whether it concerns an incident with these labels; a silence that names nothing concerns none."""
+        fitting = (fits_words(values_of(labels, name), (word,)) for name, word in self.matchers.items())
+        return bool(self.matchers) and all(fitting)
 
 
 def silenced_by(silences: Sequence[Silence], document: Mapping[str, Any], now_ns: int) -> Silence | None:
     """The silence that keeps people from hearing of this incident now; of several the one that lasts longest."""
-    fitting = [one for one in silences if one.is_active(now_ns) and one.fits(document)]
+    return silenced_labels(silences, built_in_labels(document), now_ns)
+
+
+def silenced_labels(silences: Sequence[Silence], labels: Labels, now_ns: int) -> Silence | None:
+    """The same for an incident with these labels."""
+    fitting = [one for one in silences if one.is_active(now_ns) and one.fits_labels(labels)]
     return max(fitting, key=lambda one: (one.ends_ns, one.silence_id), default=None)

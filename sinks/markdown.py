@@ -17,8 +17,13 @@ _BACKTICKS: Final = re.compile("`+")
 
 
 def inline(text: str) -> str:
-    """Text inside a line."""
-    return _BEGINS_A_BLOCK.sub(r"\1\\\2", _MARKUP.sub(r"\\\1", make_inert(text).strip()))
+    """Text that may begin a line."""
+    return _BEGINS_A_BLOCK.sub(r"\1\\\2", cell(text))
+
+
+def cell(text: str) -> str:
+    """Text inside a line, such as in a cell of a table."""
+    return _MARKUP.sub(r"\\\1", make_inert(text).strip())
 
 
 def code_span(text: str) -> str:
@@ -56,13 +61,14 @@ def _block(block: Block) -> str:
         case Grid():
             return _table(block)
         case Quote():
-            return f"{inline(block.place)}:\n\n{code_block(block.text)}"
+            place = " ".join(filter(None, (inline(block.place), code_span(block.reference))))
+            return f"{place}:\n\n{code_block(block.text)}"
 
 
 def _table(grid: Grid) -> str:
-    last = code_span if grid.quotes else inline
-    lines = [list(map(inline, grid.head)), ["---"] * len(grid.head)]
-    lines += [[*map(inline, row[:-1]), last(row[-1])] for row in grid.rows]
+    last = code_span if grid.quotes else cell
+    lines = [list(map(cell, grid.head)), ["---"] * len(grid.head)]
+    lines += [[*map(cell, row[:-1]), last(row[-1])] for row in grid.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 

@@ -43,11 +43,12 @@ class Grid(msgspec.Struct, frozen=True):
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """Lines word for word, with where they stand."""
+    """Lines word for word, with where they stand; `reference` is what `epicenter logs` takes, if it is told."""
 
     kind: ClassVar = "quote"
     place: str
     text: str
+    reference: str = ""
 
 
 Block = Facts | Points | Grid | Quote

@@ -2,7 +2,7 @@
 
 raw topic ── Matcher ──▶ matches ── Correlating (snapshots) ──▶ incidents, signals ── StoreWriter ──▶ ClickHouse
                 └──────▶ dead letters                  matches, dead letters ──────────────┘
-                                                                    incidents ── Notifier ──▶ webhook
+                                                                    incidents ── Notifier (journal) ──▶ targets
 
 Faust starts, supervises and stops the services and serves the pages; each service has Kafka clients of its own.
 """
@@ -40,7 +40,7 @@ def build_app(settings: Settings, rules: RuleSet) -> faust.App:
     metrics, app = Metrics(), _faust_app(settings)
     running: list[Any] = []
     for name in settings.services:
-        if name == "notify" and not settings.webhook_url:
+        if name == "notify" and not (settings.alerts or settings.webhook_url):
             continue
         app.service(_bound(SERVICES[name], running, settings, rules, metrics))
     app.service(_bound(Exporter, [], settings, rules, metrics))

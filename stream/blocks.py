@@ -14,6 +14,7 @@ from functools import cache
 import msgspec
 
 from ingest.parse.envelope import Parsed
+from rules.model import Match
 from rules.spec import Block
 from rules.standing import LineHit, without_needless_fallbacks
 
@@ -133,7 +134,14 @@ def _bounded(lines: list[str]) -> tuple[str, ...]:
     if len(lines) > KEPT_HEAD_LINES + KEPT_TAIL_LINES:
         left_out = len(lines) - KEPT_HEAD_LINES - KEPT_TAIL_LINES
         lines = [*lines[:KEPT_HEAD_LINES], f"[{left_out} lines left out]", *lines[-KEPT_TAIL_LINES:]]
-    return tuple(line[:KEPT_LINE_CHARS] for line in lines) if len(lines) > 1 else ()
+    return tuple(lines) if len(lines) > 1 else ()
+
+
+def with_short_lines(match: Match) -> Match:
+    """The match with the heads of its block's lines."""
+    if all(len(line) <= KEPT_LINE_CHARS for line in match.block):
+        return match
+    return msgspec.structs.replace(match, block=tuple(line[:KEPT_LINE_CHARS] for line in match.block))
 
 
 def speaker(line: Parsed) -> tuple[str, str, str, str, int | None, str]:

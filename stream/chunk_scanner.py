@@ -8,6 +8,7 @@ from typing import Final
 from aiokafka import TopicPartition
 
 from rules.model import NS_PER_S
+from rules.redact import Redactor
 from rules.ruleset import RuleSet
 from stream.found import FoundInRange
 from stream.holding import HOLD_NS, HoldingScanner
@@ -26,12 +27,22 @@ FUTURE_MS: Final = 60_000
 class ChunkScanner:
     """`is_behind`: of the newest chunk, only the critical rules were asked."""
 
-    def __init__(self, settings: Settings, rules: RuleSet, throttle: Throttle, metrics: Metrics, troubles: Troubles):
+    def __init__(
+        self,
+        settings: Settings,
+        rules: RuleSet,
+        throttle: Throttle,
+        metrics: Metrics,
+        troubles: Troubles,
+        redactor: Redactor | None = None,
+    ):
         self._settings = settings
         self._metrics = metrics
         self._troubles = troubles
-        self._usual = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle))
-        self._hasty = HoldingScanner(BatchScanner(critical_first(rules), settings.cluster, throttle=throttle))
+        self._usual = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle, redactor=redactor))
+        self._hasty = HoldingScanner(
+            BatchScanner(critical_first(rules), settings.cluster, throttle=throttle, redactor=redactor)
+        )
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
         self.is_behind = False
 

@@ -13,9 +13,12 @@ import click
 
 from rules.errors import ConfigError, InputError, PipelineError, TransientError
 from rules.match import compiled
+from stream.alerts_cli import alerts
 from stream.deadletters_cli import deadletters
+from stream.handover_cli import explain, logs
 from stream.incidents_cli import export, incidents
 from stream.options import CONFIG, DATA_DIR, JSON, RULES, STORE, TOPOLOGY
+from stream.said_cli import ack, silences
 from stream.settings import Settings, load_settings
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
@@ -177,7 +180,12 @@ def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float 
 
 cli.add_command(incidents)
 cli.add_command(export)
+cli.add_command(explain)
+cli.add_command(logs)
 cli.add_command(deadletters)
+cli.add_command(ack)
+cli.add_command(silences)
+cli.add_command(alerts)
 
 
 @cli.group()

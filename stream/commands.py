@@ -20,6 +20,7 @@ from rules.silence.watch import Verdict
 from rules.times import iso_from_ns
 from stream.holding import HoldingScanner
 from stream.pipeline import Pipeline, read_to_the_end, replay
+from stream.redacting import redactor_of
 from stream.scan import BatchScanner
 from stream.settings import Settings
 from stream.show import SEVERITY_STYLES, console, safe, watched
@@ -41,7 +42,7 @@ def hostname() -> str:
 def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> None:
     """Print every match of finished files."""
     rules = load(settings.rule_packs, settings.topology)
-    scanner = HoldingScanner(BatchScanner(rules, settings.cluster, keep_all=keep_all))
+    scanner = HoldingScanner(BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings)))
     records = matches = harmless = 0
     dead_letters: list[DeadLetter] = []
     batches = read_to_the_end(Sources(paths, host="", follow=False))
@@ -56,7 +57,8 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
 
 def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
     """Print the final state of every incident in recorded input."""
-    pipeline = Pipeline(load(settings.rule_packs, settings.topology), settings.cluster, settings.lateness_ns)
+    rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
+    pipeline = Pipeline(rules, settings.cluster, settings.lateness_ns, redactor=redactor)
     incidents = replay(pipeline, Sources(paths, host="", follow=False))
     for incident in incidents:
         print_incident(incident, as_json)

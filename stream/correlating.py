@@ -177,7 +177,10 @@ class Correlating(Service):
             return [Outgoing(self._names.dead_letters, msgspec.json.encode(letter))]
         changed = owned.correlator.take(record.offset, message)
         owned.has_news |= bool(changed) or message.has_content
-        found = [Outgoing(self._names.incidents, msgspec.json.encode(one), one.incident_id.encode()) for one in changed]
+        found = [
+            Outgoing(self._names.incidents, msgspec.json.encode(one), one.incident_id.encode(), record.partition)
+            for one in changed
+        ]
         told = list(kept_in_pieces(owned.correlator.kept()))
         if windowed := owned.correlator.windowed():
             told += encode_in_pieces([Part(source, None, None, tuple(windowed), ())])

@@ -9,17 +9,16 @@ from time import monotonic_ns, time_ns
 from typing import Final, TypeVar
 
 from ingest.collect.source import Source, Sources
-from rules.errors import PipelineError
 from rules.model import NS_PER_S, Incident
 from rules.ruleset import RuleSet
-from rules.silenced import Silence
-from sinks.clickhouse.said import list_silences
 from sinks.letter_api import letter_routes
 from sinks.page import Feed, page
+from stream.alerts_file import alerts_of
 from stream.holding import HOLD_NS
 from stream.keeping import Keeper
 from stream.page import page_note, served
 from stream.pipeline import Pipeline
+from stream.redacting import redactor_of
 from stream.reload import Reloader, running
 from stream.scan import Scanned
 from stream.settings import Settings
@@ -44,9 +43,16 @@ class EmbeddedRun:
         self._store = Store(settings.store_dsn)
         self._keeper = Keeper(self._store, rules, tell)
         self._pipeline = Pipeline(
-            rules, settings.cluster, settings.lateness_ns, self._keeper.throttle, lists_joined=True
+            rules,
+            settings.cluster,
+            settings.lateness_ns,
+            self._keeper.throttle,
+            lists_joined=True,
+            redactor=redactor_of(settings),
         )
+        self._alerts = alerts_of(settings)
         self._teller: Teller | None = None
+        self._is_read = False
         self._new_rules: RuleSet | None = None
         self._reloader = Reloader(settings, rules, self._note_rules, self._keeper.metrics.note_reload, tell)
         self._feed: Feed | None = None
@@ -64,6 +70,7 @@ class EmbeddedRun:
                 still = [source.name for source in lagging if not source.has_ended]
                 await self._publish(self._pipeline.advance(still) if still else [])
             await self._finish()
+            self._is_read = True
         finally:
             await self._close()
 
@@ -130,19 +137,12 @@ class EmbeddedRun:
 
     async def _publish(self, incidents: list[Incident]) -> None:
         await self._keeper.keep_outcome(self._pipeline, incidents, self._rules)
-        if incidents and self._teller:
-            self._teller.take(incidents, await self._silences())
+        if self._teller:
+            await self._teller.take(incidents)
         if incidents and self._feed:
             self._feed.tell()
         for incident in incidents:
             self._show(incident)
-
-    async def _silences(self) -> list[Silence]:
-        try:
-            return await self._store.ask(list_silences)
-        except PipelineError as error:
-            self._tell(f"silences can't be read, so everything is told: {error}")
-            return []
 
     @asynccontextmanager
     async def _page(self) -> AsyncIterator[None]:
@@ -165,13 +165,13 @@ class EmbeddedRun:
 
     async def _open(self) -> None:
         await self._store.open()
-        if url := self._settings.webhook_url.get_secret_value():
-            told = self._settings.data_dir / "notified"
-            self._teller = Teller(url, told, self._tell, self._keeper.note_delivery)
+        if self._alerts:
+            self._teller = Teller(self._settings, self._alerts, self._rules, self._store, self._keeper, self._tell)
+            await self._teller.open()
 
     async def _close(self) -> None:
         self._sources.close()
         if self._teller:
-            await self._teller.close()
+            await self._teller.close(self._is_read)
         await self._keeper.keep_last()
         await self._store.close()

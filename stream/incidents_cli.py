@@ -66,7 +66,7 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **given: 
     from stream.commands import print_document
     from stream.show_incident import print_incident_report
 
-    print_document(_stored(load_settings(config, **given), incident_id), as_json, print_incident_report)
+    print_document(stored(load_settings(config, **given), incident_id), as_json, print_incident_report)
 
 
 @click.command()
@@ -85,7 +85,7 @@ def export(
     """
     from sinks.page import postmortem
 
-    document = _stored(load_settings(config, **given), incident_id)
+    document = stored(load_settings(config, **given), incident_id)
     draft = postmortem.html(document) if form == "html" else postmortem.markdown(document)
     if output is None:
         click.echo(draft, nl=False)
@@ -96,7 +96,12 @@ def export(
         raise ConfigError([f"{output}: can't be written: {error.strerror}"]) from error
 
 
-def _stored(settings: Settings, incident_id: str) -> dict[str, Any]:
+def stored(settings: Settings, incident_id: str) -> dict[str, Any]:
+    """The stored document of an incident, by its id or the beginning of it.
+
+    Raises:
+        InputError: there is none, or more than one.
+    """
     from sinks.clickhouse import reading
     from stream.lookup import from_page, from_store
 

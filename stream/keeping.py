@@ -8,7 +8,7 @@ from time import monotonic, perf_counter, time_ns
 from typing import Any, Final
 
 from rules.errors import PipelineError
-from rules.model import NS_PER_S, QUIET_ROLES, Delivery, Incident, Match
+from rules.model import NS_PER_S, QUIET_ROLES, DeadLetter, Delivery, Incident, Match
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
 from stream.metrics import Metrics
@@ -31,6 +31,7 @@ class Keeper:
         self._store = store
         self._tell = tell
         self._deliveries: list[Delivery] = []
+        self._letters: list[DeadLetter] = []
         self.metrics = Metrics()
         self.throttle = Throttle(clock_s=perf_counter)
         self._sampler = Sampler(self.metrics)
@@ -39,6 +40,10 @@ class Keeper:
     def note_delivery(self, delivery: Delivery) -> None:
         """Remember what became of a notification, for the next write."""
         self._deliveries.append(delivery)
+
+    def note_dead_letter(self, letter: DeadLetter) -> None:
+        """Remember a notification that its target never takes, for the next write."""
+        self._letters.append(letter)
 
     async def keep_found(self, found: Collection[Scanned], rules: RuleSet) -> None:
         """Write what batches held, with what these rules say of it."""
@@ -62,7 +67,7 @@ class Keeper:
             observed=quiet,
             signals=pipeline.joined(),
             gaps=pipeline.gaps(),
-            deliveries=self._take_deliveries(),
+            **self._take_deliveries(),
         )
 
     async def keep_counts(self) -> None:
@@ -75,15 +80,16 @@ class Keeper:
     async def keep_last(self) -> None:
         """Write what was delivered and counted at the very end."""
         self.metrics.note_uses(self.throttle.turn(math.inf) or {})
-        await self._try_to_keep(deliveries=self._take_deliveries(), samples=self._sampler.samples())
+        await self._try_to_keep(**self._take_deliveries(), samples=self._sampler.samples())
 
     def _note_scan(self, scanned: Scanned) -> None:
         self.metrics.note_scan(LOCAL, scanned)
         if scanned.newest_ns is not None:
             self.metrics.note_behind(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
 
-    def _take_deliveries(self) -> list[Delivery]:
-        taken, self._deliveries = self._deliveries, []
+    def _take_deliveries(self) -> dict[str, list[Any]]:
+        taken: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._letters}
+        self._deliveries, self._letters = [], []
         return taken
 
     async def _try_to_keep(self, **contents: list[Any]) -> None:

@@ -27,6 +27,7 @@ from stream.pace import Pace
 from stream.put_off import Later
 from stream.raw_batches import Chunk, RawBatches
 from stream.recovery import Recovery
+from stream.redacting import redactor_of
 from stream.sending import Sender
 from stream.settings import Settings
 from stream.throttle import Throttle, floods
@@ -51,10 +52,11 @@ class Matcher(Service):
         self._settings = settings
         self._names = TopicNames(settings.prefix)
         self._metrics = metrics
-        self._troubles = Troubles(metrics)
+        redactor = redactor_of(settings)
+        self._troubles = Troubles(metrics, redactor)
         self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
-        self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles)
-        self._later = Later(settings, rules, self._throttle, metrics, self._troubles)
+        self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles, redactor)
+        self._later = Later(settings, rules, self._throttle, metrics, self._troubles, redactor)
         self._busy = asyncio.Lock()
         self._unsent: list[FoundInRange] = []
         self._pace = Pace()

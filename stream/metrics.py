@@ -24,6 +24,7 @@ class Metrics:
         self._quiet = self._counter("epicenter_quiet_records_total", "Raw records that say nothing.", "source")
         self._dead = self._counter("epicenter_dead_letters_total", "Raw records that can't be processed.", "source")
         self._harmless = self._counter("epicenter_harmless_records_total", "Known-harmless records.", "source")
+        self._redactions = self._counter("epicenter_redactions_total", "Secrets taken out of what is kept.", "kind")
         self._matches = self._counter("epicenter_matches_total", "Lines that a rule fits.", "rule")
         self._stored = self._counter("epicenter_stored_rows_total", "Rows handed to the store.", "table")
         self._failures = self._counter("epicenter_store_failures_total", "Writes that had to be tried again.", "kind")
@@ -34,12 +35,20 @@ class Metrics:
         self._partitions = self._gauge("epicenter_partitions", "Raw partitions that this worker owns.", "topic")
         self._paused = self._gauge("epicenter_paused_partitions", "Of these, waiting for the slowest.", "topic")
         self._signals = self._gauge("epicenter_signals", "What became of signals since the snapshot began.", "outcome")
-        self._told = self._counter("epicenter_notifications_total", "Notifications that reached their end.", "outcome")
-        self._untold = self._counter("epicenter_notification_failures_total", "Deliveries to be tried again.", "kind")
-        self._told_after = Histogram(
-            "epicenter_notification_seconds",
+        self._deliveries = Counter(
+            "epicenter_deliveries_total",
+            "What became of notifications, or why there were none.",
+            ["target", "outcome"],
+            registry=self._registry,
+        )
+        self._pending = self._gauge("epicenter_deliveries_pending", "Notifications that wait for it.", "target")
+        self._away = self._gauge(
+            "epicenter_target_is_away", "1: it takes nothing, and is tried now and then.", "target"
+        )
+        self._delivered_after = Histogram(
+            "epicenter_delivery_seconds",
             "From the event time of what was news to its delivery.",
-            ["kind"],
+            ["target"],
             buckets=(0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
             registry=self._registry,
         )
@@ -96,6 +105,8 @@ class Metrics:
         self._quiet.labels(source).inc(scanned.quiet)
         self._dead.labels(source).inc(scanned.dead)
         self._harmless.labels(source).inc(scanned.harmless)
+        for _, kind in scanned.redactions:
+            self._redactions.labels(kind).inc()
         for match in scanned.matches:
             self._matches.labels(match.rule).inc()
 
@@ -132,18 +143,16 @@ class Metrics:
         """Count raw records that were deleted before they were read."""
         self._lost_records.labels(source).inc(records)
 
-    def note_told(self, kind: str, seconds: float) -> None:
-        """Count a notification that was delivered, so long after what it tells of."""
-        self._told.labels("sent").inc()
-        self._told_after.labels(kind).observe(seconds)
+    def note_delivery(self, target: str, outcome: str, seconds: float) -> None:
+        """Count what became of a notification, so long after what it tells of."""
+        self._deliveries.labels(target, outcome).inc()
+        if outcome == "sent":
+            self._delivered_after.labels(target).observe(seconds)
 
-    def note_refused(self) -> None:
-        """Count a notification that its receiver never takes."""
-        self._told.labels("refused").inc()
-
-    def note_receiver_away(self) -> None:
-        """Count a notification that has to be tried again."""
-        self._untold.labels("away").inc()
+    def note_pending(self, target: str, pending: int, is_away: bool) -> None:
+        """Set how many notifications wait for a target, and whether it takes nothing."""
+        self._pending.labels(target).set(pending)
+        self._away.labels(target).set(is_away)
 
     def note_lag(self, records_by_source: Mapping[str, int]) -> None:
         """Set how far each raw partition is behind: one worker at a time tells, and the others show none."""

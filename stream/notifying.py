@@ -1,8 +1,8 @@
-"""Incidents -> people, each piece of news once.
+"""Incidents -> people, each piece of news once for each target.
 
-A service of the Faust app with a consumer group of its own, so that a receiver who is away stops nothing else: Kafka
-holds the backlog. Delivered first, noted as told, committed after. Killed between delivery and note, a worker delivers
-that one again, with the same id.
+A service of the Faust app with a consumer group of its own, so that targets that are away stop nothing else. Whoever
+owns a partition of incidents, with all of some clusters, begins with the journal that its last owner kept; revisions
+are committed when what they give to tell is kept there.
 """
 
 from __future__ import annotations
@@ -18,41 +18,41 @@ from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from mode import Service
 
-from rules.errors import RejectedError, TransientError
-from rules.model import DeadLetter, Delivery, Incident, Notification, Position
-from rules.notify import due
+from rules.alerts.state import Planned
+from rules.model import DeadLetter, Delivery, Incident, Position
 from rules.ruleset import RuleSet
-from sinks.notify.webhook import WebhookSink
+from stream.alerts.dispatcher import Dispatcher
+from stream.alerts.hearing import StoredSaid
+from stream.alerts.opening import dispatcher
+from stream.alerts.topic_journal import TopicJournal
+from stream.alerts_file import alerts_of
 from stream.clients import make_producer
 from stream.messages import Kept, encode
 from stream.metrics import Metrics
 from stream.own_topics import Message, OwnTopics
 from stream.settings import Settings
-from stream.silences import Silencing, StoredSilences, delivery
-from stream.told import Told
 from stream.topics import TopicNames
 
 RECORDS_A_FETCH: Final = 500
-PAUSE_MS: Final = 1_000
-LOOK_FOR_SILENCES_EVERY_S: Final = 2.0
+PAUSE_MS: Final = 500
+LOOK_AT_WHAT_WAS_SAID_EVERY_S: Final = 2.0
 FIRST_LOOK_BACK_MS: Final = 3_600_000
-"""A webhook that is set for the first time hears of the last hour, and of nothing before."""
+"""Alerts that are set up for the first time tell of the last hour, and of nothing before."""
 
 
 class Notifier(Service):
-    """Tells a webhook, and goes on trying for as long as it is away."""
+    """Tells the targets of `alerts.yaml`, a dispatcher for each partition of incidents that this worker owns."""
 
-    def __init__(self, settings: Settings, _: RuleSet, metrics: Metrics, **kwargs: Any):
+    def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
         super().__init__(**kwargs)
         self._settings = settings
+        self._rules = rules
         self._names = TopicNames(settings.prefix)
         self._metrics = metrics
         self._busy = asyncio.Lock()
-        self._refused: dict[str, int] = {}
-        self._waits = ""
-        self._sink = WebhookSink(settings.webhook_url.get_secret_value())
-        self._silencing = Silencing()
-        self._silences = StoredSilences(settings, self.log.warning)
+        self._alerts = alerts_of(settings)
+        self._owned: dict[int, Dispatcher] = {}
+        self._said = StoredSaid(settings, self.log.warning)
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:
@@ -60,44 +60,52 @@ class Notifier(Service):
         self._producer = make_producer(self._settings)
         self._topics = OwnTopics(self._settings, self._names.notify_group, self._producer, self._metrics)
         self._consumer = self._topics.consumer
-        self._told = Told(self._settings, self._producer, self._topics.pass_over)
         await self._producer.start()
-        await self._topics.start(self._names.incidents, listener=_BetweenDeliveries(self._busy, self._told))
+        await self._topics.start(self._names.incidents, listener=_Handover(self))
 
     async def on_stop(self) -> None:
-        """Leave the group after the delivery in hand."""
+        """Leave the group after the deliveries in hand."""
+        await self.hand_over()
+        await self._topics.stop()
+        await self._producer.stop()
+        await self._said.close()
+
+    async def hand_over(self) -> None:
+        """Others may go on with the partitions: nothing is delivered for them any more."""
         async with self._busy:
-            await self._topics.stop()
-            await self._producer.stop()
-            await self._sink.close()
-            await self._silences.close()
+            owned, self._owned = self._owned, {}
+            await asyncio.gather(*(one.close() for one in owned.values()))
 
     @Service.task
     async def _run(self) -> None:
-        await self._silences.are_known.wait()
+        await self._said.is_known.wait()
         while not self.should_stop:
-            async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched:
+            async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched, self._busy:
                 self.last_fetch_s = monotonic()
-                ready = [one for one in self._consumer.assignment() if await self._is_ready(one)]
-                for partition, records in fetched.items():
-                    if partition in ready and await self._tell_all(partition, records):
-                        await self._topics.commit({partition: records[-1].offset + 1})
+                for partition in self._consumer.assignment():
+                    if await self._is_ready(partition):
+                        await self._take(partition, fetched.get(partition, ()))
+                self._count_pending()
 
     @Service.task
-    async def _follow_silences(self) -> None:
+    async def _listen(self) -> None:
         while not self.should_stop:
-            await self._silences.look()
-            await self.sleep(LOOK_FOR_SILENCES_EVERY_S)
+            await self._said.look()
+            await self.sleep(LOOK_AT_WHAT_WAS_SAID_EVERY_S)
 
     async def _is_ready(self, partition: TopicPartition) -> bool:
         """Whether these records are to be told; what was told of the partition is known then."""
-        async with self._busy:
-            if partition not in self._consumer.assignment():
-                return False
-            if partition.partition in self._told:
-                return True
-            await self._told.load(partition.partition)
-            return not await self._skips_the_past(partition)
+        if partition.partition in self._owned:
+            return True
+        assert self._alerts
+        journal = TopicJournal(self._settings, self._producer, partition.partition, self._topics.pass_over)
+        outlet = _Outlet(self._names, partition.partition, self._producer, self._metrics)
+        owned = dispatcher(self._alerts, self._rules, journal, outlet)
+        await owned.open()
+        skips = await self._skips_the_past(partition)
+        owned.start()
+        self._owned[partition.partition] = owned
+        return not skips
 
     async def _skips_the_past(self, partition: TopicPartition) -> bool:
         if await self._consumer.committed(partition) is not None:
@@ -111,81 +119,68 @@ class Notifier(Service):
             await self._topics.commit({partition: start})
         return True
 
-    async def _tell_all(self, partition: TopicPartition, records: Sequence[Message]) -> bool:
-        """False when we are to stop, or the partition was taken away: the rest is told later, or by another worker."""
-        for record in records:
-            try:
-                incident = msgspec.json.decode(record.value or b"", type=Incident)
-            except msgspec.DecodeError:
-                continue  # the store writer reads it too, and dead-letters it
-            if not await self._tell(partition, record, incident):
-                return False
-        return True
+    async def _take(self, partition: TopicPartition, records: Sequence[Message]) -> None:
+        owned = self._owned[partition.partition]
+        owned.said = self._said.newest
+        await owned.take([revision for record in records for revision in _revisions(record)])
+        if records:
+            await self._topics.commit({partition: records[-1].offset + 1})
 
-    async def _tell(self, partition: TopicPartition, record: Message, incident: Incident) -> bool:
-        while not self.should_stop:
-            async with self._busy:
-                if partition.partition not in self._told:
-                    return False
-                notification = due(incident, self._told.of(partition.partition))
-                if notification is None or self._was_refused(notification):
-                    return True
-                if (kept_back := self._silencing.keeps_back(notification, self._silences.newest)) is not None:
-                    await self._note(*kept_back)
-                    return True
-                try:
-                    await self._sink.send(notification)
-                except RejectedError as error:
-                    await self._give_up(record, notification, str(error))
-                    await self._note(delivery(notification, "refused", str(error)))
-                    return True
-                except TransientError as error:
-                    self.log.warning("a notification waits: %s", error)
-                    self._metrics.note_receiver_away()
-                    if self._waits != notification.notification_id:
-                        self._waits = notification.notification_id
-                        await self._note(delivery(notification, "waits", str(error)))
-                else:
-                    await self._told.add(partition.partition, notification)
-                    await self._note(delivery(notification, "sent"))
-                    self._metrics.note_told(notification.kind, time() - _seconds(notification.event_time))
-                    return True
-            await self._topics.wait(PAUSE_MS)
-            self.last_fetch_s = monotonic()
-        return False
+    def _count_pending(self) -> None:
+        for target in {name for one in self._owned.values() for name in one.lanes}:
+            pending = sum(one.pending(target) for one in self._owned.values())
+            is_away = any(one.lanes[target].is_away for one in self._owned.values())
+            self._metrics.note_pending(target, pending, is_away)
 
-    async def _note(self, *deliveries: Delivery) -> None:
+
+class _Outlet:
+    """What became of a partition's notifications: rows, dead letters, metrics."""
+
+    def __init__(self, names: TopicNames, partition: int, producer: Any, metrics: Metrics):
+        self._names = names
+        self._partition = partition
+        self._producer = producer
+        self._metrics = metrics
+
+    async def note(self, deliveries: Sequence[Delivery]) -> None:
         """For the store, which the store writer keeps."""
-        if deliveries:
-            await self._producer.send_and_wait(self._names.signals, encode(Kept(deliveries=deliveries)))
+        kept = encode(Kept(deliveries=tuple(deliveries)))
+        await self._producer.send_and_wait(self._names.signals, kept, partition=self._partition)
 
-    def _was_refused(self, notification: Notification) -> bool:
-        revision = notification.incident.revision
-        return self._refused.get(notification.notification_id, revision) < revision
-
-    async def _give_up(self, record: Message, notification: Notification, reason: str) -> None:
-        """A dead letter; later revisions of the incident don't ask again, this one does when it is sent again."""
-        self.log.error("a notification can't be delivered: %s", reason)
-        position = Position(f"{record.topic}/{record.partition}", record.offset)
-        letter = DeadLetter.of(reason, position, record.value or b"", record.key, record.timestamp * 1_000_000)
+    async def give_up(self, planned: Planned, reason: str) -> None:
+        """A dead letter with the incident's revision: sent again, it asks the target again."""
+        incident = planned.notification.incident
+        value, key = msgspec.json.encode(incident), incident.incident_id.encode()
+        reason = f"{planned.notification.target}: {reason}"
+        received_ns = int(_seconds(planned.notification.event_time) * 1000) * 1_000_000
+        letter = DeadLetter.of(reason, planned.position, value, key, received_ns)
         await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
-        self._refused[notification.notification_id] = notification.incident.revision
-        self._metrics.note_refused()
+
+    def count(self, delivery: Delivery) -> None:
+        """In the metrics."""
+        seconds = time() - _seconds(delivery.event_time)
+        self._metrics.note_delivery(delivery.target, delivery.outcome, seconds)
 
 
-class _BetweenDeliveries(ConsumerRebalanceListener):
+class _Handover(ConsumerRebalanceListener):
     """Partitions are given back between deliveries only."""
 
-    def __init__(self, busy: asyncio.Lock, told: Told):
-        self._busy = busy
-        self._told = told
+    def __init__(self, service: Notifier):
+        self._service = service
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        async with self._busy:
-            self._told.forget()
+        await self._service.hand_over()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         pass
+
+
+def _revisions(record: Message) -> list[tuple[Incident, Position]]:
+    try:
+        incident = msgspec.json.decode(record.value or b"", type=Incident)
+    except msgspec.DecodeError:
+        return []  # the store writer reads it too, and dead-letters it
+    return [(incident, Position(f"{record.topic}/{record.partition}", record.offset))]
 
 
 def _seconds(iso_time: str) -> float:

@@ -10,6 +10,7 @@ from ingest.batch import Batch
 from ingest.collect.source import Sources
 from rules.engine import Engine
 from rules.model import Gap, Incident, Joined, Match
+from rules.redact import Redactor
 from rules.ruleset import RuleSet
 from rules.signal import match_of
 from rules.silence.watch import Verdict
@@ -31,8 +32,9 @@ class Pipeline:
         lateness_ns: int,
         throttle: Throttle | None = None,
         lists_joined: bool = False,
+        redactor: Redactor | None = None,
     ):
-        self._scanner = HoldingScanner(BatchScanner(rules, cluster, throttle=throttle))
+        self._scanner = HoldingScanner(BatchScanner(rules, cluster, throttle=throttle, redactor=redactor))
         self._engine = Engine(rules, lists_joined=lists_joined)
         self._watermark = Watermark(lateness_ns)
 

@@ -18,6 +18,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
 from rules.model import DeadLetter, Match, Position
+from rules.redact import Redactor
 from rules.ruleset import Rule, RuleSet
 from stream.clients import make_consumer
 from stream.found import FoundInRange
@@ -88,11 +89,19 @@ def _comes_first(rule: Rule) -> bool:
 class Later:
     """Takes up what was put off, one range after the other."""
 
-    def __init__(self, settings: Settings, rules: RuleSet, throttle: Throttle, metrics: Metrics, troubles: Troubles):
+    def __init__(
+        self,
+        settings: Settings,
+        rules: RuleSet,
+        throttle: Throttle,
+        metrics: Metrics,
+        troubles: Troubles,
+        redactor: Redactor | None = None,
+    ):
         self._settings = settings
         self._metrics = metrics
         self._troubles = troubles
-        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle))
+        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle, redactor=redactor))
 
     def use(self, rules: RuleSet) -> None:
         """Go on with these rules."""
@@ -217,6 +226,7 @@ def _add(found: Scanned, scanned: Scanned, range_: PutOff) -> None:
     found.seats += scanned.seats
     found.dead_letters += letters
     found.dead += len(letters)
+    found.redactions += [(offset, kind) for offset, kind in scanned.redactions if is_within(offset)]
 
 
 def _add_corrupt(found: Scanned, letter: DeadLetter, chunk: Chunk, range_: PutOff) -> None:

@@ -15,16 +15,18 @@ from rules.banner import seats_of
 from rules.detect.inputs import observed
 from rules.errors import RecordError
 from rules.match.hyperscan import HyperscanScanner, Scanner
-from rules.model import NS_PER_S, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat, stable_id
+from rules.model import NS_PER_S, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat
+from rules.redact import Redactor
 from rules.ruleset import RuleSet
 from rules.standing import LineHit
 from stream.beats import Beats
-from stream.blocks import Spoken, join_blocks
+from stream.blocks import Spoken, join_blocks, with_short_lines
 from stream.confirm import Confirmer, patterns_by_record
 from stream.glance import Glance, Glancer
 from stream.legible import envelope_fault, searchable, unescaped, why_unfit, without_tails
 from stream.line_times import LineTimes
 from stream.liveness import MOST_SPEAKERS, Liveness
+from stream.redacting import Redactions, dead_letter, match_id, without_secrets
 from stream.throttle import Throttle
 
 _HOUR_NS = 3600 * NS_PER_S
@@ -34,7 +36,7 @@ _HOUR_NS = 3600 * NS_PER_S
 class Scanned:
     """What a batch held. `records = matched + quiet + dead`, exactly: a record too large counts as dead, whatever its
     head says. `newest_ns` is None when no time was seen. `observed` are matches that say no failure, for windows that
-    watch them.
+    watch them. `redactions` are the secrets that were taken out of their texts.
     """
 
     records: int = 0
@@ -48,6 +50,7 @@ class Scanned:
     seats: list[Seat] = field(default_factory=list)
     matched_offsets: list[int] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
+    redactions: Redactions = field(default_factory=list)
 
     @property
     def quiet(self) -> int:
@@ -63,7 +66,8 @@ class Scanned:
 class BatchScanner:
     """Scans batches of one cluster; they may be cut anywhere.
 
-    What it keeps between batches: for a recorded source the newest line that has a time of its own, and who was alive.
+    Rules decide on what a line says; a `redactor` takes the secrets out of what they found. What is kept between
+    batches: for a recorded source the newest line that has a time of its own, and who was alive.
     """
 
     def __init__(
@@ -73,7 +77,9 @@ class BatchScanner:
         scanner: Scanner | None = None,
         keep_all: bool = False,
         throttle: Throttle | None = None,
+        redactor: Redactor | None = None,
     ):
+        self._redactor = redactor
         self._throttle = throttle or Throttle()
         self._cluster = cluster
         self._keep_all = keep_all
@@ -115,7 +121,7 @@ class BatchScanner:
         unfit = {number: reason for number, reason in unfit.items() if number < end}
         scanned, beats = self._scanned(batch, end, said, unfit)
         self._note_who_was_alive(batch, end, unfit, glance, scanned, beats)
-        return _finished(scanned, beats, batch, unfit)
+        return self._finished(scanned, beats, batch, unfit)
 
     def _spoken(
         self, times: LineTimes, candidates: Mapping[int, Sequence[int]], unfit: dict[int, str]
@@ -213,6 +219,23 @@ class BatchScanner:
         hosts = sorted({host for host in batch.origin.hosts if host})
         return [Seat(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
 
+    def _finished(self, scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, str]) -> Scanned:
+        scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
+        scanned.dead_letters = [
+            dead_letter(self._redactor, reason, batch.record(number)) for number, reason in sorted(unfit.items())
+        ]
+        scanned.dead = len(scanned.dead_letters)
+        self._redact(scanned)
+        return scanned
+
+    def _redact(self, scanned: Scanned) -> None:
+        """In place; long lines of blocks are cut afterwards, so that no half of a secret stays."""
+        matches = [*scanned.matches, *scanned.observed]
+        if self._redactor and matches:
+            matches, scanned.redactions = without_secrets(self._redactor, matches)
+        matches = list(map(with_short_lines, matches))
+        scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
+
     def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, str], beats: Beats) -> None:
         """Envelopes that end in the middle: whoever wrote them was stopped."""
         for number, reason in unfit.items():
@@ -220,18 +243,9 @@ class BatchScanner:
                 beats.add_cut(parse(batch.record(number), self._cluster).event)
 
 
-def _finished(scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, str]) -> Scanned:
-    scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
-    scanned.dead_letters = [_dead_letter(batch, number, reason) for number, reason in sorted(unfit.items())]
-    scanned.dead = len(scanned.dead_letters)
-    return scanned
-
-
 def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
     rule_id = hit.rule.spec.id
-    origin = () if event.has_own_time else (event.position.source, event.position.offset)
-    said = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
-    return Match(stable_id(rule_id, *said, *origin), rule_id, event, dict(hit.fields), block)
+    return Match(match_id(rule_id, event), rule_id, event, dict(hit.fields), block)
 
 
 def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
@@ -255,8 +269,3 @@ def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
     """Event time as a clock: never ahead of receipt, so that one node's fast clock can't hurry the others."""
     return max(newest_ns or 0, min(event.event_time_ns, received_ns))
-
-
-def _dead_letter(batch: Batch, number: int, reason: str) -> DeadLetter:
-    record = batch.record(number)
-    return DeadLetter.of(reason, record.position, record.value, record.key, record.received_ns)

@@ -58,13 +58,16 @@ class Settings(BaseSettings):
         default=5 * NS_PER_S, validate_default=False, alias="lateness", description="how late a line may come"
     )
     webhook_url: Annotated[SecretStr, AfterValidator(_web_address)] = Field(
-        default=SecretStr(""), description="where notifications go; empty: nobody is told"
+        default=SecretStr(""), description="one webhook that is told everything, instead of `alerts`"
     )
+    alerts: Path | None = Field(default=None, description="who is told what: a YAML file, see docs/alerts.md")
     reload_every_ns: DurationNs = Field(
         default=2 * NS_PER_S, validate_default=False, alias="reload_every", description="how often to look at the packs"
     )
     flood_share: float = Field(default=0.3, gt=0, description="of a worker's time, for one rule; 1: no limit")
     flood_share_trusted: float = Field(default=0.9, gt=0, description="the same for shipped, root and critical rules")
+    redact: bool = Field(default=True, description="take credentials out of log text before it is stored or sent")
+    redact_patterns: Paths = Field(default=(), description="more files with patterns of them, as docs/secrets.md says")
     page_port: int = Field(default=8017, ge=0, le=65535)
 
     kafka: str = "127.0.0.1:9092"
@@ -129,6 +132,9 @@ def load_settings(file: Path | None = None, **given: Any) -> Settings:
             name = str(found["loc"][0])
             place = f"{PREFIX}{name.upper()}: " if name in stated else _place(file, name)
             problems.append(f"{place}{name}: {found['msg'].removeprefix('Value error, ')} (found {found['input']!r})")
+    else:
+        if settings.alerts and settings.webhook_url:
+            problems.append("alerts: webhook_url is set too: write the webhook into the alerts file as a target")
     if problems:
         raise ConfigError(problems)
     return settings

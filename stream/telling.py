@@ -1,87 +1,102 @@
-"""Incidents of `epicenter run` -> the webhook, each piece of news once, beside the reading."""
+"""Incidents of `epicenter run` -> their targets, each piece of news once, beside the reading."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
+from datetime import datetime
+from time import monotonic, time, time_ns
+from typing import Final
 
-from rules.errors import RejectedError, TransientError
-from rules.model import Delivery, Incident, Notification
-from rules.notify import due
-from rules.silenced import Silence
-from sinks.notify.webhook import WebhookSink
-from stream.silences import Silencing, delivery
+import msgspec
+
+from rules.alerts.state import Planned
+from rules.errors import PipelineError
+from rules.model import DeadLetter, Delivery, Incident, Position
+from rules.ruleset import RuleSet
+from sinks.notify.load import Alerts
+from stream.alerts.hearing import said_by
+from stream.alerts.journal import FileJournal
+from stream.alerts.opening import dispatcher
+from stream.keeping import Keeper
+from stream.settings import Settings
+from stream.store import Store
+
+LOOK_EVERY_S: Final = 1.0
+JOURNAL: Final = "alerts.sqlite"
 
 
 class Teller:
-    """Delivers in the background; a file holds the ids of what was delivered, one a line, and outlives the process."""
+    """Delivers in the background; a file in the data folder holds what was told, and what is still to be told.
 
-    def __init__(self, url: str, told: Path, say: Callable[[str], None], note: Callable[[Delivery], None]):
-        self._sink = WebhookSink(url)
-        told.parent.mkdir(parents=True, exist_ok=True)
-        self._told = told
+    `say` is for what people at the terminal should know.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        alerts: Alerts,
+        rules: RuleSet,
+        store: Store,
+        keeper: Keeper,
+        say: Callable[[str], None],
+    ):
+        self._store = store
+        self._keeper = keeper
         self._say = say
-        self._note = note
-        self._pending: dict[str, Notification] = {}
-        self._known_to_wait = ""
-        self._silencing = Silencing()
-        self._known = set(told.read_text("ascii").split()) if told.exists() else set[str]()
-        self._waiting: asyncio.Queue[Notification] = asyncio.Queue()
-        self._delivery = asyncio.create_task(self._deliver())
+        self._looked_s = 0.0
+        self._dispatcher = dispatcher(alerts, rules, FileJournal(settings.data_dir / JOURNAL), self)
 
-    def take(self, incidents: Iterable[Incident], silences: Sequence[Silence] = ()) -> None:
-        """Tell what these revisions give to tell, in order, as soon as the receiver takes it.
+    async def open(self) -> None:
+        """Take up what the last run left, and begin to deliver.
 
-        What a silence fits is told by the first revision after its end.
+        Raises:
+            ConfigError: the journal can't be used.
         """
-        for incident in incidents:
-            notification = due(incident, self._known)
-            if notification is None:
-                continue
-            kept_back = self._silencing.keeps_back(notification, silences)
-            for noted in kept_back or ():
-                self._note(noted)
-            if kept_back is None:
-                self._known.add(notification.notification_id)
-                self._pending[notification.notification_id] = notification
-                self._waiting.put_nowait(notification)
+        await self._dispatcher.open()
+        self._dispatcher.start()
 
-    async def close(self, patience_s: float = 10.0) -> None:
-        """Wait a little for what is still to be told."""
+    async def take(self, incidents: Iterable[Incident]) -> None:
+        """Tell what these revisions give to tell, and what is due by now."""
+        revisions = [(incident, Position("alerts", incident.revision)) for incident in incidents]
+        if revisions or monotonic() - self._looked_s >= LOOK_EVERY_S:
+            self._looked_s = monotonic()
+            await self._listen()
+            await self._dispatcher.take(revisions)
+            self._count_pending()
+
+    async def close(self, is_read: bool, patience_s: float = 10.0) -> None:
+        """Wait a little for what is still to be delivered; when all `is_read`, nothing waits for more to come."""
+        if is_read:
+            await self._dispatcher.look(is_last=True)
+        await self._dispatcher.close(patience_s)
+        if any(map(self._dispatcher.pending, self._dispatcher.lanes)):
+            self._say("some notifications were not delivered; they are kept, and the next run delivers them")
+
+    async def note(self, deliveries: Sequence[Delivery]) -> None:
+        """For the store; at the terminal, what did not go well."""
+        for one in deliveries:
+            self._keeper.note_delivery(one)
+            if one.outcome in ("waits", "refused"):
+                what = "waits" if one.outcome == "waits" else "can't be delivered"
+                self._say(f"a notification {what}: {one.target}: {one.reason}")
+
+    async def give_up(self, planned: Planned, reason: str) -> None:
+        """A dead letter with the incident's revision."""
+        value = msgspec.json.encode(planned.notification.incident)
+        text = f"{planned.notification.target}: {reason}"
+        self._keeper.note_dead_letter(DeadLetter.of(text, planned.position, value, received_ns=time_ns()))
+
+    def count(self, delivery: Delivery) -> None:
+        """In the metrics."""
+        seconds = time() - datetime.fromisoformat(delivery.event_time).timestamp()
+        self._keeper.metrics.note_delivery(delivery.target, delivery.outcome, seconds)
+
+    def _count_pending(self) -> None:
+        for name, lane in self._dispatcher.lanes.items():
+            self._keeper.metrics.note_pending(name, self._dispatcher.pending(name), lane.is_away)
+
+    async def _listen(self) -> None:
         try:
-            await asyncio.wait_for(self._waiting.join(), patience_s)
-        except TimeoutError:
-            self._say("the webhook is away: some notifications were not delivered; the next run tells what it finds")
-            for notification in self._pending.values():
-                self._note(delivery(notification, "waits", "not delivered before the run ended"))
-        self._delivery.cancel()
-        await asyncio.gather(self._delivery, return_exceptions=True)
-        await self._sink.close()
-
-    async def _deliver(self) -> None:
-        while True:
-            notification = await self._waiting.get()
-            while not await self._is_done(notification):
-                pass
-            del self._pending[notification.notification_id]
-            self._waiting.task_done()
-
-    async def _is_done(self, notification: Notification) -> bool:
-        """Delivered and noted, or refused; false when it has to be tried again."""
-        try:
-            await self._sink.send(notification)
-        except TransientError as error:
-            self._say(f"a notification waits: {error}")
-            if self._known_to_wait != notification.notification_id:
-                self._known_to_wait = notification.notification_id
-                self._note(delivery(notification, "waits", str(error)))
-            return False
-        except RejectedError as error:
-            self._say(f"a notification can't be delivered: {error}")
-            self._note(delivery(notification, "refused", str(error)))
-            return True
-        with self._told.open("a", encoding="ascii") as file:
-            file.write(f"{notification.notification_id}\n")
-        self._note(delivery(notification, "sent"))
-        return True
+            self._dispatcher.said = await self._store.ask(said_by)
+        except PipelineError as error:
+            self._say(f"silences can't be read, so everything is told: {error}")

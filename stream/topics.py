@@ -45,9 +45,9 @@ class TopicNames:
         return f"{self.prefix}.incidents"
 
     @property
-    def notified(self) -> str:
-        """Which notifications were delivered, by their id; in the partition of their incident."""
-        return f"{self.prefix}.notified"
+    def alerts(self) -> str:
+        """What each group of people was told and is still to be told; in the partition of their incidents."""
+        return f"{self.prefix}.alerts"
 
     @property
     def dead_letters(self) -> str:
@@ -103,9 +103,7 @@ def wanted_topics(settings: Settings) -> list[NewTopic]:
         _topic(settings, names.signals, settings.match_partitions, ours),
         _topic(settings, names.incidents, settings.match_partitions, compacted),
         _topic(settings, names.put_off, settings.match_partitions, ours),
-        _topic(
-            settings, names.notified, settings.match_partitions, {"cleanup.policy": "compact,delete", **for_a_month}
-        ),
+        _topic(settings, names.alerts, settings.match_partitions, compacted),
         _topic(settings, names.dead_letters, 1, {**ours, **for_a_month}),
         _topic(
             settings, names.snapshots, settings.match_partitions, {**compacted, "segment.bytes": str(SEGMENT_BYTES)}

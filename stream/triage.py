@@ -20,12 +20,14 @@ from ingest.parse.times import time_from_field
 from ingest.tail import check_is_text, last_lines
 from rules.errors import InputError
 from rules.load import load
+from rules.redact import Redactor
 from rules.ruleset import RuleSet
 from rules.triage.document import Triage
 from rules.triage.report import Asked, triage
 from rules.triage.story import Story
 from stream.holding import HoldingScanner
 from stream.pipeline import read_to_the_end
+from stream.redacting import redactor_of, text_without_secrets
 from stream.scan import BatchScanner
 from stream.settings import Settings
 from stream.show import watched
@@ -39,10 +41,10 @@ def triage_paths(
 ) -> bool:
     """Report on every job at these paths; true when one of them could not be read."""
     asked = Asked(_time_ns(now) if now else time_ns(), job_state)
-    rules = load(settings.rule_packs, settings.topology)
+    rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
     unread: list[str] = []
     for path in paths:
-        reports = reports_at(path, outputs, rules, asked, unread)
+        reports = reports_at(path, outputs, rules, asked, unread, redactor)
         if as_json:
             for report in reports:
                 click.echo(orjson.dumps(msgspec.to_builtins(report)))
@@ -53,8 +55,8 @@ def triage_paths(
     return bool(unread)
 
 
-def read_story(job: JobLogs, rules: RuleSet) -> Story:
-    """A job's files from beginning to end.
+def read_story(job: JobLogs, rules: RuleSet, redactor: Redactor | None = None) -> Story:
+    """A job's files from beginning to end; what is kept of them without secrets, if there is a redactor.
 
     Raises:
         InputError: one can't be read.
@@ -68,13 +70,16 @@ def read_story(job: JobLogs, rules: RuleSet) -> Story:
         artifacts=tuple(map(_shown, job.artifacts)),
         undated_ns=None if is_piped else frozenset(file.stat().st_mtime_ns for file in job.files),
     )
-    _scan(job, rules, story)
+    _scan(job, rules, story, redactor)
     if not is_piped:
-        story.tail, story.is_cut_off = last_lines(job.files[0])
+        tail, story.is_cut_off = last_lines(job.files[0])
+        story.tail = tuple(text_without_secrets(redactor, line) for line in tail)
     return story
 
 
-def reports_at(path: str, outputs: Path, rules: RuleSet, asked: Asked, unread: list[str]) -> Iterator[Triage]:
+def reports_at(
+    path: str, outputs: Path, rules: RuleSet, asked: Asked, unread: list[str], redactor: Redactor | None = None
+) -> Iterator[Triage]:
     """One report a job; what can't be read is noted in `unread`, and does not stop the others."""
     try:
         jobs = jobs_at(path, outputs)
@@ -83,7 +88,7 @@ def reports_at(path: str, outputs: Path, rules: RuleSet, asked: Asked, unread: l
         return
     for job in jobs:
         try:
-            yield _with_valid_names(triage(read_story(_readable(job, unread), rules), rules, asked))
+            yield _with_valid_names(triage(read_story(_readable(job, unread), rules, redactor), rules, asked))
         except InputError as error:
             unread.append(str(error))
 
@@ -125,8 +130,8 @@ def _check(file: Path) -> None:
     check_is_text(file)
 
 
-def _scan(job: JobLogs, rules: RuleSet, story: Story) -> None:
-    scanner = HoldingScanner(BatchScanner(rules, "default", keep_all=True))
+def _scan(job: JobLogs, rules: RuleSet, story: Story, redactor: Redactor | None) -> None:
+    scanner = HoldingScanner(BatchScanner(rules, "default", keep_all=True, redactor=redactor))
     for scanned in chain.from_iterable(scanner.scan_all(watched(_batches(file), [str(file)])) for file in job.files):
         story.lines += scanned.records
         if scanned.newest_ns is not None and story.undated_ns is not None:

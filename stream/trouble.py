@@ -8,9 +8,11 @@ from enum import StrEnum
 from time import time_ns
 from typing import Final
 
-from rules.model import DeadLetter, Gap, Position, stable_id
+from rules.model import DeadLetter, Gap, Position, RawRecord, stable_id
+from rules.redact import Redactor
 from stream.metrics import Metrics
 from stream.raw_batches import Corrupt
+from stream.redacting import dead_letter
 
 CORRUPT_BATCH: Final = "corrupt batch"
 """How the reason of a dead letter begins that stands for a whole batch."""
@@ -38,8 +40,9 @@ class Trouble(StrEnum):
 class Troubles:
     """What a worker has met."""
 
-    def __init__(self, metrics: Metrics):
+    def __init__(self, metrics: Metrics, redactor: Redactor | None = None):
         self._metrics = metrics
+        self._redactor = redactor
         self._told: set[tuple[Trouble, str]] = set()
         self._gaps: deque[Gap] = deque(maxlen=KEPT_GAPS)
 
@@ -70,7 +73,7 @@ class Troubles:
         """Count and tell it; the letter that stands for all of it."""
         reason = f"{CORRUPT_BATCH}: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
         self.note(Trouble.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
-        return DeadLetter.of(reason, Position(source, batch.offset), batch.value)
+        return dead_letter(self._redactor, reason, RawRecord(batch.value, Position(source, batch.offset), 0))
 
     def is_over(self, kind: Trouble, subject: str = "") -> None:
         """What begins with this subject is over: from here on it is told again."""

@@ -4,29 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
+from msgspec import to_builtins
+
+from rules.alerts import inhibit, maintenance, tree
+from rules.alerts.labels import Labels, built_in_labels
+from rules.alerts.match import fits
 from rules.alerts.spec import RoutingSpec
+from rules.alerts.tree import Leg
+from rules.document import line_of
 from rules.model import Incident
 
-Labels = Mapping[str, tuple[str, ...]]
-"""Each label with its values: a job's label has as many as the incident has jobs. An unknown one is left out."""
-
-
-class Leg(NamedTuple):
-    """One way to one target. `after_ns` is 0, or how long an escalation waits for an acknowledgement.
-
-    `route` says where the route stands, as `alerts.yaml:12`. Legs with the same target, grouping and `after_ns` are one
-    way, whatever route they come from.
-    """
-
-    target: str
-    route: str
-    group_by: tuple[str, ...] = ("incident",)
-    group_wait_ns: int = 0
-    update_interval_ns: int = 0
-    repeat_interval_ns: int = 0
-    after_ns: int = 0
+__all__ = ["Labels", "Leg", "Routed", "Routing"]
 
 
 class Routed(NamedTuple):
@@ -46,16 +37,35 @@ class Routing:
 
     def labels_of(self, incident: Incident) -> Labels:
         """What routes, silences and inhibitions see of an incident."""
-        raise NotImplementedError
+        found = dict(built_in_labels(to_builtins(incident)))
+        for rule in self.spec.labels:
+            if fits(found, rule.match):
+                found |= {name: (value,) for name, value in rule.set.items() if name not in found}
+        return found
 
     def route(self, labels: Labels) -> Routed:
         """Who is told of it."""
-        raise NotImplementedError
+        walked = tree.Walk(labels, self._place)
+        walked.enter(self.spec.route, ("route",), tree.DEFAULTS)
+        return Routed(walked.legs, tuple(walked.reasons))
 
     def inhibited_by(self, labels: Labels, others: Iterable[tuple[str, Labels]]) -> str:
-        """Why it is muted by one of the other open incidents (id, labels); empty when it is not."""
-        raise NotImplementedError
+        """Why it is muted by one of the other open incidents (id, labels); empty when it is not.
+
+        Of incidents that mute each other in a ring, the one with the smallest id is told.
+        """
+        found = inhibit.inhibiting(self.spec.inhibit, labels, others)
+        return found.told(self._place(("inhibit", found.number))) if found else ""
 
     def maintenance(self, labels: Labels, now_ns: int) -> str:
         """Which window mutes it now, with who and why; empty when none does."""
-        raise NotImplementedError
+        for number, window in enumerate(self.spec.maintenance):
+            until = maintenance.ends(window, now_ns)
+            if until and fits(labels, window.match):
+                place = self._place(("maintenance", number))
+                return f"until {until:%Y-%m-%d %H:%M %Z} by {window.who}: {window.reason} ({place})"
+        return ""
+
+    def _place(self, path: tuple[str | int, ...]) -> str:
+        name = Path(self.file).name
+        return f"{name}:{line_of(self.lines, path)}" if self.lines else name

@@ -12,8 +12,19 @@ from rules.strict import DurationNs, Strict
 
 
 def _as_tuple(value: object) -> object:
-    return value if isinstance(value, list | tuple) else (value,)
+    words = tuple(value) if isinstance(value, list | tuple) else (value,)
+    if odd := [word for word in words if not isinstance(word, str)]:
+        raise ValueError(f"{odd[0]} is no text for YAML: put it in quotes")
+    return words
 
+
+def _as_clock(value: object) -> object:
+    """YAML reads an unquoted 22:30 as a number of minutes."""
+    return f"{value // 60:02d}:{value % 60:02d}" if isinstance(value, int) else value
+
+
+Clock = Annotated[str, BeforeValidator(_as_clock)]
+"""A time of day, as HH:MM."""
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 """One word or several; `xid-*` stands for any ending."""
@@ -56,11 +67,14 @@ class InhibitSpec(Strict):
 
 
 class WeeklySpec(Strict):
-    """Hours of every week, by the clock of a time zone: `days` mon to sun, `start` and `end` as HH:MM."""
+    """Hours of every week, by the clock of a time zone: `days` mon to sun, on which they start.
+
+    What ends no later than it starts ends on the next day.
+    """
 
     days: Words
-    start: str
-    end: str
+    start: Clock
+    end: Clock
     timezone: str = "UTC"
 
 

@@ -8,15 +8,16 @@ import hyperscan
 
 
 class Marks:
-    """A few byte strings to look for in texts. One for each thread: it owns one scratch space."""
+    """A few byte strings to look for in texts, maybe in any case. One for each thread: it owns one scratch space."""
 
-    def __init__(self, marks: Sequence[bytes]):
+    def __init__(self, marks: Sequence[bytes], in_any_case: bool = False):
+        flags = hyperscan.HS_FLAG_SINGLEMATCH | (hyperscan.HS_FLAG_CASELESS if in_any_case else 0)
         self._marks = tuple(marks)
         self._database = hyperscan.Database()
         self._database.compile(
             expressions=["".join(f"\\x{byte:02x}" for byte in mark).encode() for mark in marks],
             ids=list(range(len(marks))),
-            flags=[hyperscan.HS_FLAG_SINGLEMATCH] * len(marks),
+            flags=[flags] * len(marks),
         )
         self._scratch = hyperscan.Scratch(self._database)
 

@@ -14,7 +14,10 @@ MOST_REVISIONS: Final = 2_000
 
 
 class IncidentFilter(msgspec.Struct, frozen=True):
-    """Which incidents: what is empty fits all. `terms` are lower-case words that all have to stand in the incident."""
+    """Which incidents: what is empty fits all. `terms` are lower-case words that all have to stand in the incident.
+
+    `since_ns`: those that something was seen of at this time or later.
+    """
 
     status: str = ""
     failure_class: str = ""
@@ -22,6 +25,7 @@ class IncidentFilter(msgspec.Struct, frozen=True):
     node: str = ""
     job: str = ""
     terms: list[str] = []
+    since_ns: int = 0
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -39,6 +43,7 @@ _CONDITIONS: Final = {
     "cluster": "cluster = {cluster:String}",
     "node": "(has(nodes, {node:String}) OR root_node = {node:String})",
     "job": "has(jobs, {job:String})",
+    "since_ns": "toUnixTimestamp64Nano(last_seen) >= {since_ns:Int64}",
     "terms": "arrayAll(term -> position(words, term) > 0, {terms:Array(String)})",
 }
 
@@ -70,6 +75,16 @@ def get_incident(client: Client, incident_id: str) -> dict[str, Any] | None:
     return None
 
 
+def get_revision(client: Client, incident_id: str, revision: int) -> dict[str, Any] | None:
+    """The document as it was at a revision; None when it is not kept any more."""
+    found = client.query(
+        "SELECT document FROM incident_revisions WHERE incident_id = {id:String} AND revision = {revision:UInt64}"
+        " LIMIT 1",
+        {"id": incident_id, "revision": revision},
+    )
+    return _document(found[0][0]) if found else None
+
+
 def incident_groups(client: Client) -> list[Group]:
     """How many incidents there are of each kind, the most frequent first."""
     found = client.query(
@@ -80,11 +95,13 @@ def incident_groups(client: Client) -> list[Group]:
 
 
 def newest_change(client: Client) -> tuple[int, ...]:
-    """A token that changes with everything that the page shows of incidents, feedback and silences."""
+    """A token that changes with all that the page shows of incidents, of what people said, and of who was told."""
     found = client.query(
         "SELECT (SELECT sum(cityHash64(incident_id, revision)) FROM incidents),"
         " (SELECT toUnixTimestamp64Nano(max(given)) FROM feedback),"
-        " (SELECT toUnixTimestamp64Nano(max(changed)) FROM silences)"
+        " (SELECT toUnixTimestamp64Nano(max(changed)) FROM silences),"
+        " (SELECT sum(cityHash64(incident_id, given, who)) FROM acknowledgements),"
+        " (SELECT toUnixTimestamp64Nano(max(decided)) FROM deliveries)"
     )
     return tuple(int(value or 0) for value in found[0])
 
@@ -145,7 +162,7 @@ def incident_changes(client: Client, incident_id: str) -> list[dict[str, Any]]:
     return changes
 
 
-def incident_deliveries(client: Client, incident_id: str, limit: int = 50) -> list[dict[str, Any]]:
+def incident_deliveries(client: Client, incident_id: str, limit: int = 500) -> list[dict[str, Any]]:
     """Who was told of the incident, or was not and why, oldest first; of many the newest count."""
     found = client.query(
         "SELECT target, outcome, kind, reason, toUnixTimestamp64Nano(decided) FROM deliveries FINAL"

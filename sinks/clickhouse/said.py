@@ -1,12 +1,13 @@
-"""What people say: feedback on incidents, and silences; written once, the newest word of each counts."""
+"""What people say: feedback on incidents, acknowledgements and silences; the newest word of each counts."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
 
+from rules.model import Acknowledgement
 from rules.silenced import Silence
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.rows import Columns
@@ -22,6 +23,14 @@ FEEDBACK: Final[Columns] = (
     ("verdict", "LowCardinality(String)"),
     ("true_class", "LowCardinality(String)"),
     ("note", "String"),
+)
+
+ACKNOWLEDGEMENTS: Final[Columns] = (
+    ("incident_id", "String"),
+    ("who", "String"),
+    ("given", _TIME),
+    ("note", "String"),
+    ("is_taken_back", "Bool"),
 )
 
 SILENCES: Final[Columns] = (
@@ -60,6 +69,33 @@ def list_feedback(client: Client, incident_id: str) -> list[Feedback]:
         {"id": incident_id},
     )
     return [Feedback(*row) for row in found]
+
+
+def write_acknowledgement(client: Client, acknowledgement: Acknowledgement) -> None:
+    """Keep it beside the earlier ones."""
+    _insert(client, "acknowledgements", ACKNOWLEDGEMENTS, msgspec.structs.astuple(acknowledgement))
+
+
+def list_acknowledgements(
+    client: Client, given_after_ns: int = 0, incident_ids: Collection[str] | None = None
+) -> list[Acknowledgement]:
+    """Every word given after a time by the clock of who wrote it, on these incidents or on all; the oldest first."""
+    given: dict[str, object] = {"after": given_after_ns}
+    condition = ""
+    if incident_ids is not None:
+        given["ids"], condition = list(incident_ids), " AND incident_id IN {ids:Array(String)}"
+    found = client.query(
+        "SELECT incident_id, who, toUnixTimestamp64Nano(given), note, is_taken_back FROM acknowledgements FINAL"
+        f" WHERE toUnixTimestamp64Nano(given) > {{after:Int64}}{condition} ORDER BY given, incident_id, who",
+        given,
+    )
+    return [Acknowledgement(*row) for row in found]
+
+
+def standing(words: Iterable[Acknowledgement]) -> dict[str, Acknowledgement]:
+    """Who takes care of each incident now, by its id, of words with the oldest first."""
+    newest = {word.incident_id: word for word in words}
+    return {incident_id: word for incident_id, word in newest.items() if not word.is_taken_back}
 
 
 def write_silence(client: Client, silence: Silence) -> None:

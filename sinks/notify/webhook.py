@@ -1,77 +1,114 @@
-"""A notification as a POST of JSON to the one URL that the settings name."""
+"""A notification as a POST of JSON to any URL, signed if there is a secret, in one of three shapes."""
 
 from __future__ import annotations
 
-from http import HTTPStatus
-from time import time
-from typing import Final
+import base64
+import hmac
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
 
-import aiohttp
-import msgspec
-import stamina
-
-from rules.errors import RejectedError, TransientError
-from rules.model import Notification
-from sinks.inert import make_inert
-
-TIMEOUT: Final = aiohttp.ClientTimeout(total=10.0, connect=5.0)
-SHOWN_ANSWER_BYTES: Final = 200
-TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
+from rules.model import NS_PER_S, Notification
+from sinks import words
+from sinks.notify.alert import LONGEST_LABEL, NEVER, Alert, alerts_of, fingerprint
+from sinks.notify.as_json import json_bytes
+from sinks.notify.config import WebhookSpec, secrets_of
+from sinks.notify.http import Clock, Http, Posting
+from sinks.notify.message import bounded
+from sinks.notify.target import Memo
+from sinks.notify.templates import Writer
 
 
-class WebhookSink:
-    """Delivers one notification at a time. The id in the headers is the same for every attempt, and for a repetition.
+class WebhookTarget(Posting):
+    """Delivers one notification at a time. The id in the headers is the same for every attempt.
 
-    Text from logs is only ever a JSON string. Redirects are not followed.
+    Headers are those of Standard Webhooks, and in the formats of our own those of CloudEvents too.
     """
 
-    def __init__(self, url: str, retry_for_s: float = 5.0):
-        self._url = url
-        self._retry_for_s = retry_for_s
-        self._session: aiohttp.ClientSession | None = None
+    def __init__(self, name: str, spec: WebhookSpec, writer: Writer, clock: Clock):
+        super().__init__(name, Http(clock, tuple(secrets_of(spec))))
+        self._spec = spec
+        self._url = spec.url.get_secret_value()
+        self._secrets = [secret.get_secret_value() for secret in spec.secret]
+        self._writer = writer
+        self._clock = clock
 
-    async def send(self, notification: Notification) -> None:
-        """When this returns, the receiver has taken it.
+    async def send(self, notification: Notification, memo: Memo) -> Memo:
+        """As `Target.send`; it remembers nothing."""
+        body, headers = self.content(notification)
+        now_s = self._clock() // NS_PER_S
+        headers |= signature_headers(notification.notification_id, now_s, body, self._secrets)
+        await self._http.post(self._url, body, {**headers, "Idempotency-Key": notification.notification_id})
+        return {}
 
-        Raises:
-            TransientError: the receiver stayed away, or answered 5xx, 408, 425 or 429, for longer than `retry_for_s`.
-            RejectedError: it will never take this one.
-        """
-        body = msgspec.json.encode(notification)
-        async for attempt in stamina.retry_context(
-            on=TransientError, attempts=None, timeout=self._retry_for_s, wait_initial=0.2, wait_max=5.0
-        ):
-            with attempt:
-                await self._post(notification.notification_id, body)
+    def content(self, notification: Notification) -> tuple[bytes, dict[str, str]]:
+        """The body in the format that was asked for, and the headers that belong to it."""
+        match self._spec.format:
+            case "epicenter":
+                attributes = cloud_attributes(notification).items()
+                return json_bytes(notification), {f"ce-{name}": value.replace("%", "%25") for name, value in attributes}
+            case "cloudevents":
+                event = {**cloud_attributes(notification), "datacontenttype": "application/json", "data": notification}
+                return json_bytes(event), {"Content-Type": "application/cloudevents+json; charset=utf-8"}
+            case "alertmanager":
+                return json_bytes(self._alertmanager_body(notification)), {}
 
-    async def close(self) -> None:
-        """Let go of the connections."""
-        if self._session:
-            await self._session.close()
-
-    async def _post(self, notification_id: str, body: bytes) -> None:
-        self._session = self._session or aiohttp.ClientSession(timeout=TIMEOUT)
-        headers = {
-            "Content-Type": "application/json",
-            "User-Agent": "epicenter",
-            "Idempotency-Key": notification_id,
-            "webhook-id": notification_id,
-            "webhook-timestamp": str(int(time())),
+    def _alertmanager_body(self, notification: Notification) -> dict[str, Any]:
+        """As Alertmanager's own webhook sends it, version 4."""
+        alerts = alerts_of(notification, self._writer.write(notification), self._spec.labels, self._clock())
+        shown = [_shown(alert, notification.link, self._clock()) for alert in alerts]
+        return {
+            "receiver": self.name,
+            "status": "firing" if any(alert.is_firing for alert in alerts) else "resolved",
+            "alerts": shown,
+            "groupLabels": {"cluster": bounded(notification.incident.cluster, LONGEST_LABEL)},
+            "commonLabels": _common([alert["labels"] for alert in shown]),
+            "commonAnnotations": _common([alert["annotations"] for alert in shown]),
+            "externalURL": notification.link,
+            "version": "4",
+            "groupKey": notification.group or notification.incident.incident_id,
+            "truncatedAlerts": notification.more,
         }
-        try:
-            async with self._session.post(self._url, data=body, headers=headers, allow_redirects=False) as answer:
-                said = await answer.content.read(SHOWN_ANSWER_BYTES)
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise TransientError(f"the webhook is away: {type(error).__name__}: {error}") from error
-        _check(answer.status, make_inert(said.decode("utf-8", "replace")))
 
 
-def _check(status: int, said: str) -> None:
-    if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in TRY_LATER:
-        raise TransientError(f"the webhook answers {status}: {said}")
-    if status >= HTTPStatus.BAD_REQUEST:
-        raise RejectedError(f"the webhook refuses with {status}: {said}")
-    if status >= HTTPStatus.MULTIPLE_CHOICES:
-        raise RejectedError(
-            f"the webhook redirects ({status}), which is not followed: set webhook_url to the new place"
-        )
+def signature_headers(message_id: str, now_s: int, body: bytes, secrets: Sequence[str]) -> dict[str, str]:
+    """The headers of Standard Webhooks; one signature for each secret, none without."""
+    signed = f"{message_id}.{now_s}.".encode() + body
+    keys = [base64.b64decode(secret.removeprefix("whsec_")) for secret in secrets]
+    signatures = [base64.b64encode(hmac.digest(key, signed, "sha256")).decode() for key in keys]
+    headers = {"webhook-id": message_id, "webhook-timestamp": str(now_s)}
+    return {**headers, "webhook-signature": " ".join(f"v1,{one}" for one in signatures)} if secrets else headers
+
+
+def cloud_attributes(notification: Notification) -> dict[str, str]:
+    """The attributes of CloudEvents 1.0, all of them ASCII, so that they can stand in headers."""
+    time_ns = words.ns(notification.event_time)
+    cluster = quote(notification.incident.cluster.encode("utf-8", "backslashreplace"), safe="")
+    attributes = {
+        "specversion": "1.0",
+        "id": notification.notification_id,
+        "source": f"/epicenter/clusters/{cluster[:LONGEST_LABEL]}",
+        "type": f"epicenter.incident.{notification.kind}",
+        "subject": notification.incident.incident_id,
+    }
+    return {**attributes, "time": words.iso(time_ns)} if time_ns is not None else attributes
+
+
+def _shown(alert: Alert, link: str, now_ns: int) -> dict[str, Any]:
+    """`severity`, `class` and `node` are labels too, where many tools look for them; the fingerprint knows none."""
+    extra = {name: alert.annotations[name] for name in ("severity", "class", "node") if name in alert.annotations}
+    return {
+        "status": "firing" if alert.is_firing else "resolved",
+        "labels": {**extra, **alert.labels},
+        "annotations": alert.annotations,
+        "startsAt": alert.starts_at,
+        "endsAt": NEVER if alert.is_firing else words.iso(now_ns),
+        "generatorURL": link,
+        "fingerprint": fingerprint(alert.labels),
+    }
+
+
+def _common(texts: Sequence[dict[str, str]]) -> dict[str, str]:
+    """What all of them have."""
+    first, *others = texts
+    return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}

@@ -12,6 +12,7 @@ from aiohttp import web
 from rules.errors import PipelineError
 from sinks.inert import make_inert
 from sinks.page.render import html_response, json_response
+from sinks.saying import RefusedError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -50,12 +51,13 @@ async def only_this_machine(request: web.Request, handler: Handler) -> web.Strea
 
 @web.middleware
 async def only_own_pages_write(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A foreign page may send a form here; it can't set a JSON content type, nor hide where it comes from."""
-    if request.method in ("GET", "HEAD"):
+    """A foreign page may send a form here; it can't set a JSON content type, nor hide where it comes from.
+
+    A page without scripts sends plain forms, and with `no-referrer` no origin: its browser has to vouch for it.
+    """
+    if request.method in ("GET", "HEAD") or _is_own_plain_form(request):
         return await handler(request)
-    origin = request.headers.get("Origin")
-    is_own = origin is None or origin in (f"{scheme}://{request.headers['Host']}" for scheme in ("http", "https"))
-    if not is_own or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
+    if not _has_own_origin(request) or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
         return json_response({"error": "only this page's own forms may change something"}, status=403)
     if request.content_type != "application/json":
         return json_response({"error": "send JSON, with Content-Type: application/json"}, status=415)
@@ -80,10 +82,26 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return await handler(request)
     try:
         return await handler(request)
+    except RefusedError as error:
+        return json_response({"error": str(error)}, status=error.status)
     except web.HTTPException as error:
         response = json_response({"error": TOLD.get(error.status, error.reason)}, status=error.status)
         response.headers.update({name: error.headers[name] for name in ("Allow",) if name in error.headers})
         return response
+
+
+def _is_own_plain_form(request: web.Request) -> bool:
+    return (
+        not request.path.startswith("/api/")
+        and request.content_type == "application/x-www-form-urlencoded"
+        and request.headers.get("Sec-Fetch-Site") == "same-origin"
+        and (request.headers.get("Origin") == "null" or _has_own_origin(request))
+    )
+
+
+def _has_own_origin(request: web.Request) -> bool:
+    origin = request.headers.get("Origin")
+    return origin is None or origin in (f"{scheme}://{request.headers['Host']}" for scheme in ("http", "https"))
 
 
 def _is_local(host: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 from urllib.parse import urlencode
 
 import msgspec
@@ -48,7 +48,7 @@ class ListQuery(msgspec.Struct, frozen=True):
 
     def wanted(self) -> IncidentFilter:
         """The same for the store."""
-        fields = {"status": self.status, "failure_class": self.failure_class, "cluster": self.cluster}
+        fields: dict[str, Any] = {"status": self.status, "failure_class": self.failure_class, "cluster": self.cluster}
         terms: list[str] = []
         for word in self.q.split():
             name, colon, value = word.partition(":")

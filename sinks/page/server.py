@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import time_ns
 from typing import Any, Final
 
 from aiohttp import web
 
+from rules.model import Acknowledgement
 from sinks.clickhouse import jobs, reading, said
+from sinks.handover.api import handover_routes
 from sinks.page import guard, postmortem
 from sinks.page.actions import Actions
 from sinks.page.asking import Ask
@@ -46,7 +48,11 @@ def page(ask: Ask, health: Health, feed: Feed) -> web.Application:
             web.get("/api/incidents/{id}.md", pages.api_markdown),
             web.get("/api/incidents/{id}", pages.api_incident),
             web.get("/api/jobs/{cluster}/{job}/ranks", pages.api_ranks),
+            *handover_routes(ask),
             web.post("/api/incidents/{id}/feedback", actions.give_feedback),
+            web.post("/api/incidents/{id}/acknowledgement", actions.acknowledge),
+            web.post("/incidents/{id}/acknowledgement", actions.acknowledge_without_scripts),
+            web.get("/api/silences", pages.api_silences),
             web.post("/api/silences", actions.silence),
             web.post("/api/silences/{id}/end", actions.end_silence),
             web.static("/static", STATIC),
@@ -73,6 +79,7 @@ class _Pages:
             query=query,
             groups=groups,
             documents=found[:PER_PAGE],
+            taken=await self._taken(found),
             has_more=len(found) > PER_PAGE and query.page < LAST_PAGE,
         )
 
@@ -94,7 +101,15 @@ class _Pages:
         documents = await self._ask(lambda client: reading.find_incidents(client, wanted, 10))
         if not grid.newest_ns and not documents:
             return self._missing("Nothing was heard of this job")
-        return self._shown("job.html", version, cluster=cluster, job=job, grid=grid, documents=documents)
+        return self._shown(
+            "job.html",
+            version,
+            cluster=cluster,
+            job=job,
+            grid=grid,
+            documents=documents,
+            taken=await self._taken(documents),
+        )
 
     async def silences(self, request: web.Request) -> web.Response:
         version = str(self._feed.version)
@@ -118,6 +133,11 @@ class _Pages:
         text = postmortem.markdown(document)
         return web.Response(text=text, content_type="text/markdown", charset="utf-8")
 
+    async def api_silences(self, request: web.Request) -> web.Response:
+        """Those that go on; with `all=1` those that are over too."""
+        after_ns = 0 if request.query.get("all") == "1" else time_ns()
+        return json_response(await self._ask(lambda client: said.list_silences(client, after_ns)))
+
     async def api_ranks(self, request: web.Request) -> web.Response:
         cluster, job = request.match_info["cluster"], request.match_info["job"]
         ranks = await self._ask(lambda client: jobs.list_ranks(client, cluster, job))
@@ -126,6 +146,11 @@ class _Pages:
     async def healthz(self, request: web.Request) -> web.Response:
         health = self._health()
         return json_response(health, status=200 if health.get("status") == "ok" else 503)
+
+    async def _taken(self, documents: Sequence[Mapping[str, Any]]) -> dict[str, Acknowledgement]:
+        """Who takes care of each of these incidents, by its id."""
+        ids = [document["incident_id"] for document in documents]
+        return said.standing(await self._ask(lambda client: said.list_acknowledgements(client, incident_ids=ids)))
 
     async def _document(self, request: web.Request) -> Mapping[str, Any] | None:
         return await self._ask(lambda client: reading.get_incident(client, request.match_info["id"]))

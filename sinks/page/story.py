@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from rules.silenced import Silence, silenced_by
+from rules.model import Acknowledgement
+from rules.silenced import MATCHERS, Silence, silenced_by
 from rules.vocabulary import vocabulary
 from sinks.clickhouse import reading, said
 from sinks.clickhouse.client import Client
@@ -15,6 +16,7 @@ from sinks.page import views
 from sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
 from sinks.page.render import html
 from sinks.page.search import ListQuery
+from sinks.page.told import MOST_AT_ONCE, in_order, told
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -27,6 +29,7 @@ class Story(msgspec.Struct, frozen=True):
     ranks: list[dict[str, Any]]
     rank_count: int
     feedback: list[said.Feedback]
+    acknowledgements: list[Acknowledgement]
     silence: Silence | None
 
 
@@ -45,24 +48,28 @@ def load_story(client: Client, incident_id: str, now_ns: int) -> Story | None:
         ranks=ranks,
         rank_count=rank_count,
         feedback=said.list_feedback(client, full_id),
+        acknowledgements=said.list_acknowledgements(client, incident_ids=[full_id]),
         silence=silenced_by(said.list_silences(client, ending_after_ns=now_ns), document, now_ns),
     )
 
 
 def incident_html(document: dict[str, Any], now_ns: int = 0) -> str:
     """The page of an incident of which nothing is known but its document."""
-    story = Story(document, [], [], [], [], 0, [], None)
+    story = Story(document, [], [], [], [], 0, [], [], None)
     return html("incident.html", now_ns=now_ns, **shown_of(story, now_ns))
 
 
 def incidents_html(documents: Sequence[dict[str, Any]], now_ns: int = 0) -> str:
     """The list of these incidents."""
-    return html("incidents.html", now_ns=now_ns, query=ListQuery(), groups=[], documents=documents, has_more=False)
+    shown: dict[str, Any] = {"query": ListQuery(), "groups": [], "documents": documents, "taken": {}, "has_more": False}
+    return html("incidents.html", now_ns=now_ns, **shown)
 
 
 def shown_of(story: Story, now_ns: int) -> dict[str, Any]:
     """What the template `incident.html` shows of it."""
     document = views.complete(story.document)
+    by_target = told(story.deliveries)
+    decisions = in_order(by_target)
     return {
         "story": story,
         "document": document,
@@ -74,8 +81,20 @@ def shown_of(story: Story, now_ns: int) -> dict[str, Any]:
         "shown_lines": views.SHOWN_LINES,
         "classes": _classes(),
         "actions": vocabulary().actions,
-        "changes": views.changes(document, story.revisions, story.deliveries),
+        "changes": views.changes(document, story.revisions, story.deliveries, story.acknowledgements),
+        "taken": said.standing(story.acknowledgements).get(document["incident_id"]),
+        "decisions": decisions,
+        "by_target": by_target if len(decisions) > MOST_AT_ONCE else [],
+        "matchers": _matchers(document),
     }
+
+
+def _matchers(document: dict[str, Any]) -> list[tuple[str, str]]:
+    """What a silence may name, with what the form proposes; what proposes something comes first."""
+    root, jobs = document["root_cause"], document["jobs"]
+    proposed = {"class": root["class"], "node": root["node"], "job": jobs[0] if len(jobs) == 1 else ""}
+    proposed["cluster"] = document["cluster"]
+    return [*proposed.items(), *((name, "") for name in MATCHERS if name not in proposed)]
 
 
 def _classes() -> list[str]:

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rules.model import Acknowledgement
 from sinks import words
 from sinks.page.lanes import explained
 from sinks.story import LIKELY
@@ -86,8 +87,16 @@ def lasted(document: Document, now_ns: int) -> str:
     return words.length((now_ns if document["status"] == "open" else last_ns) - first_ns)
 
 
-def changes(document: Document, revisions: Sequence[Document], deliveries: Sequence[Document]) -> list[tuple[int, str]]:
-    """What happened to the incident, oldest first: time in nanoseconds, and words."""
+def changes(
+    document: Document,
+    revisions: Sequence[Document],
+    deliveries: Sequence[Document],
+    acknowledgements: Sequence[Acknowledgement],
+) -> list[tuple[int, str]]:
+    """What happened to the incident, oldest first: time in nanoseconds, and words.
+
+    Of deliveries those that were sent; what was decided on the others stands under "Who was told".
+    """
     found = [(words.ns(change["time"]) or 0, change["what"]) for change in document.get("history") or ()]
     for before, after in pairwise(revisions):
         told = [
@@ -97,10 +106,16 @@ def changes(document: Document, revisions: Sequence[Document], deliveries: Seque
         ]
         if told:
             found.append((after["last_seen_ns"], f"revision {after['revision']}: {', '.join(told)}"))
-    for one in deliveries:
-        why = f" ({one['reason']})" if one["reason"] else ""
-        found.append((one["decided_ns"], f"{one['target']}: {one['kind']} {one['outcome']}{why}"))
+    found += [
+        (one["decided_ns"], f"{one['target']}: {one['kind']} sent") for one in deliveries if one["outcome"] == "sent"
+    ]
+    found += [(word.given_ns, _said(word)) for word in acknowledgements]
     return sorted(found)
+
+
+def _said(word: Acknowledgement) -> str:
+    what = "says that nobody takes care of it any more" if word.is_taken_back else "takes care of it"
+    return f"{word.who} {what}{f': {word.note}' if word.note else ''}"
 
 
 def _shown(value: object) -> str:

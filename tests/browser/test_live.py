@@ -161,6 +161,28 @@ def test_feedback_is_stored_and_shown(live: Live, visitor: Visitor) -> None:
     expect(page.locator(".said")).to_have_count(1)
 
 
+def test_somebody_takes_care_and_takes_it_back(live: Live, visitor: Visitor) -> None:
+    live.go_on()
+    incident_id = live.incident()["incident_id"]
+    others = visitor.open()
+    page = visitor.open(f"/incidents/{incident_id}")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    page.keyboard.press("a")
+    dialog = page.get_by_role("dialog", name="Take care of this incident")
+    dialog.get_by_label("What you do about it").fill("case <4711>")
+    dialog.get_by_label("Your name").fill("ada")
+    page.keyboard.press("Enter")
+    expect(page.locator("#head .taken")).to_contain_text("ada takes care of it")
+    expect(page.locator("#head .taken")).to_contain_text("UTC: case <4711>")
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    row = others.locator(f"[data-id='{incident_id}'] .taken")
+    expect(row).to_contain_text("ada takes care of it", timeout=PATIENCE_S * 1000)
+    page.get_by_role("button", name="Take it back").click()
+    expect(page.locator("#head .taken")).to_have_count(0)
+    expect(page.locator(".history")).to_contain_text("ada says that nobody takes care of it any more")
+    expect(row).to_have_count(0, timeout=PATIENCE_S * 1000)
+
+
 def test_a_silence_is_stored_shown_and_ended(live: Live, visitor: Visitor) -> None:
     live.go_on()
     page = visitor.open(f"/incidents/{live.incident()['incident_id']}")

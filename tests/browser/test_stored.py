@@ -76,7 +76,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_window(stored: Stored, 
 
 def test_axe_finds_nothing_in_dialogs(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(stored.paths()["incident"])
-    for name in ("wrong", "silence", "help"):
+    for name in ("acknowledge", "wrong", "silence", "help"):
         page.locator(f"[data-open={name}]").click()
         found = Axe().run(page, f"#{name}")
         assert found.violations_count == 0, found.generate_report()
@@ -207,6 +207,17 @@ def test_without_scripts_everything_can_still_be_read(stored: Stored, visitor: V
     expect(page.locator("#list [data-id]")).to_have_count(1)
     page.get_by_role("link", name="Host out of memory").click()
     expect(page.locator(".lead")).to_contain_text("came first")
+
+
+def test_without_scripts_somebody_takes_care_all_the_same(stored: Stored, visitor: Visitor) -> None:
+    page = visitor.open(stored.paths()["incident"], java_script_enabled=False)
+    page.locator(".plain-form").get_by_label("Your name").fill("ada")
+    page.locator(".plain-form").get_by_label("What you do about it").fill("case 4711")
+    page.locator(".plain-form").get_by_role("button", name="Acknowledge").click()
+    expect(page.locator("#head .taken")).to_contain_text("ada takes care of it")
+    expect(page.locator("#head .taken")).to_contain_text("UTC: case 4711")
+    page.get_by_role("button", name="Nobody takes care of it any more").click()
+    expect(page.locator("#head .taken")).to_have_count(0)
 
 
 def test_similar_incidents_are_shown_with_what_people_said(stored: Stored, visitor: Visitor) -> None:

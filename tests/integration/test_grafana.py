@@ -35,7 +35,7 @@ EMPTY: Final = {
 FEW_ROWS: Final = {("fleet", "By severity [A]"), ("fleet", "Time between failures, by size of job [A]")}
 """Tables that have few rows by their nature."""
 
-NOT_FILLED: Final = {"feedback", "silences", "dead_letter_replays"}
+NOT_FILLED: Final = {"acknowledgements", "feedback", "silences", "dead_letter_replays"}
 """Tables that only people fill. By hand come feedback, and the figures of a worker that lags behind Kafka."""
 
 
@@ -281,6 +281,21 @@ def test_pipeline_counts_what_is_new(stored: Stored) -> None:
     rules = {row[0]: row for row in rows_of(stored, "pipeline", "What rules cost", view)}
     rule = rules[the_rules().rules[0].spec.id]
     assert (rule[2] / rule[3], rule[2] / rule[4]) == (10, 50)
+
+
+def test_pipeline_shows_what_waits_for_a_target(stored: Stored) -> None:
+    now = datetime.now(UTC) + timedelta(minutes=1)
+    view = msgspec.structs.replace(a_view(stored), begins=now - timedelta(hours=2), ends=now)
+    assert [(row[0], row[1], row[3]) for row in rows_of(stored, "pipeline", "Messages that wait", view)] == [
+        ("pager", 1, "it answers 503")
+    ]
+    deliveries = Counter[str]()
+    for _, name, count in rows_of(stored, "pipeline", "Deliveries, by target", view):
+        deliveries[name] += count
+    pager = {name: count for name, count in deliveries.items() if name.startswith("pager ")}
+    assert pager == {"pager waits": 3, "pager sent": 1, "pager refused": 1}
+    assert sum(deliveries.values()) > sum(pager.values())
+    assert rows_of(stored, "pipeline", "From the event to the message", view)[0][1:] == (90.0, 90.0)
 
 
 def test_node_shows_every_xid_of_the_offender(stored: Stored) -> None:

@@ -9,13 +9,22 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from rules.model import NS_PER_S, Incident
+from rules.model import NS_PER_S, Acknowledgement, Incident
 from rules.silenced import Silence
 from sinks.clickhouse import jobs, reading
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.reading import Group, IncidentFilter
-from sinks.clickhouse.said import Feedback, list_feedback, list_silences, write_feedback, write_silence
+from sinks.clickhouse.said import (
+    Feedback,
+    list_acknowledgements,
+    list_feedback,
+    list_silences,
+    standing,
+    write_acknowledgement,
+    write_feedback,
+    write_silence,
+)
 from sinks.clickhouse.sink import ClickHouseSink
 from tests.support.page_store import add_job
 from tests.unit.sinks.test_rows import an_incident
@@ -40,7 +49,7 @@ def client(request: pytest.FixtureRequest) -> Iterator[Client]:
 def _empty(client: Client) -> None:
     for table in (
         *("incidents", "incident_revisions", "feedback", "silences", "signals", "deliveries"),
-        *("liveness", "progress", "placements"),
+        *("acknowledgements", "liveness", "progress", "placements"),
     ):
         client.command(f"TRUNCATE TABLE {table}")
 
@@ -155,10 +164,13 @@ def test_the_token_changes_with_all_that_is_shown(client: Client) -> None:
         lambda: put(client, "a", revision=2),
         lambda: write_feedback(client, Feedback("a", "ada", NOW_NS, 1, "right")),
         lambda: write_silence(client, Silence("s", {"node": "n1"}, 1, 2, "ada", "why", NOW_NS)),
+        lambda: write_acknowledgement(client, Acknowledgement("a", "ada", NOW_NS)),
+        lambda: write_acknowledgement(client, Acknowledgement("a", "ada", NOW_NS - 1)),
+        lambda: put_deliveries(client),
     ):
         change()
         tokens.append(reading.newest_change(client))
-    assert len(set(tokens)) == 5
+    assert len(set(tokens)) == len(tokens)
     assert reading.newest_change(client) == tokens[-1]
 
 
@@ -208,12 +220,16 @@ def test_ranks_come_in_the_order_in_which_they_spoke_bounded(client: Client) -> 
     assert reading.incident_ranks(client, "none") == ([], 0)
 
 
-def test_deliveries_come_in_their_order(client: Client) -> None:
+def put_deliveries(client: Client) -> None:
     client.command(
         "INSERT INTO deliveries (notification_id, target, outcome, incident_id, kind, reason, decided)"
         " SELECT 'n1', 'webhook', ['sent', 'waits'][number + 1], 'a', 'opened', '', toDateTime64(9 - number, 9, 'UTC')"
         " FROM numbers(2)"
     )
+
+
+def test_deliveries_come_in_their_order(client: Client) -> None:
+    put_deliveries(client)
     assert [one["outcome"] for one in reading.incident_deliveries(client, "a")] == ["waits", "sent"]
     assert [one["outcome"] for one in reading.incident_deliveries(client, "a", limit=1)] == ["sent"]
 
@@ -224,6 +240,23 @@ def test_the_newest_word_of_each_person_counts(client: Client) -> None:
     found = list_feedback(client, "a")
     assert [(one.who, one.verdict) for one in found] == [("ada", "wrong"), ("bob", "right")]
     assert found[0] == Feedback("a", "ada", NOW_NS + 3, 1, "wrong", "xid-31", "it's 'quoted'")
+
+
+def test_every_word_on_who_takes_care_is_kept_and_the_newest_counts(client: Client) -> None:
+    words = [
+        Acknowledgement("a", "ada", NOW_NS, "it's 'quoted'"),
+        Acknowledgement("b", "bob", NOW_NS + 1),
+        Acknowledgement("a", "bob", NOW_NS + 2, is_taken_back=True),
+        Acknowledgement("b", "ada", NOW_NS + 3, "I do"),
+    ]
+    for word in (*reversed(words), *words):
+        write_acknowledgement(client, word)
+    assert list_acknowledgements(client) == words
+    assert list_acknowledgements(client, given_after_ns=NOW_NS + 1) == words[2:]
+    assert list_acknowledgements(client, incident_ids=["a", "none"]) == [words[0], words[2]]
+    assert list_acknowledgements(client, incident_ids=[]) == []
+    assert standing(words) == {"b": words[3]}
+    assert standing(words[:2]) == {"a": words[0], "b": words[1]}
 
 
 def test_a_silence_is_replaced_by_its_newer_self(client: Client) -> None:

@@ -106,7 +106,7 @@ def test_the_plan_says_what_and_why_and_then_that_nothing_is_to_do(guarded: DevC
     planned = epicenter("migrate", "--plan", "--store", store)
     assert "  CREATE TABLE IF NOT EXISTS signals\n" in planned.stdout
     assert "  -- One row a signal, with the incident that it went into." in planned.stdout
-    assert "3 migrations to do" in planned.stderr
+    assert f"{len(read_migrations())} migrations to do" in planned.stderr
     in_full = epicenter("migrate", "--sql", "--store", store).stdout
     assert "ORDER BY (incident_id, event_time, signal_id)" in in_full
     assert epicenter("migrate", "--store", store).stdout.split() == [one.name for one in read_migrations()]
@@ -134,7 +134,7 @@ def test_a_migration_that_was_killed_is_finished_by_the_next_run(tmp_path: Path,
     killed = subprocess.run([sys.executable, "-c", STOPS_AFTER, store, str(after)], timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
     done = epicenter("migrate", "--store", store)
-    assert (done.returncode, done.stderr) == (0, "3 migrations done\n")
+    assert (done.returncode, done.stderr) == (0, f"{len(read_migrations())} migrations done\n")
     assert "nothing to do" in epicenter("migrate", "--store", store).stderr
     logs = tmp_path / "kern.log"
     logs.write_text("2026-03-02T09:00:01.000000+00:00 n1 kernel: [8005.2] NVRM: Xid (PCI:0000:9a:00): 79, GPU lost\n")
@@ -150,7 +150,7 @@ def test_a_migration_of_a_filled_store_loses_nothing(guarded: DevClickHouse) -> 
             client.command(statement.sql)
         client.command(f"INSERT INTO schema_migrations (version, name) SELECT {migration.version}, '{migration.name}'")
     client.command("INSERT INTO incidents (incident_id, revision, title) SELECT 'old', 3, 'of before'")
-    assert [migration.version for migration in plan(client)] == [3]
+    assert [migration.version for migration in plan(client)] == [3, 4]
     migrate(client)
     ClickHouseSink(client).write(incidents=[an_incident("new")])
     found = client.query("SELECT incident_id, title, words != '' FROM incidents FINAL ORDER BY incident_id")

@@ -1,4 +1,4 @@
-"""What a finished run does not write: the figures of a worker on Kafka, and what people say of incidents."""
+"""What a finished run does not write: the figures of a worker on Kafka, a target that is away, what people say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from datetime import UTC, datetime
 from time import time_ns
 from typing import Final
 
-from rules.model import Sample
+from rules.model import NS_PER_S, Delivery, Sample
+from rules.times import iso_from_ns
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.said import Feedback, write_feedback
 from sinks.clickhouse.sink import ClickHouseSink
@@ -20,10 +21,21 @@ DAY_S: Final = 86_400
 
 
 def seed(client: Client) -> None:
-    """Write both."""
+    """Write it all."""
     for incident_id, revision in client.query("SELECT incident_id, revision FROM incidents FINAL"):
         write_feedback(client, Feedback(incident_id, "ada", time_ns(), revision, "right", note="the GPU was replaced"))
-    ClickHouseSink(client).write(samples=_samples_of_a_worker())
+    ClickHouseSink(client).write(samples=_samples_of_a_worker(), deliveries=_deliveries_of_a_target_that_was_away())
+
+
+def _deliveries_of_a_target_that_was_away() -> list[Delivery]:
+    """An hour ago three messages had to wait for it: one was sent 90 s after its event, one refused, one waits."""
+    became = (("a", "waits"), ("b", "waits"), ("c", "waits"), ("a", "sent"), ("b", "refused"))
+    decided_ns = time_ns() - 3600 * NS_PER_S
+    event_time = iso_from_ns(decided_ns - 90 * NS_PER_S)
+    return [
+        Delivery(f"{name}-opened", "pager", outcome, "none", 1, "opened", event_time, "it answers 503", decided_ns)
+        for name, outcome in became
+    ]
 
 
 def _samples_of_a_worker() -> list[Sample]:

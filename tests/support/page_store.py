@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from time import time_ns
 from typing import Final
 
 from ingest.collect.source import Sources
 from ingest.simulate import truth_of, write_all
-from rules.model import NS_PER_S, Incident
+from rules.model import NS_PER_S, Acknowledgement, Delivery, Incident
 from rules.silenced import Silence
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.said import Feedback, write_feedback, write_silence
+from sinks.clickhouse.said import Feedback, write_acknowledgement, write_feedback, write_silence
 from sinks.clickhouse.sink import ClickHouseSink
 from stream.demo import demo_scenario
 from stream.demo_history import write_history
@@ -41,12 +42,31 @@ def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
     ClickHouseSink(client).write(incidents=incidents)
     over = [one for one in incidents if one.status != "open"]
     write_feedback(client, Feedback(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, over[0].revision, "right"))
+    newest = incidents[-1]
+    write_acknowledgement(client, Acknowledgement(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, "draining it"))
+    ClickHouseSink(client).write(deliveries=[*decisions(newest, now_ns)])
     matchers = {"class": over[-1].failure_class, "node": over[-1].root_cause.node}
     write_silence(
         client, Silence("a1", matchers, now_ns - HOUR_NS, now_ns + 3 * HOUR_NS, "ada", "drained, case 4711 is open")
     )
     add_job(client, BIG_JOB, ranks)
     return incidents
+
+
+def decisions(incident: Incident, now_ns: int) -> Iterator[Delivery]:
+    """What became of the news of an incident at three targets, oldest first."""
+    told = (
+        ("pagerduty", "sent", "opened", ""),
+        *[("slack", "waits", "opened", "it answers 503; the next try is in 30 s")] * 3,
+        ("slack", "sent", "opened", ""),
+        *[("slack", outcome, "updated", "the cause changed") for outcome in ("waits", "sent") * 4],
+        ("mail", "silenced", "opened", "by ada: drained, case 4711 is open"),
+    )
+    for number, (target, outcome, kind, reason) in enumerate(told):
+        decided_ns = now_ns - (60 - number) * NS_PER_S
+        identity = f"{incident.incident_id}-{kind}-{number}"
+        place = (incident.incident_id, incident.revision, kind, incident.first_seen)
+        yield Delivery(identity, target, outcome, *place, reason, decided_ns)
 
 
 def add_job(client: Client, job: str, ranks: int) -> None:

@@ -52,7 +52,7 @@ def _alone() -> Iterator[None]:
 
 
 def _known(name: str) -> Path | None:
-    found = os.environ.get(f"EPICENTER_TEST_{name.upper()}") or shutil.which(name)
+    found = os.environ.get(_variable(name)) or shutil.which(name)
     return Path(found) if found else None
 
 
@@ -70,5 +70,9 @@ def _apt(*arguments: str, folder: Path | None = None) -> None:
 
 
 def _give_up(name: str, package: str) -> Path:
-    where = f"EPICENTER_TEST_{name.upper()}"
+    where = _variable(name)
     raise ProgramMissingError(f"{name} is needed: run `apt-get install {package}`, or set {where} to where it is")
+
+
+def _variable(name: str) -> str:
+    return f"EPICENTER_TEST_{name.upper().replace('-', '_')}"

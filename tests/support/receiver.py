@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,10 +13,16 @@ from aiohttp import web
 
 
 class Receiver:
-    """A webhook on the loopback. `requests` holds headers and body of each POST; `status` is what it answers."""
+    """A webhook on the loopback. `requests` holds headers and body of each POST; `status` is what it answers.
+
+    `before_answer` may look at a request, and say what happens instead of an answer: `drop` the connection, `garbage`,
+    or a status.
+    """
 
     def __init__(self, port: int = 0):
         self.status = 200
+        self.before_answer: Callable[[dict[str, Any]], str | int | None] = lambda _: None
+        self.accepted: list[str] = []
         self.headers: dict[str, str] = {}
         self.requests: list[tuple[dict[str, str], dict[str, Any]]] = []
         self._port = port
@@ -64,5 +70,15 @@ class Receiver:
             loop.close()
 
     async def _take(self, request: web.Request) -> web.Response:
-        self.requests.append((dict(request.headers), orjson.loads(await request.read())))
-        return web.Response(status=self.status, headers=self.headers, text="as told\x1b[31m")
+        body = orjson.loads(await request.read())
+        self.requests.append((dict(request.headers), body))
+        happens = self.before_answer(body)
+        if isinstance(happens, str):
+            assert request.transport
+            if happens == "garbage":
+                request.transport.write(b"\x00\xff no HTTP at all\r\n\r\n")
+            request.transport.close()
+        status = happens if isinstance(happens, int) else self.status
+        if happens is None and status < 300:
+            self.accepted.append(body["notification_id"])
+        return web.Response(status=status, headers=self.headers, text="as told\x1b[31m")

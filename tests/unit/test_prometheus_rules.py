@@ -30,9 +30,9 @@ AWAY = 'epicenter_store_failures_total{instance="w1", kind="away"}'
 NOT_SET_UP = 'epicenter_store_failures_total{instance="w1", kind="not set up"}'
 REFUSED = 'epicenter_store_failures_total{instance="w1", kind="refused"}'
 BROKEN = 'epicenter_rules_reloads_total{instance="w1", outcome="broken"}'
-UNTOLD = 'epicenter_notification_failures_total{kind="away"}'
-REFUSED_NEWS = 'epicenter_notifications_total{outcome="refused"}'
-TOLD = 'epicenter_notification_seconds_bucket{kind="opened", le="%s"}'
+TARGET_AWAY, PENDING = 'epicenter_target_is_away{target="slack"}', 'epicenter_deliveries_pending{target="slack"}'
+DELIVERED = 'epicenter_deliveries_total{target="slack", outcome="%s"}'
+TOLD = 'epicenter_delivery_seconds_bucket{target="slack", le="%s"}'
 ALL_TOLD = TOLD % "+Inf"
 SKEW, THROTTLED = 'epicenter_clock_skew_seconds{node="n1"}', 'epicenter_rule_throttled_total{rule="r"}'
 SNAPSHOTS = 'epicenter_snapshot_failures_total{reason="too large"}'
@@ -93,10 +93,20 @@ CASES: Final = [
     Case("rows were refused long ago", {REFUSED: "1x60"}, "50m"),
     Case("a snapshot is too large", {SNAPSHOTS: "_x20 1x20"}, "22m", ("SnapshotsFail",)),
     Case("a snapshot was too large long ago", {SNAPSHOTS: "1x60"}, "50m"),
-    Case("the webhook is away", {UNTOLD: "0+2x30"}, "20m", ("NotificationsWait",)),
-    Case("the webhook was away for a moment", {UNTOLD: "0x9 2x50"}, "12m"),
-    Case("the webhook refuses", {REFUSED_NEWS: "_x20 1x20"}, "22m", ("NotificationsRefused",)),
-    Case("the webhook refused long ago", {REFUSED_NEWS: "1x60"}, "50m"),
+    Case("a target is away", {TARGET_AWAY: "0x5 1x30", DELIVERED % "waits": "_x5 1x30"}, "15m", ("TargetAway",)),
+    Case("a target was away for a moment", {TARGET_AWAY: "0x5 1x2 0x30"}, "9m"),
+    Case("a target of one worker is away", {TARGET_AWAY.replace("{", '{instance="w1", '): "1x20",
+         TARGET_AWAY.replace("{", '{instance="w2", '): "0x20"}, "10m", ("TargetAway",)),
+    Case("news waits for long", {PENDING: "0x5 2x30"}, "25m", ("NotificationsWait",)),
+    Case("news waits now and then", {PENDING: "0 2 2 0 1 1 0x30"}, "25m"),
+    Case("news is taken as it comes", {PENDING: "3 2 0 1 0 3 0 0 2 0 1 0 3 0 0 1 2 0 1 0 0 2 0 1 1 0"}, "24m"),
+    Case("a target refuses", {DELIVERED % "refused": "_x20 1x20"}, "22m", ("NotificationsRefused",)),
+    Case("a target refuses more", {DELIVERED % "refused": "1x20 3x20"}, "22m", ("NotificationsRefused",)),
+    Case("a target refused long ago", {DELIVERED % "refused": "1x60"}, "50m"),
+    Case("much is sent, little is kept back", {DELIVERED % "sent": "0+9x60", DELIVERED % "silenced": "0+1x60"}, "50m"),
+    Case("no route fits", {'epicenter_deliveries_total{target="", outcome="unrouted"}': "_x20 1x20"}, "22m",
+         ("NobodyIsTold",)),
+    Case("no route fitted long ago", {'epicenter_deliveries_total{target="", outcome="unrouted"}': "1x60"}, "50m"),
     Case("news comes late", {TOLD % 60: "0x60", TOLD % 300: "0+1x60", ALL_TOLD: "0+1x60"}, "50m", ("TellsLate",)),
     Case("news comes soon", {TOLD % 5: "0+1x60", TOLD % 300: "0+1x60", ALL_TOLD: "0+1x60"}, "50m"),
 ]  # fmt: skip

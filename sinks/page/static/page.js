@@ -166,11 +166,13 @@ function bodyOf(form) {
   return body;
 }
 
+const BEFORE = { class: "of class", node: "on node", job: "of job" };
+
 function tellMuted(form) {
-  const given = (name) => form.elements[`matchers.${name}`].value.trim();
-  const parts = [["of class", "class"], ["on node", "node"], ["of job", "job"]];
-  const named = parts.filter(([, name]) => given(name)).map(([before, name]) => ` ${before} ${given(name)}`);
-  const where = given("cluster") ? `in cluster ${given("cluster")}` : "in every cluster";
+  const fields = all("[name^='matchers.']", form).map((field) => [field.name.split(".")[1], field.value.trim()]);
+  const { cluster, ...given } = Object.fromEntries(fields.filter(([, value]) => value));
+  const named = Object.entries(given).map(([name, value]) => ` ${BEFORE[name] ?? `with ${name}`} ${value}`);
+  const where = cluster ? `in cluster ${cluster}` : "in every cluster";
   find("[data-mutes]", form).textContent = named.length
     ? `Mutes every incident${named.join("")} ${where}.`
     : "Name a class, a node or a job: a whole cluster can't be silenced.";
@@ -206,6 +208,9 @@ async function press(button) {
   } else if (feedback) {
     await post(`/api/incidents/${incident}/feedback`, { verdict: feedback, who: localStorage.getItem("who") ?? "" });
     toast("Marked as right. Thank you.");
+  } else if ("undo" in button.dataset) {
+    await post(`/api/incidents/${incident}/acknowledgement`, { undo: true, who: localStorage.getItem("who") ?? "" });
+    toast("Nobody takes care of it any more.");
   } else if (postTo) {
     await post(postTo, {});
     toast(done);
@@ -263,6 +268,7 @@ const KEYS = {
   ArrowDown: () => step(1),
   ArrowUp: () => step(-1),
   "?": () => find("#help").showModal(),
+  a: () => find("[data-key=a]")?.click(),
   c: () => find("[data-key=c]")?.click(),
   t: toggleTheme,
   "g i": go("/"),

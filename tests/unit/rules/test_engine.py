@@ -159,7 +159,7 @@ def test_a_job_that_goes_on_recovers_from_its_hang(engine: Engine) -> None:
     assert (second_hang.incident_id, second_hang.status) == (recovered.incident_id, "open")
     assert [change.what for change in second_hang.history] == [
         "opened: hang on job A",
-        "resolved: job A made 3 further steps",
+        "resolved: job A made 1 further step",
         "reopened: hang on job A",
     ]
 

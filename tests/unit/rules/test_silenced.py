@@ -26,7 +26,11 @@ def a_silence(name: str = "s1", ends_ns: int = 200, **matchers: str) -> Silence:
         ({"class_": "xid-79", "node": "n2"}, False),
         ({"class_": "xid"}, False),
         ({"job": "7801"}, False),
-        ({"severity": "critical"}, False),
+        ({"severity": "critical"}, True),
+        ({"severity": "error"}, False),
+        ({"class_": "xid-*", "family": "nvidia", "node": "!n2"}, True),
+        ({"node": "!n1"}, False),
+        ({"job": "*"}, False),
         ({}, False),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
@@ -12,8 +13,8 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from rules.errors import TransientError
-from rules.model import Cost, Evidence, Incident, RankedCause
-from rules.silenced import Silence
+from rules.model import Cost, Delivery, Evidence, Incident, RankedCause
+from rules.silenced import MATCHERS, Silence
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.said import write_silence
@@ -45,6 +46,9 @@ class Store:
     def put(self, *incidents: Incident) -> None:
         ClickHouseSink(self.client).write(incidents=incidents)
 
+    def decide(self, *deliveries: Delivery) -> None:
+        ClickHouseSink(self.client).write(deliveries=deliveries)
+
     async def ask(self, question: Callable[[Client], Answer], /) -> Answer:
         self.questions += 1
         if self.is_away:
@@ -62,7 +66,7 @@ def client() -> Iterator[Client]:
 
 @pytest.fixture
 def store(client: Client) -> Store:
-    for table in ("incidents", "incident_revisions", "feedback", "silences"):
+    for table in ("incidents", "incident_revisions", "feedback", "acknowledgements", "silences", "deliveries"):
         client.command(f"TRUNCATE TABLE {table}")
     store = Store(client)
     store.put(an_incident())
@@ -281,6 +285,127 @@ async def test_feedback_on_what_is_not_there_is_404(browser: Browser) -> None:
     assert (await browser.post("/api/incidents/nope/feedback", json={"verdict": "right"})).status == 404
 
 
+async def test_who_takes_care_is_shown_on_the_incident_the_list_and_the_job(browser: Browser) -> None:
+    for form in ({"who": "bob"}, {"who": " ada ", "note": "case <b>4711</b>"}):
+        answer = await browser.post(f"/api/incidents/{ID[:5]}/acknowledgement", json=form)
+        assert answer.status == 201
+    given = await answer.json()
+    assert (given["incident_id"], given["who"], given["is_taken_back"]) == (ID, "ada", False)
+    for path in (f"/incidents/{ID}", "/", "/jobs/east/4711"):
+        text = await text_of(browser, path)
+        assert re.search(
+            r"<b>ada</b> takes care of it, <time [^>]+>\d\d:\d\d:\d\d</time> UTC: case &lt;b&gt;4711", text
+        )
+        assert "<b>bob</b>" not in text
+    assert "bob takes care of it" in await text_of(browser, f"/incidents/{ID}")
+    answer = await browser.post(f"/api/incidents/{ID}/acknowledgement", json={"undo": True})
+    assert (answer.status, (await answer.json())["who"]) == (201, "someone")
+    assert "</b> takes care of it" not in await text_of(browser, "/")
+    assert "someone says that nobody takes care of it any more" in await text_of(browser, f"/incidents/{ID}")
+    again = await browser.post(f"/api/incidents/{ID}/acknowledgement", json={"undo": True})
+    assert (again.status, "nothing to take back" in (await again.json())["error"]) == (409, True)
+
+
+@pytest.mark.parametrize(
+    ("incident", "form", "status", "told"),
+    [
+        (ID, {}, 400, "write your name"),
+        (ID, {"who": " "}, 400, "write your name"),
+        (ID, {"who": "ada", "extra": 1}, 400, "extra"),
+        (ID, {"who": "ada", "note": "x" * 2_001}, 400, "note"),
+        (ID, [], 400, "object"),
+        ("nope", {"who": "ada"}, 404, "no incident has this id"),
+        ("merged", {"who": "ada"}, 409, f"goes on in incident {ID}: acknowledge that one"),
+    ],
+)
+async def test_a_wrong_acknowledgement_is_told(
+    browser: Browser, store: Store, incident: str, form: Any, status: int, told: str
+) -> None:
+    store.put(msgspec.structs.replace(an_incident("merged"), merged_into=ID))
+    answer = await browser.post(f"/api/incidents/{incident}/acknowledgement", json=form)
+    assert (answer.status, told in (await answer.json())["error"]) == (status, True)
+
+
+OWN_FORM = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
+
+
+async def test_a_plain_form_of_the_page_acknowledges_too(browser: Browser) -> None:
+    path, form = f"/incidents/{ID}/acknowledgement", {"who": "ada", "note": "it's \x1b mine"}
+    assert f'<form class="plain-form" method="post" action="{path}">' in await text_of(browser, f"/incidents/{ID}")
+    answer = await browser.post(path, data=form, headers=OWN_FORM, allow_redirects=False)
+    assert (answer.status, answer.headers["Location"]) == (303, f"/incidents/{ID}")
+    assert "<b>ada</b> takes care of it" in await text_of(browser, f"/incidents/{ID}")
+    assert (await browser.post(path, data={"undo": "1"}, headers=OWN_FORM)).status == 200
+    refused = await browser.post(path, data={"who": ""}, headers=OWN_FORM)
+    assert (refused.status, "write your name" in await refused.text()) == (400, True)
+    assert (await browser.post("/incidents/nope/acknowledgement", data=form, headers=OWN_FORM)).status == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        (f"/incidents/{ID}/acknowledgement", {"Origin": "null"}, 403),
+        (f"/incidents/{ID}/acknowledgement", {}, 415),
+        (f"/incidents/{ID}/acknowledgement", {"Sec-Fetch-Site": "none"}, 403),
+        (f"/incidents/{ID}/acknowledgement", {"Sec-Fetch-Site": "cross-site", "Origin": "null"}, 403),
+        (f"/incidents/{ID}/acknowledgement", {"Sec-Fetch-Site": "same-site", "Origin": "null"}, 403),
+        (f"/incidents/{ID}/acknowledgement", {**OWN_FORM, "Origin": "http://evil.example"}, 403),
+        (f"/incidents/{ID}/acknowledgement", {**OWN_FORM, "Host": "evil.example"}, 403),
+        (f"/api/incidents/{ID}/acknowledgement", OWN_FORM, 403),
+        ("/api/silences", {"Sec-Fetch-Site": "same-origin"}, 415),
+    ],
+)
+async def test_plain_forms_are_taken_from_the_page_alone(
+    browser: Browser, store: Store, path: str, headers: dict[str, str], status: int
+) -> None:
+    answer = await browser.post(path, data={"who": "ada"}, headers=headers)
+    assert (answer.status, store.questions) == (status, 0)
+
+
+async def test_every_decision_on_who_is_told_is_shown_by_target(browser: Browser, store: Store) -> None:
+    at = iter(range(10**18, 2 * 10**18, 10**9))
+    decisions = [
+        ("pagerduty", "sent", "opened", ""),
+        *[("slack", "waits", "opened", "it <b>answers</b> 503")] * 20,
+        ("slack", "sent", "opened", ""),
+        *[(f"w{number}", "silenced", "opened", "by ada: drained") for number in range(9)],
+        ("", "unrouted", "updated", "no route fits"),
+    ]
+    store.decide(*(Delivery(f"n{number}", one[0], one[1], ID, 1, one[2], "2026-03-02T09:00:00Z", one[3], next(at))
+                   for number, one in enumerate(decisions)))  # fmt: skip
+    text = await text_of(browser, f"/incidents/{ID}")
+    table = re.sub(r"\s*<[^>]+>\s*", " ", text[text.index("Who was told</h2>") :])
+    assert re.search(r"nobody +unrouted +updated, .+? +1 unrouted", table)
+    assert re.search(r"pagerduty +sent +opened, .+? +1 sent", table)
+    assert re.search(r"slack +sent +opened, .+? +20 waits, 1 sent", table)
+    assert re.search(r"20 times +slack +opened +waits +it &lt;b&gt;answers&lt;/b&gt; 503", table)
+    assert re.search(r"w8 +opened +silenced +by ada: drained", table)
+    assert text.count('data-key="told ') == 12
+    assert text.count("slack: opened sent") == 1 and "w0: opened" not in text
+
+
+async def test_few_decisions_are_shown_at_once_and_none_need_no_heading(browser: Browser, store: Store) -> None:
+    assert "Who was told" not in await text_of(browser, f"/incidents/{ID}")
+    store.decide(Delivery("n1", "slack", "sent", ID, 1, "opened", "2026-03-02T09:00:00Z", "", 10**18))
+    text = await text_of(browser, f"/incidents/{ID}")
+    assert 'aria-label="Who was told"' in text and 'data-key="told ' not in text
+
+
+async def test_silences_as_json(browser: Browser, store: Store) -> None:
+    over, active = Silence("s1", {"node": "n1"}, 1, 2, "ada", "why"), Silence("s2", {"node": "n1"}, 1, 2**62, "ada", "")
+    for one in (over, active):
+        write_silence(store.client, one)
+    for query, expected in (("", [active]), ("?all=0", [active]), ("?all=1", [active, over])):
+        answer = await browser.get(f"/api/silences{query}")
+        assert msgspec.convert(await answer.json(), list[Silence]) == expected
+
+
+async def test_a_silence_may_name_every_label(browser: Browser) -> None:
+    text = await text_of(browser, f"/incidents/{ID}")
+    assert re.findall(r'name="matchers\.(\w+)"', text)[:4] == ["class", "node", "job", "cluster"]
+    assert set(re.findall(r'name="matchers\.(\w+)"', text)) == set(MATCHERS)
+
+
 async def test_a_silence_is_listed_shown_at_its_incident_and_ended(browser: Browser) -> None:
     form = {
         "matchers": {"class": "gpu.fell_off_bus", "node": "gpu-001", "job": ""},
@@ -314,7 +439,8 @@ async def test_a_silence_of_one_cluster_mutes_no_other(browser: Browser, store: 
     ("changed", "told"),
     [
         ({"matchers": {}}, "name a class, a node or a job"),
-        ({"matchers": {"severity": "critical"}}, "nothing else"),
+        ({"matchers": {"colour": "red"}}, "nothing else"),
+        ({"matchers": {"node": "*", "class": "!xid-79"}}, "and more of it than *"),
         ({"matchers": {"node": " "}}, "name a class, a node or a job"),
         ({"matchers": {"cluster": "east", "node": ""}}, "a whole cluster can't be silenced"),
         ({"duration": "soon"}, "is no duration"),
@@ -357,7 +483,7 @@ async def test_a_form_that_is_too_long_is_refused(browser: Browser) -> None:
     assert (answer.status, await answer.json()) == (413, {"error": "this is too long: 16 KiB at most"})
 
 
-@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/api/nope", 404), ("PUT", "/api/silences", 405)])
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/api/nope", 404), ("PUT", "/api/silences/x/end", 405)])
 async def test_errors_of_the_server_are_json_too(browser: Browser, method: str, path: str, status: int) -> None:
     answer = await browser.request(method, path, headers={"Content-Type": "application/json"})
     assert answer.status == status

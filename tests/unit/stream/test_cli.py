@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from stream.cli import cli, main
+from stream.cli import cli
 from tests.support.logs import kernel, vector
 from tests.support.packs import A_PACK
 
@@ -47,23 +47,6 @@ def epicenter(*arguments: object, stdin: str | bytes = b"", **environment: str) 
     sent = stdin.encode() if isinstance(stdin, str) else stdin
     whole = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment}
     return subprocess.run([COMMAND, *map(str, arguments)], input=sent, capture_output=True, timeout=60, env=whole)
-
-
-@pytest.fixture
-def run(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Any:
-    """The command in this process: (exit code, standard output, standard error)."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["epicenter", *map(str, arguments)])
-        try:
-            main()
-            code: Any = 0
-        except SystemExit as left:
-            code = left.code or 0
-        out, err = capsysbinary.readouterr()
-        return code, out.decode(), err.decode()
-
-    return call
 
 
 @pytest.fixture

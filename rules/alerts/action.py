@@ -1,0 +1,104 @@
+"""Incident -> what a machine may do about it, with all that it needs to know to do it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from msgspec.structs import replace
+
+from rules.model import Action, Incident
+from rules.vocabulary import vocabulary
+
+SURE_ENOUGH: Final = 0.6
+"""Below it nothing may be done: `rules.cause.confidence` gives 0.59 when the best cause is one point ahead of a rival
+that nothing else explains, and 0.5 when they are even. A machine must not drain the wrong one of two suspects."""
+
+HARDWARE_FAMILIES: Final = ("nvidia", "amd", "machine", "network")
+"""A failure of these families comes back on the same node, so that the job has to go elsewhere."""
+
+
+def action_of(incident: Incident, sure_enough: float = SURE_ENOUGH) -> Action:
+    """What may be done now, before the guard has looked at it (`is_allowed` as far as the incident goes).
+
+    Nothing is to be done about an incident that is over, and nothing is allowed while its cause is too unsure.
+    """
+    if incident.status != "open":
+        return Action(why="the incident is over")
+    make = _MAKERS.get(incident.action)
+    if make is None:
+        return Action(why=f"a person has to look: {_sentence(incident)}")
+    action = make(incident)
+    missing = _missing(action)
+    confidence = incident.root_cause.confidence
+    if missing:
+        return replace(action, why=f"{missing} is not known, so a person has to look: {_sentence(incident)}")
+    if action.kind != "wait" and confidence < sure_enough:
+        needed = f"at least {sure_enough:.2f} is needed"
+        return replace(action, why=f"the cause is too unsure: confidence {confidence:.2f}, {needed}")
+    return replace(action, is_allowed=True, why=_sentence(incident))
+
+
+def _sentence(incident: Incident) -> str:
+    return vocabulary().actions.get(incident.action, incident.action)
+
+
+def _node(incident: Incident) -> tuple[str, ...]:
+    """Where it began, else the only node that it reaches."""
+    if incident.root_cause.node:
+        return (incident.root_cause.node,)
+    return incident.nodes if len(incident.nodes) == 1 else ()
+
+
+def _drain(incident: Incident) -> Action:
+    return Action("drain-node", nodes=_node(incident))
+
+
+def _reboot(incident: Incident) -> Action:
+    return Action("reboot-node", nodes=_node(incident))
+
+
+def _reset(incident: Incident) -> Action:
+    return Action("reset-gpu", nodes=_node(incident), gpu=incident.root_cause.gpu)
+
+
+def _restart(incident: Incident) -> Action:
+    is_hardware = vocabulary().family(incident.root_cause.failure_class) in HARDWARE_FAMILIES
+    suspects = incident.recurrence.nodes if incident.recurrence else ()
+    return Action(
+        "restart-job",
+        jobs=incident.jobs,
+        exclude_nodes=tuple(sorted({*suspects, *(_node(incident) if is_hardware else ())})),
+        resume_step=incident.cost.since_checkpoint_step,
+    )
+
+
+def _raise_memory(incident: Incident) -> Action:
+    return Action("raise-memory", jobs=incident.jobs)
+
+
+def _wait(incident: Incident) -> Action:
+    return Action("wait", jobs=incident.jobs)
+
+
+_MAKERS: Final[dict[str, Callable[[Incident], Action]]] = {
+    "drain-node": _drain,
+    "replace-hardware": _drain,
+    "reboot-node": _reboot,
+    "reset-gpu": _reset,
+    "restart-app": _restart,
+    "resubmit": _restart,
+    "fix-memory": _raise_memory,
+    "add-capacity": _wait,
+}
+
+
+def _missing(action: Action) -> str:
+    """What has to be known to act and is not; empty when all is."""
+    if action.kind in ("drain-node", "reboot-node", "reset-gpu") and not action.nodes:
+        return "on which node"
+    if action.kind == "reset-gpu" and not action.gpu:
+        return "which GPU"
+    if action.kind in ("restart-job", "raise-memory") and not action.jobs:
+        return "which job"
+    return ""

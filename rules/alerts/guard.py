@@ -1,0 +1,88 @@
+"""Keeps machines from acting on too much at once, and says why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from math import ceil
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from rules.alerts.spec import GuardSpec, RoutingSpec
+from rules.model import NS_PER_S, Action
+
+HOUR_NS: Final = 3600 * NS_PER_S
+_TOUCHES_NOTHING: Final = ("none", "wait")
+_ROUNDING: Final = 1e-9
+
+
+class Acted(NamedTuple):
+    """An action that was allowed and told: it counts, whether or not anybody did it."""
+
+    time_ns: int
+    incident_id: str
+    kind: str
+    nodes: tuple[str, ...] = ()
+    jobs: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, action: Action, incident_id: str, time_ns: int) -> Acted:
+        """The note of an allowed action."""
+        return cls(time_ns, incident_id, action.kind, action.nodes, action.jobs)
+
+    def acts_on(self) -> set[tuple[str, ...]]:
+        """What of it counts as jobs: the same job counts again for another incident, so that no loop goes unseen."""
+        return {(self.incident_id, self.kind, job) for job in self.jobs}
+
+
+class Guard:
+    """Judges an action by those of the hour before it; it remembers nothing by itself."""
+
+    def __init__(self, spec: RoutingSpec):
+        self._spec = spec.guard
+        self._is_dry_run = spec.actions == "dry-run"
+
+    def judge(self, action: Action, recent: Sequence[Acted], now_ns: int, incident_id: str = "") -> Action:
+        """The action, with whether it is allowed now and why.
+
+        `recent` are those that were allowed before, in any order and no matter how old. A node counts once within the
+        hour, a job once for each incident and kind of action: to tell the same again takes nothing from the limits.
+        """
+        action = replace(action, is_dry_run=self._is_dry_run)
+        if not action.is_allowed or action.kind in _TOUCHES_NOTHING:
+            return action
+        counted = [one for one in recent if one.time_ns > now_ns - HOUR_NS and one.kind not in _TOUCHES_NOTHING]
+        problems = list(self._problems(Acted.of(action, incident_id, now_ns), counted))
+        if problems:
+            return replace(action, is_allowed=False, why=f"{' and '.join(problems)}: a person has to look")
+        return action
+
+    def _problems(self, wanted: Acted, counted: Sequence[Acted]) -> Iterator[str]:
+        nodes = {node for one in counted for node in one.nodes}
+        jobs = set[tuple[str, ...]]().union(*(one.acts_on() for one in counted))
+        most_nodes, most_jobs = nodes_per_hour(self._spec), self._spec.jobs_per_hour
+        if wanted.nodes and len(nodes.union(wanted.nodes)) > most_nodes:
+            yield f"{len(nodes)} of {most_nodes} nodes that may be acted on within an hour are used up"
+        if wanted.jobs and len(jobs | wanted.acts_on()) > most_jobs:
+            yield f"{len(jobs)} of {most_jobs} jobs that may be acted on within an hour are used up"
+
+
+def nodes_per_hour(spec: GuardSpec) -> int:
+    """How many nodes may be acted on within an hour: the number, or the share of the fleet if that is less."""
+    if spec.fleet_nodes is None:
+        return spec.nodes_per_hour
+    return min(spec.nodes_per_hour, int(spec.fleet_share * spec.fleet_nodes + _ROUNDING))
+
+
+def faults(spec: GuardSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Values that keep the guard from doing what was meant; each with its key."""
+    if spec.fleet_nodes is None:
+        if "fleet_share" in spec.model_fields_set:
+            yield ("fleet_share",), "of how many nodes? write `fleet_nodes` too"
+    elif spec.nodes_per_hour and not nodes_per_hour(spec):
+        least = ceil(1000 / spec.fleet_nodes) / 1000
+        share = f"{spec.fleet_share:g} of {spec.fleet_nodes} nodes"
+        yield (
+            ("fleet_nodes",),
+            f"{share} is less than one, so none is ever allowed: write `fleet_share: {least}`",
+        )

@@ -1,0 +1,100 @@
+"""When a maintenance window holds, and until when."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, time, timedelta
+from difflib import get_close_matches
+from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
+
+from rules.alerts.spec import MaintenanceSpec, WeeklySpec
+from rules.model import NS_PER_S
+
+DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")
+_ONE_DAY: Final = timedelta(days=1)
+
+
+def ends(window: MaintenanceSpec, now_ns: int) -> datetime | None:
+    """When the window ends that holds now; None when none does. `begins` is within it, `until` is not."""
+    at = datetime.fromtimestamp(now_ns // NS_PER_S, UTC)
+    if window.weekly:
+        return _weekly_end(window.weekly, at)
+    begins, until = zoned(window.begins), zoned(window.until)
+    return until if until and at < until and (begins is None or begins <= at) else None
+
+
+def clock(text: str) -> time:
+    """The time of day of `HH:MM`; `24:00` is midnight, as `00:00`.
+
+    Raises:
+        ValueError: the text is no such time.
+    """
+    found = _CLOCK.fullmatch("00:00" if text == "24:00" else text)
+    if not found:
+        raise ValueError(f"{text!r} is no time of day: write it as 08:30")
+    return time(int(found[1]), int(found[2]))
+
+
+def zoned(moment: datetime | None) -> datetime | None:
+    """A time without a zone is UTC, as YAML has it."""
+    return moment.replace(tzinfo=UTC) if moment and not moment.tzinfo else moment
+
+
+def faults(window: MaintenanceSpec) -> Iterator[tuple[tuple[str, ...], str]]:
+    """What is wrong with a window's times; each with its keys."""
+    if window.weekly:
+        if window.begins or window.until:
+            yield ("weekly",), "it is weekly and has `begins` or `until` too: make two windows of it"
+        yield from ((("weekly", key), fault) for key, fault in _weekly_faults(window.weekly))
+        return
+    begins, until = zoned(window.begins), zoned(window.until)
+    if until is None:
+        yield (), "it never ends: write `until`, or `weekly` with days, start and end"
+    elif begins and until <= begins:
+        yield ("until",), "it is over before it begins: write a time after `begins`"
+
+
+def _weekly_faults(weekly: WeeklySpec) -> Iterator[tuple[str, str]]:
+    if not weekly.days:
+        yield "days", f"on no day: write some of {', '.join(DAYS)}"
+    for day in weekly.days:
+        if day not in DAYS:
+            yield "days", f"{day} is no day: write some of {', '.join(DAYS)}"
+    for key, text in (("start", weekly.start), ("end", weekly.end)):
+        try:
+            clock(text)
+        except ValueError as error:
+            yield key, str(error)
+    if weekly.start == weekly.end:
+        yield "end", "it ends when it starts: write 00:00 and 24:00 for a whole day"
+    if not _is_zone(weekly.timezone):
+        near = get_close_matches(weekly.timezone, sorted(available_timezones()), n=1)
+        yield "timezone", f"{weekly.timezone} is no time zone: write {near[0] if near else 'UTC or Europe/Berlin'}"
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        return False
+    return True
+
+
+def _weekly_end(weekly: WeeklySpec, at: datetime) -> datetime | None:
+    """The day before may reach over midnight into this one."""
+    day = at.astimezone(ZoneInfo(weekly.timezone)).date()
+    for first in (day, day - _ONE_DAY):
+        begins, until = _hours(weekly, first)
+        if DAYS[first.weekday()] in weekly.days and begins <= at < until:
+            return until.astimezone(ZoneInfo(weekly.timezone))
+    return None
+
+
+def _hours(weekly: WeeklySpec, first: date) -> tuple[datetime, datetime]:
+    """The hours that begin on this day, in UTC; what ends no later than it starts ends on the next day."""
+    zone, start, end = ZoneInfo(weekly.timezone), clock(weekly.start), clock(weekly.end)
+    last = first if start < end else first + _ONE_DAY
+    return datetime.combine(first, start, zone).astimezone(UTC), datetime.combine(last, end, zone).astimezone(UTC)

@@ -1,0 +1,92 @@
+"""Why an incident is not told now, though it is news."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from rules.alerts.routing import Labels, Routing
+from rules.alerts.state import Known
+from rules.model import Acknowledgement, Incident
+from rules.silenced import Silence, silenced_labels
+from rules.times import iso_from_ns
+
+HELD: Final = "held"
+NEVER_MUTED: Final = ("acknowledged", "resolved")
+"""Who was told that something began is told that it is over, silence or not."""
+
+_ENDED_BY_AN_ACKNOWLEDGEMENT: Final = ("escalated", "repeated")
+
+
+class Said(NamedTuple):
+    """What people said by now; of acknowledgements the newest of each incident."""
+
+    silences: Sequence[Silence] = ()
+    acknowledgements: Mapping[str, Acknowledgement] = {}
+
+    def acknowledged(self, known: Known) -> Acknowledgement | None:
+        """Who takes care of an incident since it came, or came back."""
+        found = self.acknowledgements.get(known.incident.incident_id)
+        return found if found and found.given_ns >= known.since_ns else None
+
+
+class Moment(NamedTuple):
+    """When it is asked, and what is known then. `is_last`: nothing more will come, so nothing waits for more."""
+
+    now_ns: int
+    said: Said = Said()
+    is_last: bool = False
+
+
+class Mute(NamedTuple):
+    """An outcome of `Delivery`, and words."""
+
+    outcome: str
+    reason: str
+
+
+class Muting:
+    """The stages in their order: a silence within its grace, maintenance, silences, inhibition, acknowledgement."""
+
+    def __init__(self, routing: Routing, is_silence: Callable[[Incident], bool]):
+        self._routing = routing
+        self._is_silence = is_silence
+
+    def mute(self, known: Known, kind: str, others: Iterable[Known], moment: Moment) -> Mute | None:
+        """The first stage that keeps it back; None when it may be told."""
+        if kind in NEVER_MUTED:
+            return None
+        return (
+            self._held(known, kind, moment)
+            or self._maintained(known.labels, moment.now_ns)
+            or self._silenced(known, moment)
+            or self._inhibited(known, others)
+            or self._acknowledged(known, kind, moment.said)
+        )
+
+    def _held(self, known: Known, kind: str, moment: Moment) -> Mute | None:
+        until_ns = known.since_ns + self._routing.spec.silence_grace
+        is_within = moment.now_ns < until_ns and not moment.is_last
+        if is_within and kind != "updated" and self._is_silence(known.incident):
+            return Mute(HELD, f"a silence, held back until {iso_from_ns(until_ns)[:19]}Z in case it is refuted")
+        return None
+
+    def _maintained(self, labels: Labels, now_ns: int) -> Mute | None:
+        reason = self._routing.maintenance(labels, now_ns)
+        return Mute("maintenance", reason) if reason else None
+
+    def _silenced(self, known: Known, moment: Moment) -> Mute | None:
+        silence = silenced_labels(moment.said.silences, known.labels, moment.now_ns)
+        return Mute("silenced", f"by {silence.who}: {silence.reason}") if silence else None
+
+    def _inhibited(self, known: Known, others: Iterable[Known]) -> Mute | None:
+        if not self._routing.spec.inhibit:
+            return None
+        sources = [(one.incident.incident_id, one.labels) for one in others if one.incident.status == "open"]
+        reason = self._routing.inhibited_by(known.labels, sources)
+        return Mute("inhibited", reason) if reason else None
+
+    def _acknowledged(self, known: Known, kind: str, said: Said) -> Mute | None:
+        if kind not in _ENDED_BY_AN_ACKNOWLEDGEMENT or not (taken := said.acknowledged(known)):
+            return None
+        return Mute("acknowledged", f"{taken.who} takes care of it" + (f": {taken.note}" if taken.note else ""))

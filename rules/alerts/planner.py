@@ -1,0 +1,258 @@
+"""Incidents, and what people said of them -> notifications, each piece of news once for each target.
+
+Stages: route, group, mute, deduplicate. Every decision not to tell is given as a `Delivery` with its reason. The clock
+is an argument; what has to outlive the process is in `AlertState`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from rules.alerts.action import action_of
+from rules.alerts.guard import HOUR_NS, Acted, Guard
+from rules.alerts.muting import HELD, Moment, Mute, Muting, Said
+from rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, event_time, news_of, worst_first
+from rules.alerts.routing import Leg, Routing
+from rules.alerts.state import ACTED, GROUP, INCIDENT, AlertState, Group, Known, Member, Planned, group_key
+from rules.model import MOST_BRIEFS, Action, Brief, Delivery, Incident, Notification, Position, stable_id
+from rules.times import duration_ns
+
+KEPT_FOR_NS: Final = duration_ns("7d")
+"""A group whose incidents are over is known for so long, so that logs that are read again tell nothing again."""
+
+
+class Planner:
+    """Decides, and sends nothing. Whoever calls keeps `state.take_changes()` before anything is sent.
+
+    `is_silence` says whether the root cause of an incident is a silence, which the next sign of life may refute.
+    """
+
+    def __init__(self, routing: Routing, is_silence: Callable[[Incident], bool], state: AlertState):
+        self._routing = routing
+        self._guard = Guard(routing.spec)
+        self._muting = Muting(routing, is_silence)
+        self._decisions: list[Delivery] = []
+        self._groups_of: dict[str, set[str]] = {}
+        self.state = state
+        for group in state.groups.values():
+            for incident_id in group.members:
+                self._groups_of.setdefault(incident_id, set()).add(group.key)
+        for known in list(state.incidents.values()):
+            self._enter(known.incident, known.position, known.since_ns)
+
+    def take(self, incident: Incident, position: Position, moment: Moment) -> None:
+        """A revision of an incident, and where it stands. One that is older than what is known changes nothing."""
+        for group in self._enter(incident, position, moment.now_ns):
+            self._look_at(group, moment)
+
+    def advance(self, moment: Moment) -> list[Delivery]:
+        """What is due by now joins the groups' `pending`. The decisions since the last call not to tell, each once."""
+        for group in list(self.state.groups.values()):
+            if group.news_ns or group.is_open:
+                self._look_at(group, moment)
+            elif not group.pending and moment.now_ns - group.last_told_ns > KEPT_FOR_NS:
+                self._forget(group)
+        for known in [one for one in self.state.incidents.values() if one.incident.status != "open"]:
+            self._let_go(known.incident)
+        decisions, self._decisions = self._decisions, []
+        return decisions
+
+    def note_sent(self, group: Group, memo: Mapping[str, str]) -> None:
+        """The target has the first of the group's pending notifications."""
+        del group.pending[0]
+        group.memo = dict(memo)
+        self.state.changed.add(GROUP + group.key)
+
+    def note_refused(self, group: Group) -> None:
+        """The target will never take it. The same revision of its incident, given once more, asks once more."""
+        refused = group.pending.pop(0).notification
+        member = group.members[refused.incident.incident_id]
+        member.is_refused = True
+        if refused.kind in BEGINNINGS and member.told_status == "open":
+            member.told_status = REFUSED
+        self.state.changed.add(GROUP + group.key)
+
+    def _enter(self, incident: Incident, position: Position, now_ns: int) -> list[Group]:
+        if self._is_old(incident):
+            return []
+        known = self.state.incidents.get(incident.incident_id)
+        labels = dict(self._routing.labels_of(incident))
+        is_new = known is None or known.incident.reopened < incident.reopened
+        since_ns, told_ns = (known.since_ns, known.told_ns) if known and not is_new else (now_ns, 0)
+        self.state.incidents[incident.incident_id] = Known(incident, labels, since_ns, position, told_ns)
+        self.state.changed.add(INCIDENT + incident.incident_id)
+        routed = self._routing.route(labels)
+        wanted = {group_key(leg, labels, incident.cluster): leg for leg in routed.legs}
+        if is_new and not wanted:
+            self._decide(incident, Mute("unrouted", "; ".join(routed.reasons)), now_ns)
+        keys = sorted(wanted.keys() | self._groups_told_of(incident))
+        return [self._join(key, wanted.get(key), incident, now_ns) for key in keys]
+
+    def _is_old(self, incident: Incident) -> bool:
+        """A newer revision was here, be it that all is over since, and its document gone."""
+        known = self.state.incidents.get(incident.incident_id)
+        keys = self._groups_of.get(incident.incident_id, ())
+        ages = [self.state.groups[key].members[incident.incident_id].age for key in keys]
+        return any(Age.of(incident) < age for age in [*ages, *([Age.of(known.incident)] if known else [])])
+
+    def _groups_told_of(self, incident: Incident) -> set[str]:
+        """Where people know of it, be it that it looked different then: they are told how it goes on."""
+        keys = self._groups_of.get(incident.incident_id, set())
+        return {key for key in keys if self.state.groups[key].members[incident.incident_id].told_status}
+
+    def _join(self, key: str, leg: Leg | None, incident: Incident, now_ns: int) -> Group:
+        group, age = self.state.groups.get(key) or Group(key, leg or Leg("", "")), Age.of(incident)
+        group.leg = leg or group.leg
+        member = group.members.get(incident.incident_id) or Member(age)
+        is_asked_again = member.is_refused and age == member.age
+        if is_asked_again or (member.told_status == REFUSED and age.reopened > member.age.reopened):
+            member.told = member.told_status = ""
+        member.age, member.is_refused = age, False
+        if incident.status == "resolved" and not member.told_status and member.muted.startswith(HELD):
+            self._note_mute(group, incident, member, Mute("refuted", "over before its grace was"), now_ns)
+        if not group.news_ns and news_of(incident, member.told, member.told_status):
+            group.news_ns = now_ns
+        group.members[incident.incident_id] = member
+        self.state.groups[group.key] = group
+        self.state.changed.add(GROUP + group.key)
+        self._groups_of.setdefault(incident.incident_id, set()).add(group.key)
+        return group
+
+    def _look_at(self, group: Group, moment: Moment) -> None:
+        news = dict(self._news(group, moment.said))
+        if news and moment.now_ns < group.due_ns(news.values()) and not moment.is_last:
+            return
+        told = {}
+        for incident_id, kind in (news or self._repeats(group, moment.now_ns)).items():
+            known = self.state.incidents[incident_id]
+            if kind == "escalated" and not _is_unanswered(known, group.leg, moment.now_ns):
+                continue
+            if mute := self._muting.mute(known, kind, self.state.incidents.values(), moment):
+                self._note_mute(group, known.incident, group.members[incident_id], mute, moment.now_ns)
+            else:
+                told[incident_id] = kind
+        if told:
+            self._tell(group, told, moment)
+        if group.news_ns and not news.keys() - told.keys():
+            group.news_ns = 0
+            self.state.changed.add(GROUP + group.key)
+
+    def _news(self, group: Group, said: Said) -> Iterator[tuple[str, str]]:
+        for incident_id, member in group.members.items():
+            if known := self.state.incidents.get(incident_id):
+                kind = news_of(known.incident, member.told, member.told_status)
+                taken = said.acknowledged(known)
+                if kind in ("opened", "reopened") and group.leg.after_ns:
+                    yield incident_id, "escalated"
+                elif kind:
+                    yield incident_id, kind
+                elif taken and member.told_status == "open" and taken.given_ns > member.acknowledged_ns:
+                    yield incident_id, "acknowledged"
+
+    def _repeats(self, group: Group, now_ns: int) -> dict[str, str]:
+        """What goes on, when it is time to say so again."""
+        if group.pending or now_ns < group.last_told_ns + group.leg.repeat_interval_ns:
+            return {}
+        return {name: "repeated" for name, member in group.members.items() if member.told_status == "open"}
+
+    def _tell(self, group: Group, told: Mapping[str, str], moment: Moment) -> None:
+        now_ns = moment.now_ns
+        for incident_id, kind in told.items():
+            member, incident = group.members[incident_id], self.state.incidents[incident_id].incident
+            member.told, member.told_status, member.muted = digest(incident), incident.status, ""
+            if kind == "acknowledged":
+                member.acknowledged_ns = moment.said.acknowledgements[incident_id].given_ns
+            if not group.leg.after_ns and kind in ("opened", "reopened"):
+                self._start_escalations(incident_id, now_ns)
+        kind = min(told.values(), key=KINDS.index)
+        if kind == "resolved" and group.is_open:
+            kind = "updated"
+        notification = self._notification(group, kind, told, now_ns)
+        position = self.state.incidents[notification.incident.incident_id].position
+        group.pending.append(Planned(notification, now_ns, position))
+        group.last, group.last_told_ns, group.told_count = notification, now_ns, group.told_count + 1
+        self.state.changed.add(GROUP + group.key)
+
+    def _start_escalations(self, incident_id: str, now_ns: int) -> None:
+        known = self.state.incidents[incident_id]
+        if not known.told_ns:
+            known.told_ns = now_ns
+            self.state.changed.add(INCIDENT + incident_id)
+
+    def _notification(self, group: Group, kind: str, told: Mapping[str, str], now_ns: int) -> Notification:
+        open_ids = {name for name, member in group.members.items() if member.told_status == "open"}
+        shown = [self.state.incidents[name].incident for name in {*told, *open_ids} & self.state.incidents.keys()]
+        first, *rest = sorted(shown, key=lambda one: (told.get(one.incident_id) != kind, *worst_first(one)))
+        labels = self.state.incidents[first.incident_id].labels
+        return Notification(
+            notification_id=stable_id("notification", group.key, group.told_count, kind, first.incident_id),
+            kind=kind,
+            event_time=event_time(first) if kind == "resolved" else first.last_seen,
+            incident=first,
+            target=group.leg.target,
+            group=group.key,
+            reason=group.leg.route,
+            also=tuple(map(Brief.of, rest[:MOST_BRIEFS])),
+            more=len(rest[MOST_BRIEFS:]),
+            labels=labels,
+            action=self._action(first, now_ns),
+            link=self._link(first),
+        )
+
+    def _link(self, incident: Incident) -> str:
+        page_url = self._routing.spec.page_url.rstrip("/")
+        return f"{page_url}/incidents/{incident.incident_id}" if page_url else ""
+
+    def _action(self, incident: Incident, now_ns: int) -> Action:
+        """What a machine may do, counted when it may."""
+        recent = [one for one in self.state.acted if one.time_ns > now_ns - HOUR_NS]
+        action = self._guard.judge(action_of(incident), recent, now_ns, incident.incident_id)
+        acted = Acted.of(action, incident.incident_id, now_ns)
+        if action.is_allowed and all(one[1:] != acted[1:] for one in recent):
+            self.state.acted = [*recent, acted]
+            self.state.changed.add(ACTED)
+        return action
+
+    def _note_mute(self, group: Group, incident: Incident, member: Member, mute: Mute, now_ns: int) -> None:
+        if member.muted != (muted := f"{mute.outcome}: {mute.reason}"):
+            member.muted = muted
+            self.state.changed.add(GROUP + group.key)
+            self._decide(incident, mute, now_ns, group)
+
+    def _decide(self, incident: Incident, mute: Mute, now_ns: int, group: Group | None = None) -> None:
+        target = group.leg.target if group else ""
+        self._decisions.append(
+            Delivery(
+                notification_id=stable_id("muted", target, incident.incident_id, *mute),
+                target=target,
+                outcome=mute.outcome,
+                incident_id=incident.incident_id,
+                revision=incident.revision,
+                kind="reopened" if incident.reopened else "opened",
+                event_time=incident.last_seen,
+                reason=mute.reason,
+                decided_ns=now_ns,
+            )
+        )
+
+    def _forget(self, group: Group) -> None:
+        del self.state.groups[group.key]
+        self.state.changed.add(GROUP + group.key)
+        for incident_id in group.members:
+            self._groups_of[incident_id].discard(group.key)
+            if not self._groups_of[incident_id]:
+                del self._groups_of[incident_id]
+
+    def _let_go(self, incident: Incident) -> None:
+        """Drop a document when everybody who was told that it began knows that it is over."""
+        keys = self._groups_of.get(incident.incident_id, ())
+        members = [self.state.groups[key].members[incident.incident_id] for key in keys]
+        if all(member.told_status != "open" for member in members):
+            del self.state.incidents[incident.incident_id]
+            self.state.changed.add(INCIDENT + incident.incident_id)
+
+
+def _is_unanswered(known: Known, leg: Leg, now_ns: int) -> bool:
+    """The first who were told had their time to acknowledge it."""
+    return 0 < known.told_ns <= now_ns - leg.after_ns

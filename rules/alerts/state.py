@@ -1,0 +1,137 @@
+"""What the planner remembers: open incidents, and what each group of people was told and is still to be told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+import msgspec
+
+from rules.alerts.guard import Acted
+from rules.alerts.news import Age
+from rules.alerts.routing import Leg
+from rules.model import Incident, Notification, Position, stable_id
+
+INCIDENT: Final = "incident/"
+GROUP: Final = "group/"
+ACTED: Final = "acted"
+"""The keys of records: one of each open incident, one of each group, and one of what machines were allowed to do."""
+
+PROMPT: Final = frozenset(("resolved", "acknowledged"))
+
+
+class Known(msgspec.Struct):
+    """An incident that somebody may still have to be told of.
+
+    `since_ns` is when it came, or came back; `told_ns` when the first were told of that, 0 before; `position` is where
+    its newest revision stands.
+    """
+
+    incident: Incident
+    labels: dict[str, tuple[str, ...]]
+    since_ns: int
+    position: Position
+    told_ns: int = 0
+
+
+class Member(msgspec.Struct):
+    """An incident as one group knows it: what was told of it, and why the rest is not told now.
+
+    `age` is that of the newest revision seen; `told` the digest of what was told; `told_status` open, resolved,
+    refused, or empty for nothing; `muted` the newest decision not to tell.
+    """
+
+    age: Age
+    told: str = ""
+    told_status: str = ""
+    muted: str = ""
+    acknowledged_ns: int = 0
+    is_refused: bool = False
+
+
+class Planned(msgspec.Struct):
+    """A notification that waits for its target. `planned_ns` gives the order; `position` is its incident's."""
+
+    notification: Notification
+    planned_ns: int
+    position: Position
+
+
+class Group(msgspec.Struct):
+    """Incidents that one target is told of together.
+
+    `news_ns` is when untold news came first, 0 without any; `last` is the newest notification, `memo` what the target
+    wants to remember.
+    """
+
+    key: str
+    leg: Leg
+    members: dict[str, Member] = {}
+    pending: list[Planned] = []
+    last: Notification | None = None
+    memo: dict[str, str] = {}
+    told_count: int = 0
+    news_ns: int = 0
+    last_told_ns: int = 0
+
+    @property
+    def is_open(self) -> bool:
+        """Whether people were told of something that goes on."""
+        return any(member.told_status == "open" for member in self.members.values())
+
+    def due_ns(self, kinds: Collection[str]) -> int:
+        """When news of these kinds may be told. That all is over, or taken care of, is told at once."""
+        if not self.told_count:
+            return self.news_ns + self.leg.group_wait_ns
+        if PROMPT.issuperset(kinds):
+            return self.news_ns
+        return max(self.news_ns, self.last_told_ns + self.leg.update_interval_ns)
+
+
+def group_key(leg: Leg, labels: dict[str, tuple[str, ...]], cluster: str) -> str:
+    """Which group an incident belongs to on its way; groups never span clusters."""
+    values = [(name, labels.get(name, ())) for name in sorted(leg.group_by)]
+    return stable_id("group", leg.target, leg.after_ns, cluster, values)
+
+
+class AlertState(msgspec.Struct):
+    """Everything that has to outlive the process; `changed` names the records to write."""
+
+    incidents: dict[str, Known] = {}
+    groups: dict[str, Group] = {}
+    acted: list[Acted] = []
+    changed: set[str] = set()
+
+    @classmethod
+    def restored(cls, records: Mapping[str, bytes]) -> tuple[AlertState, list[str]]:
+        """From the records that were written; and the keys of those that are none of ours."""
+        state, unreadable = cls(), []
+        for key, value in records.items():
+            try:
+                state._restore(key, value)
+            except msgspec.DecodeError:
+                unreadable.append(key)
+        return state, unreadable
+
+    def _restore(self, key: str, value: bytes) -> None:
+        if key.startswith(INCIDENT):
+            self.incidents[key.removeprefix(INCIDENT)] = msgspec.json.decode(value, type=Known)
+        elif key.startswith(GROUP):
+            self.groups[key.removeprefix(GROUP)] = msgspec.json.decode(value, type=Group)
+        elif key == ACTED:
+            self.acted = msgspec.json.decode(value, type=list[Acted])
+
+    def take_changes(self) -> dict[str, bytes | None]:
+        """The records that changed since the last call, in an order that may be cut off anywhere; None: it is gone.
+
+        Incidents and actions come before the groups that speak of them.
+        """
+        changed, self.changed = self.changed, set()
+        return {key: self._record(key) for key in sorted(changed, key=lambda key: (key.startswith(GROUP), key))}
+
+    def _record(self, key: str) -> bytes | None:
+        if key == ACTED:
+            return msgspec.json.encode(self.acted)
+        name = key.partition("/")[2]
+        held: Known | Group | None = self.groups.get(name) if key.startswith(GROUP) else self.incidents.get(name)
+        return None if held is None else msgspec.json.encode(held)

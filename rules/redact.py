@@ -1,0 +1,162 @@
+"""Credentials in text -> `[redacted:kind]`, the same bytes in every process, and nothing else changed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from rules.match.marks import Marks
+
+MOST_ROUNDS: Final = 8
+"""A replaced secret may lay another one bare; a text that never comes to rest was made for that, and goes whole."""
+
+_LONGEST_REST: Final = 3
+"""Bytes of a character of UTF-8 after its first."""
+
+_MARK: Final = re.compile(rb"\[redacted:[a-z0-9-]{1,40}\]")
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A kind of secret: looked for in texts that hold a `sought` word, in any case.
+
+    Of what a pattern (`re`, over bytes) fits, the group `secret` is replaced, or all of it without such a group.
+    """
+
+    name: str
+    sought: tuple[str, ...]
+    expressions: tuple[str, ...]
+
+    @cached_property
+    def mark(self) -> bytes:
+        """What is put in its place."""
+        return f"[redacted:{self.name}]".encode()
+
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[bytes], ...]:
+        """The expressions, compiled when a text first asks for them."""
+        return tuple(re.compile(expression.encode()) for expression in self.expressions)
+
+    def spans_in(self, text: bytes) -> Iterator[tuple[int, int]]:
+        """Where secrets of this kind stand."""
+        for pattern in self.patterns:
+            group = "secret" if "secret" in pattern.groupindex else 0
+            yield from (found.span(group) for found in pattern.finditer(text))
+
+
+class Redacted(msgspec.Struct, frozen=True):
+    """A text without its secrets, with what was taken out and the kind of each, in order."""
+
+    text: bytes
+    secrets: tuple[bytes, ...]
+    kinds: tuple[str, ...]
+
+
+class Redactor:
+    """Takes secrets out of texts. One for each thread: it owns one scratch space.
+
+    Where two kinds overlap, all that either covers goes, under the name of the kind that comes first.
+    """
+
+    def __init__(self, secrets: Sequence[Secret], no_secrets: Sequence[str] = ()):
+        self._secrets = tuple(secrets)
+        self._no_secrets = tuple(re.compile(one.encode()) for one in no_secrets)
+        by_word: dict[bytes, list[int]] = {}
+        for number, secret in enumerate(secrets):
+            for word in secret.sought:
+                by_word.setdefault(word.lower().encode(), []).append(number)
+        self._by_word: Mapping[bytes, list[int]] = by_word
+        self._words = Marks(tuple(by_word), in_any_case=True)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The names of the kinds that are looked for."""
+        return tuple(secret.name for secret in self._secrets)
+
+    def redact_all(self, texts: Sequence[bytes]) -> dict[int, Redacted]:
+        """The texts that hold secrets, by their number; one search for all of them tells whether there is any."""
+        if not self._words.found_in(b"\n".join(texts)):
+            return {}
+        redacted = ((number, self.redact(text)) for number, text in enumerate(texts))
+        return {number: one for number, one in redacted if one.kinds}
+
+    def redact(self, text: bytes) -> Redacted:
+        """One text; as it is when it holds no secret. Valid UTF-8 stays valid."""
+        secrets: list[bytes] = []
+        kinds: list[str] = []
+        left = text
+        for _ in range(MOST_ROUNDS):
+            spans = self._spans(left)
+            if not spans:
+                return Redacted(left, tuple(secrets), tuple(kinds))
+            secrets += [left[start:end] for start, end, _ in spans]
+            kinds += [self._secrets[number].name for _, _, number in spans]
+            left = self._without(left, spans)
+        return Redacted(b"[redacted:text]", (*secrets, text), (*kinds, "text"))
+
+    def _without(self, text: bytes, spans: Sequence[tuple[int, int, int]]) -> bytes:
+        pieces, done = [], 0
+        for start, end, number in spans:
+            pieces += [text[done:start], self._secrets[number].mark]
+            done = end
+        return b"".join([*pieces, text[done:]])
+
+    def _spans(self, text: bytes) -> list[tuple[int, int, int]]:
+        """(start, end, number of the kind), apart from each other and in order."""
+        words = self._words.found_in(text)
+        if not words:
+            return []
+        numbers = sorted(set(chain.from_iterable(map(self._by_word.__getitem__, words))))
+        found = [
+            (*_whole_characters(text, *span), number)
+            for number in numbers
+            for span in self._secrets[number].spans_in(text)
+            if self._is_secret(text[slice(*span)])
+        ]
+        return list(_outside(_joined(found), [mark.span() for mark in _MARK.finditer(text)])) if found else []
+
+    def _is_secret(self, found: bytes) -> bool:
+        return bool(found) and not any(one.fullmatch(found) for one in self._no_secrets)
+
+
+def _joined(spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
+    """Those that overlap as one."""
+    first, last, kind = 0, 0, 0
+    for start, end, number in sorted(spans):
+        if start < last:
+            last, kind = max(last, end), min(kind, number)
+            continue
+        if last:
+            yield first, last, kind
+        first, last, kind = start, end, number
+    if last:
+        yield first, last, kind
+
+
+def _outside(spans: Iterator[tuple[int, int, int]], marks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
+    """What of the spans is no mark that stands there already; both in order."""
+    passed = 0
+    for start, end, number in spans:
+        while passed < len(marks) and marks[passed][1] <= start:
+            passed += 1
+        at = passed
+        while at < len(marks) and marks[at][0] < end:
+            if start < marks[at][0]:
+                yield start, marks[at][0], number
+            start, at = marks[at][1], at + 1
+        if start < end:
+            yield start, end, number
+
+
+def _whole_characters(text: bytes, start: int, end: int) -> tuple[int, int]:
+    """The span without half a character of UTF-8 at either end."""
+    for _ in range(_LONGEST_REST):
+        start -= start > 0 and text[start] & 0xC0 == 0x80
+        end += end < len(text) and text[end] & 0xC0 == 0x80
+    return start, end

@@ -1,0 +1,113 @@
+"""Lines by the place where they stood, signals by their id, and what each rank said first, out of the store."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from sinks.clickhouse.client import Client
+
+MOST_LINES: Final = 400
+AROUND_S: Final = 600
+"""Raw lines of a partition that are neighbours are no further apart than this, so no more is read."""
+
+_LINE: Final = ("number", "event_time_ns", "cluster", "node", "job", "rank", "class", "rule", "text")
+_SIGNAL: Final = (
+    *("signal_id", "incident_id", "event_time_ns", "onset_ns", "rule", "class", "severity", "role", "cluster"),
+    *("source", "node", "job", "rank", "gpu", "text"),
+)
+_GROUP: Final = ("job", "class", "ranks", "nodes", "first_ns", "last_ns", "node", "text", "signal_id", "event_time_ns")
+
+
+def matched_lines(client: Client, source: str, first: int, last: int) -> list[dict[str, Any]]:
+    """The lines of a file or a partition that a rule fits, from one number to another, both included."""
+    found = client.query(
+        "SELECT position_offset, toUnixTimestamp64Nano(event_time), cluster, node, job, rank, class, rule, text"
+        " FROM matches WHERE position_source = {source:String} AND position_offset BETWEEN {first:Int64} AND"
+        " {last:Int64} ORDER BY position_offset, rule LIMIT 1 BY position_offset LIMIT {limit:UInt32}",
+        {"source": source, "first": first, "last": last, "limit": MOST_LINES},
+    )
+    return [dict(zip(_LINE, row, strict=True)) for row in found]
+
+
+def raw_lines(
+    client: Client, topic: str, partition: int, first: int, last: int, around_ns: int
+) -> list[tuple[int, str]]:
+    """Offset and text of the raw records that the store keeps of a partition, near a time; none when it keeps none."""
+    tables = "SELECT count() FROM system.tables WHERE database = {database:String} AND name = 'otel_logs'"
+    if client.query(tables, {"database": client.database})[0][0] == 0:
+        return []
+    return client.query(
+        "SELECT toInt64OrZero(LogAttributes['kafka.offset']) AS offset, Body FROM otel_logs"
+        " WHERE Timestamp >= fromUnixTimestamp64Nano({around:Int64}) - toIntervalSecond({apart:UInt32})"
+        " AND Timestamp <= fromUnixTimestamp64Nano({around:Int64}) + toIntervalSecond({apart:UInt32})"
+        " AND LogAttributes['kafka.topic'] = {topic:String} AND LogAttributes['kafka.partition'] = {partition:String}"
+        " AND offset BETWEEN {first:Int64} AND {last:Int64} ORDER BY offset LIMIT 1 BY offset LIMIT {limit:UInt32}",
+        {
+            "around": around_ns,
+            "apart": AROUND_S,
+            "topic": topic,
+            "partition": str(partition),
+            "first": first,
+            "last": last,
+            "limit": MOST_LINES,
+        },
+    )
+
+
+def get_signal(client: Client, signal_id: str) -> dict[str, Any] | None:
+    """A signal, and where its line stands: `position_source` is empty for a silence, which no line tells."""
+    found = client.query(
+        "SELECT signal_id, incident_id, toUnixTimestamp64Nano(event_time), toUnixTimestamp64Nano(onset), rule, class,"
+        " severity, role, cluster, source, node, job, rank, gpu, text FROM signals WHERE signal_id = {id:String}"
+        " ORDER BY event_time LIMIT 1",
+        {"id": signal_id},
+    )
+    if not found:
+        return None
+    signal = dict(zip(_SIGNAL, found[0], strict=True))
+    source, number = _positions(client, [(signal_id, signal["event_time_ns"])]).get(signal_id, ("", 0))
+    return {**signal, "position_source": source, "position_offset": number}
+
+
+def first_words(client: Client, incident_id: str) -> list[dict[str, Any]]:
+    """Ranks of a job that said the same class first, the earliest group first.
+
+    `ranks` are their numbers, `first_ns` and `last_ns` the earliest and the latest of their onsets; the other fields
+    are those of the earliest signal. `position_source` and `position_offset` say where its line stands, if it has one.
+    """
+    found = client.query(
+        "SELECT job, first.1 AS class, groupArray(rank) AS ranks, uniqExactIf(node, node != ''), min(onset_ns) AS"
+        " earliest, max(onset_ns), argMin(node, (onset_ns, rank)), argMin(first.2, (onset_ns, rank)),"
+        " argMin(first.3, (onset_ns, rank)), argMin(first.4, (onset_ns, rank)) FROM ("
+        " SELECT job, assumeNotNull(signals.rank) AS rank, toUnixTimestamp64Nano(min(onset)) AS onset_ns,"
+        "  argMin(node, (onset, signal_id)) AS node,"
+        "  argMin((class, text, signal_id, toUnixTimestamp64Nano(event_time)), (onset, signal_id)) AS first"
+        " FROM signals FINAL WHERE incident_id = {id:String} AND signals.rank IS NOT NULL"
+        " GROUP BY job, signals.rank)"
+        " GROUP BY job, class ORDER BY earliest, job, class LIMIT {limit:UInt32}",
+        {"id": incident_id, "limit": MOST_LINES},
+    )
+    groups = [dict(zip(_GROUP, row, strict=True)) for row in found]
+    places = _positions(client, [(group["signal_id"], group["event_time_ns"]) for group in groups])
+    for group in groups:
+        group["ranks"] = sorted(group["ranks"])
+        group["position_source"], group["position_offset"] = places.get(group["signal_id"], ("", 0))
+    return groups
+
+
+def _positions(client: Client, signals: Sequence[tuple[str, int]]) -> dict[str, tuple[str, int]]:
+    """Where the lines of signals stand, by id; a signal that needs several lines has the place of its match."""
+    if not signals:
+        return {}
+    found = client.query(
+        "SELECT match_id, position_source, position_offset FROM matches WHERE match_id IN {ids:Array(String)}"
+        " AND event_time BETWEEN fromUnixTimestamp64Nano({first:Int64}) AND fromUnixTimestamp64Nano({last:Int64})"
+        " ORDER BY position_source, position_offset LIMIT 1 BY match_id",
+        {
+            "ids": [signal_id for signal_id, _ in signals],
+            "first": min(time_ns for _, time_ns in signals),
+            "last": max(time_ns for _, time_ns in signals),
+        },
+    )
+    return {match_id: (source, number) for match_id, source, number in found}

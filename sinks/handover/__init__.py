@@ -1,0 +1,1 @@
+"""What is handed over to machines and people: an incident's evidence, bounded, each claim with a reference."""

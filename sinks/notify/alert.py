@@ -1,0 +1,98 @@
+"""Incidents as alerts in the sense of Prometheus: labels that never change, everything else in annotations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from rules.model import Brief, Incident, Notification
+from sinks import words
+from sinks.notify.as_json import json_bytes
+from sinks.notify.message import Message, bounded, cut
+
+ALERT_NAME: Final = "EpicenterIncident"
+LONGEST_LABEL: Final = 200
+LONGEST_ANNOTATION: Final = 4_000
+NEVER: Final = "0001-01-01T00:00:00Z"
+"""How Go writes no time at all."""
+
+
+class Alert(msgspec.Struct, frozen=True):
+    """One incident: `labels` are its identity, `starts_at` and `ends_at` RFC 3339; it is firing or resolved."""
+
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    starts_at: str
+    is_firing: bool
+
+
+def alerts_of(
+    notification: Notification, message: Message, static_labels: Mapping[str, str], now_ns: int
+) -> list[Alert]:
+    """The alert of the notification's incident, then one for each of the others in its group."""
+    incident = notification.incident
+    alerts = [
+        Alert(
+            identity(incident, static_labels),
+            annotations_of(notification, message),
+            _started(incident, now_ns),
+            incident.status == "open",
+        )
+    ]
+    for brief in notification.also:
+        told = _told_of(brief) | {"summary": bounded(brief.title, LONGEST_ANNOTATION)}
+        alerts.append(
+            Alert(identity(brief, static_labels), _filled(told), _started(brief, now_ns), brief.status == "open")
+        )
+    return alerts
+
+
+def identity(incident: Incident | Brief, static_labels: Mapping[str, str]) -> dict[str, str]:
+    """Only what holds for the whole life of an incident: severity, cause, node and jobs may all become others."""
+    cluster = bounded(incident.cluster, LONGEST_LABEL)
+    labels = {**static_labels, "alertname": ALERT_NAME, "cluster": cluster, "incident_id": incident.incident_id}
+    return _filled(labels)
+
+
+def annotations_of(notification: Notification, message: Message) -> dict[str, str]:
+    """The message fact by fact, and the action as JSON."""
+    told = {name.lower().replace(" ", "_"): cut(text, LONGEST_ANNOTATION) for name, text in message.facts}
+    told |= _told_of(notification.incident)
+    told |= {"summary": message.title, "kind": notification.kind, "link": notification.link}
+    if not message.facts:
+        told["description"] = cut(message.body, LONGEST_ANNOTATION)
+    if notification.action.kind != "none":
+        told["action"] = _action_json(notification)
+    return _filled(told)
+
+
+def fingerprint(labels: Mapping[str, str]) -> str:
+    """Prometheus' own: FNV-1a of 64 bits over the sorted labels, each name and value ended by a byte 255."""
+    found = 0xCBF29CE484222325
+    for byte in b"".join(name.encode() + b"\xff" + labels[name].encode() + b"\xff" for name in sorted(labels)):
+        found = (found ^ byte) * 0x100000001B3 % (1 << 64)
+    return f"{found:016x}"
+
+
+def _action_json(notification: Notification) -> str:
+    """Whole, or nothing but its kind: half of it would be no JSON."""
+    whole = json_bytes(notification.action).decode()
+    return whole if len(whole) <= LONGEST_ANNOTATION else json_bytes({"kind": notification.action.kind}).decode()
+
+
+def _told_of(incident: Incident | Brief) -> dict[str, str]:
+    node = incident.node if isinstance(incident, Brief) else incident.root_cause.node
+    told = {"severity": incident.severity, "class": incident.failure_class, "node": node}
+    told["jobs"] = words.names(incident.jobs, 20)
+    return {name: bounded(text, LONGEST_LABEL) for name, text in told.items()}
+
+
+def _started(incident: Incident | Brief, now_ns: int) -> str:
+    """Never after now: an alert may not end before it begins, and the clocks of nodes differ."""
+    return words.iso(min(words.ns(incident.first_seen) or now_ns, now_ns))
+
+
+def _filled(texts: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in texts.items() if text}

@@ -1,0 +1,219 @@
+"""The shape of the part of `alerts.yaml` that says where messages go; pydantic checks it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import os
+import re
+from collections.abc import Iterable
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, model_validator
+from yarl import URL
+
+from rules.alerts.spec import RoutingSpec
+from rules.strict import Strict
+
+IDENTITY: Final = ("alertname", "cluster", "incident_id")
+"""The labels that make an alert the same alert: none of them ever changes."""
+
+_HOW: Final = "write {env: NAME}, {file: PATH} or the text itself"
+
+
+def _said(value: object, info: ValidationInfo) -> object:
+    """The text of a secret, wherever it stands; a relative path is one beside the file."""
+    match value:
+        case str():
+            return value
+        case {"env": str(name), **rest} if not rest:
+            return _from_env(name)
+        case {"file": str(path), **rest} if not rest:
+            return _from_file((info.context or {}).get("file", Path()).parent / Path(path).expanduser())
+    raise ValueError(_HOW)
+
+
+def _from_env(name: str) -> str:
+    if value := os.environ.get(name, "").strip():
+        return value
+    raise ValueError(f"the environment variable {name} is not set: set it, or {_HOW}")
+
+
+def _from_file(path: Path) -> str:
+    try:
+        value = path.read_text("utf-8").strip()
+    except OSError as error:
+        raise ValueError(f"{path} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is no text in UTF-8") from None
+    if not value:
+        raise ValueError(f"{path} is empty: write the secret into it")
+    return value
+
+
+def _not_empty(secret: SecretStr) -> SecretStr:
+    if not secret.get_secret_value().strip():
+        raise ValueError(f"it is empty: {_HOW}")
+    return secret
+
+
+def _web_address(secret: SecretStr) -> SecretStr:
+    """What is wrong is told without the address, for it may be a secret."""
+    try:
+        url = URL(secret.get_secret_value())
+        is_right = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
+    except ValueError:
+        is_right = False
+    if not is_right or re.search(r"\s", secret.get_secret_value()):
+        raise ValueError("no web address: write https://host/path")
+    return secret
+
+
+def _signing_secret(secret: SecretStr) -> SecretStr:
+    text = secret.get_secret_value()
+    try:
+        length_bytes = len(base64.b64decode(text.removeprefix("whsec_"), validate=True))
+    except (binascii.Error, ValueError):
+        length_bytes = 0
+    if not text.startswith("whsec_") or not 24 <= length_bytes <= 64:
+        raise ValueError("no Standard Webhooks secret: write whsec_ and 24 to 64 bytes in base64")
+    return secret
+
+
+def _of_form(form: str, what: str) -> AfterValidator:
+    def check(secret: SecretStr) -> SecretStr:
+        if not re.fullmatch(form, secret.get_secret_value()):
+            raise ValueError(what)
+        return secret
+
+    return AfterValidator(check)
+
+
+def _installed_and_known(secret: SecretStr) -> SecretStr:
+    try:
+        library = import_module("apprise")
+    except ImportError:
+        raise ValueError("the apprise library is missing: run pip install 'epicenter[apprise]'") from None
+    if library.Apprise.instantiate(secret.get_secret_value()) is None:
+        raise ValueError("apprise does not know such an address: its documentation has one for each service")
+    return secret
+
+
+def _as_tuple(value: object) -> object:
+    return value if isinstance(value, list | tuple) else (value,)
+
+
+def _label_names(labels: dict[str, str]) -> dict[str, str]:
+    for name in labels:
+        if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
+            raise ValueError(f"{name!r} is no label's name: write letters, digits and _")
+        if name in IDENTITY:
+            raise ValueError(f"{name} is set by epicenter: choose another name")
+    return labels
+
+
+Secret = Annotated[SecretStr, BeforeValidator(_said), AfterValidator(_not_empty)]
+SecretUrl = Annotated[Secret, AfterValidator(_web_address)]
+SigningSecret = Annotated[Secret, AfterValidator(_signing_secret)]
+StaticLabels = Annotated[dict[str, str], AfterValidator(_label_names)]
+
+
+class BasicAuthSpec(Strict):
+    """A name and a password."""
+
+    username: Annotated[str, Field(min_length=1)]
+    password: Secret
+
+
+class AlertmanagerSpec(Strict):
+    """An Alertmanager's API v2. `labels` are put on every alert, for its routes."""
+
+    type: Literal["alertmanager"]
+    url: SecretUrl
+    basic_auth: BasicAuthSpec | None = None
+    bearer_token: Secret | None = None
+    labels: StaticLabels = Field(default_factory=dict)
+
+    @model_validator(mode="after")
+    def _one_way_in(self) -> Self:
+        if self.basic_auth and self.bearer_token:
+            raise ValueError("basic_auth and bearer_token: keep one")
+        if "/api/v" in self.url.get_secret_value():
+            raise ValueError("url: write the address of the server, without /api/v2/…")
+        return self
+
+
+class PagerDutySpec(Strict):
+    """Events API v2 of PagerDuty, or of something that speaks it."""
+
+    type: Literal["pagerduty"]
+    routing_key: Annotated[Secret, _of_form(r"[0-9A-Za-z]{32}", "no integration key: it has 32 letters and digits")]
+    url: SecretUrl = SecretStr("https://events.pagerduty.com/v2/enqueue")
+
+
+class SlackSpec(Strict):
+    """An incoming webhook, or a bot that can edit its messages and answer in threads."""
+
+    type: Literal["slack"]
+    url: SecretUrl | None = None
+    token: Annotated[Secret, _of_form(r"xox[a-z.]*-\S+", "no Slack token: a bot's begins with xoxb-")] | None = None
+    channel: Annotated[str, Field(min_length=1)] | None = None
+    api_url: SecretUrl = SecretStr("https://slack.com/api")
+
+    @model_validator(mode="after")
+    def _webhook_or_bot(self) -> Self:
+        is_webhook, is_bot = bool(self.url), bool(self.token and self.channel)
+        if is_webhook == is_bot or (is_webhook and (self.token or self.channel)):
+            raise ValueError("write url (an incoming webhook), or token and channel (a bot)")
+        return self
+
+
+class WebhookSpec(Strict):
+    """Anything that takes a POST of JSON. With several secrets each signs, so that they can be changed one by one."""
+
+    type: Literal["webhook"]
+    url: SecretUrl
+    secret: Annotated[tuple[SigningSecret, ...], BeforeValidator(_as_tuple)] = ()
+    format: Literal["epicenter", "cloudevents", "alertmanager"] = "epicenter"
+    labels: StaticLabels = Field(default_factory=dict)
+
+
+class AppriseSpec(Strict):
+    """One of the hundred services that the apprise library knows, by its address there."""
+
+    type: Literal["apprise"]
+    url: Annotated[Secret, AfterValidator(_installed_and_known)]
+
+
+TargetSpec = Annotated[
+    AlertmanagerSpec | PagerDutySpec | SlackSpec | WebhookSpec | AppriseSpec, Field(discriminator="type")
+]
+TargetName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
+
+
+class TemplateSpec(Strict):
+    """Jinja templates in place of the default title or body."""
+
+    title: str | None = None
+    body: str | None = None
+
+
+class AlertsSpec(RoutingSpec):
+    """The whole of `alerts.yaml`. `templates` go by the name of their target."""
+
+    targets: dict[TargetName, TargetSpec]
+    templates: dict[str, TemplateSpec] = Field(default_factory=dict)
+
+
+def secrets_of(spec: Any) -> Iterable[str]:
+    """Every secret in a target's part, as text: for keeping them out of what is shown."""
+    if isinstance(spec, SecretStr):
+        yield spec.get_secret_value()
+    elif isinstance(spec, Strict):
+        for name in type(spec).model_fields:
+            yield from secrets_of(getattr(spec, name))
+    elif isinstance(spec, tuple):
+        for part in spec:
+            yield from secrets_of(part)

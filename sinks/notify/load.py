@@ -1,0 +1,124 @@
+"""`alerts.yaml` -> routes and targets, or every problem in it at once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rules.alerts.check import routing_faults
+from rules.alerts.routing import Routing
+from rules.alerts.spec import RouteSpec, RoutingSpec
+from rules.document import Document, line_of, parse_document
+from rules.errors import ConfigError
+from sinks.notify.alertmanager import AlertmanagerTarget
+from sinks.notify.config import (
+    AlertmanagerSpec,
+    AlertsSpec,
+    AppriseSpec,
+    PagerDutySpec,
+    SlackSpec,
+    TargetSpec,
+    TemplateSpec,
+    WebhookSpec,
+)
+from sinks.notify.http import Clock
+from sinks.notify.long_tail import AppriseTarget
+from sinks.notify.message import disarmed
+from sinks.notify.pagerduty import PagerDutyTarget
+from sinks.notify.slack import SlackBot, SlackWebhook
+from sinks.notify.target import Target
+from sinks.notify.templates import Writer, template_faults
+from sinks.notify.webhook import WebhookTarget
+
+_NAME: Final = "alerts file"
+_OURS: Final = ("targets", "templates")
+
+
+@dataclass(frozen=True)
+class Alerts:
+    """A checked `alerts.yaml`."""
+
+    spec: AlertsSpec
+    routing: Routing
+
+    def make_targets(self, clock: Clock) -> dict[str, Target]:
+        """Each target by its name; none of them is connected yet."""
+        return {
+            name: make_target(name, spec, self.spec.templates.get(name), clock)
+            for name, spec in self.spec.targets.items()
+        }
+
+
+def load_alerts(file: Path) -> Alerts:
+    """What an `alerts.yaml` says.
+
+    Raises:
+        ConfigError: with every problem in it, each with file and line.
+    """
+    problems: list[str] = []
+    document = parse_document(file, Path.read_bytes, _NAME, problems)
+    if document is None:
+        raise ConfigError(problems)
+    spec = document.checked(AlertsSpec, _NAME, problems)
+    problems += _routing_faults(document)
+    if spec:
+        problems += _template_faults(spec, document)
+    if problems or not spec:
+        raise ConfigError(problems)
+    return Alerts(spec, Routing(spec, str(file), document.lines))
+
+
+def webhook_alerts(url: str) -> Alerts:
+    """What the one setting `webhook_url` means: a webhook that is told everything."""
+    spec = AlertsSpec.model_validate(
+        {"route": RouteSpec(targets=("webhook",)), "targets": {"webhook": {"type": "webhook", "url": url}}}
+    )
+    return Alerts(spec, Routing(spec, "webhook_url"))
+
+
+def make_target(name: str, spec: TargetSpec, template: TemplateSpec | None, clock: Clock) -> Target:
+    """The target that a part of the file describes."""
+    writer = Writer(name, template)
+    match spec:
+        case AlertmanagerSpec():
+            return AlertmanagerTarget(name, spec, writer, clock)
+        case PagerDutySpec():
+            return PagerDutyTarget(name, spec, writer, clock)
+        case SlackSpec(url=None):
+            return SlackBot(name, spec, writer, clock)
+        case SlackSpec():
+            return SlackWebhook(name, spec, writer, clock)
+        case WebhookSpec():
+            return WebhookTarget(name, spec, writer, clock)
+        case AppriseSpec():
+            return AppriseTarget(name, spec, Writer(name, template, disarmed), clock)
+
+
+def _routing_faults(document: Document) -> list[str]:
+    """What is wrong with the routes, told even when a target is wrong too."""
+    if not isinstance(document.content, dict):
+        return []
+    rest = {key: value for key, value in document.content.items() if key not in _OURS}
+    spec = Document(document.file, rest, document.lines).checked(RoutingSpec, _NAME, [])
+    return routing_faults(spec, document.file, document.lines, _target_names(document)) if spec else []
+
+
+def _target_names(document: Document) -> Collection[str]:
+    targets = document.content.get("targets")
+    return list(targets) if isinstance(targets, dict) else []
+
+
+def _template_faults(spec: AlertsSpec, document: Document) -> Iterator[str]:
+    for name, template in spec.templates.items():
+        target = spec.targets.get(name)
+        where = f"{document.file}:{line_of(document.lines, ('templates', name))}: templates.{name}"
+        if target is None:
+            yield f"{where}: no such target: known are {', '.join(spec.targets)}"
+        elif isinstance(target, WebhookSpec) and target.format != "alertmanager":
+            yield f"{where}: a webhook of the format {target.format} has no title and body: take the template out"
+        else:
+            for part, fault in template_faults(name, template):
+                line = line_of(document.lines, ("templates", name, part))
+                yield f"{document.file}:{line}: templates.{name}.{part}: {fault}"

@@ -1,0 +1,91 @@
+"""PagerDuty, Events API v2: one alert for each group, triggered, acknowledged and resolved by the same key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from rules.model import SEVERITIES, Notification, stable_id
+from sinks import words
+from sinks.notify.as_json import json_bytes
+from sinks.notify.config import PagerDutySpec, secrets_of
+from sinks.notify.http import Clock, Http, Posting
+from sinks.notify.message import LONGEST_FACT, bounded, cut
+from sinks.notify.target import Memo
+from sinks.notify.templates import Writer
+
+LONGEST_SUMMARY: Final = 1024
+LONGEST_KEY: Final = 255
+LONGEST_BODY: Final = 20_000
+SHOWN_EVIDENCE: Final = 10
+_ACTIONS: Final = {"acknowledged": "acknowledge", "resolved": "resolve"}
+
+
+class PagerDutyTarget(Posting):
+    """One event for each notification; what it holds stays far below the 512 KB that PagerDuty takes."""
+
+    def __init__(self, name: str, spec: PagerDutySpec, writer: Writer, clock: Clock):
+        super().__init__(name, Http(clock, tuple(secrets_of(spec))))
+        self._url = spec.url.get_secret_value()
+        self._routing_key = spec.routing_key.get_secret_value()
+        self._writer = writer
+
+    async def send(self, notification: Notification, memo: Memo) -> Memo:
+        """As `Target.send`; it remembers nothing, for the key is made of the group."""
+        await self._http.post(self._url, json_bytes(self.event(notification)))
+        return {}
+
+    def event(self, notification: Notification) -> dict[str, Any]:
+        """The body of the request."""
+        action = _ACTIONS.get(notification.kind, "trigger")
+        event: dict[str, Any] = {
+            "routing_key": self._routing_key,
+            "event_action": action,
+            "dedup_key": dedup_key(notification),
+        }
+        if action == "trigger":
+            event |= {"client": "epicenter", "payload": self._payload(notification)}
+            if notification.link:
+                event |= {
+                    "client_url": notification.link,
+                    "links": [{"href": notification.link, "text": "The incident with its evidence"}],
+                }
+        return event
+
+    def _payload(self, notification: Notification) -> dict[str, Any]:
+        incident = notification.incident
+        message = self._writer.write(notification)
+        details = dict(message.facts) or {"Message": cut(message.body, LONGEST_BODY)}
+        evidence = [bounded(line.text, LONGEST_FACT) for line in incident.evidence[:SHOWN_EVIDENCE]]
+        payload = {
+            "summary": cut(message.title, LONGEST_SUMMARY),
+            "source": bounded(incident.root_cause.node or incident.cluster, LONGEST_KEY) or "unknown",
+            "severity": incident.severity if incident.severity in SEVERITIES else "error",
+            "timestamp": _timestamp(notification),
+            "component": bounded(incident.root_cause.gpu, LONGEST_KEY),
+            "group": bounded(incident.cluster, LONGEST_KEY),
+            "class": bounded(incident.failure_class, LONGEST_KEY),
+            "custom_details": details | {"Evidence": evidence, "Action parameters": _parameters(notification)},
+        }
+        return {name: value for name, value in payload.items() if value}
+
+
+def dedup_key(notification: Notification) -> str:
+    """The same for the whole life of a group, so that what opens, changes and ends is one alert."""
+    key = notification.group or notification.incident.incident_id
+    is_plain = key.isascii() and key.isprintable() and len(key) <= LONGEST_KEY
+    return key if is_plain else f"epicenter-{stable_id('group', key)}"
+
+
+def _timestamp(notification: Notification) -> str:
+    time_ns = words.ns(notification.event_time)
+    return words.iso(time_ns) if time_ns is not None else ""
+
+
+def _parameters(notification: Notification) -> Mapping[str, Any]:
+    """The action as it is, unless it is huge: then its kind only."""
+    action = notification.action
+    whole: dict[str, Any] = msgspec.to_builtins(action)
+    return whole if len(json_bytes(action)) <= LONGEST_BODY else {"kind": action.kind}

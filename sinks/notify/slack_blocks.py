@@ -1,0 +1,96 @@
+"""Messages as Slack's blocks. All text stands in `rich_text` elements, in which Slack looks for no markup at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rules.model import Incident, Notification
+from sinks.inert import make_inert
+from sinks.notify.message import Message, bounded, cut
+from sinks.story import clock, where
+
+LONGEST_FALLBACK: Final = 700
+LONGEST_BODY: Final = 2_900
+LONGEST_FACT: Final = 500
+LONGEST_LINK: Final = 3_000
+SHOWN_LINKS: Final = 15
+SHOWN_TEXT: Final = 150
+
+Block = dict[str, Any]
+
+
+def head(message: Message, link: str) -> dict[str, Any]:
+    """The message that stays: the title, then the facts, or what a template made of them."""
+    parts = [_text(f"{message.title}\n", bold=True)]
+    if message.facts:
+        for number, (name, text) in enumerate(message.facts):
+            parts += [_text(("\n" if number else "") + f"{name}: ", bold=True), _value(name, text, link)]
+    else:
+        parts += [
+            _text(cut(message.body, LONGEST_BODY) or " "),
+            *([_text("\n"), _link(link)] if _is_link(link) else []),
+        ]
+    return _message(f"{message.title}\n{message.body}", [_rich({"type": "rich_text_section", "elements": parts})])
+
+
+def chain(incident: Incident) -> dict[str, Any] | None:
+    """What led to what, line by line; None when there is nothing to tell."""
+    if not incident.chain:
+        return None
+    left = len(incident.chain) - SHOWN_LINKS
+    lines = [*_chain_lines(incident), *([f"… and {left:,} more"] if left > 0 else [])]
+    heading = {"type": "rich_text_section", "elements": [_text("What led to what (UTC)\n", bold=True)]}
+    quoted = {"type": "rich_text_preformatted", "elements": [_text(cut("\n".join(lines), LONGEST_BODY))]}
+    return _message("What led to what", [_rich(heading, quoted)])
+
+
+def change(notification: Notification, message: Message) -> dict[str, Any]:
+    """One line for the thread, about what became of it."""
+    reason = f": {bounded(notification.reason, LONGEST_FACT)}" if notification.reason else ""
+    parts = [_text(message.title, bold=True), *([_text(reason)] if reason else [])]
+    return _message(message.title + reason, [_rich({"type": "rich_text_section", "elements": parts})])
+
+
+def escaped(text: str) -> str:
+    """Text for where Slack looks for markup: it can't mention, link or notify anybody."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _message(fallback: str, blocks: list[Block]) -> dict[str, Any]:
+    return {
+        "text": escaped(cut(fallback, LONGEST_FALLBACK)),
+        "blocks": blocks,
+        "mrkdwn": False,
+        "parse": "none",
+        "link_names": False,
+        "unfurl_links": False,
+        "unfurl_media": False,
+    }
+
+
+def _chain_lines(incident: Incident) -> Iterator[str]:
+    for one in incident.chain[:SHOWN_LINKS]:
+        place = where({"node": one.node, "gpu": "", "rank": one.rank})
+        told = f"{clock(one.onset)} {one.role} {one.failure_class}{place}"
+        yield f"{bounded(told, SHOWN_TEXT)}\n    {bounded(one.text, SHOWN_TEXT)}"
+
+
+def _rich(*elements: Block) -> Block:
+    return {"type": "rich_text", "elements": list(elements)}
+
+
+def _value(name: str, text: str, link: str) -> Block:
+    return _link(link) if name == "Link" and _is_link(link) else _text(cut(text, LONGEST_FACT))
+
+
+def _text(text: str, bold: bool = False) -> Block:
+    return {"type": "text", "text": text, **({"style": {"bold": True}} if bold else {})}
+
+
+def _link(url: str) -> Block:
+    return {"type": "link", "url": url, "text": "open the incident"}
+
+
+def _is_link(link: str) -> bool:
+    return link.startswith(("https://", "http://")) and len(link) <= LONGEST_LINK and link == make_inert(link)

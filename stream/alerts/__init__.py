@@ -1,0 +1,1 @@
+"""Notifications on their way: kept until their target has them, tried again, accounted for."""

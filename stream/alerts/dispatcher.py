@@ -1,0 +1,187 @@
+"""Incidents -> messages at their targets: the planner's decisions, kept in a journal, delivered by one lane a target.
+
+What is planned is kept before it is sent, and what is sent is noted after: killed between the two, a process sends that
+one again, with the same id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
+from time import time_ns
+from typing import Final, Protocol
+
+from aiokafka.errors import KafkaError
+
+from rules.alerts.muting import Moment, Said
+from rules.alerts.planner import Planner
+from rules.alerts.routing import Routing
+from rules.alerts.state import AlertState, Group, Planned
+from rules.errors import PipelineError
+from rules.model import Delivery, Incident, Position
+from sinks.inert import make_inert
+from sinks.notify.target import Memo, Target
+from stream.alerts.journal import Journal
+from stream.alerts.lane import Lane
+
+log: Final = logging.getLogger(__name__)
+UNKNOWN_TARGET: Final = "alerts no longer name this target"
+SHORT_S: Final = 0.05
+IN_HAND_S: Final = 15.0
+"""Longer than a target takes to answer, or not to."""
+
+
+class Outlet(Protocol):
+    """Where a dispatcher's account goes."""
+
+    async def note(self, deliveries: Sequence[Delivery]) -> None:
+        """For the store."""
+
+    async def give_up(self, planned: Planned, reason: str) -> None:
+        """A notification that its target never takes becomes a dead letter."""
+
+    def count(self, delivery: Delivery) -> None:
+        """For the metrics."""
+
+
+class Dispatcher:
+    """Tells what incidents give to tell. `take` returns when the news are kept; lanes deliver beside it."""
+
+    def __init__(
+        self,
+        routing: Routing,
+        targets: dict[str, Target],
+        is_silence: Callable[[Incident], bool],
+        journal: Journal,
+        outlet: Outlet,
+        clock_ns: Callable[[], int] = time_ns,
+    ):
+        self._routing = routing
+        self._is_silence = is_silence
+        self._journal = journal
+        self._outlet = outlet
+        self._clock_ns = clock_ns
+        self._writing = asyncio.Lock()
+        self._tasks: list[asyncio.Task[None]] = []
+        self.said = Said()
+        self._targets = targets
+        self.lanes = {name: Lane(target, self, clock_ns) for name, target in targets.items()}
+
+    async def open(self) -> None:
+        """Take up what was known. What waits for a target that is gone is given up."""
+        state, unreadable = AlertState.restored(await self._journal.load())
+        for key in unreadable:
+            log.error("%s: no record of ours in the journal of alerts; it is passed over", make_inert(key))
+        self._planner = Planner(self._routing, self._is_silence, state)
+        for group in state.groups.values():
+            while group.pending and group.leg.target not in self.lanes:
+                await self.note_refused(group, UNKNOWN_TARGET)
+
+    def start(self) -> None:
+        """Begin to deliver."""
+        self._tasks = [asyncio.create_task(lane.run(), name=name) for name, lane in self.lanes.items()]
+
+    async def take(self, incidents: Iterable[tuple[Incident, Position]]) -> None:
+        """Revisions in their order. When this returns, what they give to tell outlives a crash.
+
+        Raises:
+            PipelineError, KafkaError: the journal is away; the revisions have to come again.
+        """
+        for incident, position in incidents:
+            self._planner.take(incident, position, Moment(self._clock_ns(), self.said))
+        await self.look()
+
+    async def look(self, is_last: bool = False) -> None:
+        """Time went on, or people said something."""
+        decisions = self._planner.advance(Moment(self._clock_ns(), self.said, is_last))
+        if decisions:
+            await self._outlet.note(decisions)
+            for one in decisions:
+                self._outlet.count(one)
+        await self._save()
+        for lane in self.lanes.values():
+            lane.wake()
+
+    def pending(self, target: str) -> int:
+        """How many notifications wait for the target."""
+        return sum(len(group.pending) for group in self.waiting(target))
+
+    async def close(self, patience_s: float = 0.0) -> None:
+        """Stop after the deliveries in hand; first wait a little for what is still to be delivered. It is kept anyway.
+
+        Raises:
+            PipelineError, KafkaError: the journal is away.
+        """
+        with suppress(TimeoutError):
+            async with asyncio.timeout(patience_s):
+                while any(map(self.pending, self.lanes)):
+                    await asyncio.sleep(SHORT_S)
+        for lane in self.lanes.values():
+            lane.stop()
+        if self._tasks:
+            _, left = await asyncio.wait(self._tasks, timeout=IN_HAND_S)
+            for task in left:
+                task.cancel()
+        await asyncio.gather(*(target.close() for target in self._targets.values()))
+        await self._save()
+        await self._journal.close()
+
+    def waiting(self, target: str) -> list[Group]:
+        """Groups with something for the target."""
+        groups = self._planner.state.groups.values()
+        return [group for group in groups if group.pending and group.leg.target == target]
+
+    def open_groups(self, target: str) -> list[Group]:
+        """Groups of the target that are not over."""
+        groups = self._planner.state.groups.values()
+        return [group for group in groups if group.leg.target == target and group.is_open]
+
+    async def note_sent(self, group: Group, memo: Memo) -> None:
+        """The target has the group's first notification."""
+        await self._account(group.pending[0], "sent")
+        self._planner.note_sent(group, memo)
+        await self._save_soon()
+
+    async def note_refused(self, group: Group, reason: str) -> None:
+        """The target will never take it."""
+        await self._outlet.give_up(group.pending[0], reason)
+        await self._account(group.pending[0], "refused", reason)
+        self._planner.note_refused(group)
+        await self._save_soon()
+
+    async def note_waits(self, group: Group, reason: str) -> None:
+        """The target is away."""
+        await self._account(group.pending[0], "waits", reason)
+
+    async def _account(self, planned: Planned, outcome: str, reason: str = "") -> None:
+        notification = planned.notification
+        delivery = Delivery(
+            notification_id=notification.notification_id,
+            target=notification.target,
+            outcome=outcome,
+            incident_id=notification.incident.incident_id,
+            revision=notification.incident.revision,
+            kind=notification.kind,
+            event_time=notification.event_time,
+            reason=reason or notification.reason,
+            decided_ns=self._clock_ns(),
+        )
+        self._outlet.count(delivery)
+        await self._outlet.note([delivery])
+
+    async def _save_soon(self) -> None:
+        """Now, or with the next look when the journal is away."""
+        with suppress(PipelineError, KafkaError):
+            await self._save()
+
+    async def _save(self) -> None:
+        async with self._writing:
+            changed = set(self._planner.state.changed)
+            try:
+                if changed:
+                    await self._journal.write(self._planner.state.take_changes())
+            except BaseException:
+                self._planner.state.changed |= changed
+                raise

@@ -1,0 +1,72 @@
+"""Where the alerts' state outlives the process: records by key, written before anything is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol
+
+from rules.errors import ConfigError
+
+Records = Mapping[str, bytes | None]
+"""By key; None: the record is gone."""
+
+
+class Journal(Protocol):
+    """One owner at a time reads and writes it."""
+
+    async def load(self) -> dict[str, bytes]:
+        """Every record."""
+
+    async def write(self, records: Records) -> None:
+        """When this returns, the records outlive a crash; those before the last one are there whenever it is."""
+
+    async def close(self) -> None:
+        """Let go of it."""
+
+
+class FileJournal:
+    """A file of SQLite, for one process on one machine."""
+
+    def __init__(self, file: Path):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        self._file = file
+        self._connection: sqlite3.Connection | None = None
+
+    async def load(self) -> dict[str, bytes]:
+        """Every record.
+
+        Raises:
+            ConfigError: the file is none of ours, or can't be read.
+        """
+        return await asyncio.to_thread(self._load)
+
+    async def write(self, records: Records) -> None:
+        """All of the records, or none."""
+        await asyncio.to_thread(self._write, records)
+
+    async def close(self) -> None:
+        """Close the file."""
+        if self._connection:
+            self._connection.close()
+
+    def _load(self) -> dict[str, bytes]:
+        try:
+            self._connection = sqlite3.connect(self._file, check_same_thread=False)
+            self._connection.execute("PRAGMA synchronous = FULL")
+            self._connection.execute("CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, value BLOB NOT NULL)")
+            return dict(self._connection.execute("SELECT key, value FROM records ORDER BY rowid"))
+        except sqlite3.Error as error:
+            raise ConfigError(
+                [f"{self._file}: can't be used: {error}; move it away, and open incidents are told anew"]
+            ) from error
+
+    def _write(self, records: Records) -> None:
+        assert self._connection
+        gone = [(key,) for key, value in records.items() if value is None]
+        kept = [(key, value) for key, value in records.items() if value is not None]
+        with self._connection:
+            self._connection.executemany("DELETE FROM records WHERE key = ?", gone)
+            self._connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?)", kept)

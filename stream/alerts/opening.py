@@ -1,0 +1,23 @@
+"""A dispatcher of checked alerts, by this machine's clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from time import time_ns
+
+from rules.model import Incident
+from rules.ruleset import RuleSet
+from sinks.notify.load import Alerts
+from stream.alerts.dispatcher import Dispatcher, Outlet
+from stream.alerts.journal import Journal
+
+
+def is_silence(rules: RuleSet) -> Callable[[Incident], bool]:
+    """Whether the root cause of an incident is a silence, by these rules."""
+    silences = {rule.spec.id for rule in rules.rules if rule.spec.detect in ("no-progress", "silence")}
+    return lambda incident: incident.root_cause.rule in silences
+
+
+def dispatcher(alerts: Alerts, rules: RuleSet, journal: Journal, outlet: Outlet) -> Dispatcher:
+    """By this machine's clock."""
+    return Dispatcher(alerts.routing, alerts.make_targets(time_ns), is_silence(rules), journal, outlet)

@@ -1,0 +1,70 @@
+"""The journal of one partition of incidents: a compacted topic's partition of the same number."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from aiokafka import AIOKafkaProducer, TopicPartition
+
+from stream.alerts.journal import Records
+from stream.clients import make_consumer
+from stream.raw_batches import Corrupt, give_corrupt_batches
+from stream.settings import Settings
+from stream.topics import TopicNames
+
+PassOver = Callable[[TopicPartition, Corrupt], Awaitable[None]]
+
+
+class TopicJournal:
+    """Read when the partition is taken over; whoever had it before has written all."""
+
+    def __init__(self, settings: Settings, producer: AIOKafkaProducer, partition: int, pass_over: PassOver):
+        self._settings = settings
+        self._producer = producer
+        self._source = TopicPartition(TopicNames(settings.prefix).alerts, partition)
+        self._pass_over = pass_over
+
+    async def load(self) -> dict[str, bytes]:
+        """The newest record of every key.
+
+        Raises:
+            KafkaError: it can't be read.
+        """
+        found: dict[str, bytes] = {}
+        reader = make_consumer(self._settings, None)
+        await reader.start()
+        give_corrupt_batches(reader)
+        try:
+            reader.assign([self._source])
+            await reader.seek_to_beginning(self._source)
+            end = (await reader.end_offsets([self._source]))[self._source]
+            while await reader.position(self._source) < end:
+                for record in (await reader.getmany(timeout_ms=1_000)).get(self._source, ()):
+                    if isinstance(record, Corrupt):
+                        await self._pass_over(self._source, record)
+                    else:
+                        _put(found, (record.key or b"").decode("utf-8", "replace"), record.value)
+        finally:
+            await reader.stop()
+        return found
+
+    async def write(self, records: Records) -> None:
+        """In their order; when this returns, Kafka has them.
+
+        Raises:
+            KafkaError: it may have some of them.
+        """
+        topic, partition = self._source
+        sends = [await self._producer.send(topic, value, key.encode(), partition) for key, value in records.items()]
+        await asyncio.gather(*sends)
+
+    async def close(self) -> None:
+        """The producer is its maker's."""
+
+
+def _put(found: dict[str, bytes], key: str, value: bytes | None) -> None:
+    if value is None:
+        found.pop(key, None)
+    else:
+        found[key] = value

@@ -1,0 +1,192 @@
+"""`epicenter ack` and `epicenter silences`, by real commands on every kind of store."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time_ns
+from typing import Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from rules.model import NS_PER_S
+from sinks.clickhouse.client import connect
+from sinks.clickhouse.migrate import migrate
+from sinks.clickhouse.sink import ClickHouseSink
+from stream.cli import main
+from stream.dev_process import EPICENTER
+from tests.support.serving import epicenter
+from tests.support.waiting import eventually
+from tests.unit.sinks.test_rows import an_incident
+
+pytestmark = pytest.mark.integration
+
+XID = (
+    "2026-03-02T09:00:01.000000+00:00 n1 kernel: [8005.2] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off the bus.\n"
+)
+PATIENCE_S = 60.0
+HOUR_NS = 3600 * NS_PER_S
+
+
+class Terminal:
+    """Somebody at a terminal, where the store is, and the one incident in it."""
+
+    def __init__(self, *place: object):
+        self.place = list(map(str, place))
+        self.incident_id = ""
+
+    def run(self, *arguments: object) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error of a command on the store."""
+        command = [*EPICENTER, *map(str, arguments), *self.place]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert "Traceback" not in done.stderr
+        return done.returncode, done.stdout, done.stderr
+
+    def told(self, *arguments: object) -> Any:
+        """The object that a command prints."""
+        code, out, err = self.run(*arguments, "--json")
+        assert code == 0, err
+        return json.loads(out) if out else None
+
+
+@pytest.fixture(scope="module")
+def free(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
+    """At an embedded store that nobody holds."""
+    folder = tmp_path_factory.mktemp("free")
+    (folder / "kern.log").write_text(XID)
+    terminal = Terminal("--data-dir", folder / "data")
+    terminal.incident_id = terminal.told("run", "--once", folder / "kern.log")["incident_id"]
+    return terminal
+
+
+@pytest.fixture(scope="module")
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """At an embedded store that a running epicenter holds."""
+    folder = tmp_path_factory.mktemp("held")
+    logs = folder / "logs"
+    logs.mkdir()
+    (logs / "kern.log").write_text(XID)
+    terminal = Terminal("--data-dir", folder / "data")
+    with epicenter(folder, "run", logs, *terminal.place, "--page-port", 0) as base:
+        (incident,) = eventually(lambda: asked(base + "/api/incidents"), PATIENCE_S, "the incident to be there")
+        terminal.incident_id = incident["incident_id"]
+        yield terminal
+
+
+@pytest.fixture(scope="module")
+def server(request: pytest.FixtureRequest) -> Terminal:
+    """At a ClickHouse server."""
+    dsn = urlsplit(request.getfixturevalue("clickhouse").dsn)._replace(path="/said").geturl()
+    client = connect(dsn)
+    migrate(client)
+    ClickHouseSink(client).write(incidents=[an_incident()])
+    client.close()
+    terminal = Terminal("--store", dsn)
+    terminal.incident_id = an_incident().incident_id
+    return terminal
+
+
+def asked(url: str) -> Any:
+    with urllib.request.urlopen(url, timeout=10) as answer:
+        return json.loads(answer.read())
+
+
+@pytest.mark.parametrize("store", ["free", "held", "server"])
+def test_people_say_things_from_a_terminal(store: str, request: pytest.FixtureRequest) -> None:
+    terminal: Terminal = request.getfixturevalue(store)
+    given = terminal.told("ack", terminal.incident_id[:-1], "--note", "it's \x1b[31mmine")
+    who = (given["who"], given["note"], given["is_taken_back"])
+    assert (given["incident_id"], *who) == (terminal.incident_id, getpass.getuser(), "it's \x1b[31mmine", False)
+    assert abs(given["given_ns"] - time_ns()) < PATIENCE_S * NS_PER_S
+    matchers = ("--match", "class=xid-79", "--match", "node=n1")
+    added = terminal.told("silences", "add", *matchers, "--for", "4h", "--reason", "drained", "--who", "ada")
+    assert (added["matchers"], added["who"], added["reason"]) == ({"class": "xid-79", "node": "n1"}, "ada", "drained")
+    assert added["ends_ns"] - added["begins_ns"] == 4 * HOUR_NS
+    assert terminal.told("silences", "list") == added
+    assert terminal.told("silences", "end", added["silence_id"][:7])["ends_ns"] < added["ends_ns"]
+
+
+@contextmanager
+def arguments(*words: str) -> Iterator[None]:
+    before, sys.argv = sys.argv, ["epicenter", *words]
+    try:
+        yield
+    finally:
+        sys.argv = before
+
+
+@pytest.fixture
+def run(held: Terminal, capsys: pytest.CaptureFixture[str]) -> Any:
+    """A command in this process, which leaves the store to the running epicenter."""
+
+    def call(*words: str) -> tuple[int, str, str]:
+        code: Any = 0
+        with arguments(*words, *held.place):
+            try:
+                main()
+            except SystemExit as left:
+                code = left.code
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_a_word_is_shown_inert_and_taken_back_by_anybody(held: Terminal, run: Any) -> None:
+    told = f"incident {held.incident_id}: taken care of by ada: \\x1b[31m4711\n"
+    assert run("ack", held.incident_id, "--who", "ada", "--note", "\x1b[31m4711") == (0, told, "")
+    code, out, _ = run("ack", held.incident_id, "--who", "bob", "--undo")
+    assert (code, out) == (0, f"incident {held.incident_id}: nobody takes care of it any more, says bob\n")
+    code, _, err = run("ack", held.incident_id, "--undo")
+    assert (code, "nobody takes care of this incident" in err) == (2, True)
+
+
+def test_silences_are_shown_for_people(run: Any) -> None:
+    code, out, _ = run("silences", "add", "--match", "node=n9", "--for", "90m", "--reason", "why", "--who", "ada")
+    silence_id = out.split()[0]
+    assert (code, out.startswith(f"{silence_id}  node=n9  until 20"), out.endswith("Z  ada: why\n")) == (0, True, True)
+    assert run("silences", "list")[1] == out
+    assert " ended 20" in run("silences", "end", silence_id)[1]
+    assert run("silences", "list") == (0, "", "no silence goes on\n")
+    assert f"{silence_id}  node=n9  ended 20" in run("silences", "list", "--all")[1]
+
+
+ADD = ("silences", "add", "--reason", "why")
+WRONG = [
+    (2, "colour is no label; name class", (*ADD, "--match", "colour=red", "--for", "1h")),
+    (2, "a whole cluster can't be silenced", (*ADD, "--match", "cluster=a", "--for", "1h")),
+    (2, "and more of it than *", (*ADD, "--match", "node=*", "--match", "class=!xid-79", "--for", "1h")),
+    (2, "write LABEL=VALUE, such as node=n7", (*ADD, "--match", "node", "--for", "1h")),
+    (2, "node stands there twice", (*ADD, "--match", "node=a", "--match", "node=b", "--for", "1h")),
+    (2, "'soon' is no time", (*ADD, "--match", "node=a", "--until", "soon")),
+    (2, "until: more than nothing", (*ADD, "--match", "node=a", "--until", "2026-03-02T09:00:00Z")),
+    (2, "90d at most", (*ADD, "--match", "node=a", "--until", "9999-12-31T23:59:59Z")),
+    (2, "duration: 'soon' is no duration", (*ADD, "--match", "node=a", "--for", "soon")),
+    (2, "how long (duration), or until when", (*ADD, "--match", "node=a")),
+    (2, "reason: say why", (*ADD[:3], " ", "--match", "node=a", "--for", "1h")),
+    (2, "write your name", ("ack", "{incident}", "--who", "")),
+    (2, "length <= 2000 - at `$.note`", ("ack", "{incident}", "--note", "x" * 2_001)),
+    (2, "this is not UTF-8", ("ack", "{incident}", "--note", "\udcff")),
+    (66, "no incident has this id", ("ack", "0000", "--who", "ada")),
+    (66, "no id: they are made of letters", ("ack", "../silences", "--who", "ada")),
+    (66, "no silence that goes on has an id that begins like this", ("silences", "end", "nonesuch")),
+]
+
+
+@pytest.mark.parametrize(("code", "told", "words"), WRONG, ids=[told for _, told, _ in WRONG])
+def test_what_is_wrong_is_told_in_a_line(
+    held: Terminal, run: Any, code: int, told: str, words: tuple[str, ...]
+) -> None:
+    found, out, err = run(*(word.format(incident=held.incident_id) for word in words))
+    assert (found, out, told in err.splitlines()[-1]) == (code, "", True)
+
+
+def test_a_store_that_is_not_there_is_told(tmp_path: Path) -> None:
+    code, out, err = Terminal("--data-dir", tmp_path).run("silences", "list")
+    assert (code, out, "no store here yet" in err) == (66, "", True)

@@ -1,0 +1,148 @@
+"""Wherever a process is killed, the targets get the messages of a calm run, in the same order; each at least once."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rules.alerts.muting import Moment, Said
+from rules.alerts.planner import Planner
+from rules.alerts.state import AlertState
+from rules.model import NS_PER_S, Acknowledgement, Incident, Position
+from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, routing, with_cause
+
+ROUTING = routing(
+    route={
+        "targets": ["chat", "pager"],
+        "repeat_interval": "1h",
+        "escalate": [{"after": "10m", "targets": "boss"}],
+        "routes": [
+            {
+                "match": {"severity": "warning"},
+                "targets": "digest",
+                "group_by": ["cluster"],
+                "group_wait": "30s",
+                "continue": True,
+            },
+            {"match": {"class": "host-*"}, "targets": "chat"},
+        ],
+    },
+    inhibit=[{"source": {"severity": "critical"}, "target": {"severity": "warning"}, "equal": ["node"]}],
+)
+STEPS = ("grow", "other cause", "worse", "silent", "resolve", "wait 20 s", "wait 2 m", "wait 1 h", "acknowledge")
+Step = tuple[str, int]
+
+
+def story(steps: Collection[Step]) -> list[tuple[Incident | None, int, str]]:
+    """Revisions of three incidents, or None where only time goes on; the clock; who is acknowledged by then."""
+    now = {number: incident(f"i{number}", severity="warning") for number in range(3)}
+    told: list[tuple[Incident | None, int, str]] = []
+    now_ns, taken = NOW_NS, ""
+    for step, number in steps:
+        one: Incident | None = None
+        match step:
+            case "wait 20 s" | "wait 2 m" | "wait 1 h":
+                now_ns += {"s": 20, "m": 120, "h": 3600}[step[-1]] * NS_PER_S
+            case "acknowledge":
+                taken = f"i{number}"
+            case _:
+                one = now[number] = _revised(now[number], step)
+        now_ns += NS_PER_S
+        told.append((one, now_ns, taken))
+    return told
+
+
+def _revised(one: Incident, step: str) -> Incident:
+    reach, count = one.blast_radius.nodes, one.signal_count + 1
+    changes = {"severity": "critical" if step == "worse" else one.severity, "failure_class": one.failure_class}
+    if step == "other cause":
+        changes["failure_class"] = "host-oom-kill"
+    if one.status == "resolved":
+        return incident(one.incident_id, nodes=reach, signal_count=count, reopened=one.reopened + 1, **changes)
+    status = "resolved" if step == "resolve" else "open"
+    grown = incident(
+        one.incident_id, nodes=reach * 4, signal_count=count, reopened=one.reopened, status=status, **changes
+    )
+    return with_cause(grown, rule=SILENT_RULE) if step == "silent" else grown
+
+
+@dataclass
+class Run:
+    """A process that is killed at some of its writes, and begins again with what the journal has."""
+
+    kills: set[int] = field(default_factory=set)
+    records: dict[str, bytes] = field(default_factory=dict)
+    sent: list[tuple[str, str]] = field(default_factory=list)
+    writes: int = 0
+
+    def play(self, steps: list[Step]) -> Run:
+        planner = self._planner()
+        for number, (one, now_ns, taken) in enumerate(story(steps)):
+            given_ns = now_ns if taken else 0
+            said = Said((), {taken: Acknowledgement(taken, "ada", given_ns)} if taken else {})
+            while not self._is_kept(planner, one, number, Moment(now_ns, said)):
+                planner = self._planner()
+            while not self._is_delivered(planner):
+                planner = self._planner()
+        return self
+
+    def _planner(self) -> Planner:
+        state, unreadable = AlertState.restored(self.records)
+        assert not unreadable
+        return Planner(ROUTING, lambda one: one.root_cause.rule == SILENT_RULE, state)
+
+    def _is_kept(self, planner: Planner, one: Incident | None, number: int, moment: Moment) -> bool:
+        if one:
+            planner.take(one, Position("incidents/0", number), moment)
+        planner.advance(moment)
+        return self._is_written(planner)
+
+    def _is_delivered(self, planner: Planner) -> bool:
+        for group in sorted(planner.state.groups.values(), key=lambda group: group.key):
+            while group.pending:
+                self.sent.append((group.key, group.pending[0].notification.notification_id))
+                planner.note_sent(group, {})
+                if not self._is_written(planner):
+                    return False
+        return True
+
+    def _is_written(self, planner: Planner) -> bool:
+        """False when the process is killed between two records."""
+        for key, value in planner.state.take_changes().items():
+            self.writes += 1
+            if self.writes in self.kills:
+                return False
+            if value is None:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = value
+        return True
+
+    def told(self) -> dict[str, list[str]]:
+        """The ids that each group got, each where it came first."""
+        return {key: list(dict.fromkeys(name for group, name in self.sent if group == key)) for key, _ in self.sent}
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=25),
+    kills=st.sets(st.integers(1, 120), max_size=8),
+)
+def test_a_run_that_is_killed_anywhere_tells_what_a_calm_one_tells(steps: list[Step], kills: set[int]) -> None:
+    calm = Run().play(steps)
+    assert len(set(calm.sent)) == len(calm.sent), "nothing twice"
+    assert Run(kills).play(steps).told() == calm.told()
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=25))
+def test_logs_that_are_read_again_tell_nothing_more(steps: list[Step]) -> None:
+    office = Office(ROUTING)
+    revisions = [one for one, _, _ in story(steps) if one]
+    office.take(*revisions, after_s=61).wait(120)
+    told = list(office.sent)
+    office.take(*revisions).wait(1)
+    assert office.sent == told

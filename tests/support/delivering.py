@@ -1,0 +1,143 @@
+"""A dispatcher with a real journal and real HTTP, beside a clock that tests move."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+from rules.alerts.state import Planned
+from rules.model import NS_PER_S, Delivery, Incident, Position
+from sinks.notify.load import Alerts
+from stream.alerts.dispatcher import Dispatcher
+from stream.alerts.journal import FileJournal, Records
+from tests.support.planning import NOW_NS, SILENT_RULE
+
+
+class Clock:
+    """The time it is."""
+
+    def __init__(self) -> None:
+        self.now_ns = NOW_NS
+
+    def __call__(self) -> int:
+        """Nanoseconds since the epoch."""
+        return self.now_ns
+
+    @property
+    def passed_s(self) -> float:
+        """Since the beginning."""
+        return (self.now_ns - NOW_NS) / NS_PER_S
+
+
+class Killed(BaseException):
+    """The process is gone, as after kill -9."""
+
+
+class MortalJournal(FileJournal):
+    """A journal whose process is killed at some of its writes: before, or right after."""
+
+    def __init__(self, file: Path, kill: Callable[[], bool]):
+        super().__init__(file)
+        self._kill = kill
+
+    async def write(self, records: Records) -> None:
+        """Write, or be killed before or after."""
+        if self._kill():
+            raise Killed
+        await super().write(records)
+        if self._kill():
+            raise Killed
+
+
+class Book:
+    """What became of notifications."""
+
+    def __init__(self) -> None:
+        self.deliveries: list[Delivery] = []
+        self.given_up: list[tuple[Planned, str]] = []
+
+    @property
+    def outcomes(self) -> list[tuple[str, str]]:
+        """Kind and outcome of each delivery."""
+        return [(one.kind, one.outcome) for one in self.deliveries]
+
+    async def note(self, deliveries: Sequence[Delivery]) -> None:
+        """Keep it."""
+        self.deliveries += deliveries
+
+    async def give_up(self, planned: Planned, reason: str) -> None:
+        """Keep it."""
+        self.given_up.append((planned, reason))
+
+    def count(self, delivery: Delivery) -> None:
+        """Nothing is counted here."""
+
+
+class Worker:
+    """Takes revisions at their times, and is started again where it was killed."""
+
+    def __init__(self, alerts: Alerts, folder: Path, kill: Callable[[], bool] = lambda: False):
+        self.clock = Clock()
+        self.book = Book()
+        self.starts = 0
+        self._alerts = alerts
+        self._file = folder / "alerts.sqlite"
+        self._kill = kill
+        self._dispatcher: Dispatcher | None = None
+
+    async def play(self, revisions: Iterable[tuple[float, Incident]], until_s: float) -> None:
+        """Revisions, each at its second; then go on until all is delivered, or until then."""
+        for at_s, incident in revisions:
+            await self._pass_time(at_s)
+            position = Position("incidents/0", incident.revision)
+            while not await self._survives(lambda one, it=(incident, position): one.take([it])):
+                pass
+        await self._pass_time(until_s)
+
+    async def close(self) -> None:
+        """End it."""
+        if self._dispatcher:
+            await self._dispatcher.close()
+
+    @property
+    def pending(self) -> int:
+        """How many notifications still wait."""
+        one = self._dispatcher
+        return sum(map(one.pending, one.lanes)) if one else 0
+
+    async def _pass_time(self, until_s: float) -> None:
+        until_ns = NOW_NS + round(until_s * NS_PER_S)
+        while True:
+            next_ns = until_ns
+            if await self._survives(_deliver) and self._dispatcher:
+                due = [lane.next_ns for lane in self._dispatcher.lanes.values() if lane.next_ns]
+                next_ns = min([until_ns, *due])
+                if self.clock.now_ns >= until_ns:
+                    return
+            self.clock.now_ns = max(self.clock.now_ns, next_ns) if next_ns > self.clock.now_ns else until_ns
+
+    async def _survives(self, act: Callable[[Dispatcher], object]) -> bool:
+        try:
+            if self._dispatcher is None:
+                self.starts += 1
+                journal = MortalJournal(self._file, self._kill)
+                targets = self._alerts.make_targets(self.clock)
+                rules = self._alerts.routing
+                opened = Dispatcher(rules, targets, _is_silence, journal, self.book, self.clock)
+                await opened.open()
+                self._dispatcher = opened
+            await act(self._dispatcher)  # type: ignore[misc]
+        except Killed:
+            self._dispatcher = None
+            return False
+        return True
+
+
+async def _deliver(dispatcher: Dispatcher) -> None:
+    await dispatcher.look()
+    for lane in dispatcher.lanes.values():
+        await lane.step()
+
+
+def _is_silence(incident: Incident) -> bool:
+    return incident.root_cause.rule == SILENT_RULE

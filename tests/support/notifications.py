@@ -1,0 +1,41 @@
+"""Notifications for tests of targets."""
+
+from __future__ import annotations
+
+from time import time_ns
+from typing import Any
+
+import msgspec
+
+from rules.model import Brief, Incident, Notification
+from sinks.notify.config import TemplateSpec
+from sinks.notify.load import make_target
+from sinks.notify.samples import samples
+from sinks.notify.target import Target
+from tests.support.incidents import opened_and_resolved
+
+SAMPLES = tuple(samples())
+MUCH = SAMPLES[0]
+LITTLE = SAMPLES[7]
+
+
+def told(kind: str = "opened", notification: Notification = MUCH, **changes: Any) -> Notification:
+    """A sample, of another kind and with other fields of its incident."""
+    status = "resolved" if kind == "resolved" else "open"
+    incident = msgspec.structs.replace(notification.incident, **{"status": status, **changes})
+    return msgspec.structs.replace(notification, kind=kind, incident=incident)
+
+
+def real(incident_id: str = "", kind: str = "opened", also: tuple[Incident, ...] = ()) -> Notification:
+    """About an incident as the engine makes it."""
+    opened, resolved = opened_and_resolved()
+    incident = resolved if kind == "resolved" else opened
+    incident = msgspec.structs.replace(incident, incident_id=incident_id or incident.incident_id)
+    return Notification(
+        f"{incident.incident_id}-{kind}", kind, incident.last_seen, incident, also=tuple(map(Brief.of, also))
+    )
+
+
+def a_target(spec: type[Any], template: TemplateSpec | None = None, clock: Any = time_ns, **written: Any) -> Target:
+    """A target as it comes out of a file that says this."""
+    return make_target("ops", spec.model_validate(written), template, clock)

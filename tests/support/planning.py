@@ -1,0 +1,114 @@
+"""A planner beside a clock that tests move, with a journal that forgets nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Any
+
+import msgspec
+
+from rules.alerts.muting import Moment, Said
+from rules.alerts.planner import Planner
+from rules.alerts.routing import Routing
+from rules.alerts.spec import RoutingSpec
+from rules.alerts.state import AlertState
+from rules.model import NS_PER_S, BlastRadius, Delivery, Incident, Notification, Position
+from tests.support.incidents import opened_and_resolved
+
+NOW_NS = 1_800_000_000 * NS_PER_S
+OPENED, RESOLVED = opened_and_resolved()
+SILENT_RULE = "silence.no_progress"
+
+
+def routing(**content: Any) -> Routing:
+    """An `alerts.yaml` with these parts; everything goes to `chat` when no route is given."""
+    return Routing(RoutingSpec.model_validate({"route": {"targets": "chat"}, **content}))
+
+
+def incident(name: str = "", *, nodes: int = 1, **changes: Any) -> Incident:
+    """An open incident about a GPU of n1, changed."""
+    reach = BlastRadius(nodes, nodes, 1)
+    return msgspec.structs.replace(OPENED, incident_id=name or OPENED.incident_id, blast_radius=reach, **changes)
+
+
+def resolved(one: Incident, **changes: Any) -> Incident:
+    """The same when it is over."""
+    return msgspec.structs.replace(one, status="resolved", revision=one.revision + 1, **changes)
+
+
+def with_cause(one: Incident, **changes: Any) -> Incident:
+    """The same with another root cause."""
+    return msgspec.structs.replace(one, root_cause=msgspec.structs.replace(one.root_cause, **changes))
+
+
+class Office:
+    """Takes revisions, moves the clock, and takes what is pending as if every target took it at once."""
+
+    def __init__(self, rules: Routing, now_ns: int = NOW_NS):
+        self.rules = rules
+        self.now_ns = now_ns
+        self.said = Said()
+        self.records: dict[str, bytes] = {}
+        self.sent: list[Notification] = []
+        self.decisions: list[Delivery] = []
+        self.restart()
+
+    @property
+    def kinds(self) -> list[str]:
+        """The kind of each notification."""
+        return [one.kind for one in self.sent]
+
+    @property
+    def told(self) -> list[tuple[str, str]]:
+        """Target and kind of each."""
+        return [(one.target, one.kind) for one in self.sent]
+
+    @property
+    def outcomes(self) -> list[str]:
+        """Why somebody was not told, each decision once."""
+        return [one.outcome for one in self.decisions]
+
+    def restart(self) -> None:
+        """Lose everything but the journal."""
+        state, unreadable = AlertState.restored(self.records)
+        assert not unreadable
+        self.planner = Planner(self.rules, lambda one: one.root_cause.rule == SILENT_RULE, state)
+
+    def take(self, *incidents: Incident, after_s: float = 0) -> Office:
+        """Revisions, each so long after what came before."""
+        for one in incidents:
+            self.now_ns += round(after_s * NS_PER_S)
+            self.planner.take(one, Position("incidents/0", one.revision), self._moment())
+            self.wait(0)
+        return self
+
+    def wait(self, seconds: float, is_last: bool = False) -> Office:
+        """Time goes on."""
+        self.now_ns += round(seconds * NS_PER_S)
+        self.decisions += self.planner.advance(self._moment(is_last))
+        self._send()
+        return self
+
+    def keep(self) -> None:
+        """Write what changed to the journal."""
+        for key, value in self.planner.state.take_changes().items():
+            if value is None:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = value
+
+    def _send(self) -> None:
+        self.keep()
+        for group in list(self.planner.state.groups.values()):
+            while group.pending:
+                self.sent.append(group.pending[0].notification)
+                self.planner.note_sent(group, {})
+        self.keep()
+
+    def _moment(self, is_last: bool = False) -> Moment:
+        return Moment(self.now_ns, self.said, is_last)
+
+
+def ids(notifications: Iterable[Notification]) -> Collection[str]:
+    """Their ids, in order."""
+    return [one.notification_id for one in notifications]

@@ -1,0 +1,27 @@
+"""Of 200 made-up credentials none is left, and no example of a rule changes."""
+
+from __future__ import annotations
+
+from bench.redaction import SEED, changed_examples, recall_of
+from bench.redaction_shapes import KINDS, shapes
+from rules.redact import Redactor, Secret
+from rules.secret_patterns import load_redactor
+
+
+def test_no_secret_is_left_and_nothing_else_goes() -> None:
+    found = shapes(SEED)
+    assert len({shape.line for shape in found}) == 200
+    assert {shape.kind for shape in found} == KINDS.keys()
+    told = recall_of(load_redactor(), found)
+    assert (told.left, told.too_much) == ([], [])
+
+
+def test_what_is_left_would_be_seen() -> None:
+    off = recall_of(Redactor([Secret("none", ("no such word",), ("no such word",))]), shapes(SEED))
+    assert len(off.left) == off.count
+
+
+def test_no_example_of_a_rule_changes() -> None:
+    count, changed = changed_examples(load_redactor())
+    assert count > 3_000
+    assert changed == []

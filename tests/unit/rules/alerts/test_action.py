@@ -1,0 +1,136 @@
+"""What a machine may do about an incident, and what keeps it from doing so."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
+
+from rules.alerts.action import action_of
+from rules.alerts.guard import HOUR_NS, Acted, Guard, faults, nodes_per_hour
+from rules.alerts.spec import GuardSpec, RouteSpec, RoutingSpec
+from rules.model import Action, Recurrence
+from rules.vocabulary import vocabulary
+from tests.support.alerts import an_incident
+
+GPU = "0000:3b:00"
+FAILED_BEFORE = {"recurrence": to_builtins(Recurrence(3, None, ("xid-79",), ("n9", "n4"), ("a", "b")))}
+
+
+@pytest.mark.parametrize(
+    ("word", "changed", "wanted"),
+    [
+        ("drain-node", {}, Action("drain-node", nodes=("n1",))),
+        ("replace-hardware", {}, Action("drain-node", nodes=("n1",))),
+        ("reboot-node", {"node": "", "nodes": ["n7"]}, Action("reboot-node", nodes=("n7",))),
+        ("reset-gpu", {"gpu": GPU}, Action("reset-gpu", nodes=("n1",), gpu=GPU)),
+        ("restart-app", {"jobs": ["7"], "failure_class": "segfault"}, Action("restart-job", jobs=("7",))),
+        (
+            "resubmit",
+            {"jobs": ["7"], "cost": {"since_checkpoint_step": 800}, **FAILED_BEFORE},
+            Action("restart-job", jobs=("7",), exclude_nodes=("n1", "n4", "n9"), resume_step=800),
+        ),
+        ("fix-memory", {"jobs": ["7"]}, Action("raise-memory", jobs=("7",))),
+        ("add-capacity", {"jobs": ["7"], "confidence": 0.3}, Action("wait", jobs=("7",))),
+    ],
+)
+def test_what_a_machine_can_do(word: str, changed: dict[str, Any], wanted: Action) -> None:
+    found = action_of(an_incident(action=word, **changed))
+    assert found == replace(wanted, is_allowed=True, why=vocabulary().actions[word])
+
+
+def test_every_other_word_is_for_a_person() -> None:
+    kinds = {word: action_of(an_incident(action=word, jobs=["7"], gpu=GPU)) for word in vocabulary().actions}
+    assert sum(action.kind == "none" for action in kinds.values()) == 12
+    assert kinds["debug-app"].why == "a person has to look: the job's owner has to mend the program"
+    assert all(action.is_allowed is (action.kind != "none") for action in kinds.values())
+
+
+@pytest.mark.parametrize(
+    ("word", "changed", "why"),
+    [
+        ("drain-node", {"node": "", "nodes": ["n1", "n2"]}, "on which node is not known"),
+        ("reset-gpu", {"gpu": ""}, "which GPU is not known"),
+        ("resubmit", {"jobs": []}, "which job is not known"),
+        ("drain-node", {"confidence": 0.59}, "the cause is too unsure: confidence 0.59, at least 0.60 is needed"),
+        ("drain-node", {"status": "resolved"}, "the incident is over"),
+    ],
+)
+def test_what_keeps_it_back(word: str, changed: dict[str, Any], why: str) -> None:
+    found = action_of(an_incident(action=word, **changed))
+    assert not found.is_allowed
+    assert found.why.startswith(why)
+
+
+def test_a_cause_that_is_sure_enough_is_acted_on() -> None:
+    assert action_of(an_incident(action="drain-node", confidence=0.6)).is_allowed
+
+
+def a_guard(actions: Any = "allowed", **limits: Any) -> Guard:
+    return Guard(RoutingSpec(route=RouteSpec(), actions=actions, guard=GuardSpec(**limits)))
+
+
+def drain(*nodes: str) -> Action:
+    return Action("drain-node", nodes=nodes, is_allowed=True, why="take the node out of service")
+
+
+def restart(*jobs: str) -> Action:
+    return Action("restart-job", jobs=jobs, is_allowed=True)
+
+
+NOW_NS = 10 * HOUR_NS
+THREE = [Acted(NOW_NS - 60 * number, f"i{number}", "drain-node", (f"n{number}",)) for number in range(3)]
+
+
+def test_no_more_nodes_within_the_hour_than_the_limit() -> None:
+    guard = a_guard(nodes_per_hour=4)
+    assert guard.judge(drain("n7"), THREE, NOW_NS) == replace(drain("n7"), is_dry_run=False)
+    found = guard.judge(drain("n7", "n8"), THREE, NOW_NS)
+    assert not found.is_allowed
+    assert found.why == "3 of 4 nodes that may be acted on within an hour are used up: a person has to look"
+    assert guard.judge(drain("n7", "n8"), THREE, NOW_NS + HOUR_NS).is_allowed
+
+
+def test_what_was_acted_on_already_takes_nothing_from_the_limit() -> None:
+    guard = a_guard(nodes_per_hour=3)
+    assert guard.judge(drain("n1", "n2"), THREE, NOW_NS).is_allowed
+    assert not guard.judge(drain("n1", "n3"), THREE, NOW_NS).is_allowed
+
+
+def test_the_share_of_the_fleet() -> None:
+    assert nodes_per_hour(GuardSpec(nodes_per_hour=40, fleet_share=0.29, fleet_nodes=100)) == 29
+    assert nodes_per_hour(GuardSpec(nodes_per_hour=4, fleet_nodes=1_000)) == 4
+    assert nodes_per_hour(GuardSpec(nodes_per_hour=4, fleet_share=0.001)) == 4
+    guard = a_guard(fleet_nodes=150)
+    assert not guard.judge(drain("n7"), THREE, NOW_NS).is_allowed
+    assert guard.judge(drain("n7"), THREE[:2], NOW_NS).is_allowed
+
+
+def test_a_job_counts_once_for_each_incident() -> None:
+    guard = a_guard(jobs_per_hour=2)
+    before = [Acted(NOW_NS, name, "restart-job", (), ("7",)) for name in ("i1", "i2", "i1")]
+    assert guard.judge(restart("7"), before, NOW_NS, "i1").is_allowed
+    found = guard.judge(restart("7"), before, NOW_NS, "i3")
+    assert found.why == "2 of 2 jobs that may be acted on within an hour are used up: a person has to look"
+
+
+def test_without_leave_everything_is_a_dry_run() -> None:
+    found = a_guard("dry-run").judge(drain("n7"), [], NOW_NS)
+    assert (found.is_dry_run, found.is_allowed) == (True, True)
+
+
+def test_what_touches_nothing_is_not_counted() -> None:
+    waits = Action("wait", jobs=("7",), is_allowed=True)
+    guard = a_guard(jobs_per_hour=0)
+    assert guard.judge(waits, [], NOW_NS).is_allowed
+    assert not guard.judge(Action(why="x"), [], NOW_NS).is_allowed
+    assert a_guard(jobs_per_hour=1).judge(restart("8"), [Acted.of(waits, "i1", NOW_NS)], NOW_NS).is_allowed
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 3, 7, 32, 49, 333])
+def test_the_share_that_the_check_asks_for_is_enough(nodes: int) -> None:
+    told = list(faults(GuardSpec(fleet_nodes=nodes, fleet_share=0.001)))
+    share = float(told[0][1].rpartition(" ")[2].strip("`"))
+    assert nodes_per_hour(GuardSpec(fleet_nodes=nodes, fleet_share=share)) == 1

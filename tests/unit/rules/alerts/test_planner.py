@@ -1,0 +1,258 @@
+"""Who is told what and when: the stages after routing, by a clock that the test moves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rules.alerts.muting import Moment, Said
+from rules.alerts.planner import KEPT_FOR_NS
+from rules.model import NS_PER_S, Acknowledgement, Incident, Position
+from rules.silenced import Silence
+from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
+
+INCIDENT = incident()
+RESOLVED = resolved(INCIDENT)
+REOPENED = incident(reopened=1)
+MERGED = resolved(INCIDENT, merged_into="another")
+HOUR_S = 3600
+
+
+@pytest.mark.parametrize(
+    ("revisions", "kinds"),
+    [
+        ([INCIDENT], ["opened"]),
+        ([INCIDENT, INCIDENT], ["opened"]),
+        ([INCIDENT, RESOLVED, RESOLVED], ["opened", "resolved"]),
+        ([INCIDENT, RESOLVED, REOPENED, resolved(REOPENED)], ["opened", "resolved", "reopened", "resolved"]),
+        ([INCIDENT, REOPENED, resolved(REOPENED)], ["opened", "resolved"]),
+        ([RESOLVED], []),
+        ([MERGED], []),
+        ([INCIDENT, MERGED], ["opened", "resolved"]),
+    ],
+    ids=["opens", "again", "is-over", "comes-back", "is-over-unseen", "over-before", "merged-before", "merged-after"],
+)
+def test_each_piece_of_news_is_told_once(revisions: list[Incident], kinds: list[str]) -> None:
+    assert Office(routing()).take(*revisions, after_s=61).kinds == kinds
+
+
+def test_old_revisions_that_come_again_tell_nothing() -> None:
+    story = [INCIDENT, incident(nodes=50, signal_count=60), resolved(incident(nodes=50, signal_count=60))]
+    office = Office(routing()).take(*story, after_s=61)
+    office.take(*story, after_s=61).wait(10 * HOUR_S)
+    assert office.kinds == ["opened", "updated", "resolved"]
+
+
+def test_16384_ranks_that_fail_are_one_message_and_a_few_updates() -> None:
+    office = Office(routing())
+    for rank in range(16_384):
+        office.take(incident(nodes=1 + rank // 8, signal_count=1 + rank), after_s=0.02)
+    assert office.kinds == ["opened", "updated", "updated"]
+    reached = [one.incident.blast_radius.nodes for one in office.sent]
+    assert reached[0] == 1
+    assert reached[1] > 100, "what came within a minute of the first is told at once"
+    assert reached[2] == 1000, "then only another order of magnitude is news"
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_news"),
+    [
+        (with_cause(INCIDENT, node="n7"), True),
+        (with_cause(INCIDENT, gpu="0000:10:00"), True),
+        (with_cause(INCIDENT, failure_class="host-oom-kill"), True),
+        (incident(severity="info"), True),
+        (incident(nodes=12), True),
+        (with_cause(INCIDENT, confidence=0.1), False),
+        (incident(signal_count=900, last_seen="2027-01-01T00:00:00.000000000Z"), False),
+    ],
+    ids=["node", "gpu", "class", "severity", "reach", "confidence", "more-of-the-same"],
+)
+def test_an_update_is_told_when_cause_reach_or_severity_change(changed: Incident, is_news: bool) -> None:
+    office = Office(routing()).take(INCIDENT, changed)
+    assert office.kinds == ["opened"]
+    office.wait(60)
+    assert office.kinds == ["opened", "updated"] if is_news else ["opened"]
+
+
+def test_incidents_of_a_group_are_told_together() -> None:
+    office = Office(routing(route={"targets": "chat", "group_by": ["cluster"], "group_wait": "30s"}))
+    office.take(*(incident(f"i{number:03}", severity="warning") for number in range(299)), after_s=0.05)
+    office.take(incident("worst", severity="critical"))
+    assert office.sent == []
+    (only,) = office.wait(30).sent
+    assert (only.incident.incident_id, len(only.also), only.more) == ("worst", 50, 249)
+    office.take(incident("late"), after_s=1)
+    assert len(office.sent) == 1
+    later = office.wait(60).sent[1]
+    assert (later.kind, later.incident.incident_id) == ("opened", "late")
+    assert later.also[0].incident_id == "worst"
+
+
+def test_a_group_is_over_when_all_of_it_is() -> None:
+    office = Office(routing(route={"targets": "pager", "group_by": ["cluster"]}))
+    first, second = incident("a"), incident("b", severity="warning")
+    office.take(first, second).wait(60)
+    office.take(resolved(first))
+    assert (office.sent[-1].kind, office.sent[-1].incident.incident_id) == ("updated", "b")
+    office.take(resolved(second))
+    assert office.kinds == ["opened", "opened", "updated", "resolved"]
+
+
+def test_a_silence_refuted_within_its_grace_is_never_told() -> None:
+    silent = with_cause(INCIDENT, rule=SILENT_RULE)
+    office = Office(routing()).take(silent).wait(5)
+    office.take(resolved(silent), after_s=5).wait(HOUR_S)
+    assert (office.sent, office.outcomes) == ([], ["held", "refuted"])
+
+
+def test_a_silence_that_lasts_is_told_after_its_grace_and_at_once_when_a_line_explains_it() -> None:
+    silent = with_cause(INCIDENT, rule=SILENT_RULE)
+    assert Office(routing()).take(silent).wait(19.9).sent == []
+    assert Office(routing()).take(silent).wait(20).kinds == ["opened"]
+    assert Office(routing()).take(silent, INCIDENT, after_s=1).kinds == ["opened"]
+    assert Office(routing()).take(silent).wait(1, is_last=True).kinds == ["opened"], "nothing can refute it any more"
+
+
+def test_what_is_silenced_is_told_when_the_silence_is_over() -> None:
+    office = Office(routing())
+    until_ns = NOW_NS + HOUR_S * NS_PER_S
+    office.said = Said((Silence("s1", {"node": "n1"}, 0, until_ns, "ada", "known"),))
+    office.take(INCIDENT).wait(60).wait(60)
+    assert (office.sent, office.outcomes) == ([], ["silenced"])
+    assert office.decisions[0].reason == "by ada: known"
+    assert office.wait(HOUR_S).kinds == ["opened"]
+
+
+def test_that_it_is_over_is_told_through_a_silence_to_who_was_told_that_it_began() -> None:
+    office = Office(routing()).take(INCIDENT)
+    office.said = Said((Silence("s1", {"node": "n1"}, 0, NOW_NS * 2, "ada", "known"),))
+    assert office.take(incident(nodes=30)).wait(60).kinds == ["opened"]
+    assert office.take(RESOLVED).kinds == ["opened", "resolved"]
+
+
+def test_maintenance_mutes_with_who_until_when_and_why() -> None:
+    window = {"match": {"node": "n*"}, "who": "ada", "reason": "racks move", "until": "2030-01-01T00:00:00Z"}
+    office = Office(routing(maintenance=[window | {"begins": "2020-01-01T00:00:00Z"}])).take(INCIDENT).wait(1)
+    assert (office.sent, office.outcomes) == ([], ["maintenance"])
+    assert "racks move" in office.decisions[0].reason
+
+
+INHIBIT = [{"source": {"severity": "critical"}, "target": {"severity": "warning"}, "equal": ["node"]}]
+CAUSE, EFFECT = incident("cause", severity="critical"), incident("effect", severity="warning")
+
+
+def test_a_cause_mutes_its_consequences_through_a_restart_until_it_is_over() -> None:
+    office = Office(routing(inhibit=INHIBIT)).take(CAUSE, EFFECT)
+    office.restart()
+    office.wait(HOUR_S)
+    assert (office.kinds, office.outcomes) == (["opened"], ["inhibited"])
+    office.take(resolved(CAUSE)).wait(1)
+    assert [(one.kind, one.incident.incident_id) for one in office.sent[1:]] == [
+        ("resolved", "cause"),
+        ("opened", "effect"),
+    ]
+
+
+def test_nobody_hears_of_a_consequence_that_is_over_with_its_cause() -> None:
+    office = Office(routing(inhibit=INHIBIT)).take(CAUSE, EFFECT, resolved(EFFECT), resolved(CAUSE)).wait(1)
+    assert {one.incident.incident_id for one in office.sent} == {"cause"}
+
+
+ESCALATION: dict[str, Any] = {
+    "route": {"targets": "chat", "repeat_interval": "4h", "escalate": [{"after": "15m", "targets": "boss"}]}
+}
+
+
+def acknowledged(office: Office, one: Incident = INCIDENT) -> None:
+    office.said = Said((), {one.incident_id: Acknowledgement(one.incident_id, "ada", office.now_ns, "on it")})
+
+
+def test_who_comes_next_is_told_when_nobody_acknowledged() -> None:
+    office = Office(routing(**ESCALATION)).take(INCIDENT).wait(14 * 60)
+    assert office.told == [("chat", "opened")]
+    assert office.wait(60).told == [("chat", "opened"), ("boss", "escalated")]
+    office.take(RESOLVED)
+    assert sorted(office.told[2:]) == [("boss", "resolved"), ("chat", "resolved")]
+
+
+def test_an_acknowledgement_is_told_and_ends_escalation_and_repetition() -> None:
+    office = Office(routing(**ESCALATION)).take(INCIDENT).wait(60)
+    acknowledged(office)
+    office.wait(1).wait(15 * 60).wait(9 * HOUR_S)
+    assert office.told == [("chat", "opened"), ("chat", "acknowledged")]
+    assert set(office.outcomes) == {"acknowledged"}
+    office.take(incident(nodes=200)).wait(1)
+    assert office.told[2:] == [("chat", "updated")], "what is new is told all the same"
+
+
+def test_an_acknowledgement_does_not_hold_for_what_comes_back() -> None:
+    office = Office(routing(**ESCALATION)).take(INCIDENT).wait(60)
+    acknowledged(office)
+    office.wait(1).take(RESOLVED, REOPENED, after_s=61).wait(16 * 60)
+    assert office.told[2:] == [("chat", "resolved"), ("chat", "reopened"), ("boss", "escalated")]
+
+
+def test_an_escalation_waits_anew_after_a_silence() -> None:
+    office = Office(routing(**ESCALATION))
+    office.said = Said((Silence("s1", {"node": "n1"}, 0, NOW_NS + HOUR_S * NS_PER_S, "ada", "known"),))
+    office.take(INCIDENT)
+    for _ in range(61):
+        office.wait(60)
+    assert office.told == [("chat", "opened")]
+    assert office.wait(13 * 60).told == [("chat", "opened")]
+    assert office.wait(60).told[1:] == [("boss", "escalated")]
+
+
+def test_what_goes_on_is_repeated() -> None:
+    office = Office(routing()).take(INCIDENT).wait(4 * HOUR_S).wait(60).wait(4 * HOUR_S)
+    assert office.kinds == ["opened", "repeated", "repeated"]
+    assert len({one.notification_id for one in office.sent}) == 3
+
+
+def test_who_was_told_is_told_the_end_though_the_incident_goes_another_way_by_then() -> None:
+    by_class = [{"match": {"class": "gpu-*"}, "targets": "hardware"}, {"match": {"class": "host-*"}, "targets": "apps"}]
+    office = Office(routing(route={"targets": "chat", "routes": by_class}))
+    office.take(incident(failure_class="host-oom-kill"))
+    first, now = office.sent[0].target, with_cause(INCIDENT, failure_class="gpu-lost")
+    office.take(now).wait(60).take(resolved(now))
+    assert {target for target, kind in office.told if kind == "resolved"} >= {first}
+
+
+def test_what_no_route_takes_is_accounted_for() -> None:
+    office = Office(routing(route={"routes": [{"match": {"cluster": "elsewhere"}, "targets": "chat"}]}))
+    office.take(INCIDENT, INCIDENT).wait(1)
+    assert (office.sent, office.outcomes) == ([], ["unrouted"])
+    assert "elsewhere" in office.decisions[0].reason
+
+
+def test_a_refused_revision_that_is_sent_again_asks_again() -> None:
+    office = Office(routing())
+    office.planner.take(INCIDENT, Position("incidents/0", 1), Moment(office.now_ns))
+    (group,) = office.planner.state.groups.values()
+    office.planner.note_refused(group)
+    assert office.wait(HOUR_S).sent == []
+    assert office.take(INCIDENT).kinds == ["opened"]
+
+
+def test_who_refused_that_it_began_is_not_told_that_it_is_over() -> None:
+    office = Office(routing())
+    office.planner.take(INCIDENT, Position("incidents/0", 1), Moment(office.now_ns))
+    (group,) = office.planner.state.groups.values()
+    office.planner.note_refused(group)
+    assert office.take(RESOLVED).wait(HOUR_S).sent == []
+    assert office.take(REOPENED).kinds == ["reopened"]
+
+
+def test_what_is_over_is_forgotten_after_a_week() -> None:
+    office = Office(routing()).take(INCIDENT, RESOLVED).wait(1)
+    assert sorted(key.partition("/")[0] for key in office.records) == ["acted", "group"]
+    assert [*office.wait(KEPT_FOR_NS / NS_PER_S + 1).records] == ["acted"]
+
+
+def test_a_notification_says_what_it_is_about() -> None:
+    (only,) = Office(routing(page_url="https://epicenter.example/")).take(INCIDENT).sent
+    assert only.link == f"https://epicenter.example/incidents/{INCIDENT.incident_id}"
+    assert (only.labels["node"], only.event_time) == (("n1",), INCIDENT.last_seen)
+    assert only.action.kind != "none"
+    assert only.action.nodes == ("n1",)

@@ -1,0 +1,81 @@
+"""The long tail: the real apprise library, its JSON service on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from time import time_ns
+
+import pytest
+
+from rules.errors import TransientError
+from sinks.notify.config import AppriseSpec
+from sinks.notify.long_tail import AppriseTarget
+from sinks.notify.message import disarmed
+from sinks.notify.target import Target
+from sinks.notify.templates import Writer
+from stream.dev_process import free_ports
+from tests.support.notifications import MUCH, a_target, told
+from tests.support.recorder import Answer, Recorder, recording
+
+SECRET = "s3cr3t"
+
+
+def tail(recorder: Recorder) -> Target:
+    return a_target(AppriseSpec, type="apprise", url=recorder.url.replace("http://", f"json://me:{SECRET}@"))
+
+
+async def test_title_and_body_arrive() -> None:
+    async with recording() as recorder:
+        target = tail(recorder)
+        assert await target.send(MUCH, {}) == {}
+        await target.send(told("resolved"), {})
+        await target.refresh([MUCH])
+        await target.close()
+        first, last = (request.document for request in recorder.requests)
+    assert first["title"].startswith("Opened, critical: GPU has fallen off the bus")
+    assert first["message"].splitlines()[0].startswith("Cause: xid-79")
+    assert f"Link: {MUCH.link}" in first["message"]
+    assert (first["type"], last["type"]) == ("failure", "success")
+
+
+async def test_nothing_in_log_text_is_live() -> None:
+    async with recording() as recorder:
+        evil = r"@everyone <!channel> [x](https://evil.example) *b* \n"
+        await tail(recorder).send(told(title=evil), {})
+        assert (
+            "＠everyone ＜!channel＞ ［x］(https：//evil.example) ＊b＊ ＼n" in recorder.requests[0].document["title"]
+        )
+
+
+@pytest.mark.parametrize("status", [400, 429, 500])
+async def test_a_service_that_does_not_take_it(status: int, caplog: pytest.LogCaptureFixture) -> None:
+    async with recording() as recorder:
+        recorder.answer = lambda _: Answer(status, SECRET.encode())
+        with caplog.at_level(logging.DEBUG), pytest.raises(TransientError, match="json: the service did not take it"):
+            await tail(recorder).send(MUCH, {})
+    assert SECRET not in caplog.text
+
+
+async def test_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+    target = a_target(AppriseSpec, type="apprise", url=f"json://me:{SECRET}@127.0.0.1:{free_ports(1)[0]}/{SECRET}")
+    with pytest.raises(TransientError, match="json: the service did not take it"):
+        await target.send(MUCH, {})
+    assert SECRET not in caplog.text
+
+
+async def test_a_slow_one_is_left_after_its_time() -> None:
+    release = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        await release.wait()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        spec = AppriseSpec.model_validate({"type": "apprise", "url": f"json://127.0.0.1:{port}/"})
+        target = AppriseTarget("ops", spec, Writer("ops", None, disarmed), time_ns, timeout_s=0.2)
+        with pytest.raises(TransientError, match="json: no answer within"):
+            await target.send(MUCH, {})
+        release.set()

@@ -1,0 +1,174 @@
+"""What becomes of a POST: every kind of answer, and none at all, from real servers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from email.utils import formatdate
+
+import aiohttp
+import pytest
+
+from rules.errors import PipelineError, RejectedError, TransientError
+from rules.model import NS_PER_S
+from sinks.notify.http import Http, retry_after_s
+from stream.dev_process import free_ports
+from tests.support.recorder import Answer, Recorder, recording
+
+NOW_S = 1_772_442_000
+QUICK = aiohttp.ClientTimeout(total=0.2)
+SECRET = "s3cr3t-t0ken-in-the-path"
+
+
+async def post(url: str, timeout: aiohttp.ClientTimeout = QUICK) -> bytes:
+    http = Http(lambda: NOW_S * NS_PER_S, ("another-secret",), timeout)
+    try:
+        return await http.post(url, b"{}", {"Authorization": "Bearer t0k3n-of-ours"})
+    finally:
+        await http.close()
+
+
+async def fault(recorder: Recorder, answer: Answer) -> PipelineError:
+    recorder.answer = lambda _: answer
+    with pytest.raises(PipelineError) as raised:
+        await post(f"{recorder.url}/{SECRET}?key=hidden", aiohttp.ClientTimeout(total=5))
+    assert len(recorder.requests) == 1, "it is the caller who tries again"
+    assert raised.value.__cause__ is None and SECRET not in repr(raised.value)
+    return raised.value
+
+
+@asynccontextmanager
+async def saying(answer: Callable[[asyncio.StreamWriter], None]) -> AsyncIterator[str]:
+    """A server that reads a request and says anything; the connection stays open unless it closes it."""
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        answer(writer)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/{SECRET}"
+
+
+@pytest.mark.parametrize("status", [200, 201, 202, 204])
+async def test_taken(status: int) -> None:
+    async with recording() as recorder:
+        recorder.answer = lambda _: Answer(status, b"" if status == 204 else b"thanks")
+        assert await post(recorder.url) == (b"" if status == 204 else b"thanks")
+        ((_, headers, body),) = recorder.requests
+        assert (headers["Content-Type"], headers["User-Agent"], body) == ("application/json", "epicenter", b"{}")
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 599])
+async def test_busy(status: int) -> None:
+    async with recording() as recorder:
+        error = await fault(recorder, Answer(status, b"later"))
+        assert isinstance(error, TransientError) and error.retry_after_s is None
+        assert str(error) == f"127.0.0.1 answers {status}: later"
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 405, 413, 422])
+async def test_refused(status: int) -> None:
+    async with recording() as recorder:
+        error = await fault(recorder, Answer(status, b"no\x1b[31m"))
+        assert isinstance(error, RejectedError)
+        assert str(error) == rf"127.0.0.1 refuses with {status}: no\x1b[31m"
+
+
+async def test_gone_for_good() -> None:
+    async with recording() as recorder:
+        error = await fault(recorder, Answer(410, b"bye"))
+        assert isinstance(error, RejectedError) and "gone for good (410): take this target out" in str(error)
+
+
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+async def test_redirects_are_not_followed(status: int) -> None:
+    async with recording() as recorder, recording() as elsewhere:
+        error = await fault(recorder, Answer(status, b"", {"Location": elsewhere.url}))
+        assert isinstance(error, RejectedError) and "redirects" in str(error)
+        assert elsewhere.requests == []
+
+
+@pytest.mark.parametrize(
+    ("header", "wait_s"),
+    [
+        ("17", 17.0),
+        (" 0 ", 0.0),
+        (formatdate(NOW_S + 90, usegmt=True), 90.0),
+        (formatdate(NOW_S - 90, usegmt=True), 0.0),
+        ("999999999", 86_400.0),
+        (formatdate(NOW_S + 10**7, usegmt=True), 86_400.0),
+        ("soon", None),
+        ("-5", None),
+        ("9" * 5000, None),
+        ("nan", None),
+    ],
+    ids=lambda value: str(value)[:20],
+)
+async def test_when_to_come_again(header: str, wait_s: float | None) -> None:
+    assert retry_after_s(header, NOW_S * NS_PER_S) == wait_s
+    async with recording() as recorder:
+        for status in (429, 503):
+            recorder.requests.clear()
+            error = await fault(recorder, Answer(status, b"", {"Retry-After": header}))
+            assert isinstance(error, TransientError) and error.retry_after_s == wait_s
+
+
+async def test_an_answer_is_shown_in_short_and_without_secrets() -> None:
+    async with recording() as recorder:
+        said = f"no such hook: /{SECRET}?key=hidden another-secret t0k3n-of-ours ".encode() + b"x" * 100_000
+        told = str(await fault(recorder, Answer(404, said)))
+        assert "no such hook: (secret)?(secret) (secret) (secret) xxx" in told
+        assert len(told) < 240
+
+
+async def test_nobody_listens() -> None:
+    with pytest.raises(TransientError, match=r"127.0.0.1 is away: ClientConnectorError: Connect call failed|refused"):
+        await post(f"http://127.0.0.1:{free_ports(1)[0]}/{SECRET}")
+
+
+async def test_a_name_that_is_none() -> None:
+    with pytest.raises(TransientError, match=r"nobody\.invalid is away: ClientConnector") as raised:
+        await post(f"http://nobody.invalid/{SECRET}", aiohttp.ClientTimeout(total=10))
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"SSH-2.0-OpenSSH_9.2\r\n",
+        b"\x00\xff\x16\x03\x01\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nhalf",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 4\r\n\r\nnope",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"",
+    ],
+    ids=["another protocol", "bytes", "half an answer", "no gzip", "no chunk", "nothing"],
+)
+async def test_garbage_and_a_dropped_connection(said: bytes) -> None:
+    def answer(writer: asyncio.StreamWriter) -> None:
+        writer.write(said)
+        writer.write_eof()
+
+    async with saying(answer) as url:
+        with pytest.raises(TransientError, match=r"127\.0\.0\.1 is away") as raised:
+            await post(url, aiohttp.ClientTimeout(total=5))
+        assert SECRET not in str(raised.value)
+
+
+async def test_a_connection_that_is_reset() -> None:
+    async with saying(lambda writer: writer.transport.abort()) as url:
+        with pytest.raises(TransientError, match=r"127\.0\.0\.1 is away"):
+            await post(url)
+
+
+@pytest.mark.parametrize(
+    "said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow"], ids=["no word", "half a word"]
+)
+async def test_a_slow_one_is_left(said: bytes) -> None:
+    async with saying(lambda writer: writer.write(said)) as url:
+        with pytest.raises(TransientError, match=r"127\.0\.0\.1 is away: TimeoutError|ServerTimeoutError"):
+            await post(url)

@@ -1,0 +1,108 @@
+"""Events as PagerDuty's published description wants them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from jsonschema import Draft202012Validator, FormatChecker
+
+from sinks.notify.config import PagerDutySpec, TemplateSpec
+from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_target, told
+from tests.support.recorder import Answer, recording
+
+SCHEMA = json.loads((Path(__file__).parent / "pagerduty_events_v2.schema.json").read_text())
+EVENT = Draft202012Validator(SCHEMA, format_checker=FormatChecker())
+KEY = "0123456789abcdefABCDEF0123456789"
+
+
+async def sent(*notifications: Any, template: TemplateSpec | None = None) -> list[dict[str, Any]]:
+    """The events that go out, each valid."""
+    async with recording() as recorder:
+        recorder.answer = lambda _: Answer(202, b'{"status": "success"}')
+        target = a_target(PagerDutySpec, template, type="pagerduty", routing_key=KEY, url=f"{recorder.url}/v2/enqueue")
+        for notification in notifications:
+            assert await target.send(notification, {}) == {}
+        await target.close()
+        events = [request.document for request in recorder.requests]
+    for event in events:
+        EVENT.validate(event)
+    return events
+
+
+async def test_every_kind_is_an_event_of_the_published_form() -> None:
+    events = await sent(*SAMPLES)
+    assert [event["event_action"] for event in events[:7]] == [*["trigger"] * 5, "acknowledge", "resolve"]
+    assert {event["routing_key"] for event in events} == {KEY}
+
+
+async def test_what_opens_changes_and_ends_has_one_key() -> None:
+    life = [told(kind) for kind in ("opened", "updated", "acknowledged", "resolved")]
+    other = msgspec.structs.replace(MUCH, group="another group")
+    events = await sent(*life, other)
+    assert len({event["dedup_key"] for event in events[:4]}) == 1
+    assert events[4]["dedup_key"] != events[0]["dedup_key"]
+
+
+@pytest.mark.parametrize("group", ["x" * 3000, "späte Gruppe", "a\nb", ""], ids=["long", "umlaut", "lines", "none"])
+async def test_any_group_has_a_key_that_fits(group: str) -> None:
+    (first, second) = await sent(
+        msgspec.structs.replace(MUCH, group=group), msgspec.structs.replace(told("resolved"), group=group)
+    )
+    assert first["dedup_key"] == second["dedup_key"]
+    assert 0 < len(first["dedup_key"].encode()) <= 255
+
+
+async def test_the_event_says_what_people_need() -> None:
+    (event,) = await sent(MUCH)
+    payload = event["payload"]
+    assert payload["summary"].startswith("Opened, critical: GPU has fallen off the bus")
+    assert (payload["severity"], payload["source"], payload["class"]) == ("critical", "node0001", "xid-79")
+    assert payload["timestamp"] == "2026-03-02T09:00:00.000Z"
+    assert event["links"][0]["href"] == event["client_url"] == MUCH.link
+    names = list(payload["custom_details"])
+    assert names[:6] == ["Cause", "Where", "Confidence", "Cost", "Next step", "Link"]
+    assert payload["custom_details"]["Action parameters"]["kind"] == "drain-node"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs"),
+    [("info", "info"), ("warning", "warning"), ("error", "error"), ("critical", "critical"), ("x", "error")],
+)
+async def test_severities(ours: str, theirs: str) -> None:
+    (event,) = await sent(told(severity=ours))
+    assert event["payload"]["severity"] == theirs
+
+
+async def test_no_node_and_no_link() -> None:
+    (event,) = await sent(LITTLE)
+    assert event["payload"]["source"] == "default"
+    assert "links" not in event and "client_url" not in event
+
+
+async def test_with_a_template() -> None:
+    (event,) = await sent(MUCH, template=TemplateSpec(title="{{ incident.class }}!", body="on {{ facts.Where }}"))
+    assert event["payload"]["summary"] == "xid-79!"
+    assert event["payload"]["custom_details"]["Message"] == "on node0001 · GPU 0000:3b:00 · rank 3"
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        {"event_action": "trigger", "routing_key": KEY},
+        {"event_action": "fire", "routing_key": KEY, "dedup_key": "a"},
+        {"event_action": "resolve", "routing_key": KEY},
+        {
+            "event_action": "trigger",
+            "routing_key": KEY,
+            "payload": {"summary": "x" * 1025, "source": "a", "severity": "info"},
+        },
+        {"event_action": "trigger", "routing_key": KEY, "payload": {"summary": "x", "source": "a", "severity": "bad"}},
+    ],
+    ids=["no payload", "no such action", "no key", "long summary", "no such severity"],
+)
+def test_the_schema_finds_what_is_wrong(broken: dict[str, Any]) -> None:
+    assert not EVENT.is_valid(broken)

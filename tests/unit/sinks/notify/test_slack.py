@@ -1,0 +1,161 @@
+"""Messages as Slack takes them: one for each incident, kept up to date, the chain in its thread."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from rules.errors import RejectedError, TransientError
+from sinks.notify.config import SlackSpec, TemplateSpec
+from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_target, told
+from tests.support.recorder import Answer, Recorder, recording
+from tests.support.slack import Workspace, check_message, links_of, text_of
+
+TOKEN = "xoxb-not-a-real-token"
+
+
+@pytest.fixture
+async def slack() -> AsyncIterator[tuple[Recorder, Workspace]]:
+    async with recording() as recorder:
+        recorder.answer = workspace = Workspace()
+        yield recorder, workspace
+        for request in recorder.requests:
+            check_message(request.document)
+
+
+async def bot(recorder: Recorder, *notifications: Any, memo: Any = None, template: TemplateSpec | None = None) -> Any:
+    """The memo after all of these."""
+    target = a_target(SlackSpec, template, type="slack", token=TOKEN, channel="#gpu", api_url=f"{recorder.url}/api")
+    try:
+        for notification in notifications:
+            memo = await target.send(notification, memo or {})
+    finally:
+        await target.close()
+    return memo
+
+
+def calls(recorder: Recorder) -> list[tuple[str, bool]]:
+    """Each call's method, and whether it went into a thread."""
+    return [(one.path.rpartition("/")[2], "thread_ts" in one.document) for one in recorder.requests]
+
+
+async def test_a_webhook_gets_every_message(slack: Any) -> None:
+    recorder, _ = slack
+    target = a_target(SlackSpec, type="slack", url=f"{recorder.url}/services/T0/B0/secret")
+    for notification in SAMPLES:
+        assert await target.send(notification, {}) == {}
+    await target.close()
+    assert len(recorder.requests) == len(SAMPLES)
+    first = recorder.requests[0].document
+    lines = text_of(first).splitlines()
+    assert lines[0].startswith("Opened, critical: GPU has fallen off the bus")
+    assert [line.partition(":")[0] for line in lines[1:7]] == [
+        "Cause",
+        "Where",
+        "Confidence",
+        "Cost",
+        "Next step",
+        "Link",
+    ]
+    assert links_of(first) == [MUCH.link]
+    assert links_of(recorder.requests[7].document) == []
+
+
+async def test_a_bot_keeps_one_message_and_tells_the_chain_in_its_thread(slack: Any) -> None:
+    recorder, workspace = slack
+    memo = await bot(recorder, MUCH, told("updated"), told("resolved"))
+    assert memo == {"ts": "1772442000.000000", "channel": "C0123"}
+    assert calls(recorder) == [
+        ("chat.postMessage", False),
+        ("chat.postMessage", True),
+        ("chat.update", False),
+        ("chat.postMessage", True),
+        ("chat.update", False),
+        ("chat.postMessage", True),
+    ]
+    assert {request.headers["Authorization"] for request in recorder.requests} == {f"Bearer {TOKEN}"}
+    head, chain, *_ = recorder.requests
+    assert (head.document["channel"], chain.document["thread_ts"]) == ("#gpu", memo["ts"])
+    assert "NVRM: Xid" in text_of(chain.document)
+    assert text_of(workspace.messages[memo["ts"]]).startswith("Resolved, critical")
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_shouted"),
+    [("updated", False), ("resolved", False), ("repeated", True), ("escalated", True), ("reopened", True)],
+)
+async def test_what_has_to_wake_somebody_is_shown_in_the_channel_too(slack: Any, kind: str, is_shouted: bool) -> None:
+    recorder, _ = slack
+    await bot(recorder, MUCH, told(kind))
+    assert recorder.requests[-1].document["reply_broadcast"] is is_shouted
+
+
+async def test_no_chain_no_thread(slack: Any) -> None:
+    recorder, _ = slack
+    await bot(recorder, LITTLE)
+    assert calls(recorder) == [("chat.postMessage", False)]
+
+
+async def test_a_message_that_somebody_deleted_is_written_anew(slack: Any) -> None:
+    recorder, _ = slack
+    memo = await bot(recorder, told("updated"), memo={"ts": "1.2", "channel": "C0123"})
+    assert calls(recorder)[:2] == [("chat.update", False), ("chat.postMessage", False)]
+    assert memo["ts"] == "1772442000.000000"
+
+
+async def test_a_thread_that_fails_does_not_post_the_message_twice(slack: Any) -> None:
+    recorder, workspace = slack
+    workspace.fails["thread"] = "internal_error"
+    target = a_target(SlackSpec, type="slack", token=TOKEN, channel="#gpu", api_url=f"{recorder.url}/api")
+    with pytest.raises(TransientError, match="internal_error"):
+        await target.send(MUCH, {})
+    assert await target.send(MUCH, {}) == {"ts": "1772442000.000000", "channel": "C0123"}
+    await target.close()
+    assert calls(recorder) == [("chat.postMessage", False), ("chat.postMessage", True), ("chat.postMessage", True)]
+
+
+@pytest.mark.parametrize(
+    "error", ["ratelimited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"]
+)
+async def test_errors_that_pass(slack: Any, error: str) -> None:
+    recorder, workspace = slack
+    workspace.fails["chat.postMessage"] = error
+    with pytest.raises(TransientError, match=error):
+        await bot(recorder, MUCH)
+
+
+@pytest.mark.parametrize(
+    "error", ["invalid_auth", "channel_not_found", "not_in_channel", "invalid_blocks", "msg_too_long"]
+)
+async def test_errors_that_stay(slack: Any, error: str) -> None:
+    recorder, workspace = slack
+    workspace.fails["chat.postMessage"] = error
+    with pytest.raises(RejectedError, match=f"Slack refuses chat.postMessage: {error}"):
+        await bot(recorder, MUCH)
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b"", b"null"])
+async def test_an_answer_that_is_none(slack: Any, body: bytes) -> None:
+    recorder, _ = slack
+    recorder.answer = lambda _: Answer(200, body)
+    with pytest.raises(TransientError, match="with something"):
+        await bot(recorder, MUCH)
+
+
+async def test_asked_to_wait(slack: Any) -> None:
+    recorder, _ = slack
+    recorder.answer = lambda _: Answer(429, b'{"ok": false, "error": "ratelimited"}', {"Retry-After": "30"})
+    with pytest.raises(TransientError) as raised:
+        await bot(recorder, MUCH)
+    assert raised.value.retry_after_s == 30
+
+
+async def test_with_a_template_log_text_is_no_markup_either(slack: Any) -> None:
+    recorder, _ = slack
+    evil = told(title="<!channel> <https://evil.example|click> *b* `c` &lt;")
+    await bot(recorder, evil, template=TemplateSpec(title="{{ incident.title }}", body="*see* {{ incident.title }}"))
+    head = recorder.requests[0].document
+    assert head["text"].startswith("&lt;!channel&gt; &lt;https://evil.example|click&gt;")
+    assert links_of(head) == [MUCH.link]

@@ -1,0 +1,181 @@
+"""Nothing lost, nothing taken twice, in order: real HTTP, a real journal, and a clock that the test moves."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from itertools import count
+from pathlib import Path
+from time import time_ns
+
+import pytest
+
+from rules.model import NS_PER_S, Incident, Position
+from sinks.notify.load import Alerts, load_alerts, webhook_alerts
+from stream.alerts.dispatcher import Dispatcher
+from stream.alerts.journal import FileJournal
+from stream.alerts.lane import GIVE_UP_AFTER_NS
+from tests.support.delivering import Book, Worker
+from tests.support.planning import incident, resolved
+from tests.support.receiver import Receiver
+
+MINUTE_S = 60.0
+Revisions = list[tuple[float, Incident]]
+Told = list[tuple[str, str]]
+
+
+def story() -> Revisions:
+    """Three incidents within half an hour, each of which grows and ends, told in 5 kinds of news each."""
+    told: Revisions = []
+    for number in range(3):
+        began_s, name = number * 400.0, f"i{number}"
+        first, grown = incident(name), incident(name, nodes=30, signal_count=40)
+        back = incident(name, nodes=30, signal_count=50, reopened=1)
+        told += [(began_s, first), (began_s + 70, grown), (began_s + 200, resolved(grown))]
+        told += [(began_s + 300, back), (began_s + 390, resolved(back))]
+    return sorted(told, key=lambda one: one[0])
+
+
+NEWS = ["opened", "updated", "resolved", "reopened", "resolved"]
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    with Receiver().listening() as receiver:
+        yield receiver
+
+
+@asynccontextmanager
+async def working(worker: Worker) -> AsyncIterator[Worker]:
+    try:
+        yield worker
+    finally:
+        await worker.close()
+
+
+@pytest.fixture(scope="module")
+def calm(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+    """The notifications of an undisturbed run: incident and kind, in order."""
+
+    async def play(receiver: Receiver) -> None:
+        async with working(Worker(webhook_alerts(receiver.url), tmp_path_factory.mktemp("calm"))) as worker:
+            await worker.play(story(), 60 * MINUTE_S)
+
+    with Receiver().listening() as receiver:
+        asyncio.run(play(receiver))
+        assert len(receiver.accepted) == len(receiver.requests)
+        return taken(receiver)
+
+
+def taken(receiver: Receiver) -> list[tuple[str, str]]:
+    """What the receiver took: incident and kind, each id once, in the order of its first acceptance."""
+    bodies = {body["notification_id"]: body for _, body in receiver.requests}
+    return [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in receiver.accepted]
+
+
+def test_a_calm_run_tells_every_news_once(calm: Told) -> None:
+    assert [kind for name, kind in calm if name == "i1"] == NEWS
+    assert len(calm) == 15
+
+
+@pytest.mark.parametrize("trouble", ["drop", "garbage", 500, 503, 429])
+async def test_a_target_that_is_away_for_half_an_hour_gets_everything_once_and_in_order(
+    trouble: str | int, receiver: Receiver, calm: Told, tmp_path: Path
+) -> None:
+    async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
+        receiver.before_answer = lambda _: trouble if worker.clock.passed_s < 30 * MINUTE_S else None
+        await worker.play(story(), 60 * MINUTE_S)
+        assert (worker.pending, worker.starts) == (0, 1)
+    assert taken(receiver) == calm
+    assert len(set(receiver.accepted)) == len(receiver.accepted)
+    assert len(receiver.requests) < 15 + 60, "it was not hammered meanwhile"
+    waits = [pair for pair in worker.book.outcomes if pair[1] == "waits"]
+    assert waits == [("opened", "waits")] * 3, "the first of each incident was tried, and that it waits told once"
+
+
+async def test_as_long_as_the_target_asks_for_is_waited(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.headers = {"Retry-After": "600"}
+    receiver.before_answer = lambda _: 429 if len(receiver.requests) == 1 else None
+    async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
+        await worker.play(story()[:1], 599)
+        assert len(receiver.requests) == 1
+        await worker.play([], 601)
+    assert len(receiver.accepted) == 1
+
+
+async def test_what_is_refused_is_given_up_and_the_next_is_told(receiver: Receiver, tmp_path: Path) -> None:
+    receiver.before_answer = lambda body: 422 if body["kind"] == "opened" else None
+    async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
+        await worker.play(story(), 60 * MINUTE_S)
+    given_up = [(one.notification.kind, "422" in reason) for one, reason in worker.book.given_up]
+    assert given_up == [("opened", True)] * 6, "each is asked again when it has grown"
+    assert [kind for name, kind in taken(receiver) if name == "i1"] == ["reopened", "resolved"]
+
+
+async def test_one_message_that_always_fails_lets_the_others_pass_and_is_given_up_in_the_end(
+    receiver: Receiver, tmp_path: Path
+) -> None:
+    receiver.before_answer = lambda body: 500 if body["incident"]["incident_id"] == "i0" else None
+    async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
+        await worker.play(story(), 60 * MINUTE_S)
+        assert {name for name, _ in taken(receiver)} == {"i1", "i2"}
+        worker.clock.now_ns += GIVE_UP_AFTER_NS
+        await worker.play([], GIVE_UP_AFTER_NS / NS_PER_S + 90 * MINUTE_S)
+        assert worker.pending == 0
+    assert {one.notification.incident.incident_id for one, _ in worker.book.given_up} == {"i0"}
+
+
+STEPS = range(1, 130, 7)
+"""Every write of the journal is two steps: before it, and after."""
+
+
+@pytest.mark.parametrize("first", STEPS)
+async def test_killed_at_any_step_the_target_sees_the_requests_of_a_calm_run(
+    first: int, receiver: Receiver, calm: Told, tmp_path: Path
+) -> None:
+    steps = count(1)
+    async with working(
+        Worker(webhook_alerts(receiver.url), tmp_path, lambda: next(steps) in (first, first + 3))
+    ) as one:
+        await one.play(story(), 60 * MINUTE_S)
+        starts = one.starts
+    told = list(dict.fromkeys(body["notification_id"] for _, body in receiver.requests))
+    bodies = {body["notification_id"]: body for _, body in receiver.requests}
+    seen = [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in told]
+    assert seen == calm
+    assert starts > 1 or next(steps) < first
+
+
+def two_targets(first: Receiver, second: Receiver, file: Path) -> Alerts:
+    """Everything goes to both."""
+    file.write_text(
+        "route: {targets: [first, second]}\n"
+        f"targets:\n  first: {{type: webhook, url: '{first.url}'}}\n  second: {{type: webhook, url: '{second.url}'}}\n"
+    )
+    return load_alerts(file)
+
+
+async def test_a_target_that_does_not_answer_delays_no_other(receiver: Receiver, tmp_path: Path) -> None:
+    slow, release = Receiver(), threading.Event()
+    slow.before_answer = lambda _: None if release.wait(30) else 500
+    with slow.listening():
+        alerts = two_targets(slow, receiver, tmp_path / "alerts.yaml")
+        targets, journal = alerts.make_targets(time_ns), FileJournal(tmp_path / "alerts.sqlite")
+        dispatcher = Dispatcher(alerts.routing, targets, lambda _: False, journal, Book())
+        await dispatcher.open()
+        dispatcher.start()
+        for number in range(20):
+            await dispatcher.take([(incident(f"i{number}"), Position("incidents/0", number))])
+        await asyncio.wait_for(delivered(receiver, 20), 20)
+        assert slow.accepted == []
+        release.set()
+        await asyncio.wait_for(delivered(slow, 20), 20)
+        await dispatcher.close()
+
+
+async def delivered(receiver: Receiver, number: int) -> None:
+    """Returns when the receiver took so many."""
+    while len(receiver.accepted) < number:
+        await asyncio.sleep(0.01)
