@@ -104,7 +104,7 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
         stop(worker)
         told = receiver.ids
         cluster.feed([(None, b"no range of ours")], names.put_off)
-        bad = dict.fromkeys((names.incidents, names.notified, names.dead_letters, names.put_off), 0)
+        bad = dict.fromkeys((names.incidents, names.alerts, names.dead_letters, names.put_off), 0)
         bad[names.snapshots] = everything_in(broker.bootstrap, TopicPartition(names.snapshots, 0))[-1].offset
         partitions = {TopicPartition(name, 0): offset for name, offset in bad.items()}
         corrupt_on_disk(broker, tmp_path / "kafka", partitions, broken_checksum)
@@ -124,7 +124,7 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
             (names.store_group, names.incidents),
             (names.store_group, names.dead_letters),
             (names.notify_group, names.incidents),
-            (names.notify_group, names.notified),
+            (names.notify_group, names.alerts),
             (names.later_group, names.put_off),
         ):
             assert lost(worker, group, f"{topic}/0") == 1, (group, topic)
