@@ -16,6 +16,9 @@ from rules.match.marks import Marks
 MOST_ROUNDS: Final = 8
 """A replaced secret may lay another one bare; a text that never comes to rest was made for that, and goes whole."""
 
+MARK_BEGINS: Final = b"[redacted:"
+"""How everything begins that stands where a secret stood."""
+
 _LONGEST_REST: Final = 3
 """Bytes of a character of UTF-8 after its first."""
 
@@ -72,7 +75,7 @@ class Redactor:
             for word in secret.sought:
                 by_word.setdefault(word.lower().encode(), []).append(number)
         self._by_word: Mapping[bytes, list[int]] = by_word
-        self._words = Marks(tuple(by_word), in_any_case=True)
+        self._words = Marks(tuple(by_word), in_any_case=True) if by_word else None
 
     @property
     def kinds(self) -> tuple[str, ...]:
@@ -81,7 +84,7 @@ class Redactor:
 
     def redact_all(self, texts: Sequence[bytes]) -> dict[int, Redacted]:
         """The texts that hold secrets, by their number; one search for all of them tells whether there is any."""
-        if not self._words.found_in(b"\n".join(texts)):
+        if not self._words_in(b"\n".join(texts)):
             return {}
         redacted = ((number, self.redact(text)) for number, text in enumerate(texts))
         return {number: one for number, one in redacted if one.kinds}
@@ -109,7 +112,7 @@ class Redactor:
 
     def _spans(self, text: bytes) -> list[tuple[int, int, int]]:
         """(start, end, number of the kind), apart from each other and in order."""
-        words = self._words.found_in(text)
+        words = self._words_in(text)
         if not words:
             return []
         numbers = sorted(set(chain.from_iterable(map(self._by_word.__getitem__, words))))
@@ -120,6 +123,9 @@ class Redactor:
             if self._is_secret(text[slice(*span)])
         ]
         return list(_outside(_joined(found), [mark.span() for mark in _MARK.finditer(text)])) if found else []
+
+    def _words_in(self, text: bytes) -> set[bytes]:
+        return self._words.found_in(text) if self._words else set()
 
     def _is_secret(self, found: bytes) -> bool:
         return bool(found) and not any(one.fullmatch(found) for one in self._no_secrets)

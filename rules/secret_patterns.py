@@ -67,6 +67,11 @@ def shipped_faults() -> list[str]:
     return list(_shipped().wrong_examples(load_redactor()))
 
 
+def shipped_words() -> list[str]:
+    """The words that make a text worth a look."""
+    return sorted({word for secret in _shipped().secrets for word in secret.sought})
+
+
 @cache
 def _shipped() -> _File:
     problems: list[str] = []

@@ -79,6 +79,7 @@ def _verdict_line(verdict: Verdict) -> str:
 
 def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:
     """Follow sources, or read them once, into the embedded store."""
+    from sinks.clickhouse.client import address_of
     from stream.embedded import EmbeddedRun
     from stream.trial import proven
 
@@ -86,7 +87,7 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool
     sources = Sources(paths, hostname(), follow=not once)
     reader = EmbeddedRun(settings, rules, sources, Announcer(as_json), say)
     asyncio.run(reader.once() if once else _until_stopped(reader))
-    say(f"{reader.records} lines read, {reader.dead} dead letters; store: {settings.store_dsn}")
+    say(f"{reader.records} lines read, {reader.dead} dead letters; store: {address_of(settings.store_dsn)}")
 
 
 async def _until_stopped(reader: Any) -> None:

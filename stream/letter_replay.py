@@ -15,10 +15,12 @@ from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartiti
 
 from rules.errors import RecordError, TransientError
 from rules.model import DeadLetter, Position
+from rules.redact import MARK_BEGINS
 from sinks.clickhouse.letters import LetterFilter, Letters, Replay, letter_of
 from sinks.inert import make_inert
 from stream.deadletters import find
 from stream.lookup import from_store
+from stream.redacting import bytes_without_secrets, redactor_of
 from stream.settings import Settings
 from stream.topics import LARGEST_RAW_BYTES, TopicNames
 from stream.trouble import CORRUPT_BATCH
@@ -90,12 +92,17 @@ async def _send_again(letters: Letters, broker: _Broker, letter_id: str) -> Repl
     return Replay(letter_id, number, first, sent, time_ns())
 
 
+def _is_whole(letter: DeadLetter) -> bool:
+    return len(letter.value) == letter.size_bytes and MARK_BEGINS not in letter.value
+
+
 class _Broker:
     """Kafka, spoken to when the first record is to be sent."""
 
     def __init__(self, settings: Settings):
         names = TopicNames(settings.prefix)
         self._address = settings.kafka
+        self._redactor = redactor_of(settings)
         self._topics = {settings.raw_topic, names.matches, names.signals, names.incidents}
         self._producer: AIOKafkaProducer | None = None
 
@@ -122,7 +129,7 @@ class _Broker:
             producer = await self._started()
             if partition.partition not in await producer.partitions_for(partition.topic):
                 raise RecordError(f"{self._address} has no partition {partition.topic}/{partition.partition} any more")
-            value = letter.value if len(letter.value) == letter.size_bytes else await self._fetched(letter, partition)
+            value = letter.value if _is_whole(letter) else await self._fetched(letter, partition)
             sent = await producer.send_and_wait(
                 partition.topic,
                 value,
@@ -171,10 +178,11 @@ class _Broker:
         return self._producer
 
     async def _fetched(self, letter: DeadLetter, partition: TopicPartition) -> bytes:
-        """The whole value, of which the letter keeps the beginning only, from where it stood."""
+        """The value as it came, of which the letter keeps the beginning only, or no secrets, from where it stood."""
         record = await self._record_at(partition, letter.position.offset)
         value = bytes(record.value or b"") if record else b""
-        if len(value) != letter.size_bytes or not value.startswith(letter.value):
+        kept = bytes_without_secrets(self._redactor, value)
+        if len(value) != letter.size_bytes or not (value.startswith(letter.value) or kept.startswith(letter.value)):
             place = f"{letter.position.source}:{letter.position.offset}"
             raise RecordError(
                 f"only {len(letter.value)} of its {letter.size_bytes} bytes are kept, and {place} does not hold it"

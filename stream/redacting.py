@@ -56,10 +56,15 @@ def without_secrets(redactor: Redactor, matches: Sequence[Match]) -> tuple[list[
 
 
 def dead_letter(redactor: Redactor | None, reason: str, record: RawRecord) -> DeadLetter:
-    """The dead letter of a record, redacted before it is cut to its first part; bytes, key and reason."""
+    """The dead letter of a record, redacted before it is cut to its first part: bytes, key and reason.
+
+    Its size is that of the record as it came.
+    """
     key = bytes_without_secrets(redactor, record.key) if record.key else record.key
     value = bytes_without_secrets(redactor, record.value)
-    return DeadLetter.of(text_without_secrets(redactor, reason), record.position, value, key, record.received_ns)
+    reason = text_without_secrets(redactor, reason)
+    letter = DeadLetter.of(reason, record.position, value, key, record.received_ns)
+    return msgspec.structs.replace(letter, size_bytes=len(record.value))
 
 
 def bytes_without_secrets(redactor: Redactor | None, content: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Settings: command line > environment (`EPICENTER_…`) > file (TOML) > default, checked once."""
+"""Settings: command line > environment (`EPICENTER_…`) > secrets folder > file (TOML) > default, checked once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,14 @@ from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
-from pydantic_settings import BaseSettings, NoDecode, PydanticBaseSettingsSource, SettingsConfigDict
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SecretsSettingsSource,
+    SettingsConfigDict,
+    SettingsError,
+)
 
 from rules.errors import ConfigError
 from rules.model import NS_PER_S
@@ -32,10 +39,17 @@ ServiceNames = Annotated[
 
 
 def _web_address(value: SecretStr) -> SecretStr:
-    parts = urlsplit(value.get_secret_value())
-    if value and not (parts.scheme in ("http", "https") and parts.hostname):
+    if value and not _is_web_address(value.get_secret_value()):
         raise ValueError("no web address: write https://host/path")
     return value
+
+
+def _is_web_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def default_data_dir() -> Path:
@@ -51,7 +65,10 @@ class Settings(BaseSettings):
 
     cluster: str = "default"
     data_dir: Path = Field(default_factory=default_data_dir)
-    store: str = Field(default="", description="ClickHouse DSN; empty for the embedded store in data_dir")
+    store: SecretStr = Field(
+        default=SecretStr(""), description="ClickHouse DSN; empty for the embedded store in data_dir"
+    )
+    secrets_dir: Path | None = Field(default=None, description="folder of files named like settings, with their values")
     rule_packs: Paths = ()
     topology: Path | None = Field(default=None, description="racks, switches and rails of the nodes (YAML or JSON)")
     lateness_ns: DurationNs = Field(
@@ -95,8 +112,8 @@ class Settings(BaseSettings):
 
     @property
     def store_dsn(self) -> str:
-        """The DSN of the store: the one that was set, else the embedded one."""
-        return self.store or f"chdb://{self.data_dir.absolute()}/store"
+        """The DSN of the store: the one that was set, else the embedded one. It may hold a password: never print it."""
+        return self.store.get_secret_value() or f"chdb://{self.data_dir.absolute()}/store"
 
     @classmethod
     def settings_customise_sources(
@@ -123,21 +140,50 @@ def load_settings(file: Path | None = None, **given: Any) -> Settings:
     names = ", ".join(sorted(known))
     problems = [f"{_place(file, name)}{name}: no such setting; known are {names}" for name in unknown]
     stated = {name for name in known if PREFIX + name.upper() in os.environ}
-    merged = {name: value for name, value in from_file.items() if name not in stated and name in known}
+    merged = {name: value for name, value in from_file.items() if name in known}
+    from_folder = _read_folder(
+        given.get("secrets_dir") or os.environ.get(f"{PREFIX}SECRETS_DIR") or merged.get("secrets_dir")
+    )
+    merged = {name: value for name, value in (merged | from_folder).items() if name not in stated}
     merged |= {name: value for name, value in given.items() if value is not None}
     try:
         settings = Settings(**merged)
     except ValidationError as error:
         for found in error.errors():
             name = str(found["loc"][0])
-            place = f"{PREFIX}{name.upper()}: " if name in stated else _place(file, name)
-            problems.append(f"{place}{name}: {found['msg'].removeprefix('Value error, ')} (found {found['input']!r})")
+            place = f"{PREFIX}{name.upper()}: " if name in stated else "" if name in from_folder else _place(file, name)
+            problems.append(
+                f"{place}{name}: {found['msg'].removeprefix('Value error, ')}{_shown(name, found['input'])}"
+            )
     else:
         if settings.alerts and settings.webhook_url:
             problems.append("alerts: webhook_url is set too: write the webhook into the alerts file as a target")
     if problems:
         raise ConfigError(problems)
     return settings
+
+
+def _read_folder(folder: Any) -> dict[str, str]:
+    """What files in a folder of secrets say; those that are not named like a setting are somebody else's."""
+    if not folder:
+        return {}
+    try:
+        if not Path(folder).is_dir():
+            raise ConfigError([f"secrets_dir: {folder}: no such folder"])
+        return SecretsSettingsSource(Settings, folder, env_prefix="")()
+    except (OSError, UnicodeDecodeError, SettingsError) as error:
+        raise ConfigError([f"secrets_dir: {folder}: can't be read: {type(error).__name__}"]) from None
+
+
+def _shown(name: str, value: Any) -> str:
+    """What was found, unless it is a secret or looks like one."""
+    from rules.secret_patterns import load_redactor
+
+    field = Settings.model_fields.get(name)
+    text = repr(value)
+    if (field and field.annotation is SecretStr) or load_redactor().redact(text.encode("utf-8", "replace")).kinds:
+        return ""
+    return f" (found {text})"
 
 
 def _read(file: Path) -> dict[str, Any]:
