@@ -11,7 +11,7 @@ from rules.alerts.muting import Said
 from rules.errors import ConfigError, PipelineError
 from rules.times import duration_ns
 from sinks.clickhouse.client import Client
-from sinks.clickhouse.said import list_acknowledgements, list_silences
+from sinks.clickhouse.said import list_acknowledgements, list_silences, standing
 from stream.settings import Settings
 from stream.store import Store
 
@@ -19,11 +19,10 @@ LOOKED_BACK_NS: Final = duration_ns("30d")
 
 
 def said_by(client: Client) -> Said:
-    """What holds now; of an incident's acknowledgements the newest that was not taken back."""
+    """What holds now; of an incident's acknowledgements the newest, unless that one takes it back."""
     now_ns = time_ns()
     taken = list_acknowledgements(client, given_after_ns=now_ns - LOOKED_BACK_NS)
-    newest = {one.incident_id: one for one in taken if not one.is_taken_back}
-    return Said(list_silences(client, ending_after_ns=now_ns), newest)
+    return Said(list_silences(client, ending_after_ns=now_ns), standing(taken))
 
 
 class StoredSaid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from time import time_ns
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -26,6 +27,7 @@ from sinks.clickhouse.said import (
     write_silence,
 )
 from sinks.clickhouse.sink import ClickHouseSink
+from stream.alerts.hearing import said_by
 from tests.support.page_store import add_job
 from tests.unit.sinks.test_rows import an_incident
 
@@ -257,6 +259,18 @@ def test_every_word_on_who_takes_care_is_kept_and_the_newest_counts(client: Clie
     assert list_acknowledgements(client, incident_ids=[]) == []
     assert standing(words) == {"b": words[3]}
     assert standing(words[:2]) == {"a": words[0], "b": words[1]}
+
+
+def test_who_delivers_hears_of_what_stands_now(client: Client) -> None:
+    now_ns = time_ns()
+    write_acknowledgement(client, Acknowledgement("a", "ada", now_ns - 9))
+    write_acknowledgement(client, Acknowledgement("b", "ada", now_ns - 8))
+    write_acknowledgement(client, Acknowledgement("a", "bob", now_ns - 7, is_taken_back=True))
+    silence = Silence("s1", {"node": "n1"}, now_ns, now_ns + 3600 * NS_PER_S, "ada", "why", now_ns)
+    write_silence(client, silence)
+    write_silence(client, msgspec.structs.replace(silence, silence_id="s2", ends_ns=now_ns))
+    found = said_by(client)
+    assert (list(found.silences), list(found.acknowledgements)) == ([silence], ["b"])
 
 
 def test_a_silence_is_replaced_by_its_newer_self(client: Client) -> None:
