@@ -91,7 +91,7 @@ def changes(
     document: Document,
     revisions: Sequence[Document],
     deliveries: Sequence[Document],
-    acknowledgements: Sequence[Acknowledgement],
+    acknowledgements: Sequence[Acknowledgement] = (),
 ) -> list[tuple[int, str]]:
     """What happened to the incident, oldest first: time in nanoseconds, and words.
 
