@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -28,14 +28,16 @@ class Alert(msgspec.Struct, frozen=True):
     is_firing: bool
 
 
-def alerts_of(
-    notification: Notification, message: Message, static_labels: Mapping[str, str], now_ns: int
-) -> list[Alert]:
+LabelsOf = Callable[[Incident | Brief], dict[str, str]]
+"""The labels of an incident, the same for its whole life."""
+
+
+def alerts_of(notification: Notification, message: Message, labels_of: LabelsOf, now_ns: int) -> list[Alert]:
     """The alert of the notification's incident, then one for each of the others in its group."""
     incident = notification.incident
     alerts = [
         Alert(
-            identity(incident, static_labels),
+            labels_of(incident),
             annotations_of(notification, message),
             _started(incident, now_ns),
             incident.status == "open",
@@ -43,17 +45,25 @@ def alerts_of(
     ]
     for brief in notification.also:
         told = _told_of(brief) | {"summary": bounded(brief.title, LONGEST_ANNOTATION)}
-        alerts.append(
-            Alert(identity(brief, static_labels), _filled(told), _started(brief, now_ns), brief.status == "open")
-        )
+        alerts.append(Alert(labels_of(brief), _filled(told), _started(brief, now_ns), brief.status == "open"))
     return alerts
 
 
-def identity(incident: Incident | Brief, static_labels: Mapping[str, str]) -> dict[str, str]:
-    """Only what holds for the whole life of an incident: severity, cause, node and jobs may all become others."""
+def identity(incident: Incident | Brief, more: Mapping[str, str]) -> dict[str, str]:
+    """What holds for the whole life of an incident; severity, cause, node and jobs may all become others."""
     cluster = bounded(incident.cluster, LONGEST_LABEL)
-    labels = {**static_labels, "alertname": ALERT_NAME, "cluster": cluster, "incident_id": incident.incident_id}
+    labels = {**more, "alertname": ALERT_NAME, "cluster": cluster, "incident_id": incident.incident_id}
     return _filled(labels)
+
+
+def first_labels(incident: Incident | Brief, own: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """What else people route by, as it is now; `own` are the labels of the alerts file.
+
+    Whoever takes labels for an identity has to keep these as they were first.
+    """
+    labels = _told_of(incident) | {name: values[0] for name, values in own.items() if len(values) == 1}
+    del labels["jobs"]
+    return {**labels, "job": bounded(incident.jobs[0], LONGEST_LABEL) if len(incident.jobs) == 1 else ""}
 
 
 def annotations_of(notification: Notification, message: Message) -> dict[str, str]:

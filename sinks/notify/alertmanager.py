@@ -6,9 +6,12 @@ import base64
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rules.model import NS_PER_S, Notification
+import msgspec
+
+from rules.alerts.labels import BUILT_IN
+from rules.model import NS_PER_S, Brief, Incident, Notification
 from sinks import words
-from sinks.notify.alert import Alert, alerts_of
+from sinks.notify.alert import Alert, alerts_of, first_labels, identity
 from sinks.notify.as_json import json_bytes
 from sinks.notify.config import AlertmanagerSpec, secrets_of
 from sinks.notify.http import Clock, Http, Posting
@@ -34,23 +37,39 @@ class AlertmanagerTarget(Posting):
         self._clock = clock
 
     async def send(self, notification: Notification, memo: Memo) -> Memo:
-        """As `Target.send`; it remembers nothing."""
-        await self.refresh([notification])
-        return {}
+        """As `Target.send`; it remembers the labels that each incident of the group was first told with."""
+        kept = {
+            one.incident_id: memo.get(one.incident_id) or self._labels_of(one, notification)
+            for one in _all(notification)
+        }
+        await self.refresh([(notification, kept)])
+        return kept
 
-    async def refresh(self, still_open: Sequence[Notification]) -> None:
+    async def refresh(self, still_open: Sequence[tuple[Notification, Memo]]) -> None:
         """As `Target.refresh`: everything in one request."""
         if still_open:
             now_ns = self._clock()
-            body = json_bytes([_posted(alert, link, now_ns) for alert, link in self._alerts(still_open, now_ns)])
-            await self._http.post(self._url, body, self._headers)
+            told = [self._posted(notification, memo, now_ns) for notification, memo in still_open]
+            await self._http.post(self._url, json_bytes([one for alerts in told for one in alerts]), self._headers)
 
-    def _alerts(self, notifications: Sequence[Notification], now_ns: int) -> list[tuple[Alert, str]]:
-        return [
-            (alert, notification.link)
-            for notification in notifications
-            for alert in alerts_of(notification, self._writer.write(notification), self._labels, now_ns)
-        ]
+    def _posted(self, notification: Notification, memo: Memo, now_ns: int) -> list[dict[str, Any]]:
+        def labels_of(one: Incident | Brief) -> dict[str, str]:
+            return msgspec.json.decode(
+                memo.get(one.incident_id) or self._labels_of(one, notification), type=dict[str, str]
+            )
+
+        alerts = alerts_of(notification, self._writer.write(notification), labels_of, now_ns)
+        return [_posted(alert, notification.link, now_ns) for alert in alerts]
+
+    def _labels_of(self, one: Incident | Brief, notification: Notification) -> str:
+        is_first = one.incident_id == notification.incident.incident_id
+        own = {name: values for name, values in notification.labels.items() if name not in BUILT_IN}
+        labels = first_labels(one, own if is_first else {}) | self._labels
+        return json_bytes(identity(one, labels)).decode()
+
+
+def _all(notification: Notification) -> list[Incident | Brief]:
+    return [notification.incident, *notification.also]
 
 
 def _posted(alert: Alert, link: str, now_ns: int) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import aiohttp
 from rules.errors import RejectedError, TransientError
 from rules.model import NS_PER_S, Notification
 from sinks.inert import make_inert
+from sinks.notify.target import Memo
 
 Clock = Callable[[], int]
 """Nanoseconds since the epoch."""
@@ -99,7 +100,7 @@ class Posting:
         self.name = name
         self._http = http
 
-    async def refresh(self, still_open: Sequence[Notification]) -> None:
+    async def refresh(self, still_open: Sequence[tuple[Notification, Memo]]) -> None:
         """Nothing to do."""
 
     async def close(self) -> None:

@@ -53,7 +53,7 @@ class AppriseTarget:
             raise TransientError(f"{self._scheme}: the service did not take it")
         return {}
 
-    async def refresh(self, still_open: Sequence[Notification]) -> None:
+    async def refresh(self, still_open: Sequence[tuple[Notification, Memo]]) -> None:
         """Nothing to do: what was said stays."""
 
     async def close(self) -> None:

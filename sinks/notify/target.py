@@ -28,8 +28,8 @@ class Target(Protocol):
             RejectedError: it will never take this one.
         """
 
-    async def refresh(self, still_open: Sequence[Notification]) -> None:
-        """Hear again of what is open: the newest notification of each open group.
+    async def refresh(self, still_open: Sequence[tuple[Notification, Memo]]) -> None:
+        """Hear again of what is open: the newest notification of each open group, and what is remembered of it.
 
         Raises:
             TransientError, RejectedError: as `send`.

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from rules.model import NS_PER_S, Notification
 from sinks import words
-from sinks.notify.alert import LONGEST_LABEL, NEVER, Alert, alerts_of, fingerprint
+from sinks.notify.alert import LONGEST_LABEL, NEVER, Alert, alerts_of, fingerprint, identity
 from sinks.notify.as_json import json_bytes
 from sinks.notify.config import WebhookSpec, secrets_of
 from sinks.notify.http import Clock, Http, Posting
@@ -55,7 +55,8 @@ class WebhookTarget(Posting):
 
     def _alertmanager_body(self, notification: Notification) -> dict[str, Any]:
         """As Alertmanager's own webhook sends it, version 4."""
-        alerts = alerts_of(notification, self._writer.write(notification), self._spec.labels, self._clock())
+        message = self._writer.write(notification)
+        alerts = alerts_of(notification, message, lambda one: identity(one, self._spec.labels), self._clock())
         shown = [_shown(alert, notification.link, self._clock()) for alert in alerts]
         return {
             "receiver": self.name,

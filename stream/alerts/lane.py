@@ -159,7 +159,8 @@ class Lane:
         if not every_s or now_ns < max(self._refresh_ns, self._not_before_ns):
             return
         self._refresh_ns = now_ns + round(every_s * NS_PER_S)
-        still_open = [group.last for group in self._desk.open_groups(self._target.name) if group.last]
+        groups = self._desk.open_groups(self._target.name)
+        still_open = [(group.last, group.memo) for group in groups if group.last and not group.pending]
         try:
             if still_open:
                 await self._target.refresh(still_open)

@@ -16,7 +16,7 @@ from jsonschema import Draft202012Validator
 
 from rules.model import Notification
 from sinks.notify import slack_blocks
-from sinks.notify.alert import alerts_of, fingerprint
+from sinks.notify.alert import alerts_of, fingerprint, identity
 from sinks.notify.as_json import json_bytes
 from sinks.notify.config import PagerDutySpec, WebhookSpec
 from sinks.notify.message import default_message, disarmed
@@ -113,7 +113,7 @@ def test_pagerduty(notification: Notification) -> None:
 
 @given(notifications)
 def test_alertmanager(notification: Notification) -> None:
-    alerts = alerts_of(notification, default_message(notification), {}, time_ns())
+    alerts = alerts_of(notification, default_message(notification), lambda one: identity(one, {}), time_ns())
     assert len(alerts) == 1 + len(notification.also)
     for alert in alerts:
         assert len(json_bytes(alert)) < 64_000

@@ -65,7 +65,7 @@ async def test_an_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     target, url, receiver = ours
     second = told(incident_id="second")
     await target.send(MUCH, {})
-    await target.send(second, {})
+    memo = await target.send(second, {})
     alert = (await shown(url))[MUCH.incident.incident_id]
     assert alert["status"]["state"] in ("active", "unprocessed")
     assert alert["annotations"]["severity"] == "critical"
@@ -75,7 +75,7 @@ async def test_an_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     both = await heard(receiver, "second")
     assert {alert["labels"]["incident_id"] for alert in both["alerts"]} >= {"second", MUCH.incident.incident_id}
     assert both["groupLabels"] == {"cluster": "default"}
-    await target.send(told("resolved", second), {})
+    await target.send(told("resolved", second), memo)
     assert await heard(receiver, "second", "resolved")
     assert set(await shown(url)) == {MUCH.incident.incident_id, LITTLE.incident.incident_id}
 
@@ -92,15 +92,20 @@ async def test_what_is_silenced_there_is_not_told(ours: Ours) -> None:
 
 async def test_an_alert_stays_the_same_when_everything_about_it_changes(ours: Ours) -> None:
     target, url, _ = ours
-    await target.send(told(notification=LITTLE, incident_id="one"), {})
+    memo = await target.send(told(notification=LITTLE, incident_id="one"), {})
+    first = (await shown(url))["one"]["labels"]
     changes = {
         "severity": "critical",
         "failure_class": "xid-79",
         "jobs": ("1", "2"),
         "root_cause": MUCH.incident.root_cause,
     }
-    await target.send(told("updated", LITTLE, incident_id="one", **changes), {})
+    updated = told("updated", LITTLE, incident_id="one", **changes)
+    memo = await target.send(updated, memo)
+    await target.refresh([(updated, memo)])
     (alert,) = (await shown(url)).values()
+    assert alert["labels"] == first
+    assert first["severity"] != "critical"
     assert (alert["annotations"]["severity"], alert["annotations"]["jobs"]) == ("critical", "1, 2")
 
 
@@ -116,7 +121,7 @@ async def test_what_is_open_is_told_again_for_five_minutes(ours: Ours) -> None:
     assert target.refresh_every_s == 60
     await target.send(told(notification=LITTLE, incident_id="one"), {})
     before = (await shown(url))["one"]
-    await target.refresh([told(notification=LITTLE, incident_id="one"), told(notification=LITTLE, incident_id="two")])
+    await target.refresh([(told(notification=LITTLE, incident_id=name), {}) for name in ("one", "two")])
     after = await shown(url)
     assert set(after) == {"one", "two"}
     assert before["endsAt"] < after["one"]["endsAt"]
@@ -189,6 +194,7 @@ async def test_our_own_body_has_the_shape_of_alertmanagers(ours: Ours) -> None:
     await target.send(told("resolved"), {})
     theirs_over = await heard(receiver, MUCH.incident.incident_id, "resolved")
     hook = a_target(WebhookSpec, type="webhook", url=f"{receiver.url}/ours", format="alertmanager")
+    fingerprints = set[str]()
     for kind, expected in (("opened", theirs), ("resolved", theirs_over)):
         await hook.send(told(kind), {})
         body = next(request.document for request in reversed(receiver.requests) if request.path == "/ours")
@@ -198,7 +204,9 @@ async def test_our_own_body_has_the_shape_of_alertmanagers(ours: Ours) -> None:
             next(one for one in told["alerts"] if one["labels"]["incident_id"] == MUCH.incident.incident_id)
             for told in (body, expected)
         )
-        assert mine["fingerprint"] == other["fingerprint"]
+        assert other["fingerprint"] == fingerprint(other["labels"])
+        fingerprints.add(mine["fingerprint"])
         assert datetime.fromisoformat(mine["startsAt"]) == datetime.fromisoformat(other["startsAt"])
         assert (mine["endsAt"] == other["endsAt"]) is (kind == "opened")
     await hook.close()
+    assert len(fingerprints) == 1
