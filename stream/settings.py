@@ -152,9 +152,8 @@ def load_settings(file: Path | None = None, **given: Any) -> Settings:
         for found in error.errors():
             name = str(found["loc"][0])
             place = f"{PREFIX}{name.upper()}: " if name in stated else "" if name in from_folder else _place(file, name)
-            problems.append(
-                f"{place}{name}: {found['msg'].removeprefix('Value error, ')}{_shown(name, found['input'])}"
-            )
+            told = f"{found['msg'].removeprefix('Value error, ')}{_shown(name, found['input'])}"
+            problems.append(f"{place}{name}: {_without_secrets(told)}")
     else:
         if settings.alerts and settings.webhook_url:
             problems.append("alerts: webhook_url is set too: write the webhook into the alerts file as a target")
@@ -176,14 +175,15 @@ def _read_folder(folder: Any) -> dict[str, str]:
 
 
 def _shown(name: str, value: Any) -> str:
-    """What was found, unless it is a secret or looks like one."""
+    """What was found, unless it is a secret."""
+    field = Settings.model_fields.get(name)
+    return "" if field and field.annotation is SecretStr else f" (found {value!r})"
+
+
+def _without_secrets(text: str) -> str:
     from rules.secret_patterns import load_redactor
 
-    field = Settings.model_fields.get(name)
-    text = repr(value)
-    if (field and field.annotation is SecretStr) or load_redactor().redact(text.encode("utf-8", "replace")).kinds:
-        return ""
-    return f" (found {text})"
+    return load_redactor().redact(text.encode("utf-8", "replace")).text.decode()
 
 
 def _read(file: Path) -> dict[str, Any]:
