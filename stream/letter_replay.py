@@ -92,16 +92,13 @@ async def _send_again(letters: Letters, broker: _Broker, letter_id: str) -> Repl
     return Replay(letter_id, number, first, sent, time_ns())
 
 
-def _is_whole(letter: DeadLetter) -> bool:
-    return len(letter.value) == letter.size_bytes and MARK_BEGINS not in letter.value
-
-
 class _Broker:
     """Kafka, spoken to when the first record is to be sent."""
 
     def __init__(self, settings: Settings):
         names = TopicNames(settings.prefix)
         self._address = settings.kafka
+        self._raw_topic = settings.raw_topic
         self._redactor = redactor_of(settings)
         self._topics = {settings.raw_topic, names.matches, names.signals, names.incidents}
         self._producer: AIOKafkaProducer | None = None
@@ -129,7 +126,7 @@ class _Broker:
             producer = await self._started()
             if partition.partition not in await producer.partitions_for(partition.topic):
                 raise RecordError(f"{self._address} has no partition {partition.topic}/{partition.partition} any more")
-            value = letter.value if _is_whole(letter) else await self._fetched(letter, partition)
+            value = letter.value if self._is_whole(letter, partition) else await self._fetched(letter, partition)
             sent = await producer.send_and_wait(
                 partition.topic,
                 value,
@@ -158,6 +155,11 @@ class _Broker:
                 " with `epicenter run --once FILE`; another raw topic needs its name in EPICENTER_RAW_TOPIC"
             )
         return TopicPartition(topic, int(number))
+
+    def _is_whole(self, letter: DeadLetter, partition: TopicPartition) -> bool:
+        """Whether it holds the record as it came: on our own topics, what is redacted has never been anything else."""
+        is_redacted = MARK_BEGINS in letter.value and partition.topic == self._raw_topic
+        return len(letter.value) == letter.size_bytes and not is_redacted
 
     async def _started(self) -> AIOKafkaProducer:
         if self._producer is None:

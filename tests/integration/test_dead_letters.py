@@ -26,6 +26,7 @@ pytestmark = pytest.mark.integration
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 MakeCluster = Callable[..., Cluster]
 XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
+SECRET_AND_WILD = b'{"message": "PGPASSWORD=hunter2-horse cut'
 LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
 WILD = b'{"message": "\x1b[2J \xff\xe2\x80\xae cut'
 LARGE = b"y" * (2 << 20)
@@ -132,6 +133,18 @@ def test_a_cut_letter_without_its_record_is_refused(kafka: Any, clickhouse: Any,
     assert "1 sent again, 4 refused" in said
     assert [one.value for one in records_of(cluster)] == [b"x"]
     assert b"0 sent again, 4 refused" in tried(cluster, "replay", "--all").stderr
+
+
+def test_a_redacted_letter_is_sent_again_as_it_came(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+    cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
+    cluster.feed([("n1", SECRET_AND_WILD)])
+    cluster.start_worker()
+    (letter,) = eventually(lambda: letters(cluster), 60, "the letter")
+    document = json.loads(cluster.run("deadletters", "show", letter["dead_letter_id"], "--json"))
+    assert base64.b64decode(document["value_base64"]) == b'{"message": "PGPASSWORD=[redacted:password] cut'
+    assert document["size_bytes"] == len(SECRET_AND_WILD)
+    cluster.run("deadletters", "replay", letter["dead_letter_id"])
+    assert [one.value for one in records_of(cluster)] == [SECRET_AND_WILD, SECRET_AND_WILD]
 
 
 def put_letter(cluster: Cluster, letter_id: str, source: str, offset: int, size_bytes: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from rules.errors import ConfigError
 from rules.redact import Redactor, Secret
 from rules.secret_patterns import load_redactor, shipped_faults
 
+DOCUMENT = Path(__file__).parents[3] / "docs/secrets.md"
 REDACTOR = load_redactor()
 
 
@@ -90,6 +92,12 @@ def test_own_patterns_come_first(tmp_path: Path) -> None:
     assert redacted("password=acme_01234567 PGPASSWORD=x1", redactor) == (
         "password=[redacted:acme-key] PGPASSWORD=[redacted:password]"
     )
+
+
+def test_the_file_in_the_document_is_right(tmp_path: Path) -> None:
+    shown = re.search(r"^```yaml\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    assert shown
+    assert "acme-key" in load_redactor([own_file(tmp_path, shown[1])]).kinds
 
 
 def test_a_shipped_kind_can_be_left_out(tmp_path: Path) -> None:
