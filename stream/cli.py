@@ -15,7 +15,7 @@ from rules.errors import ConfigError, InputError, PipelineError, TransientError
 from rules.match import compiled
 from stream.alerts_cli import alerts
 from stream.deadletters_cli import deadletters
-from stream.handover_cli import explain, logs
+from stream.handover_cli import explain, logs, mcp
 from stream.incidents_cli import export, incidents
 from stream.options import CONFIG, DATA_DIR, JSON, RULES, STORE, TOPOLOGY
 from stream.said_cli import ack, silences
@@ -182,6 +182,7 @@ cli.add_command(incidents)
 cli.add_command(export)
 cli.add_command(explain)
 cli.add_command(logs)
+cli.add_command(mcp)
 cli.add_command(deadletters)
 cli.add_command(ack)
 cli.add_command(silences)

@@ -27,6 +27,7 @@ LONGEST_LINE: Final = 65_536
 """So many characters of a line are shown."""
 
 KAFKA_ANSWERS_S: Final = 10.0
+METADATA_LOOK_S: Final = 0.05
 _KEY_CHARACTERS: Final = 120
 
 
@@ -150,9 +151,11 @@ async def _records(
     try:
         async with asyncio.timeout(KAFKA_ANSWERS_S):
             await consumer.start()
-            if topic not in await consumer.topics() or partition not in consumer.partitions_for_topic(topic):
-                raise InputError("Kafka has no such partition")
+            if topic not in await consumer.topics():  # asked for by its name alone, a broker might make it
+                raise InputError("Kafka has no such topic")
             consumer.assign([place])
+            if partition not in await _partitions(consumer, topic):
+                raise InputError("Kafka has no such partition")
             oldest = (await consumer.beginning_offsets([place]))[place]
             end = (await consumer.end_offsets([place]))[place]
             if not oldest <= wanted < end:
@@ -163,6 +166,13 @@ async def _records(
         raise TransientError(f"Kafka is away: {settings.kafka}") from error
     finally:
         await consumer.stop()
+
+
+async def _partitions(consumer: Any, topic: str) -> set[int]:
+    """As soon as the metadata of a topic that was just assigned have come."""
+    while not (known := consumer.partitions_for_topic(topic)):
+        await asyncio.sleep(METADATA_LOOK_S)
+    return set(known)
 
 
 async def _read_to(
@@ -234,10 +244,10 @@ def _facts_of_silence(document: dict[str, Any], link: Any) -> dict[str, Any]:
 
 
 def _says(lines: Sequence[NumberedLine], expected: str) -> bool:
-    """Whether the wanted line is the expected one; of a block only its first lines may stand there."""
+    """Whether the wanted line is the expected one, or one of the expected block."""
     found = next(line.untrusted_log_text for line in lines if line.is_wanted)
-    first = told(expected.split("\n")[0])[:_KEY_CHARACTERS]
-    return first in found or orjson.dumps(first)[1:-1].decode() in found
+    keys = [told(line)[:_KEY_CHARACTERS] for line in expected.split("\n") if line.strip()]
+    return not keys or any(key in found or orjson.dumps(key)[1:-1].decode() in found for key in keys)
 
 
 def _note(lines: Sequence[NumberedLine], around: Around, place: str) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rules.errors import InputError
+from rules.errors import ConfigError, InputError
 from stream.options import CONFIG, DATA_DIR, JSON, STORE
 from stream.settings import load_settings
 
@@ -92,6 +92,45 @@ def logs(
         click.echo(msgspec.json.encode(found))
     else:
         _print(found)
+
+
+class Place(click.ParamType):
+    """`PORT`, `HOST:PORT` or `[HOST]:PORT`."""
+
+    name = "[host:]port"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> tuple[str, int]:
+        """Host and port; the host is 127.0.0.1 when it is left out."""
+        host, _, port = str(value).rpartition(":")
+        if not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
+            self.fail(f"{value!r}: write a port, or a host of this machine and a port, such as 127.0.0.1:8018")
+        return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+@click.command()
+@click.option(
+    "--http", type=Place(), help="Over HTTP on the loopback; 0: any free port. Else on standard input/output."
+)
+@click.option("--kafka", help="Broker addresses, for lines that only Kafka still has.")
+@CONFIG
+@DATA_DIR
+@STORE
+def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None:
+    """Let language models look incidents up (Model Context Protocol); they can change nothing.
+
+    Example: epicenter mcp --data-dir /var/lib/epicenter
+    """
+    try:
+        from stream.mcp_server import serve_http, serve_stdio
+    except ModuleNotFoundError as error:
+        if error.name not in ("mcp", "mcp_types", "uvicorn"):
+            raise
+        raise ConfigError(["epicenter mcp: its packages are not installed: pip install 'epicenter[mcp]'"]) from error
+    settings = load_settings(config, **given)
+    if http is None:
+        serve_stdio(settings)
+    else:
+        serve_http(settings, *http)
 
 
 def _from_file(name: str, incident_id: str) -> dict[str, Any] | None:

@@ -37,8 +37,9 @@ def _incident(client: Client, given: Given) -> Any:
     """By id, a beginning of it, or `newest`; at a `revision` if one is given."""
     incident_id, revision = given.get("id", ""), _number(given, "revision", 0)
     if incident_id == "newest":
-        return next(iter(reading.find_incidents(client, reading.IncidentFilter(), 1)), None)
-    document = reading.get_incident(client, incident_id)
+        document = next(iter(reading.find_incidents(client, reading.IncidentFilter(), 1)), None)
+    else:
+        document = reading.get_incident(client, incident_id)
     if document is None or revision in (0, document["revision"]):
         return document
     return reading.get_revision(client, document["incident_id"], revision)

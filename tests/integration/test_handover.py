@@ -2,20 +2,245 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
-import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.admin import NewTopic
+from mcp import Client, StdioServerParameters
 
-from ingest.simulate import write_all
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.sink import ClickHouseSink
-from sinks.handover.questions import answer
-from stream.demo import demo_scenario
-from stream.dev_process import EPICENTER
-from tests.integration.test_dead_letters import sent_to  # noqa: F401  (to be replaced)
+from rules.errors import InputError, TransientError
+from sinks.clickhouse.client import Client as StoreClient
+from sinks.clickhouse.client import connect
+from sinks.handover.reference import LineReference, PartReference, parse, part_of
+from sinks.handover.render import as_json
+from stream.asking import ask, stored_incident, stored_pack
+from stream.cli import main
+from stream.dev_process import EPICENTER, free_ports
+from stream.found_lines import Around, find
+from stream.settings import load_settings
+from tests.support.cluster import with_admin
+from tests.support.handover import Stored, store_failure
+from tests.support.serving import epicenter
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+
+ALONE = Around(0, 0)
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]) -> Any:
+    """The command in this process: (exit code, standard output, standard error)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["epicenter", *map(str, arguments)])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+        out, err = capfdbinary.readouterr()
+        assert b"Traceback" not in err
+        return int(code or 0), out.decode(), err.decode()
+
+    return call
+
+
+@pytest.fixture(scope="module")
+def stored(clickhouse: Any, tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    dsn = urlsplit(clickhouse.dsn)._replace(path="/handover").geturl()
+    return store_failure(dsn, tmp_path_factory.mktemp("handover"))
+
+
+@pytest.fixture
+def client(stored: Stored) -> Iterator[StoreClient]:
+    client = connect(stored.settings.store_dsn)
+    yield client
+    client.close()
+
+
+def references(value: Any) -> set[str]:
+    if isinstance(value, dict):
+        return {one for name, one in value.items() if name.endswith("reference") or name == "line"}.union(
+            *map(references, value.values())
+        )
+    return set().union(*map(references, value)) if isinstance(value, list) else set()
+
+
+def test_every_reference_of_a_pack_leads_to_the_line_itself(stored: Stored) -> None:
+    pack = stored_pack(stored.settings, stored.incident_id[:6])
+    decoded = json.loads(as_json(pack))
+    found = {one: find(stored.settings, one, ALONE) for one in references(decoded)}
+    assert len(found) > 15 and {one.found_in for one in found.values()} == {"file", "incident"}
+    shown = {line["reference"]: line["untrusted_log_lines"] for line in decoded["lines"]}
+    of_files = {reference: texts for reference, texts in shown.items() if found[reference].found_in == "file"}
+    assert len(of_files) > 5
+    for reference, texts in of_files.items():
+        text = next(one for one in texts if one.split("…")[0] in found[reference].lines[0].untrusted_log_text)
+        place = parse(reference)
+        assert isinstance(place, LineReference)
+        assert text.split("…")[0][:40] in Path(place.source).read_text().splitlines()[place.number - 1]
+
+
+def test_the_same_stored_incident_gives_the_same_bytes(stored: Stored, command: Any) -> None:
+    first = as_json(stored_pack(stored.settings, "newest"))
+    assert as_json(stored_pack(stored.settings, stored.incident_id)) == first
+    code, shown, _ = command("explain", "newest", "--format", "json", "--store", stored.settings.store)
+    assert (code, shown.encode()) == (0, first)
+
+
+def test_ranks_are_told_by_what_each_said_first(stored: Stored, client: StoreClient) -> None:
+    ranks = stored_pack(stored.settings, "newest").ranks
+    (of_signals,) = client.query(
+        "SELECT uniqExact(job, rank) FROM signals FINAL WHERE incident_id = {id:String} AND rank IS NOT NULL",
+        {"id": stored.incident_id},
+    )
+    assert sum(group.count for group in ranks) == of_signals[0]
+    assert max(group.count for group in ranks) > 1 and all(group.reference for group in ranks)
+
+
+def test_a_line_whose_file_is_gone_comes_from_the_store(stored: Stored) -> None:
+    reference = stored_pack(stored.settings, "newest").verdict.line
+    there = find(stored.settings, reference, ALONE).lines[0].untrusted_log_text
+    place = parse(reference)
+    assert isinstance(place, LineReference)
+    moved = Path(place.source).rename(f"{place.source}.gone")
+    try:
+        found = find(stored.settings, reference, Around(3, 3))
+        assert (found.found_in, "a rule fits" in found.note) == ("store", True)
+        assert [line.untrusted_log_text for line in found.lines if line.is_wanted] == [there]
+    finally:
+        moved.rename(place.source)
+
+
+def test_a_file_that_holds_another_line_by_now_is_not_believed(stored: Stored) -> None:
+    document = stored_incident(stored.settings, "newest")
+    number, line = next((n, one) for n, one in enumerate(document["evidence"]) if one["class"] == "xid-79")
+    file = Path(line["source"])
+    before = file.read_bytes()
+    file.write_bytes(b"another day\n" * 2_000)
+    try:
+        reference = f"incident:{document['incident_id']}@{document['revision']}#/evidence/{number}"
+        found = find(stored.settings, reference, ALONE)
+        assert (found.found_in, found.lines[0].untrusted_log_text) == ("store", line["text"])
+    finally:
+        file.write_bytes(before)
+
+
+def test_a_silence_has_no_line_and_shows_its_figures(stored: Stored) -> None:
+    pack = stored_pack(stored.settings, "newest")
+    (reference,) = {event.reference for event in pack.timeline if event.failure_class == "hang"}
+    found = find(stored.settings, reference, ALONE)
+    place = parse(reference)
+    assert isinstance(place, PartReference)
+    assert found.facts["silence"] == part_of(stored_incident(stored.settings, "newest"), place.path)
+    assert "no step after step" in found.facts["silence"]["text"] and found.facts["progress"]
+
+
+def test_a_signal_is_found_by_its_id(stored: Stored, client: StoreClient) -> None:
+    signals = client.query("SELECT signal_id, class, text FROM signals WHERE class IN ('hang', 'xid-79') LIMIT 50")
+    for signal_id, failure_class, text in signals:
+        found = find(stored.settings, f"signal:{signal_id}", ALONE)
+        assert found.facts["class"] == failure_class
+        assert found.found_in == ("store" if failure_class == "hang" else "file")
+        assert text in found.lines[0].untrusted_log_text
+    assert {failure_class for _, failure_class, _ in signals} == {"hang", "xid-79"}
+
+
+@pytest.mark.parametrize(
+    ("reference", "told"),
+    [
+        ("nothing.log:7", "no such file here; no rule fits a line there"),
+        ("signal:none", "the store knows no such signal"),
+        ("incident:ffffffffffff", "no such incident"),
+        ("incident:newest#/chain/9999", "no such part"),
+        ("incident:newest@999999", "no revision 999999"),
+    ],
+)
+def test_what_can_t_be_found_is_told(stored: Stored, reference: str, told: str) -> None:
+    with pytest.raises(InputError, match=told):
+        find(stored.settings, reference, ALONE)
+
+
+def test_exit_codes_of_logs(stored: Stored, command: Any) -> None:
+    given = ("--store", stored.settings.store)
+    assert command("logs", "nothing.log:7", *given)[0] == 66
+    assert command("logs", "nothing", *given)[0] == 2
+    assert command("logs", "incident:newest#/cost", *given, "--json")[0] == 0
+    code, _, told = command("explain", "abc", "--data-dir", stored.logs / "none")
+    assert (code, "no store here yet" in told, (stored.logs / "none").exists()) == (66, True, False)
+
+
+def test_log_text_on_a_terminal_is_inert(stored: Stored, command: Any) -> None:
+    (stored.logs / "odd.log").write_bytes(b"one\n\x1b[31mtwo\xe2\x80\xae\nthree\n")
+    code, shown, told = command("logs", f"{stored.logs}/odd.log:2", "--before", 1, "--after", 1)
+    assert (code, shown) == (0, "  1  one\n> 2  \\x1b[31mtwo\\u202e\n  3  three\n")
+    assert "from: file" in told
+
+
+def test_an_incident_in_a_file_needs_no_store(stored: Stored, command: Any) -> None:
+    file = stored.logs / "incident.json"
+    document = stored_incident(stored.settings, "newest")
+    file.write_text(json.dumps(document))
+    code, shown, _ = command("explain", file, "--data-dir", stored.logs / "none", "--max-bytes", 8_000)
+    assert code == 0 and len(shown.encode()) <= 8_000 and "xid-79" in shown.split("## Verdict")[0]
+    reference = f"incident:{document['incident_id']}@{document['revision']}#/cost"
+    _, told, _ = command("logs", reference, "--incident", file, "--json")
+    assert json.loads(told)["facts"]["part"] == document["cost"]
+    file.write_text(f"{json.dumps(document)}\n{json.dumps(document | {'incident_id': 'ffff'})}\n")
+    assert "say which with --id" in command("explain", file)[2]
+    assert command("explain", file, "--id", "ffff")[1].startswith("# Incident ffff")
+    file.write_text("{")
+    assert command("explain", file)[0] == 66
+
+
+async def test_who_holds_the_embedded_store_answers_and_afterwards_it_is_opened(stored: Stored, tmp_path: Path) -> None:
+    held = load_settings(data_dir=tmp_path / "data", kafka="127.0.0.1:9")
+    with epicenter(tmp_path, "run", stored.logs / "odd.jsonl", "--data-dir", held.data_dir, "--page-port", 0):
+        eventually(lambda: ask(held, "incidents"), 30, "an incident")
+        by_page = as_json(stored_pack(held, "newest"))
+        assert find(held, stored_pack(held, "newest").verdict.line, ALONE).lines
+    server = StdioServerParameters(command=EPICENTER[0], args=[*EPICENTER[1:], "mcp", "--data-dir", str(held.data_dir)])
+    async with Client(server, read_timeout_seconds=60) as client:
+        for _ in range(2):
+            told = await client.call_tool("explain_incident", {"incident_id": "newest"})
+            decoded = json.loads(by_page)
+            assert told.structured_content is not None
+            assert told.structured_content["incident"] == decoded["incident"]
+
+
+def test_a_record_of_kafka_is_found_at_its_offset(stored: Stored, kafka: Any) -> None:
+    topic = NewTopic("handover.logs", num_partitions=1, replication_factor=1)
+    with_admin(kafka.bootstrap, lambda admin: admin.create_topics([topic]))
+
+    async def send() -> None:
+        producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap)
+        await producer.start()
+        for text in ("zero", '{"message": "one", "host": "n1"}', "two"):
+            await producer.send_and_wait("handover.logs", text.encode(), partition=0)
+        await producer.stop()
+
+    asyncio.run(send())
+    reachable = stored.settings.model_copy(update={"kafka": kafka.bootstrap})
+    found = find(reachable, "handover.logs/0:1", Around(1, 5))
+    assert found.found_in == "Kafka"
+    assert [(line.number, line.untrusted_log_text) for line in found.lines] == [(0, "zero"), (1, "one"), (2, "two")]
+    raw = find(reachable, "handover.logs/0:1", Around(0, 0, is_raw=True)).lines
+    assert raw[0].untrusted_log_text == '{"message": "one", "host": "n1"}'
+    for reference, told in (
+        ("handover.logs/0:3", "offsets 0 to 2"),
+        ("handover.none/0:1", "no such topic"),
+        ("handover.logs/7:1", "no such partition"),
+    ):
+        with pytest.raises(InputError, match=told):
+            find(reachable, reference, ALONE)
+    (port,) = free_ports(1)
+    with pytest.raises(TransientError, match="Kafka is away"):
+        find(stored.settings.model_copy(update={"kafka": f"127.0.0.1:{port}"}), "handover.logs/0:1", ALONE)

@@ -1,0 +1,195 @@
+"""What the MCP server's tools answer: read from the store, bounded in size, log text marked as untrusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from time import time_ns
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from rules.errors import InputError
+from rules.model import NS_PER_S
+from rules.times import duration_ns
+from sinks.handover.ranges import ranges
+from sinks.handover.reference import LineReference, parse
+from sinks.handover.render import as_json, as_markdown
+from sinks.handover.untrusted import NOTICE, cut, defused
+from sinks.page.grid import Cell, grid_of
+from stream.asking import ask, stored_incident, stored_pack
+from stream.found_lines import Around, find
+from stream.settings import Settings
+
+MOST_BYTES: Final = 32_768
+"""Of a tool's structured answer; what has no room is counted under `left_out`."""
+
+MOST_TEXT_BYTES: Final = 2_000
+MOST_NAMED: Final = 8
+
+Answer = dict[str, Any]
+
+
+def incidents(settings: Settings, limit: int, since: str, **wanted: str) -> Answer:
+    """Incidents in short, open ones first, then the newest; `wanted` as the question `incidents` takes it."""
+    given = {name: value for name, value in wanted.items() if value}
+    found = ask(settings, "incidents", limit=limit + 1, since_ns=moment_ns(since) if since else 0, **given)
+    shown = [_brief(document) for document in found[:limit]]
+    return _bounded({"notice": NOTICE, "incidents": shown, "has_more": len(found) > limit}, "incidents")
+
+
+def incident(settings: Settings, incident_id: str, revision: int) -> Answer:
+    """The whole document at a revision, 0 for the newest, with who was told of it."""
+    document = stored_incident(settings, incident_id, revision)
+    for name in ("chain", "evidence"):
+        document[name] = [_marked(one) for one in document[name]]
+    deliveries = ask(settings, "deliveries", id=document["incident_id"])
+    answer = _safe({"notice": NOTICE, "incident": document, "deliveries": deliveries})
+    held = answer["incident"]
+    return _bounded(answer, ("deliveries", answer), *((name, held) for name in _LONG_LISTS))
+
+
+def pack(settings: Settings, incident_id: str, most_bytes: int) -> tuple[str, Answer]:
+    """The evidence pack as Markdown, and the same as JSON has it; each within the size."""
+    whole = stored_pack(settings, incident_id)
+    return as_markdown(whole, most_bytes).decode(), orjson.loads(as_json(whole, most_bytes))
+
+
+def evidence(settings: Settings, reference: str, around: Around) -> Answer:
+    """The lines at a reference that the store knows; no other file can be read in this way.
+
+    Raises:
+        ValueError: it is no reference.
+        InputError: the store does not know it, or nothing is found at it.
+    """
+    place = parse(reference)
+    if isinstance(place, LineReference) and not ask(settings, "line", source=place.source, number=place.number):
+        raise InputError(f"{defused(reference)}: the store knows no such line: only lines that a rule fits can be read")
+    found = _safe({"notice": NOTICE, **msgspec.to_builtins(find(settings, reference, around))})
+    found["lines"].sort(key=lambda line: not line["is_wanted"])
+    answer = _bounded(found, "lines")
+    answer["lines"].sort(key=lambda line: line["number"])
+    return answer
+
+
+def jobs(settings: Settings) -> Answer:
+    """Jobs of the last day: nodes, ranks, newest step, when last heard, open incidents."""
+    rows = [{**row, "heard": _iso(row["heard_ns"])} for row in ask(settings, "jobs")]
+    return _bounded(_safe({"notice": NOTICE, "jobs": rows}), "jobs")
+
+
+def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
+    """How far a job and its ranks have come, and which ranks to look at first.
+
+    Raises:
+        InputError: nothing was heard of the job, or jobs of several clusters have this name.
+    """
+    clusters = [cluster] if cluster else [row["cluster"] for row in ask(settings, "jobs") if row["job"] == job]
+    if len(clusters) > 1:
+        raise InputError(f"job {defused(job)}: there is one in each of {', '.join(clusters)}: say which cluster")
+    rows = ask(settings, "ranks", cluster=clusters[0], job=job) if clusters else []
+    if not rows:
+        raise InputError(f"job {defused(job)}: nothing was heard of it")
+    grid = grid_of(rows, time_ns())
+    by_state: dict[str, list[int]] = {}
+    for cell in grid.cells:
+        by_state.setdefault(cell.state, []).append(cell.rank)
+    answer = {
+        "notice": NOTICE,
+        "job": job,
+        "cluster": clusters[0],
+        "ranks": len(grid.cells),
+        "newest_step": grid.newest_step,
+        "newest_line": _iso(grid.newest_ns),
+        "states": {state: {"count": len(of_state), "ranks": ranges(of_state)} for state, of_state in by_state.items()},
+        "look_first_at": [_cell(cell) for cell in grid.worst()],
+    }
+    return _bounded(_safe(answer), "look_first_at")
+
+
+def similar(settings: Settings, incident_id: str, limit: int) -> Answer:
+    """Other incidents of the same class, node, GPU or job, the most similar first, and what people said of them."""
+    document = stored_incident(settings, incident_id)
+    found = ask(settings, "similar", id=document["incident_id"], limit=limit)
+    shown = [{**_brief(one["document"]), "shared": one["shared"], "verdicts": one["verdicts"]} for one in found]
+    return _bounded({"notice": NOTICE, "incident_id": document["incident_id"], "similar": shown}, "similar")
+
+
+def silences(settings: Settings, with_ended: bool) -> Answer:
+    """What nobody wants to hear of for a while."""
+    shown = [
+        {**one, "begins": _iso(one["begins_ns"]), "ends": _iso(one["ends_ns"])}
+        for one in ask(settings, "silences", all=int(with_ended))
+    ]
+    return _bounded(_safe({"notice": NOTICE, "silences": shown}), "silences")
+
+
+def moment_ns(text: str) -> int:
+    """Nanoseconds of `2h` ago, or of an ISO 8601 time, UTC when it does not say otherwise.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if re.fullmatch(r"[\d.]+[a-z]+", text):
+        return max(0, time_ns() - duration_ns(text))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"since: {defused(text[:80])}: write 2h, or a time such as 2026-03-02T09:00:00Z") from error
+    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * NS_PER_S)
+
+
+_LONG_LISTS: Final = ("history", "candidates", "evidence", "chain", "missing", "next_steps", "nodes", "jobs")
+
+
+def _brief(document: Mapping[str, Any]) -> Answer:
+    root = document["root_cause"]
+    brief = {name: document[name] for name in ("incident_id", "revision", "status", "severity", "class", "title")}
+    brief |= {name: document[name] for name in ("cluster", "first_seen", "last_seen", "blast_radius", "action")}
+    brief["jobs"] = document["jobs"][:MOST_NAMED]
+    brief["root_cause"] = {name: root[name] for name in ("class", "node", "rank", "gpu", "confidence")}
+    shown: Answer = _safe(brief)
+    return shown
+
+
+def _marked(row: Mapping[str, Any]) -> Answer:
+    """A link or a line, with its text under a name that says what it is."""
+    return {**{name: value for name, value in row.items() if name != "text"}, "untrusted_log_text": row["text"]}
+
+
+def _cell(cell: Cell) -> Answer:
+    heard = {"heard": _iso(cell.heard_ns) if cell.heard_ns else None}
+    shown: Answer = {name: value for name, value in msgspec.to_builtins(cell).items() if name != "heard_ns"}
+    return shown | heard
+
+
+def _iso(time_ns: int) -> str:
+    return f"{datetime.fromtimestamp(time_ns // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _safe(value: Any) -> Any:
+    """The same with every text inert, short, and without what looks like a tag or a speaker; the notice is ours."""
+    if isinstance(value, str):
+        return (
+            value if value == NOTICE else "\n".join(cut(defused(line), MOST_TEXT_BYTES) for line in value.split("\n"))
+        )
+    if isinstance(value, Mapping):
+        return {str(_safe(name)): _safe(one) for name, one in value.items()}
+    return [_safe(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _bounded(answer: Answer, *lists: str | tuple[str, Answer]) -> Answer:
+    """The answer with the ends of these lists left out, the first list first, until it is small enough."""
+    left_out: dict[str, int] = {}
+    for one in lists:
+        name, held = (one, answer) if isinstance(one, str) else one
+        whole = len(held[name])
+        while held[name] and _size_bytes(answer) > MOST_BYTES:
+            held[name] = held[name][: len(held[name]) * 3 // 4]
+            left_out[name] = whole - len(held[name])
+    return answer | ({"left_out": left_out} if left_out else {})
+
+
+_size_bytes: Callable[[Answer], int] = lambda answer: len(orjson.dumps(answer))  # noqa: E731
