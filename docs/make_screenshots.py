@@ -36,7 +36,7 @@ SHOTS: Final = (
     Shot("incident", "/incidents/{incident}", DESKTOP, "light"),
     Shot("incident-dark", "/incidents/{incident}", DESKTOP, "dark", down=800),
     Shot("incident-phone", "/incidents/{incident}", PHONE, "dark"),
-    Shot("lanes-phone", "/incidents/{incident}", PHONE, "light", down=1540),
+    Shot("lanes-phone", "/incidents/{incident}", PHONE, "light", down=1600),
     Shot("job", f"/jobs/default/{BIG_JOB}", DESKTOP, "light"),
     Shot("job-phone", f"/jobs/default/{BIG_JOB}", PHONE, "dark"),
 )

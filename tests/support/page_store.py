@@ -43,7 +43,7 @@ def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
     over = [one for one in incidents if one.status != "open"]
     write_feedback(client, Feedback(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, over[0].revision, "right"))
     newest = incidents[-1]
-    write_acknowledgement(client, Acknowledgement(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, "draining it"))
+    write_acknowledgement(client, Acknowledgement(over[-1].incident_id, "ada", now_ns - 24 * HOUR_NS, "case 4711"))
     ClickHouseSink(client).write(deliveries=[*decisions(newest, now_ns)])
     matchers = {"class": over[-1].failure_class, "node": over[-1].root_cause.node}
     write_silence(
