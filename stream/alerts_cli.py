@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from rules.errors import ConfigError, InputError
-from stream.options import CONFIG, DATA_DIR, JSON, STORE
+from stream.options import CONFIG, DATA_DIR, JSON, RULES, STORE
 from stream.settings import load_settings
 
 EXIT_PROBLEMS = 1
@@ -48,11 +48,18 @@ def check_command(file: Path) -> None:
 @click.option("--alerts", "file", type=click.Path(path_type=Path), help="Instead of the file of the settings.")
 @click.option("--at", help="The time it is (ISO 8601), for silences and maintenance; the clock's when left out.")
 @JSON
+@RULES
 @CONFIG
 @DATA_DIR
 @STORE
 def route_command(
-    source: str, file: Path | None, at: str | None, as_json: bool, config: Path | None, **given: Any
+    source: str,
+    file: Path | None,
+    at: str | None,
+    as_json: bool,
+    rules: tuple[Path, ...],
+    config: Path | None,
+    **given: Any,
 ) -> None:
     """Who would be told of a stored incident, or of those in a file (JSON, - for standard input), and why not others.
 
@@ -61,12 +68,14 @@ def route_command(
     Example: epicenter alerts route incidents.jsonl --alerts alerts.yaml
     """
     from ingest.parse.times import time_from_field
+    from rules.load import load
+    from stream.alerts.opening import is_silence
     from stream.alerts_file import alerts_of
     from stream.alerts_route import Situation, routed
     from stream.alerts_show import print_routed
     from stream.commands import print_document
 
-    settings = load_settings(config, **given)
+    settings = load_settings(config, rule_packs=rules or None, **given)
     found = alerts_of(settings, file)
     if found is None:
         raise click.UsageError("there is no alerts file: give --alerts, or set `alerts` in the settings")
@@ -74,5 +83,6 @@ def route_command(
     if now_ns is None:
         raise click.UsageError(f"--at {at}: no time: write it like 2026-03-02T09:00:00Z")
     situation = Situation.of(source, settings, now_ns)
+    can_be_held = is_silence(load(settings.rule_packs))
     for incident in situation.asked:
-        print_document(routed(found.routing, incident, situation), as_json, print_routed)
+        print_document(routed(found.routing, incident, situation, can_be_held), as_json, print_routed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -55,7 +55,9 @@ class Situation:
         return cls([incident], [_incident(one, "store") for one in documents], silences, now_ns)
 
 
-def routed(routing: Routing, incident: Incident, situation: Situation) -> dict[str, Any]:
+def routed(
+    routing: Routing, incident: Incident, situation: Situation, can_be_held: Callable[[Incident], bool]
+) -> dict[str, Any]:
     """Who is told, why, with which labels, what `mutes` it, and the action, in plain lists and mappings."""
     labels = routing.labels_of(incident)
     legs, reasons = routing.route(labels)
@@ -70,7 +72,7 @@ def routed(routing: Routing, incident: Incident, situation: Situation) -> dict[s
         "legs": [_leg(leg, labels) for leg in legs],
         "reasons": list(reasons),
         "labels": {name: list(values) for name, values in labels.items()},
-        "held_s": routing.spec.silence_grace / NS_PER_S if incident.verdict else 0,
+        "held_s": routing.spec.silence_grace / NS_PER_S if can_be_held(incident) else 0,
         "mutes": {
             "maintenance": routing.maintenance(labels, situation.now_ns),
             "silenced": _silenced(situation, labels),

@@ -59,7 +59,9 @@ def incidents(tmp_path: Path) -> Path:
     """A GPU that fell off the bus, and two waiting for it: one of its job, one of another."""
     found = [
         an_incident("cause", jobs=["7"], action="drain-node", confidence=0.9),
-        an_incident("effect", "nccl-timeout", jobs=["7"], node="n2", verdict="hung", action="investigate-peer"),
+        an_incident(
+            "effect", "nccl-timeout", jobs=["7"], node="n2", rule="silence.no_progress", action="investigate-peer"
+        ),
         an_incident("other", "nccl-timeout", jobs=["8"], node="rack12-n3", severity="error"),
     ]
     file = tmp_path / "incidents.jsonl"
@@ -99,7 +101,7 @@ repeated every 4 h, waits 30 s for others
     )
     assert "  action      drain-node, nodes n1: allowed (dry run): take the node out of service\n" in out
     assert "  held        for 20 s, in case the silence is refuted\n" in out
-    assert "secret" not in out
+    assert "secret-path" not in out
 
 
 def routed(run: Any, *arguments: object) -> list[dict[str, Any]]:
@@ -211,7 +213,7 @@ def test_check_of_everything_has_a_line_for_it(
     check_all(load_settings(alerts=alerts if content else None, **away))
     out = capsys.readouterr().out
     assert f"\n{told}" in out
-    assert "secret" not in out
+    assert "secret-path" not in out
 
 
 @pytest.fixture
