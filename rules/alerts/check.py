@@ -11,9 +11,10 @@ from pydantic import HttpUrl, TypeAdapter, ValidationError
 
 from rules.alerts import guard, maintenance
 from rules.alerts.labels import BUILT_IN
-from rules.alerts.reach import Unreachable, World, unreachable_routes
+from rules.alerts.reach import Unreachable, unreachable_routes
 from rules.alerts.spec import Match, RouteSpec, RoutingSpec
 from rules.alerts.words import Words, instead
+from rules.alerts.world import World
 from rules.document import Path_, line_of
 
 Fault = tuple[Path_, str]

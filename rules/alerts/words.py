@@ -8,9 +8,9 @@ from typing import Final
 
 from rules.alerts.labels import ALWAYS_THERE, BUILT_IN
 from rules.alerts.match import fits_word
-from rules.alerts.reach import own_labels
 from rules.alerts.samples import samples
 from rules.alerts.spec import Match, RoutingSpec
+from rules.alerts.world import own_labels
 from rules.model import SEVERITIES
 from rules.vocabulary import vocabulary
 

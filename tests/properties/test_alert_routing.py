@@ -15,10 +15,11 @@ from rules.alerts.guard import HOUR_NS, Acted, Guard, nodes_per_hour
 from rules.alerts.inhibit import inhibiting
 from rules.alerts.labels import Labels
 from rules.alerts.match import fits_word
-from rules.alerts.reach import World, unreachable_routes
+from rules.alerts.reach import unreachable_routes
 from rules.alerts.routing import Routing
 from rules.alerts.samples import samples
 from rules.alerts.spec import GuardSpec, InhibitSpec, RouteSpec, RoutingSpec
+from rules.alerts.world import World
 from rules.document import Path_
 from rules.model import Action
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from rules.alerts.samples import samples
 from tests.support.alerts import read_routing
 
 TARGETS = ("chat", "oncall")
@@ -283,3 +284,9 @@ def test_all_problems_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> N
     text = "route:\n  targets: [chat, x]\n  group_by: [y]\npage_url: z\n"
     found = [problem.split(": ")[:2] for problem in problems_of(tmp_path, text, ("chat",))]
     assert found == [["2", "route.targets"], ["3", "route.group_by"], ["4", "page_url"]]
+
+
+def test_words_that_overlap_in_too_many_ways_make_no_route_unreachable(tmp_path: Path) -> None:
+    words = [f"*{first}*{second}*{third}*" for first in "abc" for second in "def" for third in "ghi"]
+    assert samples(words) is None
+    assert problems_of(tmp_path, routes(*(f"match: {{node: '{word}'}}" for word in (*words, words[0])))) == []
