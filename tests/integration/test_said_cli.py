@@ -7,8 +7,9 @@ import json
 import subprocess
 import sys
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from time import time_ns
 from typing import Any
@@ -98,19 +99,39 @@ def asked(url: str) -> Any:
         return json.loads(answer.read())
 
 
-@pytest.mark.parametrize("store", ["free", "held", "server"])
-def test_people_say_things_from_a_terminal(store: str, request: pytest.FixtureRequest) -> None:
-    terminal: Terminal = request.getfixturevalue(store)
-    given = terminal.told("ack", terminal.incident_id[:-1], "--note", "it's \x1b[31mmine")
+def check_words(terminal: Terminal, told: Callable[..., Any]) -> None:
+    """`told` gives the object that a command on the store of the terminal prints."""
+    given = told("ack", terminal.incident_id[:-1], "--note", "it's \x1b[31mmine")
     who = (given["who"], given["note"], given["is_taken_back"])
     assert (given["incident_id"], *who) == (terminal.incident_id, getpass.getuser(), "it's \x1b[31mmine", False)
     assert abs(given["given_ns"] - time_ns()) < PATIENCE_S * NS_PER_S
-    matchers = ("--match", "class=xid-79", "--match", "node=n1")
-    added = terminal.told("silences", "add", *matchers, "--for", "4h", "--reason", "drained", "--who", "ada")
-    assert (added["matchers"], added["who"], added["reason"]) == ({"class": "xid-79", "node": "n1"}, "ada", "drained")
+    matchers = ("--match", "class=xid-*", "--match", "node=n1")
+    added = told("silences", "add", *matchers, "--for", "4h", "--reason", "drained", "--who", "ada")
+    assert (added["matchers"], added["who"], added["reason"]) == ({"class": "xid-*", "node": "n1"}, "ada", "drained")
     assert added["ends_ns"] - added["begins_ns"] == 4 * HOUR_NS
-    assert terminal.told("silences", "list") == added
-    assert terminal.told("silences", "end", added["silence_id"][:7])["ends_ns"] < added["ends_ns"]
+    assert told("silences", "list") == added
+    assert told("silences", "end", added["silence_id"][:7])["ends_ns"] < added["ends_ns"]
+
+
+def test_commands_write_to_a_store_that_nobody_holds(free: Terminal) -> None:
+    check_words(free, free.told)
+
+
+@pytest.mark.parametrize("store", ["held", "server"])
+def test_commands_write_to_a_running_epicenter_and_to_a_server(
+    store: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of them as a process; none of them opens an embedded store here."""
+    terminal: Terminal = request.getfixturevalue(store)
+    taken = terminal.told("ack", terminal.incident_id, "--who", "ada")
+    assert (taken["incident_id"], taken["who"]) == (terminal.incident_id, "ada")
+
+    def told(*words: str) -> Any:
+        code, out, err = called(terminal, capsys, *words, "--json")
+        assert code == 0, err
+        return json.loads(out)
+
+    check_words(terminal, told)
 
 
 @contextmanager
@@ -122,20 +143,21 @@ def arguments(*words: str) -> Iterator[None]:
         sys.argv = before
 
 
+def called(terminal: Terminal, capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    """Exit code, standard output and standard error of a command in this process."""
+    code: Any = 0
+    with arguments(*words, *terminal.place):
+        try:
+            main()
+        except SystemExit as left:
+            code = left.code
+    return code, *capsys.readouterr()
+
+
 @pytest.fixture
 def run(held: Terminal, capsys: pytest.CaptureFixture[str]) -> Any:
     """A command in this process, which leaves the store to the running epicenter."""
-
-    def call(*words: str) -> tuple[int, str, str]:
-        code: Any = 0
-        with arguments(*words, *held.place):
-            try:
-                main()
-            except SystemExit as left:
-                code = left.code
-        return code, *capsys.readouterr()
-
-    return call
+    return partial(called, held, capsys)
 
 
 def test_a_word_is_shown_inert_and_taken_back_by_anybody(held: Terminal, run: Any) -> None:
