@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-_MOST: Final = 2_000
+_MOST: Final = 1_000
 _OTHER: Final = "\N{REPLACEMENT CHARACTER}"
 """Stands for every character that is in no word."""
 
