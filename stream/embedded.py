@@ -136,10 +136,10 @@ class EmbeddedRun:
         await self._publish(self._pipeline.flush())
 
     async def _publish(self, incidents: list[Incident]) -> None:
-        await self._keeper.keep_outcome(self._pipeline, incidents, self._rules)
+        is_shown = await self._keeper.keep_outcome(self._pipeline, incidents, self._rules)
         if self._teller:
             await self._teller.take(incidents)
-        if incidents and self._feed:
+        if is_shown and self._feed:
             self._feed.tell()
         for incident in incidents:
             self._show(incident)

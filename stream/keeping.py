@@ -58,17 +58,19 @@ class Keeper:
             dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
         )
 
-    async def keep_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> None:
-        """Write what the newest advance of the pipeline led to, and what was delivered since."""
+    async def keep_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
+        """Write what the newest advance of the pipeline led to, and what was delivered since; whether a page shows it."""
         told, quiet = _with_rules(pipeline.windowed(), rules)
+        delivered = self._take_deliveries()
         await self._keep(
             incidents=incidents,
             matches=told,
             observed=quiet,
             signals=pipeline.joined(),
             gaps=pipeline.gaps(),
-            **self._take_deliveries(),
+            **delivered,
         )
+        return bool(incidents or delivered["deliveries"])
 
     async def keep_counts(self) -> None:
         """Write what was counted, now and then. When that fails, everything goes on."""

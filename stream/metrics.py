@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from rules.engine import Counts
-from rules.model import NS_PER_S
+from rules.model import NS_PER_S, Delivery
 from rules.ruleset import Rule, RuleSet
 from stream.scan import Scanned
 from stream.throttle import Use
+
+NEW_KINDS: Final = ("opened", "reopened", "updated", "resolved")
+"""What is repeated, escalated or acknowledged happened long before, as a rule."""
 
 
 class Metrics:
@@ -143,11 +148,12 @@ class Metrics:
         """Count raw records that were deleted before they were read."""
         self._lost_records.labels(source).inc(records)
 
-    def note_delivery(self, target: str, outcome: str, seconds: float) -> None:
-        """Count what became of a notification, so long after what it tells of."""
-        self._deliveries.labels(target, outcome).inc()
-        if outcome == "sent":
-            self._delivered_after.labels(target).observe(seconds)
+    def note_delivery(self, delivery: Delivery, now_s: float) -> None:
+        """Count what became of a notification; when it told of something new, with how long after that."""
+        self._deliveries.labels(delivery.target, delivery.outcome).inc()
+        if delivery.outcome == "sent" and delivery.kind in NEW_KINDS:
+            event_s = datetime.fromisoformat(delivery.event_time).timestamp()
+            self._delivered_after.labels(delivery.target).observe(now_s - event_s)
 
     def note_pending(self, target: str, pending: int, is_away: bool) -> None:
         """Set how many notifications wait for a target, and whether it takes nothing."""

@@ -152,14 +152,13 @@ class _Outlet:
         incident = planned.notification.incident
         value, key = msgspec.json.encode(incident), incident.incident_id.encode()
         reason = f"{planned.notification.target}: {reason}"
-        received_ns = int(_seconds(planned.notification.event_time) * 1000) * 1_000_000
-        letter = DeadLetter.of(reason, planned.position, value, key, received_ns)
+        event_s = datetime.fromisoformat(planned.notification.event_time).timestamp()
+        letter = DeadLetter.of(reason, planned.position, value, key, int(event_s * 1000) * 1_000_000)
         await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
 
     def count(self, delivery: Delivery) -> None:
         """In the metrics."""
-        seconds = time() - _seconds(delivery.event_time)
-        self._metrics.note_delivery(delivery.target, delivery.outcome, seconds)
+        self._metrics.note_delivery(delivery, time())
 
 
 class _Handover(ConsumerRebalanceListener):
@@ -181,7 +180,3 @@ def _revisions(record: Message) -> list[tuple[Incident, Position]]:
     except msgspec.DecodeError:
         return []  # the store writer reads it too, and dead-letters it
     return [(incident, Position(f"{record.topic}/{record.partition}", record.offset))]
-
-
-def _seconds(iso_time: str) -> float:
-    return datetime.fromisoformat(iso_time).timestamp()

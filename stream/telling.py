@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from datetime import datetime
 from time import monotonic, time, time_ns
 from typing import Final
 
@@ -88,8 +87,7 @@ class Teller:
 
     def count(self, delivery: Delivery) -> None:
         """In the metrics."""
-        seconds = time() - datetime.fromisoformat(delivery.event_time).timestamp()
-        self._keeper.metrics.note_delivery(delivery.target, delivery.outcome, seconds)
+        self._keeper.metrics.note_delivery(delivery, time())
 
     def _count_pending(self) -> None:
         for name, lane in self._dispatcher.lanes.items():
