@@ -9,7 +9,8 @@ import msgspec
 
 from rules.errors import InputError
 from rules.times import iso_from_ns
-from sinks.handover.pack import checked, pack_of
+from sinks.handover.document import checked
+from sinks.handover.pack import pack_of
 from sinks.handover.questions import answer
 from sinks.handover.reference import part_reference
 from sinks.handover.shape import Change, FromStore, Pack, RankGroup

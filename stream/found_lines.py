@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 from ingest.collect.files import FileSource
 from ingest.parse.envelope import text_of
 from rules.errors import InputError, PipelineError, RecordError, TransientError
-from sinks.handover.pack import lines_of_links
+from sinks.handover.links import lines_of_links
 from sinks.handover.reference import LineReference, PartReference, Reference, SignalReference, parse, part_of
 from sinks.inert import make_inert
 from stream.asking import ask, stored_incident
@@ -60,8 +60,12 @@ class Around(msgspec.Struct, frozen=True):
     is_raw: bool = False
 
 
-def find(settings: Settings, text: str, around: Around, document: dict[str, Any] | None = None) -> Found:
+def find(
+    settings: Settings, text: str, around: Around, document: dict[str, Any] | None = None, expected: str = ""
+) -> Found:
     """Follow a reference; `document` is the incident that `incident:` references are about, else the store has it.
+
+    `expected` is what stood in the line when it was read; a file that holds another one by now is not believed.
 
     Raises:
         ValueError: it is no reference.
@@ -71,7 +75,7 @@ def find(settings: Settings, text: str, around: Around, document: dict[str, Any]
     reference: Reference = parse(text)
     match reference:
         case LineReference():
-            return _line(settings, text, reference, around)
+            return _line(settings, text, reference, around, expected)
         case SignalReference():
             return _signal(settings, text, reference, around)
         case PartReference():

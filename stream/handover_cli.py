@@ -135,7 +135,7 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None
 
 def _from_file(name: str, incident_id: str) -> dict[str, Any] | None:
     """The incident that a file or standard input holds; None when there is no such file."""
-    from sinks.handover.pack import checked
+    from sinks.handover.document import checked
 
     if name != "-" and not Path(name).is_file():
         return None

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
+from itertools import islice
 from time import time_ns
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from rules.errors import InputError
 from rules.model import NS_PER_S
 from rules.times import duration_ns
 from sinks.handover.ranges import ranges
-from sinks.handover.reference import LineReference, parse
+from sinks.handover.reference import LineReference, parse, part_reference
 from sinks.handover.render import as_json, as_markdown
 from sinks.handover.untrusted import NOTICE, cut, defused
 from sinks.page.grid import Cell, grid_of
@@ -27,6 +28,7 @@ MOST_BYTES: Final = 32_768
 """Of a tool's structured answer; what has no room is counted under `left_out`."""
 
 MOST_TEXT_BYTES: Final = 2_000
+ROOM_FOR_COUNTS_BYTES: Final = 400
 MOST_NAMED: Final = 8
 
 Answer = dict[str, Any]
@@ -44,11 +46,12 @@ def incident(settings: Settings, incident_id: str, revision: int) -> Answer:
     """The whole document at a revision, 0 for the newest, with who was told of it."""
     document = stored_incident(settings, incident_id, revision)
     for name in ("chain", "evidence"):
-        document[name] = [_marked(one) for one in document[name]]
+        references = (part_reference(document, name, number) for number in range(len(document[name])))
+        document[name] = [_marked(*pair) for pair in zip(document[name], references, strict=True)]
     deliveries = ask(settings, "deliveries", id=document["incident_id"])
     answer = _safe({"notice": NOTICE, "incident": document, "deliveries": deliveries})
     held = answer["incident"]
-    return _bounded(answer, ("deliveries", answer), *((name, held) for name in _LONG_LISTS))
+    return _bounded(answer, "deliveries", *((name, held) for name in _LONG_PARTS), ("reasons", held["root_cause"]))
 
 
 def pack(settings: Settings, incident_id: str, most_bytes: int) -> tuple[str, Answer]:
@@ -64,10 +67,15 @@ def evidence(settings: Settings, reference: str, around: Around) -> Answer:
         ValueError: it is no reference.
         InputError: the store does not know it, or nothing is found at it.
     """
-    place = parse(reference)
-    if isinstance(place, LineReference) and not ask(settings, "line", source=place.source, number=place.number):
-        raise InputError(f"{defused(reference)}: the store knows no such line: only lines that a rule fits can be read")
-    found = _safe({"notice": NOTICE, **msgspec.to_builtins(find(settings, reference, around))})
+    place, expected = parse(reference), ""
+    if isinstance(place, LineReference):
+        known = ask(settings, "line", source=place.source, number=place.number)
+        if not known:
+            raise InputError(
+                f"{defused(reference)}: the store knows no such line: only lines that a rule fits are read"
+            )
+        expected = known["line"]["text"]
+    found = _safe({"notice": NOTICE, **msgspec.to_builtins(find(settings, reference, around, expected=expected))})
     found["lines"].sort(key=lambda line: not line["is_wanted"])
     answer = _bounded(found, "lines")
     answer["lines"].sort(key=lambda line: line["number"])
@@ -141,7 +149,9 @@ def moment_ns(text: str) -> int:
     return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * NS_PER_S)
 
 
-_LONG_LISTS: Final = ("history", "candidates", "evidence", "chain", "missing", "next_steps", "nodes", "jobs")
+_LONG_PARTS: Final = (
+    *("history", "candidates", "evidence", "chain", "missing", "next_steps", "nodes", "jobs", "progress"),
+)
 
 
 def _brief(document: Mapping[str, Any]) -> Answer:
@@ -154,9 +164,10 @@ def _brief(document: Mapping[str, Any]) -> Answer:
     return shown
 
 
-def _marked(row: Mapping[str, Any]) -> Answer:
-    """A link or a line, with its text under a name that says what it is."""
-    return {**{name: value for name, value in row.items() if name != "text"}, "untrusted_log_text": row["text"]}
+def _marked(row: Mapping[str, Any], reference: str) -> Answer:
+    """A link or a line with its reference, its text under a name that says what it is."""
+    kept = {name: value for name, value in row.items() if name != "text"}
+    return {**kept, "reference": reference, "untrusted_log_text": row["text"]}
 
 
 def _cell(cell: Cell) -> Answer:
@@ -180,16 +191,21 @@ def _safe(value: Any) -> Any:
     return [_safe(one) for one in value] if isinstance(value, list | tuple) else value
 
 
-def _bounded(answer: Answer, *lists: str | tuple[str, Answer]) -> Answer:
-    """The answer with the ends of these lists left out, the first list first, until it is small enough."""
+def _bounded(answer: Answer, *parts: str | tuple[str, Answer]) -> Answer:
+    """The answer with the ends of these lists and mappings left out, the first of them first, until it is small enough.
+
+    A part is named, with what holds it where that is not the answer itself.
+    """
     left_out: dict[str, int] = {}
-    for one in lists:
+    for one in parts:
         name, held = (one, answer) if isinstance(one, str) else one
         whole = len(held[name])
-        while held[name] and _size_bytes(answer) > MOST_BYTES:
-            held[name] = held[name][: len(held[name]) * 3 // 4]
+        while held[name] and len(orjson.dumps(answer)) > MOST_BYTES - ROOM_FOR_COUNTS_BYTES:
+            held[name] = _shorter(held[name])
             left_out[name] = whole - len(held[name])
     return answer | ({"left_out": left_out} if left_out else {})
 
 
-_size_bytes: Callable[[Answer], int] = lambda answer: len(orjson.dumps(answer))  # noqa: E731
+def _shorter(value: Any) -> Any:
+    kept = len(value) * 3 // 4
+    return dict(islice(value.items(), kept)) if isinstance(value, dict) else value[:kept]

@@ -6,11 +6,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from rules.errors import InputError
 from rules.hostlist import compress
-from rules.model import Incident
+from sinks.handover.links import References, lines_of_links
 from sinks.handover.ranges import ranges
 from sinks.handover.reference import line_reference, part_reference
 from sinks.handover.shape import (
@@ -47,32 +44,11 @@ MOST_REASONS: Final = 6
 NOTHING_KNOWN: Final = FromStore()
 
 _EXPLAINED_BY: Final = re.compile(r"explained by (\S+?)(?: on ([^:]+))?: (.+)", re.DOTALL)
-_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}")
-
-
-def checked(document: object, place: str) -> dict[str, Any]:
-    """An incident's document in full, with what an earlier epicenter did not write yet; `place` says where it stood.
-
-    Raises:
-        InputError: it is none.
-    """
-    try:
-        incident = msgspec.convert(document, Incident)
-        complete: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(incident))
-    except (msgspec.ValidationError, OverflowError) as error:
-        raise InputError(f"{place}: no incident as `epicenter replay --json` prints it: {name(error, 400)}") from error
-    if not _ID.fullmatch(incident.incident_id) or incident.revision < 0:
-        raise InputError(f"{place}: no incident's id: it is made of letters and digits, its revision is not negative")
-    if not all(
-        0 <= sure <= 1 for sure in (incident.root_cause.confidence, *(one.confidence for one in incident.candidates))
-    ):
-        raise InputError(f"{place}: a confidence lies between 0 and 1")
-    return complete
 
 
 def pack_of(document: Document, known: FromStore = NOTHING_KNOWN) -> Pack:
     """The whole pack of a document as `checked` gives it; each section's entries in the order of their worth."""
-    references = _References(document)
+    references = References(document)
     lines: dict[str, Line] = {}
     for line in _lines(document, references, known):
         lines.setdefault(line.reference, line)
@@ -97,57 +73,7 @@ def pack_of(document: Document, known: FromStore = NOTHING_KNOWN) -> Pack:
     )
 
 
-class _References:
-    """The references of an incident's links and lines: the line itself where there is one, else the link."""
-
-    def __init__(self, document: Document):
-        self.of_evidence = [
-            line_reference(line["source"], line["line"], part_reference(document, "evidence", number))
-            for number, line in enumerate(document["evidence"])
-        ]
-        self.of_link = [
-            part_reference(document, "chain", number) if of_line is None else self.of_evidence[of_line]
-            for number, of_line in enumerate(lines_of_links(document))
-        ]
-        self._document = document
-        self._by_kind: dict[tuple[str, str], str] = {}
-        self._by_class: dict[str, str] = {}
-        for link, reference in zip(document["chain"], self.of_link, strict=True):
-            self._by_kind.setdefault((link["class"], link["node"]), reference)
-            self._by_class.setdefault(link["class"], reference)
-
-    @property
-    def of_root(self) -> str:
-        """That of the cause's line."""
-        root = self._document["root_cause"]
-        links = zip(self._document["chain"], self.of_link, strict=True)
-        by_role = next((reference for link, reference in links if link["role"] == "root"), "")
-        return by_role or self.of(root["class"], root["node"]) or part_reference(self._document, "root_cause")
-
-    def of(self, failure_class: str, node: str = "") -> str:
-        """That of the first link of this class, on this node if there is one; empty when there is no such link."""
-        return self._by_kind.get((failure_class, node)) or self._by_class.get(failure_class, "")
-
-
-def lines_of_links(document: Document) -> list[int | None]:
-    """For each link of the chain the number of its line in the evidence; None for a silence, for which no line stands.
-
-    Both are in the same order, and the evidence has no others; a block's text holds the link's.
-    """
-    found: list[int | None] = []
-    evidence, at = document["evidence"], 0
-    for link in document["chain"]:
-        line = evidence[at] if at < len(evidence) else None
-        is_its = line is not None and (line["class"], line["node"]) == (link["class"], link["node"])
-        if line is not None and is_its and link["text"][:200] in line["text"]:
-            found.append(at)
-            at += 1
-        else:
-            found.append(None)
-    return found
-
-
-def _verdict(document: Document, references: _References) -> Verdict:
+def _verdict(document: Document, references: References) -> Verdict:
     root, reach, cost = document["root_cause"], document["blast_radius"], document["cost"]
     return Verdict(
         cause=name(root["class"]),
@@ -201,7 +127,7 @@ def _claims(document: Document, sentences: Sequence[str], *path: str) -> Iterato
         yield Claim(name(sentence, SENTENCE_BYTES), part_reference(document, *path, number))
 
 
-def _timeline(document: Document, references: _References) -> Iterator[Event]:
+def _timeline(document: Document, references: References) -> Iterator[Event]:
     """The root first, then the first of each class, then the others."""
     seen: dict[tuple[bool, str], int] = {}
     order: list[tuple[int, int]] = []
@@ -222,7 +148,7 @@ def _timeline(document: Document, references: _References) -> Iterator[Event]:
         )
 
 
-def _roles(document: Document, references: _References) -> Iterator[Part]:
+def _roles(document: Document, references: References) -> Iterator[Part]:
     groups: dict[tuple[str, str], list[int]] = {}
     for number, link in enumerate(document["chain"]):
         groups.setdefault((link["role"], link["class"]), []).append(number)
@@ -237,7 +163,7 @@ def _roles(document: Document, references: _References) -> Iterator[Part]:
         )
 
 
-def _edges(document: Document, references: _References) -> Iterator[Edge]:
+def _edges(document: Document, references: References) -> Iterator[Edge]:
     """What the reasons tell: what the root explains, and what explains the other candidates."""
     root = document["root_cause"]
     for effect, why in explained(document).items():
@@ -287,7 +213,7 @@ def _of_group(group: RankGroup) -> str:
     return line_reference(group.source, group.number, f"signal:{group.signal_id}")
 
 
-def _ranks_of_chain(document: Document, references: _References) -> Iterator[Ranks]:
+def _ranks_of_chain(document: Document, references: References) -> Iterator[Ranks]:
     """Of a document without a store: the ranks that the chain names, by what each of them said first."""
     first: dict[int, int] = {}
     for number, link in enumerate(document["chain"]):
@@ -310,7 +236,7 @@ def _ranks_of_chain(document: Document, references: _References) -> Iterator[Ran
         )
 
 
-def _alternatives(document: Document, references: _References) -> Iterator[Alternative]:
+def _alternatives(document: Document, references: References) -> Iterator[Alternative]:
     for number, one in list(enumerate(document["candidates"]))[1:]:
         line = references.of(one["class"], one["node"])
         yield Alternative(
@@ -324,7 +250,7 @@ def _alternatives(document: Document, references: _References) -> Iterator[Alter
         )
 
 
-def _next_checks(document: Document, references: _References) -> Iterator[Check]:
+def _next_checks(document: Document, references: References) -> Iterator[Check]:
     """Steps of the rule, then what this program can be asked; a name that a shell could misread is in one argument."""
     for number, step in enumerate(document["next_steps"]):
         yield Check(name(step, SENTENCE_BYTES), (), part_reference(document, "next_steps", number))
@@ -353,7 +279,7 @@ def _history(document: Document) -> Iterator[Change]:
         yield Change(name(change["time"], 40), name(change["what"], SENTENCE_BYTES), reference)
 
 
-def _lines(document: Document, references: _References, known: FromStore) -> Iterator[Line]:
+def _lines(document: Document, references: References, known: FromStore) -> Iterator[Line]:
     """The cause's words first, then those of the other links, then those of ranks that the chain does not name."""
     numbers = lines_of_links(document)
     order = sorted(range(len(numbers)), key=lambda number: references.of_link[number] != references.of_root)

@@ -130,6 +130,8 @@ def test_a_file_that_holds_another_line_by_now_is_not_believed(stored: Stored) -
         reference = f"incident:{document['incident_id']}@{document['revision']}#/evidence/{number}"
         found = find(stored.settings, reference, ALONE)
         assert (found.found_in, found.lines[0].untrusted_log_text) == ("store", line["text"])
+        by_place = find(stored.settings, f"{line['source']}:{line['line']}", ALONE, expected=line["text"])
+        assert (by_place.found_in, by_place.lines) == ("store", found.lines)
     finally:
         file.write_bytes(before)
 

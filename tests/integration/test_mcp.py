@@ -8,23 +8,30 @@ import urllib.error
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import TextContent
 
 from rules.errors import ConfigError
+from rules.model import Evidence, Progress
 from sinks.clickhouse.client import connect
+from sinks.clickhouse.sink import ClickHouseSink
 from sinks.handover.render import as_json, as_markdown
 from sinks.handover.untrusted import NOTICE
 from stream.asking import ask, stored_incident, stored_pack
 from stream.dev_process import EPICENTER
 from stream.found_lines import Around, find
 from stream.mcp_answers import MOST_BYTES
-from stream.mcp_server import serve_http
+from stream.mcp_server import build, serve_http
+from stream.settings import load_settings
 from tests.support.handover import Stored, store_failure
+from tests.support.page_store import add_job
+from tests.unit.sinks.test_rows import an_incident
 
 pytestmark = pytest.mark.integration
 
@@ -87,7 +94,7 @@ async def told(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     (content,) = result.content
     assert isinstance(content, TextContent) and result.structured_content is not None
     assert tool == "explain_incident" or json.loads(content.text) == result.structured_content
-    assert len(content.text.encode()) <= MOST_BYTES + 200 and result.structured_content["notice"] == NOTICE
+    assert len(content.text.encode()) <= MOST_BYTES and result.structured_content["notice"] == NOTICE
     return dict(result.structured_content)
 
 
@@ -102,7 +109,7 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_every_tool_answers_what_the_store_holds_and_writes_nothing(stored: Stored, transport: str) -> None:
     before = contents(stored)
-    document = stored_incident(stored.settings, "newest")
+    document = stored_incident(stored.settings, stored.incident_id)
     incident_id, job = document["incident_id"], document["jobs"][0]
     async with connected(stored, transport) as client:
         assert "Nothing can be changed here" in (client.instructions or "")
@@ -164,6 +171,33 @@ async def test_what_is_asked_wrongly_is_told_in_a_sentence(stored: Stored) -> No
         assert "'open' or 'resolved'" in await refused(client, "list_incidents", status="burning")
         with pytest.raises(MCPError, match="no such incident"):
             await client.read_resource("epicenter://incidents/ffffffffff")
+
+
+async def test_answers_are_bounded_and_count_what_is_left_out(stored: Stored) -> None:
+    client = connect(stored.settings.store_dsn)
+    lines = tuple(Evidence(f"{number}.log", number, "n1", "hang", "x" * 900) for number in range(200))
+    jobs = {f"job-{number}": Progress(number, "2026-03-02T09:00:00Z", None) for number in range(1_000)}
+    large = msgspec.structs.replace(an_incident("eeee01"), evidence=lines, progress=jobs, jobs=tuple(jobs))
+    many = [an_incident(f"eeee{number}", title="y" * 700) for number in range(10, 100)]
+    try:
+        ClickHouseSink(client).write(incidents=[large, *many])
+        add_job(client, "9001", 4_096)
+    finally:
+        client.close()
+    async with Client(build(stored.settings)) as asked:
+        whole = await told(asked, "get_incident", incident_id="eeee01")
+        assert whole["left_out"]["evidence"] > 100 and whole["left_out"]["progress"] > 100
+        listed = await told(asked, "list_incidents", limit=100)
+        assert listed["left_out"]["incidents"] + len(listed["incidents"]) > 90
+        progress = await told(asked, "job_progress", job="9001")
+        assert (progress["ranks"], progress["newest_step"]) == (4_096, 18_200)
+        assert {state: one["count"] for state, one in progress["states"].items()}["silent"] == 8
+
+
+async def test_a_store_that_is_not_there_is_told(tmp_path: Path) -> None:
+    async with Client(build(load_settings(data_dir=tmp_path / "none"))) as client:
+        assert "no store here yet" in await refused(client, "list_incidents")
+    assert list(tmp_path.iterdir()) == []
 
 
 async def test_log_text_of_somebody_who_means_ill_stays_data(stored: Stored) -> None:

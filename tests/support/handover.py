@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from ingest.collect.source import Sources
 from ingest.simulate import Scenario, write_all
-from stream.asking import stored_incident
+from stream.asking import ask
 from stream.embedded import EmbeddedRun
 from stream.settings import Settings, load_settings
 from tests.support.logs import iso, the_rules
@@ -29,7 +29,7 @@ class Stored(NamedTuple):
     @property
     def incident_id(self) -> str:
         """Of the simulated failure: a GPU falls off the bus."""
-        return str(stored_incident(self.settings, "newest")["incident_id"])
+        return str(ask(self.settings, "incidents", **{"class": "xid-79"})[0]["incident_id"])
 
 
 def store_failure(dsn: str, folder: Path) -> Stored:

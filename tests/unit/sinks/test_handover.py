@@ -16,8 +16,10 @@ from markdown_it import MarkdownIt
 from rules.errors import InputError
 from rules.model import BlastRadius, ChainLink, Change, Cost, Evidence, Incident, Progress, RankedCause, RootCause
 from sinks import handover
+from sinks.handover.document import checked
 from sinks.handover.fit import LEAST_BYTES
-from sinks.handover.pack import checked, lines_of_links, pack_of
+from sinks.handover.links import lines_of_links
+from sinks.handover.pack import pack_of
 from sinks.handover.ranges import ranges
 from sinks.handover.reference import LineReference, PartReference, SignalReference, parse, part_of
 from sinks.handover.render import RENDERERS, as_json, as_markdown
