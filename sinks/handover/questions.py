@@ -12,12 +12,12 @@ from rules.times import iso_from_ns
 from sinks.clickhouse import jobs, lines, reading, said
 from sinks.clickhouse.client import Client
 from sinks.handover.ranges import ranges
-from sinks.page.search import MOST_TERMS
 
 Given = Mapping[str, str]
 Answer = dict[str, Any]
 
 MOST_LISTED: Final = 1_000
+MOST_WORDS: Final = 8
 MOST_AROUND: Final = 200
 """So many lines before and after one may be asked for."""
 
@@ -80,7 +80,7 @@ def _incidents(client: Client, given: Given) -> Any:
         cluster=given.get("cluster", ""),
         node=given.get("node", ""),
         job=given.get("job", ""),
-        terms=[word.lower() for word in given.get("words", "").split()][:MOST_TERMS],
+        terms=[word.lower() for word in given.get("words", "").split()][:MOST_WORDS],
         since_ns=_number(given, "since_ns", 0),
     )
     return reading.find_incidents(client, wanted, min(_number(given, "limit", 50), MOST_LISTED))

@@ -11,11 +11,11 @@ from aiohttp import web
 
 from rules.model import Acknowledgement
 from sinks.clickhouse import jobs, reading, said
-from sinks.handover.api import handover_routes
 from sinks.page import guard, postmortem
 from sinks.page.actions import Actions
 from sinks.page.asking import Ask
 from sinks.page.grid import grid_of
+from sinks.page.handover import handover_routes
 from sinks.page.live import Feed, Health, events
 from sinks.page.render import html_response, json_response
 from sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
