@@ -55,16 +55,17 @@ def without_secrets(redactor: Redactor, matches: Sequence[Match]) -> tuple[list[
     )
 
 
-def dead_letter(redactor: Redactor | None, reason: str, record: RawRecord) -> DeadLetter:
+def dead_letter(redactor: Redactor | None, reason: str, record: RawRecord) -> tuple[DeadLetter, Redactions]:
     """The dead letter of a record, redacted before it is cut to its first part: bytes, key and reason.
 
     Its size is that of the record as it came.
     """
+    found = redactor.redact(record.value) if redactor else Redacted(record.value, (), ())
     key = bytes_without_secrets(redactor, record.key) if record.key else record.key
-    value = bytes_without_secrets(redactor, record.value)
     reason = text_without_secrets(redactor, reason)
-    letter = DeadLetter.of(reason, record.position, value, key, record.received_ns)
-    return msgspec.structs.replace(letter, size_bytes=len(record.value))
+    letter = DeadLetter.of(reason, record.position, found.text, key, record.received_ns)
+    redactions = [(record.position.offset, kind) for kind in found.kinds]
+    return msgspec.structs.replace(letter, size_bytes=len(record.value)), redactions
 
 
 def bytes_without_secrets(redactor: Redactor | None, content: bytes) -> bytes:

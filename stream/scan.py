@@ -221,9 +221,10 @@ class BatchScanner:
 
     def _finished(self, scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, str]) -> Scanned:
         scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
-        scanned.dead_letters = [
-            dead_letter(self._redactor, reason, batch.record(number)) for number, reason in sorted(unfit.items())
-        ]
+        for number, reason in sorted(unfit.items()):
+            letter, redactions = dead_letter(self._redactor, reason, batch.record(number))
+            scanned.dead_letters.append(letter)
+            scanned.redactions += redactions
         scanned.dead = len(scanned.dead_letters)
         self._redact(scanned)
         return scanned
@@ -232,7 +233,8 @@ class BatchScanner:
         """In place; long lines of blocks are cut afterwards, so that no half of a secret stays."""
         matches = [*scanned.matches, *scanned.observed]
         if self._redactor and matches:
-            matches, scanned.redactions = without_secrets(self._redactor, matches)
+            matches, redactions = without_secrets(self._redactor, matches)
+            scanned.redactions += redactions
         matches = list(map(with_short_lines, matches))
         scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
 

@@ -73,7 +73,7 @@ class Troubles:
         """Count and tell it; the letter that stands for all of it."""
         reason = f"{CORRUPT_BATCH}: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
         self.note(Trouble.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
-        return dead_letter(self._redactor, reason, RawRecord(batch.value, Position(source, batch.offset), 0))
+        return dead_letter(self._redactor, reason, RawRecord(batch.value, Position(source, batch.offset), 0))[0]
 
     def is_over(self, kind: Trouble, subject: str = "") -> None:
         """What begins with this subject is over: from here on it is told again."""

@@ -118,7 +118,10 @@ def test_a_long_line_of_a_block_is_cut_after_it_was_redacted() -> None:
 def test_dead_letters() -> None:
     broken = b'{"message": "PGPASSWORD=' + SECRET.encode() + b" " + b"x" * (1 << 20)
     key = f"n1?token={SECRET}".encode()
-    (letter,) = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch([broken], key=key)).dead_letters
+    found = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch([broken], key=key))
+    (letter,) = found.dead_letters
+    assert found.redactions == [(1, "password")]
+    assert letter.size_bytes == len(broken)
     assert letter.value.startswith(b'{"message": "PGPASSWORD=[redacted:password] xxx')
     assert len(letter.value) == KEPT_DEAD_BYTES
     assert letter.key == b"n1?token=[redacted:url-secret]"
