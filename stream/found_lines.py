@@ -21,6 +21,7 @@ from sinks.handover.reference import LineReference, PartReference, Reference, Si
 from sinks.inert import make_inert
 from stream.asking import ask, stored_incident
 from stream.clients import make_consumer
+from stream.redacting import redactor_of, text_without_secrets
 from stream.settings import Settings
 
 LONGEST_LINE: Final = 65_536
@@ -87,7 +88,7 @@ def _line(settings: Settings, text: str, wanted: LineReference, around: Around, 
     away: PipelineError | None = None
     for look in (_in_file, _in_store, _in_kafka):
         try:
-            lines = look(settings, wanted, around)
+            lines = _as_told(settings, look(settings, wanted, around))
         except (InputError, TransientError) as error:
             away = error if isinstance(error, TransientError) else away
             tried.append(str(error))
@@ -139,7 +140,7 @@ def _in_store(settings: Settings, wanted: LineReference, around: Around) -> Sequ
     if not found:
         raise InputError("no rule fits a line there, as far as the store remembers")
     by_number = {line["number"]: line["text"] for line in found["matched"]} | dict(found["raw"])
-    return [NumberedLine(number, told(text), number == wanted.number) for number, text in sorted(by_number.items())]
+    return [NumberedLine(number, text, number == wanted.number) for number, text in sorted(by_number.items())]
 
 
 def _in_kafka(settings: Settings, wanted: LineReference, around: Around) -> Sequence[NumberedLine]:
@@ -205,7 +206,7 @@ def _signal(settings: Settings, text: str, wanted: SignalReference, around: Arou
             return msgspec.structs.replace(_line(settings, text, place, around), facts=facts)
         except PipelineError:
             pass
-    lines = (NumberedLine(signal["position_offset"], told(signal["text"]), True),)
+    lines = (NumberedLine(signal["position_offset"], signal["text"], True),)
     return Found(text, "store", lines, facts, "no line of a log stands for it: it is a silence, or was worked out")
 
 
@@ -230,7 +231,7 @@ def _part(
     try:
         return _line(settings, text, place, around, line["text"])
     except PipelineError as error:
-        lines = tuple(NumberedLine(place.number, told(one), True) for one in line["text"].split("\n"))
+        lines = tuple(NumberedLine(place.number, one, True) for one in line["text"].split("\n"))
         return Found(text, "incident", lines, note=f"as the incident keeps it; {error}")
 
 
@@ -250,7 +251,7 @@ def _facts_of_silence(document: dict[str, Any], link: Any) -> dict[str, Any]:
 def _says(lines: Sequence[NumberedLine], expected: str) -> bool:
     """Whether the wanted line is the expected one, or one of the expected block."""
     found = next(line.untrusted_log_text for line in lines if line.is_wanted)
-    keys = [told(line)[:_KEY_CHARACTERS] for line in expected.split("\n") if line.strip()]
+    keys = [line[:_KEY_CHARACTERS] for line in expected.split("\n") if line.strip()]
     return not keys or any(key in found or orjson.dumps(key)[1:-1].decode() in found for key in keys)
 
 
@@ -265,12 +266,18 @@ def _numbered(number: int, value: bytes, wanted: int, around: Around) -> Numbere
     if not around.is_raw:
         with suppress(RecordError):
             text = text_of(value).rstrip("\r\n")
-    return NumberedLine(number, told(text), number == wanted)
+    return NumberedLine(number, text, number == wanted)
 
 
-def told(text: str) -> str:
-    """A raw line, from wherever, as it may be told: this is the one place for what has to be taken out of it."""
-    return text[:LONGEST_LINE]
+def _as_told(settings: Settings, lines: Sequence[NumberedLine]) -> list[NumberedLine]:
+    """Raw lines without the secrets in them, and not longer than is shown."""
+    redactor = redactor_of(settings)
+    return [
+        msgspec.structs.replace(
+            one, untrusted_log_text=text_without_secrets(redactor, one.untrusted_log_text)[:LONGEST_LINE]
+        )
+        for one in lines
+    ]
 
 
 _PLACES: Final = {_in_file: "file", _in_store: "store", _in_kafka: "Kafka"}

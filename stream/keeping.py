@@ -59,7 +59,7 @@ class Keeper:
         )
 
     async def keep_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
-        """Write what the newest advance of the pipeline led to, and what was delivered since; whether a page shows it."""
+        """Write what an advance of the pipeline led to, and what was delivered since; whether a page shows it."""
         told, quiet = _with_rules(pipeline.windowed(), rules)
         delivered = self._take_deliveries()
         await self._keep(

@@ -187,6 +187,14 @@ def test_log_text_on_a_terminal_is_inert(stored: Stored, command: Any) -> None:
     assert "from: file" in told
 
 
+def test_a_raw_line_is_told_without_the_secrets_in_it(tmp_path: Path, command: Any) -> None:
+    log = tmp_path / "job.log"
+    log.write_text("+ export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n")
+    code, out, _ = command("logs", f"{log}:1", "--raw", "--data-dir", tmp_path)
+    assert (code, "0123456789abcdef" in out) == (0, False)
+    assert "WANDB_API_KEY=[redacted:" in out
+
+
 def test_an_incident_in_a_file_needs_no_store(stored: Stored, command: Any) -> None:
     file = stored.logs / "incident.json"
     document = stored_incident(stored.settings, "newest")
