@@ -14,13 +14,14 @@ from rules.correlate import Correlator
 from rules.incident import IncidentState
 from rules.keys import JOB, KERNEL
 from rules.model import NS_PER_S, Beat, Signal
+from rules.silence.verdict import STRAGGLER
 
 RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
 """Quiet time after which an incident is over: longer than any causal delay."""
 
 STEPS_TO_RECOVER: Final = 3
 STEPS_TO_REFUTE: Final = 1
-"""An incident that is nothing but a stop is over with the next step."""
+"""An incident that is nothing but verdicts on a stop is over with the next step."""
 
 STEPS_TO_SURVIVE: Final = 2
 """A job that got so far after a lone error of its program has survived it."""
@@ -129,8 +130,9 @@ class Life(msgspec.Struct):
 
 
 def _steps_to_end(incident: IncidentState) -> int:
-    is_stop = all(one.position is None and one.failure_class == "hang" for one in incident.signals())
-    return STEPS_TO_REFUTE if is_stop else STEPS_TO_RECOVER
+    verdicts = {one.fields.get("verdict", "") for one in incident.signals() if one.position is None}
+    is_a_stop = verdicts.isdisjoint(("", STRAGGLER)) and all(one.position is None for one in incident.signals())
+    return STEPS_TO_REFUTE if is_a_stop else STEPS_TO_RECOVER
 
 
 def _ends_by_progress(incident: IncidentState) -> bool:

@@ -8,9 +8,12 @@ import pytest
 
 from rules.alerts.muting import Moment, Said
 from rules.alerts.planner import KEPT_FOR_NS
+from rules.engine import Engine
 from rules.model import NS_PER_S, Acknowledgement, Incident, Position
 from rules.silenced import Silence
+from tests.support.logs import at, the_rules
 from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
+from tests.support.signals import a_step
 
 INCIDENT = incident()
 RESOLVED = resolved(INCIDENT)
@@ -103,6 +106,17 @@ def test_a_silence_refuted_within_its_grace_is_never_told() -> None:
     silent = with_cause(INCIDENT, rule=SILENT_RULE)
     office = Office(routing()).take(silent).wait(5)
     office.take(resolved(silent), after_s=5).wait(HOUR_S)
+    assert (office.sent, office.outcomes) == ([], ["held", "refuted"])
+
+
+def test_the_next_step_of_a_job_refutes_its_hang() -> None:
+    engine = Engine(the_rules())
+    engine.add([], [a_step(number, 5 * number) for number in range(10)])
+    (hang,) = engine.advance(at(1000))
+    assert hang.root_cause.rule == SILENT_RULE
+    engine.add([], [a_step(10, 1010)])
+    (over,) = engine.advance(at(1011))
+    office = Office(routing()).take(hang, over, after_s=10).wait(HOUR_S)
     assert (office.sent, office.outcomes) == ([], ["held", "refuted"])
 
 
