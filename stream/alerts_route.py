@@ -12,6 +12,7 @@ import msgspec
 
 from rules.alerts.action import action_of
 from rules.alerts.guard import Guard
+from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.labels import Labels
 from rules.alerts.routing import Leg, Routing
 from rules.errors import InputError
@@ -61,7 +62,7 @@ def routed(
     """Who is told, why, with which labels, what `mutes` it, and the action, in plain lists and mappings."""
     labels = routing.labels_of(incident)
     legs, reasons = routing.route(labels)
-    others = [(one.incident_id, routing.labels_of(one)) for one in situation.beside if one.status == "open"]
+    beside = [(one.incident_id, routing.labels_of(one)) for one in situation.beside if one.status == "open"]
     action = Guard(routing.spec).judge(action_of(incident), (), situation.now_ns, incident.incident_id)
     return {
         "incident_id": incident.incident_id,
@@ -76,7 +77,7 @@ def routed(
         "mutes": {
             "maintenance": routing.maintenance(labels, situation.now_ns),
             "silenced": _silenced(situation, labels),
-            "inhibited": routing.inhibited_by(labels, others),
+            "inhibited": routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, beside)),
         },
         "action": msgspec.to_builtins(action),
     }

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import merge
 from typing import NamedTuple
 
 from rules.alerts.labels import Labels
@@ -22,25 +24,69 @@ class Inhibiting(NamedTuple):
         return f"by incident {self.incident_id}: {self.why} ({place})"
 
 
-def inhibiting(rules: Sequence[InhibitSpec], labels: Labels, others: Iterable[tuple[str, Labels]]) -> Inhibiting | None:
-    """What mutes an incident with these labels; of several the one with the smallest id, by the first rule.
+class OpenIncidents:
+    """What may mute others: the open incidents, by the first label that a rule wants both to share, in order."""
 
-    Of incidents that mute each other, directly or in a ring, the smallest id is muted by none of them: somebody is
-    always told.
-    """
-    (own_id,) = values_of(labels, "incident")
-    labels_by_id = {other_id: other for other_id, other in others if other_id != own_id}
-    rivals: set[str] | None = None
-    for other_id in sorted(labels_by_id):
-        number = _muting_rule(rules, labels_by_id[other_id], labels)
-        if number is None:
-            continue
-        if own_id < other_id:
-            rivals = _all_muted_by(rules, labels, labels_by_id) if rivals is None else rivals
-            if other_id in rivals:
+    def __init__(self, rules: Sequence[InhibitSpec], incidents: Iterable[tuple[str, Labels]] = ()):
+        self._rules = rules
+        self._labels_by_id: dict[str, Labels] = {}
+        self._ids_by_key: dict[tuple[int, str], list[str]] = {}
+        for incident_id, labels in incidents:
+            self.put(incident_id, labels)
+
+    def put(self, incident_id: str, labels: Labels) -> None:
+        """It is open, and looks like this now."""
+        if self._labels_by_id.get(incident_id) != labels:
+            self.drop(incident_id)
+            self._labels_by_id[incident_id] = labels
+            for key in self._keys_as_source(labels):
+                insort(self._ids_by_key.setdefault(key, []), incident_id)
+
+    def drop(self, incident_id: str) -> None:
+        """It is not open any more."""
+        for key in self._keys_as_source(self._labels_by_id.pop(incident_id, None)):
+            ids = self._ids_by_key[key]
+            del ids[bisect_left(ids, incident_id)]
+            if not ids:
+                del self._ids_by_key[key]
+
+    def inhibiting(self, labels: Labels) -> Inhibiting | None:
+        """What mutes an incident with these labels; of several the one with the smallest id, by the first rule.
+
+        Of incidents that mute each other, directly or in a ring, the smallest id is muted by none of them: somebody is
+        always told.
+        """
+        (own_id,) = values_of(labels, "incident")
+        rivals: set[str] | None = None
+        for other_id in self._near(labels):
+            if other_id == own_id:
                 continue
-        return Inhibiting(other_id, number, _why(rules[number], labels_by_id[other_id], labels))
-    return None
+            other = self._labels_by_id[other_id]
+            number = _muting_rule(self._rules, other, labels)
+            if number is None:
+                continue
+            if own_id < other_id:
+                rivals = _all_muted_by(self._rules, labels, self._labels_by_id) if rivals is None else rivals
+                if other_id in rivals:
+                    continue
+            return Inhibiting(other_id, number, _why(self._rules[number], other, labels))
+        return None
+
+    def _keys_as_source(self, labels: Labels | None) -> list[tuple[int, str]]:
+        if labels is None:
+            return []
+        fitting = ((number, rule) for number, rule in enumerate(self._rules) if fits(labels, rule.source))
+        return [key for number, rule in fitting for key in _keys(number, rule, labels)]
+
+    def _near(self, labels: Labels) -> Iterator[str]:
+        """Those that may mute it, as far as one label tells, the smallest id first."""
+        fitting = ((number, rule) for number, rule in enumerate(self._rules) if fits(labels, rule.target))
+        keys = [key for number, rule in fitting for key in _keys(number, rule, labels)]
+        return merge(*(self._ids_by_key.get(key, ()) for key in keys))
+
+
+def _keys(number: int, rule: InhibitSpec, labels: Labels) -> list[tuple[int, str]]:
+    return [(number, value) for value in (values_of(labels, rule.equal[0]) if rule.equal else ("",))]
 
 
 def _muting_rule(rules: Sequence[InhibitSpec], source: Labels, target: Labels) -> int | None:
@@ -64,6 +110,8 @@ def _shared(source: Labels, target: Labels, name: str) -> set[str]:
 
 def _all_muted_by(rules: Sequence[InhibitSpec], labels: Labels, labels_by_id: Mapping[str, Labels]) -> set[str]:
     """The ids of all that it mutes, directly or through others."""
+    if not any(fits(labels, rule.source) for rule in rules):
+        return set()
     left, muted, sources = dict(labels_by_id), set[str](), [labels]
     while sources:
         found = dict(_muted(rules, sources.pop(), left))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.routing import Labels, Routing
 from rules.alerts.state import Known
 from rules.model import Acknowledgement, Incident
@@ -52,7 +53,7 @@ class Muting:
         self._routing = routing
         self._is_silence = is_silence
 
-    def mute(self, known: Known, kind: str, others: Iterable[Known], moment: Moment) -> Mute | None:
+    def mute(self, known: Known, kind: str, open_incidents: OpenIncidents, moment: Moment) -> Mute | None:
         """The first stage that keeps it back; None when it may be told."""
         if kind in NEVER_MUTED:
             return None
@@ -60,7 +61,7 @@ class Muting:
             self._held(known, kind, moment)
             or self._maintained(known.labels, moment.now_ns)
             or self._silenced(known, moment)
-            or self._inhibited(known, others)
+            or self._inhibited(known, open_incidents)
             or self._acknowledged(known, kind, moment.said)
         )
 
@@ -79,11 +80,8 @@ class Muting:
         silence = silenced_labels(moment.said.silences, known.labels, moment.now_ns)
         return Mute("silenced", f"by {silence.who}: {silence.reason}") if silence else None
 
-    def _inhibited(self, known: Known, others: Iterable[Known]) -> Mute | None:
-        if not self._routing.spec.inhibit:
-            return None
-        sources = [(one.incident.incident_id, one.labels) for one in others if one.incident.status == "open"]
-        reason = self._routing.inhibited_by(known.labels, sources)
+    def _inhibited(self, known: Known, open_incidents: OpenIncidents) -> Mute | None:
+        reason = self._routing.inhibited_by(known.labels, open_incidents)
         return Mute("inhibited", reason) if reason else None
 
     def _acknowledged(self, known: Known, kind: str, said: Said) -> Mute | None:

@@ -7,19 +7,29 @@ is an argument; what has to outlive the process is in `AlertState`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
 from typing import Final
 
-from rules.alerts.action import action_of
-from rules.alerts.guard import HOUR_NS, Acted, Guard
+from rules.alerts.composing import Composer
+from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.muting import HELD, Moment, Mute, Muting, Said
-from rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, event_time, news_of, worst_first
+from rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, news_of
 from rules.alerts.routing import Leg, Routing
-from rules.alerts.state import ACTED, GROUP, INCIDENT, AlertState, Group, Known, Member, Planned, group_key
-from rules.model import MOST_BRIEFS, Action, Brief, Delivery, Incident, Notification, Position, stable_id
+from rules.alerts.state import GROUP, INCIDENT, AlertState, Group, Known, Member, Planned, group_key
+from rules.model import (
+    Acknowledgement,
+    Delivery,
+    Incident,
+    Position,
+    stable_id,
+)
 from rules.times import duration_ns
 
 KEPT_FOR_NS: Final = duration_ns("7d")
 """A group whose incidents are over is known for so long, so that logs that are read again tell nothing again."""
+
+KEPT_MEMBERS: Final = 1_000
+FAR_NS: Final = 1 << 62
 
 
 class Planner:
@@ -30,10 +40,14 @@ class Planner:
 
     def __init__(self, routing: Routing, is_silence: Callable[[Incident], bool], state: AlertState):
         self._routing = routing
-        self._guard = Guard(routing.spec)
         self._muting = Muting(routing, is_silence)
         self._decisions: list[Delivery] = []
         self._groups_of: dict[str, set[str]] = {}
+        self._open = OpenIncidents(routing.spec.inhibit)
+        self._asleep_until_ns: dict[str, int] = {}
+        self._acknowledgements: Mapping[str, Acknowledgement] = {}
+        self._mutes: dict[tuple[str, str], Mute | None] = {}
+        self._composer = Composer(routing, state)
         self.state = state
         for group in state.groups.values():
             for incident_id in group.members:
@@ -43,16 +57,19 @@ class Planner:
 
     def take(self, incident: Incident, position: Position, moment: Moment) -> None:
         """A revision of an incident, and where it stands. One that is older than what is known changes nothing."""
+        self._mutes.clear()
         for group in self._enter(incident, position, moment.now_ns):
             self._look_at(group, moment)
 
     def advance(self, moment: Moment) -> list[Delivery]:
         """What is due by now joins the groups' `pending`. The decisions since the last call not to tell, each once."""
+        self._mutes.clear()
+        if moment.is_last or moment.said.acknowledgements != self._acknowledgements:
+            self._asleep_until_ns.clear()
+            self._acknowledgements = moment.said.acknowledgements
         for group in list(self.state.groups.values()):
-            if group.news_ns or group.is_open:
+            if moment.now_ns >= self._asleep_until_ns.get(group.key, 0):
                 self._look_at(group, moment)
-            elif not group.pending and moment.now_ns - group.last_told_ns > KEPT_FOR_NS:
-                self._forget(group)
         for known in [one for one in self.state.incidents.values() if one.incident.status != "open"]:
             self._let_go(known.incident)
         decisions, self._decisions = self._decisions, []
@@ -81,6 +98,10 @@ class Planner:
         is_new = known is None or known.incident.reopened < incident.reopened
         since_ns, told_ns = (known.since_ns, known.told_ns) if known and not is_new else (now_ns, 0)
         self.state.incidents[incident.incident_id] = Known(incident, labels, since_ns, position, told_ns)
+        if incident.status == "open":
+            self._open.put(incident.incident_id, labels)
+        else:
+            self._open.drop(incident.incident_id)
         self.state.changed.add(INCIDENT + incident.incident_id)
         routed = self._routing.route(labels)
         wanted = {group_key(leg, labels, incident.cluster): leg for leg in routed.legs}
@@ -120,23 +141,52 @@ class Planner:
         return group
 
     def _look_at(self, group: Group, moment: Moment) -> None:
+        """Tell what may be told, and say when to look again if nothing happens to the group meanwhile."""
         news = dict(self._news(group, moment.said))
-        if news and moment.now_ns < group.due_ns(news.values()) and not moment.is_last:
-            return
-        told = {}
-        for incident_id, kind in (news or self._repeats(group, moment.now_ns)).items():
+        due_ns = group.due_ns(news.values()) if news else group.last_told_ns + group.leg.repeat_interval_ns
+        if not news and not group.is_open:
+            self._rest(group, moment.now_ns)
+        elif moment.now_ns < due_ns and not moment.is_last:
+            self._asleep_until_ns[group.key] = due_ns
+        else:
+            self._tell_what_may_be(group, news or self._repeats(group), moment)
+
+    def _tell_what_may_be(self, group: Group, news: Mapping[str, str], moment: Moment) -> None:
+        told, look_ns = {}, [group.last_told_ns + group.leg.repeat_interval_ns]
+        for incident_id, kind in news.items():
             known = self.state.incidents[incident_id]
-            if kind == "escalated" and not _is_unanswered(known, group.leg, moment.now_ns):
-                continue
-            if mute := self._muting.mute(known, kind, self.state.incidents.values(), moment):
+            if kind == "escalated" and (answer_ns := _to_be_answered_by(known, group.leg)) > moment.now_ns:
+                look_ns.append(answer_ns if known.told_ns else 0)
+            elif mute := self._mute(known, kind, moment):
+                look_ns.append(0)
                 self._note_mute(group, known.incident, group.members[incident_id], mute, moment.now_ns)
             else:
                 told[incident_id] = kind
         if told:
             self._tell(group, told, moment)
+            look_ns[0] = moment.now_ns + group.leg.repeat_interval_ns
+        self._asleep_until_ns[group.key] = min(look_ns)
         if group.news_ns and not news.keys() - told.keys():
             group.news_ns = 0
             self.state.changed.add(GROUP + group.key)
+
+    def _mute(self, known: Known, kind: str, moment: Moment) -> Mute | None:
+        """The same for all groups at one moment."""
+        key = (known.incident.incident_id, kind)
+        if key not in self._mutes:
+            self._mutes[key] = self._muting.mute(known, kind, self._open, moment)
+        return self._mutes[key]
+
+    def _rest(self, group: Group, now_ns: int) -> None:
+        """Nothing goes on: it is forgotten some day."""
+        if group.news_ns:
+            group.news_ns = 0
+            self.state.changed.add(GROUP + group.key)
+        forget_ns = group.last_told_ns + KEPT_FOR_NS
+        if now_ns > forget_ns and not group.pending:
+            self._forget(group)
+        else:
+            self._asleep_until_ns[group.key] = max(forget_ns, now_ns) + 1
 
     def _news(self, group: Group, said: Said) -> Iterator[tuple[str, str]]:
         for incident_id, member in group.members.items():
@@ -150,11 +200,10 @@ class Planner:
                 elif taken and member.told_status == "open" and taken.given_ns > member.acknowledged_ns:
                     yield incident_id, "acknowledged"
 
-    def _repeats(self, group: Group, now_ns: int) -> dict[str, str]:
+    def _repeats(self, group: Group) -> dict[str, str]:
         """What goes on, when it is time to say so again."""
-        if group.pending or now_ns < group.last_told_ns + group.leg.repeat_interval_ns:
-            return {}
-        return {name: "repeated" for name, member in group.members.items() if member.told_status == "open"}
+        going_on = [name for name, member in group.members.items() if member.told_status == "open"]
+        return dict.fromkeys([] if group.pending else going_on, "repeated")
 
     def _tell(self, group: Group, told: Mapping[str, str], moment: Moment) -> None:
         now_ns = moment.now_ns
@@ -168,51 +217,30 @@ class Planner:
         kind = min(told.values(), key=KINDS.index)
         if kind == "resolved" and group.is_open:
             kind = "updated"
-        notification = self._notification(group, kind, told, now_ns)
+        notification = self._composer.notification(group, kind, told, now_ns)
         position = self.state.incidents[notification.incident.incident_id].position
         group.pending.append(Planned(notification, now_ns, position))
         group.last, group.last_told_ns, group.told_count = notification, now_ns, group.told_count + 1
+        self._drop_members_that_are_over(group)
         self.state.changed.add(GROUP + group.key)
+
+    def _drop_members_that_are_over(self, group: Group) -> None:
+        """The oldest beyond `KEPT_MEMBERS`: a group of a whole cluster lives for months."""
+        too_many = max(0, len(group.members) - KEPT_MEMBERS)
+        over = (
+            name
+            for name, one in group.members.items()
+            if one.told_status != "open" and name not in self.state.incidents
+        )
+        for incident_id in list(islice(over, too_many)):
+            del group.members[incident_id]
+            self._leave(group, incident_id)
 
     def _start_escalations(self, incident_id: str, now_ns: int) -> None:
         known = self.state.incidents[incident_id]
         if not known.told_ns:
             known.told_ns = now_ns
             self.state.changed.add(INCIDENT + incident_id)
-
-    def _notification(self, group: Group, kind: str, told: Mapping[str, str], now_ns: int) -> Notification:
-        open_ids = {name for name, member in group.members.items() if member.told_status == "open"}
-        shown = [self.state.incidents[name].incident for name in {*told, *open_ids} & self.state.incidents.keys()]
-        first, *rest = sorted(shown, key=lambda one: (told.get(one.incident_id) != kind, *worst_first(one)))
-        labels = self.state.incidents[first.incident_id].labels
-        return Notification(
-            notification_id=stable_id("notification", group.key, group.told_count, kind, first.incident_id),
-            kind=kind,
-            event_time=event_time(first) if kind == "resolved" else first.last_seen,
-            incident=first,
-            target=group.leg.target,
-            group=group.key,
-            reason=group.leg.route,
-            also=tuple(map(Brief.of, rest[:MOST_BRIEFS])),
-            more=len(rest[MOST_BRIEFS:]),
-            labels=labels,
-            action=self._action(first, now_ns),
-            link=self._link(first),
-        )
-
-    def _link(self, incident: Incident) -> str:
-        page_url = self._routing.spec.page_url.rstrip("/")
-        return f"{page_url}/incidents/{incident.incident_id}" if page_url else ""
-
-    def _action(self, incident: Incident, now_ns: int) -> Action:
-        """What a machine may do, counted when it may."""
-        recent = [one for one in self.state.acted if one.time_ns > now_ns - HOUR_NS]
-        action = self._guard.judge(action_of(incident), recent, now_ns, incident.incident_id)
-        acted = Acted.of(action, incident.incident_id, now_ns)
-        if action.is_allowed and all(one[1:] != acted[1:] for one in recent):
-            self.state.acted = [*recent, acted]
-            self.state.changed.add(ACTED)
-        return action
 
     def _note_mute(self, group: Group, incident: Incident, member: Member, mute: Mute, now_ns: int) -> None:
         if member.muted != (muted := f"{mute.outcome}: {mute.reason}"):
@@ -238,11 +266,15 @@ class Planner:
 
     def _forget(self, group: Group) -> None:
         del self.state.groups[group.key]
+        self._asleep_until_ns.pop(group.key, None)
         self.state.changed.add(GROUP + group.key)
         for incident_id in group.members:
-            self._groups_of[incident_id].discard(group.key)
-            if not self._groups_of[incident_id]:
-                del self._groups_of[incident_id]
+            self._leave(group, incident_id)
+
+    def _leave(self, group: Group, incident_id: str) -> None:
+        self._groups_of[incident_id].discard(group.key)
+        if not self._groups_of[incident_id]:
+            del self._groups_of[incident_id]
 
     def _let_go(self, incident: Incident) -> None:
         """Drop a document when everybody who was told that it began knows that it is over."""
@@ -253,6 +285,6 @@ class Planner:
             self.state.changed.add(INCIDENT + incident.incident_id)
 
 
-def _is_unanswered(known: Known, leg: Leg, now_ns: int) -> bool:
-    """The first who were told had their time to acknowledge it."""
-    return 0 < known.told_ns <= now_ns - leg.after_ns
+def _to_be_answered_by(known: Known, leg: Leg) -> int:
+    """Until when the first who are told of it have time to acknowledge it."""
+    return (known.told_ns or FAR_NS) + leg.after_ns

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import to_builtins
 
-from rules.alerts import inhibit, maintenance, tree
+from rules.alerts import maintenance, tree
+from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.labels import Labels, built_in_labels
 from rules.alerts.match import fits
 from rules.alerts.spec import RoutingSpec
@@ -49,12 +50,12 @@ class Routing:
         walked.enter(self.spec.route, ("route",), tree.DEFAULTS)
         return Routed(walked.legs, tuple(walked.reasons))
 
-    def inhibited_by(self, labels: Labels, others: Iterable[tuple[str, Labels]]) -> str:
-        """Why it is muted by one of the other open incidents (id, labels); empty when it is not.
+    def inhibited_by(self, labels: Labels, open_incidents: OpenIncidents) -> str:
+        """Why it is muted by one of the open incidents; empty when it is not.
 
         Of incidents that mute each other in a ring, the one with the smallest id is told.
         """
-        found = inhibit.inhibiting(self.spec.inhibit, labels, others)
+        found = open_incidents.inhibiting(labels)
         return found.told(self._place(("inhibit", found.number))) if found else ""
 
     def maintenance(self, labels: Labels, now_ns: int) -> str:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.alerts.guard import HOUR_NS, Acted, Guard, nodes_per_hour
-from rules.alerts.inhibit import inhibiting
+from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.labels import Labels
 from rules.alerts.match import fits_word
 from rules.alerts.reach import unreachable_routes
@@ -140,12 +140,12 @@ CLUSTERS = st.lists(
 
 @given(INHIBITS, CLUSTERS, st.randoms())
 def test_somebody_is_always_told(rules: list[InhibitSpec], incidents: list[tuple[str, Labels]], chance: Random) -> None:
-    found = [inhibiting(rules, labels, incidents) for _, labels in incidents]
+    found = [OpenIncidents(rules, incidents).inhibiting(labels) for _, labels in incidents]
     assert not all(found)
     assert all(one is None or one.incident_id != name for one, (name, _) in zip(found, incidents, strict=True))
     shuffled = incidents.copy()
     chance.shuffle(shuffled)
-    assert [inhibiting(rules, labels, shuffled) for _, labels in incidents] == found
+    assert [OpenIncidents(rules, shuffled).inhibiting(labels) for _, labels in incidents] == found
 
 
 @given(INHIBITS, CLUSTERS)
@@ -153,7 +153,8 @@ def test_a_muted_incident_has_one_that_is_told_behind_it(
     rules: list[InhibitSpec], incidents: list[tuple[str, Labels]]
 ) -> None:
     muted_by = {
-        name: one.incident_id if (one := inhibiting(rules, labels, incidents)) else "" for name, labels in incidents
+        name: one.incident_id if (one := OpenIncidents(rules, incidents).inhibiting(labels)) else ""
+        for name, labels in incidents
     }
     for name in muted_by:
         seen = [name]

@@ -78,14 +78,18 @@ class Office:
         """Revisions, each so long after what came before."""
         for one in incidents:
             self.now_ns += round(after_s * NS_PER_S)
-            self.planner.take(one, Position("incidents/0", one.revision), self._moment())
+            self.enter(one)
             self.wait(0)
         return self
+
+    def enter(self, one: Incident) -> None:
+        """A revision, and nothing is looked at beside it."""
+        self.planner.take(one, Position("incidents/0", one.revision), self.moment())
 
     def wait(self, seconds: float, is_last: bool = False) -> Office:
         """Time goes on."""
         self.now_ns += round(seconds * NS_PER_S)
-        self.decisions += self.planner.advance(self._moment(is_last))
+        self.decisions += self.planner.advance(self.moment(is_last))
         self._send()
         return self
 
@@ -105,7 +109,8 @@ class Office:
                 self.planner.note_sent(group, {})
         self.keep()
 
-    def _moment(self, is_last: bool = False) -> Moment:
+    def moment(self, is_last: bool = False) -> Moment:
+        """Now, with what people said."""
         return Moment(self.now_ns, self.said, is_last)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rules.alerts.muting import Moment, Said
-from rules.alerts.planner import KEPT_FOR_NS
+from rules.alerts.planner import KEPT_FOR_NS, KEPT_MEMBERS
 from rules.engine import Engine
 from rules.model import NS_PER_S, Acknowledgement, Incident, Position
 from rules.silenced import Silence
@@ -262,6 +262,16 @@ def test_what_is_over_is_forgotten_after_a_week() -> None:
     office = Office(routing()).take(INCIDENT, RESOLVED).wait(1)
     assert sorted(key.partition("/")[0] for key in office.records) == ["acted", "group"]
     assert [*office.wait(KEPT_FOR_NS / NS_PER_S + 1).records] == ["acted"]
+
+
+def test_a_group_that_lives_on_forgets_its_oldest_members() -> None:
+    office = Office(routing(route={"targets": "chat", "group_by": []})).take(INCIDENT)
+    for number in range(KEPT_MEMBERS + 50):
+        one = incident(f"i{number:05}")
+        office.take(one, resolved(one), after_s=61)
+    (group,) = office.planner.state.groups.values()
+    assert KEPT_MEMBERS - 2 <= len(group.members) <= KEPT_MEMBERS + 2
+    assert INCIDENT.incident_id in group.members
 
 
 def test_a_notification_says_what_it_is_about() -> None:

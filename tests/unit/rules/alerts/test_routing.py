@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.routing import Labels, Leg, Routing
 from rules.model import NS_PER_S
 from tests.support.alerts import a_routing, an_incident, read_routing
@@ -152,14 +153,15 @@ def labels_of(failure_class: str, incident_id: str, **others: str) -> Labels:
 def test_a_cause_mutes_its_consequence_when_they_share_a_value(source: Labels, told: str) -> None:
     target = labels_of("nccl-timeout", "a", job="1 2", node="n1")
     routing = a_routing(INHIBIT)
-    assert routing.inhibited_by(target, [("a", target), ("b", source)]) == told
-    assert routing.inhibited_by(source, [("a", target), ("b", source)]) == ""
+    both = OpenIncidents(routing.spec.inhibit, [("a", target), ("b", source)])
+    assert routing.inhibited_by(target, both) == told
+    assert routing.inhibited_by(source, both) == ""
 
 
 def test_of_two_that_would_mute_each_other_the_smaller_id_is_told() -> None:
     routing = a_routing("{route: {}, inhibit: [{source: {class: node-fail}, target: {}, equal: [job]}]}")
     both = [(name, labels_of("node-fail", name, job="7")) for name in ("a", "b")]
-    told = [routing.inhibited_by(labels, both) for _, labels in both]
+    told = [routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, both)) for _, labels in both]
     assert told[0] == "" and told[1].startswith("by incident a: ")
 
 

@@ -1,0 +1,51 @@
+"""What a group is told, as one notification with what a machine may do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rules.alerts.action import action_of
+from rules.alerts.guard import HOUR_NS, Acted, Guard
+from rules.alerts.news import event_time, worst_first
+from rules.alerts.routing import Routing
+from rules.alerts.state import ACTED, AlertState, Group
+from rules.model import MOST_BRIEFS, Action, Brief, Incident, Notification, stable_id
+
+
+class Composer:
+    """Composes notifications of what `state` holds, and counts the actions that they allow in it."""
+
+    def __init__(self, routing: Routing, state: AlertState):
+        self._page_url = routing.spec.page_url.rstrip("/")
+        self._guard = Guard(routing.spec)
+        self._state = state
+
+    def notification(self, group: Group, kind: str, told: Mapping[str, str], now_ns: int) -> Notification:
+        """The message of this kind; `told` has the kind of news by incident. What is open beside them is in it, too."""
+        open_ids = {name for name, member in group.members.items() if member.told_status == "open"}
+        shown = [self._state.incidents[name].incident for name in {*told, *open_ids} & self._state.incidents.keys()]
+        first, *rest = sorted(shown, key=lambda one: (told.get(one.incident_id) != kind, *worst_first(one)))
+        return Notification(
+            notification_id=stable_id("notification", group.key, group.told_count, kind, first.incident_id),
+            kind=kind,
+            event_time=event_time(first) if kind == "resolved" else first.last_seen,
+            incident=first,
+            target=group.leg.target,
+            group=group.key,
+            reason=group.leg.route,
+            also=tuple(map(Brief.of, rest[:MOST_BRIEFS])),
+            more=len(rest[MOST_BRIEFS:]),
+            labels=self._state.incidents[first.incident_id].labels,
+            action=self._action(first, now_ns),
+            link=f"{self._page_url}/incidents/{first.incident_id}" if self._page_url else "",
+        )
+
+    def _action(self, incident: Incident, now_ns: int) -> Action:
+        """What a machine may do, counted when it may."""
+        recent = [one for one in self._state.acted if one.time_ns > now_ns - HOUR_NS]
+        action = self._guard.judge(action_of(incident), recent, now_ns, incident.incident_id)
+        acted = Acted.of(action, incident.incident_id, now_ns)
+        if action.is_allowed and all(one[1:] != acted[1:] for one in recent):
+            self._state.acted = [*recent, acted]
+            self._state.changed.add(ACTED)
+        return action
