@@ -18,8 +18,8 @@ from aiokafka.errors import KafkaError
 from rules.alerts.muting import Moment, Said
 from rules.alerts.planner import Planner
 from rules.alerts.routing import Routing
-from rules.alerts.state import AlertState, Group, Planned
-from rules.errors import PipelineError
+from rules.alerts.state import GROUP, AlertState, Group, Planned
+from rules.errors import PipelineError, TransientError
 from rules.model import Delivery, Incident, Position
 from sinks.inert import make_inert
 from sinks.notify.target import Memo, Target
@@ -64,6 +64,8 @@ class Dispatcher:
         self._outlet = outlet
         self._clock_ns = clock_ns
         self._writing = asyncio.Lock()
+        self._in_writing: set[str] = set()
+        self._untold: list[Delivery] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.said = Said()
         self._targets = targets
@@ -95,18 +97,16 @@ class Dispatcher:
 
     async def look(self, is_last: bool = False) -> None:
         """Time went on, or people said something."""
-        decisions = self._planner.advance(Moment(self._clock_ns(), self.said, is_last))
-        if decisions:
-            await self._outlet.note(decisions)
-            for one in decisions:
-                self._outlet.count(one)
+        for decision in self._planner.advance(Moment(self._clock_ns(), self.said, is_last)):
+            self._account(decision)
+        await self._report()
         await self._save()
         for lane in self.lanes.values():
             lane.wake()
 
     def pending(self, target: str) -> int:
         """How many notifications wait for the target."""
-        return sum(len(group.pending) for group in self.waiting(target))
+        return sum(len(group.pending) for group in self._with_pending(target))
 
     async def close(self, patience_s: float = 0.0) -> None:
         """Stop after the deliveries in hand; first wait a little for what is still to be delivered. It is kept anyway.
@@ -125,11 +125,16 @@ class Dispatcher:
             for task in left:
                 task.cancel()
         await asyncio.gather(*(target.close() for target in self._targets.values()))
+        await self._report()
         await self._save()
         await self._journal.close()
 
     def waiting(self, target: str) -> list[Group]:
-        """Groups with something for the target."""
+        """Groups with something for the target, as far as that is kept."""
+        unkept = self._planner.state.changed | self._in_writing
+        return [group for group in self._with_pending(target) if GROUP + group.key not in unkept]
+
+    def _with_pending(self, target: str) -> list[Group]:
         groups = self._planner.state.groups.values()
         return [group for group in groups if group.pending and group.leg.target == target]
 
@@ -140,24 +145,32 @@ class Dispatcher:
 
     async def note_sent(self, group: Group, memo: Memo) -> None:
         """The target has the group's first notification."""
-        await self._account(group.pending[0], "sent")
+        self._account(self._delivery(group.pending[0], "sent"))
         self._planner.note_sent(group, memo)
-        await self._save_soon()
+        await self._keep_soon()
 
     async def note_refused(self, group: Group, reason: str) -> None:
-        """The target will never take it."""
-        await self._outlet.give_up(group.pending[0], reason)
-        await self._account(group.pending[0], "refused", reason)
+        """The target will never take it.
+
+        Raises:
+            TransientError: its dead letter can't be kept now; it still waits.
+        """
+        try:
+            await self._outlet.give_up(group.pending[0], reason)
+        except KafkaError as error:
+            raise TransientError(f"a dead letter can't be kept: {error!r}") from error
+        self._account(self._delivery(group.pending[0], "refused", reason))
         self._planner.note_refused(group)
-        await self._save_soon()
+        await self._keep_soon()
 
     async def note_waits(self, group: Group, reason: str) -> None:
         """The target is away."""
-        await self._account(group.pending[0], "waits", reason)
+        self._account(self._delivery(group.pending[0], "waits", reason))
+        await self._keep_soon()
 
-    async def _account(self, planned: Planned, outcome: str, reason: str = "") -> None:
+    def _delivery(self, planned: Planned, outcome: str, reason: str = "") -> Delivery:
         notification = planned.notification
-        delivery = Delivery(
+        return Delivery(
             notification_id=notification.notification_id,
             target=notification.target,
             outcome=outcome,
@@ -168,20 +181,36 @@ class Dispatcher:
             reason=reason or notification.reason,
             decided_ns=self._clock_ns(),
         )
-        self._outlet.count(delivery)
-        await self._outlet.note([delivery])
 
-    async def _save_soon(self) -> None:
-        """Now, or with the next look when the journal is away."""
+    def _account(self, delivery: Delivery) -> None:
+        self._outlet.count(delivery)
+        self._untold.append(delivery)
+
+    async def _keep_soon(self) -> None:
+        """Now, or with the next look when Kafka or the disk is away."""
         with suppress(PipelineError, KafkaError):
+            await self._report()
             await self._save()
+
+    async def _report(self) -> None:
+        if not self._untold:
+            return
+        taken, self._untold = self._untold, []
+        try:
+            await self._outlet.note(taken)
+        except BaseException:
+            self._untold = taken + self._untold
+            raise
 
     async def _save(self) -> None:
         async with self._writing:
-            changed = set(self._planner.state.changed)
+            state = self._planner.state
+            self._in_writing = set(state.changed)
             try:
-                if changed:
-                    await self._journal.write(self._planner.state.take_changes())
+                if self._in_writing:
+                    await self._journal.write(state.take_changes())
             except BaseException:
-                self._planner.state.changed |= changed
+                state.changed |= self._in_writing
                 raise
+            finally:
+                self._in_writing = set()

@@ -39,7 +39,11 @@ class Desk(Protocol):
         """The target has the group's first notification."""
 
     async def note_refused(self, group: Group, reason: str) -> None:
-        """The target will never take it."""
+        """The target will never take it.
+
+        Raises:
+            TransientError: that can't be kept now; it is to be asked again.
+        """
 
     async def note_waits(self, group: Group, reason: str) -> None:
         """The target is away; told once for each notification."""
@@ -129,7 +133,11 @@ class Lane:
 
     async def _refuse(self, group: Group, planned: Planned, reason: str) -> None:
         self._note_success(planned)
-        await self._desk.note_refused(group, reason)
+        try:
+            await self._desk.note_refused(group, reason)
+        except TransientError as error:
+            log.warning("%s: %s", self._target.name, error)
+            self._pause(planned.notification.notification_id, None)
 
     def _note_success(self, planned: Planned) -> None:
         self._failures, self._not_before_ns = 0, 0

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
+from aiokafka.errors import KafkaConnectionError
+
 from rules.alerts.state import Planned
 from rules.model import NS_PER_S, Delivery, Incident, Position
 from sinks.notify.load import Alerts
@@ -50,9 +52,11 @@ class MortalJournal(FileJournal):
 
 
 class Book:
-    """What became of notifications."""
+    """What became of notifications; nothing can be written there while it `is_away`."""
 
     def __init__(self) -> None:
+        self.is_away = False
+        self.missed = 0
         self.deliveries: list[Delivery] = []
         self.given_up: list[tuple[Planned, str]] = []
 
@@ -63,14 +67,21 @@ class Book:
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
         """Keep it."""
+        self._reach()
         self.deliveries += deliveries
 
     async def give_up(self, planned: Planned, reason: str) -> None:
         """Keep it."""
+        self._reach()
         self.given_up.append((planned, reason))
 
     def count(self, delivery: Delivery) -> None:
         """Nothing is counted here."""
+
+    def _reach(self) -> None:
+        if self.is_away:
+            self.missed += 1
+            raise KafkaConnectionError
 
 
 class Worker:

@@ -15,7 +15,7 @@ import pytest
 from rules.model import NS_PER_S, Incident, Position
 from sinks.notify.load import Alerts, load_alerts, webhook_alerts
 from stream.alerts.dispatcher import Dispatcher
-from stream.alerts.journal import FileJournal
+from stream.alerts.journal import FileJournal, Records
 from stream.alerts.lane import GIVE_UP_AFTER_NS
 from tests.support.delivering import Book, Worker
 from tests.support.planning import incident, resolved
@@ -125,6 +125,57 @@ async def test_one_message_that_always_fails_lets_the_others_pass_and_is_given_u
         await worker.play([], GIVE_UP_AFTER_NS / NS_PER_S + 90 * MINUTE_S)
         assert worker.pending == 0
     assert {one.notification.incident.incident_id for one, _ in worker.book.given_up} == {"i0"}
+
+
+class SlowJournal(FileJournal):
+    """Writes when it `may_go_on`."""
+
+    def __init__(self, file: Path):
+        super().__init__(file)
+        self.may_go_on = asyncio.Event()
+
+    async def write(self, records: Records) -> None:
+        """Wait, then write."""
+        await self.may_go_on.wait()
+        await super().write(records)
+
+
+async def test_nothing_is_sent_before_it_is_kept(receiver: Receiver, tmp_path: Path) -> None:
+    alerts, journal = webhook_alerts(receiver.url), SlowJournal(tmp_path / "alerts.sqlite")
+    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, Book())
+    await dispatcher.open()
+    dispatcher.start()
+    taking = asyncio.create_task(dispatcher.take([(incident("i0"), Position("incidents/0", 1))]))
+    while not dispatcher.pending("webhook"):
+        await asyncio.sleep(0)
+    (lane,) = dispatcher.lanes.values()
+    await lane.step()
+    assert receiver.requests == []
+    journal.may_go_on.set()
+    await taking
+    await asyncio.wait_for(delivered(receiver, 1), 20)
+    await dispatcher.close()
+
+
+@pytest.mark.parametrize("status", [200, 422, 500])
+async def test_while_nothing_can_be_accounted_for_delivery_goes_on_and_is_accounted_for_later(
+    status: int, receiver: Receiver, tmp_path: Path
+) -> None:
+    alerts = webhook_alerts(receiver.url)
+    receiver.status, book = status, Book()
+    journal = FileJournal(tmp_path / "alerts.sqlite")
+    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, book)
+    await dispatcher.open()
+    dispatcher.start()
+    await dispatcher.take([(incident("i0"), Position("incidents/0", 1))])
+    book.is_away = True
+    while not book.missed:
+        await asyncio.sleep(0.01)
+    book.is_away, receiver.status = False, 200
+    await dispatcher.take([(incident("i1"), Position("incidents/0", 1))])
+    await asyncio.wait_for(delivered(receiver, 2), 20)
+    await dispatcher.close()
+    assert {one.incident_id for one in book.deliveries if one.outcome == "sent"} == {"i0", "i1"}
 
 
 STEPS = range(1, 130, 7)
