@@ -6,8 +6,7 @@ is an argument; what has to outlive the process is in `AlertState`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
 from rules.alerts.composing import Composer
@@ -15,20 +14,9 @@ from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.muting import HELD, Moment, Mute, Muting, Said
 from rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, news_of
 from rules.alerts.routing import Leg, Routing
-from rules.alerts.state import GROUP, INCIDENT, AlertState, Group, Known, Member, Planned, group_key
-from rules.model import (
-    Acknowledgement,
-    Delivery,
-    Incident,
-    Position,
-    stable_id,
-)
-from rules.times import duration_ns
+from rules.alerts.state import GROUP, INCIDENT, KEPT_FOR_NS, AlertState, Group, Known, Member, Planned, group_key
+from rules.model import Acknowledgement, Delivery, Incident, Position, stable_id
 
-KEPT_FOR_NS: Final = duration_ns("7d")
-"""A group whose incidents are over is known for so long, so that logs that are read again tell nothing again."""
-
-KEPT_MEMBERS: Final = 1_000
 FAR_NS: Final = 1 << 62
 
 
@@ -50,8 +38,10 @@ class Planner:
         self._composer = Composer(routing, state)
         self.state = state
         for group in state.groups.values():
-            for incident_id in group.members:
+            for incident_id, member in group.members.items():
                 self._groups_of.setdefault(incident_id, set()).add(group.key)
+                if member.told_status == "open" and incident_id not in state.incidents:
+                    member.told_status = ""  # its document was unreadable: its next revision is told anew
         for known in list(state.incidents.values()):
             self._enter(known.incident, known.position, known.since_ns)
 
@@ -71,7 +61,7 @@ class Planner:
             if moment.now_ns >= self._asleep_until_ns.get(group.key, 0):
                 self._look_at(group, moment)
         for known in [one for one in self.state.incidents.values() if one.incident.status != "open"]:
-            self._let_go(known.incident)
+            self._let_go(known.incident, moment.now_ns)
         decisions, self._decisions = self._decisions, []
         return decisions
 
@@ -82,13 +72,24 @@ class Planner:
         self.state.changed.add(GROUP + group.key)
 
     def note_refused(self, group: Group) -> None:
-        """The target will never take it. The same revision of its incident, given once more, asks once more."""
-        refused = group.pending.pop(0).notification
-        member = group.members[refused.incident.incident_id]
-        member.is_refused = True
-        if refused.kind in BEGINNINGS and member.told_status == "open":
-            member.told_status = REFUSED
+        """The target will never take it. The same revision of its incident, in another record, asks once more."""
+        refused = group.pending.pop(0)
+        told_later = {incident_id for planned in group.pending for incident_id in planned.told}
+        for incident_id in refused.told.keys() & group.members.keys():
+            member = group.members[incident_id]
+            member.is_refused = True
+            is_unheard = refused.told[incident_id] in BEGINNINGS and incident_id not in told_later
+            if is_unheard and member.told_status == "open":
+                member.told_status = REFUSED
         self.state.changed.add(GROUP + group.key)
+
+    def forget(self, group: Group) -> None:
+        """Nobody is told anything in this group any more."""
+        del self.state.groups[group.key]
+        self._asleep_until_ns.pop(group.key, None)
+        self.state.changed.add(GROUP + group.key)
+        for incident_id in list(group.members):
+            self._leave(group, incident_id)
 
     def _enter(self, incident: Incident, position: Position, now_ns: int) -> list[Group]:
         if self._is_old(incident):
@@ -103,12 +104,20 @@ class Planner:
         else:
             self._open.drop(incident.incident_id)
         self.state.changed.add(INCIDENT + incident.incident_id)
-        routed = self._routing.route(labels)
-        wanted = {group_key(leg, labels, incident.cluster): leg for leg in routed.legs}
+        routed, told = self._routing.route(labels), self._groups_told_of(incident)
+        wanted = {self._staying(leg, group_key(leg, labels, incident.cluster), told): leg for leg in routed.legs}
         if is_new and not wanted:
             self._decide(incident, Mute("unrouted", "; ".join(routed.reasons)), now_ns)
-        keys = sorted(wanted.keys() | self._groups_told_of(incident))
-        return [self._join(key, wanted.get(key), incident, now_ns) for key in keys]
+        for key in self._groups_of.get(incident.incident_id, set()) - wanted.keys() - told:
+            self._leave(self.state.groups[key], incident.incident_id)
+        is_again = known is None or known.position != position
+        return [self._join(key, wanted.get(key), incident, now_ns, is_again) for key in sorted(wanted.keys() | told)]
+
+    def _staying(self, leg: Leg, key: str, told: Collection[str]) -> str:
+        """The group in which its target heard of it already, be it that it belongs into another one by now."""
+        legs = {name: self.state.groups[name].leg for name in sorted(told)}
+        same = (name for name, one in legs.items() if (one.target, one.after_ns) == (leg.target, leg.after_ns))
+        return key if key in told else next(same, key)
 
     def _is_old(self, incident: Incident) -> bool:
         """A newer revision was here, be it that all is over since, and its document gone."""
@@ -122,14 +131,17 @@ class Planner:
         keys = self._groups_of.get(incident.incident_id, set())
         return {key for key in keys if self.state.groups[key].members[incident.incident_id].told_status}
 
-    def _join(self, key: str, leg: Leg | None, incident: Incident, now_ns: int) -> Group:
+    def _join(self, key: str, leg: Leg | None, incident: Incident, now_ns: int, is_again: bool) -> Group:
         group, age = self.state.groups.get(key) or Group(key, leg or Leg("", "")), Age.of(incident)
         group.leg = leg or group.leg
         member = group.members.get(incident.incident_id) or Member(age)
-        is_asked_again = member.is_refused and age == member.age
-        if is_asked_again or (member.told_status == REFUSED and age.reopened > member.age.reopened):
+        if member.is_refused and age == member.age and is_again:
+            member.told, member.told_status = "", "" if member.told_status == REFUSED else "open"
+        elif member.told_status == REFUSED and age.reopened > member.age.reopened:
             member.told = member.told_status = ""
-        member.age, member.is_refused = age, False
+        if is_again:
+            member.is_refused = False
+        member.age, member.over_ns = age, 0
         if incident.status == "resolved" and not member.told_status and member.muted.startswith(HELD):
             self._note_mute(group, incident, member, Mute("refuted", "over before its grace was"), now_ns)
         if not group.news_ns and news_of(incident, member.told, member.told_status):
@@ -184,7 +196,7 @@ class Planner:
             self.state.changed.add(GROUP + group.key)
         forget_ns = group.last_told_ns + KEPT_FOR_NS
         if now_ns > forget_ns and not group.pending:
-            self._forget(group)
+            self.forget(group)
         else:
             self._asleep_until_ns[group.key] = max(forget_ns, now_ns) + 1
 
@@ -207,6 +219,8 @@ class Planner:
 
     def _tell(self, group: Group, told: Mapping[str, str], moment: Moment) -> None:
         now_ns = moment.now_ns
+        for incident_id in [name for name, member in group.members.items() if member.is_forgotten(now_ns)]:
+            self._leave(group, incident_id)
         for incident_id, kind in told.items():
             member, incident = group.members[incident_id], self.state.incidents[incident_id].incident
             member.told, member.told_status, member.muted = digest(incident), incident.status, ""
@@ -219,22 +233,9 @@ class Planner:
             kind = "updated"
         notification = self._composer.notification(group, kind, told, now_ns)
         position = self.state.incidents[notification.incident.incident_id].position
-        group.pending.append(Planned(notification, now_ns, position))
+        group.pending.append(Planned(notification, now_ns, position, dict(told)))
         group.last, group.last_told_ns, group.told_count = notification, now_ns, group.told_count + 1
-        self._drop_members_that_are_over(group)
         self.state.changed.add(GROUP + group.key)
-
-    def _drop_members_that_are_over(self, group: Group) -> None:
-        """The oldest beyond `KEPT_MEMBERS`: a group of a whole cluster lives for months."""
-        too_many = max(0, len(group.members) - KEPT_MEMBERS)
-        over = (
-            name
-            for name, one in group.members.items()
-            if one.told_status != "open" and name not in self.state.incidents
-        )
-        for incident_id in list(islice(over, too_many)):
-            del group.members[incident_id]
-            self._leave(group, incident_id)
 
     def _start_escalations(self, incident_id: str, now_ns: int) -> None:
         known = self.state.incidents[incident_id]
@@ -264,23 +265,21 @@ class Planner:
             )
         )
 
-    def _forget(self, group: Group) -> None:
-        del self.state.groups[group.key]
-        self._asleep_until_ns.pop(group.key, None)
-        self.state.changed.add(GROUP + group.key)
-        for incident_id in group.members:
-            self._leave(group, incident_id)
-
     def _leave(self, group: Group, incident_id: str) -> None:
+        del group.members[incident_id]
+        self.state.changed.add(GROUP + group.key)
         self._groups_of[incident_id].discard(group.key)
         if not self._groups_of[incident_id]:
             del self._groups_of[incident_id]
 
-    def _let_go(self, incident: Incident) -> None:
+    def _let_go(self, incident: Incident, now_ns: int) -> None:
         """Drop a document when everybody who was told that it began knows that it is over."""
         keys = self._groups_of.get(incident.incident_id, ())
         members = [self.state.groups[key].members[incident.incident_id] for key in keys]
         if all(member.told_status != "open" for member in members):
+            for member in members:
+                member.over_ns = now_ns
+            self.state.changed |= {GROUP + key for key in keys}
             del self.state.incidents[incident.incident_id]
             self.state.changed.add(INCIDENT + incident.incident_id)
 

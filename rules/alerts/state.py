@@ -11,11 +11,15 @@ from rules.alerts.guard import Acted
 from rules.alerts.news import Age
 from rules.alerts.routing import Leg
 from rules.model import Incident, Notification, Position, stable_id
+from rules.times import duration_ns
 
 INCIDENT: Final = "incident/"
 GROUP: Final = "group/"
 ACTED: Final = "acted"
 """The keys of records: one of each open incident, one of each group, and one of what machines were allowed to do."""
+
+KEPT_FOR_NS: Final = duration_ns("7d")
+"""What is over is known for so long, so that logs that are read again tell nothing again."""
 
 PROMPT: Final = frozenset(("resolved", "acknowledged"))
 
@@ -38,7 +42,7 @@ class Member(msgspec.Struct):
     """An incident as one group knows it: what was told of it, and why the rest is not told now.
 
     `age` is that of the newest revision seen; `told` the digest of what was told; `told_status` open, resolved,
-    refused, or empty for nothing; `muted` the newest decision not to tell.
+    refused, or empty for nothing; `muted` the newest decision not to tell; `over_ns` is when everybody knew its end.
     """
 
     age: Age
@@ -47,14 +51,23 @@ class Member(msgspec.Struct):
     muted: str = ""
     acknowledged_ns: int = 0
     is_refused: bool = False
+    over_ns: int = 0
+
+    def is_forgotten(self, now_ns: int) -> bool:
+        """Whether it is over for so long that its logs are not read again."""
+        return 0 < self.over_ns < now_ns - KEPT_FOR_NS
 
 
 class Planned(msgspec.Struct):
-    """A notification that waits for its target. `planned_ns` gives the order; `position` is its incident's."""
+    """A notification that waits for its target: `planned_ns` gives the order, `position` is its incident's.
+
+    `told` has the kind of news of each incident that it is about.
+    """
 
     notification: Notification
     planned_ns: int
     position: Position
+    told: dict[str, str] = {}
 
 
 class Group(msgspec.Struct):
@@ -124,10 +137,11 @@ class AlertState(msgspec.Struct):
     def take_changes(self) -> dict[str, bytes | None]:
         """The records that changed since the last call, in an order that may be cut off anywhere; None: it is gone.
 
-        Incidents and actions come before the groups that speak of them.
+        Incidents and actions come before the groups that speak of them, and go after them.
         """
         changed, self.changed = self.changed, set()
-        return {key: self._record(key) for key in sorted(changed, key=lambda key: (key.startswith(GROUP), key))}
+        records = {key: self._record(key) for key in changed}
+        return dict(sorted(records.items(), key=lambda one: (one[1] is None, one[0].startswith(GROUP), one[0])))
 
     def _record(self, key: str) -> bytes | None:
         if key == ACTED:

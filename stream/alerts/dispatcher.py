@@ -77,9 +77,10 @@ class Dispatcher:
         for key in unreadable:
             log.error("%s: no record of ours in the journal of alerts; it is passed over", make_inert(key))
         self._planner = Planner(self._routing, self._is_silence, state)
-        for group in state.groups.values():
-            while group.pending and group.leg.target not in self.lanes:
+        for group in [group for group in state.groups.values() if group.leg.target not in self.lanes]:
+            while group.pending:
                 await self.note_refused(group, UNKNOWN_TARGET)
+            self._planner.forget(group)
 
     def start(self) -> None:
         """Begin to deliver."""

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rules.alerts.muting import Moment, Said
-from rules.alerts.planner import KEPT_FOR_NS, KEPT_MEMBERS
+from rules.alerts.state import KEPT_FOR_NS
 from rules.engine import Engine
 from rules.model import NS_PER_S, Acknowledgement, Incident, Position
 from rules.silenced import Silence
@@ -240,38 +240,134 @@ def test_what_no_route_takes_is_accounted_for() -> None:
     assert "elsewhere" in office.decisions[0].reason
 
 
-def test_a_refused_revision_that_is_sent_again_asks_again() -> None:
+def refuse(office: Office, *revisions: Incident) -> None:
+    """Take these, and refuse what they give to tell."""
+    for one in revisions:
+        office.planner.take(one, Position("incidents/0", one.revision), Moment(office.now_ns, office.said))
+    office.planner.advance(Moment(office.now_ns, office.said))
+    for group in office.planner.state.groups.values():
+        while group.pending:
+            office.planner.note_refused(group)
+    office.keep()
+
+
+def replay(office: Office, one: Incident) -> None:
+    """The same revision in another record."""
+    office.planner.take(one, Position("incidents/0", 1000), Moment(office.now_ns, office.said))
+
+
+def test_a_refused_revision_asks_again_in_a_new_record_and_not_after_a_restart() -> None:
     office = Office(routing())
-    office.planner.take(INCIDENT, Position("incidents/0", 1), Moment(office.now_ns))
+    refuse(office, INCIDENT)
+    assert office.wait(HOUR_S).sent == []
+    office.restart()
+    assert office.take(INCIDENT).wait(HOUR_S).sent == []
+    replay(office, INCIDENT)
+    assert office.wait(0).kinds == ["opened"]
+
+
+def test_that_it_is_over_can_be_replayed_too() -> None:
+    office = Office(routing()).take(INCIDENT)
+    refuse(office, RESOLVED)
+    assert office.wait(HOUR_S).kinds == ["opened"]
+    replay(office, RESOLVED)
+    assert office.wait(0).kinds == ["opened", "resolved"]
+
+
+def test_of_a_refused_group_nobody_is_told_the_end_of_what_nobody_heard_of() -> None:
+    office = Office(routing(route={"targets": "chat", "group_by": ["cluster"], "group_wait": "30s"}))
+    first, second = incident("a"), incident("b")
+    office.take(first, second)
+    office.now_ns += 31 * NS_PER_S
+    refuse(office)
+    office.take(resolved(first), resolved(second)).wait(HOUR_S)
+    assert office.sent == []
+
+
+def test_who_refused_that_it_began_and_took_an_update_is_told_that_it_is_over() -> None:
+    office = Office(routing())
+    for one in (INCIDENT, incident(nodes=30)):
+        office.planner.take(one, Position("incidents/0", 1), Moment(office.now_ns))
+        office.now_ns += 61 * NS_PER_S
+    office.planner.advance(Moment(office.now_ns))
     (group,) = office.planner.state.groups.values()
     office.planner.note_refused(group)
-    assert office.wait(HOUR_S).sent == []
-    assert office.take(INCIDENT).kinds == ["opened"]
+    assert office.wait(0).take(resolved(incident(nodes=30))).kinds == ["updated", "resolved"]
 
 
 def test_who_refused_that_it_began_is_not_told_that_it_is_over() -> None:
     office = Office(routing())
-    office.planner.take(INCIDENT, Position("incidents/0", 1), Moment(office.now_ns))
-    (group,) = office.planner.state.groups.values()
-    office.planner.note_refused(group)
+    refuse(office, INCIDENT)
     assert office.take(RESOLVED).wait(HOUR_S).sent == []
     assert office.take(REOPENED).kinds == ["reopened"]
+
+
+BY_JOB: dict[str, Any] = {"targets": "chat", "group_by": ["job"], "group_wait": "30s"}
+
+
+def test_a_target_is_told_once_though_the_incident_belongs_to_another_group_by_then() -> None:
+    office = Office(routing(route=BY_JOB)).take(INCIDENT).wait(30)
+    reaches_jobs = incident(jobs=("a", "b"), nodes=30, signal_count=60)
+    office.take(reaches_jobs, resolved(reaches_jobs), after_s=HOUR_S)
+    assert office.kinds == ["opened", "updated", "resolved"]
+    office = Office(routing(route=BY_JOB)).take(INCIDENT, incident(jobs=("a",)), after_s=5).wait(60)
+    assert office.kinds == ["opened"], "it moved before anybody heard of it"
+
+
+def test_open_incidents_stay_in_their_groups_when_the_grouping_changes() -> None:
+    office = Office(routing()).take(INCIDENT)
+    office.rules = routing(route=BY_JOB)
+    office.restart()
+    assert office.wait(HOUR_S).take(RESOLVED).kinds == ["opened", "resolved"]
+
+
+def test_who_is_no_longer_meant_before_anybody_was_told_is_not_told() -> None:
+    routes = [{"match": {"class": "xid-79"}, "targets": "hardware"}]
+    office = Office(routing(route={"targets": "chat", "group_wait": "30s", "routes": routes}))
+    other = with_cause(incident(failure_class="host-oom-kill"), failure_class="host-oom-kill")
+    office.take(other, INCIDENT, after_s=5).wait(60)
+    assert {one.target for one in office.sent} == {"hardware"}
+
+
+def test_records_may_be_cut_off_anywhere() -> None:
+    office = Office(routing(route={"targets": "chat", "group_by": ["cluster"], "group_wait": "30s"}))
+    first, second = incident("a"), incident("b")
+    office.take(first).wait(30).take(second, resolved(first), after_s=1)
+    assert office.kinds == ["opened"]
+    office.now_ns += 60 * NS_PER_S
+    office.planner.advance(Moment(office.now_ns))
+    changes = office.planner.state.take_changes()
+    assert None in changes.values()
+    for length in range(len(changes)):
+        cut = Office(office.rules, office.now_ns)
+        cut.records = dict(office.records)
+        for key, value in list(changes.items())[:length]:
+            cut.records = {name: one for name, one in {**cut.records, key: value}.items() if one is not None}
+        cut.restart()
+        cut.wait(60).take(resolved(second)).wait(5 * HOUR_S)
+        assert cut.kinds[-1] == "resolved", length
+        assert not any(group.is_open for group in cut.planner.state.groups.values())
+
+
+def test_what_has_no_document_any_more_is_told_anew() -> None:
+    office = Office(routing()).take(INCIDENT)
+    office.records = {key: value for key, value in office.records.items() if not key.startswith("incident/")}
+    office.restart()
+    assert office.wait(5 * HOUR_S).take(incident(signal_count=900)).kinds == ["opened", "opened"]
+
+
+def test_a_group_that_is_never_over_forgets_what_was_over_a_week_ago() -> None:
+    office = Office(routing(route={"targets": "chat", "group_by": ["cluster"]})).take(incident("lasts"))
+    office.take(incident("a"), resolved(incident("a")), after_s=61)
+    office.wait(KEPT_FOR_NS / NS_PER_S).take(incident("b"), after_s=61).wait(61)
+    (group,) = office.planner.state.groups.values()
+    assert group.members.keys() == {"lasts", "b"}
 
 
 def test_what_is_over_is_forgotten_after_a_week() -> None:
     office = Office(routing()).take(INCIDENT, RESOLVED).wait(1)
     assert sorted(key.partition("/")[0] for key in office.records) == ["acted", "group"]
     assert [*office.wait(KEPT_FOR_NS / NS_PER_S + 1).records] == ["acted"]
-
-
-def test_a_group_that_lives_on_forgets_its_oldest_members() -> None:
-    office = Office(routing(route={"targets": "chat", "group_by": []})).take(INCIDENT)
-    for number in range(KEPT_MEMBERS + 50):
-        one = incident(f"i{number:05}")
-        office.take(one, resolved(one), after_s=61)
-    (group,) = office.planner.state.groups.values()
-    assert KEPT_MEMBERS - 2 <= len(group.members) <= KEPT_MEMBERS + 2
-    assert INCIDENT.incident_id in group.members
 
 
 def test_a_notification_says_what_it_is_about() -> None:

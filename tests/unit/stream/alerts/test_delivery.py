@@ -178,6 +178,17 @@ async def test_while_nothing_can_be_accounted_for_delivery_goes_on_and_is_accoun
     assert {one.incident_id for one in book.deliveries if one.outcome == "sent"} == {"i0", "i1"}
 
 
+async def test_a_target_that_alerts_no_longer_name_is_told_nothing_more(receiver: Receiver, tmp_path: Path) -> None:
+    alerts = two_targets(receiver, receiver, tmp_path / "alerts.yaml")
+    async with working(Worker(alerts, tmp_path)) as worker:
+        await worker.play([(0, incident("i0"))], 60)
+    async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
+        await worker.play([(10, incident("i1"))], 24 * 60 * MINUTE_S)
+    async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
+        await worker.play([], 0)
+        assert worker.book.given_up == [], "nothing was to be told to what is gone"
+
+
 STEPS = range(1, 130, 7)
 """Every write of the journal is two steps: before it, and after."""
 
