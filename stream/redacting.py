@@ -78,6 +78,21 @@ def text_without_secrets(redactor: Redactor | None, text: str) -> str:
     return _decoded(bytes_without_secrets(redactor, _encoded(text)))
 
 
+def lines_without_secrets(redactor: Redactor | None, lines: Sequence[str]) -> list[str]:
+    """Lines that stand below each other, as many as before: of a key over several of them a mark stays in each."""
+    if redactor is None:
+        return list(lines)
+    found = redactor.redact(_encoded("\n".join(lines)))
+    over_lines = [
+        (piece, f"[redacted:{kind}]")
+        for secret, kind in zip(found.secrets, found.kinds, strict=True)
+        if b"\n" in secret
+        for piece in secret.decode("utf-8", "replace").split("\n")
+        if piece
+    ]
+    return [_field(text_without_secrets(redactor, line), over_lines) for line in lines]
+
+
 def _texts(match: Match) -> Iterator[str]:
     yield from _whole_texts(match)
     yield from match.fields.values()

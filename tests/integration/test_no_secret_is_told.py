@@ -101,7 +101,11 @@ def test_a_run_stores_tells_and_sends_no_secret(tmp_path: Path) -> None:
         f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. token={THEIRS}",
     ]
     xid = f"NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=x password={THEIRS}, GPU has fallen off the bus."
-    values = [*(vector("n1", second, line, "llama") for second, line in enumerate(lines)), kernel("n2", 9, xid)]
+    key = ["-----BEGIN PRIVATE KEY-----", f"MIIEvQIBADANBgkqhkiG9w0BAQEFAASC{THEIRS}", "-----END PRIVATE KEY-----"]
+    values = [
+        *(vector("n1", second, line, "llama") for second, line in enumerate([*lines, *key])),
+        kernel("n2", 9, xid),
+    ]
     log.write_bytes(b"\n".join([*values, b'{"message": "password=%s' % THEIRS.encode(), b""]))
     with Receiver().listening() as receiver:
         (folder / "webhook_url").write_text(f"{receiver.url}?key={OURS}")
@@ -113,8 +117,13 @@ def test_a_run_stores_tells_and_sends_no_secret(tmp_path: Path) -> None:
     assert rows_code == 0, rows
     assert {"matches", "incidents", "dead_letters", "deliveries"} <= {row.split()[0] for row in rows.splitlines()}
     assert rows.count("[redacted:api-key]") > 0
-    for command in (("match", "--json", "--all", log), ("triage", log), ("replay", "--json", log)):
-        code, shown = python(CALL, *command)
+    around = ("--before", 20, "--after", 20)
+    for command in (
+        *(("match", "--json", "--all", log), ("triage", log), ("replay", "--json", log)),
+        *(("explain", "newest"), ("logs", f"{log}:6", "--raw", *around)),
+        ("logs", "incident:newest#/chain/0", "--json", *around),
+    ):
+        code, shown = python(CALL, *command, EPICENTER_DATA_DIR=str(data))
         assert code == 0, shown
         assert "[redacted:" in shown
         told += shown

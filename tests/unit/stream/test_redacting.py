@@ -11,6 +11,7 @@ from stream.holding import HoldingScanner
 from stream.metrics import Metrics
 from stream.put_off import critical_first
 from stream.raw_batches import Corrupt
+from stream.redacting import lines_without_secrets
 from stream.scan import BatchScanner, Scanned
 from stream.trouble import Troubles
 from tests.support.logs import batch, kernel, the_rules, vector
@@ -154,3 +155,12 @@ def test_the_same_line_of_two_ranks_counts_twice() -> None:
 
 def test_without_a_redactor_all_stays() -> None:
     assert scanned(LINES, with_redactor=False).redactions == []
+
+
+def test_lines_below_each_other_stay_as_many_and_lose_a_key_over_several() -> None:
+    key = ["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "", "-----END PRIVATE KEY-----"]
+    lines = ["step 7", "password=hunter2", *key, "password: none"]
+    mark = "[redacted:private-key]"
+    expected = ["step 7", "password=[redacted:password]", key[0], mark, "", key[3], "password: none"]
+    assert lines_without_secrets(load_redactor(), lines) == expected
+    assert lines_without_secrets(None, lines) == lines
