@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
 
 Path_ = tuple[str | int, ...]
 """Where a part stands: the keys and numbers that lead to it."""
+
+MOST_PARTS: Final = 200_000
+"""So many parts a file may have with its aliases written out; a few lines of aliases can stand for billions."""
 
 Spec = TypeVar("Spec", bound=BaseModel)
 _FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -68,8 +71,9 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
         problems.append(f"{file}:{line}: not YAML: a character that may not stand in a text file: {error.reason}")
-    except RecursionError:
-        problems.append(f"{file}:1: not YAML for a {name}: an alias holds itself, or it is nested too deep")
+    except (RecursionError, _TooManyPartsError):
+        why = "an alias holds itself, it is nested too deep, or has too many parts with its aliases written out"
+        problems.append(f"{file}:1: not YAML for a file of this kind ({name}): {why}")
     return None
 
 
@@ -78,6 +82,10 @@ def line_of(lines: Mapping[Path_, int], path: Path_) -> int:
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
+
+
+class _TooManyPartsError(Exception):
+    """More of them than `MOST_PARTS`."""
 
 
 def _tree(text: str) -> Any:
@@ -91,6 +99,8 @@ def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, prob
     """Plain lists, mappings and scalars of a YAML tree; notes the line of each."""
     if node is None:
         return None
+    if len(lines) >= MOST_PARTS:
+        raise _TooManyPartsError
     lines[path] = node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):
         return [_construct(item, (*path, number), lines, file, problems) for number, item in enumerate(node.value)]

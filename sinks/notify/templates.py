@@ -24,6 +24,7 @@ _FROM_A_TEMPLATE: Final = (
     ArithmeticError,
     AttributeError,
     LookupError,
+    MemoryError,
     TypeError,
     ValueError,
     RecursionError,

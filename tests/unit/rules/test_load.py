@@ -69,12 +69,16 @@ def test_one_mistake_is_one_sentence_with_its_place(tmp_path: Path, old: str, ne
     assert told in found[0]
 
 
+BILLIONS = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9))
+
+
 @pytest.mark.parametrize(
     ("content", "told"),
     [
         pytest.param("", "pack: Input should be", id="empty"),
         pytest.param("- a\n- b\n", "pack: Input should be", id="a-list"),
         pytest.param("pack: &again [*again]\n", "alias holds itself", id="endless-alias"),
+        pytest.param(BILLIONS, "too many parts", id="billions-of-aliases"),
     ],
 )
 def test_files_that_are_no_pack(tmp_path: Path, content: str, told: str) -> None:

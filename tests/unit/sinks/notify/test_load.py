@@ -265,6 +265,7 @@ TEMPLATES: dict[str, tuple[str, str]] = {
     "raises when little is known": ("'{{ incident.jobs[0] }}'", "fails for a notification of kind opened"),
     "no template": ("'{{ incident.'", "its line 1 is no Jinja template"),
     "way out": ("'{{ incident.__class__.__mro__ }}'", "is unsafe"),
+    "takes all memory": ("'{{ title * 10**17 }}'", "fails for a notification"),
     "loads another": ("'{% include \"x\" %}'", "fails for a notification"),
 }
 
