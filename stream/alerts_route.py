@@ -20,7 +20,7 @@ from rules.model import NS_PER_S, Incident
 from rules.silenced import Silence, silenced_labels
 from rules.times import iso_from_ns
 from sinks.clickhouse import reading, said
-from stream.incidents_cli import stored
+from stream.asking import stored_incident
 from stream.lookup import from_page, from_store
 from stream.settings import Settings
 
@@ -40,7 +40,7 @@ class Situation:
 
     @classmethod
     def of(cls, source: str, settings: Settings, now_ns: int) -> Situation:
-        """The incidents of a file or of standard input (`-`), else a stored one.
+        """The incidents of a file or of standard input (`-`), else a stored one (`newest`: the newest).
 
         Raises:
             InputError: there is no such file or incident, or it holds something else.
@@ -48,10 +48,12 @@ class Situation:
         """
         if source == STDIN or Path(source).is_file():
             newest = list({one.incident_id: one for one in _read(source)}.values())
+            if not newest:
+                raise InputError(f"{source}: no incident in it")
             return cls(newest, newest, (), now_ns)
-        if not source.isalnum():
+        if not (source.isascii() and source.isalnum()):
             raise InputError(f"{source}: no such file, and no id of an incident")
-        incident = _incident(stored(settings, source), source)
+        incident = _incident(stored_incident(settings, source), source)
         documents, silences = _beside(settings, now_ns)
         return cls([incident], [_incident(one, "store") for one in documents], silences, now_ns)
 

@@ -176,6 +176,7 @@ def test_a_file_and_a_webhook_together_are_a_mistake(alerts: Path, monkeypatch: 
         (b'{"a": 1}\nx', "1: no incident as "),
         (b"\xff\n", "1: not JSON: "),
         (b"[1]", " no incident as "),
+        (b"", " no incident in it"),
     ],
 )
 def test_exit_66_for_what_is_no_incident(content: bytes, told: str, alerts: Path, tmp_path: Path, run: Any) -> None:
