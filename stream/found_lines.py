@@ -16,7 +16,7 @@ from aiokafka.errors import KafkaError
 from ingest.collect.files import FileSource
 from ingest.parse.envelope import text_of
 from rules.errors import InputError, PipelineError, RecordError, TransientError
-from sinks.handover.pack import lines_of_links
+from sinks.handover.links import lines_of_links
 from sinks.handover.reference import LineReference, PartReference, Reference, SignalReference, parse, part_of
 from sinks.inert import make_inert
 from stream.asking import ask, stored_incident
@@ -61,8 +61,12 @@ class Around(msgspec.Struct, frozen=True):
     is_raw: bool = False
 
 
-def find(settings: Settings, text: str, around: Around, document: dict[str, Any] | None = None) -> Found:
+def find(
+    settings: Settings, text: str, around: Around, document: dict[str, Any] | None = None, expected: str = ""
+) -> Found:
     """Follow a reference; `document` is the incident that `incident:` references are about, else the store has it.
+
+    `expected` is what stood in the line when it was read; a file that holds another one by now is not believed.
 
     Raises:
         ValueError: it is no reference.
@@ -72,7 +76,7 @@ def find(settings: Settings, text: str, around: Around, document: dict[str, Any]
     reference: Reference = parse(text)
     match reference:
         case LineReference():
-            return _line(settings, text, reference, around)
+            return _line(settings, text, reference, around, expected)
         case SignalReference():
             return _signal(settings, text, reference, around)
         case PartReference():
@@ -84,7 +88,7 @@ def _line(settings: Settings, text: str, wanted: LineReference, around: Around, 
     away: PipelineError | None = None
     for look in (_in_file, _in_store, _in_kafka):
         try:
-            lines = _without_secrets(settings, look(settings, wanted, around))
+            lines = _as_told(settings, look(settings, wanted, around))
         except (InputError, TransientError) as error:
             away = error if isinstance(error, TransientError) else away
             tried.append(str(error))
@@ -95,14 +99,6 @@ def _line(settings: Settings, text: str, wanted: LineReference, around: Around, 
         return Found(text, _PLACES[look], tuple(lines), note=_note(lines, around, _PLACES[look]))
     sentence = f"{make_inert(text)}: not found: {'; '.join(tried)}"
     raise TransientError(sentence) if away else InputError(sentence)
-
-
-def _without_secrets(settings: Settings, lines: Sequence[NumberedLine]) -> Sequence[NumberedLine]:
-    """As a match of these lines is kept: files and Kafka have them as they were written."""
-    texts = lines_without_secrets(redactor_of(settings), [line.untrusted_log_text for line in lines])
-    return [
-        msgspec.structs.replace(line, untrusted_log_text=told(text)) for line, text in zip(lines, texts, strict=True)
-    ]
 
 
 def _in_file(settings: Settings, wanted: LineReference, around: Around) -> Sequence[NumberedLine]:
@@ -210,7 +206,7 @@ def _signal(settings: Settings, text: str, wanted: SignalReference, around: Arou
             return msgspec.structs.replace(_line(settings, text, place, around), facts=facts)
         except PipelineError:
             pass
-    lines = (NumberedLine(signal["position_offset"], told(signal["text"]), True),)
+    lines = (NumberedLine(signal["position_offset"], signal["text"], True),)
     return Found(text, "store", lines, facts, "no line of a log stands for it: it is a silence, or was worked out")
 
 
@@ -235,7 +231,7 @@ def _part(
     try:
         return _line(settings, text, place, around, line["text"])
     except PipelineError as error:
-        lines = tuple(NumberedLine(place.number, told(one), True) for one in line["text"].split("\n"))
+        lines = tuple(NumberedLine(place.number, one, True) for one in line["text"].split("\n"))
         return Found(text, "incident", lines, note=f"as the incident keeps it; {error}")
 
 
@@ -255,7 +251,7 @@ def _facts_of_silence(document: dict[str, Any], link: Any) -> dict[str, Any]:
 def _says(lines: Sequence[NumberedLine], expected: str) -> bool:
     """Whether the wanted line is the expected one, or one of the expected block."""
     found = next(line.untrusted_log_text for line in lines if line.is_wanted)
-    keys = [told(line)[:_KEY_CHARACTERS] for line in expected.split("\n") if line.strip()]
+    keys = [line[:_KEY_CHARACTERS] for line in expected.split("\n") if line.strip()]
     return not keys or any(key in found or orjson.dumps(key)[1:-1].decode() in found for key in keys)
 
 
@@ -273,9 +269,13 @@ def _numbered(number: int, value: bytes, wanted: int, around: Around) -> Numbere
     return NumberedLine(number, text, number == wanted)
 
 
-def told(text: str) -> str:
-    """As much of a line as is shown."""
-    return text[:LONGEST_LINE]
+def _as_told(settings: Settings, lines: Sequence[NumberedLine]) -> list[NumberedLine]:
+    """As a match of these lines is kept: files and Kafka have them as they were written. Not longer than is shown."""
+    texts = lines_without_secrets(redactor_of(settings), [line.untrusted_log_text for line in lines])
+    return [
+        msgspec.structs.replace(line, untrusted_log_text=text[:LONGEST_LINE])
+        for line, text in zip(lines, texts, strict=True)
+    ]
 
 
 _PLACES: Final = {_in_file: "file", _in_store: "store", _in_kafka: "Kafka"}
