@@ -92,7 +92,7 @@ def test_every_reference_of_a_pack_leads_to_the_line_itself(stored: Stored) -> N
 def test_the_same_stored_incident_gives_the_same_bytes(stored: Stored, command: Any) -> None:
     first = as_json(stored_pack(stored.settings, "newest"))
     assert as_json(stored_pack(stored.settings, stored.incident_id)) == first
-    code, shown, _ = command("explain", "newest", "--format", "json", "--store", stored.settings.store)
+    code, shown, _ = command("explain", "newest", "--format", "json", "--store", stored.settings.store_dsn)
     assert (code, shown.encode()) == (0, first)
 
 
@@ -172,7 +172,7 @@ def test_what_can_t_be_found_is_told(stored: Stored, reference: str, told: str) 
 
 
 def test_exit_codes_of_logs(stored: Stored, command: Any) -> None:
-    given = ("--store", stored.settings.store)
+    given = ("--store", stored.settings.store_dsn)
     assert command("logs", "nothing.log:7", *given)[0] == 66
     assert command("logs", "nothing", *given)[0] == 2
     assert command("logs", "incident:newest#/cost", *given, "--json")[0] == 0

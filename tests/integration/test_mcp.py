@@ -60,7 +60,7 @@ def contents(stored: Stored) -> dict[str, Any]:
 @contextmanager
 def http_server(stored: Stored) -> Iterator[str]:
     """The server over HTTP on a free port; its address."""
-    arguments = ["mcp", "--http", "127.0.0.1:0", "--store", stored.settings.store]
+    arguments = ["mcp", "--http", "127.0.0.1:0", "--store", stored.settings.store_dsn]
     process = subprocess.Popen([*EPICENTER, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stderr
     try:
@@ -76,7 +76,7 @@ def http_server(stored: Stored) -> Iterator[str]:
 @asynccontextmanager
 async def connected(stored: Stored, transport: str) -> AsyncIterator[Client]:
     if transport == "stdio":
-        arguments = [*EPICENTER[1:], "mcp", "--store", stored.settings.store]
+        arguments = [*EPICENTER[1:], "mcp", "--store", stored.settings.store_dsn]
         async with Client(
             StdioServerParameters(command=EPICENTER[0], args=arguments), read_timeout_seconds=60
         ) as client:
