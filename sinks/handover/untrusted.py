@@ -45,12 +45,12 @@ def cut(text: str, most_bytes: int) -> str:
 
 def name(text: object, most_bytes: int = 80) -> str:
     """A name or a sentence that may come from a log, on one line."""
-    return cut(defused(str(text)).strip(), most_bytes)
+    return cut(defused(str(text).strip()[: most_bytes + 1]), most_bytes)
 
 
 def log_lines(text: str, most_bytes: int) -> tuple[tuple[str, ...], bool]:
     """Log text line by line, and whether something of it was left out. A long block keeps its beginning and its end."""
-    whole = [defused(line) for line in text.removesuffix("\n").split("\n")]
+    whole = [defused(line[: most_bytes + 1]) for line in text.removesuffix("\n").split("\n")]
     shown = whole
     if len(whole) > MOST_LINES:
         shown = whole[:_FIRST_LINES] + whole[_FIRST_LINES - MOST_LINES :]
