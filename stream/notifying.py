@@ -52,6 +52,7 @@ class Notifier(Service):
         self._busy = asyncio.Lock()
         self._alerts = alerts_of(settings)
         self._owned: dict[int, Dispatcher] = {}
+        self._is_member = False
         self._said = StoredSaid(settings, self.log.warning)
         self.last_fetch_s = monotonic()
 
@@ -70,9 +71,15 @@ class Notifier(Service):
         await self._producer.stop()
         await self._said.close()
 
+    async def begin(self) -> None:
+        """The partitions that were assigned are taken up with the next fetch."""
+        async with self._busy:
+            self._is_member = True
+
     async def hand_over(self) -> None:
         """Others may go on with the partitions: nothing is delivered for them any more."""
         async with self._busy:
+            self._is_member = False
             owned, self._owned = self._owned, {}
             await asyncio.gather(*(one.close() for one in owned.values()))
 
@@ -82,6 +89,9 @@ class Notifier(Service):
         while not self.should_stop:
             async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched, self._busy:
                 self.last_fetch_s = monotonic()
+                if not self._is_member:
+                    self._topics.put_back(fetched)
+                    continue
                 for partition in self._consumer.assignment():
                     if await self._is_ready(partition):
                         await self._take(partition, fetched.get(partition, ()))
@@ -127,7 +137,8 @@ class Notifier(Service):
             await self._topics.commit({partition: records[-1].offset + 1})
 
     def _count_pending(self) -> None:
-        for target in {name for one in self._owned.values() for name in one.lanes}:
+        assert self._alerts
+        for target in self._alerts.spec.targets:
             pending = sum(one.pending(target) for one in self._owned.values())
             is_away = any(one.lanes[target].is_away for one in self._owned.values())
             self._metrics.note_pending(target, pending, is_away)
@@ -162,7 +173,10 @@ class _Outlet:
 
 
 class _Handover(ConsumerRebalanceListener):
-    """Partitions are given back between deliveries only."""
+    """Partitions are given back between deliveries only.
+
+    Between that and the new assignment aiokafka still calls the old ones assigned.
+    """
 
     def __init__(self, service: Notifier):
         self._service = service
@@ -171,7 +185,7 @@ class _Handover(ConsumerRebalanceListener):
         await self._service.hand_over()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        pass
+        await self._service.begin()
 
 
 def _revisions(record: Message) -> list[tuple[Incident, Position]]:

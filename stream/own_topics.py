@@ -86,7 +86,7 @@ class OwnTopics:
         """
         self.consumer.pause(*self.consumer.assignment())
         try:
-            self._put_back(await self.consumer.getmany(timeout_ms=pause_ms))
+            self.put_back(await self.consumer.getmany(timeout_ms=pause_ms))
         finally:
             self.consumer.resume(*self.consumer.assignment())
 
@@ -118,7 +118,7 @@ class OwnTopics:
         return [one for one in given if not isinstance(one, Corrupt)]
 
     async def _again(self, given: Given, error: KafkaError | TransientError) -> None:
-        self._put_back(given)
+        self.put_back(given)
         if isinstance(error, CommitFailedError | IllegalStateError):
             self.troubles.note(Trouble.TAKEN_AWAY, self._group, "what was not committed is done again")
         elif isinstance(error, TransientError):
@@ -126,7 +126,8 @@ class OwnTopics:
         else:
             await self._resuming.after(error)
 
-    def _put_back(self, given: Given) -> None:
+    def put_back(self, given: Given) -> None:
+        """These come again."""
         for partition in given.keys() & self.consumer.assignment():
             self.consumer.seek(partition, given[partition][0].offset)
 

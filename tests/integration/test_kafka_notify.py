@@ -18,7 +18,7 @@ from sinks.clickhouse.client import connect
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.said import write_silence
 from stream.dev_process import free_ports
-from tests.support.cluster import Cluster
+from tests.support.cluster import Cluster, Worker
 from tests.support.incidents import opened_and_resolved
 from tests.support.receiver import Receiver
 from tests.support.waiting import eventually
@@ -170,3 +170,29 @@ def test_with_a_store_that_is_away_everything_is_told(
         cluster.feed([("n1", XID)])
         eventually(lambda: receiver.told == [ON_N1], 60, "the notification")
     assert worker.log.read_text().count("silences can't be read, so everything is told") == 1
+
+
+def test_no_two_workers_deliver_the_same_though_partitions_move_while_the_receiver_is_away(
+    receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
+) -> None:
+    receiver.status = 503
+    opened, _ = opened_and_resolved()
+    names = {f"incident-{number}" for number in range(12)}
+    with receiver.listening():
+        cluster = make_cluster(receiver)
+        workers = [cluster.start_worker(), cluster.start_worker()]
+        revisions = [(name, msgspec.json.encode(msgspec.structs.replace(opened, incident_id=name))) for name in names]
+        cluster.feed(revisions, f"{cluster.name}.incidents")
+
+        def pending(asked: list[Worker]) -> list[float]:
+            return [worker.metric("epicenter_deliveries_pending") for worker in asked]
+
+        eventually(lambda: sum(pending(workers)) == len(names), 60, "everything waits")
+        with workers[0].frozen():  # so the others wait long between giving partitions back and being given new ones
+            workers.append(cluster.start_worker())
+            eventually(lambda: sum(pending(workers[1:])) >= len(names), 60, "they took over")
+        eventually(lambda: sum(pending(workers)) == len(names) and all(pending(workers)), 60, "each has its share")
+        receiver.status = 200
+        eventually(lambda: len(set(receiver.accepted)) == len(names), 90, "the delivery")
+        eventually(lambda: sum(pending(workers)) == 0, 30, "nothing waits")
+        assert len(receiver.accepted) == len(names), "nothing twice"
