@@ -137,6 +137,7 @@ class Planner:
         member = group.members.get(incident.incident_id) or Member(age)
         if member.is_refused and age == member.age and is_again:
             member.told, member.told_status = "", "" if member.told_status == REFUSED else "open"
+            group.last_told_ns = 0
         elif member.told_status == REFUSED and age.reopened > member.age.reopened:
             member.told = member.told_status = ""
         if is_again:
@@ -158,7 +159,7 @@ class Planner:
         due_ns = group.due_ns(news.values()) if news else group.last_told_ns + group.leg.repeat_interval_ns
         if not news and not group.is_open:
             self._rest(group, moment.now_ns)
-        elif moment.now_ns < due_ns and not moment.is_last:
+        elif moment.now_ns < due_ns and not (moment.is_last and news):
             self._asleep_until_ns[group.key] = due_ns
         else:
             self._tell_what_may_be(group, news or self._repeats(group), moment)

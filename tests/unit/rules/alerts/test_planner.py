@@ -233,6 +233,10 @@ def test_who_was_told_is_told_the_end_though_the_incident_goes_another_way_by_th
     assert {target for target, kind in office.told if kind == "resolved"} >= {first}
 
 
+def test_at_the_end_of_a_run_nothing_is_repeated_early() -> None:
+    assert Office(routing()).take(INCIDENT).wait(1, is_last=True).kinds == ["opened"]
+
+
 def test_what_no_route_takes_is_accounted_for() -> None:
     office = Office(routing(route={"routes": [{"match": {"cluster": "elsewhere"}, "targets": "chat"}]}))
     office.take(INCIDENT, INCIDENT).wait(1)
