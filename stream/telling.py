@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from rules.alerts.muting import Said
 from rules.alerts.state import Planned
 from rules.errors import PipelineError
 from rules.model import DeadLetter, Delivery, Incident, Position
@@ -43,6 +44,7 @@ class Teller:
         self._keeper = keeper
         self._say = say
         self._looked_s = 0.0
+        self._is_deaf = False
         self._dispatcher = dispatcher(alerts, rules, FileJournal(settings.data_dir / JOURNAL), self)
 
     async def open(self) -> None:
@@ -97,4 +99,9 @@ class Teller:
         try:
             self._dispatcher.said = await self._store.ask(said_by)
         except PipelineError as error:
-            self._say(f"silences can't be read, so everything is told: {error}")
+            self._dispatcher.said = Said()
+            if not self._is_deaf:
+                self._say(f"silences can't be read, so everything is told: {error}")
+            self._is_deaf = True
+        else:
+            self._is_deaf = False

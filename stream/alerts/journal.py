@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from rules.errors import ConfigError
+from rules.errors import ConfigError, TransientError
 
 Records = Mapping[str, bytes | None]
 """By key; None: the record is gone."""
@@ -44,7 +44,11 @@ class FileJournal:
         return await asyncio.to_thread(self._load)
 
     async def write(self, records: Records) -> None:
-        """All of the records, or none."""
+        """All of the records, or none.
+
+        Raises:
+            TransientError: the disk is full, or another process holds the file.
+        """
         await asyncio.to_thread(self._write, records)
 
     async def close(self) -> None:
@@ -67,6 +71,11 @@ class FileJournal:
         assert self._connection
         gone = [(key,) for key, value in records.items() if value is None]
         kept = [(key, value) for key, value in records.items() if value is not None]
-        with self._connection:
-            self._connection.executemany("DELETE FROM records WHERE key = ?", gone)
-            self._connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?)", kept)
+        try:
+            with self._connection:
+                self._connection.executemany("DELETE FROM records WHERE key = ?", gone)
+                self._connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?)", kept)
+        except sqlite3.Error as error:
+            raise TransientError(
+                f"{self._file}: can't be written: {error}; what was not told yet is not kept"
+            ) from error

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from itertools import count
 from pathlib import Path
 from time import time_ns
 
 import pytest
 
+from rules.errors import TransientError
 from rules.model import NS_PER_S, Incident, Position
 from sinks.notify.load import Alerts, load_alerts, webhook_alerts
 from stream.alerts.dispatcher import Dispatcher
@@ -125,6 +127,22 @@ async def test_one_message_that_always_fails_lets_the_others_pass_and_is_given_u
         await worker.play([], GIVE_UP_AFTER_NS / NS_PER_S + 90 * MINUTE_S)
         assert worker.pending == 0
     assert {one.notification.incident.incident_id for one, _ in worker.book.given_up} == {"i0"}
+
+
+async def test_a_journal_that_another_process_holds_heals(receiver: Receiver, tmp_path: Path) -> None:
+    alerts, file = webhook_alerts(receiver.url), tmp_path / "alerts.sqlite"
+    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, FileJournal(file), Book())
+    await dispatcher.open()
+    dispatcher.start()
+    with closing(sqlite3.connect(file, isolation_level=None)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(TransientError, match="can't be written: database is locked"):
+            await dispatcher.take([(incident("i0"), Position("incidents/0", 1))])
+        assert receiver.requests == []
+        other.execute("ROLLBACK")
+    await dispatcher.look()
+    await asyncio.wait_for(delivered(receiver, 1), 20)
+    await dispatcher.close()
 
 
 class SlowJournal(FileJournal):
