@@ -102,7 +102,14 @@ def test_two_workers_may_migrate_at_once(dsn: str, client: Client) -> None:
         list(threads.map(migrate, clients))
     assert plan(clients[0]) == []
     count = clients[0].query("SELECT count() FROM system.tables WHERE database = currentDatabase()")[0][0]
-    others = {"schema_migrations", "feedback", "silences", "match_rates", "match_rates_from_matches"}
+    others = {
+        "schema_migrations",
+        "acknowledgements",
+        "feedback",
+        "silences",
+        "match_rates",
+        "match_rates_from_matches",
+    }
     assert count == len({*COLUMNS, *others})
     for worker in clients:
         worker.close()

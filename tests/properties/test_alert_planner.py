@@ -34,24 +34,25 @@ ROUTING = routing(
 )
 STEPS = ("grow", "other cause", "worse", "silent", "resolve", "wait 20 s", "wait 2 m", "wait 1 h", "acknowledge")
 Step = tuple[str, int]
+COMES_TO_REST: tuple[Step, ...] = (("wait 2 m", 0), ("wait 2 m", 0))
 
 
-def story(steps: Collection[Step]) -> list[tuple[Incident | None, int, str]]:
-    """Revisions of three incidents, or None where only time goes on; the clock; who is acknowledged by then."""
+def story(steps: Collection[Step]) -> list[tuple[Incident | None, int, Said]]:
+    """Revisions of three incidents, or None where only time goes on; the clock; what was said by then."""
     now = {number: incident(f"i{number}", severity="warning") for number in range(3)}
-    told: list[tuple[Incident | None, int, str]] = []
-    now_ns, taken = NOW_NS, ""
-    for step, number in steps:
+    told: list[tuple[Incident | None, int, Said]] = []
+    now_ns, taken = NOW_NS, dict[str, Acknowledgement]()
+    for step, number in (*steps, *COMES_TO_REST):
         one: Incident | None = None
         match step:
             case "wait 20 s" | "wait 2 m" | "wait 1 h":
                 now_ns += {"s": 20, "m": 120, "h": 3600}[step[-1]] * NS_PER_S
             case "acknowledge":
-                taken = f"i{number}"
+                taken = {**taken, f"i{number}": Acknowledgement(f"i{number}", "ada", now_ns)}
             case _:
                 one = now[number] = _revised(now[number], step)
         now_ns += NS_PER_S
-        told.append((one, now_ns, taken))
+        told.append((one, now_ns, Said((), taken)))
     return told
 
 
@@ -80,9 +81,7 @@ class Run:
 
     def play(self, steps: list[Step]) -> Run:
         planner = self._planner()
-        for number, (one, now_ns, taken) in enumerate(story(steps)):
-            given_ns = now_ns if taken else 0
-            said = Said((), {taken: Acknowledgement(taken, "ada", given_ns)} if taken else {})
+        for number, (one, now_ns, said) in enumerate(story(steps)):
             while not self._is_kept(planner, one, number, Moment(now_ns, said)):
                 planner = self._planner()
             while not self._is_delivered(planner):
