@@ -82,6 +82,25 @@ def stopped(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
+def test_killed_while_the_receiver_holds_the_request_the_next_run_sends_it_again_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    logs, data, config = tmp_path / "logs", tmp_path / "data", tmp_path / "epicenter.toml"
+    write_all(brief("gpu-off-bus", nodes=3), logs)
+    with Receiver().listening() as receiver:
+        config.write_text(f'webhook_url = "{receiver.url}"\n')
+        command = ["run", "--once", str(logs), "--data-dir", str(data), "--config", str(config)]
+        victim = subprocess.Popen([COMMAND, *command], env=ENVIRONMENT, stderr=subprocess.DEVNULL)
+        receiver.before_answer = lambda _: victim.kill() or "drop"
+        assert victim.wait(PATIENCE_S) == -signal.SIGKILL
+        receiver.before_answer = lambda _: None
+        for _ in range(2):
+            run = epicenter(*command)
+            assert run.returncode == 0, run.stderr
+    assert len(receiver.ids) == 2, "once to the one that was killed, once to the next, and never again"
+    assert len(set(receiver.ids)) == 1
+
+
 def test_run_once_stores_what_replay_says(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
     write_all(brief("gpu-off-bus", nodes=3), logs)
