@@ -33,7 +33,7 @@ REFERENCE_BYTES: Final = 2_000
 SAFE_TAG: Final = re.compile(
     "html|head|meta|title|link|body|header|footer|main|nav|article|section|figure|figcaption|details|summary|a|h[123]|p|span"
     "|b|i|small|code|kbd|time|div|table|thead|tbody|tr|t[hd]|[uo]l|li|d[ltd]|pre|form|label|input|select|option|datalist"
-    "|textarea|button|dialog|svg|g|defs|marker|path|rect|circle|text|desc|script"
+    "|textarea|button|dialog|svg|g|defs|marker|path|rect|circle|text|desc|script|noscript"
 )
 
 

@@ -17,6 +17,9 @@ from rules.alerts.routing import Leg, Routing
 from rules.alerts.state import GROUP, INCIDENT, KEPT_FOR_NS, AlertState, Group, Known, Member, Planned, group_key
 from rules.model import Acknowledgement, Delivery, Incident, Position, stable_id
 
+MOST_PENDING: Final = 20
+"""Of what waits longer for a target, people would read the newest only; and a group's record has to fit into Kafka."""
+
 FAR_NS: Final = 1 << 62
 
 
@@ -175,13 +178,13 @@ class Planner:
                 self._note_mute(group, known.incident, group.members[incident_id], mute, moment.now_ns)
             else:
                 told[incident_id] = kind
-        if told:
-            self._tell(group, told, moment)
-            look_ns[0] = moment.now_ns + group.leg.repeat_interval_ns
-        self._asleep_until_ns[group.key] = min(look_ns)
         if group.news_ns and not news.keys() - told.keys():
             group.news_ns = 0
             self.state.changed.add(GROUP + group.key)
+        self._asleep_until_ns[group.key] = min(look_ns)
+        if told:
+            self._tell(group, told, moment)
+            self._look_at(group, moment)  # such as an acknowledgement of what was told just now
 
     def _mute(self, known: Known, kind: str, moment: Moment) -> Mute | None:
         """The same for all groups at one moment."""
@@ -229,6 +232,8 @@ class Planner:
                 member.acknowledged_ns = moment.said.acknowledgements[incident_id].given_ns
             if not group.leg.after_ns and kind in ("opened", "reopened"):
                 self._start_escalations(incident_id, now_ns)
+        if len(group.pending) >= MOST_PENDING:
+            told = {**group.pending.pop().told, **told}
         kind = min(told.values(), key=KINDS.index)
         if kind == "resolved" and group.is_open:
             kind = "updated"

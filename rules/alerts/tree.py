@@ -69,7 +69,7 @@ class Walk:
         self.reasons: list[str] = []
         self._labels = labels
         self._place = place
-        self._legs: dict[tuple[str, frozenset[str], int], Leg] = {}
+        self._legs: dict[tuple[str, int], Leg] = {}
 
     @property
     def legs(self) -> tuple[Leg, ...]:
@@ -106,7 +106,7 @@ class Walk:
 
     def _take(self, telling: Telling, place: str) -> None:
         for leg in telling.legs(place):
-            self._legs.setdefault((leg.target, frozenset(leg.group_by), leg.after_ns), leg)
+            self._legs.setdefault((leg.target, leg.after_ns), leg)
 
 
 def _told(telling: Telling) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rules.alerts.muting import Moment, Said
+from rules.alerts.planner import MOST_PENDING
 from rules.alerts.state import KEPT_FOR_NS
 from rules.engine import Engine
 from rules.model import NS_PER_S, Acknowledgement, Incident, Position
@@ -372,6 +373,18 @@ def test_what_is_over_is_forgotten_after_a_week() -> None:
     office = Office(routing()).take(INCIDENT, RESOLVED).wait(1)
     assert sorted(key.partition("/")[0] for key in office.records) == ["acted", "group"]
     assert [*office.wait(KEPT_FOR_NS / NS_PER_S + 1).records] == ["acted"]
+
+
+def test_the_newest_of_many_that_wait_are_one_message() -> None:
+    office = Office(routing(route={"targets": "chat", "group_by": []}))
+    for number in range(3 * MOST_PENDING):
+        office.now_ns += 61 * NS_PER_S
+        office.enter(incident(f"i{number:03}"))
+    (group,) = office.planner.state.groups.values()
+    assert len(group.pending) == MOST_PENDING
+    office.wait(0)
+    last = office.sent[-1]
+    assert 1 + len(last.also) + last.more == 3 * MOST_PENDING
 
 
 def test_a_notification_says_what_it_is_about() -> None:

@@ -107,7 +107,6 @@ def test_the_same_way_is_given_once() -> None:
     legs = routing.route({}).legs
     assert [(leg.group_by, leg.after_ns // MINUTE_NS) for leg in legs] == [
         (("job", "cluster"), 0),
-        (("job",), 0),
         (("job",), 5),
     ]
 
