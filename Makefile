@@ -17,7 +17,7 @@ endif
 
 # Two at a time, a file of tests in one piece: most of the time is spent waiting for servers.
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist loadfile
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # Kafka and store in rarer kinds of trouble: two minutes more.
 test-long: $(READY)

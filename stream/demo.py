@@ -16,6 +16,8 @@ from pathlib import Path
 from time import sleep, time_ns
 from typing import Final
 
+from pydantic import SecretStr
+
 from ingest.collect.source import Sources
 from ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, truth_of, write_all, write_paced
 from rules.errors import ConfigError
@@ -95,7 +97,9 @@ def run_demo(
             raise ConfigError([f"{logs}: is there already: give --folder a new folder"])
         logs.mkdir(parents=True)
         say(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
-        inside = settings.model_copy(update={"data_dir": base / "data", "store": "", "lateness_ns": LATENESS_NS})
+        inside = settings.model_copy(
+            update={"data_dir": base / "data", "store": SecretStr(""), "lateness_ns": LATENESS_NS}
+        )
         write = partial(write_paced, scenario, logs / "now", SPEED)
         if with_kafka:
             from stream.demo_kafka import follow_through_kafka

@@ -88,11 +88,11 @@ class Planner:
 
     def forget(self, group: Group) -> None:
         """Nobody is told anything in this group any more."""
+        for incident_id in list(group.members):
+            self._leave(group, incident_id)
         del self.state.groups[group.key]
         self._asleep_until_ns.pop(group.key, None)
         self.state.changed.add(GROUP + group.key)
-        for incident_id in list(group.members):
-            self._leave(group, incident_id)
 
     def _enter(self, incident: Incident, position: Position, now_ns: int) -> list[Group]:
         if self._is_old(incident):
@@ -273,6 +273,7 @@ class Planner:
 
     def _leave(self, group: Group, incident_id: str) -> None:
         del group.members[incident_id]
+        self._asleep_until_ns.pop(group.key, None)
         self.state.changed.add(GROUP + group.key)
         self._groups_of[incident_id].discard(group.key)
         if not self._groups_of[incident_id]:

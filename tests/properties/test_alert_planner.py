@@ -125,7 +125,7 @@ class Run:
         return {key: list(dict.fromkeys(name for group, name in self.sent if group == key)) for key, _ in self.sent}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(
     steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=25),
     kills=st.sets(st.integers(1, 120), max_size=8),
@@ -136,7 +136,7 @@ def test_a_run_that_is_killed_anywhere_tells_what_a_calm_one_tells(steps: list[S
     assert Run(kills).play(steps).told() == calm.told()
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=50, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=25))
 def test_logs_that_are_read_again_tell_nothing_more(steps: list[Step]) -> None:
     office = Office(ROUTING)
