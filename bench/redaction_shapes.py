@@ -236,7 +236,7 @@ KINDS: Final[dict[str, tuple[list[str], Make, list[Around]]]] = {
         _of(_WORD, 40, "", "%3D"),
         [_line("PUT https://acme.blob.core.windows.net/ckpt/a.pt?sv=2024-11-04&sp=rw&sig=SECRET 403")],
     ),
-    "npm": ([""], _of(_WORD, 36, "npm_"), [_line("//registry.npmjs.org/:_authToken=SECRET"), *BARE[4:]]),
+    "npm": ([""], _of(_WORD, 36, "npm_"), [_line("//packages.example.org/:_authToken=SECRET"), *BARE[4:]]),
     "pypi": (
         ["TWINE_PASSWORD"],
         _of(_URL_SAFE, 150, "pypi-AgEIcHlwaS5vcmc"),

@@ -47,7 +47,7 @@ class AppriseTarget:
             )
         except TimeoutError:
             raise TransientError(f"{self._scheme}: no answer within {self._timeout_s:g} s") from None
-        except Exception as error:
+        except Exception as error:  # a hundred plugins, each with errors of its own
             raise TransientError(f"{self._scheme}: apprise fails with {type(error).__name__}") from None
         if not is_sent:
             raise TransientError(f"{self._scheme}: the service did not take it")

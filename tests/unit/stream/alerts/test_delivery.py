@@ -22,6 +22,7 @@ from stream.alerts.lane import GIVE_UP_AFTER_NS
 from tests.support.delivering import Book, Worker
 from tests.support.planning import incident, resolved
 from tests.support.receiver import Receiver
+from tests.support.waiting import POLL_S
 
 MINUTE_S = 60.0
 Revisions = list[tuple[float, Incident]]
@@ -164,8 +165,9 @@ async def test_nothing_is_sent_before_it_is_kept(receiver: Receiver, tmp_path: P
     await dispatcher.open()
     dispatcher.start()
     taking = asyncio.create_task(dispatcher.take([(incident("i0"), Position("incidents/0", 1))]))
-    while not dispatcher.pending("webhook"):
-        await asyncio.sleep(0)
+    async with asyncio.timeout(20):
+        while not dispatcher.pending("webhook"):
+            await asyncio.sleep(0)
     (lane,) = dispatcher.lanes.values()
     await lane.step()
     assert receiver.requests == []
@@ -187,8 +189,9 @@ async def test_while_nothing_can_be_accounted_for_delivery_goes_on_and_is_accoun
     dispatcher.start()
     await dispatcher.take([(incident("i0"), Position("incidents/0", 1))])
     book.is_away = True
-    while not book.missed:
-        await asyncio.sleep(0.01)
+    async with asyncio.timeout(20):
+        while not book.missed:
+            await asyncio.sleep(POLL_S)
     book.is_away, receiver.status = False, 200
     await dispatcher.take([(incident("i1"), Position("incidents/0", 1))])
     await asyncio.wait_for(delivered(receiver, 2), 20)
@@ -256,6 +259,6 @@ async def test_a_target_that_does_not_answer_delays_no_other(receiver: Receiver,
 
 
 async def delivered(receiver: Receiver, number: int) -> None:
-    """Returns when the receiver took so many."""
+    """Returns when the receiver took so many; whoever calls bounds the wait."""
     while len(receiver.accepted) < number:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(POLL_S)
