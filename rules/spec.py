@@ -211,7 +211,7 @@ class EdgeSpec(Strict):
     cause: Annotated[tuple[str, ...], Field(min_length=1)]
     effect: Annotated[tuple[str, ...], Field(min_length=1)]
     scope: Scope
-    after: Annotated[int, BeforeValidator(lambda text: lag_ns(str(text)))] = 0
+    after: Annotated[int, BeforeValidator(lambda text: lag_ns(str(text)), json_schema_input_type=str)] = 0
     within: DurationNs
     reason: str
 

@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from rules.times import duration_ns
 
-DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)))]
+DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)), json_schema_input_type=str)]
 
 
 class Strict(BaseModel):

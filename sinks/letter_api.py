@@ -17,6 +17,7 @@ def letter_routes(list_letters: ListLetters, get_letter: GetLetter) -> list[web.
     """`/api/deadletters` with the fields of the filter and `limit` as its query, `/api/deadletters/{id}`."""
 
     async def find(request: web.Request) -> web.Response:
+        """Dead letters, the newest first; `reason`, `source`, `since_ns` and `limit` narrow them."""
         query = request.query
         try:
             wanted = LetterFilter(query.get("reason", ""), query.get("source", ""), int(query.get("since_ns", 0)))
@@ -26,6 +27,7 @@ def letter_routes(list_letters: ListLetters, get_letter: GetLetter) -> list[web.
         return web.json_response(list(await list_letters(wanted, limit)))
 
     async def get(request: web.Request) -> web.Response:
+        """One of them, with its bytes in base64."""
         document = await get_letter(request.match_info["id"])
         return web.json_response(document or {"error": "no dead letter has this id"}, status=200 if document else 404)
 

@@ -144,7 +144,7 @@ def page(**given: Any) -> None:
 @CONFIG
 @click.option("--kafka", "with_kafka", is_flag=True, help="Through a real broker and a Faust worker.")
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the simulated cluster writes.")
-@click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True)
+@click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True, help="Of the cluster.")
 @click.option("--fault", default="gpu-off-bus", show_default=True, help="A kind of fault, or none.")
 @click.option("--keep/--no-keep", default=None, help="Leave the page open until Ctrl-C; on a terminal it is.")
 def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool | None, config: Path | None) -> None:
@@ -159,10 +159,12 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
 
 @cli.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--nodes", type=click.IntRange(2, 2048), default=32, show_default=True)
+@click.option("--nodes", type=click.IntRange(2, 2048), default=32, show_default=True, help="Of the cluster.")
 @click.option("--jobs", type=click.IntRange(1, 256), help="Jobs side by side; as a rule one for eight nodes.")
-@click.option("--minutes", type=click.FloatRange(0, min_open=True), default=40.0, show_default=True)
-@click.option("--seed", type=int, default=1, show_default=True)
+@click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), default=40.0, show_default=True, help="How much time passes."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same logs.")
 @click.option("--speed", type=click.FloatRange(0, min_open=True), help="Write at so many times real time.")
 @click.option("--fault", "faults", multiple=True, help="A kind of fault; may be given once for each job.")
 @click.option("--healthy", is_flag=True, help="No fault. Without either, one fault an hour by published shares.")

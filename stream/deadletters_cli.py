@@ -52,7 +52,7 @@ def deadletters() -> None:
 @click.option("--reason", default="", help="Only those whose reason holds this text.")
 @click.option("--source", default="", help="Only those whose topic/partition or file begins like this.")
 @click.option("--since", "since_ns", type=Since(), default="1970-01-01", help="Only newer ones: 2h, or a time.")
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True)
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many at most.")
 @DATA_DIR
 @STORE
 def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: int, **given: Any) -> None:

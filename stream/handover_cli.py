@@ -22,7 +22,14 @@ MOST_AROUND = 200
 
 @click.command()
 @click.argument("incident")
-@click.option("--format", "form", type=click.Choice(["markdown", "json"]), default="markdown", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "json"]),
+    default="markdown",
+    show_default=True,
+    help="Of the text.",
+)
 @click.option(
     "--max-bytes", type=click.IntRange(LEAST_BYTES), default=16_384, show_default=True, help="Of all that is printed."
 )

@@ -24,8 +24,8 @@ def incidents() -> None:
 @incidents.command("list")
 @JSON
 @CONFIG
-@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True)
-@click.option("--status", type=click.Choice(["open", "resolved"]), default=None)
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many at most.")
+@click.option("--status", type=click.Choice(["open", "resolved"]), help="Only these.")
 @click.option("--search", "q", default="", help="Words, and node:NAME, job:ID, class:NAME or cluster:NAME.")
 @DATA_DIR
 @STORE
@@ -71,7 +71,14 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **given: 
 
 @click.command()
 @click.argument("incident_id")
-@click.option("--format", "form", type=click.Choice(["html", "markdown"]), default="markdown", show_default=True)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["html", "markdown"]),
+    default="markdown",
+    show_default=True,
+    help="Of the text.",
+)
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of standard output.")
 @CONFIG
 @DATA_DIR

@@ -63,13 +63,15 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_prefix_target="all", extra="forbid", frozen=True)
 
-    cluster: str = "default"
-    data_dir: Path = Field(default_factory=default_data_dir)
+    cluster: str = Field(default="default", description="of lines that name no cluster")
+    data_dir: Path = Field(
+        default_factory=default_data_dir, description="folder of the embedded store, and of what was told"
+    )
     store: SecretStr = Field(
         default=SecretStr(""), description="ClickHouse DSN; empty for the embedded store in data_dir"
     )
     secrets_dir: Path | None = Field(default=None, description="folder of files named like settings, with their values")
-    rule_packs: Paths = ()
+    rule_packs: Paths = Field(default=(), description="packs of your own, beside the shipped ones: files or folders")
     topology: Path | None = Field(default=None, description="racks, switches and rails of the nodes (YAML or JSON)")
     lateness_ns: DurationNs = Field(
         default=5 * NS_PER_S, validate_default=False, alias="lateness", description="how late a line may come"
@@ -85,14 +87,14 @@ class Settings(BaseSettings):
     flood_share_trusted: float = Field(default=0.9, gt=0, description="the same for shipped, root and critical rules")
     redact: bool = Field(default=True, description="take credentials out of log text before it is stored or sent")
     redact_patterns: Paths = Field(default=(), description="more files with patterns of them, as docs/secrets.md says")
-    page_port: int = Field(default=8017, ge=0, le=65535)
+    page_port: int = Field(default=8017, ge=0, le=65535, description="of the page; 0: any free one")
 
-    kafka: str = "127.0.0.1:9092"
-    raw_topic: str = "logs.raw"
+    kafka: str = Field(default="127.0.0.1:9092", description="brokers, host:port, separated by commas")
+    raw_topic: str = Field(default="logs.raw", description="what the shippers send to")
     prefix: str = Field(default="epicenter", pattern=r"^[A-Za-z0-9._-]+$", description="of our topics and groups")
-    raw_partitions: int = Field(default=4, ge=1)
-    match_partitions: int = Field(default=4, ge=1)
-    replication: int = Field(default=1, ge=1)
+    raw_partitions: int = Field(default=4, ge=1, description="of the raw topic, for `epicenter topics`")
+    match_partitions: int = Field(default=4, ge=1, description="of the topics that go by cluster")
+    replication: int = Field(default=1, ge=1, description="copies of each topic, for `epicenter topics`")
     services: ServiceNames = Field(
         default=("match", "correlate", "store", "notify"), min_length=1, description="what it does, separated by commas"
     )
@@ -106,8 +108,8 @@ class Settings(BaseSettings):
     snapshot_every_ns: DurationNs = Field(
         default=5 * NS_PER_S, validate_default=False, alias="snapshot_every", description="how much a takeover repeats"
     )
-    web_host: str = "127.0.0.1"
-    web_port: int = Field(default=6066, ge=0, le=65535)
+    web_host: str = Field(default="127.0.0.1", description="where a worker serves /metrics and /healthz")
+    web_port: int = Field(default=6066, ge=0, le=65535, description="the port of that")
     time_goes_on: bool = Field(default=True, description="false: event time stops at the newest record, as in a replay")
 
     @property

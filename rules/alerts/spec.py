@@ -23,10 +23,10 @@ def _as_clock(value: object) -> object:
     return f"{value // 60:02d}:{value % 60:02d}" if isinstance(value, int) else value
 
 
-Clock = Annotated[str, BeforeValidator(_as_clock)]
+Clock = Annotated[str, BeforeValidator(_as_clock, json_schema_input_type=str | int)]
 """A time of day, as HH:MM."""
 
-Words = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_as_tuple, json_schema_input_type=str | list[str])]
 """One word or several; `xid-*` stands for any ending."""
 
 Match = dict[str, Words]

@@ -83,7 +83,7 @@ def _share(given: Any) -> float:
     return float(found[1]) / 100
 
 
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Names = Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str | list[str])]
 Count = Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
 
 
@@ -98,7 +98,9 @@ class WhenSpec(Strict):
     of: Annotated[Names, Field(min_length=1)]
     within: DurationNs | None = None
     group_by: Names = ()
-    where: Annotated[dict[str, tuple[str, ...]], BeforeValidator(_conditions)] = Field(default_factory=dict)
+    where: Annotated[
+        dict[str, tuple[str, ...]], BeforeValidator(_conditions, json_schema_input_type=dict[str, Any])
+    ] = Field(default_factory=dict)
     again_after: DurationNs | None = None
     text: str = ""
     window: Literal["sliding", "tumbling", "session"] = "sliding"
@@ -114,7 +116,7 @@ class WhenSpec(Strict):
     learn: DurationNs = 0
     above: float | None = None
     below: float | None = None
-    by: Annotated[float | None, BeforeValidator(_share)] = None
+    by: Annotated[float | None, BeforeValidator(_share, json_schema_input_type=str)] = None
     samples: Annotated[int | None, Field(ge=1, le=MOST_ENTRIES // 4)] = None
     newest: Annotated[int, Field(ge=1, le=MOST_ENTRIES // 4)] = 1
 

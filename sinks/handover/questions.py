@@ -74,6 +74,7 @@ def _evidence(client: Client, given: Given) -> Any:
 
 
 def _incidents(client: Client, given: Given) -> Any:
+    """By `status`, `class`, `cluster`, `node`, `job`, `words` and `since_ns`, at most `limit`."""
     wanted = reading.IncidentFilter(
         status=given.get("status", ""),
         failure_class=given.get("class", ""),
@@ -87,6 +88,7 @@ def _incidents(client: Client, given: Given) -> Any:
 
 
 def _similar(client: Client, given: Given) -> Any:
+    """Those of the same class, node, GPU or job as `id`, at most `limit`."""
     document = reading.get_incident(client, given.get("id", ""))
     if document is None:
         return None
@@ -110,23 +112,28 @@ def _line(client: Client, given: Given) -> Any:
 
 
 def _signal(client: Client, given: Given) -> Any:
+    """By `id`."""
     return lines.get_signal(client, given.get("id", ""))
 
 
 def _jobs(client: Client, given: Given) -> Any:
+    """Those of the last day, at most `limit`."""
     return jobs.list_jobs(client, min(_number(given, "limit", 200), MOST_LISTED))
 
 
 def _ranks(client: Client, given: Given) -> Any:
+    """Every rank of `job` in `cluster`: its newest step, and when it was heard last."""
     return jobs.list_ranks(client, given.get("cluster", ""), given.get("job", ""))
 
 
 def _silences(client: Client, given: Given) -> Any:
+    """Those that go on; with `all=1` those that are over too."""
     is_all = given.get("all") == "1"
     return msgspec.to_builtins(said.list_silences(client, ending_after_ns=0 if is_all else time_ns()))
 
 
 def _deliveries(client: Client, given: Given) -> Any:
+    """Who was told of the incident `id`, and why others were not."""
     return reading.incident_deliveries(client, given.get("id", ""))
 
 

@@ -114,7 +114,8 @@ def _label_names(labels: dict[str, str]) -> dict[str, str]:
     return labels
 
 
-Secret = Annotated[SecretStr, BeforeValidator(_said), AfterValidator(_not_empty)]
+AsWritten = str | dict[Literal["env", "file"], str]
+Secret = Annotated[SecretStr, BeforeValidator(_said, json_schema_input_type=AsWritten), AfterValidator(_not_empty)]
 SecretUrl = Annotated[Secret, AfterValidator(_web_address)]
 SigningSecret = Annotated[Secret, AfterValidator(_signing_secret)]
 StaticLabels = Annotated[dict[str, str], AfterValidator(_label_names)]
@@ -175,7 +176,9 @@ class WebhookSpec(Strict):
 
     type: Literal["webhook"]
     url: SecretUrl
-    secret: Annotated[tuple[SigningSecret, ...], BeforeValidator(_as_tuple)] = ()
+    secret: Annotated[
+        tuple[SigningSecret, ...], BeforeValidator(_as_tuple, json_schema_input_type=AsWritten | list[AsWritten])
+    ] = ()
     format: Literal["epicenter", "cloudevents", "alertmanager"] = "epicenter"
     labels: StaticLabels = Field(default_factory=dict)
 

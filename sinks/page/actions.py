@@ -26,21 +26,21 @@ class Actions:
         self._feed = feed
 
     async def give_feedback(self, request: web.Request) -> web.Response:
-        """`POST /api/incidents/{id}/feedback`."""
+        """Say whether the verdict was right."""
         incident_id = request.match_info["id"]
         form = saying.read_form(await request.read(), saying.FeedbackForm)
         given = await self._say(lambda client: saying.give_feedback(client, incident_id, form, time_ns()))
         return json_response(given, status=201)
 
     async def acknowledge(self, request: web.Request) -> web.Response:
-        """`POST /api/incidents/{id}/acknowledgement`."""
+        """Say who takes care of it."""
         incident_id = request.match_info["id"]
         form = saying.read_form(await request.read(), saying.AcknowledgementForm)
         given = await self._say(lambda client: saying.acknowledge(client, incident_id, form, time_ns()))
         return json_response(given, status=201)
 
     async def acknowledge_without_scripts(self, request: web.Request) -> web.StreamResponse:
-        """`POST /incidents/{id}/acknowledgement`: a plain form, and back to the incident."""
+        """The same from a plain form, and back to the incident."""
         incident_id, fields = request.match_info["id"], await request.post()
         who, note = (str(fields.get(name, "")) for name in ("who", "note"))
         form = saying.AcknowledgementForm(who[:200], note[:2_000], undo="undo" in fields)
@@ -51,12 +51,12 @@ class Actions:
         raise web.HTTPSeeOther(f"/incidents/{quote(given.incident_id, safe='')}")
 
     async def silence(self, request: web.Request) -> web.Response:
-        """`POST /api/silences`."""
+        """Silence what fits the matchers for a while."""
         form = saying.read_form(await request.read(), saying.SilenceForm)
         return json_response(await self._say(lambda client: saying.silence(client, form, time_ns())), status=201)
 
     async def end_silence(self, request: web.Request) -> web.Response:
-        """`POST /api/silences/{id}/end`."""
+        """End a silence now."""
         silence_id = request.match_info["id"]
         return json_response(await self._say(lambda client: saying.end_silence(client, silence_id, time_ns())))
 

@@ -13,6 +13,7 @@ def handover_routes(ask: Ask) -> list[web.RouteDef]:
     """`/api/handover/{question}`, what is given in the query."""
 
     async def reply(request: web.Request) -> web.Response:
+        """`{"found": …}`: one of the questions below, with what it takes in the query."""
         question, given = request.match_info["question"], dict(request.query)
         try:
             return json_response(await ask(lambda client: answer(client, question, given)))

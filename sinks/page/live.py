@@ -84,6 +84,7 @@ def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.
     """The handler of a stream of server-sent events: `changed` with the version, `health` as JSON."""
 
     async def stream(request: web.Request) -> web.StreamResponse:
+        """Server-sent events: `changed` when there is news, `health` every few seconds."""
         told = 0
         async with sse_response(request) as response:
             with suppress(ConnectionError):

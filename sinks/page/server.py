@@ -68,6 +68,7 @@ class _Pages:
         self._feed = feed
 
     async def incidents(self, request: web.Request) -> web.Response:
+        """The list, for people; `q`, `status`, `class`, `cluster` and `page` narrow it."""
         version, query = str(self._feed.version), ListQuery.of(request.query)
         groups = await self._ask(reading.incident_groups)
         found = await self._ask(
@@ -84,6 +85,7 @@ class _Pages:
         )
 
     async def incident(self, request: web.Request) -> web.Response:
+        """One incident, for people."""
         version, now_ns = str(self._feed.version), time_ns()
         story = await self._ask(lambda client: load_story(client, request.match_info["id"], now_ns))
         if story is None:
@@ -91,10 +93,12 @@ class _Pages:
         return self._shown("incident.html", version, now_ns=now_ns, **shown_of(story, now_ns))
 
     async def jobs(self, request: web.Request) -> web.Response:
+        """Jobs that were heard of, for people."""
         version = str(self._feed.version)
         return self._shown("jobs.html", version, jobs=await self._ask(jobs.list_jobs))
 
     async def job(self, request: web.Request) -> web.Response:
+        """A job's ranks, for people."""
         version, cluster, job = str(self._feed.version), request.match_info["cluster"], request.match_info["job"]
         grid = grid_of(await self._ask(lambda client: jobs.list_ranks(client, cluster, job)), time_ns())
         wanted = reading.IncidentFilter(cluster=cluster, job=job)
@@ -112,10 +116,12 @@ class _Pages:
         )
 
     async def silences(self, request: web.Request) -> web.Response:
+        """Silences, for people."""
         version = str(self._feed.version)
         return self._shown("silences.html", version, silences=await self._ask(said.list_silences))
 
     async def api_incidents(self, request: web.Request) -> web.Response:
+        """Incidents, open ones first; `q`, `status`, `class` and `cluster` narrow them, `limit` is at most 1000."""
         limit = request.query.get("limit", str(LIMIT))
         if not (limit.isascii() and limit.isdecimal() and len(limit) < 9 and 1 <= int(limit) <= HIGHEST_LIMIT):
             return json_response({"error": f"limit: write a number from 1 to {HIGHEST_LIMIT}"}, status=400)
@@ -123,10 +129,12 @@ class _Pages:
         return json_response(await self._ask(lambda client: reading.find_incidents(client, wanted, int(limit))))
 
     async def api_incident(self, request: web.Request) -> web.Response:
+        """An incident, as `epicenter incidents show --json` prints it."""
         document = await self._document(request)
         return json_response(document or {"error": "no incident has this id"}, status=200 if document else 404)
 
     async def api_markdown(self, request: web.Request) -> web.Response:
+        """The draft of its post-mortem."""
         document = await self._document(request)
         if document is None:
             return json_response({"error": "no incident has this id"}, status=404)
@@ -139,11 +147,13 @@ class _Pages:
         return json_response(await self._ask(lambda client: said.list_silences(client, after_ns)))
 
     async def api_ranks(self, request: web.Request) -> web.Response:
+        """A job's ranks in columns, as the page draws them."""
         cluster, job = request.match_info["cluster"], request.match_info["job"]
         ranks = await self._ask(lambda client: jobs.list_ranks(client, cluster, job))
         return json_response(grid_of(ranks, time_ns()).columns())
 
     async def healthz(self, request: web.Request) -> web.Response:
+        """How the process is; HTTP status 503 unless `status` is `ok`."""
         health = self._health()
         return json_response(health, status=200 if health.get("status") == "ok" else 503)
 

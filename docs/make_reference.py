@@ -1,0 +1,321 @@
+"""Code -> docs/reference: every command, setting, metric and address, and JSON schemas for editors and programs."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from string import Template
+from typing import Any, get_args
+
+import click
+import msgspec
+from aiohttp import web
+from click.testing import CliRunner
+from prometheus_client.metrics import MetricWrapperBase
+from pydantic import BaseModel, SecretStr
+from pydantic.fields import FieldInfo
+
+from rules.model import NS_PER_S, Incident
+from rules.spec import PackSpec
+from rules.triage.document import Triage
+from sinks import saying
+from sinks.handover.questions import QUESTIONS
+from sinks.letter_api import letter_routes
+from sinks.notify.config import AlertsSpec
+from sinks.page.live import Feed
+from sinks.page.server import page
+from stream.cli import cli
+from stream.mcp_server import build
+from stream.metrics import Metrics
+from stream.settings import PREFIX, Settings
+
+FOLDER = Path(__file__).parent / "reference"
+MADE = "Made by `make reference`: change the code, not this page."
+FORMS = {"feedback": saying.FeedbackForm, "acknowledgement": saying.AcknowledgementForm, "silence": saying.SilenceForm}
+A_LINE = "[ 8040.1] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
+
+
+SETTINGS = f"""# Settings
+
+{MADE}
+
+The command line comes first, then the environment, then a folder of secrets (`secrets_dir`, files named like the
+setting), then a TOML file (`--config`), then the default. A **secret** is never printed or logged: give it in a file or
+in the environment. Durations are written `500ms`, `5s`, `15m`, `2h`; paths of a list are parted by `:` in the
+environment.
+"""
+METRICS = f"""# Metrics
+
+{MADE}
+
+A worker shows them at `/metrics`; each process also writes them into the table `pipeline_metrics`
+([tables.md](../tables.md)). Beside them stand the usual `process_…` figures. What to do about them:
+[operations.md](../operations.md), and the alert rules in [deploy/prometheus](../../deploy/prometheus).
+"""
+API = Template("""# For programs
+
+$made
+
+## Addresses of the page
+
+`epicenter run` and `epicenter page` serve them. Errors are JSON too: `{"error": "…"}`.
+
+$routes
+
+What is sent with POST is JSON of one of these forms; fields without a mark may be left out.
+
+$forms
+
+Questions of `/api/handover/{question}`, which other commands ask while the store is taken:
+
+$questions
+
+## Addresses of a worker
+
+`/metrics`: [metrics.md](metrics.md). `/healthz`: JSON with `status` (`ok`, or `stalled` with HTTP status 503),
+`seconds_since_last_fetch`, and `rules` with what is wrong with changed packs and which rules flood.
+
+## JSON of commands
+
+With `--json`, standard output has one object a line and nothing else.
+
+- `epicenter match`: a line that a rule fits, as below; `block` holds further lines of it.
+- `epicenter replay`, `run`, `incidents list` and `show`: an incident,
+  [incident.schema.json](incident.schema.json).
+- `epicenter triage`: a job, [triage.schema.json](triage.schema.json).
+- `epicenter explain`: the evidence, [pack.schema.json](../../sinks/handover/pack.schema.json).
+
+```json
+$match
+```
+
+## Tools for language models
+
+`epicenter mcp` serves them ([hand-over.md](../hand-over.md)). All of them only read.
+
+$tools
+""")
+
+
+def reference() -> dict[str, str]:
+    """File name -> its content."""
+    return {
+        "commands.md": commands(),
+        "settings.md": settings(),
+        "metrics.md": metrics(),
+        "api.md": api(),
+        "rule-pack.schema.json": editor_schema(PackSpec, "A rule pack of epicenter"),
+        "alerts.schema.json": editor_schema(AlertsSpec, "Who is told what by epicenter: alerts.yaml"),
+        "incident.schema.json": document_schema(Incident),
+        "triage.schema.json": document_schema(Triage),
+    }
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    also = "Every command also has `--help`. Exit codes: [README](../../README.md#more)."
+    lines = ["# Commands", "", MADE, "", also, ""]
+    for names, command in walk(cli, ("epicenter",)):
+        usage = " ".join(command.collect_usage_pieces(click.Context(command)))
+        lines += [f"## {' '.join(names)}", "", f"`{' '.join(names)} {usage}`", "", *told(command.help or "")]
+        options = [one for one in command.params if isinstance(one, click.Option)]
+        lines += [*table(("option", "value", "default", "meaning"), map(option_row, options)), ""] if options else []
+    return "\n".join(lines)
+
+
+def walk(command: click.Command, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    """Commands that do something, in order of their names."""
+    if not isinstance(command, click.Group):
+        yield names, command
+        return
+    for name in sorted(command.commands):
+        yield from walk(command.commands[name], (*names, name))
+
+
+def told(help_text: str) -> list[str]:
+    """Help as Markdown: its example is code."""
+    text = inspect.cleandoc(help_text).replace("\f", "")
+    return [re.sub(r"^Example: (.*)", r"Example: `\1`", line) for line in text.splitlines()] + [""]
+
+
+def option_row(option: click.Option) -> tuple[str, ...]:
+    """An option's names, value, default and meaning."""
+    names = ", ".join(f"`{name}`" for name in (*option.opts, *option.secondary_opts))
+    context = click.Context(click.Command("none"))
+    is_range = isinstance(option.type, click.IntRange | click.FloatRange)
+    metavar = option.type._describe_range() if is_range else option.make_metavar(context).strip("[]")
+    value = "" if option.is_flag else metavar
+    default = shown_default(option)
+    return names, f"`{value}`" if value else "", default, option.help or ""
+
+
+def shown_default(option: click.Option) -> str:
+    """What an option's own help shows as its default."""
+    if isinstance(option.show_default, str):
+        return option.show_default
+    return str(option.default) if option.show_default and not option.is_flag else ""
+
+
+def settings() -> str:
+    """Every setting, with its name in a file and in the environment."""
+    rows = table(("setting", "environment", "type", "default", "meaning"), setting_rows())
+    return "\n".join([SETTINGS, *rows, ""])
+
+
+def setting_rows() -> Iterator[tuple[str, ...]]:
+    """One for each setting, in the order of the code."""
+    shown = Settings.model_json_schema(by_alias=True)["properties"]
+    for field_name, field in Settings.model_fields.items():
+        name = field.alias or field_name
+        is_duration = field_name.endswith("_ns")
+        is_secret = SecretStr in (field.annotation, *get_args(field.annotation))
+        yield (
+            f"`{name}`",
+            f"`{PREFIX}{name.upper()}`",
+            "secret" if is_secret else "duration" if is_duration else type_of(shown[name]),
+            "" if is_secret else default_of(field, is_duration),
+            field.description or "",
+        )
+
+
+def type_of(schema: dict[str, Any]) -> str:
+    """A JSON schema's type in a word or two."""
+    kinds = [one for one in schema.get("anyOf", [schema]) if one.get("type") != "null"]
+    schema = kinds[0]
+    if "enum" in schema:
+        return " or ".join(f"`{one}`" for one in schema["enum"])
+    if schema.get("type") == "array":
+        return "list of " + type_of(schema["items"])
+    words = {"string": "text", "boolean": "true or false"}
+    return "path" if schema.get("format") == "path" else words.get(schema["type"], schema["type"])
+
+
+def default_of(field: FieldInfo, is_duration: bool) -> str:
+    """A default as it is written in a file."""
+    default = field.default
+    if field.default_factory:
+        return "in the user's folder for data"
+    if default in (None, "", ()):
+        return ""
+    if is_duration:
+        return f"`{default / NS_PER_S:g}s`"
+    if isinstance(default, bool):
+        return "`true`" if default else "`false`"
+    return f"`{','.join(default)}`" if isinstance(default, tuple) else f"`{default}`"
+
+
+def metrics() -> str:
+    """Every metric that a worker shows."""
+    known = (one for one in vars(Metrics()).values() if isinstance(one, MetricWrapperBase))
+    collectors = sorted(known, key=lambda one: one._name)
+    rows = (
+        (
+            f"`{one._name}{'_total' if one._type == 'counter' else ''}`",
+            one._type,
+            ", ".join(f"`{label}`" for label in one._labelnames),
+            one._documentation,
+        )
+        for one in collectors
+    )
+    return "\n".join([METRICS, *table(("metric", "kind", "labels", "meaning"), rows), ""])
+
+
+def api() -> str:
+    """Addresses, bodies, documents and tools for programs."""
+    questions = ((f"`{name}`", first_line(one)) for name, one in QUESTIONS.items())
+    return API.substitute(
+        made=MADE,
+        routes="\n".join(table(("method", "address", "what"), route_rows())),
+        forms="\n".join(table(("form", "field", "type", "needed"), form_rows())),
+        questions="\n".join(table(("question", "what"), questions)),
+        match=a_match(),
+        tools="\n".join(table(("tool", "arguments", "what"), tool_rows())),
+    )
+
+
+def route_rows() -> Iterator[tuple[str, ...]]:
+    """Method, address and meaning of everything that the page answers."""
+    application = page(nobody, dict, Feed())
+    application.add_routes(letter_routes(nobody, nobody))
+    for route in application.router.routes():
+        is_file = isinstance(route.resource, web.StaticResource)
+        if route.method != "HEAD" and route.resource and not is_file:
+            yield route.method, f"`{route.resource.canonical}`", first_line(route.handler)
+
+
+async def nobody(*asked: Any) -> Any:
+    """Stands for the store where nothing is asked."""
+
+
+def form_rows() -> Iterator[tuple[str, ...]]:
+    """Every field of what may be sent."""
+    for name, form in FORMS.items():
+        for field in msgspec.structs.fields(form):
+            yield name, f"`{field.name}`", word_of(msgspec.json.schema(field.type)), "yes" if field.required else ""
+
+
+def word_of(schema: dict[str, Any]) -> str:
+    """The type, with the length that is allowed."""
+    longest = f", at most {schema['maxLength']} characters" if "maxLength" in schema else ""
+    return {"string": "text", "object": "names to texts"}.get(schema["type"], schema["type"]) + longest
+
+
+def tool_rows() -> Iterator[tuple[str, ...]]:
+    """Every tool with its arguments."""
+    for tool in build(Settings())._tool_manager.list_tools():
+        yield (
+            f"`{tool.name}`",
+            ", ".join(f"`{name}`" for name in tool.parameters.get("properties", {})),
+            tool.description,
+        )
+
+
+def a_match() -> str:
+    """What `epicenter match --json` prints of a line."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "kern.log").write_text(A_LINE + "\n")
+        found = CliRunner().invoke(cli, ["match", "--json", f"{folder}/kern.log"], catch_exceptions=False)
+        return found.stdout.strip().replace(f"{folder}/", "")
+
+
+def first_line(function: Callable[..., Any]) -> str:
+    """What a docstring begins with."""
+    return (inspect.getdoc(function) or "").partition("\n\n")[0].replace("\n", " ")
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Markdown; a bar in a cell would end it."""
+    cells = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in rows]
+    return [f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *cells)]
+
+
+def editor_schema(model: type[BaseModel], title: str) -> str:
+    """JSON Schema of a file that people write."""
+    schema = without_defaults(model.model_json_schema(by_alias=True))
+    return as_text({"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": title})
+
+
+def without_defaults(schema: Any) -> Any:
+    """The same without defaults, which pydantic gives as they are kept (nanoseconds), not as they are written."""
+    if isinstance(schema, dict):
+        return {name: without_defaults(part) for name, part in schema.items() if name != "default"}
+    return [without_defaults(part) for part in schema] if isinstance(schema, list) else schema
+
+
+def document_schema(kind: type[msgspec.Struct]) -> str:
+    """JSON Schema of what a command prints."""
+    return as_text({"$schema": "https://json-schema.org/draft/2020-12/schema", **msgspec.json.schema(kind)})
+
+
+def as_text(schema: dict[str, Any]) -> str:
+    """JSON as it is kept."""
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+if __name__ == "__main__":
+    for file, text in reference().items():
+        (FOLDER / file).write_text(text, "utf-8")
