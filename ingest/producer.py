@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from types import TracebackType
+from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
@@ -12,12 +13,15 @@ from ingest.batch import Batch
 
 
 class RawProducer:
-    """Sends lines to the raw topic; the key decides the partition, as with any Kafka client."""
+    """Sends lines to the raw topic; the key decides the partition, as with any Kafka client.
 
-    def __init__(self, bootstrap: str, topic: str):
+    `client` says where the brokers are, and the security, as aiokafka's clients take them.
+    """
+
+    def __init__(self, topic: str, **client: Any):
         self._topic = topic
         self._producer = AIOKafkaProducer(
-            bootstrap_servers=bootstrap, acks="all", enable_idempotence=True, linger_ms=50, compression_type="lz4"
+            acks="all", enable_idempotence=True, linger_ms=50, compression_type="lz4", **client
         )
 
     async def __aenter__(self) -> RawProducer:

@@ -19,16 +19,20 @@ from faust.web import Request, Response, View
 from mode import Service
 
 from rules.ruleset import RuleSet
+from sinks.token import only_bearers
 from stream.correlating import Correlating
 from stream.exporting import Exporter
+from stream.loopback import checked_token
 from stream.matcher import Matcher
 from stream.metrics import Metrics
 from stream.notifying import Notifier
+from stream.reaching import watch
 from stream.reload import Reloader
 from stream.settings import Settings
 from stream.storing import StoreWriter
 
 STALLED_AFTER_S: Final = 60.0
+MOST_BODY_BYTES: Final = 1 << 10
 log: Final = logging.getLogger(__name__)
 SERVICES: Final[dict[str, Any]] = {"match": Matcher, "correlate": Correlating, "store": StoreWriter, "notify": Notifier}
 
@@ -36,7 +40,11 @@ HAVE_RULES: Final = (Matcher, Correlating, StoreWriter)
 
 
 def build_app(settings: Settings, rules: RuleSet) -> faust.App:
-    """The app, not started."""
+    """The app, not started.
+
+    Raises:
+        ConfigError: it would listen where others reach it, without a token.
+    """
     metrics, app = Metrics(), _faust_app(settings)
     running: list[Any] = []
     for name in settings.services:
@@ -46,6 +54,7 @@ def build_app(settings: Settings, rules: RuleSet) -> faust.App:
     app.service(_bound(Exporter, [], settings, rules, metrics))
     reloader = _add_reloader(app, settings, rules, metrics, running)
     _add_pages(app, metrics, running, reloader)
+    app.task(lambda: watch(settings, log.error))
     return app
 
 
@@ -75,6 +84,7 @@ def _bound(service: type[Service], running: list[Any], *given: Any) -> type[Serv
 
 
 def _faust_app(settings: Settings) -> faust.App:
+    token = checked_token(settings, "web")
     app = faust.App(
         settings.prefix,
         datadir=settings.data_dir / "faust",
@@ -82,6 +92,10 @@ def _faust_app(settings: Settings) -> faust.App:
         web_bind=settings.web_host,
         web_port=settings.web_port,
         web_tables_enabled=False,
+        web_router_enabled=False,
+        web_graph_enabled=False,
+        web_stats_enabled=False,
+        web_application_options={"middlewares": [only_bearers(token, "/healthz")], "client_max_size": MOST_BODY_BYTES},
         worker_redirect_stdouts=False,
     )
     app.boot_strategy.enable_kafka = False

@@ -20,6 +20,7 @@ from stream.incidents_cli import export, incidents
 from stream.options import CONFIG, DATA_DIR, JSON, RULES, STORE, TOPOLOGY
 from stream.said_cli import ack, silences
 from stream.settings import Settings, load_settings
+from stream.unwise import unwise
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
 """Matches are many and hold no cycles: with Python's own thresholds a fifth of the time goes into looking for some."""
@@ -319,7 +320,10 @@ def check(**given: Any) -> None:
 
 
 def _settings(config: Path | None = None, rules: tuple[Path, ...] = (), **given: Any) -> Settings:
-    return load_settings(config, rule_packs=rules or None, **given)
+    settings = load_settings(config, rule_packs=rules or None, **given)
+    for text in unwise(settings):
+        click.echo(f"epicenter: warning: {text}", err=True)
+    return settings
 
 
 def main() -> None:

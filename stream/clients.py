@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka.admin import AIOKafkaAdminClient
 
+from stream.kafka_security import client_arguments
 from stream.settings import Settings
 from stream.topics import LARGEST_RAW_BYTES
 
@@ -34,7 +36,7 @@ def make_consumer(settings: Settings, group: str | None, *topics: str, **more: A
     return AIOKafkaConsumer(
         *topics,
         client_id=CLIENT_ID,
-        bootstrap_servers=settings.kafka,
+        **client_arguments(settings),
         group_id=group,
         enable_auto_commit=False,
         session_timeout_ms=SESSION_TIMEOUT_MS,
@@ -45,10 +47,15 @@ def make_consumer(settings: Settings, group: str | None, *topics: str, **more: A
     )
 
 
+def make_admin(settings: Settings, **more: Any) -> AIOKafkaAdminClient:
+    """A client for questions about topics and groups, not started."""
+    return AIOKafkaAdminClient(**client_arguments(settings), **more)
+
+
 def make_producer(settings: Settings, enable_idempotence: bool = True) -> AIOKafkaProducer:
     """A producer, not started, whose records all replicas acknowledge."""
     return AIOKafkaProducer(
-        bootstrap_servers=settings.kafka,
+        **client_arguments(settings),
         acks="all",
         enable_idempotence=enable_idempotence,
         linger_ms=5,

@@ -16,14 +16,13 @@ from typing import Any, Final, NamedTuple
 import msgspec
 from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
 from rules.errors import RecordError, RejectedError, TransientError
 from rules.model import NS_PER_S, DeadLetter, Position
 from rules.ruleset import RuleSet
-from stream.clients import make_producer
+from stream.clients import make_admin, make_producer
 from stream.correlator import Correlator
 from stream.messages import Part, decode, encode_in_pieces, kept_in_pieces
 from stream.metrics import Metrics
@@ -90,7 +89,7 @@ class Correlating(Service):
         self._producer = make_producer(self._settings)
         self._topics = OwnTopics(self._settings, self._names.correlate_group, self._producer, self._metrics)
         self._consumer = self._topics.consumer
-        self._admin = AIOKafkaAdminClient(bootstrap_servers=self._settings.kafka)
+        self._admin = make_admin(self._settings)
         await self._admin.start()
         await self._snapshots.start()
         await self._producer.start()

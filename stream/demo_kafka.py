@@ -22,6 +22,7 @@ from rules.model import NS_PER_S, Incident
 from stream.commands import Announcer, hostname, say
 from stream.dev_broker import dev_broker
 from stream.dev_process import EPICENTER, free_ports
+from stream.kafka_security import client_arguments
 from stream.settings import Settings
 from stream.topics import TopicNames, make_topics
 
@@ -79,7 +80,7 @@ async def _ship_and_watch(
 async def _ship(settings: Settings, logs: Path) -> None:
     """Follow the files, as a sidecar on every node would."""
     sources = Sources([str(logs)], hostname(), follow=True)
-    async with RawProducer(settings.kafka, settings.raw_topic) as producer:
+    async with RawProducer(settings.raw_topic, **client_arguments(settings)) as producer:
         while True:
             sources.look_for_new_files()
             read = ((source, source.read(time_ns())) for source in sources.all())
@@ -96,7 +97,7 @@ async def _watch(
 ) -> None:
     """Show incidents until the cluster has ended and nothing came for a while."""
     topic = TopicNames(settings.prefix).incidents
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=settings.kafka, auto_offset_reset="earliest")
+    consumer = AIOKafkaConsumer(topic, **client_arguments(settings), auto_offset_reset="earliest")
     await consumer.start()
     begun_s = quiet_since_s = monotonic()
     lateness_s = settings.lateness_ns / NS_PER_S

@@ -16,6 +16,7 @@ from sinks.page import Feed, page
 from stream.alerts_file import alerts_of
 from stream.holding import HOLD_NS
 from stream.keeping import Keeper
+from stream.loopback import checked_token
 from stream.page import page_note, served
 from stream.pipeline import Pipeline
 from stream.redacting import redactor_of
@@ -147,9 +148,9 @@ class EmbeddedRun:
     @asynccontextmanager
     async def _page(self) -> AsyncIterator[None]:
         self._feed = Feed()
-        application = page(self._store.ask, self._health, self._feed)
+        application = page(self._store.ask, self._health, self._feed, checked_token(self._settings, "page"))
         application.add_routes(letter_routes(self._store.list_letters, self._store.get_letter))
-        async with served(application, self._settings.page_port, page_note(self._settings.data_dir)) as url:
+        async with served(application, self._settings, page_note(self._settings.data_dir)) as url:
             self._tell(f"incidents: {url}")
             yield
 

@@ -21,6 +21,7 @@ from sinks.handover.reference import LineReference, PartReference, Reference, Si
 from sinks.inert import make_inert
 from stream.asking import ask, stored_incident
 from stream.clients import make_consumer
+from stream.reaching import reach
 from stream.redacting import lines_without_secrets, redactor_of
 from stream.settings import Settings
 
@@ -168,6 +169,7 @@ async def _records(
             consumer.seek(place, max(oldest, wanted - around.before))
             return await _read_to(consumer, place, min(end - 1, wanted + around.after), wanted, around)
     except (KafkaError, TimeoutError, OSError) as error:
+        await reach(settings)
         raise TransientError(f"Kafka is away: {settings.kafka}") from error
     finally:
         await consumer.stop()

@@ -19,7 +19,9 @@ from rules.redact import MARK_BEGINS
 from sinks.clickhouse.letters import LetterFilter, Letters, Replay, letter_of
 from sinks.inert import make_inert
 from stream.deadletters import find
+from stream.kafka_security import client_arguments
 from stream.lookup import from_store
+from stream.reaching import reach
 from stream.redacting import bytes_without_secrets, redactor_of
 from stream.settings import Settings
 from stream.topics import LARGEST_RAW_BYTES, TopicNames
@@ -97,6 +99,7 @@ class _Broker:
 
     def __init__(self, settings: Settings):
         names = TopicNames(settings.prefix)
+        self._settings = settings
         self._address = settings.kafka
         self._raw_topic = settings.raw_topic
         self._redactor = redactor_of(settings)
@@ -163,8 +166,9 @@ class _Broker:
 
     async def _started(self) -> AIOKafkaProducer:
         if self._producer is None:
+            await reach(self._settings)
             producer = AIOKafkaProducer(
-                bootstrap_servers=self._address,
+                **client_arguments(self._settings),
                 acks="all",
                 enable_idempotence=True,
                 compression_type="lz4",
@@ -193,7 +197,7 @@ class _Broker:
         return value
 
     async def _record_at(self, partition: TopicPartition, offset: int) -> ConsumerRecord[bytes, bytes] | None:
-        consumer = AIOKafkaConsumer(bootstrap_servers=self._address, enable_auto_commit=False)
+        consumer = AIOKafkaConsumer(**client_arguments(self._settings), enable_auto_commit=False)
         await consumer.start()
         try:
             consumer.assign([partition])

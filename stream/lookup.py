@@ -30,9 +30,10 @@ def from_page(settings: Settings, path: str) -> Any:
     if settings.store or not note.exists():
         return None
     try:
-        with _DIRECT.open(note.read_text() + path, timeout=PAGE_TIMEOUT_S) as answer:
+        with _DIRECT.open(_request(settings, note.read_text() + path), timeout=PAGE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
+        _tell_wrong_token(error)
         return {} if error.code == 404 else None
     except (OSError, ValueError):
         return None
@@ -49,14 +50,28 @@ def to_page(settings: Settings, path: str, form: object) -> Any:
     if settings.store or not note.exists():
         return None
     try:
-        request = urllib.request.Request(note.read_text() + path, orjson.dumps(form), {"Content-Type": JSON})
+        request = _request(settings, note.read_text() + path, orjson.dumps(form))
         with _DIRECT.open(request, timeout=PAGE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
+        _tell_wrong_token(error)
         _tell_refusal(error)
         return None
     except (OSError, ValueError):
         return None
+
+
+def _request(settings: Settings, url: str, form: bytes | None = None) -> urllib.request.Request:
+    headers = {"Content-Type": JSON} if form is not None else {}
+    if token := settings.page_token.get_secret_value():
+        headers["Authorization"] = f"Bearer {token}"
+    return urllib.request.Request(url, form, headers)
+
+
+def _tell_wrong_token(error: urllib.error.HTTPError) -> None:
+    """Raise what to set where a running page asks for a token."""
+    if error.code == 401 and error.headers.get("WWW-Authenticate") == "Bearer":
+        raise ConfigError(["page_token: the running epicenter's page refuses it: set the one that it was started with"])
 
 
 def _tell_refusal(error: urllib.error.HTTPError) -> None:

@@ -14,13 +14,12 @@ from typing import Any, Final
 
 from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
-from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
 from rules.ruleset import RuleSet
 from stream.chunk_scanner import ChunkScanner
-from stream.clients import make_consumer, make_producer
+from stream.clients import make_admin, make_consumer, make_producer
 from stream.found import FoundInRange
 from stream.metrics import Metrics
 from stream.pace import Pace
@@ -81,7 +80,7 @@ class Matcher(Service):
             auto_offset_reset="none",
             isolation_level="read_committed",
         )
-        self._admin = AIOKafkaAdminClient(bootstrap_servers=settings.kafka)
+        self._admin = make_admin(settings)
         self._recovery = Recovery(
             settings.raw_topic, group, self._consumer, self._troubles, self._metrics.note_lost_records
         )

@@ -12,11 +12,12 @@ from typing import Final
 import click
 from aiohttp import web
 
-from rules.errors import InputError, TransientError
+from rules.errors import ConfigError, InputError, TransientError
 from sinks.clickhouse.client import StoreInUseError
 from sinks.clickhouse.reading import newest_change
 from sinks.letter_api import letter_routes
 from sinks.page import Feed, Watcher, page
+from stream.loopback import checked_token, is_loopback
 from stream.reload import running
 from stream.settings import Settings
 from stream.store import Store
@@ -45,12 +46,13 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     for signal_number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
     watcher = Watcher(feed, lambda: store.ask(newest_change), say)
-    application = page(store.ask, lambda: {"status": watcher.status, "store": store.address}, feed)
+    token = checked_token(settings, "page")
+    application = page(store.ask, lambda: {"status": watcher.status, "store": store.address}, feed, token)
     application.add_routes(letter_routes(store.list_letters, store.get_letter))
     note = None if settings.store else page_note(settings.data_dir)
     try:
         await _refuse_if_hopeless(store)
-        async with served(application, settings.page_port, note) as url:
+        async with served(application, settings, note) as url:
             say(f"incidents: {url}")
             async with running(watcher.follow(LOOK_EVERY_S)):
                 await stop.wait()
@@ -70,12 +72,16 @@ async def _refuse_if_hopeless(store: Store) -> None:
 
 
 @asynccontextmanager
-async def served(application: web.Application, port: int, note: Path | None) -> AsyncIterator[str]:
-    """Serve on the loopback, on any free port when the wanted one is taken; `note` tells others the address."""
+async def served(application: web.Application, settings: Settings, note: Path | None) -> AsyncIterator[str]:
+    """Serve, on the loopback on any free port when the wanted one is taken; `note` tells commands here the address.
+
+    Raises:
+        ConfigError: there is no such address, or its port is taken.
+    """
     runner = web.AppRunner(application, shutdown_timeout=LONGEST_GOODBYE_S)
     await runner.setup()
     try:
-        url = await _listen(runner, port)
+        url = await _listen(runner, settings.page_host, settings.page_port)
         if note:
             note.write_text(url)
         yield url
@@ -91,10 +97,13 @@ def page_note(data_dir: Path) -> Path:
     return data_dir / "page.url"
 
 
-async def _listen(runner: web.AppRunner, port: int) -> str:
-    for wanted in (port, 0):
+async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+    for wanted in (port, 0) if is_loopback(host) else (port,):
         with suppress(OSError):
-            await web.TCPSite(runner, "127.0.0.1", wanted).start()
+            await web.TCPSite(runner, host, wanted).start()
             break
-    _, chosen = runner.addresses[0][:2]
-    return f"http://127.0.0.1:{chosen}/"
+    else:
+        raise ConfigError([f"page_host, page_port: {host}:{port}: can't listen there: taken, or no address of ours"])
+    address, chosen = runner.addresses[0][:2]
+    reached = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)
+    return f"http://{reached}:{chosen}/"

@@ -30,6 +30,11 @@ Paths = Annotated[
     BeforeValidator(lambda value: value.split(os.pathsep) if isinstance(value, str) else value),
 ]
 
+OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
+"""An empty text in the environment says that there is none."""
+
+KafkaSecurity = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
+SaslMechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
 ServiceName = Literal["match", "correlate", "store", "notify"]
 ServiceNames = Annotated[
     tuple[ServiceName, ...],
@@ -87,9 +92,19 @@ class Settings(BaseSettings):
     flood_share_trusted: float = Field(default=0.9, gt=0, description="the same for shipped, root and critical rules")
     redact: bool = Field(default=True, description="take credentials out of log text before it is stored or sent")
     redact_patterns: Paths = Field(default=(), description="more files with patterns of them, as docs/secrets.md says")
+    page_host: str = Field(default="127.0.0.1", description="anything but the loopback demands page_token")
     page_port: int = Field(default=8017, ge=0, le=65535, description="of the page; 0: any free one")
+    page_token: SecretStr = Field(default=SecretStr(""), description="who has it may see the page, and act on it")
 
     kafka: str = Field(default="127.0.0.1:9092", description="brokers, host:port, separated by commas")
+    kafka_security: KafkaSecurity = Field(default="plaintext", description="what the brokers' port speaks")
+    kafka_sasl_mechanism: SaslMechanism = Field(default="SCRAM-SHA-512", description="how the password is shown")
+    kafka_username: str = Field(default="", description="who we are to the brokers")
+    kafka_password: SecretStr = Field(default=SecretStr(""), description="of that user")
+    kafka_ca: OptionalPath = Field(default=None, description="PEM file of who signs the brokers' certificates")
+    kafka_cert: OptionalPath = Field(default=None, description="our certificate (PEM), where brokers demand one")
+    kafka_key: OptionalPath = Field(default=None, description="its key (PEM)")
+    kafka_key_password: SecretStr = Field(default=SecretStr(""), description="of that key")
     raw_topic: str = Field(default="logs.raw", description="what the shippers send to")
     prefix: str = Field(default="epicenter", pattern=r"^[A-Za-z0-9._-]+$", description="of our topics and groups")
     raw_partitions: int = Field(default=4, ge=1, description="of the raw topic, for `epicenter topics`")
@@ -108,8 +123,9 @@ class Settings(BaseSettings):
     snapshot_every_ns: DurationNs = Field(
         default=5 * NS_PER_S, validate_default=False, alias="snapshot_every", description="how much a takeover repeats"
     )
-    web_host: str = Field(default="127.0.0.1", description="where a worker serves /metrics and /healthz")
+    web_host: str = Field(default="127.0.0.1", description="of /metrics and /healthz; off the loopback, with web_token")
     web_port: int = Field(default=6066, ge=0, le=65535, description="the port of that")
+    web_token: SecretStr = Field(default=SecretStr(""), description="for all of a worker's pages but /healthz")
     time_goes_on: bool = Field(default=True, description="false: event time stops at the newest record, as in a replay")
 
     @property
@@ -159,9 +175,28 @@ def load_settings(file: Path | None = None, **given: Any) -> Settings:
     else:
         if settings.alerts and settings.webhook_url:
             problems.append("alerts: webhook_url is set too: write the webhook into the alerts file as a target")
+        problems += contradictions(settings)
     if problems:
         raise ConfigError(problems)
     return settings
+
+
+def contradictions(settings: Settings) -> list[str]:
+    """What does not go together in the settings of Kafka's security, and how to mend it."""
+    security, has_password = settings.kafka_security, bool(settings.kafka_password.get_secret_value())
+    of_tls = [name for name in ("kafka_ca", "kafka_cert", "kafka_key") if getattr(settings, name)]
+    problems = []
+    if security.startswith("sasl") and not (settings.kafka_username and has_password):
+        problems.append(f"kafka_security: {security} needs kafka_username and kafka_password")
+    if not security.startswith("sasl") and (settings.kafka_username or has_password):
+        wanted = "sasl_ssl" if security == "ssl" else "sasl_ssl or sasl_plaintext"
+        problems.append(f"kafka_username, kafka_password: not used with kafka_security = {security}: write {wanted}")
+    if not security.endswith("ssl") and of_tls:
+        wanted = "sasl_ssl" if security.startswith("sasl") else "ssl or sasl_ssl"
+        problems.append(f"{', '.join(of_tls)}: not used with kafka_security = {security}: write {wanted}")
+    if settings.kafka_key and not settings.kafka_cert:
+        problems.append("kafka_key: a key without its certificate: set kafka_cert too")
+    return problems
 
 
 def _read_folder(folder: Any) -> dict[str, str]:

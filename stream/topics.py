@@ -11,6 +11,8 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
 from rules.errors import ConfigError, TransientError
+from stream.kafka_security import client_arguments
+from stream.reaching import reach
 from stream.settings import Settings
 
 CREATED, EXISTS = 0, 36
@@ -147,19 +149,20 @@ async def _make(settings: Settings) -> dict[str, str]:
 
 
 class _admin:  # noqa: N801
-    """An admin client for the length of a `with`; a broker that is away becomes a TransientError."""
+    """An admin client for the length of a `with`, once it is known that the brokers take us. Raises as `reach` does."""
 
     def __init__(self, settings: Settings):
-        self._address = settings.kafka
-        self._client = AIOKafkaAdminClient(bootstrap_servers=settings.kafka, request_timeout_ms=10_000)
+        self._settings = settings
+        self._client = AIOKafkaAdminClient(**client_arguments(settings), request_timeout_ms=10_000)
 
     async def __aenter__(self) -> AIOKafkaAdminClient:
+        await reach(self._settings)
         try:
             await self._client.start()
         except KafkaError as error:
             await self._client.close()
             raise TransientError(
-                f"Kafka is away: {self._address}: {error}: start it, or give --kafka host:port"
+                f"Kafka is away: {self._settings.kafka}: {error}: start it, or give --kafka host:port"
             ) from error
         return self._client
 

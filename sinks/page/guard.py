@@ -11,6 +11,7 @@ from aiohttp import web
 
 from rules.errors import PipelineError
 from sinks.inert import make_inert
+from sinks.page.login import LOGIN
 from sinks.page.render import html_response, json_response
 from sinks.saying import RefusedError
 
@@ -53,9 +54,10 @@ async def only_this_machine(request: web.Request, handler: Handler) -> web.Strea
 async def only_own_pages_write(request: web.Request, handler: Handler) -> web.StreamResponse:
     """A foreign page may send a form here; it can't set a JSON content type, nor hide where it comes from.
 
-    A page without scripts sends plain forms, and with `no-referrer` no origin: its browser has to vouch for it.
+    A page without scripts sends plain forms, and with `no-referrer` no origin: its browser has to vouch for it. Signing
+    in is free to all: it changes nothing but a cookie, and needs the token.
     """
-    if request.method in ("GET", "HEAD") or _is_own_plain_form(request):
+    if request.method in ("GET", "HEAD") or request.path == LOGIN or _is_own_plain_form(request):
         return await handler(request)
     if not _has_own_origin(request) or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
         return json_response({"error": "only this page's own forms may change something"}, status=403)

@@ -15,6 +15,9 @@ from aiohttp_sse import sse_response
 from rules.errors import PipelineError
 
 HEALTH_EVERY_S: Final = 5.0
+MOST_STREAMS: Final = 200
+"""So many open pages are kept up to date; each is a connection and a task."""
+
 Health = Callable[[], Mapping[str, object]]
 """How the program is; `status` is `ok` or says what is wrong, the rest is shown as it is."""
 
@@ -83,6 +86,18 @@ class Watcher:
 def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     """The handler of a stream of server-sent events: `changed` with the version, `health` as JSON."""
 
+    streams = 0
+
+    async def limited(request: web.Request) -> web.StreamResponse:
+        nonlocal streams
+        if streams >= MOST_STREAMS:
+            return web.Response(status=503, text="too many open pages", headers={"Retry-After": "60"})
+        streams += 1
+        try:
+            return await stream(request)
+        finally:
+            streams -= 1
+
     async def stream(request: web.Request) -> web.StreamResponse:
         """Server-sent events: `changed` when there is news, `health` every few seconds."""
         told = 0
@@ -96,4 +111,4 @@ def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.
                     await feed.wait(told, HEALTH_EVERY_S)
         return response
 
-    return stream
+    return limited

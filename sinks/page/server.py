@@ -17,6 +17,7 @@ from sinks.page.asking import Ask
 from sinks.page.grid import grid_of
 from sinks.page.handover import handover_routes
 from sinks.page.live import Feed, Health, events
+from sinks.page.login import LOGIN, Login
 from sinks.page.render import html_response, json_response
 from sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
 from sinks.page.story import load_story, shown_of
@@ -26,11 +27,15 @@ HIGHEST_LIMIT: Final = 1_000
 STATIC: Final = Path(__file__).with_name("static")
 
 
-def page(ask: Ask, health: Health, feed: Feed) -> web.Application:
-    """The application; serve it on a loopback address. It answers only requests that name this machine as the host."""
-    pages, actions = _Pages(ask, health, feed), Actions(ask, feed)
+def page(ask: Ask, health: Health, feed: Feed, token: str = "") -> web.Application:
+    """The application. Without a token serve it on a loopback address: it answers whoever names this machine as host.
+
+    With one it answers whoever has it, by whatever name: a foreign page has neither the token nor our cookie.
+    """
+    pages, actions, login = _Pages(ask, health, feed, is_open=not token), Actions(ask, feed), Login(token)
+    first = login.middleware() if token else guard.only_this_machine
     application = web.Application(
-        middlewares=[guard.only_this_machine, guard.only_own_pages_write, guard.errors_as_json, guard.store_errors],
+        middlewares=[first, guard.only_own_pages_write, guard.errors_as_json, guard.store_errors],
         client_max_size=guard.MOST_BODY_BYTES,
     )
     application.on_response_prepare.append(guard.add_headers)
@@ -56,16 +61,18 @@ def page(ask: Ask, health: Health, feed: Feed) -> web.Application:
             web.post("/api/silences", actions.silence),
             web.post("/api/silences/{id}/end", actions.end_silence),
             web.static("/static", STATIC),
+            *([web.get(LOGIN, login.form), web.post(LOGIN, login.sign_in)] if token else []),
         ]
     )
     return application
 
 
 class _Pages:
-    def __init__(self, ask: Ask, health: Health, feed: Feed):
+    def __init__(self, ask: Ask, health: Health, feed: Feed, is_open: bool):
         self._ask = ask
         self._health = health
         self._feed = feed
+        self._is_open = is_open
 
     async def incidents(self, request: web.Request) -> web.Response:
         """The list, for people; `q`, `status`, `class`, `cluster` and `page` narrow it."""
@@ -153,9 +160,11 @@ class _Pages:
         return json_response(grid_of(ranks, time_ns()).columns())
 
     async def healthz(self, request: web.Request) -> web.Response:
-        """How the process is; HTTP status 503 unless `status` is `ok`."""
+        """How the process is; HTTP status 503 unless `status` is `ok`. Where a token is needed, probes get that alone."""
         health = self._health()
-        return json_response(health, status=200 if health.get("status") == "ok" else 503)
+        is_well = health.get("status") == "ok"
+        shown = health if self._is_open else {"status": "ok" if is_well else "not well"}
+        return json_response(shown, status=200 if is_well else 503)
 
     async def _taken(self, documents: Sequence[Mapping[str, Any]]) -> dict[str, Acknowledgement]:
         """Who takes care of each of these incidents, by its id."""
