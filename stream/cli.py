@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 import sys
-import traceback
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from stream.alerts_cli import alerts
 from stream.deadletters_cli import deadletters
 from stream.handover_cli import explain, logs, mcp
 from stream.incidents_cli import export, incidents
+from stream.log_lines import hush, say, set_up_logs
 from stream.options import CONFIG, DATA_DIR, JSON, RULES, STORE, TOPOLOGY
 from stream.said_cli import ack, silences
 from stream.settings import Settings, load_settings
@@ -123,7 +123,7 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None
     """
     from stream.commands import run_embedded
 
-    run_embedded(_settings(**given), list(paths), as_json, once)
+    run_embedded(_for_long(**given), list(paths), as_json, once)
 
 
 @cli.command()
@@ -138,7 +138,7 @@ def page(**given: Any) -> None:
     """
     from stream.page import serve_page
 
-    serve_page(_settings(**given))
+    serve_page(_for_long(**given))
 
 
 @cli.command()
@@ -155,7 +155,7 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
     """
     from stream.demo import run_demo
 
-    run_demo(_settings(config=config), folder, nodes, fault, with_kafka, keep)
+    run_demo(_for_long(config=config), folder, nodes, fault, with_kafka, keep)
 
 
 @cli.command()
@@ -267,7 +267,7 @@ def worker(**given: Any) -> None:
     """
     from stream.worker import run_worker
 
-    sys.exit(run_worker(_settings(**given)))
+    sys.exit(run_worker(_for_long(**given)))
 
 
 @cli.command()
@@ -326,10 +326,15 @@ def _settings(config: Path | None = None, rules: tuple[Path, ...] = (), **given:
     return settings
 
 
+def _for_long(**given: Any) -> Settings:
+    settings = _settings(**given)
+    set_up_logs(settings.log_format)
+    return settings
+
+
 def main() -> None:
     """Run the command; turn every error of ours into one message and its exit code."""
-    for library in ("aiokafka", "clickhouse_connect"):
-        logging.getLogger(library).setLevel(logging.CRITICAL)
+    hush()
     try:
         cli.main(prog_name="epicenter", standalone_mode=False)
     except click.ClickException as error:
@@ -338,11 +343,10 @@ def main() -> None:
     except (click.Abort, KeyboardInterrupt):
         sys.exit(130)
     except PipelineError as error:
-        click.echo(f"epicenter: {error}", err=True)
+        say(f"epicenter: {error}", logging.ERROR)
         sys.exit(_exit_code(error))
-    except Exception:
-        traceback.print_exc()
-        click.echo("epicenter: this is a bug of ours; please report it with the lines above", err=True)
+    except Exception as error:
+        say("epicenter: this is a bug of ours; please report it with the lines above", logging.CRITICAL, error)
         sys.exit(EXIT_BUG)
 
 

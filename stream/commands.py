@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 import socket
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +17,9 @@ from rules.model import NS_PER_S, DeadLetter, Incident, Match
 from rules.ruleset import RuleSet
 from rules.silence.watch import Verdict
 from rules.times import iso_from_ns
+from stream.ending import end_on_signals, run_unless_told_to_end
 from stream.holding import HoldingScanner
+from stream.log_lines import say
 from stream.pipeline import Pipeline, read_to_the_end, replay
 from stream.redacting import redactor_of
 from stream.scan import BatchScanner
@@ -27,11 +28,6 @@ from stream.show import SEVERITY_STYLES, console, safe, watched
 from stream.show_incident import incident_line, print_incident_report
 
 TOLD_SKEW_NS = NS_PER_S // 2
-
-
-def say(text: str) -> None:
-    """A message, on standard error."""
-    click.echo(text, err=True)
 
 
 def hostname() -> str:
@@ -86,14 +82,16 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool
     rules = proven(settings.rule_packs, settings.topology)
     sources = Sources(paths, hostname(), follow=not once)
     reader = EmbeddedRun(settings, rules, sources, Announcer(as_json), say)
-    asyncio.run(reader.once() if once else _until_stopped(reader))
+    if once:
+        run_unless_told_to_end(reader.once())
+    else:
+        asyncio.run(_until_stopped(reader))
     say(f"{reader.records} lines read, {reader.dead} dead letters; store: {address_of(settings.store_dsn)}")
 
 
 async def _until_stopped(reader: Any) -> None:
     stop = asyncio.Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    end_on_signals(stop.set)
     await reader.follow(stop)
 
 

@@ -24,6 +24,7 @@ from rules.model import NS_PER_S, DeadLetter, Position
 from rules.ruleset import RuleSet
 from stream.clients import make_admin, make_producer
 from stream.correlator import Correlator
+from stream.ending import ENDING
 from stream.messages import Part, decode, encode_in_pieces, kept_in_pieces
 from stream.metrics import Metrics
 from stream.own_topics import Fetched, Message, OwnTopics
@@ -37,6 +38,7 @@ from stream.trouble import Trouble
 FETCH_WAIT_MS: Final = 200
 MESSAGES_A_FETCH: Final = 100
 STOP_WITHIN_S: Final = 5.0
+LEAVE_WITHIN_S: Final = 1.0
 SMALL_SHARE: Final = 10
 """Snapshots take a tenth of the time at most."""
 
@@ -98,7 +100,7 @@ class Correlating(Service):
     async def on_stop(self) -> None:
         """Leave the group with everything kept, so that the next owner has nothing to do again."""
         try:
-            await asyncio.wait_for(self.hand_over(), STOP_WITHIN_S)
+            await asyncio.wait_for(self.hand_over(), ENDING.left_s(STOP_WITHIN_S, LEAVE_WITHIN_S))
         except (TimeoutError, KafkaError):
             self.log.warning(
                 "no last snapshot within %s s; the next owner takes the newest messages again", STOP_WITHIN_S

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import sys
 import tempfile
 import threading
@@ -24,9 +23,11 @@ from rules.errors import ConfigError
 from rules.load import load
 from rules.model import NS_PER_S, Incident
 from sinks.clickhouse.rows import iso_ns
-from stream.commands import Announcer, hostname, print_incident, say
+from stream.commands import Announcer, hostname, print_incident
 from stream.demo_history import write_history
 from stream.embedded import EmbeddedRun
+from stream.ending import end_on_signals
+from stream.log_lines import say
 from stream.settings import Settings
 
 SPEED: Final = 60.0
@@ -124,8 +125,7 @@ class _Demo:
 
     async def watch(self, write: Callable[..., object], stays: bool) -> None:
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.add_signal_handler(number, self._stop)
+        end_on_signals(self._stop)
         node = next((fault.node for fault in truth_of(self._scenario).faults), "")
         await asyncio.to_thread(write_history, self._logs / "before", self._scenario.start_ns, node)
         writer = threading.Thread(target=self._write, args=(write, loop), name="cluster")

@@ -19,16 +19,19 @@ from ingest.collect.source import Sources
 from ingest.producer import RawProducer
 from rules.errors import TransientError
 from rules.model import NS_PER_S, Incident
-from stream.commands import Announcer, hostname, say
+from stream.commands import Announcer, hostname
 from stream.dev_broker import dev_broker
-from stream.dev_process import EPICENTER, free_ports
+from stream.dev_process import EPICENTER, STOP_TIMEOUT_S, free_ports
+from stream.ending import ENDING, run_unless_told_to_end
 from stream.kafka_security import client_arguments
+from stream.log_lines import say
 from stream.settings import Settings
 from stream.topics import TopicNames, make_topics
 
 LATENESS_NS: Final = 15 * NS_PER_S
 QUIET_S: Final = 10.0
 LONGEST_S: Final = 120.0
+FOR_THE_BROKER_S: Final = 4.0
 
 
 def follow_through_kafka(settings: Settings, logs: Path, write: Callable[..., object]) -> dict[str, Incident]:
@@ -41,7 +44,7 @@ def follow_through_kafka(settings: Settings, logs: Path, write: Callable[..., ob
         make_topics(inside)
         with _worker(inside) as worker:
             say(f"worker: process {worker.pid}, http://{inside.web_host}:{inside.web_port}/metrics")
-            return asyncio.run(_ship_and_watch(inside, logs, write, worker))
+            return run_unless_told_to_end(_ship_and_watch(inside, logs, write, worker))
 
 
 @contextmanager
@@ -58,7 +61,11 @@ def _worker(settings: Settings) -> Iterator[subprocess.Popen[bytes]]:
         yield process
     finally:
         process.terminate()
-        process.wait()
+        try:
+            process.wait(ENDING.left_s(STOP_TIMEOUT_S, FOR_THE_BROKER_S))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 async def _ship_and_watch(

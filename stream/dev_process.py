@@ -12,6 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from rules.errors import TransientError
+from stream.ending import ENDING
 
 EPICENTER = [sys.executable, "-c", "from stream.cli import main; main()"]
 """The command line of the console command, whether or not its folder is on PATH."""
@@ -100,7 +101,7 @@ class ChildServer:
             return
         self._process.terminate()
         try:
-            self._process.wait(STOP_TIMEOUT_S)
+            self._process.wait(ENDING.left_s(STOP_TIMEOUT_S, 1.0))
         except subprocess.TimeoutExpired:
             self.kill()
         self._process = None

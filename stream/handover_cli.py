@@ -10,6 +10,7 @@ import click
 import msgspec
 
 from rules.errors import ConfigError, InputError
+from stream.log_lines import set_up_logs
 from stream.options import CONFIG, DATA_DIR, JSON, STORE
 from stream.settings import load_settings
 
@@ -134,6 +135,7 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None
             raise
         raise ConfigError(["epicenter mcp: its packages are not installed: pip install 'epicenter[mcp]'"]) from error
     settings = load_settings(config, **given)
+    set_up_logs(settings.log_format)
     if http is None:
         serve_stdio(settings)
     else:
@@ -173,7 +175,7 @@ def _documents(content: bytes) -> list[dict[str, Any]]:
 
 def _print(found: Found) -> None:
     from sinks.inert import make_inert
-    from stream.commands import say
+    from stream.log_lines import say
 
     say(f"from: {found.found_in}" + (f" ({make_inert(found.note)})" if found.note else ""))
     width = max((len(str(line.number)) for line in found.lines), default=0)

@@ -36,7 +36,8 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     """
     from sinks.clickhouse import reading
     from sinks.page.search import ListQuery
-    from stream.commands import print_document, say
+    from stream.commands import print_document
+    from stream.log_lines import say
     from stream.lookup import from_page, from_store
     from stream.show import console
     from stream.show_incident import incident_line

@@ -11,7 +11,6 @@ from ipaddress import ip_address
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import anyio
-import click
 import orjson
 import uvicorn
 from mcp.server import MCPServer
@@ -26,6 +25,7 @@ from sinks.handover.fit import DEFAULT_BYTES, LEAST_BYTES
 from sinks.handover.untrusted import NOTICE
 from stream import mcp_answers as answers
 from stream.found_lines import Around
+from stream.log_lines import say
 from stream.settings import Settings
 
 INSTRUCTIONS: Final = (
@@ -91,9 +91,9 @@ def serve_http(settings: Settings, host: str, port: int) -> None:
         ),
     )
     config = uvicorn.Config(
-        application, log_level="error", access_log=False, timeout_graceful_shutdown=LONGEST_GOODBYE_S
+        application, log_level="error", log_config=None, access_log=False, timeout_graceful_shutdown=LONGEST_GOODBYE_S
     )
-    click.echo(f"mcp: http://{names[-1]}{PATH}", err=True)
+    say(f"mcp: http://{names[-1]}{PATH}")
     anyio.run(uvicorn.Server(config).serve, [listening])
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-import click
 from aiohttp import web
 
 from rules.errors import ConfigError, InputError, TransientError
@@ -17,6 +15,8 @@ from sinks.clickhouse.client import StoreInUseError
 from sinks.clickhouse.reading import newest_change
 from sinks.letter_api import letter_routes
 from sinks.page import Feed, Watcher, page
+from stream.ending import end_on_signals
+from stream.log_lines import say
 from stream.loopback import checked_token, is_loopback
 from stream.reload import running
 from stream.settings import Settings
@@ -38,13 +38,12 @@ def serve_page(settings: Settings) -> None:
     folder = settings.data_dir / "store"
     if not settings.store and not folder.exists():
         raise InputError(f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --dsn or --data-dir")
-    asyncio.run(_serve(settings, lambda text: click.echo(text, err=True)))
+    asyncio.run(_serve(settings, say))
 
 
 async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     store, feed, stop = Store(settings.store_dsn), Feed(), asyncio.Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(signal_number, stop.set)
+    end_on_signals(stop.set)
     watcher = Watcher(feed, lambda: store.ask(newest_change), say)
     token = checked_token(settings, "page")
     application = page(store.ask, lambda: {"status": watcher.status, "store": store.address}, feed, token)

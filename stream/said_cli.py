@@ -82,7 +82,7 @@ def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None
     Example: epicenter silences list --json
     """
     from sinks.clickhouse.said import list_silences
-    from stream.commands import say
+    from stream.log_lines import say
     from stream.lookup import from_page, from_store
 
     settings, now_ns = load_settings(config, **given), time_ns()

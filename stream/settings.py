@@ -95,6 +95,7 @@ class Settings(BaseSettings):
     page_host: str = Field(default="127.0.0.1", description="anything but the loopback demands page_token")
     page_port: int = Field(default=8017, ge=0, le=65535, description="of the page; 0: any free one")
     page_token: SecretStr = Field(default=SecretStr(""), description="who has it may see the page, and act on it")
+    log_format: Literal["text", "json"] = Field(default="text", description="our own log lines on standard error")
 
     kafka: str = Field(default="127.0.0.1:9092", description="brokers, host:port, separated by commas")
     kafka_security: KafkaSecurity = Field(default="plaintext", description="what the brokers' port speaks")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from rules.errors import TransientError
@@ -12,9 +13,13 @@ from sinks.clickhouse.client import Client, address_of, connect
 from sinks.clickhouse.letters import LetterFilter, Letters
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.sink import ClickHouseSink
+from stream.ending import ENDING, FOR_THE_STORE_S
 
 ANSWER_WITHIN_S: Final = 5
 """For questions, where the DSN says nothing else: nobody looks at a page for longer, nor waits so long for its end."""
+
+LONGEST_WRITE_S: Final = 120
+"""A minute of trying again, and what the last try takes: what is then still being written is left to the next run."""
 
 MOST_QUESTIONS: Final = 32
 """So many wait for an answer, or get one."""
@@ -94,7 +99,9 @@ class Store:
         if self._second_client is not None:
             self._second_client.close()
         if self._client is not None:
-            await self._run(self._thread, self._client.close)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ENDING.left_s(LONGEST_WRITE_S, FOR_THE_STORE_S)):
+                    await self._run(self._thread, self._client.close)
         self._thread.shutdown(wait=False, cancel_futures=True)
 
     @property

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections import deque
 from enum import StrEnum
 from time import time_ns
-from typing import Final
+from typing import Any, Final
 
 from rules.model import DeadLetter, Gap, Position, RawRecord, stable_id
 from rules.redact import Redactor
@@ -51,7 +52,7 @@ class Troubles:
         self._metrics.note_trouble(kind, times)
         if (kind, subject) not in self._told:
             self._told.add((kind, subject))
-            log.error("%s: %s: %s", kind, subject, text)
+            log.error("%s: %s: %s", kind, subject, text, extra=_fields(kind, subject))
 
     def note_lost(self, source: str, offset: int, records: int, text: str) -> None:
         """Count and tell records that were deleted before they were read, from this offset on: a gap in the evidence.
@@ -79,4 +80,12 @@ class Troubles:
         """What begins with this subject is over: from here on it is told again."""
         for over in [one for one in self._told if one[0] == kind and one[1].startswith(subject)]:
             self._told.remove(over)
-            log.warning("%s: %s: over", *over)
+            log.warning("%s: %s: over", *over, extra=_fields(*over))
+
+
+def _fields(kind: Trouble, subject: str) -> dict[str, Any]:
+    """What of the subject a program that reads our log lines may look for."""
+    if place := re.match(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+)(?::(?P<offset>\d+))?", subject):
+        numbers = {name: int(number) for name, number in place.groupdict().items() if name != "topic" and number}
+        return {"kind": str(kind), "topic": place["topic"], **numbers}
+    return {"kind": str(kind), ("topic" if kind is Trouble.TOPIC_MISSING else "group"): subject}

@@ -10,6 +10,7 @@ from faust.worker import Worker
 
 from rules.errors import ConfigError, TransientError
 from stream.app import build_app
+from stream.ending import end_on_signals
 from stream.glance import MARKS
 from stream.memory import give_back_what_is_free
 from stream.settings import Settings
@@ -32,6 +33,13 @@ def run_worker(settings: Settings) -> int:
     return run_app(build_app(settings, rules))
 
 
+class _Worker(Worker):  # type: ignore[misc]
+    """Faust's, with our deadline from the first signal on."""
+
+    def install_signal_handlers(self) -> None:
+        end_on_signals(self._on_sigterm)
+
+
 def run_app(app: faust.App) -> int:
     """Run an app until stopped; the exit code of the process.
 
@@ -39,7 +47,7 @@ def run_app(app: faust.App) -> int:
         TransientError: the broker went away while the app was starting.
     """
     give_back_what_is_free()
-    worker = Worker(app, loglevel="warning", quiet=True, redirect_stdouts=False)
+    worker = _Worker(app, quiet=True, redirect_stdouts=False, override_logging=False)
     worker.spinner = None
     try:
         worker.execute_from_commandline()

@@ -25,12 +25,15 @@ from sinks.inert import make_inert
 from sinks.notify.target import Memo, Target
 from stream.alerts.journal import Journal
 from stream.alerts.lane import Lane
+from stream.ending import ENDING, FOR_TARGETS_S
 
 log: Final = logging.getLogger(__name__)
 UNKNOWN_TARGET: Final = "alerts no longer name this target"
 SHORT_S: Final = 0.05
 IN_HAND_S: Final = 15.0
-"""Longer than a target takes to answer, or not to."""
+"""Longer than a target takes to answer, or not to; shorter when the process has been told to end."""
+
+IN_HAND_AT_THE_END_S: Final = 2.0
 
 
 class Outlet(Protocol):
@@ -116,13 +119,13 @@ class Dispatcher:
             PipelineError, KafkaError: the journal is away.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
+            async with asyncio.timeout(ENDING.left_s(patience_s, FOR_TARGETS_S + IN_HAND_AT_THE_END_S)):
                 while any(map(self.pending, self.lanes)):
                     await asyncio.sleep(SHORT_S)
         for lane in self.lanes.values():
             lane.stop()
         if self._tasks:
-            _, left = await asyncio.wait(self._tasks, timeout=IN_HAND_S)
+            _, left = await asyncio.wait(self._tasks, timeout=ENDING.left_s(IN_HAND_S, FOR_TARGETS_S))
             for task in left:
                 task.cancel()
         await asyncio.gather(*(target.close() for target in self._targets.values()))

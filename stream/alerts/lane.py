@@ -125,7 +125,7 @@ class Lane:
         except RejectedError as error:
             await self._refuse(group, planned, str(error))
         except Exception as error:  # a bug of ours in one target keeps nobody else from being told
-            log.exception("%s: a bug of ours; it is tried again", self._target.name)
+            log.exception("%s: a bug of ours; it is tried again", self._target.name, extra=_fields(self._target, group))
             await self._note_failure(group, planned, TransientError(f"a bug of ours: {type(error).__name__}"))
         else:
             self._note_success(planned)
@@ -136,7 +136,7 @@ class Lane:
         try:
             await self._desk.note_refused(group, reason)
         except TransientError as error:
-            log.warning("%s: %s", self._target.name, error)
+            log.warning("%s: %s", self._target.name, error, extra=_fields(self._target, group))
             self._pause(planned.notification.notification_id, None)
 
     def _note_success(self, planned: Planned) -> None:
@@ -176,3 +176,7 @@ class Lane:
             self._pause(self._target.name, error.retry_after_s)
         except RejectedError as error:
             log.error("%s: does not hear again of what is open: %s", self._target.name, error)
+
+
+def _fields(target: Target, group: Group) -> dict[str, str]:
+    return {"target": target.name, "incident_id": group.pending[0].notification.incident.incident_id}

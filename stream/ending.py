@@ -1,0 +1,103 @@
+"""How a process that runs long ends: asked once, within ten seconds; asked twice, at once.
+
+One deadline is set by the first signal, and everybody who waits for something at the end asks how long that may be.
+Whoever does not come back by then is left behind. Nothing is lost by it: what was not delivered stays in the journal,
+what was not committed stays in Kafka, and the next process, or another worker, does it again, as after `kill -9`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Coroutine
+from math import inf
+from time import monotonic
+from typing import Any, Final, TypeVar
+
+WITHIN_S: Final = 9.0
+"""Less than the ten that are promised: what happens after it has to fit in, too."""
+
+FOR_THE_STORE_S: Final = 2.5
+FOR_TARGETS_S: Final = 4.0
+"""So much of it is kept for what comes after deliveries (journals, consumer groups), and after writes to the store."""
+
+TWICE_AFTER_S: Final = 0.5
+"""Terminals and `timeout` send the same signal to a process and to its group: that is one request."""
+
+SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+Result = TypeVar("Result")
+log: Final = logging.getLogger(__name__)
+
+
+class Ending:
+    """The one deadline of this process; there is none before it is asked to end."""
+
+    def __init__(self, leave: Callable[[int], Any] = os._exit, within_s: float = WITHIN_S):
+        self._leave = leave
+        self._within_s = within_s
+        self._asked_s = inf
+
+    def ask(self, number: int = signal.SIGTERM) -> None:
+        """Set the deadline; asked again, leave at once."""
+        if self._asked_s == inf:
+            self._asked_s = monotonic()
+            self.last = threading.Timer(self._within_s, self._give_up)
+            self.last.daemon = True
+            self.last.start()
+        elif monotonic() - self._asked_s > TWICE_AFTER_S:
+            self._leave_with(128 + number)
+
+    def left_s(self, most_s: float, reserve_s: float = 0.0) -> float:
+        """How long something may still take that otherwise takes `most_s`, when `reserve_s` is kept for others."""
+        deadline_s = self._asked_s + self._within_s
+        return most_s if deadline_s == inf else max(0.0, min(most_s, deadline_s - reserve_s - monotonic()))
+
+    def _give_up(self) -> None:
+        log.warning("not all has ended within %s s; what was in hand is done again by whoever goes on", self._within_s)
+        self._leave_with(0)
+
+    def _leave_with(self, code: int) -> None:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                continue
+        self._leave(code)
+
+
+ENDING: Final = Ending()
+
+
+def end_on_signals(stop: Callable[[], object]) -> None:
+    """Set the deadline when this process is told to end, and call `stop` on the running loop."""
+    loop = asyncio.get_running_loop()
+
+    def note(number: int, _: object) -> None:
+        ENDING.ask(number)
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(stop)
+
+    for number in SIGNALS:
+        signal.signal(number, note)
+
+
+def run_unless_told_to_end(work: Coroutine[Any, Any, Result]) -> Result:
+    """What the work comes to; told to end, it is cancelled, and what it does at its end has the time of the deadline.
+
+    Raises:
+        KeyboardInterrupt: it was told to.
+    """
+
+    async def cancelled_on_signals() -> Result:
+        task = asyncio.ensure_future(work)
+        end_on_signals(task.cancel)
+        return await task
+
+    try:
+        return asyncio.run(cancelled_on_signals())
+    except asyncio.CancelledError:
+        raise KeyboardInterrupt from None

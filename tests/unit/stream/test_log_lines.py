@@ -1,0 +1,130 @@
+"""Our own log lines: what a person and what a collector gets, and what never stands in them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from stream.ending import Ending
+from stream.log_lines import say, set_up_logs
+from stream.metrics import Metrics
+from stream.trouble import Trouble, Troubles
+
+TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+log = logging.getLogger("stream.somewhere")
+
+
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], list[Any]]]:
+    """What was written since the logs were set up in a form."""
+    before, level = logging.root.handlers[:], logging.root.level
+
+    def read(log_format: str) -> list[Any]:
+        written = capsys.readouterr().err.splitlines()
+        return [orjson.loads(line) for line in written] if log_format == "json" else written
+
+    yield read
+    logging.root.handlers[:] = before
+    logging.root.setLevel(level)
+
+
+def test_a_line_of_json_has_time_level_logger_message_and_what_it_is_about(lines: Any) -> None:
+    set_up_logs("json")
+    log.warning("waits: %s", "now", extra={"topic": "logs.raw", "partition": 3, "incident_id": "abc"})
+    (line,) = lines("json")
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "warning",
+        "logger": "stream.somewhere",
+        "message": "waits: now",
+        "topic": "logs.raw",
+        "partition": 3,
+        "incident_id": "abc",
+    }
+
+
+def test_for_people_it_is_one_line_of_text(lines: Any) -> None:
+    set_up_logs("text")
+    log.error("it broke")
+    assert lines("text")[0].partition(" ")[2] == "ERROR stream.somewhere: it broke"
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_text_is_inert_and_holds_no_secret_not_even_in_a_traceback(log_format: Any, lines: Any) -> None:
+    set_up_logs(log_format)
+    try:
+        raise ValueError(f"\x1b[31m {TOKEN}")
+    except ValueError:
+        log.exception("\x1b]0;x\x07\nforged: token %s", TOKEN)
+    written = str(lines("text"))
+    assert "Traceback" in written and "[redacted:" in written
+    assert TOKEN not in written and "\x1b" not in written and "\\nforged" in written
+
+
+def test_what_commands_say_is_plain_for_people_and_json_for_programs(lines: Any) -> None:
+    set_up_logs("text")
+    say("incidents: http://127.0.0.1:8017/")
+    assert lines("text") == ["incidents: http://127.0.0.1:8017/"]
+    set_up_logs("json")
+    say("7 lines read")
+    assert [(line["level"], line["message"]) for line in lines("json")] == [("info", "7 lines read")]
+
+
+def test_the_same_words_come_once_a_minute_and_say_how_often_they_were_left_out(
+    lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times_s = iter((100.0, 101.0, 159.0, 161.0))
+    monkeypatch.setattr("stream.log_lines.monotonic", lambda: next(times_s))
+    set_up_logs("json")
+    for _ in range(4):
+        log.warning("store is away")
+    assert [line.get("repeated") for line in lines("json")] == [None, 2]
+
+
+def test_other_libraries_speak_through_it_but_for_two(lines: Any) -> None:
+    set_up_logs("json")
+    for name in ("mode.worker", "faust.app", "aiohttp.server", "aiokafka.conn"):
+        logging.getLogger(name).error("oh")
+    assert [line["logger"] for line in lines("json")] == ["mode.worker", "faust.app", "aiohttp.server"]
+
+
+def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
+    set_up_logs("json")
+    troubles = Troubles(Metrics())
+    troubles.note(Trouble.RECORDS_LOST, "logs.raw/3:700", "gone")
+    troubles.note(Trouble.TAKEN_AWAY, "epicenter.store", "again")
+    lost, taken = lines("json")
+    assert (lost["kind"], lost["topic"], lost["partition"], lost["offset"]) == ("records-lost", "logs.raw", 3, 700)
+    assert (taken["kind"], taken["group"]) == ("partitions-taken-away", "epicenter.store")
+
+
+def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, left = 1000.0, list[int]()
+    monkeypatch.setattr("stream.ending.monotonic", lambda: now_s)
+    ending = Ending(leave=left.append, within_s=9.0)
+    assert ending.left_s(60) == 60
+    ending.ask()
+    now_s += 0.1
+    ending.ask()
+    assert not left, "a terminal signals a process and its group"
+    now_s += 2
+    assert ending.left_s(60, reserve_s=4.0) == pytest.approx(2.9)
+    assert ending.left_s(1) == 1
+    ending.ask(15)
+    assert left == [143]
+    now_s += 60
+    assert ending.left_s(60) == 0
+
+
+def test_after_the_deadline_it_leaves_whatever_hangs(lines: Any) -> None:
+    set_up_logs("json")
+    left = list[int]()
+    ending = Ending(leave=left.append, within_s=0.0)
+    ending.ask()
+    ending.last.join(10)
+    assert left == [0]
+    assert "done again by whoever goes on" in lines("json")[0]["message"]
