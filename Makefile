@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .PHONY: demo test test-long lint cluster bench-stream bench-stages bench-start bench-match bench-correlate bench-latency \
-  bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage screenshots lock clean
+  bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference screenshots lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -105,6 +105,10 @@ $(READY): requirements.lock pyproject.toml
 # docs/coverage.md, from docs/coverage.yaml and the packs.
 coverage: $(READY)
 	$(BIN)/python docs/make_coverage.py
+
+# docs/reference, from the code.
+reference: $(READY)
+	$(BIN)/python -m docs.make_reference
 
 # docs/page-*.png, of a simulated week in a real browser.
 screenshots: $(READY)

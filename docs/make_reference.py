@@ -239,7 +239,7 @@ def api() -> str:
 
 def route_rows() -> Iterator[tuple[str, ...]]:
     """Method, address and meaning of everything that the page answers."""
-    application = page(nobody, dict, Feed())
+    application = page(nobody, dict, Feed(), token="of nobody")
     application.add_routes(letter_routes(nobody, nobody))
     for route in application.router.routes():
         is_file = isinstance(route.resource, web.StaticResource)

@@ -89,6 +89,7 @@ def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.
     streams = 0
 
     async def limited(request: web.Request) -> web.StreamResponse:
+        """Server-sent events: `changed` when there is news, `health` every few seconds; so many at a time."""
         nonlocal streams
         if streams >= MOST_STREAMS:
             return web.Response(status=503, text="too many open pages", headers={"Retry-After": "60"})
@@ -99,7 +100,6 @@ def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.
             streams -= 1
 
     async def stream(request: web.Request) -> web.StreamResponse:
-        """Server-sent events: `changed` when there is news, `health` every few seconds."""
         told = 0
         async with sse_response(request) as response:
             with suppress(ConnectionError):

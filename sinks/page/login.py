@@ -42,7 +42,7 @@ class Login:
         return self.door.session_shown(request.cookies.get(COOKIE, ""), time()) if bearer is Shown.NOTHING else bearer
 
     async def sign_in(self, request: web.Request) -> web.Response:
-        """`POST /login`: the form's `token`, and `next`, where to go from here."""
+        """Sign in: the form's `token` and `next`; the answer sets a cookie."""
         fields = await request.post()
         path = _own_path(str(fields.get("next", "/")))
         if self.door.token(str(fields.get("token", ""))) is not Shown.RIGHT:
@@ -57,7 +57,7 @@ class Login:
         return answer
 
     async def form(self, request: web.Request) -> web.Response:
-        """`GET /login`."""
+        """The form that asks for the token, where one is needed; `next`, where to go from there."""
         return html_response("login.html", next="/", is_wrong=False)
 
 

@@ -160,7 +160,7 @@ class _Pages:
         return json_response(grid_of(ranks, time_ns()).columns())
 
     async def healthz(self, request: web.Request) -> web.Response:
-        """How the process is; HTTP status 503 unless `status` is `ok`. Where a token is needed, probes get that alone."""
+        """How the process is; status 503 unless `status` is `ok`. Who needs a token and has none gets that alone."""
         health = self._health()
         is_well = health.get("status") == "ok"
         shown = health if self._is_open else {"status": "ok" if is_well else "not well"}
