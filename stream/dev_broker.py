@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,29 +152,36 @@ class ContainerBroker:
 
 
 class JavaBroker(ChildServer):
-    """A broker in a child process on loopback, with its settings, data and logs in a new folder of `work_dir`."""
+    """A broker in a child process on loopback, with its settings, data and logs in a new folder of `work_dir`.
+
+    `scram_users` are there from the start, written as Kafka's StorageTool takes them. A listener that `more` names in
+    `more.listeners` comes beside the plain one, at the port that it says.
+    """
 
     how: str = "java"
 
-    def __init__(self, java: str, jars: Path, work_dir: Path, more: dict[str, str]) -> None:
+    def __init__(
+        self, java: str, jars: Path, work_dir: Path, more: dict[str, str], scram_users: Sequence[str] = ()
+    ) -> None:
         work_dir.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="kafka-", dir=work_dir.resolve()))
         port, controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
         own = {"log.dirs": str(folder / "data"), **more}
-        settings = _broker_settings(port, controller_port, bind="127.0.0.1") | own
+        settings = _with_listeners(_broker_settings(port, controller_port, bind="127.0.0.1"), own)
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         log4j = folder / "log4j2.properties"
         log4j.write_text(_LOG4J.format(log_path=folder / "broker.log"))
         self._jvm = [java, *_JVM_FLAGS, f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{jars}/*"]
-        self._format(properties)
+        self._format(properties, scram_users)
         command = [*self._jvm, "kafka.Kafka", str(properties)]
         super().__init__("the Kafka broker", command, folder, folder, lambda: _answers("127.0.0.1", port))
 
-    def _format(self, properties: Path) -> None:
+    def _format(self, properties: Path, scram_users: Sequence[str]) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*self._jvm, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
+        command += [word for user in scram_users for word in ("--add-scram", user)]
         result = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S)
         if result.returncode != 0:
             raise InvariantError(f"{properties}: Kafka can't format its storage: {result.stdout}{result.stderr}")
@@ -261,6 +268,17 @@ def _broker_settings(port: int, controller_port: int, bind: str) -> dict[str, st
         "broker.session.timeout.ms": "3000",
         "broker.heartbeat.interval.ms": "500",
     }
+
+
+def _with_listeners(settings: dict[str, str], more: dict[str, str]) -> dict[str, str]:
+    """The settings with more of them, and with the listeners of `more.listeners`: names, addresses, protocols."""
+    added = [one.split("=") for one in more.get("more.listeners", "").split(",") if one]
+    joined = dict(settings)
+    for name, address, protocol in added:
+        joined["listeners"] += f",{name}://{address}"
+        joined["advertised.listeners"] += f",{name}://{address}"
+        joined["listener.security.protocol.map"] += f",{name}:{protocol}"
+    return joined | {name: value for name, value in more.items() if name != "more.listeners"}
 
 
 def _any_answers(bootstrap: str) -> bool:

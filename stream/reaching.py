@@ -98,10 +98,10 @@ async def _look(settings: Settings, host: str, port: int) -> list[tuple[str, int
     try:
         async with asyncio.timeout(LOOK_S):
             return await _brokers(settings, host, port)
+    except (KafkaError, OSError) as error:  # a certificate that is not believed is an OSError and a ValueError
+        failed = error
     except (ValueError, AssertionError):
         return ConfigError([f"Kafka: {host}:{port}: what answers there is no Kafka broker: look at `kafka`"])
-    except (KafkaError, OSError) as error:
-        failed = error
     try:
         async with asyncio.timeout(LOOK_S):
             return await _why(settings, host, port, failed)
@@ -130,6 +130,8 @@ async def _why(settings: Settings, host: str, port: int, error: BaseException) -
         return ConfigError([f"{place}: {told}"])
     found = fault_in(error) or await _other_protocol(settings, host, port, error)
     if isinstance(found, Found):
+        if found.fault is Fault.REFUSES_OURS and not settings.kafka_cert:
+            found = Found(Fault.WANTS_OURS)
         text = f"{place}: {found}: {WHAT_TO_DO[found.fault]}"
         return TransientError(text) if found.fault in ON_ITS_SIDE else ConfigError([text])
     if found:

@@ -7,13 +7,23 @@ from collections.abc import Callable, Collection
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
-from aiokafka.errors import IllegalStateError, KafkaError, NoOffsetForPartitionError, OffsetOutOfRangeError
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
 
 from rules.errors import TransientError
 from stream.raw_batches import source_of
 from stream.trouble import Trouble, Troubles
 
 PAUSE_S: Final = 1.0
+NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError, ClusterAuthorizationFailedError)
+TO_GRANT: Final = "; the brokers' ACLs do not allow it to this user: docs/security.md has what each service needs"
 NoteLost = Callable[[str, int], None]
 """Counts records of a source that were deleted before they were read."""
 
@@ -42,7 +52,8 @@ class Resuming:
 
     async def wait_a_little(self, error: KafkaError | TransientError) -> None:
         """Name and count it, and let some time go by."""
-        self._troubles.note(Trouble.KAFKA_ERROR, f"{self._what}: {error!r}", "trying again")
+        text = f"trying again{TO_GRANT if isinstance(error, NOT_ALLOWED) else ''}"
+        self._troubles.note(Trouble.KAFKA_ERROR, f"{self._what}: {error!r}", text)
         await asyncio.sleep(PAUSE_S)
 
     async def to_what_is_committed(self, partition: TopicPartition) -> None:

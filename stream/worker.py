@@ -28,7 +28,9 @@ def run_worker(settings: Settings) -> int:
     rules = proven(settings.rule_packs, settings.topology, MARKS)
     missing = asyncio.run(missing_topics(settings))
     if missing:
-        raise ConfigError([f"no topic {name} on {settings.kafka}: run `epicenter topics`" for name in missing])
+        or_hidden = "" if settings.kafka_security == "plaintext" else ", or allow this user to describe it"
+        told = f"on {settings.kafka}: run `epicenter topics`{or_hidden}"
+        raise ConfigError([f"no topic {name} {told}" for name in missing])
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     return run_app(build_app(settings, rules))
 

@@ -1,0 +1,201 @@
+"""Kafka with TLS, users and ACLs: a real broker with a listener for each kind of security, sound and broken ones."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from time import monotonic
+from typing import Any, Final
+
+import pytest
+from aiokafka.admin import AIOKafkaAdminClient
+
+from ingest.batch import Batch
+from ingest.producer import RawProducer
+from rules.errors import ConfigError, TransientError
+from stream import dev_broker, reaching
+from stream.dev_process import EPICENTER
+from stream.kafka_security import client_arguments
+from stream.reaching import LONGEST_S, reach
+from stream.settings import Settings, load_settings
+from tests.support.cluster import Cluster, with_admin
+from tests.support.receiver import Receiver
+from tests.support.secure_kafka import PASSWORDS, PLAIN_USER, SecureBroker, allow, secure_broker
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+
+SECURITY: Final = Path(__file__).parents[2] / "docs/security.md"
+PREFIX: Final = "epicenter"
+RAW: Final = "logs.raw"
+SERVICES: Final = ("match", "correlate", "store", "notify")
+XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
+LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
+"""Hours after, so that time goes on."""
+
+
+@pytest.fixture(scope="module")
+def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
+    try:
+        dev_broker._find_java(), dev_broker._find_jars()
+    except ConfigError as error:
+        if not dev_broker.docker_answers():
+            raise
+        pytest.skip(str(error))
+    with secure_broker(tmp_path_factory.mktemp("secure")) as broker:
+        yield broker
+
+
+def as_user(secure: SecureBroker, name: str, **given: Any) -> dict[str, Any]:
+    """The settings of one of the users."""
+    user = {"kafka_security": "sasl_ssl", "kafka_username": name, "kafka_password": PASSWORDS[name]}
+    return {"kafka": secure.at("SECURE"), "kafka_ca": secure.file("ca"), **user, **given}
+
+
+def environment(given: dict[str, Any]) -> dict[str, str]:
+    return {name.upper(): str(value) for name, value in given.items()}
+
+
+def test_every_right_way_in_is_open(secure: SecureBroker) -> None:
+    ca, plain = (
+        {"kafka_ca": secure.file("ca")},
+        dict(zip(("kafka_username", "kafka_password"), PLAIN_USER, strict=True)),
+    )
+    ways = (
+        {"kafka": secure.plain},
+        as_user(secure, "match"),
+        as_user(secure, "old", kafka_sasl_mechanism="SCRAM-SHA-256"),
+        {**as_user(secure, "match"), **plain, "kafka_sasl_mechanism": "PLAIN"},
+        as_user(secure, "match", kafka=secure.at("CLEAR"), kafka_security="sasl_plaintext", kafka_ca=""),
+        {"kafka": secure.at("MUTUAL"), "kafka_security": "ssl", "kafka_cert": secure.file("client"), **ca},
+        as_user(secure, "match", kafka=f"127.0.0.1:1,{secure.at('SECURE')}"),
+    )
+    for way in ways:
+        asyncio.run(reach(load_settings(**way)))
+
+
+def test_every_wrong_way_ends_soon_with_a_line_that_says_what_to_set(secure: SecureBroker) -> None:
+    ca, user = {"kafka_ca": secure.file("ca")}, as_user(secure, "match")
+    tls, clear = {"kafka_security": "ssl", **ca}, {"kafka_security": "sasl_plaintext", "kafka_ca": ""}
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("SECURE", user | {"kafka_password": "secret-that-is-wrong"}, "user match is refused with SCRAM-SHA-512"),
+        ("SECURE", user | {"kafka_sasl_mechanism": "SCRAM-SHA-256"}, "user match is refused with SCRAM-SHA-256"),
+        ("CLEAR", user | clear | {"kafka_sasl_mechanism": "PLAIN"}, "it does not know PLAIN: set kafka_sasl_mechanism"),
+        ("SECURE", user | {"kafka_ca": ""}, "signed by nobody we know: set kafka_ca"),
+        ("SECURE", user | {"kafka_ca": secure.file("foreign-ca")}, "signed by nobody we know: set kafka_ca"),
+        ("EXPIRED", tls, "its certificate has expired: renew it on the broker"),
+        ("ELSEWHERE", tls, "is not valid for '127.0.0.1'): use the name that the certificate has"),
+        ("MUTUAL", tls, "it wants a certificate of ours: set kafka_cert and kafka_key"),
+        ("MUTUAL", tls | {"kafka_cert": secure.file("foreign-client")}, "it refuses our certificate"),
+        ("SECURE", {}, "it speaks TLS only: set kafka_security to ssl or sasl_ssl"),
+        ("SECURE", user | clear, "it speaks TLS only"),
+        ("PLAIN", tls, "it speaks no TLS: give `kafka` the TLS port, or set kafka_security without ssl"),
+        ("CLEAR", user, "it speaks no TLS"),
+        ("SECURE", tls, "it wants a user: set kafka_security to sasl_ssl"),
+        ("CLEAR", {}, "it wants a user: set kafka_security to sasl_plaintext"),
+        ("PLAIN", user | clear, "takes no user and password: set kafka_security to plaintext"),
+    ]
+    for listener, given, told in wrong:
+        address = secure.plain if listener == "PLAIN" else secure.at(listener)
+        begun_s = monotonic()
+        with pytest.raises(TransientError if listener == "EXPIRED" else ConfigError) as refused:
+            asyncio.run(reach(load_settings(**given | {"kafka": address})))
+        text = str(refused.value)
+        assert text.startswith(f"Kafka: {address}: ") and told in text, (listener, text)
+        assert "\n" not in text and "secret" not in text
+        assert monotonic() - begun_s < LONGEST_S, (listener, text)
+
+
+def test_a_command_says_it_in_one_line_on_stderr(secure: SecureBroker, tmp_path: Path) -> None:
+    given = as_user(secure, "match", kafka_password="secret-that-is-wrong", data_dir=tmp_path)
+    env = {f"EPICENTER_{name}": value for name, value in environment(given).items()}
+    done = subprocess.run([*EPICENTER, "topics"], env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 78, done.stderr
+    assert done.stderr.count("\n") == 1
+    assert done.stderr.startswith(f"epicenter: Kafka: {secure.at('SECURE')}: user match is refused")
+    assert "secret" not in done.stderr + done.stdout
+
+
+async def test_who_runs_already_hears_that_it_is_refused_and_that_it_is_taken_again(
+    secure: SecureBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reaching, "LOOK_AGAIN_S", 0.01)
+    said: list[str] = []
+    settings = [Settings(**as_user(secure, "match", kafka_password=one)) for one in ("wrong", PASSWORDS["match"])]
+    looked = asyncio.create_task(reaching.watch(changing := Changing(settings), said.append))  # type: ignore[arg-type]
+    async with asyncio.timeout(30):
+        while len(said) < 1:
+            await asyncio.sleep(0.01)
+        changing.now = 1
+        while len(said) < 2:
+            await asyncio.sleep(0.01)
+    looked.cancel()
+    assert "user match is refused" in said[0] and said[1].endswith("takes us again")
+
+
+class Changing:
+    """Settings whose password is made right meanwhile."""
+
+    def __init__(self, settings: list[Settings]):
+        self.settings, self.now = settings, 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.settings[self.now], name)
+
+
+def acls_of(service: str) -> list[tuple[str, str, str, str]]:
+    """What docs/security.md says that the user of a service needs."""
+    row = re.search(rf"^\| `{service}` \|(.*)\|(.*)\|(.*)\|$", SECURITY.read_text(), re.MULTILINE)
+    assert row
+    needed = []
+    if service in SERVICES:
+        needed += [("Topic", PREFIX, "prefixed", "Describe"), ("Topic", RAW, "literal", "Describe")]
+    for names, kind, operation in zip(
+        row.groups(), ("Topic", "Topic", "Group"), ("Read", "Write", "Read"), strict=True
+    ):
+        needed += [(kind, name, "literal", operation) for name in re.findall("`([^`]+)`", names)]
+    return needed
+
+
+@pytest.fixture(scope="module")
+def allowed(secure: SecureBroker) -> None:
+    """Each user may do what the document says, and nothing else."""
+
+    async def grant(admin: AIOKafkaAdminClient) -> None:
+        for service in (*SERVICES, "shipper"):
+            await allow(admin, service, acls_of(service))
+        await allow(admin, "poor", [one for one in acls_of("match") if one[1] != f"{PREFIX}.match"])
+        await allow(admin, "topics", [("Topic", name, "prefixed", "Create") for name in (PREFIX, RAW)])
+
+    with_admin(secure.plain, grant)
+
+
+def test_four_workers_with_a_user_each_do_all_of_it(
+    secure: SecureBroker, allowed: None, clickhouse: Any, tmp_path: Path
+) -> None:
+    receiver = Receiver()
+    with receiver.listening():
+        own = environment(as_user(secure, "topics")) | {"PREFIX": PREFIX, "RAW_TOPIC": RAW, "WEBHOOK_URL": receiver.url}
+        cluster = Cluster(secure.plain, clickhouse.dsn, tmp_path, **own)
+        try:
+            asyncio.run(ship(Settings(**as_user(secure, "shipper"))))
+            poor = cluster.start_worker(SERVICES="match", **environment(as_user(secure, "poor")))
+            for service in SERVICES:
+                cluster.start_worker(SERVICES=service, **environment(as_user(secure, service)))
+            refusal = "GroupAuthorizationFailedError.*docs/security.md has what each service needs"
+            eventually(lambda: re.search(refusal, poor.log.read_text()), 60, "the user without the group is told of it")
+            poor.kill()
+            eventually(lambda: receiver.told, 60, "the webhook is told")
+            eventually(cluster.incidents, 30, "the incident is stored")
+            assert not [log for log in tmp_path.glob("*.log") if "Authorization" in log.read_text() and log != poor.log]
+        finally:
+            cluster.stop()
+
+
+async def ship(settings: Settings) -> None:
+    """The line, through our own producer."""
+    async with RawProducer(RAW, **client_arguments(settings)) as producer:
+        await producer.send([(b"n1", Batch(RAW, [XID, LATER_XID], [None] * 2, [0] * 2, [0, 1]))])
