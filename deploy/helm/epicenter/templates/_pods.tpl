@@ -1,0 +1,191 @@
+{{- define "epicenter.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+fsGroup: 10001
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "epicenter.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end }}
+
+{{- /* What all our pods have in common. Service links would set EPICENTER_PAGE_PORT and others to addresses. Asked to
+end, each process is gone within ten seconds. */}}
+{{- define "epicenter.podBasics" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: 15
+{{- with .Values.image.pullSecrets }}
+imagePullSecrets:
+  {{- range . }}
+  - name: {{ . }}
+  {{- end }}
+{{- end }}
+securityContext:
+  {{- include "epicenter.podSecurity" . | nindent 2 }}
+{{- end }}
+
+{{- define "epicenter.placement" -}}
+{{- with .priorityClassName }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "epicenter.spread" -}}
+topologySpreadConstraints:
+  {{- range list "kubernetes.io/hostname" "topology.kubernetes.io/zone" }}
+  - maxSkew: 1
+    topologyKey: {{ . }}
+    whenUnsatisfiable: ScheduleAnyway
+    labelSelector:
+      matchLabels:
+        {{- include "epicenter.selector" $ | nindent 8 }}
+  {{- end }}
+{{- end }}
+
+{{- /* Alive is who answers at all. A worker that waits for a broker answers 503, and is better left alone: a new one
+would wait too, and begin with its newest snapshot. One that does not answer for two minutes hangs; its group has long
+given its partitions to others. */}}
+{{- define "epicenter.alive" -}}
+exec:
+  command:
+    - python
+    - -c
+    - |
+      import socket
+      answer = socket.create_connection(("127.0.0.1", {{ . }}), timeout=10)
+      answer.sendall(b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\n\r\n")
+      raise SystemExit(not answer.recv(1))
+{{- end }}
+
+{{- define "epicenter.env" -}}
+- {name: EPICENTER_SECRETS_DIR, value: /run/secrets/epicenter}
+- {name: EPICENTER_DATA_DIR, value: /var/lib/epicenter}
+- {name: XDG_CACHE_HOME, value: /var/lib/epicenter/cache}
+{{- range $name, $value := .Values.settings }}
+- {name: EPICENTER_{{ upper $name }}, value: {{ toString $value | quote }}}
+{{- end }}
+{{- end }}
+
+{{- define "epicenter.kafkaEnv" -}}
+{{- $kafka := .root.Values.kafka }}
+{{- $user := index $kafka.users .user }}
+- {name: EPICENTER_KAFKA, value: {{ $kafka.brokers | quote }}}
+- {name: EPICENTER_RAW_TOPIC, value: {{ $kafka.rawTopic }}}
+- {name: EPICENTER_PREFIX, value: {{ $kafka.prefix }}}
+- {name: EPICENTER_KAFKA_SECURITY, value: {{ $kafka.security }}}
+{{- if hasPrefix "sasl_" $kafka.security }}
+- {name: EPICENTER_KAFKA_SASL_MECHANISM, value: {{ $kafka.mechanism }}}
+- {name: EPICENTER_KAFKA_USERNAME, value: {{ $user.name | quote }}}
+{{- end }}
+{{- if $kafka.ca.secret }}
+- {name: EPICENTER_KAFKA_CA, value: /etc/epicenter/kafka/ca.crt}
+{{- end }}
+{{- if $kafka.certificate.secret }}
+- {name: EPICENTER_KAFKA_CERT, value: /etc/epicenter/kafka/client.crt}
+- {name: EPICENTER_KAFKA_KEY, value: /etc/epicenter/kafka/client.key}
+{{- end }}
+{{- end }}
+
+{{- /* The settings that are secrets, each file named like its setting. */}}
+{{- define "epicenter.secretsVolume" -}}
+{{- $kafka := .root.Values.kafka }}
+{{- $sources := list }}
+{{- if .secret }}
+{{- $items := list }}
+{{- range .keys }}{{ $items = append $items (dict "key" . "path" .) }}{{ end }}
+{{- $sources = append $sources (dict "secret" (dict "name" .secret "items" $items)) }}
+{{- end }}
+{{- if and .user (hasPrefix "sasl_" $kafka.security) }}
+{{- with index $kafka.users .user }}
+{{- $password := dict "key" .key "path" "kafka_password" }}
+{{- $sources = append $sources (dict "secret" (dict "name" .secret "items" (list $password))) }}
+{{- end }}
+{{- end }}
+- name: {{ .name | default "secrets" }}
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- toYaml $sources | nindent 6 }}
+{{- end }}
+
+{{- define "epicenter.kafkaVolume" -}}
+{{- with .Values.kafka }}
+{{- if or .ca.secret .certificate.secret }}
+- name: kafka
+  projected:
+    defaultMode: 0440
+    sources:
+      {{- with .ca }}
+      {{- if .secret }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - {key: {{ .key }}, path: ca.crt}
+      {{- end }}
+      {{- end }}
+      {{- with .certificate }}
+      {{- if .secret }}
+      - secret:
+          name: {{ .secret }}
+          items:
+            - {key: {{ .certKey }}, path: client.crt}
+            - {key: {{ .keyKey }}, path: client.key}
+      {{- end }}
+      {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "epicenter.kafkaMount" -}}
+{{- if or .Values.kafka.ca.secret .Values.kafka.certificate.secret }}
+- {name: kafka, mountPath: /etc/epicenter/kafka, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "epicenter.storeVolume" -}}
+{{- with .Values.store.ca }}
+{{- if .secret }}
+- name: store-ca
+  secret:
+    secretName: {{ .secret }}
+    defaultMode: 0440
+    items:
+      - {key: {{ .key }}, path: ca.crt}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "epicenter.storeMount" -}}
+{{- if .Values.store.ca.secret }}
+- {name: store-ca, mountPath: /etc/epicenter/store, readOnly: true}
+{{- end }}
+{{- end }}
+
+{{- define "epicenter.ourVolumes" -}}
+- name: data
+  emptyDir: {sizeLimit: 1Gi}
+- name: tmp
+  emptyDir: {sizeLimit: 256Mi}
+{{- end }}
+
+{{- define "epicenter.ourMounts" -}}
+- {name: {{ .name | default "secrets" }}, mountPath: /run/secrets/epicenter, readOnly: true}
+- {name: data, mountPath: /var/lib/epicenter}
+- {name: tmp, mountPath: /tmp}
+{{- end }}

@@ -1,0 +1,153 @@
+{{- /* A Deployment of workers: `component`, `values` (of it), `services` (what its pods do). */}}
+{{- define "epicenter.workers" -}}
+{{- $root := .root }}
+{{- $kafka := .root.Values.kafka }}
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ include "epicenter.fullname" .root }}-{{ .component }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "epicenter.labels" . | nindent 4 }}
+spec:
+  {{- if not .scaled }}
+  replicas: {{ .values.replicas }}
+  {{- end }}
+  revisionHistoryLimit: 3
+  # All at once: a worker of an older version takes what newer ones send for dead letters. Kafka keeps what comes
+  # meanwhile.
+  strategy: {type: Recreate}
+  selector:
+    matchLabels:
+      {{- include "epicenter.selector" . | nindent 6 }}
+  template:
+    metadata:
+      labels:
+        {{- include "epicenter.labels" . | nindent 8 }}
+        {{- with .root.Values.podLabels }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      annotations:
+        checksum/alerts: {{ .root.Values.alerts.file | sha256sum }}
+        checksum/topology: {{ .root.Values.topology.file | sha256sum }}
+        {{- with .root.Values.podAnnotations }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+    spec:
+      serviceAccountName: {{ include "epicenter.fullname" .root }}
+      {{- include "epicenter.podBasics" .root | nindent 6 }}
+      {{- include "epicenter.placement" .values | nindent 6 }}
+      {{- include "epicenter.spread" . | nindent 6 }}
+      containers:
+        - name: {{ .component }}
+          image: {{ include "epicenter.ourImage" .root }}
+          imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+          args: [worker]
+          env:
+            {{- include "epicenter.env" .root | nindent 12 }}
+            {{- include "epicenter.kafkaEnv" (dict "root" .root "user" "worker") | nindent 12 }}
+            - {name: EPICENTER_CLUSTER, value: {{ .root.Values.cluster | quote }}}
+            - {name: EPICENTER_SERVICES, value: {{ .services | quote }}}
+            - {name: EPICENTER_WEB_HOST, value: 0.0.0.0}
+            - {name: EPICENTER_WEB_PORT, value: "6066"}
+            {{- with include "epicenter.rulePacks" .root }}
+            - {name: EPICENTER_RULE_PACKS, value: {{ . | quote }}}
+            {{- end }}
+            {{- if or .root.Values.topology.file .root.Values.topology.configMap }}
+            - {name: EPICENTER_TOPOLOGY, value: /etc/epicenter/topology/topology.yaml}
+            {{- end }}
+            {{- if or .root.Values.alerts.file .root.Values.alerts.configMap }}
+            - {name: EPICENTER_ALERTS, value: /etc/epicenter/alerts/alerts.yaml}
+            {{- end }}
+          ports:
+            - {name: web, containerPort: 6066}
+          # Five minutes: a cold cache compiles all rules first.
+          startupProbe:
+            {{- include "epicenter.alive" 6066 | nindent 12 }}
+            periodSeconds: 5
+            timeoutSeconds: 15
+            failureThreshold: 60
+          livenessProbe:
+            {{- include "epicenter.alive" 6066 | nindent 12 }}
+            periodSeconds: 30
+            timeoutSeconds: 15
+            failureThreshold: 4
+          # 503 after 60 s without a fetch: shown, counted by alerts, but no reason for a restart.
+          readinessProbe:
+            httpGet: {path: /healthz, port: web}
+            periodSeconds: 10
+            timeoutSeconds: 5
+          resources:
+            {{- toYaml .values.resources | nindent 12 }}
+          securityContext:
+            {{- include "epicenter.containerSecurity" .root | nindent 12 }}
+          volumeMounts:
+            {{- include "epicenter.ourMounts" dict | nindent 12 }}
+            {{- include "epicenter.kafkaMount" .root | nindent 12 }}
+            {{- include "epicenter.storeMount" .root | nindent 12 }}
+            {{- include "epicenter.configMounts" .root | nindent 12 }}
+      volumes:
+        {{- include "epicenter.ourVolumes" .root | nindent 8 }}
+        {{- include "epicenter.secretsVolume" (dict "root" .root "secret" .root.Values.secrets.worker "keys" (list "store" "web_token") "user" "worker") | nindent 8 }}
+        {{- include "epicenter.kafkaVolume" .root | nindent 8 }}
+        {{- include "epicenter.storeVolume" .root | nindent 8 }}
+        {{- include "epicenter.configVolumes" .root | nindent 8 }}
+{{- end }}
+
+{{- define "epicenter.rulePacks" -}}
+{{- $folders := list }}
+{{- if .Values.rulePacks.files }}{{ $folders = append $folders "/etc/epicenter/rules/chart" }}{{ end }}
+{{- range $number, $_ := .Values.rulePacks.configMaps }}
+{{- $folders = append $folders (printf "/etc/epicenter/rules/%d" $number) }}
+{{- end }}
+{{- join ":" $folders }}
+{{- end }}
+
+{{- define "epicenter.configMounts" -}}
+{{- if .Values.rulePacks.files }}
+- {name: rules, mountPath: /etc/epicenter/rules/chart, readOnly: true}
+{{- end }}
+{{- range $number, $_ := .Values.rulePacks.configMaps }}
+- {name: rules-{{ $number }}, mountPath: /etc/epicenter/rules/{{ $number }}, readOnly: true}
+{{- end }}
+{{- range list "topology" "alerts" }}
+{{- $one := index $.Values . }}
+{{- if or $one.file $one.configMap }}
+- {name: {{ . }}, mountPath: /etc/epicenter/{{ . }}, readOnly: true}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "epicenter.configVolumes" -}}
+{{- $fullname := include "epicenter.fullname" . }}
+{{- if .Values.rulePacks.files }}
+- name: rules
+  configMap: {name: {{ $fullname }}-rules}
+{{- end }}
+{{- range $number, $name := .Values.rulePacks.configMaps }}
+- name: rules-{{ $number }}
+  configMap: {name: {{ $name }}}
+{{- end }}
+{{- with .Values.topology }}
+{{- if or .file .configMap }}
+- name: topology
+  configMap:
+    name: {{ .configMap | default (printf "%s-topology" $fullname) }}
+    items: [{key: topology.yaml, path: topology.yaml}]
+{{- end }}
+{{- end }}
+{{- with .Values.alerts }}
+{{- if or .file .configMap }}
+- name: alerts
+  projected:
+    defaultMode: 0440
+    sources:
+      - configMap:
+          name: {{ .configMap | default (printf "%s-alerts" $fullname) }}
+          items: [{key: alerts.yaml, path: alerts.yaml}]
+      {{- with .secret }}
+      - secret: {name: {{ . }}}
+      {{- end }}
+{{- end }}
+{{- end }}
+{{- end }}

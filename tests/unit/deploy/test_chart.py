@@ -1,0 +1,249 @@
+"""The Helm chart: what it renders is Kubernetes', holds together, and says what the sources say."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any, Final
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from stream.settings import PREFIX, Settings, load_settings
+from tests.support.chart import (
+    CHART,
+    DEPLOY,
+    OURS,
+    VALUE_SETS,
+    VALUES,
+    Manifest,
+    containers_of,
+    of_kind,
+    pod_of,
+    rendered,
+    run_helm,
+    values_at,
+    workloads,
+)
+
+KUBERNETES: Final = "1.37"
+OTHERS: Final = ("keda.sh/", "monitoring.coreos.com/")
+"""Kinds of operators: `make check-deploy` holds them against their own schemas."""
+
+SETTINGS: Final = {field.alias or name for name, field in Settings.model_fields.items()}
+kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_helm_finds_nothing_to_complain_about(values: str) -> None:
+    done = run_helm("lint", "--strict", str(CHART), "--values", str(VALUES / f"{values}.yaml"))
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_every_manifest_is_one_of_kubernetes(values: str) -> None:
+    for manifest in rendered(values):
+        if not manifest["apiVersion"].startswith(OTHERS):
+            kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_names_are_unique_and_short_enough_for_labels_and_hosts(values: str) -> None:
+    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in rendered(values)]
+    assert len(set(names)) == len(names)
+    long_release = "r" * 53
+    done = run_helm("template", long_release, str(CHART), "--values", str(VALUES / f"{values}.yaml"))
+    for name in values_at(list(yaml.load_all(done.stdout, yaml.CSafeLoader)), "name"):
+        assert len(str(name)) <= 63, name
+
+
+def test_the_four_sets_of_values_differ_in_what_they_are_for() -> None:
+    kinds = {values: {one["kind"] for one in rendered(values)} for values in VALUE_SETS}
+    assert {"ScaledObject", "ServiceMonitor", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"} <= kinds["fleet"]
+    assert not {"ScaledObject", "ServiceMonitor", "PrometheusRule"} & kinds["minimal"]
+    components = [one["metadata"]["labels"]["app.kubernetes.io/component"] for one in rendered("vector-shipper")]
+    assert "page" not in components
+    assert "shipper" in components
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_every_setting_in_the_chart_is_one_and_they_agree(
+    values: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for workload in workloads(rendered(values)):
+        for container in containers_of(workload):
+            if container["name"] in OURS:
+                with monkeypatch.context() as patch:
+                    folder = tmp_path / workload["metadata"]["name"] / container["name"]
+                    folder.mkdir(parents=True)
+                    for name in _secret_settings(workload, container):
+                        (folder / name).write_text("https://epicenter:secret@clickhouse:8443/epicenter")
+                    for one in container["env"]:
+                        patch.setenv(one["name"], one["value"])
+                        assert not one["name"].startswith(PREFIX) or _is_setting(one["name"]), one["name"]
+                    patch.setenv("EPICENTER_SECRETS_DIR", str(folder))
+                    load_settings()
+
+
+def test_settings_that_may_be_given_are_settings() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    assert set(schema["properties"]["settings"]["properties"]) <= SETTINGS
+
+
+def _is_setting(variable: str) -> bool:
+    return variable.removeprefix(PREFIX).lower() in SETTINGS
+
+
+def _secret_settings(workload: Manifest, container: Manifest) -> list[str]:
+    """Files that the container finds in its folder of secrets."""
+    mount = next(one for one in container["volumeMounts"] if one["mountPath"] == "/run/secrets/epicenter")
+    volume = next(one for one in pod_of(workload)["spec"]["volumes"] if one["name"] == mount["name"])
+    names = list(values_at(volume, "path"))
+    assert set(names) <= SETTINGS
+    return names
+
+
+def test_services_share_the_work_and_only_one_kind_of_pod_does_each_task() -> None:
+    def services(values: str) -> dict[str, str]:
+        return {
+            container["name"]: one["value"]
+            for workload in of_kind(rendered(values), "Deployment")
+            for container in containers_of(workload)
+            for one in container["env"]
+            if one["name"] == "EPICENTER_SERVICES"
+        }
+
+    assert services("minimal") == {"worker": "match,correlate,store,notify"}
+    assert services("fleet") == {"worker": "match", "rest": "correlate,store,notify"}
+
+
+def test_keda_scales_the_workers_by_the_lag_up_to_the_partitions() -> None:
+    scaled, worker = of_kind(rendered("fleet"), "ScaledObject")[0], _part("fleet", "worker")
+    trigger = scaled["spec"]["triggers"][0]["metadata"]
+    assert scaled["spec"]["scaleTargetRef"]["name"] == worker["metadata"]["name"]
+    assert scaled["spec"]["maxReplicaCount"] == 32
+    assert (trigger["consumerGroup"], trigger["topic"]) == ("epicenter.match", "logs.raw")
+    assert "replicas" not in worker["spec"], "an upgrade would undo what KEDA did"
+
+
+def test_keda_signs_in_as_a_worker() -> None:
+    signed = rendered("secured", "--set", "keda.enabled=true")
+    trigger = of_kind(signed, "ScaledObject")[0]["spec"]["triggers"][0]
+    account = of_kind(signed, "TriggerAuthentication")[0]
+    assert (trigger["metadata"]["sasl"], trigger["metadata"]["tls"]) == ("scram_sha512", "enable")
+    assert trigger["authenticationRef"]["name"] == account["metadata"]["name"]
+    assert [one["parameter"] for one in account["spec"]["secretTargetRef"]] == ["password", "ca"]
+
+
+def test_alert_rules_dashboards_and_shippers_are_those_of_the_repository() -> None:
+    rule = of_kind(rendered("fleet"), "PrometheusRule")[0]
+    assert rule["spec"] == yaml.safe_load((DEPLOY / "prometheus/epicenter.rules.yaml").read_text())
+    data = {
+        name: text
+        for one in of_kind(rendered("fleet"), "ConfigMap")
+        if "grafana_dashboard" in one["metadata"]["labels"]
+        for name, text in one["data"].items()
+    }
+    files = {one.name: json.loads(one.read_text()) for one in (DEPLOY / "grafana/dashboards").glob("*.json")}
+    assert {name: json.loads(text) for name, text in data.items()} == files
+    for values, kind, file in (
+        ("fleet", "fluent-bit", "daemonset.yaml"),
+        ("fleet", "fluent-bit", "sidecar.yaml"),
+        ("vector-shipper", "vector", "daemonset.yaml"),
+    ):
+        texts = [one["data"].get(file) for one in of_kind(rendered(values), "ConfigMap")]
+        assert (DEPLOY / kind / file).read_text() in texts
+    assert all(one.is_symlink() for one in (CHART / "files").iterdir()), "a copy would grow old"
+
+
+def test_metrics_carry_the_job_that_the_alert_rules_look_for() -> None:
+    monitor = of_kind(rendered("fleet"), "ServiceMonitor")[0]["spec"]
+    for service in _chosen("fleet", "Service", monitor["selector"]["matchLabels"]):
+        assert service["metadata"]["labels"][monitor["jobLabel"]] == "epicenter"
+        assert monitor["endpoints"][0]["port"] in [port["name"] for port in service["spec"]["ports"]]
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_ports_that_are_named_exist_where_they_are_looked_for(values: str) -> None:
+    for workload in workloads(rendered(values)):
+        for container in containers_of(workload):
+            for probe in values_at(container, "httpGet", "tcpSocket"):
+                assert probe["port"] in [port["name"] for port in container["ports"]]
+    for service in of_kind(rendered(values), "Service"):
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= _ports(values, service["spec"]["selector"])
+    for policy in of_kind(rendered(values), "NetworkPolicy"):
+        names = {port["port"] for rule in policy["spec"].get("ingress", []) for port in rule["ports"]}
+        assert names <= _ports(values, policy["spec"]["podSelector"]["matchLabels"])
+    for budget in of_kind(rendered(values), "PodDisruptionBudget"):
+        assert _ports(values, budget["spec"]["selector"]["matchLabels"])
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_what_is_referred_to_exists_or_is_named_in_the_values(values: str) -> None:
+    given = {str(one) for one in values_at(yaml.safe_load((VALUES / f"{values}.yaml").read_text()), *_NAMING)}
+    made = {
+        (one["metadata"].get("namespace"), one["metadata"]["name"]): one["data"]
+        for one in of_kind(rendered(values), "ConfigMap")
+    }
+    for workload in workloads(rendered(values)):
+        for secret in values_at(pod_of(workload), "secret", "secretKeyRef"):
+            assert (secret.get("name") or secret["secretName"]) in given
+        for config in values_at(pod_of(workload), "configMap"):
+            data = made.get((workload["metadata"]["namespace"], config["name"]))
+            assert data is not None or config["name"] in given
+            assert data is None or {one["key"] for one in config.get("items", [])} <= data.keys()
+        accounts = [one["metadata"]["name"] for one in of_kind(rendered(values), "ServiceAccount")]
+        assert pod_of(workload)["spec"]["serviceAccountName"] in [*accounts, "default"]
+        mounted = {mount["name"] for one in containers_of(workload) for mount in one["volumeMounts"]}
+        assert mounted == {volume["name"] for volume in pod_of(workload)["spec"]["volumes"]}
+
+
+_NAMING: Final = ("secret", "worker", "migrate", "page", "configMap")
+
+
+def test_a_change_of_configuration_replaces_the_pods_that_read_it() -> None:
+    def annotation(component: str, name: str, *more: str) -> Any:
+        return pod_of(_part("minimal", component, *more))["metadata"]["annotations"][name]
+
+    for component, name, value in (
+        ("worker", "checksum/alerts", "alerts.file=x"),
+        ("worker", "checksum/topology", "topology.file=x"),
+        ("shipper", "checksum/config", "shipper.kind=vector"),
+    ):
+        assert annotation(component, name, "--set", value) != annotation(component, name)
+
+
+def test_packs_topology_and_alerts_are_where_the_settings_say() -> None:
+    given = ["rulePacks.files.own\\.yaml=x", "rulePacks.configMaps={big}", "topology.file=x", "alerts.file=x"]
+    more = [word for one in given for word in ("--set", one)]
+    manifests = rendered("minimal", *more)
+    worker = containers_of(_part("minimal", "worker", *more))[0]
+    env = {one["name"]: one["value"] for one in worker["env"]}
+    mounts = [one["mountPath"] for one in worker["volumeMounts"]]
+    assert env["EPICENTER_RULE_PACKS"] == "/etc/epicenter/rules/chart:/etc/epicenter/rules/0"
+    for variable in ("EPICENTER_TOPOLOGY", "EPICENTER_ALERTS"):
+        assert env[variable].rpartition("/")[0] in mounts
+    assert set(env["EPICENTER_RULE_PACKS"].split(":")) <= set(mounts)
+    made = {one["metadata"]["name"]: one["data"] for one in of_kind(manifests, "ConfigMap")}
+    assert made["epicenter-alerts"] == {"alerts.yaml": "x"}
+    assert made["epicenter-rules"] == {"own.yaml": "x"}
+
+
+def _part(values: str, component: str, *more: str) -> Manifest:
+    """The Deployment, DaemonSet or Job of a component."""
+    label = "app.kubernetes.io/component"
+    return next(one for one in workloads(rendered(values, *more)) if one["metadata"]["labels"][label] == component)
+
+
+def _chosen(values: str, kind: str, labels: Manifest) -> list[Manifest]:
+    found = [one for one in of_kind(rendered(values), kind) if labels.items() <= one["metadata"]["labels"].items()]
+    assert found
+    return found
+
+
+def _ports(values: str, labels: Manifest) -> set[str]:
+    """Names of the ports of the pods with these labels."""
+    pods = [one for one in workloads(rendered(values)) if labels.items() <= pod_of(one)["metadata"]["labels"].items()]
+    assert len(pods) == 1, labels
+    return {port["name"] for one in containers_of(pods[0]) for port in one.get("ports", [])}

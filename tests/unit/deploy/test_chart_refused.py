@@ -1,0 +1,61 @@
+"""Values that can't be right: helm refuses them, and says which and what to write."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+
+from tests.support.chart import CHART, refusal
+
+REFUSED: Final = {
+    "a misspelt value": (["worker.replica=3"], "minimal", "replica"),
+    "a misspelt part": (["keeda.enabled=true"], "minimal", "keeda"),
+    "a misspelt setting": (["settings.latenes=5s"], "minimal", "latenes"),
+    "a number that is none": (["kafka.rawPartitions=many"], "minimal", "rawPartitions"),
+    "a kind of shipper that there is not": (["shipper.kind=rsyslog"], "minimal", "shipper/kind"),
+    "a duration without a unit": (["settings.lateness=5"], "minimal", "settings/lateness"),
+    "no broker": (["kafka.brokers="], "minimal", "kafka.brokers: no broker"),
+    "a broker without a port": (["kafka.brokers=kafka"], "minimal", "kafka/brokers"),
+    "a page without a token": (["secrets.page="], "minimal", "secrets.page: the page listens beyond the loopback"),
+    "workers without a store": (["secrets.worker="], "minimal", "secrets.worker: name a Secret"),
+    "tables without a store": (["secrets.migrate="], "minimal", "secrets.migrate: name a Secret"),
+    "more workers than partitions": (["worker.replicas=5"], "minimal", "worker.replicas: 5 are more than kafka.raw"),
+    "KEDA beyond the partitions": (["keda.maxReplicas=33"], "fleet", "keda.maxReplicas: 33 are more than"),
+    "KEDA the wrong way round": (["keda.minReplicas=9", "keda.maxReplicas=8"], "fleet", "keda.minReplicas: 9"),
+    "SASL without a user": (["kafka.security=sasl_ssl"], "minimal", "kafka.users.worker: kafka.security is sasl_ssl"),
+    "a CA without TLS": (["kafka.ca.secret=ca"], "minimal", "kafka.ca, kafka.certificate: not used"),
+    "two alert files": (["alerts.file=x", "alerts.configMap=y"], "minimal", "alerts: file and configMap are both"),
+    "secrets of no alerts": (["alerts.secret=x"], "minimal", "alerts.secret: there is no alerts file"),
+}
+
+
+@pytest.mark.parametrize(("given", "values", "told"), REFUSED.values(), ids=list(REFUSED))
+def test_wrong_values_are_named(given: list[str], values: str, told: str) -> None:
+    assert told in refusal(*[word for one in given for word in ("--set", one)], values=values)
+
+
+def test_all_problems_are_told_at_once() -> None:
+    told = refusal("--set", "kafka.brokers=", "--set", "secrets.page=", "--set", "worker.replicas=9")
+    assert all(name in told for name in ("kafka.brokers:", "secrets.page:", "worker.replicas:"))
+
+
+def test_no_value_is_taken_without_a_word_in_the_schema() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    _assert_closed(schema, "")
+
+
+KUBERNETES_OWN: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity", "namespaceSelector", "podSelector", "global")
+
+
+def _assert_closed(schema: Any, place: str) -> None:
+    if isinstance(schema, list):
+        for one in schema:
+            _assert_closed(one, place)
+    if not isinstance(schema, dict):
+        return
+    if schema.get("type") == "object" and not place.endswith(KUBERNETES_OWN):
+        assert schema.get("additionalProperties", True) is not True, place
+    for name, one in schema.items():
+        _assert_closed(one, f"{place}/{name}")

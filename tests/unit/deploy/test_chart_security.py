@@ -1,0 +1,128 @@
+"""What every pod of the chart may do: as little as it needs."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import pytest
+
+from tests.support.chart import VALUE_SETS, Manifest, containers_of, of_kind, pod_of, rendered, values_at, workloads
+
+EVERY_POD: Final = [
+    pytest.param(workload, id=f"{values}-{workload['metadata']['name']}")
+    for values in VALUE_SETS
+    for workload in workloads(rendered(values))
+]
+OUR_PODS: Final = [one for one in EVERY_POD if "shipper" not in str(one.id).removeprefix("vector-shipper")]
+SHIPPERS: Final = [one for one in EVERY_POD if one not in OUR_PODS]
+
+
+@pytest.mark.parametrize("workload", OUR_PODS)
+def test_our_pods_are_nobody_special(workload: Manifest) -> None:
+    spec = pod_of(workload)["spec"]
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"] == {
+        "runAsNonRoot": True,
+        "runAsUser": 10001,
+        "runAsGroup": 10001,
+        "fsGroup": 10001,
+        "seccompProfile": {"type": "RuntimeDefault"},
+    }
+    assert not list(values_at(spec, "hostPath", "hostNetwork", "hostPID", "hostIPC", "privileged"))
+    for container in containers_of(workload):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+@pytest.mark.parametrize("workload", SHIPPERS)
+def test_a_shipper_is_root_reads_the_host_and_writes_one_folder_there(workload: Manifest) -> None:
+    spec, shipper = pod_of(workload)["spec"], containers_of(workload)[0]
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    host = {one["name"]: one["hostPath"]["path"] for one in spec["volumes"] if "hostPath" in one}
+    writable = [one["name"] for one in shipper["volumeMounts"] if one["name"] in host and not one.get("readOnly")]
+    assert [host[name] for name in writable] == ["/var/lib/epicenter-shipper"]
+    if "/dev/kmsg" in host.values():
+        assert shipper["securityContext"] == {"readOnlyRootFilesystem": True, "privileged": True}
+    else:
+        assert shipper["securityContext"] == {
+            "readOnlyRootFilesystem": True,
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+        }
+
+
+@pytest.mark.parametrize("workload", EVERY_POD)
+def test_every_container_has_limits_and_no_links_to_services(workload: Manifest) -> None:
+    assert pod_of(workload)["spec"]["enableServiceLinks"] is False, "EPICENTER_PAGE_PORT would become an address"
+    for container in containers_of(workload):
+        for bound in ("requests", "limits"):
+            assert {"cpu", "memory"} <= container["resources"][bound].keys()
+
+
+@pytest.mark.parametrize("workload", EVERY_POD)
+def test_no_secret_stands_in_an_environment_or_on_a_command_line(workload: Manifest) -> None:
+    for container in containers_of(workload):
+        named = [one["name"] for one in container["env"] if re.search("PASSWORD|TOKEN|SECRET|STORE", one["name"])]
+        assert set(named) <= {"EPICENTER_SECRETS_DIR", "KAFKA_PASSWORD"}
+        for one in container["env"]:
+            if one["name"] == "KAFKA_PASSWORD":
+                assert one["valueFrom"].keys() == {"secretKeyRef"}
+        assert not re.search("password|token|://", " ".join(container["args"]))
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_the_chart_makes_no_secret_and_only_shippers_may_ask_the_api(values: str) -> None:
+    assert not of_kind(rendered(values), "Secret", "Role")
+    assert all(one["automountServiceAccountToken"] is False for one in of_kind(rendered(values), "ServiceAccount"))
+    (role,) = of_kind(rendered(values), "ClusterRole")
+    (rule,) = role["rules"]
+    assert set(rule["resources"]) <= {"pods", "namespaces", "nodes"}
+    assert rule["verbs"] == ["get", "list", "watch"]
+    (binding,) = of_kind(rendered(values), "ClusterRoleBinding")
+    assert [one["name"] for one in binding["subjects"]] == ["epicenter-shipper"]
+
+
+REACH: Final = {
+    "worker": {53, 9092, 8123, 8443, 443},
+    "page": {53, 8123, 8443},
+    "migrate": {53, 9092, 8123, 8443},
+    "shipper": {53, 9092, 443, 6443},
+}
+
+
+def test_each_pod_reaches_what_it_needs_and_nothing_else() -> None:
+    policies = of_kind(rendered("minimal"), "NetworkPolicy")
+    found = {one["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"] for one in policies}
+    assert {name: {port["port"] for port in values_of(spec)} for name, spec in found.items()} == REACH
+    for spec in found.values():
+        assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert {name for name, spec in found.items() if "ingress" in spec} == {"worker", "shipper"}
+
+
+def values_of(policy: Manifest) -> list[Manifest]:
+    return [port for rule in policy["egress"] for port in rule["ports"]]
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_no_pod_is_left_without_a_policy(values: str) -> None:
+    policies = [one["spec"]["podSelector"]["matchLabels"] for one in of_kind(rendered(values), "NetworkPolicy")]
+    for workload in workloads(rendered(values)):
+        labels = pod_of(workload)["metadata"]["labels"]
+        assert [one for one in policies if one.items() <= labels.items()], workload["metadata"]["name"]
+
+
+def test_who_may_come_in_is_asked_for() -> None:
+    policies = {one["metadata"]["name"]: one["spec"] for one in of_kind(rendered("secured"), "NetworkPolicy")}
+    peers = policies["epicenter-page"]["ingress"][0]["from"]
+    assert peers == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]
+
+
+@pytest.mark.parametrize("values", VALUE_SETS)
+def test_a_worker_that_waits_for_a_broker_is_not_killed_for_it(values: str) -> None:
+    for workload in of_kind(rendered(values), "Deployment"):
+        for container in containers_of(workload):
+            assert "httpGet" not in container["livenessProbe"], "503 says that nothing is fetched, not that it hangs"
