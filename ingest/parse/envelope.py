@@ -67,7 +67,7 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     time_ns = _stated_time(fields, heads, record.received_ns)
     told = told_by(fields)
     origin = _PLAIN if is_envelope(record.value) else record.origin or _PLAIN
-    node = told.node if told.is_cluster_event else told.node or _node(peeled, origin, record)
+    node = told.node if told.is_cluster_event else told.node or _node(peeled, origin, record, told.job)
     event = LogEvent(
         event_time_ns=record.received_ns if time_ns is None else time_ns,
         text=text,
@@ -85,8 +85,10 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     return Parsed(event, peeled.body, f"{told.stream} {peeled.speaker}".strip())
 
 
-def _node(peeled: Peeled, origin: Origin, record: RawRecord) -> str:
-    return peeled.host or origin.node_of(peeled.task) or (record.key.decode("utf-8", "replace") if record.key else "")
+def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:
+    """A key that is the job's is no node: so is shipped what all nodes of a job write into one file."""
+    key = record.key.decode("utf-8", "replace") if record.key else ""
+    return peeled.host or origin.node_of(peeled.task) or (key if key != job else "")
 
 
 def _job(peeled: Peeled, origin: Origin) -> str:

@@ -41,16 +41,21 @@ def unpacked_program(name: str, package: str) -> Path:
     """A program that needs no libraries: from the PATH, else out of its package; no daemon of it is installed."""
     if found := _known(name):
         return found
-    folder = CACHE / package
-    unpacked = folder / "usr" / "bin" / name
+    unpacked = unpacked_packages(package) / "usr" / "bin" / name
+    return unpacked if unpacked.exists() else _give_up(name, package)
+
+
+def unpacked_packages(*packages: str) -> Path:
+    """A folder with the files of these packages, as under `/`; nothing is installed, no daemon starts."""
+    folder = CACHE / "+".join(packages)
     with _alone():
-        if not unpacked.exists():
+        if not (folder / "usr").exists():
             folder.mkdir(parents=True, exist_ok=True)
-            _apt("download", package, folder=folder)
+            _apt("download", *packages, folder=folder)
             for archive in folder.glob("*.deb"):
                 subprocess.run(["dpkg", "-x", archive, folder], check=True)
                 archive.unlink()
-    return unpacked if unpacked.exists() else _give_up(name, package)
+    return folder
 
 
 def helm() -> Path:
