@@ -210,18 +210,19 @@ def default_of(field: FieldInfo, is_duration: bool) -> str:
 
 def metrics() -> str:
     """Every metric that a worker shows."""
-    known = (one for one in vars(Metrics()).values() if isinstance(one, MetricWrapperBase))
-    collectors = sorted(known, key=lambda one: one._name)
     rows = (
-        (
-            f"`{one._name}{'_total' if one._type == 'counter' else ''}`",
-            one._type,
-            ", ".join(f"`{label}`" for label in one._labelnames),
-            one._documentation,
-        )
-        for one in collectors
+        (f"`{name}`", kind, ", ".join(f"`{one}`" for one in labels), told) for name, kind, labels, told in described()
     )
     return "\n".join([METRICS, *table(("metric", "kind", "labels", "meaning"), rows), ""])
+
+
+def described() -> list[tuple[str, str, tuple[str, ...], str]]:
+    """Name, kind, labels and meaning of each."""
+    known = [one for one in vars(Metrics()).values() if isinstance(one, MetricWrapperBase)]
+    return sorted(
+        (f"{one._name}{'_total' * (one._type == 'counter')}", one._type, tuple(one._labelnames), one._documentation)
+        for one in known
+    )
 
 
 def api() -> str:

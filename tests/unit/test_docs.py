@@ -1,9 +1,8 @@
-"""Every command shown in the documents is run, in the order in which it stands there."""
+"""Every command that a document shows is run here, or by a test that is named here, and has the shape of a real one."""
 
 from __future__ import annotations
 
 import json
-import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -14,24 +13,43 @@ from msgspec.json import encode
 from stream.dev_process import EPICENTER
 from stream.trouble import Trouble
 from tests.support.alerts import an_incident
+from tests.support.documents import DOCUMENTS, ROOT, Block, blocks, commands_in
+from tests.support.shown_commands import complaint
+from tests.support.snippets import SECRETS
 
-ROOT = Path(__file__).parents[2]
-NEEDS_SERVERS = "docs/operations.md"
-NEEDS_ALERTS = "docs/alerts.md"
-DOCUMENTS = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "README.md", *(ROOT / "docs").glob("*.md")))
-
-SECRETS_OF_THE_EXAMPLE = {
-    "PAGERDUTY_KEY": "0123456789abcdef" * 2,
-    "PAGERDUTY_LEAD_KEY": "fedcba9876543210" * 2,
-    "SLACK_TOKEN": "xoxb-of-a-test",
-    "SLACK_WEBHOOK": "https://hooks.slack.example/services/x",
-    "BOT_SECRET": "whsec_" + "MDEyMzQ1" * 4,
+OF_THEIR_OWN = {
+    "docs/alerts.md": "test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_run",
+    "docs/first-rule.md": "tests/integration/test_first_rule.py",
 }
+"""Documents whose commands need more than an empty folder -> the test that runs all of them."""
+
+RUN_ELSEWHERE = {
+    **dict.fromkeys(("topics", "migrate", "check", "worker"), "tests/integration/test_kafka_path.py"),
+    "deadletters": "tests/integration/test_dead_letters.py",
+    "page": "tests/integration/test_page_command.py",
+    "mcp": "tests/integration/test_mcp.py",
+}
+"""Commands that need servers, or are one -> who runs them."""
+
+RUN_BY_LINT = (["rules", "test"], ["rules", "lint"])
 
 
-def commands_in(document: str) -> list[list[str]]:
-    blocks = re.findall(r"^```sh\n(.*?)^```", (ROOT / document).read_text(), re.MULTILINE | re.DOTALL)
-    return [shlex.split(line, comments=True) for block in blocks for line in block.splitlines()]
+def shown_in(document: str) -> list[list[str]]:
+    return [command for block in blocks("sh") if block.document == document for command in commands_in(block.text)]
+
+
+def is_run_here(command: list[str]) -> bool:
+    given = command[1:]
+    needs_servers = given[:1] and given[0] in RUN_ELSEWHERE
+    has_address = any("://" in word for word in given) or "--kafka" in given
+    return command[0] == "epicenter" and not (needs_servers or has_address or given in RUN_BY_LINT)
+
+
+RUN_HERE = {
+    document: commands
+    for document in DOCUMENTS
+    if document not in OF_THEIR_OWN and (commands := [one for one in shown_in(document) if is_run_here(one)])
+}
 
 
 def run(command: list[str], cwd: Path) -> str:
@@ -40,33 +58,37 @@ def run(command: list[str], cwd: Path) -> str:
     return done.stdout
 
 
-@pytest.mark.parametrize("document", [one for one in DOCUMENTS if one not in (NEEDS_SERVERS, NEEDS_ALERTS)])
+@pytest.mark.parametrize("document", RUN_HERE)
 def test_commands_of_the_documents_run(document: str, tmp_path: Path) -> None:
-    for command in commands_in(document):
-        if command[0] == "make":
-            assert re.search(rf"^{command[1]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
-        else:
-            run(command, tmp_path)
+    for command in RUN_HERE[document]:
+        run(command, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "block", [one for one in blocks("sh", "text") if "$ " not in one.text], ids=lambda one: one.place
+)
+def test_commands_have_the_shape_of_the_real_ones(block: Block) -> None:
+    is_shell = block.kind == "sh"
+    ours = [line for line in block.text.splitlines() if line.startswith(("epicenter ", "make "))]
+    shown = commands_in(block.text if is_shell else "\n".join(ours))
+    assert [told for command in shown if (told := complaint(command))] == []
+
+
+def test_what_is_run_elsewhere_is_run_there() -> None:
+    for name in {*RUN_ELSEWHERE.values(), *(name for name in OF_THEIR_OWN.values() if "/" in name)}:
+        assert (ROOT / name).exists(), name
+    lint = (ROOT / "Makefile").read_text().partition("\nlint:")[2].partition("\n\n")[0]
+    assert all(f"epicenter {shlex.join(command)}" in lint for command in RUN_BY_LINT)
 
 
 def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
-    shown = [" ".join(command) for command in commands_in("README.md") if command[0] == "make"]
+    shown = [" ".join(command) for command in shown_in("README.md") if command[0] == "make"]
     assert (ROOT / ".ci/run").read_text().splitlines()[-1] in shown
 
 
-def test_the_rules_in_the_rule_document_pass(tmp_path: Path) -> None:
-    packs = re.findall(r"^```yaml\n(.*?)^```", (ROOT / "docs/rules.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert len(packs) >= 2
-    for number, pack in enumerate(packs):
-        (tmp_path / f"pack{number}.yaml").write_text(pack)
-    given = [word for number in range(len(packs)) for word in ("--rules", f"pack{number}.yaml")]
-    assert "0 failures" in run(["epicenter", "rules", "test", *given], tmp_path)
-
-
 def test_the_scenario_in_the_scenario_document_passes(tmp_path: Path) -> None:
-    scenario = re.search(r"^```yaml\n(.*?)^```", (ROOT / "docs/scenarios.md").read_text(), re.MULTILINE | re.DOTALL)
-    assert scenario
-    (tmp_path / "scenario.yaml").write_text(scenario[1])
+    (scenario,) = (block for block in blocks("yaml") if block.document == "docs/scenarios.md")
+    (tmp_path / "scenario.yaml").write_text(scenario.text)
     told = run(["epicenter", "rules", "test", "--only-scenarios", "--scenarios", "scenario.yaml"], tmp_path)
     assert told.startswith("1 scenarios, 2 expectations, 14 runs")
 
@@ -74,13 +96,13 @@ def test_the_scenario_in_the_scenario_document_passes(tmp_path: Path) -> None:
 def test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = re.search(r"^```yaml\n(.*?)^```", (ROOT / NEEDS_ALERTS).read_text(), re.MULTILINE | re.DOTALL)
-    assert file and file[1] == (ROOT / "deploy/alerts.example.yaml").read_text()
-    (tmp_path / "alerts.yaml").write_text(file[1])
+    file = next(block.text for block in blocks("yaml") if block.document == "docs/alerts.md")
+    assert file == (ROOT / "deploy/alerts.example.yaml").read_text()
+    (tmp_path / "alerts.yaml").write_text(file)
     (tmp_path / "incidents.jsonl").write_bytes(encode(an_incident()))
-    for name, secret in SECRETS_OF_THE_EXAMPLE.items():
+    for name, secret in SECRETS.items():
         monkeypatch.setenv(name, secret)
-    check, *_, route = (run(command, tmp_path) for command in commands_in(NEEDS_ALERTS))
+    check, *_, route = (run(command, tmp_path) for command in shown_in("docs/alerts.md"))
     assert check == "alerts.yaml: ok: 5 targets, 5 routes\n"
     assert [leg["target"] for leg in json.loads(route)["legs"]] == [
         "on-call",
@@ -91,10 +113,6 @@ def test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_
 
 
 def test_every_trouble_stands_in_the_operation_document() -> None:
-    assert set(re.findall(r"^\| `([a-z-]+)` \|", (ROOT / NEEDS_SERVERS).read_text(), re.MULTILINE)) == set(Trouble)
-
-
-def test_links_lead_somewhere() -> None:
-    for document in DOCUMENTS:
-        for target in re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / document).read_text()):
-            assert ((ROOT / document).parent / target).exists(), f"{document}: {target}"
+    rows = (ROOT / "docs/operations.md").read_text().splitlines()
+    told = {row.split("`")[1] for row in rows if row.startswith("| `") and row.count("|") == 5}
+    assert told == set(Trouble)

@@ -1,0 +1,150 @@
+"""Whether a command that a document shows can be right: ours by click, `make` by the Makefile, others by their files.
+
+What a program of somebody else takes is not known here. So each of them is named below with the reason why nobody runs
+it, and whatever looks like a file of ours has to be there.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from importlib.util import find_spec
+from itertools import pairwise
+
+import click
+import yaml
+
+from stream.cli import cli
+from tests.support.documents import ROOT
+
+NOT_RUN_FOREIGN = {
+    **dict.fromkeys(("kubectl", "helm", "kind", "docker"), "needs a cluster or a daemon"),
+    **dict.fromkeys(
+        ("systemctl", "journalctl", "rsyslogd", "sysctl", "useradd", "apt-get", "sudo"), "needs a machine of its own"
+    ),
+    **dict.fromkeys(
+        ("fluent-bit", "vector", "clickhouse-client", "kafka-topics.sh", "promtool", "amtool"), "of others"
+    ),
+    **dict.fromkeys(("git", "pip", "python3", "cosign", "openssl", "keytool"), "its effect lies outside of a test"),
+    **dict.fromkeys(
+        ("cd", "cp", "cat", "echo", "export", "mkdir", "install", "chmod", "tee", "printf", "touch", "rm"),
+        "the shell's",
+    ),
+    **dict.fromkeys(
+        ("curl", "jq", "grep", "sed", "sort", "head", "tail", "base64", "sleep", "kill", "ls"),
+        "looks at what others print",
+    ),
+}
+"""Programs that are not ours -> why no test runs what is shown of them."""
+
+OUR_FOLDERS = re.compile(r"^(?:\./)?((?:deploy|docs|rules|tests|bench|stream|sinks|ingest)/[^\s:=]*)$")
+CHART = ROOT / "deploy/helm/epicenter"
+
+
+def complaint(command: list[str]) -> str:
+    """What is wrong with a command, or nothing."""
+    program, *given = command
+    check = CHECKS.get(program.removeprefix(".venv/bin/"))
+    if check:
+        return check(given)
+    if program not in NOT_RUN_FOREIGN:
+        return f"{program} is not known: run it in a test, or name it in tests/support/shown_commands.py with a reason"
+    if "epicenter" in given[:-1] and (inner := given[given.index("epicenter") + 1 :])[0] in cli.commands:
+        return of_epicenter(inner)
+    return files_of(given)
+
+
+def of_epicenter(given: list[str]) -> str:
+    """Held against the options and arguments of the real command."""
+    command: click.Command = cli
+    names, rest = ["epicenter"], given
+    while isinstance(command, click.Group):
+        if not rest or rest[0] not in command.commands:
+            is_told = rest and set(rest) <= {"--help", "-h", "--version"}
+            return "" if is_told else f"{' '.join(names)} has no command {rest[:1]}"
+        names, command, rest = [*names, rest[0]], command.commands[rest[0]], rest[1:]
+    try:
+        command.make_context(" ".join(names), list(rest)).close()
+    except click.exceptions.Exit:
+        return ""
+    except click.ClickException as error:
+        return f"{' '.join(names)}: {error.format_message()}"
+    return ""
+
+
+def in_words(text: str) -> str:
+    """The same for a command in running text, which may leave arguments out: its words and options exist."""
+    command: click.Command = cli
+    for word in text.replace("…", "").split()[1:]:
+        if isinstance(command, click.Group) and re.fullmatch(r"[a-z]+(\|[a-z]+)*", word):
+            if missing := [one for one in word.split("|") if one not in command.commands]:
+                return f"epicenter has no command {missing[0]}"
+            command = command.commands[word.split("|")[0]]
+        elif word.startswith("--") and word.partition("=")[0] not in options_of(command):
+            return f"{command.name} has no option {word}"
+    return ""
+
+
+def options_of(command: click.Command) -> set[str]:
+    """Every option's names."""
+    return {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help", "--version"}
+
+
+def of_make(given: list[str]) -> str:
+    """Targets exist, and variables are used."""
+    makefile = (ROOT / "Makefile").read_text()
+    for word in given:
+        name, is_variable, _ = word.partition("=")
+        known = rf"\b{name}\b" if is_variable else rf"^{re.escape(name)}:"
+        if not re.search(known, makefile, re.MULTILINE):
+            return f"the Makefile has no {word}"
+    return ""
+
+
+def of_python(given: list[str]) -> str:
+    """A module of ours that exists, or a file."""
+    if given[:1] == ["-m"] and not find_spec(given[1]):
+        return f"there is no module {given[1]}"
+    return files_of(given)
+
+
+def of_helm(given: list[str]) -> str:
+    """The chart and its files exist, and what is set stands in its values."""
+    values = (CHART / "values.yaml") if CHART.exists() else None
+    for flag, word in pairwise(given):
+        if flag in ("--set", "--set-string", "--set-file") and values:
+            for pair in word.split(","):
+                if not has_value(yaml.safe_load(values.read_text()), pair.partition("=")[0]):
+                    return f"{pair}: not in {values.relative_to(ROOT)}"
+    return files_of(given)
+
+
+def has_value(values: object, path: str) -> bool:
+    """Whether a chart has a value of this name; what stands below an empty mapping or list is the user's."""
+    for name in re.split(r"(?<!\\)\.|\[\d+\]\.?", path):
+        if values in ({}, []):
+            return True
+        if not isinstance(values, dict) or name not in values:
+            return False
+        values = values[name]
+    return True
+
+
+def files_of(given: list[str]) -> str:
+    """Files of ours that are named exist."""
+    for word in given:
+        found = OUR_FOLDERS.match(word.rpartition("=")[2])
+        if found and not list(ROOT.glob(found[1].rstrip("/"))):
+            return f"{found[1]} does not exist"
+    return ""
+
+
+CHECKS: dict[str, Callable[[list[str]], str]] = {
+    "epicenter": of_epicenter,
+    "make": of_make,
+    "helm": of_helm,
+    "python": of_python,
+    "pytest": files_of,
+    "ruff": files_of,
+    "mypy": files_of,
+}
