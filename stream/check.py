@@ -1,68 +1,60 @@
-"""`epicenter check`: settings, rules and every connection, looked at before anything is started."""
+"""`epicenter check`: settings, rules and every connection, looked at before anything is started and while it runs."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Iterator
 
 import click
+import msgspec
 
-from rules.errors import PipelineError
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.migrate import plan
-from stream.alerts_file import alerts_of, in_short
-from stream.glance import MARKS
-from stream.redacting import redactor_of
+from rules.errors import ConfigError
+from sinks.words import count
+from stream.checks.finding import Finding, refused
+from stream.checks.machine import machine_findings, rules_of
+from stream.checks.seeing import kafka_findings
+from stream.checks.store import store_findings
+from stream.checks.targets import target_findings
+from stream.log_lines import say
 from stream.settings import Settings
-from stream.topics import missing_topics
-from stream.trial import proven
+
+TOLD = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
+SETTINGS = "settings"
 
 
-def check_all(settings: Settings) -> bool:
-    """Print a line for each thing looked at; true when something is wrong."""
-    checks: dict[str, Callable[[Settings], str]] = {
-        "rules": _rules,
-        "redaction": _redaction,
-        "alerts": _alerts,
-        "kafka": _kafka,
-        "store": _store,
-    }
-    has_problems = False
-    for name, look in checks.items():
-        try:
-            click.echo(f"{name}: ok: {look(settings)}")
-        except PipelineError as error:
-            has_problems = True
-            click.echo(f"{name}: PROBLEM: {error}")
-    return has_problems
+def check_all(settings: Settings, as_json: bool = False) -> bool:
+    """Print each finding; true when one is a problem."""
+    return show(find(settings), as_json)
 
 
-def _rules(settings: Settings) -> str:
-    rules = proven(settings.rule_packs, settings.topology, MARKS)
-    return f"{len(rules.rules)} rules, {len(rules.edges)} causal edges"
+def wrong_settings(error: ConfigError, as_json: bool) -> bool:
+    """Print what is wrong with the settings, all at once: without them nothing else can be looked at."""
+    return show((refused(SETTINGS, ConfigError([one]), "mend this setting") for one in error.problems), as_json)
 
 
-def _alerts(settings: Settings) -> str:
-    alerts = alerts_of(settings)
-    return in_short(alerts) if alerts else "nobody is told: set `alerts`, see docs/alerts.md"
+def find(settings: Settings) -> Iterator[Finding]:
+    """Everything that can be looked at, each when it is asked for: Kafka and targets may take some seconds."""
+    rules, finding = rules_of(settings)
+    yield finding
+    yield from machine_findings(settings)
+    yield from asyncio.run(target_findings(settings))
+    yield from asyncio.run(kafka_findings(settings, rules))
+    yield from store_findings(settings.store_dsn)
 
 
-def _redaction(settings: Settings) -> str:
-    redactor = redactor_of(settings)
-    return f"{len(redactor.kinds)} kinds of secrets" if redactor else "off"
-
-
-def _kafka(settings: Settings) -> str:
-    missing = asyncio.run(missing_topics(settings))
-    return f"{settings.kafka}, " + (f"`epicenter topics` will make {', '.join(missing)}" if missing else "all topics")
-
-
-def _store(settings: Settings) -> str:
-    client = connect(settings.store_dsn)
-    try:
-        waiting = len(plan(client))
-    finally:
-        client.close()
-    return f"{client.address}, " + (
-        f"`epicenter migrate` will make {waiting} steps" if waiting else "tables up to date"
-    )
+def show(findings: Iterator[Finding], as_json: bool) -> bool:
+    """Each as soon as it is found, or one JSON document of all; then how many call for something."""
+    found = []
+    for finding in findings:
+        found.append(finding)
+        if not as_json:
+            click.echo(f"{finding.name}: {TOLD[finding.status]}: {finding.found}")
+            if finding.fix:
+                click.echo(f"  do: {finding.fix}")
+    worst = next((status for status in ("problem", "warning") if any(one.status == status for one in found)), "ok")
+    if as_json:
+        click.echo(msgspec.json.encode({"status": worst, "findings": found}))
+    else:
+        by_status = [sum(one.status == status for one in found) for status in ("problem", "warning")]
+        say(f"{count(by_status[0], 'problem')}, {count(by_status[1], 'warning')}")
+    return worst == "problem"

@@ -309,14 +309,19 @@ def migrate(plan: bool, sql: bool, with_logs: bool, **given: Any) -> None:
 @click.option("--kafka", help="Broker addresses.")
 @STORE
 @DATA_DIR
-def check(**given: Any) -> None:
-    """Check settings, rules and every connection; exit 1 when something is wrong.
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def check(as_json: bool, **given: Any) -> None:
+    """Check settings, rules and every connection, with what to do about each finding; exit 1 when one is a problem.
 
     Example: epicenter check --config epicenter.toml
     """
-    from stream.check import check_all
+    from stream.check import check_all, wrong_settings
 
-    sys.exit(EXIT_PROBLEMS if check_all(_settings(**given)) else 0)
+    try:
+        settings = _settings(**given)
+    except ConfigError as error:
+        sys.exit(EXIT_PROBLEMS if wrong_settings(error, as_json) else 0)
+    sys.exit(EXIT_PROBLEMS if check_all(settings, as_json) else 0)
 
 
 def _settings(config: Path | None = None, rules: tuple[Path, ...] = (), **given: Any) -> Settings:

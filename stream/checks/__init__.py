@@ -1,0 +1,1 @@
+"""What `epicenter check` looks at: a module a subject, pure functions from what was seen to findings."""

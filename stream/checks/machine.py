@@ -1,0 +1,120 @@
+"""This machine: packs, patterns, folders, and who can reach our pages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Final
+
+from rules.errors import PipelineError
+from rules.ruleset import RuleSet
+from stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
+from stream.glance import MARKS
+from stream.redacting import redactor_of
+from stream.settings import Settings
+from stream.trial import proven
+
+FREE_BYTES: Final = 2 << 30
+OTHERS: Final = stat.S_IRWXO
+OTHERS_READ: Final = stat.S_IROTH
+GROUP_OR_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
+
+
+def rules_of(settings: Settings) -> tuple[RuleSet | None, Finding]:
+    """The rules with their examples held against them, and the topology."""
+    try:
+        rules = proven(settings.rule_packs, settings.topology, MARKS)
+    except PipelineError as error:
+        return None, refused("rules", error, "mend the packs; `epicenter rules lint` and `rules test` tell the same")
+    return rules, ok("rules", f"{len(rules.rules)} rules, {len(rules.edges)} causal edges")
+
+
+def machine_findings(settings: Settings) -> Iterator[Finding]:
+    """All of it but the rules."""
+    yield _redaction(settings)
+    yield _topology(settings)
+    if settings.secrets_dir:
+        yield from secrets_findings(settings.secrets_dir)
+    yield from folder_findings(settings.data_dir, lambda folder: shutil.disk_usage(folder).free)
+    yield from exposure_findings("page", settings, is_for_people=True)
+    yield from exposure_findings("web", settings, is_for_people=False)
+
+
+def _redaction(settings: Settings) -> Finding:
+    try:
+        redactor = redactor_of(settings)
+    except PipelineError as error:
+        return refused("redaction", error, "mend the files of `redact_patterns`")
+    if redactor is None:
+        return warning("redaction", "off: secrets that programs print are stored and sent", "set redact to true")
+    return ok("redaction", f"{len(redactor.kinds)} kinds of secrets")
+
+
+def _topology(settings: Settings) -> Finding:
+    told = (
+        str(settings.topology)
+        if settings.topology
+        else "none: edges over racks, switches and rails reach no other node"
+    )
+    return ok("topology", told)
+
+
+def secrets_findings(folder: Path) -> Iterator[Finding]:
+    """Whether anybody else on this machine may read or change the secrets.
+
+    A folder that Kubernetes mounts holds links to files that all may read, behind a folder that only we may enter.
+    """
+    text = f"{folder}: nobody else may read it"
+    yield from or_all_is_well("secrets_dir", text, _open_secrets(folder))
+
+
+def _open_secrets(folder: Path) -> Iterator[Finding]:
+    if not folder.stat().st_mode & OTHERS:
+        return
+    for file in sorted(folder.iterdir()):
+        mode = file.stat().st_mode
+        if stat.S_ISREG(mode) and mode & OTHERS_READ:
+            yield warning("secrets_dir", f"{file}: every user of this machine may read it", f"chmod o-rwx {file}")
+        if stat.S_ISREG(mode) and mode & GROUP_OR_OTHERS_WRITE:
+            yield problem("secrets_dir", f"{file}: others may change it", f"chmod go-w {file}")
+
+
+def folder_findings(folder: Path, free_bytes: Callable[[Path], int]) -> Iterator[Finding]:
+    """Whether the data folder can be made or written, and has room."""
+    yield from or_all_is_well("data_dir", f"{folder}: can be written", _full_folder(folder, free_bytes))
+
+
+def _full_folder(folder: Path, free_bytes: Callable[[Path], int]) -> Iterator[Finding]:
+    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        text = f"{there} can't be written by this user"
+        yield problem("data_dir", text, "give it to the user who runs epicenter, or set `data_dir`")
+    elif (free := free_bytes(there)) < FREE_BYTES:
+        yield warning("data_dir", f"{there}: {free / 1e9:.1f} GB free", "make room: the embedded store lives there")
+
+
+def exposure_findings(what: str, settings: Settings, is_for_people: bool) -> Iterator[Finding]:
+    """Pages that other machines reach want a token, and TLS in front of it."""
+    host = str(getattr(settings, f"{what}_host", "127.0.0.1"))
+    token = getattr(settings, f"{what}_token", None)
+    if _is_loopback(host):
+        yield ok(what, f"{host}: this machine alone")
+    elif not token:
+        text = f"{host}: every machine that reaches it may look at it"
+        yield problem(what, text, f"set {what}_token, or {what}_host to 127.0.0.1")
+    elif is_for_people:
+        text = f"{host}: with a token, which goes over the network as it is"
+        yield warning(what, text, "let a proxy with TLS stand before it (docs/security.md)")
+    else:
+        yield ok(what, f"{host}: with a token")
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

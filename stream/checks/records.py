@@ -1,0 +1,98 @@
+"""The newest records of the raw topic: whether they are what shippers of logs send, and who sends what is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+
+from ingest.batch import Batch
+from ingest.parse.envelope import parse
+from rules.errors import RecordError
+from rules.model import RawRecord
+from stream.checks.finding import Finding, or_all_is_well, problem, warning
+from stream.checks.topics import length
+from stream.scan import BatchScanner
+
+NAME: Final = "raw records"
+SHARE_DEAD: Final = 0.01
+SHARE_DEAD_IS_GARBAGE: Final = 0.2
+SHARE_WITHOUT: Final = 0.2
+FUTURE_MS: Final = 60_000
+SHIPPERS: Final = "docs/envelopes.md says which fields are read"
+NAMED: Final = 5
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """A raw record, as far as it matters here. `who` sent it: its node if it tells one, else its key."""
+
+    who: str
+    has_key: bool
+    has_node: bool
+    has_time: bool
+    ahead_ms: int = 0
+    dead: str = ""
+
+
+def seen_in(batch: Batch, scanner: BatchScanner, now_ms: int) -> list[Seen]:
+    """The records of one partition, looked at as a worker would."""
+    dead = {letter.position.offset: letter.reason for letter in scanner.scan(batch).dead_letters}
+    return [_seen(batch.record(number), dead, now_ms) for number in range(len(batch))]
+
+
+def _seen(record: RawRecord, dead: dict[int, str], now_ms: int) -> Seen:
+    key = record.key.decode("utf-8", "replace") if record.key else ""
+    node, has_time = key, False
+    with suppress(RecordError):
+        event = parse(record, "").event
+        node, has_time = event.node, event.has_own_time
+    return Seen(
+        who=node or key,
+        has_key=record.key is not None,
+        has_node=bool(node),
+        has_time=has_time,
+        ahead_ms=max(0, record.received_ns // 1_000_000 - now_ms),
+        dead=dead.get(record.position.offset, ""),
+    )
+
+
+def record_findings(seen: Sequence[Seen]) -> Iterator[Finding]:
+    """What is wrong with them, with the worst senders by name."""
+    text = f"the newest {len(seen)}: all can be processed" if seen else "there are none yet"
+    yield from or_all_is_well(NAME, text, _of(seen) if seen else ())
+
+
+def _of(seen: Sequence[Seen]) -> Iterator[Finding]:
+    yield from _dead([one for one in seen if one.dead], len(seen))
+    lacking = (
+        ([one for one in seen if not one.has_node], "name no node", f"let the shipper add `host`: {SHIPPERS}"),
+        ([one for one in seen if not one.has_time], "state no time", f"let the shipper add `timestamp`: {SHIPPERS}"),
+        ([one for one in seen if not one.has_key], "have no key", "let the shipper key them by node, so that its lines"
+         " stay in order"),
+    )  # fmt: skip
+    for some, what, fix in lacking:
+        if len(some) > SHARE_WITHOUT * len(seen):
+            yield warning(NAME, f"{len(some)} of the newest {len(seen)} {what}: {_senders(some)}", fix)
+    ahead = [one for one in seen if one.ahead_ms > FUTURE_MS]
+    if ahead:
+        most = length(max(one.ahead_ms for one in ahead))
+        yield warning(NAME, f"{len(ahead)} come from the future, up to {most}: {_senders(ahead)}", "mend those clocks")
+
+
+def _dead(dead: Sequence[Seen], looked_at: int) -> Iterator[Finding]:
+    if len(dead) <= SHARE_DEAD * looked_at:
+        return
+    (reason, _), *_ = Counter(one.dead for one in dead).most_common(1)
+    text = f"{len(dead)} of the newest {looked_at} become dead letters ({reason}): {_senders(dead)}"
+    fix = "mend that shipper, then `epicenter deadletters replay --all`; docs/envelopes.md says what a record may be"
+    make = problem if len(dead) > SHARE_DEAD_IS_GARBAGE * looked_at else warning
+    yield make(NAME, text, fix)
+
+
+def _senders(seen: Iterable[Seen]) -> str:
+    counts = Counter(one.who or "somebody without node and key" for one in seen)
+    named = [f"{who} ({count})" for who, count in counts.most_common(NAMED)]
+    return ", ".join(named) + (f" and {len(counts) - NAMED} more" if len(counts) > NAMED else "")

@@ -1,0 +1,129 @@
+"""The store: reachable, new enough, with tables, rights and room."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from time import time
+from typing import Final
+
+import msgspec
+
+from rules.errors import ConfigError, PipelineError
+from sinks.clickhouse.client import Client, connect
+from sinks.clickhouse.migrate import plan
+from stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
+
+NAME: Final = "store"
+OLDEST: Final = (26, 2)
+"""The oldest version with all that the tables use without a setting; older ones are not tested."""
+
+WRITTEN: Final = (
+    *("matches", "signals", "incidents", "incident_revisions", "deliveries", "dead_letters", "liveness", "progress"),
+    *("placements", "measurements", "capacity_events", "evidence_gaps", "pipeline_metrics"),
+)
+READ: Final = ("silences", "acknowledgements", "incidents", "dead_letters")
+FREE_IS_LITTLE: Final = 0.15
+FREE_IS_TOO_LITTLE: Final = 0.05
+SKEW_S: Final = 2.0
+SKEW_IS_WRONG_S: Final = 30.0
+
+
+class Server(msgspec.Struct, frozen=True):
+    """What a store told of itself: rights that are `missing`, and of each disk (free, total) bytes."""
+
+    address: str
+    version: str
+    ahead_s: float
+    waiting: int
+    missing: tuple[str, ...] = ()
+    disks: Mapping[str, tuple[int, int]] = {}
+    is_embedded: bool = False
+
+
+def store_findings(dsn: str) -> list[Finding]:
+    """Ask it."""
+    try:
+        client = connect(dsn)
+    except PipelineError as error:
+        return [refused(NAME, error, "start it, or set `store`; workers wait for it, the rows stay in Kafka")]
+    try:
+        return list(server_findings(_asked(client)))
+    except ConfigError as error:
+        return [refused(NAME, error)]
+    except PipelineError as error:
+        return [refused(NAME, error, "look at the server's log")]
+    finally:
+        client.close()
+
+
+def _asked(client: Client) -> Server:
+    before_s = time()
+    ((version, now_s),) = client.query("SELECT version(), toFloat64(now64(6))")
+    between_s = (before_s + time()) / 2
+    waiting = len(plan(client))
+    return Server(
+        address=client.address,
+        version=str(version),
+        ahead_s=float(now_s) - between_s,
+        waiting=waiting,
+        missing=() if waiting or client.is_embedded else tuple(_missing(client)),
+        disks=_disks(client),
+        is_embedded=client.is_embedded,
+    )
+
+
+def _missing(client: Client) -> Iterator[str]:
+    for right, tables in (("INSERT", WRITTEN), ("SELECT", READ)):
+        for table in tables:
+            if not client.query(f"CHECK GRANT {right} ON {table}")[0][0]:
+                yield f"{right} ON {table}"
+
+
+def _disks(client: Client) -> dict[str, tuple[int, int]]:
+    try:
+        rows = client.query("SELECT name, free_space, total_space FROM system.disks WHERE total_space > 0")
+    except ConfigError:
+        return {}  # this user may not see them
+    return {str(name): (int(free), int(total)) for name, free, total in rows}
+
+
+def server_findings(server: Server) -> Iterator[Finding]:
+    """What is wrong with it, and with its clock."""
+    text = f"{server.address}, version {server.version}, tables up to date"
+    yield from or_all_is_well(NAME, text, _of(server))
+    yield from _clock(server)
+
+
+def _of(server: Server) -> Iterator[Finding]:
+    if server.waiting:
+        text = f"{server.address}: {server.waiting} migrations wait"
+        yield warning(NAME, text, "`epicenter migrate`; a worker whose user may CREATE and ALTER does it at its start")
+    if (found := _version(server.version)) and found < OLDEST:
+        text = f"version {server.version}, tested are {'.'.join(map(str, OLDEST))} and newer"
+        yield warning(NAME, text, "upgrade the server")
+    if server.missing:
+        text = f"this user may not {', '.join(server.missing)}"
+        yield problem(NAME, text, f"GRANT {', '.join(server.missing)} TO the user of `store`")
+    for name, (free, total) in server.disks.items():
+        share = free / total
+        if share < FREE_IS_LITTLE:
+            text = f"disk {name}: {share:.0%} of {total / 1e9:.0f} GB free"
+            make = problem if share < FREE_IS_TOO_LITTLE else warning
+            yield make(NAME, text, "a larger disk, or a shorter TTL of the largest tables (docs/tables.md)")
+
+
+def _clock(server: Server) -> Iterator[Finding]:
+    name, ahead_s = "clock of the store", server.ahead_s
+    if abs(ahead_s) < SKEW_S:
+        yield ok(name, f"within {SKEW_S:.0f} s of this machine's")
+        return
+    way = "ahead of" if ahead_s > 0 else "behind"
+    make = problem if abs(ahead_s) >= SKEW_IS_WRONG_S else warning
+    text = f"{abs(ahead_s):.1f} s {way} this machine's: silences end late or early, rows expire so"
+    yield make(name, text, "mend chrony or ntpd on the one that is wrong")
+
+
+def _version(text: str) -> tuple[int, int] | None:
+    found = re.match(r"(\d+)\.(\d+)", text)
+    return (int(found[1]), int(found[2])) if found else None

@@ -1,0 +1,164 @@
+"""Topics as the brokers have them, beside what `epicenter topics` would make."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from rules.model import NS_PER_S
+from sinks.words import count
+from stream.checks.finding import Finding, or_all_is_well, problem, warning
+from stream.topics import TopicNames
+
+ALTER: Final = "kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config {key}={value}"
+ADD: Final = "kafka-topics.sh --alter --topic {name} --partitions {partitions}"
+MOVE: Final = "kafka-reassign-partitions.sh with {replicas} replicas a partition of {name}"
+BROKERS_FOR_REPLICAS: Final = 3
+
+
+class Topic(msgspec.Struct, frozen=True):
+    """A topic: `replicas` and `in_sync` of the partition that has fewest, and its whole configuration.
+
+    `is_configured`: somebody set at least one of its options for this topic.
+    """
+
+    name: str
+    partitions: int
+    replicas: int = 1
+    in_sync: int = 1
+    without_leader: int = 0
+    configs: Mapping[str, str] = {}
+    is_configured: bool = True
+
+
+class Brokers(msgspec.Struct, frozen=True):
+    """What the brokers have."""
+
+    brokers: int
+    topics: Mapping[str, Topic]
+    makes_topics_itself: bool = False
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """A topic as `epicenter topics` would make it."""
+
+    name: str
+    partitions: int
+    replicas: int
+    configs: Mapping[str, str]
+
+    @classmethod
+    def of(cls, new: Any) -> Wanted:
+        """From what the admin client takes."""
+        return cls(new.name, new.num_partitions, new.replication_factor, new.topic_configs)
+
+
+def topic_findings(wanted: Sequence[Wanted], seen: Brokers, names: TopicNames, raw: str) -> Iterator[Finding]:
+    """All of them, topic by topic, then what concerns several."""
+    for one in wanted:
+        topic = seen.topics.get(one.name)
+        if topic is None:
+            yield problem(_name(one.name), "it is missing", "`epicenter topics` makes it")
+        else:
+            text = f"{count(topic.partitions, 'partition')}, {count(topic.replicas, 'replica')}"
+            yield from or_all_is_well(_name(one.name), text, _of_one(one, topic, seen, is_raw=one.name == raw))
+    yield from _equal_partitions(names, seen)
+    if seen.makes_topics_itself:
+        yield warning(
+            "topics",
+            "the brokers make topics that somebody asks for, with their own defaults",
+            "auto.create.topics.enable=false on the brokers: a misspelt topic is then told instead of made",
+        )
+
+
+def _of_one(wanted: Wanted, topic: Topic, seen: Brokers, is_raw: bool) -> Iterator[Finding]:
+    name = _name(topic.name)
+    if topic.without_leader:
+        text = f"{topic.without_leader} partitions have no leader: nothing is read from them or written to them"
+        yield problem(name, text, "start the brokers that hold them")
+    if not topic.is_configured and wanted.configs:
+        text = "it has the brokers' defaults: it was not made by `epicenter topics`"
+        yield warning(name, text, "delete it while it is empty, and run `epicenter topics`; or set what follows")
+    if is_raw and topic.partitions < wanted.partitions:
+        text = f"{topic.partitions} partitions, {wanted.partitions} are set"
+        yield warning(name, text, ADD.format(name=topic.name, partitions=wanted.partitions))
+    yield from _replicas(wanted, topic, seen)
+    yield from _configs(wanted, topic)
+
+
+def _replicas(wanted: Wanted, topic: Topic, seen: Brokers) -> Iterator[Finding]:
+    name, least = _name(topic.name), int(topic.configs.get("min.insync.replicas", "1"))
+    if topic.replicas < wanted.replicas:
+        text = f"{topic.replicas} replicas, {wanted.replicas} are set"
+        yield problem(name, text, MOVE.format(replicas=wanted.replicas, name=topic.name))
+    elif topic.replicas == 1 and seen.brokers >= BROKERS_FOR_REPLICAS:
+        text = f"one replica on {seen.brokers} brokers: it is gone with one disk"
+        yield warning(name, text, "set replication to 3, and " + MOVE.format(replicas=3, name=topic.name))
+    if topic.in_sync < topic.replicas:
+        text = f"a partition has {topic.in_sync} of {topic.replicas} replicas in sync"
+        yield warning(name, text, "look at the brokers that hold the others")
+    if topic.in_sync < least:
+        text = f"{topic.in_sync} replicas in sync, and min.insync.replicas is {least}: nothing can be written"
+        yield problem(name, text, "start the brokers that hold the others")
+    if least >= topic.replicas > 1:
+        text = f"min.insync.replicas is {least} of {topic.replicas} replicas: one broker away, and nobody can write"
+        yield warning(name, text, ALTER.format(name=topic.name, key="min.insync.replicas", value=topic.replicas - 1))
+    if least == 1 and topic.replicas >= BROKERS_FOR_REPLICAS:
+        text = "min.insync.replicas is 1: what one broker alone has taken counts as kept"
+        yield warning(name, text, ALTER.format(name=topic.name, key="min.insync.replicas", value=2))
+
+
+def _configs(wanted: Wanted, topic: Topic) -> Iterator[Finding]:
+    name = _name(topic.name)
+
+    def fix(key: str) -> str:
+        return ALTER.format(name=topic.name, key=key, value=wanted.configs.get(key, "delete"))
+
+    policy, wanted_policy = (
+        topic.configs.get("cleanup.policy", "delete"),
+        wanted.configs.get("cleanup.policy", "delete"),
+    )
+    if policy != wanted_policy:
+        loses = "what is still needed is deleted by age" if wanted_policy == "compact" else "records without a key fail"
+        yield problem(name, f"cleanup.policy is {policy}, wanted is {wanted_policy}: {loses}", fix("cleanup.policy"))
+    kept_ms, wanted_ms = (int(one.configs.get("retention.ms", "-1")) for one in (topic, wanted))
+    if wanted_policy == "delete" and 0 <= kept_ms < wanted_ms:
+        text = f"records are kept for {length(kept_ms)}, wanted are {length(wanted_ms)}"
+        yield warning(name, text, fix("retention.ms"))
+    if int(topic.configs.get("retention.bytes", "-1")) >= 0 and wanted_policy == "delete":
+        text = f"retention.bytes is {topic.configs['retention.bytes']}: a storm may push out what is not read yet"
+        yield warning(name, text, ALTER.format(name=topic.name, key="retention.bytes", value=-1))
+    largest, wanted_largest = (int(one.configs.get("max.message.bytes", "0")) for one in (topic, wanted))
+    if 0 < largest < wanted_largest:
+        text = f"max.message.bytes is {largest}, wanted is {wanted_largest}: larger messages are refused"
+        yield problem(name, text, fix("max.message.bytes"))
+    if topic.configs.get("unclean.leader.election.enable") == "true":
+        text = "unclean.leader.election.enable: a broker that lags may become the leader, and what it lacks is lost"
+        yield warning(name, text, ALTER.format(name=topic.name, key="unclean.leader.election.enable", value="false"))
+
+
+def _equal_partitions(names: TopicNames, seen: Brokers) -> Iterator[Finding]:
+    """A cluster's incidents, alerts and snapshots lie in the partition of its matches."""
+    matches = seen.topics.get(names.matches)
+    for name in (names.signals, names.incidents, names.alerts, names.snapshots):
+        topic = seen.topics.get(name)
+        if matches and topic and topic.partitions != matches.partitions:
+            text = f"{topic.partitions} partitions, and {matches.name} has {matches.partitions}: they have to be equal"
+            smaller, more = sorted((topic, matches), key=lambda one: one.partitions)
+            fix = f"stop the workers, {ADD.format(name=smaller.name, partitions=more.partitions)}, start them"
+            yield problem(_name(name), text, fix)
+
+
+def length(milliseconds: float) -> str:
+    """Such as `3 d`, `12 h`, `5 min` or `20 s`."""
+    seconds = milliseconds * 1_000_000 / NS_PER_S
+    for size_s, unit in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= size_s:
+            return f"{seconds / size_s:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+def _name(topic: str) -> str:
+    return f"topic {topic}"

@@ -1,0 +1,236 @@
+"""What `epicenter check` says of facts: each finding once in its table, and silence where all is well."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+from collections.abc import Iterable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import orjson
+import pytest
+from msgspec.structs import replace
+
+from ingest.batch import Batch
+from stream.checks.finding import Finding
+from stream.checks.groups import Group, Member, Place, group_findings
+from stream.checks.machine import exposure_findings, folder_findings, secrets_findings
+from stream.checks.records import Seen, record_findings, seen_in
+from stream.checks.store import Server, server_findings
+from stream.checks.targets import target_findings
+from stream.checks.topics import Brokers, Topic, Wanted, topic_findings
+from stream.clients import CLIENT_ID
+from stream.scan import BatchScanner
+from stream.settings import load_settings
+from stream.topics import TopicNames, wanted_topics
+from tests.support.logs import the_rules
+
+HOUR_MS, NOW_MS = 3_600_000, 1_800_000_000_000
+WANTED = [Wanted.of(new) for new in wanted_topics(load_settings(None))]
+NAMES = TopicNames("epicenter")
+ALL_WELL = {one.name: Topic(one.name, one.partitions, 1, 1, 0, one.configs) for one in WANTED}
+OURS = Member(CLIENT_ID, "/10.0.0.1")
+
+
+def in_short(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+    """Those that call for something, each of which says what to do."""
+    told = [one for one in findings if one.status != "ok"]
+    assert all(one.fix for one in told)
+    return [(one.name, one.status, one.found) for one in told]
+
+
+def topics(
+    name: str = "", brokers: int = 1, wanted: list[Wanted] = WANTED, **changed: Any
+) -> list[tuple[str, str, str]]:
+    configs = changed.pop("configs", {})
+    seen = dict(ALL_WELL)
+    if name:
+        seen[name] = replace(seen[name], **changed, configs={**seen[name].configs, **configs})
+    return in_short(topic_findings(wanted, Brokers(brokers, seen), NAMES, "logs.raw"))
+
+
+def test_topics_as_we_make_them_call_for_nothing() -> None:
+    assert topics() == []
+
+
+def test_a_topic_that_is_missing() -> None:
+    seen = Brokers(1, {name: topic for name, topic in ALL_WELL.items() if name != NAMES.snapshots})
+    findings = [one for one in topic_findings(WANTED, seen, NAMES, "logs.raw") if one.status != "ok"]
+    assert [(one.name, one.found, one.fix) for one in findings] == [
+        ("topic epicenter.snapshots", "it is missing", "`epicenter topics` makes it")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "changed", "status", "words"),
+    [
+        ("logs.raw", {"partitions": 2}, "warning", "2 partitions, 4 are set"),
+        (NAMES.snapshots, {"partitions": 8}, "problem", "they have to be equal"),
+        (NAMES.alerts, {"partitions": 2}, "problem", "they have to be equal"),
+        (NAMES.matches, {"without_leader": 1}, "problem", "have no leader"),
+        (NAMES.matches, {"is_configured": False}, "warning", "not made by `epicenter topics`"),
+        (NAMES.matches, {"configs": {"retention.ms": str(HOUR_MS)}}, "warning", "for 1 h, wanted are 3 d"),
+        ("logs.raw", {"configs": {"retention.bytes": "1000"}}, "warning", "may push out"),
+        (NAMES.incidents, {"configs": {"cleanup.policy": "delete"}}, "problem", "deleted by age"),
+        (NAMES.alerts, {"configs": {"cleanup.policy": "compact,delete"}}, "problem", "deleted by age"),
+        (NAMES.matches, {"configs": {"cleanup.policy": "compact"}}, "problem", "without a key fail"),
+        (NAMES.snapshots, {"configs": {"max.message.bytes": "1048588"}}, "problem", "larger messages are refused"),
+        (NAMES.matches, {"configs": {"unclean.leader.election.enable": "true"}}, "warning", "what it lacks is lost"),
+        (NAMES.matches, {"replicas": 3, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "2 of 3"),
+        (NAMES.matches, {"replicas": 3, "in_sync": 3}, "warning", "one broker alone"),
+        (NAMES.matches, {"replicas": 2, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "nobody"),
+    ],
+)  # fmt: skip
+def test_a_topic_that_is_not_as_it_should_be(name: str, changed: dict[str, Any], status: str, words: str) -> None:
+    ((found_name, found_status, found),) = topics(name, **changed)
+    assert (found_name, found_status) == (f"topic {name}", status)
+    assert words in found
+
+
+def test_replicas() -> None:
+    assert len(topics(brokers=3)) == len(WANTED), "one replica on three brokers"
+    want_three = [replace(one, replicas=3) for one in WANTED]
+    assert {status for _, status, _ in topics(brokers=3, wanted=want_three)} == {"problem"}
+    too_few = topics(NAMES.matches, replicas=3, in_sync=1, configs={"min.insync.replicas": "2"})
+    assert ("topic epicenter.matches", "problem") in [finding[:2] for finding in too_few]
+
+
+def test_brokers_that_make_topics_themselves() -> None:
+    found = in_short(topic_findings(WANTED, Brokers(1, ALL_WELL, makes_topics_itself=True), NAMES, "logs.raw"))
+    assert [finding[:2] for finding in found] == [("topics", "warning")]
+
+
+PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS - HOUR_MS, kept_ms=24 * HOUR_MS)
+
+
+@pytest.mark.parametrize(
+    ("members", "place", "told"),
+    [
+        ((OURS,), PLACE, []),
+        ((OURS,), replace(PLACE, oldest_ms=NOW_MS - 20 * HOUR_MS), [("problem", "about to be lost")]),
+        ((OURS,), replace(PLACE, oldest_ms=NOW_MS - 20 * HOUR_MS, kept_ms=-1), []),
+        ((OURS,), replace(PLACE, committed=40), [("problem", "60 records were deleted")]),
+        ((OURS,), replace(PLACE, end=900_000), [("warning", "899100 records wait")]),
+        ((), PLACE, [("warning", "nobody is in it, 100 records wait")]),
+        ((OURS, Member("kcat", "/10.0.0.9")), PLACE, [("problem", "kcat at /10.0.0.9 is none of our workers")]),
+        ((OURS,) * 5, PLACE, [("warning", "5 workers share 4 partitions")]),
+    ],
+)
+def test_a_group(members: tuple[Member, ...], place: Place, told: list[tuple[str, str]]) -> None:
+    found = in_short(group_findings(Group("epicenter.match", members, (place,)), 4, NOW_MS))
+    assert [status for _, status, _ in found] == [status for status, _ in told]
+    assert all(words in text for (_, _, text), (_, words) in zip(found, told, strict=True))
+
+
+def test_a_group_that_nobody_was_ever_in_is_none_to_worry_about() -> None:
+    assert in_short(group_findings(Group("epicenter.match", (), ()), 4, NOW_MS)) == []
+
+
+GOOD = Seen("n1", has_key=True, has_node=True, has_time=True)
+
+
+@pytest.mark.parametrize(
+    ("some", "status", "words"),
+    [
+        (replace(GOOD, dead="not JSON"), "problem", "50 of the newest 100 become dead letters (not JSON): n1 (50)"),
+        (replace(GOOD, has_node=False, who=""), "warning", "name no node: somebody without node and key (50)"),
+        (replace(GOOD, has_time=False), "warning", "state no time: n1 (50)"),
+        (replace(GOOD, has_key=False), "warning", "have no key: n1 (50)"),
+        (replace(GOOD, ahead_ms=7 * HOUR_MS), "warning", "50 come from the future, up to 7 h: n1 (50)"),
+    ],
+)
+def test_raw_records(some: Seen, status: str, words: str) -> None:
+    ((_, found_status, found),) = in_short(record_findings([GOOD] * 50 + [some] * 50))
+    assert found_status == status
+    assert words in found
+
+
+def test_a_few_dead_ones_are_a_warning_and_one_of_many_is_none() -> None:
+    dead = replace(GOOD, dead="not JSON")
+    assert [status for _, status, _ in in_short(record_findings([GOOD] * 90 + [dead] * 10))] == ["warning"]
+    assert in_short(record_findings([GOOD] * 199 + [dead])) == in_short(record_findings([])) == []
+
+
+def test_who_sends_garbage_is_named_by_host_and_by_key() -> None:
+    line = orjson.dumps({"message": "ok", "host": "n1", "timestamp": "2026-03-02T09:00:00Z"})
+    values = [line, b'{"message": 7}', b'{"x": ', b"plain"]
+    batch = Batch("logs.raw/0", values, [b"k0", b"k1", b"k2", None], [NOW_MS * 1_000_000] * 4, range(4))
+    good, wrong, broken, plain = seen_in(batch, BatchScanner(the_rules(), "c"), NOW_MS)
+    assert (good.who, good.dead, good.has_time, good.has_key) == ("n1", "", True, True)
+    assert (wrong.who, bool(wrong.dead)) == ("k1", True)
+    assert (broken.who, bool(broken.dead)) == ("k2", True)
+    assert (plain.who, plain.has_node, plain.has_time, plain.has_key) == ("", False, False, False)
+
+
+SERVER = Server("http://ch:8123/epicenter", "26.3.1.2", 0.1, 0, (), {"default": (50, 100)})
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        (SERVER, []),
+        (replace(SERVER, waiting=2), [("warning", "2 migrations wait")]),
+        (replace(SERVER, version="24.8.1"), [("warning", "tested are 26.2 and newer")]),
+        (replace(SERVER, missing=("INSERT ON matches",)), [("problem", "may not INSERT ON matches")]),
+        (replace(SERVER, disks={"d": (10, 100)}), [("warning", "disk d: 10%")]),
+        (replace(SERVER, disks={"d": (2, 100)}), [("problem", "disk d: 2%")]),
+        (replace(SERVER, ahead_s=-5.0), [("warning", "5.0 s behind")]),
+        (replace(SERVER, ahead_s=90.0), [("problem", "90.0 s ahead of")]),
+    ],
+)
+def test_a_store(server: Server, told: list[tuple[str, str]]) -> None:
+    found = in_short(server_findings(server))
+    assert [status for _, status, _ in found] == [status for status, _ in told]
+    assert all(words in text for (_, _, text), (_, words) in zip(found, told, strict=True))
+
+
+def test_secrets_that_others_may_read_or_change(tmp_path: Path) -> None:
+    secret = tmp_path / "store"
+    secret.write_text("x")
+    for folder_mode, mode, told in ((0o755, 0o600, []), (0o755, 0o644, ["warning"]), (0o700, 0o644, []),
+                                    (0o755, 0o666, ["warning", "problem"])):  # fmt: skip
+        tmp_path.chmod(folder_mode)
+        secret.chmod(mode)
+        assert [status for _, status, _ in in_short(secrets_findings(tmp_path))] == told
+
+
+def test_a_data_folder_without_room_and_one_that_can_not_be_made(tmp_path: Path) -> None:
+    assert in_short(folder_findings(tmp_path / "new", lambda _: 1 << 40)) == []
+    assert [status for _, status, _ in in_short(folder_findings(tmp_path, lambda _: 1 << 20))] == ["warning"]
+    (tmp_path / "file").write_text("")
+    found = in_short(folder_findings(tmp_path / "file" / "data", lambda _: 1 << 40))
+    assert [status for _, status, _ in found] == ["problem"]
+
+
+@pytest.mark.parametrize(
+    ("host", "token", "status"), [("127.0.0.1", "", "ok"), ("0.0.0.0", "", "problem"), ("0.0.0.0", "t", "warning")]
+)  # fmt: skip
+def test_a_page_that_others_reach(host: str, token: str, status: str) -> None:
+    settings: Any = SimpleNamespace(page_host=host, page_token=token)
+    assert [one.status for one in exposure_findings("page", settings, is_for_people=True)] == [status]
+
+
+def test_targets_are_reached_and_told_nothing(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as gone:
+        closed = gone.getsockname()[1]
+        gone.close()
+        addresses = {"there": there.getsockname()[1], "away": closed}
+        file = tmp_path / "alerts.yaml"
+        targets = "".join(
+            f'  {n}: {{type: webhook, url: "http://127.0.0.1:{p}/secret-path"}}\n' for n, p in addresses.items()
+        )
+        file.write_text(f"route: {{targets: [there, away]}}\ntargets:\n{targets}")
+        found = asyncio.run(target_findings(load_settings(None, alerts=file)))
+        connection, _ = there.accept()
+        assert connection.recv(100) == b""
+        connection.close()
+    assert [(one.name, one.status) for one in found] == [
+        ("alerts", "ok"),
+        ("target there", "ok"),
+        ("target away", "warning"),
+    ]
+    assert not any("secret-path" in one.found for one in found)
+    assert os.strerror(111) in found[2].found
