@@ -1,0 +1,157 @@
+"""`make check-deploy`: what is deployed, held against the schemas and linters of those who take it.
+
+Chart and examples against Kubernetes' own schemas and those of KEDA's, Prometheus' and Strimzi's operators; Dockerfile
+and shell scripts by their linters. Needs Go, Java and Maven; what it fetches stays in the user's cache.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import kubernetes_validate
+import yaml
+
+from tests.support.chart import CHART, DEPLOY, VALUE_SETS, VALUES, run_helm
+
+CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epicenter" / "check-deploy"
+KUBECONFORM: Final = "v0.8.0"
+KUBERNETES: Final = "1.37.0"
+PROMETHEUS: Final = "example/prometheus-operator-crd/monitoring.coreos.com_"
+CRDS_IN_GO: Final = {
+    ("github.com/kedacore/keda/v2", "v2.21.0"): (
+        "config/crd/bases/keda.sh_scaledobjects.yaml",
+        "config/crd/bases/keda.sh_triggerauthentications.yaml",
+    ),
+    ("github.com/prometheus-operator/prometheus-operator", "v0.85.0"): (
+        f"{PROMETHEUS}servicemonitors.yaml",
+        f"{PROMETHEUS}podmonitors.yaml",
+        f"{PROMETHEUS}prometheusrules.yaml",
+    ),
+}
+OF_KUBERNETES: Final = "{{.ResourceKind}}{{.KindSuffix}}.json"
+OF_OTHERS: Final = "{{.ResourceKind}}.json"
+NO_SCHEMA: Final = "ClickHouseInstallation"
+"""Its operator is in no registry that is asked here."""
+
+
+def main() -> int:
+    """Run every check; 1 when one fails."""
+    failed = [name for name, command in _checks() if not _passes(name, command)]
+    print(f"{len(failed)} failed: {', '.join(failed)}" if failed else "all checks passed")
+    return 1 if failed else 0
+
+
+def _checks() -> Iterator[tuple[str, list[str]]]:
+    for values in VALUE_SETS:
+        yield f"helm lint {values}", [*_helm("lint", "--strict"), "--values", str(VALUES / f"{values}.yaml")]
+    with TemporaryDirectory() as name:
+        _render(Path(name))
+        examples = [DEPLOY / "strimzi/kafka.yaml", DEPLOY / "clickhouse-operator/clickhouse.yaml"]
+        yield "kubeconform", [*_kubeconform(), name, *map(str, examples)]
+    if (dockerfile := DEPLOY / "Dockerfile").exists():
+        yield "hadolint", ["hadolint", str(dockerfile)]
+    if scripts := sorted(map(str, DEPLOY.rglob("*.sh"))):
+        yield "shellcheck", ["shellcheck", *scripts]
+    if (compose := DEPLOY / "compose.yaml").exists() and shutil.which("docker"):
+        yield "compose", ["docker", "compose", "--file", str(compose), "config", "--quiet"]
+
+
+def _passes(name: str, command: list[str]) -> bool:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    said = [line for line in (done.stdout + done.stderr).splitlines() if line and "symbolic link" not in line]
+    print(f"{'FAILED' if done.returncode else 'ok'}: {name}: {said[-1] if said else 'nothing to complain about'}")
+    if done.returncode:
+        print("\n".join(said))
+    return done.returncode == 0
+
+
+def _helm(*arguments: str) -> list[str]:
+    from tests.support.programs import helm
+
+    return [str(helm()), *arguments, str(CHART)]
+
+
+def _render(folder: Path) -> None:
+    for values in VALUE_SETS:
+        done = run_helm("template", "epicenter", str(CHART), "--values", str(VALUES / f"{values}.yaml"))
+        (folder / f"{values}.yaml").write_text(done.stdout)
+
+
+def _kubeconform() -> list[str]:
+    program = CACHE / f"kubeconform-{KUBECONFORM}" / "kubeconform"
+    if not program.exists():
+        module = f"github.com/yannh/kubeconform/cmd/kubeconform@{KUBECONFORM}"
+        subprocess.run(["go", "install", module], env={**os.environ, "GOBIN": str(program.parent)}, check=True)
+    places = (f"{_kubernetes()}/{OF_KUBERNETES}", f"{_crds()}/{OF_OTHERS}")
+    schemas = [word for place in places for word in ("-schema-location", place)]
+    return [str(program), "-summary", "-strict", "-skip", NO_SCHEMA, *schemas]
+
+
+def _kubernetes() -> Path:
+    """Kubernetes' own schemas, with references that lead to files of the same folder."""
+    given = Path(kubernetes_validate.__file__).parent / f"kubernetes-json-schema/v{KUBERNETES}-local-strict"
+    folder = CACHE / f"kubernetes-{KUBERNETES}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in given.glob("*.json"):
+        schema = json.loads(file.read_text().replace("/api/_definitions.json", "_definitions.json"))
+        schema.pop("$id", None)
+        (folder / file.name).write_text(json.dumps(schema))
+    return folder
+
+
+def _crds() -> Path:
+    """A folder with a JSON schema for each kind that an operator defines."""
+    folder = CACHE / "schemas"
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in (*_crds_of_go(), *_crds_of_strimzi()):
+        definition = yaml.load(file.read_text(), yaml.CSafeLoader)["spec"]
+        schema = definition["versions"][0]["schema"]["openAPIV3Schema"]
+        schema["properties"] |= dict.fromkeys(("apiVersion", "kind", "metadata"), {})
+        (folder / f"{definition['names']['kind'].lower()}.json").write_text(json.dumps(_closed(schema)))
+    return folder
+
+
+def _crds_of_go() -> Iterator[Path]:
+    for (module, version), files in CRDS_IN_GO.items():
+        download = ["go", "mod", "download", "-json", f"{module}@{version}"]
+        done = subprocess.run(download, cwd=CACHE, capture_output=True, text=True, check=True)
+        yield from (Path(json.loads(done.stdout)["Dir"]) / file for file in files)
+
+
+def _crds_of_strimzi() -> Iterator[Path]:
+    folder = CACHE / "strimzi"
+    pom = str(DEPLOY / "strimzi" / "pom.xml")
+    goal = "io.fabric8:crd-generator-maven-plugin:generate"
+    subprocess.run(["mvn", "-q", "-B", "-Dstyle.color=never", "-f", pom, f"-Dcrds={folder}", goal], check=True)
+    yield from folder.glob("*.yml")
+
+
+def _closed(schema: Any) -> Any:
+    """The schema, refusing fields that it does not name: an API server would drop them without a word."""
+    if not isinstance(schema, Mapping):
+        return schema
+    closed = {name: _closed(value) for name, value in schema.items()}
+    if "properties" in schema:
+        closed["properties"] = {name: _closed(value) for name, value in schema["properties"].items()}
+        if not (_is_any_of_several(schema) or "x-kubernetes-preserve-unknown-fields" in schema):
+            closed["additionalProperties"] = False
+    elif schema.get("additionalProperties") == {"type": "object"}:
+        closed["additionalProperties"] = True
+    return closed
+
+
+def _is_any_of_several(schema: Mapping[str, Any]) -> bool:
+    """Of a Java class that has others below it, only what they have in common is known."""
+    return schema["properties"].keys() <= {"type", "additionalProperties"}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,87 @@
+"""Kafka and ClickHouse by their operators: what the examples say is what epicenter and its chart need."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import yaml
+
+from stream.settings import Settings
+from stream.topics import TopicNames, wanted_topics
+from tests.support.chart import DEPLOY, VALUES, values_at
+
+KAFKA: Final = list(yaml.safe_load_all((DEPLOY / "strimzi/kafka.yaml").read_text()))
+CLICKHOUSE: Final = yaml.safe_load((DEPLOY / "clickhouse-operator/clickhouse.yaml").read_text())
+SECURED: Final = yaml.safe_load((VALUES / "secured.yaml").read_text())
+
+
+def test_strimzi_makes_the_topics_that_epicenter_would_make() -> None:
+    made = {
+        one["metadata"]["name"]: (
+            one["spec"]["partitions"],
+            one["spec"]["replicas"],
+            {name: str(value) for name, value in one["spec"]["config"].items()},
+        )
+        for one in KAFKA
+        if one["kind"] == "KafkaTopic"
+    }
+    settings = Settings(raw_partitions=SECURED["kafka"]["rawPartitions"], replication=3)
+    assert made == {
+        topic.name: (topic.num_partitions, topic.replication_factor, topic.topic_configs)
+        for topic in wanted_topics(settings)
+    }
+
+
+def test_users_of_kafka_may_do_what_they_have_to() -> None:
+    names, raw = TopicNames(Settings().prefix), Settings().raw_topic
+    worker, shipper = (_acls(SECURED["kafka"]["users"][user]["name"]) for user in ("worker", "shipper"))
+    assert shipper == {("topic", raw, "literal"): ["Write", "Describe"]}
+    assert worker[("topic", raw, "literal")] == ["Read", "Describe"]
+    ours = f"{names.prefix}."
+    assert worker[("topic", ours, "prefix")] == ["Read", "Write", "Describe"]
+    assert worker[("group", ours, "prefix")] == ["Read", "Describe"]
+    own = [topic.name for topic in wanted_topics(Settings()) if topic.name != raw]
+    groups = [names.match_group, names.later_group, names.correlate_group, names.store_group, names.notify_group]
+    assert all(name.startswith(ours) for name in (*own, *groups))
+
+
+def _acls(user: str) -> dict[tuple[str, str, str], list[str]]:
+    found = next(one for one in KAFKA if one["kind"] == "KafkaUser" and one["metadata"]["name"] == user)
+    return {
+        (acl["resource"]["type"], acl["resource"]["name"], acl["resource"]["patternType"]): acl["operations"]
+        for acl in found["spec"]["authorization"]["acls"]
+    }
+
+
+def test_everything_of_kafka_belongs_to_the_cluster_that_the_chart_reaches() -> None:
+    cluster = next(one for one in KAFKA if one["kind"] == "Kafka")
+    name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
+    assert all(one["metadata"]["namespace"] == namespace for one in KAFKA)
+    assert all(one is cluster or one["metadata"]["labels"] == {"strimzi.io/cluster": name} for one in KAFKA)
+    port = cluster["spec"]["kafka"]["listeners"][0]["port"]
+    assert SECURED["kafka"]["brokers"] == f"{name}-kafka-bootstrap.{namespace}.svc:{port}"
+    assert SECURED["kafka"]["ca"]["secret"] == f"{name}-cluster-ca-cert"
+
+
+def test_clickhouse_takes_passwords_and_keys_from_secrets_alone() -> None:
+    configuration = CLICKHOUSE["spec"]["configuration"]
+    users: dict[str, Any] = configuration["users"]
+    names = {key.partition("/")[0] for key in users}
+    assert names == {"epicenter_migrate", "epicenter_worker", "epicenter_page", "epicenter_grafana"}
+    for name in names:
+        assert users[f"{name}/password_sha256_hex"]["valueFrom"]["secretKeyRef"]["name"] == "clickhouse-users"
+    mounted = "/etc/clickhouse-server/secrets.d/{0}/clickhouse-tls/{0}"
+    for file in ("tls.crt", "tls.key"):
+        assert mounted.format(file) in configuration["files"]["openssl.xml"]
+        assert configuration["files"][file]["valueFrom"]["secretKeyRef"] == {"name": "clickhouse-tls", "key": file}
+
+
+def test_templates_that_clickhouse_names_are_there() -> None:
+    templates = CLICKHOUSE["spec"]["templates"]
+    there = {one["name"] for kind in templates.values() for one in kind}
+    (named,) = values_at(CLICKHOUSE["spec"]["configuration"], "templates")
+    assert set(named.values()) == there
+    profiles, quotas = (CLICKHOUSE["spec"]["configuration"][kind] for kind in ("profiles", "quotas"))
+    for key, value in CLICKHOUSE["spec"]["configuration"]["users"].items():
+        for kind, known in (("/profile", profiles), ("/quota", quotas)):
+            assert not key.endswith(kind) or any(one.startswith(f"{value}/") for one in known), key
