@@ -114,7 +114,7 @@ def _crds() -> Path:
     for file in (*_crds_of_go(), *_crds_of_strimzi()):
         definition = yaml.load(file.read_text(), yaml.CSafeLoader)["spec"]
         schema = definition["versions"][0]["schema"]["openAPIV3Schema"]
-        schema["properties"] |= dict.fromkeys(("apiVersion", "kind", "metadata"), {})
+        schema["properties"] |= {name: {} for name in ("apiVersion", "kind", "metadata")}
         (folder / f"{definition['names']['kind'].lower()}.json").write_text(json.dumps(_closed(schema)))
     return folder
 
