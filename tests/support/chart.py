@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
+import kubernetes_validate
 import yaml
 
 from tests.support.programs import helm
@@ -20,6 +21,7 @@ OURS: Final = ("worker", "rest", "page", "topics", "migrate")
 """Containers that run epicenter."""
 
 Manifest = Mapping[str, Any]
+kubernetes_validate.utils.schema_contents = cache(kubernetes_validate.utils.schema_contents)
 
 
 def run_helm(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -39,6 +41,11 @@ def refusal(*more: str, values: str = "minimal") -> str:
     done = run_helm("template", "epicenter", str(CHART), "--values", str(VALUES / f"{values}.yaml"), *more)
     assert done.returncode != 0, "helm took it"
     return "\n".join(line for line in done.stderr.splitlines() if "symbolic link" not in line)
+
+
+def validate(manifest: Manifest) -> None:
+    """Hold a manifest against Kubernetes' schemas; a field that they do not know is an error."""
+    kubernetes_validate.validate(manifest, "1.37", strict=True)
 
 
 def of_kind(manifests: tuple[Manifest, ...], *kinds: str) -> list[Manifest]:

@@ -8,7 +8,7 @@ import yaml
 
 from stream.settings import Settings
 from stream.topics import TopicNames, wanted_topics
-from tests.support.chart import DEPLOY, VALUES, values_at
+from tests.support.chart import DEPLOY, VALUES
 
 KAFKA: Final = list(yaml.safe_load_all((DEPLOY / "strimzi/kafka.yaml").read_text()))
 CLICKHOUSE: Final = yaml.safe_load((DEPLOY / "clickhouse-operator/clickhouse.yaml").read_text())
@@ -79,8 +79,7 @@ def test_clickhouse_takes_passwords_and_keys_from_secrets_alone() -> None:
 def test_templates_that_clickhouse_names_are_there() -> None:
     templates = CLICKHOUSE["spec"]["templates"]
     there = {one["name"] for kind in templates.values() for one in kind}
-    (named,) = values_at(CLICKHOUSE["spec"]["configuration"], "templates")
-    assert set(named.values()) == there
+    assert set(CLICKHOUSE["spec"]["defaults"]["templates"].values()) == there
     profiles, quotas = (CLICKHOUSE["spec"]["configuration"][kind] for kind in ("profiles", "quotas"))
     for key, value in CLICKHOUSE["spec"]["configuration"]["users"].items():
         for kind, known in (("/profile", profiles), ("/quota", quotas)):

@@ -1,0 +1,63 @@
+"""docs/kubernetes.md: its commands are those of helm and the chart, and its snippets are taken."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.support.chart import CHART, DEPLOY, VALUE_SETS, of_kind, pod_of, rendered, run_helm, validate, values_at, workloads
+
+ROOT: Final = DEPLOY.parent
+DOCUMENT: Final = (ROOT / "docs/kubernetes.md").read_text()
+COMMANDS: Final = [
+    shlex.split(line)
+    for block in re.findall(r"^```console\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    for line in block.splitlines()
+]
+SIDECAR: Final[dict[str, Any]] = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.M | re.S)[0])
+OF_HELM: Final = {"install": "template", "upgrade": "template"}
+
+
+def test_helm_takes_its_commands(monkeypatch: Any) -> None:
+    monkeypatch.chdir(ROOT)
+    shown = [command[1:] for command in COMMANDS if command[0] == "helm" and command[1] in OF_HELM]
+    assert len(shown) == 2
+    for verb, *arguments in shown:
+        done = run_helm(OF_HELM[verb], *arguments)
+        assert done.returncode == 0, done.stderr
+
+
+def test_the_secret_that_it_makes_has_what_the_pods_look_for() -> None:
+    create = next(command for command in COMMANDS if "secret" in command)
+    made = {word.partition("=")[2] for word in create if word.startswith("--from-file=")}
+    sources = [one for workload in workloads(rendered("minimal")) for one in values_at(pod_of(workload), "secret")]
+    assert {item["key"] for one in sources for item in one["items"]} == made
+    assert {one["name"] for one in sources} == {create[create.index("generic") + 1]}
+
+
+def test_what_its_commands_name_is_there() -> None:
+    forward = next(command for command in COMMANDS if "port-forward" in command)
+    service = next(one for one in of_kind(rendered("minimal"), "Service") if one["metadata"]["name"] in forward[-2])
+    assert service["spec"]["ports"][0]["port"] == int(forward[-1])
+    assert set(re.findall(r"^\| `([a-z-]+)\.yaml` \|", DOCUMENT, re.MULTILINE)) == set(VALUE_SETS)
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text())
+    for name in re.findall(r"`((?:kafka|rest|keda|secrets|networkPolicy|alerts|shipper)\.[A-Za-z.]+)`", DOCUMENT):
+        here: Any = defaults
+        for part in name.split("."):
+            assert part in here, name
+            here = here[part]
+
+
+def test_the_sidecar_is_a_container_that_sets_what_its_configuration_reads() -> None:
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [SIDECAR]}}
+    validate(pod)
+    read = set(re.findall(r"\$\{([A-Z_]+)\}", Path(DEPLOY / "fluent-bit/sidecar.yaml").read_text()))
+    given = {one["name"] for one in SIDECAR["env"]}
+    as_needed = {"KAFKA_SASL_MECHANISM", "KAFKA_USERNAME", "KAFKA_PASSWORD", "KAFKA_CA_FILE"}
+    assert given == read - as_needed
+    image = yaml.safe_load((CHART / "values.yaml").read_text())["shipper"]["image"]["fluent-bit"]
+    assert SIDECAR["image"] == f"{image['repository']}:{image['tag']}"
