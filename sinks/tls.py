@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Final
 
@@ -56,6 +56,13 @@ def fault_in(error: BaseException) -> Found | None:
     return next((found for one in _inside(error) if isinstance(one, ssl.SSLError) and (found := _found(one))), None)
 
 
+def was_hung_up(error: BaseException) -> bool:
+    """Whether the server took the connection and closed it, as it does with what it can't read."""
+    causes = list(_inside(error))
+    is_refused = any(isinstance(one, ConnectionRefusedError) for one in causes)
+    return not is_refused and any(isinstance(one, ConnectionError) for one in causes)
+
+
 def speaks_tls(host: str, port: int, within_s: float) -> bool:
     """Whether a TLS handshake succeeds; nobody's certificate is looked at, and nothing is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -66,6 +73,18 @@ def speaks_tls(host: str, port: int, within_s: float) -> bool:
             return True
     except OSError:
         return False
+
+
+def unusable(use: Callable[[], object]) -> str:
+    """Why a file of certificates or keys can't be used, in a few words; empty when it can."""
+    try:
+        use()
+    except ssl.SSLError as error:
+        reason = str(error.reason or "").lower().replace("_", " ")
+        return f"can't be used ({reason})" if reason else "holds no PEM, or another password is needed"
+    except OSError as error:
+        return error.strerror or str(error)
+    return ""
 
 
 def _inside(error: BaseException) -> Iterator[BaseException]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import ssl
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from aiokafka.helpers import create_ssl_context
 
 from rules.errors import ConfigError
+from sinks.tls import unusable
 from stream.settings import Settings
 
 
@@ -36,9 +36,9 @@ def security_arguments(settings: Settings) -> dict[str, Any]:
 
 def _ssl_context(settings: Settings) -> ssl.SSLContext:
     problems = []
-    if settings.kafka_ca and (problem := _problem(lambda: _with_ca(settings.kafka_ca))):
+    if settings.kafka_ca and (problem := unusable(lambda: _with_ca(settings.kafka_ca))):
         problems.append(f"kafka_ca: {settings.kafka_ca}: {problem}: name the PEM file of the CA's certificate")
-    if settings.kafka_cert and (problem := _problem(lambda: _own_certificate(settings, _with_ca(None)))):
+    if settings.kafka_cert and (problem := unusable(lambda: _own_certificate(settings, _with_ca(None)))):
         problems.append(_told_of_certificate(settings, problem))
     if problems:
         raise ConfigError(problems)
@@ -55,17 +55,6 @@ def _own_certificate(settings: Settings, context: ssl.SSLContext) -> ssl.SSLCont
         # A function, even for an empty password: without one OpenSSL would ask on the terminal.
         context.load_cert_chain(settings.kafka_cert, settings.kafka_key, settings.kafka_key_password.get_secret_value)
     return context
-
-
-def _problem(use: Callable[[], object]) -> str:
-    try:
-        use()
-    except ssl.SSLError as error:
-        reason = str(error.reason or "").lower().replace("_", " ")
-        return f"can't be used ({reason})" if reason else "holds no PEM, or another password is needed"
-    except OSError as error:
-        return error.strerror or str(error)
-    return ""
 
 
 def _told_of_certificate(settings: Settings, problem: str) -> str:

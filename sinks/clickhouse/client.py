@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import ssl
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,7 @@ from urllib3.exceptions import HTTPError
 
 from rules.errors import ConfigError, PipelineError, RejectedError, TransientError
 from sinks.inert import make_inert
+from sinks.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls, unusable, was_hung_up
 
 DEFAULT_DATABASE: Final = "epicenter"
 SHOWN_CHARACTERS: Final = 600
@@ -117,6 +119,20 @@ CONFIG_CODES: Final = {
     516: "AUTHENTICATION_FAILED: check the user and the password",
 }
 """Somebody has to change a setting or run the migrations: dead-lettering every batch would only hide it."""
+
+
+WHAT_TO_DO: Final = {
+    Fault.EXPIRED: "renew it on the server",
+    Fault.NOT_YET_VALID: "look at the clocks of both machines",
+    Fault.OTHER_NAME: "write the name that the certificate has into the DSN",
+    Fault.UNKNOWN_CA: "add ca_cert=/path/of/the/ca.pem to the DSN",
+    Fault.NOT_BELIEVED: "look at ca_cert in the DSN and at the server's certificate",
+    Fault.WANTS_OURS: "add client_cert and client_cert_key to the DSN",
+    Fault.REFUSES_OURS: "look at client_cert in the DSN",
+    Fault.NO_TLS: "write http://, or the port where it does (8443 as a rule)",
+    Fault.ONLY_TLS: "write https://",
+}
+"""For what is wrong with TLS."""
 
 
 class StoreInUseError(TransientError):
@@ -239,6 +255,8 @@ def translated(address: str) -> Iterator[None]:
 
 def translate(error: BaseException, address: str) -> PipelineError:
     """The error of ours that says what to do: by the engine's code if it gave one, else by the error's class."""
+    if found := fault_in(error):
+        return _tls_error(found, address)
     code = getattr(error, "code", None)
     message = f"{address}: {_shown(str(error) or type(error).__name__)}"
     if code in CONFIG_CODES:
@@ -322,9 +340,34 @@ def _options(query: str) -> dict[str, Any]:
     return options
 
 
+def _tls_error(found: Found, address: str) -> PipelineError:
+    text = f"{address}: {found}: {WHAT_TO_DO[found.fault]}"
+    return TransientError(text) if found.fault in ON_ITS_SIDE else ConfigError([text])
+
+
 def _open_server(target: _Target) -> Any:
-    with translated(target.address):
-        return clickhouse_connect.get_client(**target.arguments, settings={"async_insert": 0})
+    given = target.arguments
+    _check_files(given)
+    try:
+        with translated(target.address):
+            return clickhouse_connect.get_client(**given, settings={"async_insert": 0})
+    except TransientError as error:
+        is_plain = given["interface"] == "http" and was_hung_up(error)
+        if is_plain and speaks_tls(given["host"], given["port"], given["connect_timeout"]):
+            raise _tls_error(Found(Fault.ONLY_TLS), target.address) from None
+        raise
+
+
+def _check_files(given: Mapping[str, Any]) -> None:
+    """The library would only say that the server can't be reached."""
+    context, ca, own = ssl.create_default_context(), given.get("ca_cert", "certifi"), given.get("client_cert")
+    problems = []
+    if ca != "certifi" and (problem := unusable(lambda: context.load_verify_locations(ca))):
+        problems.append(f"store DSN: option ca_cert: {ca}: {problem}: name the PEM file of the CA's certificate")
+    if own and (problem := unusable(lambda: context.load_cert_chain(own, given.get("client_cert_key"), lambda: ""))):
+        problems.append(f"store DSN: options client_cert, client_cert_key: {own}: {problem}")
+    if problems:
+        raise ConfigError(problems)
 
 
 def _open_embedded(target: _Target) -> Any:

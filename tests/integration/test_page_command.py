@@ -18,6 +18,7 @@ from aiohttp import web
 
 from stream.dev_process import EPICENTER, free_ports
 from stream.page import served
+from stream.settings import Settings
 from stream.store import MOST_QUESTIONS
 from tests.support.serving import epicenter
 
@@ -56,6 +57,30 @@ def test_a_store_in_other_hands_is_told(tmp_path: Path) -> None:
     assert not (tmp_path / "data" / "page.url").exists()
 
 
+def test_with_a_token_commands_of_this_machine_show_it_and_others_get_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "logs").mkdir()
+    command = [*EPICENTER, "silences", "list", "--data-dir", str(tmp_path / "data")]
+    monkeypatch.setenv("EPICENTER_PAGE_TOKEN", "0123456789abcdef")
+    with epicenter(tmp_path, "run", tmp_path / "logs", "--data-dir", tmp_path / "data", "--page-port", 0) as base:
+        assert asked(base + "/api/silences")[0] == 401
+        with_token = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        monkeypatch.setenv("EPICENTER_PAGE_TOKEN", "another-token-of-mine")
+        without = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert with_token.returncode == 0, with_token.stderr
+    assert (without.returncode, without.stderr) == (
+        78,
+        "epicenter: page_token: the running epicenter's page refuses it: set the one that it was started with\n",
+    )
+
+
+def test_who_would_be_reached_by_others_needs_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EPICENTER_PAGE_HOST", "0.0.0.0")
+    code, told = refused("--dsn", "http://127.0.0.1:1/x")
+    assert (code, told.count("\n"), "page_host: 0.0.0.0: others reach it" in told) == (78, 1, True)
+
+
 def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with epicenter(tmp_path, "page", "--dsn", f"http://ada:secret@127.0.0.1:{port}/x", "--port", 0) as base:
@@ -83,7 +108,7 @@ async def test_a_browser_that_stops_reading_does_not_keep_it_from_ending() -> No
     application = web.Application()
     application.add_routes([web.get("/", much)])
     async with asyncio.timeout(30):
-        async with served(application, 0, None) as url:
+        async with served(application, Settings(page_port=0), None) as url:
             reader, writer = await asyncio.open_connection("127.0.0.1", urlsplit(url).port)
             writer.write(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
             await reader.readexactly(1)
