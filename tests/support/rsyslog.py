@@ -74,6 +74,7 @@ def environment(folder: Path, kafka: str, topic: str) -> Mapping[str, str]:
         "SHIPPER_STATE": str(folder / "state"),
         "SLURM_OUTPUT": str(folder / "logs/*" / f"{NODE}.*.out"),
         "SLURM_SHARED_OUTPUT": str(folder / "shared/slurm-*.out"),
+        "SLURM_DAEMON_LOGS": str(folder / "slurm*d.log"),
         "EPICENTER_JOBS": str(folder / "jobs"),
     }
 

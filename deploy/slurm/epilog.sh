@@ -1,0 +1,17 @@
+#!/bin/sh
+# Slurm's Epilog, as root on each node of a job: says that the job has left. It must not fail: that drains the node.
+PATH=/usr/bin:/bin
+jobs=${EPICENTER_JOBS:-/run/epicenter/jobs}
+node=${SLURMD_NODENAME:-$(hostname -s)}
+
+case ${SLURM_JOB_ID:-} in
+'' | *[!0-9]*) exit 0 ;;
+esac
+
+{
+  mkdir -p "$jobs" &&
+    printf '%s SLURM_JOB_ID=%s ends on %s exit_code=%s\n' \
+      "$(date -u +%Y-%m-%dT%H:%M:%S.%6NZ)" "$SLURM_JOB_ID" "$node" "${SLURM_JOB_EXIT_CODE2:-unknown}" \
+      >>"$jobs/$SLURM_JOB_ID.log"
+} >&2
+exit 0
