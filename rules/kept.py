@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from hashlib import blake2b
@@ -12,6 +13,8 @@ from typing import Final
 
 LARGEST_FOLDER_BYTES: Final = 256 << 20
 """What was not used for longest goes when a kind of entry takes more than this."""
+SHIPPED: Final = Path(sys.prefix) / "share" / "epicenter"
+"""What was kept when an image was built. Nobody writes there later."""
 
 
 def digest(parts: Iterable[bytes]) -> str:
@@ -28,7 +31,7 @@ def recall(kind: str, name: str) -> bytes | None:
         file = _folder(kind) / name
         content = file.read_bytes()
     except (OSError, RuntimeError):
-        return None
+        return _shipped(kind, name)
     with suppress(OSError):
         os.utime(file)
     return content
@@ -45,6 +48,13 @@ def keep(kind: str, name: str, content: bytes) -> None:
         _make_room(folder)
     except (OSError, RuntimeError):
         return
+
+
+def _shipped(kind: str, name: str) -> bytes | None:
+    try:
+        return (SHIPPED / kind / name).read_bytes()
+    except OSError:
+        return None
 
 
 def _make_room(folder: Path) -> None:

@@ -1,39 +1,206 @@
-"""`make cluster`: a broker, a store and a worker on this machine, until Ctrl-C."""
+"""`make cluster`: Kafka, a store, a worker, the page, Prometheus and Alertmanager under a live load, until Ctrl-C."""
 
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import signal
-import subprocess
 import sys
-import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
+from time import sleep
+from types import FrameType
+from typing import Final
 
 import click
+import yaml
 
-from rules.errors import PipelineError
-from stream.dev_broker import dev_broker
-from stream.dev_clickhouse import dev_clickhouse
-from stream.dev_process import EPICENTER
+from rules.errors import ConfigError, PipelineError
+from sinks.clickhouse.client import address_of, connect
+from sinks.clickhouse.migrate import migrate
+from stream.commands import say
+from stream.dev_broker import REPOSITORY, dev_broker
+from stream.dev_clickhouse import DevClickHouse
+from stream.dev_process import EPICENTER, ChildServer, answers, port_or_free
+from stream.settings import Settings, load_settings
+from stream.topics import make_topics
+
+STOP_WITHIN_S: Final = 9.0
+PROMETHEUS_RULES: Final = REPOSITORY / "deploy/prometheus/epicenter.rules.yaml"
+COMPOSE: Final = REPOSITORY / "deploy/compose"
 
 
-def main() -> None:
-    """Start all, say where it is, and wait."""
-    with tempfile.TemporaryDirectory(prefix="epicenter-cluster-") as folder:
-        base = Path(folder)
-        with dev_broker(base / "kafka") as broker, dev_clickhouse(base / "store") as store:
-            given = {"KAFKA": broker.bootstrap, "STORE": store.dsn, "DATA_DIR": str(base / "data")}
-            env = {**os.environ, **{f"EPICENTER_{name}": value for name, value in given.items()}}
-            subprocess.run([*EPICENTER, "topics"], env=env, check=True, stdout=sys.stderr)
-            worker = subprocess.Popen([*EPICENTER, "worker"], env=env)
-            for name, value in given.items():
-                click.echo(f"export EPICENTER_{name}={value}")
-            click.echo("worker: http://127.0.0.1:6066/metrics; Ctrl-C stops everything", err=True)
-            try:
-                sys.exit(worker.wait())
-            except KeyboardInterrupt:
-                worker.send_signal(signal.SIGTERM)
-                worker.wait()
+class DevCluster:
+    """Starts its servers one after the other, each in a folder of its own below `base`; `stack` stops them."""
+
+    def __init__(self, base: Path, stack: ExitStack):
+        self._base = base
+        self._stack = stack
+        self._servers: list[ChildServer] = []
+        self.table: list[tuple[str, str]] = []
+
+    def start(self, store: str | None, nodes: int, speed: float) -> dict[str, object]:
+        """Bring all of it up; no load at speed 0. Returns the settings with which other commands reach it."""
+        say("starting Kafka …")
+        broker = self._stack.enter_context(dev_broker(self._base / "kafka"))
+        if isinstance(broker, ChildServer):
+            self._note(broker, "Kafka", broker.bootstrap)
+        else:
+            self.table.append(("Kafka", f"{broker.bootstrap} ({broker.how})"))
+        settings = load_settings(kafka=broker.bootstrap, store=store or self._own_store(), data_dir=self._base / "data")
+        if store:
+            self.table.append(("ClickHouse", f"{address_of(store)} (given)"))
+        make_topics(settings)
+        with closing(connect(settings.store_dsn)) as client:
+            migrate(client)
+        alerts_to = self._alertmanager()
+        self._epicenter(settings, alerts_to)
+        if speed:
+            options = ["--kafka", settings.kafka, "--topic", settings.raw_topic, "--nodes", nodes, "--speed", speed]
+            command = [sys.executable, "-m", "stream.dev_load", str(self._base / "logs"), *map(str, options)]
+            self._run("load", f"{nodes} nodes write to {self._base}/logs; one fails every few minutes", command)
+        reach = {"KAFKA": settings.kafka, "DATA_DIR": settings.data_dir}
+        return reach if store else reach | {"STORE": settings.store_dsn}
+
+    def watch(self) -> None:
+        """Start again what ends, until somebody interrupts.
+
+        Raises:
+            TransientError: it does not come back.
+        """
+        while True:
+            for server in self._servers:
+                if server.has_ended:
+                    say(f"{server.name} has ended and is started again")
+                    server.start()
+            sleep(0.2)
+
+    def kill(self) -> None:
+        """For what does not end when it is asked to."""
+        for server in self._servers:
+            server.kill()
+
+    def _own_store(self) -> str:
+        server = DevClickHouse(self._base / "store")
+        self._keep(server, "ClickHouse", f"{server.dsn} (embedded engine)")
+        return server.dsn
+
+    def _epicenter(self, settings: Settings, alerts_to: str) -> None:
+        given = {"KAFKA": settings.kafka, "STORE": settings.store_dsn, "DATA_DIR": str(settings.data_dir)}
+        worker, page = port_or_free(settings.web_port), port_or_free(settings.page_port)
+        given |= {"WEB_PORT": str(worker), "PAGE_PORT": str(page)}
+        if alerts_to and not settings.alerts:
+            given["ALERTS"] = str(COMPOSE / "alerts.yaml")
+        env = {f"EPICENTER_{name}": value for name, value in given.items()} | {"ALERTMANAGER_URL": alerts_to}
+        self._run("worker", f"http://127.0.0.1:{worker}", [*EPICENTER, "worker"], "/healthz", env)
+        self._run("page", f"http://127.0.0.1:{page}", [*EPICENTER, "page"], "/healthz", env)
+        self._prometheus(f"127.0.0.1:{worker}", alerts_to.removeprefix("http://"))
+
+    def _prometheus(self, worker: str, alertmanager: str) -> None:
+        if not (program := self._program("Prometheus", "prometheus")):
+            return
+        address = f"127.0.0.1:{port_or_free(9090)}"
+        (self._base / "prometheus.yaml").write_text(yaml.safe_dump(_scraping(worker, alertmanager)))
+        options = ["--config.file", self._base / "prometheus.yaml", "--storage.tsdb.path", self._base / "prometheus"]
+        command = [program, *map(str, options), f"--web.listen-address={address}"]
+        self._run("Prometheus", f"http://{address}", command, "/-/ready")
+
+    def _alertmanager(self) -> str:
+        if not (program := self._program("Alertmanager", "alertmanager", "prometheus-alertmanager")):
+            return ""
+        url = f"http://127.0.0.1:{port_or_free(9093)}"
+        options = ["--config.file", COMPOSE / "alertmanager.yaml", "--storage.path", self._base / "alertmanager"]
+        command = [program, *map(str, options), f"--web.listen-address={url[7:]}", "--cluster.listen-address="]
+        self._run("Alertmanager", url, command, "/-/ready")
+        return url
+
+    def _program(self, name: str, *programs: str) -> str | None:
+        found = next(filter(None, map(shutil.which, programs)), None)
+        if not found:
+            self.table.append(
+                (name, f"not started: no {' or '.join(programs)} on PATH; apt-get install {programs[-1]}")
+            )
+        return found
+
+    def _run(
+        self, name: str, where: str, command: list[str], ready: str = "", env: Mapping[str, str] | None = None
+    ) -> None:
+        """`ready` is the path that answers 200 when it is; without one it is from the start."""
+        folder = self._base / name.lower()
+        folder.mkdir()
+        is_ready = (lambda: answers(where + ready)) if ready else (lambda: True)
+        self._keep(ChildServer(name, command, folder, REPOSITORY, is_ready, {**os.environ, **(env or {})}), name, where)
+
+    def _keep(self, server: ChildServer, name: str, where: str) -> None:
+        say(f"starting {name} …")
+        self._stack.callback(server.stop)
+        server.start()
+        self._note(server, name, where)
+
+    def _note(self, server: ChildServer, name: str, where: str) -> None:
+        self._servers.append(server)
+        self.table.append((name, f"{where}, process {server.pid}"))
+
+
+def _scraping(worker: str, alertmanager: str) -> dict[str, object]:
+    return {
+        "global": {"scrape_interval": "5s", "evaluation_interval": "5s"},
+        "rule_files": [str(PROMETHEUS_RULES)],
+        "scrape_configs": [{"job_name": "epicenter", "static_configs": [{"targets": [worker]}]}],
+        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager] if alertmanager else []}]}]},
+    }
+
+
+@click.command()
+@click.option("--store", "--dsn", help="DSN of a ClickHouse server; an embedded engine of our own when left out.")
+@click.option("--load/--no-load", default=True, show_default=True, help="Simulate a cluster that writes logs.")
+@click.option("--nodes", type=click.IntRange(2, 512), default=16, show_default=True, help="Of the simulated cluster.")
+@click.option("--speed", type=click.FloatRange(1), default=1.0, show_default=True, help="Of its time.")
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="New folder for all data and logs.")
+def main(store: str | None, load: bool, nodes: int, speed: float, keep: Path | None) -> None:
+    """Run a whole installation on this machine until Ctrl-C; nothing of it is left without --keep.
+
+    Example: python -m stream.dev_cluster --nodes 32 --keep /tmp/cluster
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    with ExitStack() as stack:
+        base = _empty(keep) if keep else Path(stack.enter_context(TemporaryDirectory(prefix="epicenter-cluster-")))
+        cluster = DevCluster(base, stack)
+        last_resort = Timer(STOP_WITHIN_S, cluster.kill)
+        stack.callback(last_resort.cancel)
+        try:
+            reach = cluster.start(store, nodes, speed if load else 0)
+            _tell(cluster.table, reach)
+            cluster.watch()
+        except KeyboardInterrupt:
+            say("stopping …")
+        finally:
+            last_resort.start()
+
+
+def _empty(folder: Path) -> Path:
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError([f"--keep {folder}: not empty: give a new or an empty folder"])
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder.absolute()
+
+
+def _tell(table: list[tuple[str, str]], reach: dict[str, object]) -> None:
+    """What runs where for people, and what other commands need for a shell to `eval`."""
+    for name, where in table:
+        say(f"  {name:<13} {where}")
+    say("Ctrl-C stops everything")
+    for name, value in reach.items():
+        click.echo(f"export EPICENTER_{name}={shlex.quote(str(value))}")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
 
 
 if __name__ == "__main__":

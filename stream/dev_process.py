@@ -7,9 +7,11 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from http.client import HTTPException
 from pathlib import Path
+from urllib.request import ProxyHandler, build_opener
 
 from rules.errors import TransientError
 from stream.ending import ENDING
@@ -45,17 +47,45 @@ def free_ports(count: int) -> list[int]:
             each.close()
 
 
+def port_or_free(wanted: int) -> int:
+    """The wanted port of the loopback interface, or another one where that is taken."""
+    try:
+        socket.create_server(("127.0.0.1", wanted)).close()
+    except OSError:
+        return free_ports(1)[0]
+    return wanted
+
+
+def answers(url: str) -> bool:
+    """Whether something answers there with 200; no proxy is asked."""
+    try:
+        with build_opener(ProxyHandler({})).open(url, timeout=2) as answer:
+            return bool(answer.status == 200)
+    except (OSError, HTTPException):
+        return False
+
+
 class ChildServer:
     """A server in a child process, which on Linux the kernel kills when we die.
 
-    `command` starts it in `cwd`, its output goes to `folder`/out.log, and `is_ready` says whether it answers.
+    `command` starts it in `cwd` with `env` (ours when left out), its output goes to `folder`/out.log, and `is_ready`
+    says whether it answers.
     """
 
-    def __init__(self, name: str, command: list[str], folder: Path, cwd: Path, is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        name: str,
+        command: list[str],
+        folder: Path,
+        cwd: Path,
+        is_ready: Callable[[], bool],
+        env: Mapping[str, str] | None = None,
+    ) -> None:
         self._name = name
         self._command = command
         self._folder = folder
         self._cwd = cwd
+        self._env = env
         self._is_ready = is_ready
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -65,6 +95,11 @@ class ChildServer:
         if self._process is None:
             raise TransientError(f"{self._name} is not running: call start()")
         return self._process.pid
+
+    @property
+    def name(self) -> str:
+        """What it is, for people."""
+        return self._name
 
     @property
     def has_ended(self) -> bool:
@@ -84,6 +119,7 @@ class ChildServer:
                 subprocess.Popen,
                 _tied_to_us(self._command),
                 cwd=self._cwd,
+                env=self._env,
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=out,

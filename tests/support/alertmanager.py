@@ -37,7 +37,7 @@ def alertmanager(folder: Path, receiver: str) -> Iterator[str]:
     url = f"http://127.0.0.1:{port}"
     (folder / "alertmanager.yml").write_text(_CONFIG.format(receiver=receiver))
     command = [
-        str(_program(folder)),
+        str(program_for(folder)),
         "--config.file=alertmanager.yml",
         "--storage.path=.",
         f"--web.listen-address=127.0.0.1:{port}",
@@ -51,7 +51,7 @@ def alertmanager(folder: Path, receiver: str) -> Iterator[str]:
         server.stop()
 
 
-def _program(folder: Path) -> Path:
+def program_for(folder: Path) -> Path:
     """Debian's build reads its templates from a path that only an installed package has: a copy looks in its folder."""
     program = unpacked_program(NAME, NAME)
     templates = program.parents[1] / "share" / "prometheus" / "alertmanager"

@@ -1,0 +1,96 @@
+"""A simulated cluster that never ends: every few minutes one job fails while another ends well, and so on, live.
+
+python -m stream.dev_load FOLDER [--kafka HOST:PORT]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+from collections.abc import Callable, Iterator
+from functools import partial
+from itertools import count
+from pathlib import Path
+from time import sleep, time_ns
+from typing import Final
+
+import click
+
+from ingest.collect.source import Sources
+from ingest.producer import RawProducer
+from ingest.simulate import Scenario, mixed, write_paced
+from rules.model import NS_PER_S
+from stream.commands import hostname, say
+from stream.settings import Settings
+
+LENGTH_S: Final = 160.0
+KEPT_ROUNDS: Final = 2
+"""Shippers have read a round by the time the next but one begins."""
+FIRST_FAULT: Final = "gpu-off-bus"
+Write = Callable[[], object]
+
+
+def a_round(number: int, nodes: int, speed: float) -> Scenario:
+    """One job with a fault beside one that finishes; at more than real time it begins in the past and ends now."""
+    fault = mixed(number, 1)[0] if number else FIRST_FAULT
+    return Scenario(
+        nodes=nodes,
+        jobs=2,
+        faults=(fault, "job-finished"),
+        seed=number,
+        minutes=0.1,
+        start_ns=time_ns() - int(LENGTH_S * (1 - 1 / speed) * NS_PER_S),
+        step_time_s=2.0,
+        fault_at_s=60.0,
+        collective_timeout_s=40.0,
+        after_fault_s=60.0,
+        is_tidy=True,
+    )
+
+
+def rounds(folder: Path, nodes: int, speed: float) -> Iterator[tuple[Path, Write]]:
+    """For each round its folder and what writes it, for ever; what was read long ago is deleted."""
+    for number in count():
+        shutil.rmtree(folder / f"round{number - KEPT_ROUNDS:06d}", ignore_errors=True)
+        scenario, inside = a_round(number, nodes, speed), folder / f"round{number:06d}"
+        inside.mkdir(parents=True, exist_ok=True)
+        say(f"{inside}: {scenario.faults[0]} on one of {nodes} nodes")
+        yield inside, partial(write_paced, scenario, inside, speed, sleep)
+
+
+async def ship(bootstrap: str, topic: str, written: Iterator[tuple[Path, Write]]) -> None:
+    """Write each round and send what is written, as a shipper on every node would."""
+    async with RawProducer(bootstrap, topic) as producer:
+        for folder, write in written:
+            writer = asyncio.create_task(asyncio.to_thread(write))
+            sources, is_last = Sources([str(folder)], hostname(), follow=True), False
+            while not is_last:
+                is_last = writer.done()
+                sources.look_for_new_files()
+                read = ((source, source.read(time_ns())) for source in sources.all())
+                await producer.send((Path(source.name).parent.name.encode(), batch) for source, batch in read if batch)
+                await asyncio.sleep(0.05)
+            sources.close()
+            await writer
+
+
+@click.command()
+@click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--kafka", help="Broker that the lines are sent to; files alone without it.")
+@click.option("--topic", default=Settings.model_fields["raw_topic"].default, show_default=True)
+@click.option("--nodes", type=click.IntRange(2, 512), default=16, show_default=True)
+@click.option("--speed", type=click.FloatRange(1), default=1.0, show_default=True, help="Times real time.")
+def main(folder: Path, kafka: str | None, topic: str, nodes: int, speed: float) -> None:
+    """Write a cluster's logs into FOLDER, live, until stopped.
+
+    Example: python -m stream.dev_load /var/log/cluster --nodes 8
+    """
+    written = rounds(folder, nodes, speed)
+    if kafka:
+        asyncio.run(ship(kafka, topic, written))
+    for _, write in written:
+        write()
+
+
+if __name__ == "__main__":
+    main()

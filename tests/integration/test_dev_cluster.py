@@ -1,0 +1,131 @@
+"""`make cluster` as somebody uses it: an incident comes out, a killed worker comes back, Ctrl-C leaves nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stream.dev_process import port_or_free
+from tests.support.alertmanager import program_for
+from tests.support.programs import unpacked_program
+from tests.support.waiting import eventually
+
+pytestmark = pytest.mark.integration
+START_S, PATIENCE_S, GOODBYE_S = 90.0, 60.0, 10.0
+
+
+class Running:
+    """The command, where it keeps things, and what it has told."""
+
+    def __init__(self, folder: Path):
+        self.told = folder / "told"
+        self.temporary = folder / "tmp"
+        self.temporary.mkdir()
+        command = [sys.executable, "-m", "stream.dev_cluster", "--nodes", "4", "--speed", "20"]
+        path = os.pathsep.join([str(with_programs(folder / "bin")), os.environ["PATH"]])
+        env = {**os.environ, "TMPDIR": str(self.temporary), "PATH": path}
+        with self.told.open("w") as stderr:
+            self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, env=env)
+
+    def text(self) -> str:
+        return self.told.read_text()
+
+    def table(self) -> dict[str, tuple[str, int]]:
+        """Where each part is, and its process."""
+        lines = re.findall(r"^  (\w+) +(\S+).*, process (\d+)$", self.text(), re.MULTILINE)
+        return {name: (where.rstrip(","), int(pid)) for name, where, pid in lines}
+
+
+def with_programs(folder: Path) -> Path:
+    """Prometheus and Alertmanager as somebody has them who installed them."""
+    folder.mkdir()
+    (folder / "prometheus").symlink_to(unpacked_program("prometheus", "prometheus"))
+    alertmanager = folder / "alertmanager"
+    alertmanager.write_text(f'#!/bin/sh\ncd {folder} && exec {program_for(folder)} "$@"\n')
+    alertmanager.chmod(0o755)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    running = Running(tmp_path_factory.mktemp("cluster"))
+    try:
+        eventually(lambda: "Ctrl-C" in running.text() or running.process.poll() is not None, START_S, "it has started")
+        assert running.process.poll() is None, running.text()
+        yield running
+    finally:
+        running.process.kill()
+        running.process.wait()
+
+
+def asked(url: str) -> Any:
+    try:
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=10) as answer:
+            return json.loads(answer.read())
+    except OSError:
+        return None
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+def test_an_incident_comes_out(cluster: Running) -> None:
+    page, _ = cluster.table()["page"]
+    found = eventually(lambda: asked(f"{page}/api/incidents"), PATIENCE_S, "an incident on the page")
+    assert (found[0]["class"], found[0]["root_cause"]["node"][:4]) == ("xid-79", "node")
+
+
+def test_alertmanager_is_told_and_prometheus_reads_the_worker(cluster: Running) -> None:
+    alertmanager, prometheus = (cluster.table()[name][0] for name in ("Alertmanager", "Prometheus"))
+    told = eventually(lambda: asked(f"{alertmanager}/api/v2/alerts"), PATIENCE_S, "an alert")
+    assert {one["labels"]["alertname"] for one in told} == {"EpicenterIncident"}
+    question = f"{prometheus}/api/v1/query?query=up%7Bjob%3D%22epicenter%22%7D"
+    (up,) = eventually(lambda: asked(question)["data"]["result"], PATIENCE_S, "the worker's metrics")
+    assert up["value"][1] == "1"
+
+
+def test_a_killed_worker_is_started_again(cluster: Running) -> None:
+    worker, pid = cluster.table()["worker"]
+    os.kill(pid, signal.SIGKILL)
+    eventually(lambda: "worker has ended and is started again" in cluster.text(), PATIENCE_S, "it is noticed")
+    eventually(lambda: asked(f"{worker}/healthz"), PATIENCE_S, "the worker answers again")
+
+
+def test_ctrl_c_ends_everything_in_time(cluster: Running) -> None:
+    pids = [pid for _, pid in cluster.table().values()]
+    assert len(pids) == 7
+    cluster.process.send_signal(signal.SIGINT)
+    assert cluster.process.wait(GOODBYE_S) == 0
+    assert [pid for pid in pids if is_alive(pid)] == []
+    assert list(cluster.temporary.iterdir()) == []
+
+
+def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "mine").touch()
+    command = [sys.executable, "-m", "stream.dev_cluster", "--keep", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 1
+    assert "give a new or an empty folder" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_passed_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        assert port_or_free(port) != port
+    assert port_or_free(port) == port
