@@ -22,10 +22,10 @@ import yaml
 from rules.errors import ConfigError, PipelineError
 from sinks.clickhouse.client import address_of, connect
 from sinks.clickhouse.migrate import migrate
-from stream.commands import say
 from stream.dev_broker import REPOSITORY, dev_broker
 from stream.dev_clickhouse import DevClickHouse
 from stream.dev_process import EPICENTER, ChildServer, answers, port_or_free
+from stream.log_lines import say
 from stream.settings import Settings, load_settings
 from stream.topics import make_topics
 

@@ -20,7 +20,8 @@ from ingest.collect.source import Sources
 from ingest.producer import RawProducer
 from ingest.simulate import Scenario, mixed, write_paced
 from rules.model import NS_PER_S
-from stream.commands import hostname, say
+from stream.commands import hostname
+from stream.log_lines import say
 from stream.settings import Settings
 
 LENGTH_S: Final = 160.0
@@ -60,7 +61,7 @@ def rounds(folder: Path, nodes: int, speed: float) -> Iterator[tuple[Path, Write
 
 async def ship(bootstrap: str, topic: str, written: Iterator[tuple[Path, Write]]) -> None:
     """Write each round and send what is written, as a shipper on every node would."""
-    async with RawProducer(bootstrap, topic) as producer:
+    async with RawProducer(topic, bootstrap_servers=bootstrap) as producer:
         for folder, write in written:
             writer = asyncio.create_task(asyncio.to_thread(write))
             sources, is_last = Sources([str(folder)], hostname(), follow=True), False

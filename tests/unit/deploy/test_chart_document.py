@@ -9,7 +9,18 @@ from typing import Any, Final
 
 import yaml
 
-from tests.support.chart import CHART, DEPLOY, VALUE_SETS, of_kind, pod_of, rendered, run_helm, validate, values_at, workloads
+from tests.support.chart import (
+    CHART,
+    DEPLOY,
+    VALUE_SETS,
+    of_kind,
+    pod_of,
+    rendered,
+    run_helm,
+    validate,
+    values_at,
+    workloads,
+)
 
 ROOT: Final = DEPLOY.parent
 DOCUMENT: Final = (ROOT / "docs/kubernetes.md").read_text()
