@@ -290,16 +290,17 @@ def topics(**given: Any) -> None:
 @click.option("--plan", is_flag=True, help="Only say what would be done, and why.")
 @click.option("--sql", is_flag=True, help="The same with every statement in full.")
 @click.option("--with-logs", is_flag=True, help="Raw logs too: the server reads the raw topic itself.")
-@click.option("--kafka", help="Broker addresses for that, as the server reaches them.")
+@click.option("--with-roles", is_flag=True, help="Roles too, for worker, page, Grafana and migrate.")
+@click.option("--kafka", help="Broker addresses for the raw logs, as the server reaches them.")
 @click.option("--raw-topic", help="Topic with the raw logs.")
-def migrate(plan: bool, sql: bool, with_logs: bool, **given: Any) -> None:
+def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **given: Any) -> None:
     """Bring the tables of the store up to date.
 
     Example: epicenter migrate --store http://clickhouse:8123/epicenter --plan
     """
     from stream.schema import migrate_store
 
-    migrate_store(_settings(**given), plan or sql, sql, with_logs)
+    migrate_store(_settings(**given), plan or sql, sql, with_logs, with_roles)
 
 
 @cli.command()

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from xml.sax.saxutils import escape
 
 import click
 import cramjam
@@ -119,15 +120,19 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class Engine:
-    """One chDB directory. All calls must come from the thread that made it."""
+    """One chDB directory. All calls must come from the thread that made it.
 
-    def __init__(self, path: Path) -> None:
+    `config` is a configuration file of ClickHouse; without one everything is allowed.
+    """
+
+    def __init__(self, path: Path, config: Path | None = None) -> None:
         import chdb
 
         self._chdb: Any = chdb
-        self._path = str(path.resolve())
+        self._path = f"{path.resolve()}?config-file={config}" if config else str(path.resolve())
         self._keeper = self._chdb.connect(self._path)
-        self._keeper.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+        if DATABASE not in self._keeper.query("SHOW DATABASES", "TSV").data().split():
+            self._keeper.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
         self.version, self.timezone = self._keeper.query("SELECT version(), timezone()", "TSV").data().split()
 
     def close(self) -> None:
@@ -198,15 +203,16 @@ def _engine_error(text: str) -> EngineError:
 class Server:
     """The HTTP interface of one engine, which runs in a thread of its own."""
 
-    def __init__(self, path: Path, users: Sequence[User] = ()) -> None:
+    def __init__(self, path: Path, users: Sequence[User] = (), config: Path | None = None) -> None:
         self._path = path
+        self._config = config
         self._users = {user.name: user for user in users}
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="chdb")
         self._engine: Engine
 
     async def open(self) -> None:
         """Open the engine; the first request may come after this."""
-        self._engine = await asyncio.get_running_loop().run_in_executor(self._thread, Engine, self._path)
+        self._engine = await asyncio.get_running_loop().run_in_executor(self._thread, Engine, self._path, self._config)
 
     async def close(self) -> None:
         """Finish the running query and close the engine."""
@@ -294,12 +300,12 @@ def _decompress(body: bytes, encoding: str) -> bytes:
         raise EngineError(36, "BAD_ARGUMENTS", f"Content-Encoding {encoding}: {error!r}.") from error
 
 
-async def serve(path: Path, host: str, port: int, users: Sequence[User] = ()) -> None:
+async def serve(path: Path, host: str, port: int, users: Sequence[User] = (), config: Path | None = None) -> None:
     """Answer requests until SIGTERM or SIGINT, then finish the running ones and close the engine."""
     stopped = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    server = Server(path, users)
+    server = Server(path, users, config)
     await server.open()
     runner = web.AppRunner(server.app(), auto_decompress=False, access_log=None, shutdown_timeout=5)
     try:
@@ -312,28 +318,50 @@ async def serve(path: Path, host: str, port: int, users: Sequence[User] = ()) ->
 
 
 class DevClickHouse(ChildServer):
-    """The interface in a child process on a free loopback port, over a new data folder in `work_dir`."""
+    """The interface in a child process on a free loopback port, over `data` or a new data folder in `work_dir`."""
 
-    def __init__(self, work_dir: Path, users: Sequence[User] = ()) -> None:
+    def __init__(
+        self, work_dir: Path, users: Sequence[User] = (), data: Path | None = None, grants: Sequence[str] | None = None
+    ) -> None:
         work_dir.mkdir(parents=True, exist_ok=True)
         folder = Path(tempfile.mkdtemp(prefix="clickhouse-", dir=work_dir.resolve()))
         (port,) = free_ports(1)
         self.dsn = f"http://127.0.0.1:{port}/{DATABASE}"
-        options = ["--path", str(folder / "data"), "--port", str(port)]
+        options = ["--path", str(data or folder / "data"), "--port", str(port)]
+        if grants is not None:
+            options += ["--config", str(_config_with(grants, folder))]
         for user in users:
             options += ["--user" if user.may_write else "--reader", user.name, user.password]
         command = [sys.executable, "-m", "stream.dev_clickhouse", *options]
         super().__init__("ClickHouse over chDB", command, folder, REPOSITORY, lambda: _answers_ping(port))
 
 
+def _config_with(grants: Sequence[str], folder: Path) -> Path:
+    """A configuration in which whoever asks has these rights and no others; the engine itself sees to it."""
+    queries = "".join(f"<query>{escape(grant)}</query>" for grant in grants)
+    default = f"<password/><networks><ip>::/0</ip></networks><profile>default</profile><grants>{queries}</grants>"
+    users, config = folder / "users.xml", folder / "config.xml"
+    users.write_text(
+        f"<clickhouse><profiles><default/></profiles><users><default>{default}<quota>default</quota></default></users>"
+        "<quotas><default/></quotas></clickhouse>"
+    )
+    directories = f"<user_directories><users_xml><path>{users}</path></users_xml></user_directories>"
+    config.write_text(f"<clickhouse>{directories}</clickhouse>")
+    return config
+
+
 @contextmanager
-def dev_clickhouse(work_dir: Path, users: Sequence[User] = ()) -> Iterator[DevClickHouse]:
+def dev_clickhouse(
+    work_dir: Path, users: Sequence[User] = (), data: Path | None = None, grants: Sequence[str] | None = None
+) -> Iterator[DevClickHouse]:
     """Give ClickHouse's HTTP interface over chDB in a child process; the database of its DSN exists.
+
+    `data` is the folder of an earlier one; `grants` (`GRANT … ON …`) are all that is allowed then.
 
     Raises:
         TransientError: it did not answer in time.
     """
-    server = DevClickHouse(work_dir, users)
+    server = DevClickHouse(work_dir, users, data, grants)
     server.start()
     try:
         yield server
@@ -356,14 +384,22 @@ def _answers_ping(port: int) -> bool:
 @click.option("--host", default="127.0.0.1", show_default=True)
 @click.option("--user", type=(str, str), multiple=True, help="Name and password; without any, everybody may ask.")
 @click.option("--reader", type=(str, str), multiple=True, help="The same of one who may only read.")
-def main(path: Path, port: int, host: str, user: Sequence[tuple[str, str]], reader: Sequence[tuple[str, str]]) -> None:
+@click.option("--config", type=click.Path(path_type=Path), help="A configuration file of ClickHouse.")
+def main(
+    path: Path,
+    port: int,
+    host: str,
+    user: Sequence[tuple[str, str]],
+    reader: Sequence[tuple[str, str]],
+    config: Path | None,
+) -> None:
     """Serve ClickHouse's HTTP interface over the chDB data in PATH.
 
     Example: python -m stream.dev_clickhouse --path /tmp/ch --port 8123
     """
     path.mkdir(parents=True, exist_ok=True)
     users = [User(*one) for one in user] + [User(*one, may_write=False) for one in reader]
-    asyncio.run(serve(path, host, port, users))
+    asyncio.run(serve(path, host, port, users, config))
 
 
 if __name__ == "__main__":

@@ -10,13 +10,14 @@ import click
 from sinks.clickhouse.client import connect
 from sinks.clickhouse.logs import RawTopic, keep_logs, log_statements
 from sinks.clickhouse.migrate import Statement, migrate, plan
+from sinks.clickhouse.roles import make_roles, role_statements
 from stream.settings import Settings
 
 WIDTH = 110
 
 
-def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs: bool) -> None:
-    """Do it, or only say it; with the tables of the raw logs, if wanted."""
+def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs: bool, with_roles: bool) -> None:
+    """Do it, or only say it; with the tables of the raw logs, and with roles, if wanted."""
     raw = RawTopic(settings.kafka, settings.raw_topic, f"{settings.prefix}-raw-logs") if with_logs else None
     client = connect(settings.store_dsn)
     try:
@@ -25,6 +26,8 @@ def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs
             migrate(client)
             if raw:
                 keep_logs(client, raw)
+            if with_roles:
+                make_roles(client)
     finally:
         client.close()
     for migration in pending:
@@ -33,6 +36,8 @@ def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs
             click.echo(_shown(migration.statements, with_sql))
     if raw and only_plan:
         click.echo(f"raw logs of {raw.topic}\n{_shown(log_statements(raw), with_sql)}")
+    if with_roles and only_plan:
+        click.echo(f"roles\n{_shown(role_statements(client.database), with_sql)}")
     what = f"{len(pending)} migrations {'to do' if only_plan else 'done'}"
     click.echo(what if pending else f"{client.address}: the tables are up to date, nothing to do", err=True)
 

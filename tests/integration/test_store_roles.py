@@ -1,0 +1,177 @@
+"""The roles of roles.sql under ClickHouse's own access control: what each service does is allowed, and little else.
+
+chDB has no roles, but takes the grants of its one user from a file: so each role's grants are held against what the
+service really asks.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+import pytest
+from aiohttp.test_utils import TestClient, TestServer
+
+from rules.errors import ConfigError
+from rules.model import Position
+from sinks.clickhouse import said
+from sinks.clickhouse.client import Client, connect
+from sinks.clickhouse.letters import Letters, Replay
+from sinks.clickhouse.migrate import migrate, read_migrations
+from sinks.clickhouse.roles import make_roles, role_statements
+from sinks.clickhouse.sink import ClickHouseSink
+from sinks.handover.questions import QUESTIONS
+from sinks.letter_api import letter_routes
+from sinks.page import Feed, page
+from stream.dev_clickhouse import DATABASE, dev_clickhouse
+from stream.schema import migrate_store
+from stream.settings import Settings
+from tests.support.written_day import a_day
+
+pytestmark = pytest.mark.integration
+
+FOR_THE_STAND_IN = ("GRANT SHOW DATABASES ON default.*", "GRANT CREATE TEMPORARY TABLE, FILE ON *.*")
+"""It says USE where a server does not, and writes blocks by way of a file."""
+
+
+def grants_of(role: str) -> list[str]:
+    """The grants of a role, without whom they are granted to."""
+    found = [re.fullmatch(rf"(GRANT .*)\s+TO {role}", one.sql, re.DOTALL) for one in role_statements(DATABASE)]
+    return [one[1] for grants in found if (one := grants)]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of a store with tables, and a day in them."""
+    folder = tmp_path_factory.mktemp("roles")
+    with dev_clickhouse(folder, data=folder / "data") as server:
+        client = connect(server.dsn)
+        migrate(client)
+        write_day(client)
+        client.close()
+    return folder
+
+
+@contextmanager
+def as_role(role: str, folder: Path, data: Path) -> Iterator[Client]:
+    with dev_clickhouse(folder, data=data, grants=[*grants_of(role), *FOR_THE_STAND_IN]) as server:
+        client = connect(server.dsn)
+        try:
+            yield client
+        finally:
+            client.close()
+
+
+def write_day(client: Client) -> None:
+    """Everything that workers write, at once."""
+    kinds = {kind for piece in a_day() for kind in piece}
+    ClickHouseSink(client).write(**{kind: [one for piece in a_day() for one in piece.get(kind, ())] for kind in kinds})
+
+
+def refused(does: Callable[[], object]) -> None:
+    with pytest.raises(ConfigError, match="ACCESS_DENIED"):
+        does()
+
+
+def test_a_worker_writes_all_that_it_finds_and_reads_what_people_said(filled: Path) -> None:
+    with as_role("epicenter_worker", filled, filled / "data") as client:
+        assert migrate(client) == []
+        write_day(client)
+        said.list_silences(client, 0)
+        said.list_acknowledgements(client)
+        refused(lambda: client.query("SELECT document FROM incidents"))
+        refused(lambda: client.command("TRUNCATE TABLE matches"))
+        refused(lambda: client.command("CREATE TABLE x (a Int8) ENGINE = Memory"))
+        refused(lambda: client.command("ALTER TABLE incidents DELETE WHERE 1"))
+        refused(lambda: said.write_feedback(client, said.Feedback("a1", "ada", 1, 1, "right")))
+
+
+async def test_the_page_shows_all_and_writes_what_people_say(filled: Path) -> None:
+    with as_role("epicenter_page", filled, filled / "data") as client:
+        assert migrate(client) == []
+        application = page(asked(client), lambda: {"status": "ok"}, Feed())
+        letters = Letters(client)
+        application.add_routes(letter_routes(later(letters.newest), later(letters.get)))
+        async with TestClient(TestServer(application)) as browser:
+            incident = (await (await browser.get("/api/incidents")).json())[0]
+            for path in paths(application, incident):
+                answer = await browser.get(path)
+                assert answer.status in (200, 400, 404), (path, await answer.text())
+                assert "ACCESS_DENIED" not in await answer.text()
+            own = {"who": "ada"}
+            matchers = {"matchers": {"class": incident["class"]}, "duration": "1h", "reason": "drained", **own}
+            for path, form in (
+                (f"/api/incidents/{incident['incident_id']}/feedback", {"verdict": "right", **own}),
+                (f"/api/incidents/{incident['incident_id']}/acknowledgement", own),
+                ("/api/silences", matchers),
+            ):
+                answer = await browser.post(path, json=form)
+                assert answer.status == 201, (path, await answer.text())
+        letters.note([Replay("a1", 1, Position("logs.raw/0", 7), Position("logs.raw/0", 8), time_ns())])
+        refused(lambda: client.command("INSERT INTO incidents (incident_id) VALUES ('x')"))
+        refused(lambda: client.command("ALTER TABLE silences DELETE WHERE 1"))
+
+
+def test_grafana_only_reads(filled: Path) -> None:
+    with as_role("epicenter_grafana", filled, filled / "data") as client:
+        for (table,) in client.query("SHOW TABLES"):
+            client.query(f"SELECT count() FROM {table}")
+        refused(lambda: said.write_feedback(client, said.Feedback("a1", "ada", 1, 1, "right")))
+        refused(lambda: client.command("DROP TABLE incidents"))
+
+
+def test_migrate_makes_the_tables_and_does_not_read_them(tmp_path: Path) -> None:
+    with as_role("epicenter_migrate", tmp_path, tmp_path / "data") as client:
+        assert len(migrate(client)) == len(read_migrations())
+        refused(lambda: client.query("SELECT document FROM incidents"))
+        refused(lambda: client.command("DROP TABLE incidents"))
+
+
+def test_every_statement_is_one_that_the_engine_knows() -> None:
+    client = connect("chdb://memory")
+    try:
+        for statement in role_statements("a b`c"):
+            client.query(f"EXPLAIN AST {statement.sql}")
+        with pytest.raises(ConfigError, match="an embedded store has no users"):
+            make_roles(client)
+    finally:
+        client.close()
+
+
+def test_the_plan_shows_them_with_their_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+    settings = Settings(store="chdb://memory")  # type: ignore[arg-type]
+    migrate_store(settings, only_plan=True, with_sql=True, with_logs=False, with_roles=True)
+    shown = capsys.readouterr().out
+    assert "-- Grafana only reads." in shown
+    assert shown.count("CREATE ROLE IF NOT EXISTS epicenter_") == 4
+
+
+def asked(client: Client) -> Any:
+    async def ask(question: Callable[[Client], Any], /) -> Any:
+        return question(client)
+
+    return ask
+
+
+def later(find: Callable[..., Any]) -> Any:
+    async def answer(*given: Any) -> Any:
+        return find(*given)
+
+    return answer
+
+
+def paths(application: Any, incident: dict[str, Any]) -> list[str]:
+    """Every path of the page that is read, with an incident and a job that there are; not the endless one."""
+    known = {"{id}": incident["incident_id"], "{cluster}": "default", "{job}": (incident["jobs"] or ["x"])[0]}
+    found = {one.resource.canonical for one in application.router.routes() if one.method == "GET" and one.resource}
+    found |= {f"/api/handover/{question}?id={incident['incident_id']}" for question in QUESTIONS}
+    shown = []
+    for path in sorted(found - {"/events", "/static", "/api/handover/{question}"}):
+        for name, value in known.items():
+            path = path.replace(name, value)
+        shown.append(path)
+    return shown
