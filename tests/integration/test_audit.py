@@ -1,0 +1,70 @@
+"""`make audit` where the database answers, and where nobody does; pip-audit is the real one."""
+
+from __future__ import annotations
+
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import orjson
+import pytest
+
+from deploy.audit import audit
+from stream.dev_process import free_ports
+
+pytestmark = pytest.mark.integration
+
+LOCK = f"sound==1.0 --hash=sha256:{'a' * 64}\nfaulty==2.0 --hash=sha256:{'b' * 64}\n"
+FAULT = {
+    "id": "GHSA-xxxx-yyyy-zzzz",
+    "modified": "2026-01-01T00:00:00Z",
+    "summary": "it is faulty",
+    "affected": [
+        {
+            "package": {"name": "faulty", "ecosystem": "PyPI"},
+            "ranges": [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "2.1"}]}],
+        }
+    ],
+}
+
+
+class Database(BaseHTTPRequestHandler):
+    """OSV's API: one of the packages has a fault."""
+
+    def do_POST(self) -> None:
+        asked = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = orjson.dumps({"vulns": [FAULT]} if asked["package"]["name"] == "faulty" else {})
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    file = tmp_path / "requirements.lock"
+    file.write_text(LOCK)
+    return file
+
+
+def test_a_vulnerability_is_told_with_what_mends_it(lock: Path) -> None:
+    server = HTTPServer(("127.0.0.1", 0), Database)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    try:
+        told, code = audit(lock, "--osv-url", f"http://127.0.0.1:{server.server_port}/v1/query")
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert told.splitlines() == [
+        "faulty 2.0: GHSA-xxxx-yyyy-zzzz: mended in 2.1",
+        "2 of 2 packages looked up, 1 vulnerabilities",
+    ]
+    assert code == 1
+
+
+def test_a_database_that_is_not_reached_is_told_in_a_line_and_fails_nothing(lock: Path) -> None:
+    told, code = audit(lock, "--osv-url", f"http://127.0.0.1:{free_ports(1)[0]}/v1/query")
+    assert (told.startswith("NOT AUDITED: "), told.count("\n"), code) == (True, 0, 0)
