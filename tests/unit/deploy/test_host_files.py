@@ -56,7 +56,9 @@ def test_units_set_what_there_is_to_set(unit: Path) -> None:
 def test_the_shipper_s_unit_sets_every_variable_of_its_configuration() -> None:
     used = set[str]()
     for file in (ROOT / "deploy/rsyslog").rglob("*.conf"):
-        used |= {name for shown in re.findall(r"`echo ([^`]*)`", file.read_text()) for name in re.findall(r"\$(\w+)", shown)}
+        used |= {
+            name for shown in re.findall(r"`echo ([^`]*)`", file.read_text()) for name in re.findall(r"\$(\w+)", shown)
+        }
     unit = (ROOT / "deploy/systemd/epicenter-shipper.service").read_text()
     set_by_unit = set(re.findall(r"\b([A-Z_]+)=", unit))
     set_by_host = set(re.findall(r"^#?([A-Z_]+)=", (ROOT / "deploy/rsyslog/shipper.env").read_text(), re.MULTILINE))
