@@ -92,6 +92,15 @@ class EngineError(Exception):
         self.name = name
 
 
+def _allowing_backups(path: Path) -> Path:
+    """A configuration that allows backups beside the data."""
+    backups, config = path.parent / "backups", path.parent / "config.xml"
+    config.write_text(
+        f"<clickhouse><backups><allowed_path>{backups.resolve()}/</allowed_path></backups></clickhouse>\n"
+    )
+    return config.resolve()
+
+
 class User(msgspec.Struct, frozen=True):
     """Somebody who may ask; `may_write` is false for a user with `readonly = 2`."""
 
@@ -122,14 +131,14 @@ class Answer(msgspec.Struct, frozen=True):
 class Engine:
     """One chDB directory. All calls must come from the thread that made it.
 
-    `config` is a configuration file of ClickHouse; without one everything is allowed.
+    `config` is a configuration file of ClickHouse; without one everything is allowed, backups beside the data too.
     """
 
     def __init__(self, path: Path, config: Path | None = None) -> None:
         import chdb
 
         self._chdb: Any = chdb
-        self._path = f"{path.resolve()}?config-file={config}" if config else str(path.resolve())
+        self._path = f"{path.resolve()}?config-file={config or _allowing_backups(path)}"
         self._keeper = self._chdb.connect(self._path)
         if DATABASE not in self._keeper.query("SHOW DATABASES", "TSV").data().split():
             self._keeper.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")

@@ -1,0 +1,295 @@
+"""Disasters on a real broker and a real store, and what is there before and after each: `make disaster`.
+
+    python -m bench.disaster [NAME...]
+
+What changed, and is not said to change (what a disaster `expects`, and docs/operations.md says), gives exit code 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from rules.model import NS_PER_S
+from rules.silenced import Silence
+from sinks.clickhouse.client import connect
+from sinks.clickhouse.migrate import migrate
+from sinks.clickhouse.said import write_silence
+from stream.dev_broker import dev_broker
+from stream.dev_clickhouse import dev_clickhouse
+from stream.topics import TopicNames
+from tests.support.cluster import Cluster, Worker, with_admin
+from tests.support.logs import kernel
+from tests.support.packs import A_PACK
+from tests.support.receiver import Receiver
+from tests.support.waiting import eventually
+
+PATIENCE_S: Final = 90
+XID: Final = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
+QUIET: Final = "eth0: Link is Up"
+FAR_APART_S: Final = 20_000
+"""So long after one incident the next one begins, that the first is over."""
+
+COUNTED: Final = {
+    "incidents": "SELECT uniqExact(incident_id) FROM incidents",
+    "revisions": "SELECT uniqExact(incident_id, revision) FROM incident_revisions",
+    "matches": "SELECT uniqExact(match_id) FROM matches",
+    "signals": "SELECT uniqExact(signal_id) FROM signals",
+    "deliveries": "SELECT uniqExact(notification_id, target, outcome) FROM deliveries",
+    "dead letters": "SELECT uniqExact(dead_letter_id) FROM dead_letters",
+    "silences": "SELECT uniqExact(silence_id) FROM silences",
+}
+Counts = dict[str, int]
+
+
+class Outcome(NamedTuple):
+    """What was there; `expects` is what is there afterwards where that is not the same."""
+
+    before: Counts
+    after: Counts
+    expects: dict[str, int]
+
+
+class Site:
+    """A worker, its store and a webhook; some incidents have happened, and one record was garbage."""
+
+    def __init__(self, stack: ExitStack, bootstrap: str, dsn: str, folder: Path):
+        self.receiver = stack.enter_context(Receiver().listening())
+        self.cluster = Cluster(bootstrap, dsn, folder, RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
+        stack.callback(self.cluster.stop)
+        self.names = TopicNames(self.cluster.name)
+        self.folder = folder
+        self._dsn = dsn
+        self._times = 0
+        self._client = connect(self.cluster.store)
+        stack.callback(self._client.close)
+        migrate(self._client)
+        self.start()
+
+    def start(self, **settings: str) -> Worker:
+        """A worker that tells the webhook."""
+        return self.cluster.start_worker(WEBHOOK_URL=self.receiver.url, **settings)
+
+    def stop(self) -> None:
+        """End the workers as people do."""
+        self.cluster.stop()
+
+    def happen(self) -> None:
+        """An incident on a node of its own, long after the one before; until it is stored and told."""
+        incidents, self._times = self.counts()["incidents"], self._times + 1
+        begins_s = self._times * FAR_APART_S
+        lines = (kernel(f"n{self._times}", begins_s, XID), kernel("n0", begins_s + 30, QUIET))
+        self.cluster.feed(("node", line) for line in lines)
+        self.wait_for("incidents", incidents + 1)
+        told = ("opened", f"GPU has fallen off the bus on n{self._times}, GPU 0000:9a:00")
+        eventually(lambda: told in self.receiver.told, PATIENCE_S, f"it is told: {told}")
+
+    def counts(self) -> Counts:
+        """How much there is in the store and at the webhook."""
+        found = {name: int(self._client.query(question)[0][0]) for name, question in COUNTED.items()}
+        return {**found, "told": len(set(self.receiver.ids))}
+
+    def settled(self) -> Counts:
+        """The counts once nothing changes any more."""
+        seen: list[Counts] = []
+
+        def is_settled() -> bool:
+            seen.append(self.counts())
+            return len(seen) >= SAME_LOOKS and all(one == seen[-1] for one in seen[-SAME_LOOKS:])
+
+        eventually(is_settled, PATIENCE_S, "nothing changes any more")
+        return seen[-1]
+
+    def wait_for(self, what: str, least: int) -> None:
+        """Until the store has so many."""
+        eventually(lambda: self.counts()[what] >= least, PATIENCE_S, f"{least} {what}")
+
+    def silence(self, node: str) -> None:
+        """Somebody does not want to hear of a node for a while."""
+        now_ns = 1_800_000_000 * NS_PER_S
+        write_silence(self._client, Silence("s1", {"node": node}, now_ns, now_ns + NS_PER_S, "ada", "new fans"))
+
+    def sql(self, *statements: str) -> None:
+        """Statements to the store, by a client that is in another database."""
+        client = connect(self._dsn)
+        try:
+            for statement in statements:
+                client.command(statement.format(database=self.cluster.name))
+        finally:
+            client.close()
+
+    def topics(self, work: Callable[[AIOKafkaAdminClient], Any]) -> None:
+        """Something with the topics."""
+        with_admin(self.cluster.bootstrap, work)
+
+
+SAME_LOOKS: Final = 10
+INCIDENTS: Final = 1
+
+
+def begin(site: Site) -> Counts:
+    """The state before a disaster: some incidents, a dead letter, and a silence that somebody said."""
+    site.cluster.feed([("node", b'{"message": 7}'), ("node", kernel("n0", 1, QUIET))])
+    for _ in range(INCIDENTS):
+        site.happen()
+    site.wait_for("dead letters", 1)
+    site.silence("n9")
+    return site.settled()
+
+
+def store_lost(site: Site) -> Outcome:
+    """The tables are made again and filled from Kafka: the group of the store begins at the oldest record."""
+    before = begin(site)
+    site.stop()
+    site.sql("DROP DATABASE {database} SYNC")
+    site.cluster.run("migrate")
+    asyncio.run(_set_back(site.cluster, site.names.store_group, _read_by_the_store(site.names)))
+    site.start()
+    site.wait_for("incidents", before["incidents"])
+    return Outcome(before, site.settled(), {"silences": 0})
+
+
+def kafka_lost(site: Site) -> Outcome:
+    """All topics are gone; made again, the worker goes on with what comes, and tells nothing of what was."""
+    before = begin(site)
+    everything = [site.cluster.raw_topic, *_ours(site.names)]
+    site.topics(lambda admin: admin.delete_topics(everything))
+    site.cluster.run("topics")
+    site.happen()
+    after, expects = site.settled(), _one_more(before)
+    if after["revisions"] == expects["revisions"] + 1:
+        expects["revisions"] += 1  # the worker still had in mind what was open, and has seen its end
+    return Outcome(before, after, expects)
+
+
+def snapshots_lost(site: Site) -> Outcome:
+    """Only the snapshots are gone: what was open is not known any more, and nothing is told again."""
+    before = begin(site)
+    site.stop()
+    site.topics(lambda admin: admin.delete_topics([site.names.snapshots]))
+    site.cluster.run("topics")
+    site.start()
+    site.happen()
+    return Outcome(before, site.settled(), _one_more(before))
+
+
+def backup_restored(site: Site) -> Outcome:
+    """The store from its backup; what came since is filled from Kafka."""
+    before = begin(site)
+    backup = "File('{database}')"
+    site.sql(f"BACKUP DATABASE {{database}} TO {backup}")
+    site.happen()
+    one_more = site.settled()
+    site.stop()
+    site.sql("DROP DATABASE {database} SYNC", f"RESTORE DATABASE {{database}} FROM {backup}")
+    assert site.counts() | {"told": 0} == before | {"told": 0}
+    asyncio.run(_set_back(site.cluster, site.names.store_group, _read_by_the_store(site.names)))
+    site.start()
+    site.wait_for("incidents", one_more["incidents"])
+    return Outcome(one_more, site.settled(), {})
+
+
+def rules_mended(site: Site) -> Outcome:
+    """A pack was wrong; the mended one reads a time again, in groups beside the running ones, and tells nobody."""
+    pack = site.folder / "mended.yaml"
+    pack.write_text(A_PACK.replace("source: worker", "source: kernel").replace("went wrong", "went (very )?wrong"))
+    begin(site)
+    late_s = 10.0 * FAR_APART_S
+    lines = (kernel("n7", late_s, "it went very wrong: 7"), kernel("n0", late_s + 30, QUIET))
+    site.cluster.feed(("node", line) for line in lines)
+    before = site.settled()
+    again = Again(site)
+    asyncio.run(_set_back(site.cluster, again.names.match_group, [site.cluster.raw_topic]))
+    again.start_worker(RULE_PACKS=str(pack), SERVICES="match,correlate,store")
+    site.wait_for("incidents", before["incidents"] + 1)
+    after = site.settled()
+    again.stop()
+    return Outcome(before, after, {name: before[name] + 1 for name in ("incidents", "matches", "signals", "revisions")})
+
+
+class Again(Cluster):
+    """The same raw topic and store under another prefix: groups and topics of its own."""
+
+    def __init__(self, site: Site):
+        self._site = site.cluster
+        super().__init__(site.cluster.bootstrap, site.cluster.store, site.folder, share_raw=site.cluster)
+        self.names = TopicNames(self.name)
+
+    def env(self, name: str) -> dict[str, str]:
+        """With the same store."""
+        return super().env(name) | {"EPICENTER_STORE": self._site.store, "EPICENTER_MATCH_PARTITIONS": "1"}
+
+
+def _one_more(before: Counts) -> Counts:
+    """Another incident: a match, a signal, and opened; the one that was open before stays so."""
+    return {name: before[name] + 1 for name in ("incidents", "matches", "signals", "revisions", "deliveries", "told")}
+
+
+def _ours(names: TopicNames) -> list[str]:
+    return [
+        names.matches,
+        names.signals,
+        names.incidents,
+        names.alerts,
+        names.dead_letters,
+        names.snapshots,
+        names.put_off,
+    ]
+
+
+def _read_by_the_store(names: TopicNames) -> list[str]:
+    return [names.matches, names.signals, names.incidents, names.dead_letters]
+
+
+async def _set_back(cluster: Cluster, group: str, topics: Iterable[str]) -> None:
+    """As `kafka-consumer-groups.sh --reset-offsets --to-earliest --execute` does."""
+    consumer = AIOKafkaConsumer(bootstrap_servers=cluster.bootstrap, group_id=group, enable_auto_commit=False)
+    await consumer.start()
+    try:
+        partitions = [TopicPartition(topic, number) for topic in topics for number in range(1)]
+        consumer.assign(partitions)
+        await consumer.commit(await consumer.beginning_offsets(partitions))
+    finally:
+        await consumer.stop()
+
+
+DISASTERS: Final[dict[str, Callable[[Site], Outcome]]] = {
+    "store-lost": store_lost,
+    "kafka-lost": kafka_lost,
+    "snapshots-lost": snapshots_lost,
+    "backup-restored": backup_restored,
+    "rules-mended": rules_mended,
+}
+
+
+def happens(name: str, bootstrap: str, dsn: str, folder: Path) -> bool:
+    """Let one happen and print the table; true when all is as the documents say."""
+    with ExitStack() as stack:
+        before, after, expects = DISASTERS[name](Site(stack, bootstrap, dsn, folder))
+    wanted = before | expects
+    print(f"\n{name}: {(DISASTERS[name].__doc__ or '').strip()}")
+    for what in before:
+        mark = "as said" if after[what] == wanted[what] else f"DIFFERS: {wanted[what]} were to be there"
+        print(f"  {what:<14}{before[what]:>6} before {after[what]:>6} after   {mark}")
+    return after == wanted
+
+
+def main(names: list[str]) -> int:
+    """All of them, or those of these names; the exit code."""
+    with tempfile.TemporaryDirectory(prefix="epicenter-disaster-") as folder:
+        work = Path(folder)
+        with dev_broker(work / "kafka") as broker, dev_clickhouse(work / "store") as store:
+            went_well = [happens(name, broker.bootstrap, store.dsn, work) for name in names or DISASTERS]
+            return int(not all(went_well))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,16 @@
+"""The disaster that is most likely: ClickHouse's data are lost. The others: `make disaster`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.disaster import happens
+
+pytestmark = pytest.mark.integration
+
+
+def test_a_lost_store_is_filled_from_kafka(kafka: Any, clickhouse: Any, tmp_path: Path) -> None:
+    assert happens("store-lost", kafka.bootstrap, clickhouse.dsn, tmp_path)
