@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from pathlib import Path
 from typing import Any, Final
 
 import yaml
@@ -26,10 +25,10 @@ ROOT: Final = DEPLOY.parent
 DOCUMENT: Final = (ROOT / "docs/kubernetes.md").read_text()
 COMMANDS: Final = [
     shlex.split(line)
-    for block in re.findall(r"^```console\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
+    for block in re.findall(r"^```sh\n(.*?)^```", DOCUMENT, re.MULTILINE | re.DOTALL)
     for line in block.splitlines()
 ]
-SIDECAR: Final[dict[str, Any]] = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.M | re.S)[0])
+POD: Final[dict[str, Any]] = yaml.safe_load(re.findall(r"^```yaml\n(.*?)^```", DOCUMENT, re.M | re.S)[0])
 OF_HELM: Final = {"install": "template", "upgrade": "template"}
 
 
@@ -63,12 +62,14 @@ def test_what_its_commands_name_is_there() -> None:
             here = here[part]
 
 
-def test_the_sidecar_is_a_container_that_sets_what_its_configuration_reads() -> None:
-    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "x"}, "spec": {"containers": [SIDECAR]}}
-    validate(pod)
-    read = set(re.findall(r"\$\{([A-Z_]+)\}", Path(DEPLOY / "fluent-bit/sidecar.yaml").read_text()))
-    given = {one["name"] for one in SIDECAR["env"]}
+def test_the_sidecar_sets_what_its_configuration_reads_and_mounts_what_the_chart_makes() -> None:
+    validate(POD)
+    shipper = next(one for one in POD["spec"]["containers"] if one["name"] == "shipper")
+    read = set(re.findall(r"\$\{([A-Z_]+)\}", (DEPLOY / "fluent-bit/sidecar.yaml").read_text()))
     as_needed = {"KAFKA_SASL_MECHANISM", "KAFKA_USERNAME", "KAFKA_PASSWORD", "KAFKA_CA_FILE"}
-    assert given == read - as_needed
+    assert {one["name"] for one in shipper["env"]} == read - as_needed
     image = yaml.safe_load((CHART / "values.yaml").read_text())["shipper"]["image"]["fluent-bit"]
-    assert SIDECAR["image"] == f"{image['repository']}:{image['tag']}"
+    assert shipper["image"] == f"{image['repository']}:{image['tag']}"
+    made = [one["metadata"] for one in of_kind(rendered("fleet"), "ConfigMap")]
+    (config,) = values_at(POD["spec"]["volumes"], "configMap")
+    assert (config["name"], POD["metadata"]["namespace"]) in [(one["name"], one["namespace"]) for one in made]

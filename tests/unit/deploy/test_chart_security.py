@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 from typing import Final
 
 import pytest
@@ -87,7 +91,7 @@ def test_the_chart_makes_no_secret_and_only_shippers_may_ask_the_api(values: str
 
 
 REACH: Final = {
-    "worker": {53, 9092, 8123, 8443, 443},
+    "worker": {53, 9092, 8123, 8443},
     "page": {53, 8123, 8443},
     "migrate": {53, 9092, 8123, 8443},
     "shipper": {53, 9092, 443, 6443},
@@ -101,6 +105,17 @@ def test_each_pod_reaches_what_it_needs_and_nothing_else() -> None:
     for spec in found.values():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
     assert {name for name, spec in found.items() if "ingress" in spec} == {"worker", "shipper"}
+
+
+def test_who_only_matches_knows_neither_store_nor_targets() -> None:
+    split = rendered("fleet", "--set", "alerts.file=x", "--set", "store.ca.secret=ca")
+    policies = {one["metadata"]["name"]: one["spec"] for one in of_kind(split, "NetworkPolicy")}
+    pods = {one["metadata"]["name"]: pod_of(one)["spec"] for one in workloads(split)}
+    reach = {name: {port["port"] for port in values_of(spec)} for name, spec in policies.items()}
+    assert reach["epicenter-worker"] == {53, 9092}
+    assert reach["epicenter-rest"] == {53, 9092, 8123, 8443, 443, 9093}
+    assert set(values_at(pods["epicenter-worker"]["volumes"], "path")) == {"web_token", "topology.yaml"}
+    assert {"store", "ca.crt", "alerts.yaml"} <= set(values_at(pods["epicenter-rest"]["volumes"], "path"))
 
 
 def values_of(policy: Manifest) -> list[Manifest]:
@@ -121,8 +136,25 @@ def test_who_may_come_in_is_asked_for() -> None:
     assert peers == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]
 
 
-@pytest.mark.parametrize("values", VALUE_SETS)
-def test_a_worker_that_waits_for_a_broker_is_not_killed_for_it(values: str) -> None:
-    for workload in of_kind(rendered(values), "Deployment"):
-        for container in containers_of(workload):
-            assert "httpGet" not in container["livenessProbe"], "503 says that nothing is fetched, not that it hangs"
+class Stalled(BaseHTTPRequestHandler):
+    """A worker that waits for its broker."""
+
+    def do_GET(self) -> None:
+        self.send_error(503)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_worker_that_waits_for_a_broker_is_alive_and_one_that_is_gone_is_not() -> None:
+    def is_alive(port: int) -> bool:
+        command = [sys.executable, *probe[1:-1], probe[-1].replace("6066", str(port))]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    worker = next(one for one in workloads(rendered("minimal")) if one["metadata"]["name"] == "epicenter-worker")
+    probe = containers_of(worker)[0]["livenessProbe"]["exec"]["command"]
+    assert probe[0] == "python"
+    with HTTPServer(("127.0.0.1", 0), Stalled) as server:
+        Thread(target=server.handle_request).start()
+        assert is_alive(server.server_port)
+    assert not is_alive(server.server_port)

@@ -76,7 +76,6 @@ exec:
 {{- define "epicenter.env" -}}
 - {name: EPICENTER_SECRETS_DIR, value: /run/secrets/epicenter}
 - {name: EPICENTER_DATA_DIR, value: /var/lib/epicenter}
-- {name: XDG_CACHE_HOME, value: /var/lib/epicenter/cache}
 {{- range $name, $value := .Values.settings }}
 - {name: EPICENTER_{{ upper $name }}, value: {{ toString $value | quote }}}
 {{- end }}

@@ -1,7 +1,11 @@
-{{- /* A Deployment of workers: `component`, `values` (of it), `services` (what its pods do). */}}
+{{- /* A Deployment of workers: `component`, `values` (of it), `services` (what its pods do). Those that only match know
+neither the store nor whom to tell. */}}
 {{- define "epicenter.workers" -}}
 {{- $root := .root }}
-{{- $kafka := .root.Values.kafka }}
+{{- $onlyMatches := eq .services "match" }}
+{{- $config := list "topology" }}
+{{- if not $onlyMatches }}{{ $config = list "topology" "alerts" }}{{ end }}
+{{- $given := dict "root" .root "config" $config }}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -28,8 +32,9 @@ spec:
         {{- toYaml . | nindent 8 }}
         {{- end }}
       annotations:
-        checksum/alerts: {{ .root.Values.alerts.file | sha256sum }}
-        checksum/topology: {{ .root.Values.topology.file | sha256sum }}
+        {{- range $config }}
+        checksum/{{ . }}: {{ (index $root.Values .).file | sha256sum }}
+        {{- end }}
         {{- with .root.Values.podAnnotations }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -53,15 +58,15 @@ spec:
             {{- with include "epicenter.rulePacks" .root }}
             - {name: EPICENTER_RULE_PACKS, value: {{ . | quote }}}
             {{- end }}
-            {{- if or .root.Values.topology.file .root.Values.topology.configMap }}
-            - {name: EPICENTER_TOPOLOGY, value: /etc/epicenter/topology/topology.yaml}
+            {{- range $config }}
+            {{- $one := index $root.Values . }}
+            {{- if or $one.file $one.configMap }}
+            - {name: EPICENTER_{{ upper . }}, value: /etc/epicenter/{{ . }}/{{ . }}.yaml}
             {{- end }}
-            {{- if or .root.Values.alerts.file .root.Values.alerts.configMap }}
-            - {name: EPICENTER_ALERTS, value: /etc/epicenter/alerts/alerts.yaml}
             {{- end }}
           ports:
             - {name: web, containerPort: 6066}
-          # Five minutes: a cold cache compiles all rules first.
+          # Seconds; half a minute where a processor lacks what the image's patterns were compiled for.
           startupProbe:
             {{- include "epicenter.alive" 6066 | nindent 12 }}
             periodSeconds: 5
@@ -84,14 +89,18 @@ spec:
           volumeMounts:
             {{- include "epicenter.ourMounts" dict | nindent 12 }}
             {{- include "epicenter.kafkaMount" .root | nindent 12 }}
+            {{- if not $onlyMatches }}
             {{- include "epicenter.storeMount" .root | nindent 12 }}
-            {{- include "epicenter.configMounts" .root | nindent 12 }}
+            {{- end }}
+            {{- include "epicenter.configMounts" $given | nindent 12 }}
       volumes:
         {{- include "epicenter.ourVolumes" .root | nindent 8 }}
-        {{- include "epicenter.secretsVolume" (dict "root" .root "secret" .root.Values.secrets.worker "keys" (list "store" "web_token") "user" "worker") | nindent 8 }}
+        {{- include "epicenter.secretsVolume" (dict "root" .root "secret" .root.Values.secrets.worker "keys" (ternary (list "web_token") (list "store" "web_token") $onlyMatches) "user" "worker") | nindent 8 }}
         {{- include "epicenter.kafkaVolume" .root | nindent 8 }}
+        {{- if not $onlyMatches }}
         {{- include "epicenter.storeVolume" .root | nindent 8 }}
-        {{- include "epicenter.configVolumes" .root | nindent 8 }}
+        {{- end }}
+        {{- include "epicenter.configVolumes" $given | nindent 8 }}
 {{- end }}
 
 {{- define "epicenter.rulePacks" -}}
@@ -104,14 +113,15 @@ spec:
 {{- end }}
 
 {{- define "epicenter.configMounts" -}}
-{{- if .Values.rulePacks.files }}
+{{- $values := .root.Values }}
+{{- if $values.rulePacks.files }}
 - {name: rules, mountPath: /etc/epicenter/rules/chart, readOnly: true}
 {{- end }}
-{{- range $number, $_ := .Values.rulePacks.configMaps }}
+{{- range $number, $_ := $values.rulePacks.configMaps }}
 - {name: rules-{{ $number }}, mountPath: /etc/epicenter/rules/{{ $number }}, readOnly: true}
 {{- end }}
-{{- range list "topology" "alerts" }}
-{{- $one := index $.Values . }}
+{{- range .config }}
+{{- $one := index $values . }}
 {{- if or $one.file $one.configMap }}
 - {name: {{ . }}, mountPath: /etc/epicenter/{{ . }}, readOnly: true}
 {{- end }}
@@ -119,16 +129,17 @@ spec:
 {{- end }}
 
 {{- define "epicenter.configVolumes" -}}
-{{- $fullname := include "epicenter.fullname" . }}
-{{- if .Values.rulePacks.files }}
+{{- $fullname := include "epicenter.fullname" .root }}
+{{- $values := .root.Values }}
+{{- if $values.rulePacks.files }}
 - name: rules
   configMap: {name: {{ $fullname }}-rules}
 {{- end }}
-{{- range $number, $name := .Values.rulePacks.configMaps }}
+{{- range $number, $name := $values.rulePacks.configMaps }}
 - name: rules-{{ $number }}
   configMap: {name: {{ $name }}}
 {{- end }}
-{{- with .Values.topology }}
+{{- with $values.topology }}
 {{- if or .file .configMap }}
 - name: topology
   configMap:
@@ -136,8 +147,8 @@ spec:
     items: [{key: topology.yaml, path: topology.yaml}]
 {{- end }}
 {{- end }}
-{{- with .Values.alerts }}
-{{- if or .file .configMap }}
+{{- with $values.alerts }}
+{{- if and (has "alerts" $.config) (or .file .configMap) }}
 - name: alerts
   projected:
     defaultMode: 0440
