@@ -4,8 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-long lint cluster bench-stream bench-stages bench-start bench-match bench-correlate bench-latency \
-  bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference screenshots check-deploy lock clean
+.PHONY: environment demo test test-long lint cluster check-deploy audit sbom disaster first-afternoon bench-stream \
+  bench-stages bench-start bench-match bench-correlate bench-latency bench-alerts bench-clickhouse bench-redaction \
+  bench-storm bench-takeover soak accuracy chaos fuzz coverage reference screenshots lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -30,9 +31,32 @@ lint: $(READY)
 	$(BIN)/epicenter rules lint
 	$(BIN)/epicenter rules test
 
-# Kafka, ClickHouse and a worker on this machine, until Ctrl-C.
+# Kafka, ClickHouse, worker, page and a simulated load on this machine, until Ctrl-C.
 cluster: $(READY)
 	$(BIN)/python -m stream.dev_cluster
+
+# Chart, examples, image and compose file against schemas and linters of those who take them. Needs Go, Java, Maven.
+check-deploy: $(READY)
+	$(BIN)/python -m deploy.check
+	$(BIN)/python deploy/check_compose.py
+	$(BIN)/python deploy/check_image.py
+
+# Known vulnerabilities of what is pinned.
+audit: $(READY)
+	$(BIN)/python -m deploy.audit
+
+# deploy/sbom.json, for the image.
+sbom: $(READY)
+	$(BIN)/cyclonedx-py requirements --output-reproducible --pyproject pyproject.toml requirements-worker.lock \
+	  -o deploy/sbom.json
+
+# Store lost, Kafka lost, snapshots lost, a backup restored, rules mended: what is there before and after.
+disaster: $(READY)
+	$(BIN)/python -m bench.disaster
+
+# From a clone to filled dashboards with empty caches, each step timed: docs/first-afternoon.md.
+first-afternoon: $(READY)
+	$(BIN)/python -m bench.first_afternoon
 
 bench-stream: $(READY)
 	$(BIN)/python -m bench.stream
@@ -94,6 +118,8 @@ chaos: $(READY)
 fuzz: $(READY)
 	$(BIN)/python -m bench.fuzz
 
+environment: $(READY)
+
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
 	  || { echo "Python 3.11 to 3.13 is needed, found $$($(PYTHON) --version): run make PYTHON=python3.12 …"; exit 1; }
@@ -101,10 +127,6 @@ $(READY): requirements.lock pyproject.toml
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
-
-# What is deployed, held against schemas and linters of those who take it. Needs Go, Java and Maven.
-check-deploy: $(READY)
-	$(BIN)/python -m deploy.check
 
 # docs/coverage.md, from docs/coverage.yaml and the packs.
 coverage: $(READY)
@@ -123,6 +145,8 @@ lock: $(READY)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
 	  --no-annotate --no-header --extra dev pyproject.toml -o requirements.lock
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header --constraint requirements.lock pyproject.toml -o requirements-worker.lock
 
 clean:
 	rm -rf $(VENV) var
