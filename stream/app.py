@@ -32,7 +32,6 @@ from stream.settings import Settings
 from stream.storing import StoreWriter
 
 STALLED_AFTER_S: Final = 60.0
-MOST_BODY_BYTES: Final = 1 << 10
 log: Final = logging.getLogger(__name__)
 SERVICES: Final[dict[str, Any]] = {"match": Matcher, "correlate": Correlating, "store": StoreWriter, "notify": Notifier}
 
@@ -95,7 +94,7 @@ def _faust_app(settings: Settings) -> faust.App:
         web_router_enabled=False,
         web_graph_enabled=False,
         web_stats_enabled=False,
-        web_application_options={"middlewares": [only_bearers(token, "/healthz")], "client_max_size": MOST_BODY_BYTES},
+        web_application_options={"middlewares": [only_bearers(token, "/healthz")]},
         worker_redirect_stdouts=False,
     )
     app.boot_strategy.enable_kafka = False

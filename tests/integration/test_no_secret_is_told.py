@@ -42,6 +42,8 @@ WRONG: Final = {
     "webhook_url": [f"hooks.example.org/{OURS}", f"https://h:{OURS}/x", f"https://user:{OURS}@h:99999/x"],
     "store": [[OURS], {"password": OURS}],
     "kafka": [{"sasl_password": OURS}],
+    "kafka_password": [OURS, [OURS]],
+    "page_token": [[OURS]],
     "lateness": [f"password={OURS}"],
     "colour": [OURS],
 }
@@ -63,7 +65,7 @@ def test_a_wrong_setting_is_told_without_its_value(tmp_path: Path, name: str, va
     assert OURS not in repr(refused.value)
 
 
-@pytest.mark.parametrize("name", ["webhook_url", "store"])
+@pytest.mark.parametrize("name", ["webhook_url", "store", "page_token", "web_token", "kafka_key_password"])
 def test_settings_show_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str) -> None:
     monkeypatch.setenv("EPICENTER_SECRETS_DIR", str(tmp_path))
     (tmp_path / name).write_text(f"https://user:{OURS}@example.org/x\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import subprocess
 from collections.abc import Iterator
@@ -31,6 +32,7 @@ pytestmark = pytest.mark.integration
 SECURITY: Final = Path(__file__).parents[2] / "docs/security.md"
 PREFIX: Final = "epicenter"
 RAW: Final = "logs.raw"
+TOKEN: Final = "0123456789abcdef"
 SERVICES: Final = ("match", "correlate", "store", "notify")
 XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
 LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
@@ -179,17 +181,21 @@ def test_four_workers_with_a_user_each_do_all_of_it(
     receiver = Receiver()
     with receiver.listening():
         own = environment(as_user(secure, "topics")) | {"PREFIX": PREFIX, "RAW_TOPIC": RAW, "WEBHOOK_URL": receiver.url}
+        own["WEB_TOKEN"] = TOKEN
         cluster = Cluster(secure.plain, clickhouse.dsn, tmp_path, **own)
         try:
             asyncio.run(ship(Settings(**as_user(secure, "shipper"))))
             poor = cluster.start_worker(SERVICES="match", **environment(as_user(secure, "poor")))
             for service in SERVICES:
-                cluster.start_worker(SERVICES=service, **environment(as_user(secure, service)))
+                last = cluster.start_worker(SERVICES=service, **environment(as_user(secure, service)))
             refusal = "GroupAuthorizationFailedError.*docs/security.md has what each service needs"
             eventually(lambda: re.search(refusal, poor.log.read_text()), 60, "the user without the group is told of it")
             poor.kill()
             eventually(lambda: receiver.told, 60, "the webhook is told")
             eventually(cluster.incidents, 30, "the incident is stored")
+            assert json.loads(last.get("/healthz"))["status"] == "ok"
+            assert [last.get(path) for path in ("/metrics", "/", "/nowhere")] == ["", "", ""]
+            assert "epicenter_deliveries_total" in last.get("/metrics", TOKEN)
             assert not [log for log in tmp_path.glob("*.log") if "Authorization" in log.read_text() and log != poor.log]
         finally:
             cluster.stop()

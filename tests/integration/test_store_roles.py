@@ -21,7 +21,7 @@ from rules.model import Position
 from sinks.clickhouse import said
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.letters import Letters, Replay
-from sinks.clickhouse.migrate import migrate, read_migrations
+from sinks.clickhouse.migrate import migrate, read_migrations, statements_of
 from sinks.clickhouse.roles import make_roles, role_statements
 from sinks.clickhouse.sink import ClickHouseSink
 from sinks.handover.questions import QUESTIONS
@@ -33,6 +33,7 @@ from stream.settings import Settings
 from tests.support.written_day import a_day
 
 pytestmark = pytest.mark.integration
+SECURITY = Path(__file__).parents[2] / "docs/security.md"
 
 FOR_THE_STAND_IN = ("GRANT SHOW DATABASES ON default.*", "GRANT CREATE TEMPORARY TABLE, FILE ON *.*")
 """It says USE where a server does not, and writes blocks by way of a file."""
@@ -134,7 +135,8 @@ def test_migrate_makes_the_tables_and_does_not_read_them(tmp_path: Path) -> None
 def test_every_statement_is_one_that_the_engine_knows() -> None:
     client = connect("chdb://memory")
     try:
-        for statement in role_statements("a b`c"):
+        shown = re.findall(r"^```sql\n(.*?)^```", SECURITY.read_text(), re.MULTILINE | re.DOTALL)
+        for statement in (*role_statements("a b`c"), *statements_of("\n".join(shown))):
             client.query(f"EXPLAIN AST {statement.sql}")
         with pytest.raises(ConfigError, match="an embedded store has no users"):
             make_roles(client)

@@ -93,10 +93,12 @@ class Worker:
         with log.open("wb") as file:
             self.process = subprocess.Popen([*EPICENTER, "worker"], env=env, stdout=file, stderr=file)
 
-    def get(self, path: str) -> str:
-        """What its web server answers; empty while it does not listen."""
+    def get(self, path: str, token: str = "") -> str:
+        """What its web server answers; empty while it does not listen, and when it refuses."""
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
+        request = urllib.request.Request(f"http://127.0.0.1:{self._port}{path}", headers=headers)
         try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self._port}{path}", timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=5) as answer:
                 return str(answer.read().decode())
         except OSError:
             return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -103,3 +104,9 @@ def test_each_kind_is_seen(line: str) -> None:
 )
 def test_what_is_sound_is_passed_over(line: str) -> None:
     assert not list(faults(ast.parse(line)))
+
+
+def test_the_proofs_that_the_security_document_names_are_there() -> None:
+    named = set(re.findall(r"`(tests/[^`]+)`", (ROOT / "docs/security.md").read_text("utf-8")))
+    assert len(named) > 10
+    assert [name for name in named if not (ROOT / name).is_file()] == []
