@@ -9,9 +9,12 @@ from typing import Final, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from ingest.parse.foreign import FIRST_BYTES
+
 _USUAL_TEXT: Final = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 _MOST_SHAPES: Final = 8
 """So many places are tried at which records may have their text field, before they are looked at one by one."""
+_IS_BINARY: Final = np.isin(np.arange(256), FIRST_BYTES)
 _BRACE, _QUOTE, _END_BRACE, _BACKSLASH, _NEWLINE_ESCAPE = b'{"}\\n'
 
 Numbers = NDArray[np.int64]
@@ -69,6 +72,11 @@ class Records(Sequence[bytes]):
         has_end = self._at(self._ends[envelopes] - 2) == _END_BRACE
         endless = [number for number in envelopes[~has_end].tolist() if not _ends_well(self.values[number])]
         return sorted({*endless, *self._without_text(envelopes, starts)})
+
+    def begun_in_binary(self) -> list[int]:
+        """Records whose first byte is that of a binary format; looked at closely, they may be text all the same."""
+        firsts = self._at(self._ends - self._sizes_bytes - 1)
+        return _listed(np.flatnonzero(_IS_BINARY[firsts] & (self._sizes_bytes > 0)))
 
     def _without_text(self, doubtful: Numbers, starts: Numbers) -> list[int]:
         """Most shippers put the text at the same few places, so a record's place is tried on all others."""

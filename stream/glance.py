@@ -21,14 +21,14 @@ MARKS: Final = (*_OF_KERNEL, *_NOT_AS_WRITTEN)
 
 @dataclass(frozen=True)
 class Glance:
-    """Candidates, and numbers of records: those of a kernel, those whose raw bytes differ from their text, and
-    envelopes that have their text in no usual place or no end.
+    """Candidates, and numbers of records: those of a kernel, those whose raw bytes differ from their text, and odd
+    ones: envelopes that have their text in no usual place or no end, and what begins like no text.
     """
 
     candidates: Sequence[Hit]
     of_kernel: Sequence[int]
     escaped: Sequence[int]
-    odd_envelopes: Sequence[int]
+    odd: Sequence[int]
 
 
 class Glancer:
@@ -50,4 +50,5 @@ class Glancer:
         of_kernel, escaped = set[int](), set(values.escaped())
         for number, mark in marks:
             (of_kernel if mark < len(_OF_KERNEL) else escaped).add(number)
-        return Glance(candidates, sorted(of_kernel), sorted(escaped), values.odd_envelopes())
+        odd = sorted({*values.odd_envelopes(), *values.begun_in_binary()})
+        return Glance(candidates, sorted(of_kernel), sorted(escaped), odd)

@@ -42,7 +42,7 @@ def without_tails(values: Records | TextLines, unfit: Mapping[int, str]) -> Reco
 
 
 def envelope_fault(value: bytes) -> str:
-    """Why no text can be had from an envelope; empty when it can."""
+    """Why no log line can be had from a record; empty when it can."""
     try:
         check_envelope(value)
     except RecordError as error:

@@ -112,7 +112,7 @@ class BatchScanner:
         times = LineTimes(legible, self._timed_by_source.get(batch.source))
         spoken = self._spoken(times, self._candidates(values, glance), unfit)
         end = join_blocks(spoken, lambda number: self._line(legible, number, unfit), len(batch), is_last)
-        for number in glance.odd_envelopes:
+        for number in glance.odd:
             if number not in spoken and number not in unfit and (reason := envelope_fault(values[number])):
                 unfit[number] = reason
         if batch.is_recorded and (timed := times.upto(end)):

@@ -13,6 +13,7 @@ import msgspec
 import orjson
 
 from ingest.parse.cluster_event import TIME_FIELDS as EVENT_TIME_FIELDS
+from ingest.parse.foreign import product_of_bytes, product_of_fields
 from ingest.parse.prefix import Peeled, peel
 from ingest.parse.times import plausible, time_at_head, time_from_field
 from ingest.parse.told import Told, told_by
@@ -43,8 +44,13 @@ def is_envelope(value: bytes) -> bool:
 
 
 def check_envelope(value: bytes) -> None:
-    """Raises RecordError when the value means to be an envelope and no text can be had from it."""
-    _text_of(_fields(value, must_be_json=True), value)
+    """Raises RecordError when no log line can be had from the value: a broken envelope, another product's record."""
+    if product := product_of_bytes(value):
+        raise RecordError(f"no log line: {product}")
+    fields = _fields(value, must_be_json=True)
+    _text_of(fields, value)
+    if fields and not any(name in fields for name in TEXT_FIELDS) and (product := product_of_fields(fields)):
+        raise RecordError(f"no log line: {product}")
 
 
 def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:

@@ -32,6 +32,6 @@ def configuration(text: str, variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def remapped(program: str, event: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
-    """What a remap transform makes of an event; raises what VRL says of a program that does not compile, or aborts."""
+    """What a remap transform makes of an event; raises what VRL says of a program that does not compile or aborts."""
     with patch.dict(os.environ, variables):
         return dict(VRLRuntime(timezone="UTC").execute(program, dict(event)).processed_event)

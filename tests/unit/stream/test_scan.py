@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from time import process_time
 
 import orjson
@@ -117,6 +118,17 @@ def test_nothing_at_all(scanner: type[HyperscanScanner] | type[ReferenceScanner]
         pytest.param(b'{"message": null, "extra": "%s"}' % TRACEBACK.encode(), "found NoneType", id="null-with-a-hit"),
         pytest.param(b'{"message": [300]}', "found list", id="list-that-is-no-bytes"),
         pytest.param(b'{"message":"cut off', "not JSON", id="broken"),
+        pytest.param(b"\0\0\0\0\x2a\x0c\x02hello\x06abc", "Avro or Protobuf behind", id="schema-registry"),
+        pytest.param(b"\n\x18\n\x16\n\x12service.name\x12\x05train", "no log line: Protobuf", id="otlp-proto"),
+        pytest.param(b"\x82\xa3log\xa5hello\xa4host\xa2n1", "no log line: MessagePack", id="msgpack"),
+        pytest.param(gzip.compress(b"x"), "no log line: gzip", id="gzip"),
+        pytest.param(b'{"resourceMetrics":[{"scopeMetrics":[]}]}', "metrics of OpenTelemetry", id="otlp-metrics"),
+        pytest.param(b'{"resourceSpans":[]}', "traces of OpenTelemetry", id="otlp-traces"),
+        pytest.param(b'{"resourceLogs":[]}', "send one record for each line", id="otlp-logs"),
+        pytest.param(b'{"before":null,"after":{"id":1},"op":"c","ts_ms":1}', "Debezium", id="debezium"),
+        pytest.param(b'{"schema":{"type":"struct"},"payload":{"op":"c"}}', "Debezium", id="debezium-with-schema"),
+        pytest.param(b'{"specversion":"1.0","type":"t","source":"/s","id":"1"}', "CloudEvents", id="cloudevents"),
+        pytest.param(b'{"name":"n","kind":"absolute","gauge":{"value":1}}', "a metric of Vector", id="vector-metric"),
         pytest.param(
             b'{"message":"see ' + TRACEBACK.encode(), "not JSON", id="broken-with-a-candidate-that-does-not-fit"
         ),
@@ -128,6 +140,27 @@ def test_what_can_not_be_read_is_a_dead_letter(value: bytes, reason: str) -> Non
     assert reason in letter.reason
     assert (letter.position.offset, letter.size_bytes, letter.value) == (8, len(value), value[:KEPT_DEAD_BYTES])
     assert (found.matched, found.dead, found.quiet) == (1, 1, 1)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        pytest.param(b"\0" * 4096 + b"step 3", id="a-file-that-was-cut-off-under-its-writer"),
+        pytest.param(b"\nstep 3", id="a-newline-first"),
+        pytest.param(b"\x8f\xa5\xe6 step 3", id="the-end-of-a-character"),
+        pytest.param(bytes(range(1, 256)), id="any-bytes"),
+        pytest.param(b'{"level":"info","event":"step"}', id="an-envelope-without-a-text"),
+        pytest.param(b'[{"a": 1}]', id="a-list"),
+    ],
+)
+def test_odd_text_is_none_of_another_product(value: bytes) -> None:
+    found = a_scanner().scan(batch([value]))
+    assert (found.quiet, found.dead) == (1, 0)
+
+
+def test_a_failure_in_another_product_s_record_is_found() -> None:
+    value = b"\n\x18\n\x16\x12\x05" + XID.encode()
+    assert told(a_scanner().scan(batch([value]))) == [(1, "nvidia.xid_79")]
 
 
 GIANT = b"x" * MAX_RECORD_BYTES
