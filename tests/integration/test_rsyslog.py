@@ -22,7 +22,7 @@ from stream.dev_broker import OwnBroker, own_broker
 from stream.dev_process import EPICENTER
 from stream.topics import LARGEST_RAW_BYTES
 from tests.support.cluster import with_admin
-from tests.support.rsyslog import NODE, Rsyslog
+from tests.support.rsyslog import NODE, SHIPPED, Rsyslog
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -143,6 +143,12 @@ def test_a_line_that_is_too_long_is_cut_marked_and_named(broker: OwnBroker, rsys
     lines.write_bytes(b"".join(record.value for record in read(broker) if fields(record).get("rank") == "7"))
     named = [json.loads(line) for line in epicenter("match", "--json", str(lines)).splitlines()]
     assert [(one["class"], one["line"]) for one in named] == [("log-truncated", 1), ("log-truncated", 2)]
+
+
+def test_every_shipped_input_is_understood(tmp_path: Path) -> None:
+    rsyslog = Rsyslog(tmp_path, "127.0.0.1:9", TOPIC)
+    rsyslog.take(*(file.stem for file in (SHIPPED / "inputs").glob("*.conf")))
+    rsyslog.check()
 
 
 def arrived(broker: OwnBroker, files: dict[str, Written], within_s: float) -> list[ConsumerRecord[bytes, bytes]]:
