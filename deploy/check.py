@@ -44,6 +44,9 @@ NO_SCHEMA: Final = "ClickHouseInstallation"
 def main() -> int:
     """Run every check; 1 when one fails."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    if missing := [name for name in ("go", "java", "mvn") if not shutil.which(name)]:
+        print(f"needs {', '.join(missing)}: install it")
+        return 1
     failed = [name for name, command in _checks() if not _passes(name, command)]
     print(f"{len(failed)} failed: {', '.join(failed)}" if failed else "all checks passed")
     return 1 if failed else 0

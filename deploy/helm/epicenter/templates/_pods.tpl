@@ -58,9 +58,9 @@ topologySpreadConstraints:
   {{- end }}
 {{- end }}
 
-{{- /* Alive is who answers at all. A worker that waits for a broker answers 503, and is better left alone: a new one
-would wait too, and begin with its newest snapshot. One that does not answer for two minutes hangs; its group has long
-given its partitions to others. */}}
+{{- /* Alive is who answers at all. A worker that can't fetch answers 503, and is better left alone: a new one would wait
+for the broker too, and begin with its newest snapshot. One that does not answer for two minutes hangs; its group has
+long given its partitions to others. */}}
 {{- define "epicenter.alive" -}}
 exec:
   command:

@@ -77,7 +77,7 @@ spec:
             periodSeconds: 30
             timeoutSeconds: 15
             failureThreshold: 4
-          # 503 after 60 s without a fetch: shown, counted by alerts, but no reason for a restart.
+          # 503 when it has not come round to fetching for 60 s: something to look at, but no reason for a restart.
           readinessProbe:
             httpGet: {path: /healthz, port: web}
             periodSeconds: 10
