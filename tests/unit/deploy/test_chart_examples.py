@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from typing import Any, Final
 
 import yaml
@@ -74,6 +76,18 @@ def test_clickhouse_takes_passwords_and_keys_from_secrets_alone() -> None:
     for file in ("tls.crt", "tls.key"):
         assert mounted.format(file) in configuration["files"]["openssl.xml"]
         assert configuration["files"][file]["valueFrom"]["secretKeyRef"] == {"name": "clickhouse-tls", "key": file}
+
+
+def test_users_of_clickhouse_have_the_rights_of_our_roles() -> None:
+    sql = re.sub("--.*", "", (DEPLOY.parent / "sinks/clickhouse/optional/roles.sql").read_text())
+    roles: dict[str, list[str]] = defaultdict(list)
+    for statement in (" ".join(one.split()) for one in sql.replace("{database}", "epicenter").split(";")):
+        grant, _, role = statement.rpartition(" TO ")
+        if grant.startswith("GRANT "):
+            roles[role].append(grant)
+    users = CLICKHOUSE["spec"]["configuration"]["users"]
+    assert roles == {name: users[f"{name}/grants/query"] for name in roles}
+    assert len(roles) == 4
 
 
 def test_templates_that_clickhouse_names_are_there() -> None:
