@@ -158,8 +158,10 @@ def _scraping(worker: str, alertmanager: str) -> dict[str, object]:
 @click.command()
 @click.option("--store", "--dsn", help="DSN of a ClickHouse server; an embedded engine of our own when left out.")
 @click.option("--load/--no-load", default=True, show_default=True, help="Simulate a cluster that writes logs.")
-@click.option("--nodes", type=click.IntRange(2, 512), default=16, show_default=True, help="Of the simulated cluster.")
-@click.option("--speed", type=click.FloatRange(1), default=1.0, show_default=True, help="Of its time.")
+@click.option("--nodes", type=click.IntRange(4, 512), default=16, show_default=True, help="Of the simulated cluster.")
+@click.option(
+    "--speed", type=click.FloatRange(1), default=1.0, show_default=True, help="Until the first failure is over."
+)
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="New folder for all data and logs.")
 def main(store: str | None, load: bool, nodes: int, speed: float, keep: Path | None) -> None:
     """Run a whole installation on this machine until Ctrl-C; nothing of it is left without --keep.

@@ -29,6 +29,7 @@ class Scenario(msgspec.Struct, frozen=True):
     `is_tidy`: all jobs in pods, all kernels through rsyslog, nothing late, lost, cut or doubled, so that every line
     states its time and stands once. `after_fault_s`: how long the log goes on after a fault and its time-outs, in place
     of what the kind of fault asks for. Noise is counted in happenings a node and minute; one is one to six lines.
+    `first_node`: how many nodes are counted before ours.
     """
 
     nodes: int = 32
@@ -46,6 +47,7 @@ class Scenario(msgspec.Struct, frozen=True):
     is_tidy: bool = False
     kernel_noise_per_minute: float = 1.0
     worker_noise_per_minute: float = 1.0
+    first_node: int = 0
 
 
 class SimulatedLine(msgspec.Struct, frozen=True):

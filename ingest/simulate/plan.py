@@ -100,7 +100,8 @@ def plan_of(scenario: Scenario) -> Plan:
     if problems := _problems(scenario):
         raise ConfigError(problems)
     rng = Random(f"{scenario.seed}/plan")
-    nodes = tuple(_node(scenario, index, rng) for index in range(scenario.nodes))
+    first = scenario.first_node
+    nodes = tuple(_node(scenario, index, rng) for index in range(first, first + scenario.nodes))
     kinds = [KINDS[name] for name in scenario.faults]
     jobs = _jobs(scenario, nodes, kinds, rng)
     cases = [(kind, _case(scenario, kind, job, nodes, rng)) for kind, job in zip(kinds, jobs, strict=False)]
@@ -209,7 +210,7 @@ def _others(kind: FaultKind, nodes: tuple[Node, ...], first: Node) -> tuple[Node
     if kind.reach != "switch":
         return ()
     size = min(SWITCH_NODES, max(2, len(nodes) // 2))
-    leaf = nodes[first.index // size * size :][:size]
+    leaf = nodes[nodes.index(first) // size * size :][:size]
     return tuple(node for node in leaf if node is not first)
 
 
