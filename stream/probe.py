@@ -17,7 +17,7 @@ def is_well(port: int) -> bool:
     connection = HTTPConnection("127.0.0.1", port, timeout=TIMEOUT_S)
     try:
         connection.request("GET", "/healthz")
-        return connection.getresponse().status in (200, 401)
+        return connection.getresponse().status == 200
     except (OSError, HTTPException):
         return False
     finally:
