@@ -21,9 +21,7 @@ SERVICES: Final[dict[str, Any]] = COMPOSE["services"]
 OURS: Final = {name for name, service in SERVICES.items() if "build" in service}
 WITHOUT_HEALTH: Final = {"topics", "migrate", "fluent-bit"}
 """Two that end, and one whose image has nothing to ask with."""
-NEW_SETTINGS: Final = {"page_host", "page_token", "web_token"}
-"""Names that are agreed on, and that the settings get in the same release."""
-KNOWN: Final = {field.alias or name for name, field in Settings.model_fields.items()} | NEW_SETTINGS
+KNOWN: Final = {field.alias or name for name, field in Settings.model_fields.items()}
 
 each_service = pytest.mark.parametrize("name", SERVICES)
 
