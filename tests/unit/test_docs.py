@@ -19,7 +19,7 @@ from tests.support.snippets import SECRETS
 
 OF_THEIR_OWN = {
     "docs/alerts.md": "test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_run",
-    "docs/first-rule.md": "tests/integration/test_first_rule.py",
+    **dict.fromkeys(("docs/first-rule.md", "docs/from-other-rules.md"), "tests/integration/test_guides.py"),
 }
 """Documents whose commands need more than an empty folder -> the test that runs all of them."""
 

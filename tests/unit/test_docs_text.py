@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from fnmatch import fnmatch
 from functools import cache
 from itertools import product
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -44,6 +46,13 @@ def test_rule_packs_in_the_documents_pass(tmp_path: Path) -> None:
     assert "0 failures" in run(["epicenter", "rules", "test", *given], tmp_path)
 
 
+def test_the_drawing_is_small_and_says_what_it_shows() -> None:
+    drawing = ROOT / "docs/flow.svg"
+    parts = {part.tag.rpartition("}")[2]: part for part in ElementTree.parse(drawing).iter()}
+    assert drawing.stat().st_size <= 12 << 10 and "script" not in parts
+    assert parts["title"].text and "root cause" in " ".join((parts["desc"].text or "").split())
+
+
 @cache
 def store() -> Client:
     client = connect("chdb://memory/documents")
@@ -80,7 +89,7 @@ def test_what_stands_in_backticks_exists(document: str) -> None:
 
 def unknown(code: str) -> str:
     if found := OUR_FILE.match(code):
-        return "" if all(list(ROOT.glob(path.rstrip("/"))) for path in expanded(found[1])) else f"no file {code}"
+        return "" if all(map(is_there, expanded(found[1]))) else f"no file {code}"
     if found := re.match(rf"{PREFIX}([A-Z_]+)", code):
         return "" if f"{PREFIX}{found[1]}" in variables() else f"no setting {code}"
     if found := METRIC.match(code):
@@ -88,6 +97,12 @@ def unknown(code: str) -> str:
     if code.startswith("epicenter "):
         return in_words(code)
     return of_make(code.replace("…", "x").split()[1:]) if code.startswith("make ") else ""
+
+
+def is_there(path: str) -> bool:
+    """Files that commands make stand in .gitignore."""
+    made = [line.strip("/") for line in (ROOT / ".gitignore").read_text().split()]
+    return bool(list(ROOT.glob(path.rstrip("/")))) or any(fnmatch(path.rstrip("/"), f"{one}*") for one in made)
 
 
 def expanded(path: str) -> list[str]:

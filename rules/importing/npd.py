@@ -1,0 +1,52 @@
+"""Monitor configurations of node-problem-detector (JSON): `rules` with type, reason, pattern and condition."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict
+
+from rules.document import Document, line_of
+from rules.importing.draft import Drafts
+from rules.importing.pattern import adapted
+
+_BY_HAND = "a condition is set and never cleared by a log; write `clears` into the rule that tells that it is over"
+
+
+class NpdRule(BaseModel):
+    """One rule; `condition` belongs to permanent ones."""
+
+    type: Literal["temporary", "permanent"]
+    reason: str
+    pattern: str
+    condition: str = ""
+
+
+class NpdMonitor(BaseModel):
+    """A system log monitor; what is not named here says how logs are read, which is not for rules."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    plugin: str = ""
+    source: str = ""
+    rules: tuple[NpdRule, ...]
+
+
+def import_npd(document: Document, drafts: Drafts) -> None:
+    """Every rule that looks at single lines."""
+    monitor = document.checked(NpdMonitor, "monitor of node-problem-detector", drafts.problems)
+    if monitor is None:
+        return
+    is_kernel = monitor.plugin == "kmsg" or monitor.source == "kernel-monitor"
+    for number, rule in enumerate(monitor.rules):
+        place = f"{document.file}:{line_of(document.lines, ('rules', number))}"
+        said = {"source": "kernel"} if is_kernel else {}
+        if rule.type == "permanent":
+            said["severity"] = "error"
+            drafts.lose(place, rule.reason, f"permanent condition {rule.condition}: {_BY_HAND}")
+        # node-problem-detector holds a pattern against the end of its buffer
+        ends_open = rule.pattern.endswith((".*", "$"))
+        try:
+            drafts.line(place, rule.reason, adapted(rule.pattern if ends_open else f"{rule.pattern}$"), **said)
+        except ValueError as error:
+            drafts.lose(place, rule.reason, f"not imported: {error}")

@@ -1,0 +1,108 @@
+"""Regular expressions of other tools in a form that can be searched in bulk, without changing which lines fit."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from rules.match.compiled import refusal
+from rules.spec import check_extract, check_pattern
+
+_SPECIAL = re.compile(r"([\\.^$|?*+()\[\]{}])")
+_ATOM = r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|[^\\()\[\]|*+?{}])"
+_OPEN_END = re.compile(_ATOM + r"(\*\??|\?\??|\+\??|\{(\d+),\}\??)(\)*)$")
+_EMPTY_GROUP = re.compile(r"\((\?:|\?P<\w+>)?\)$")
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)")
+_PROGRAM = re.compile(r"^\^?[\w.-]+(?:\\\[\\d[+*]\\\])?:(?: |\\s[+*]?)")
+
+
+class Adapted(msgspec.Struct, frozen=True):
+    """Patterns for `patterns`, the whole of a shortened one for `extract`, and what became different."""
+
+    patterns: tuple[str, ...]
+    extract: tuple[str, ...] = ()
+    losses: tuple[str, ...] = ()
+
+
+def plain(text: str) -> str:
+    """A text as a pattern for exactly it."""
+    return _SPECIAL.sub(r"\\\1", text)
+
+
+def adapted(pattern: str) -> Adapted:
+    """The pattern with a fixed end and named groups (`v1`, `v2`, …).
+
+    Raises:
+        ValueError: it can't be searched in bulk; the message says why.
+    """
+    losses: list[str] = []
+    whole = with_names(re.sub(r"\\[zZ]$", "$", pattern))
+    if program := _PROGRAM.match(whole):
+        losses.append(f"rules see no program in front of a line: {program[0]!r} is dropped, other programs fit too")
+        whole = whole[program.end() :]
+    bare = whole.removesuffix("$") if whole.endswith("$") and not whole.endswith(r"\$") else whole
+    short = without_open_end(bare)
+    if bare != whole and short == bare:
+        short = whole
+    elif bare != whole and not re.search(r"\.\*\)*$", bare):
+        losses.append("its end may not be a repeat at the end of the line: longer lines fit too")
+    if whole.startswith("^"):
+        losses.append("^ is where the text begins, after time, host and program")
+    _check(short)
+    extract = (whole,) if "(?P<" in whole and short != whole and _may_extract(whole) else ()
+    return Adapted((short,), extract, tuple(losses))
+
+
+def any_of(parts: list[Adapted]) -> Adapted:
+    """A pattern for each part."""
+    return Adapted(
+        tuple(dict.fromkeys(pattern for part in parts for pattern in part.patterns)),
+        tuple(dict.fromkeys(pattern for part in parts for pattern in part.extract)),
+        tuple(dict.fromkeys(loss for part in parts for loss in part.losses)),
+    )
+
+
+def with_names(pattern: str) -> str:
+    """Groups without a name get one: `v1` for the first."""
+    number = 0
+
+    def named(found: re.Match[str]) -> str:
+        nonlocal number
+        if found[0] != "(":
+            return found[0]
+        number += 1
+        return f"(?P<v{number}>"
+
+    return _GROUP.sub(named, pattern)
+
+
+def without_open_end(pattern: str) -> str:
+    """Shorter where it ends in a repeat or an option: the same lines fit."""
+    while found := _OPEN_END.search(pattern):
+        atom, times, least, closed = found.groups()
+        kept = atom if times[0] == "+" else f"{atom}{{{least}}}" if least and least != "0" else ""
+        pattern = f"{pattern[: found.start()]}{kept}{closed}"
+        while (shorter := _EMPTY_GROUP.sub("", pattern)) != pattern:
+            pattern = shorter
+    return pattern
+
+
+def _check(pattern: str) -> None:
+    if "\\n" in pattern:
+        raise ValueError("a pattern over several lines: write a `block` by hand")
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"{pattern!r}: {error}") from error
+    check_pattern(pattern)
+    if why := refusal(pattern.encode()):
+        raise ValueError(f"{pattern!r}: {why}")
+
+
+def _may_extract(pattern: str) -> bool:
+    try:
+        check_extract(pattern)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,94 @@
+"""Lines that fit a pattern, and one that just does not: made from the pattern, and held against it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from re import _constants as sre  # type: ignore[attr-defined]
+from re import _parser as parser  # type: ignore[attr-defined]
+from typing import Any, Final
+
+CANDIDATES: Final = "7x4kZ_ -:/.(\"'#="
+_CATEGORIES: Final[dict[Any, Callable[[str], bool]]] = {
+    sre.CATEGORY_DIGIT: str.isdigit,
+    sre.CATEGORY_SPACE: str.isspace,
+    sre.CATEGORY_WORD: lambda one: one.isalnum() or one == "_",
+    sre.CATEGORY_NOT_DIGIT: lambda one: not one.isdigit(),
+    sre.CATEGORY_NOT_SPACE: lambda one: not one.isspace(),
+    sre.CATEGORY_NOT_WORD: lambda one: not (one.isalnum() or one == "_"),
+}
+
+
+def samples(patterns: Sequence[str]) -> list[str]:
+    """Two lines or more, at least one for each pattern.
+
+    Raises:
+        ValueError: no line could be made of which it is certain that it fits.
+    """
+    lines = [line for pattern in patterns for line in dict.fromkeys(_text(pattern, variant) for variant in (0, 1))]
+    if len(lines) == 1:
+        lines.append(lines[0] if patterns[0].startswith("^") else f"again: {lines[0]}")
+    if misses := [line for line in lines if not _fits(patterns, line)]:
+        raise ValueError(f"no example could be made from {patterns[0]!r} ({misses[0]!r} does not fit)")
+    return lines
+
+
+def near_miss(patterns: Sequence[str]) -> str:
+    """A line of `samples` without one of its characters, which no longer fits."""
+    whole = _text(patterns[0], 0)
+    shorter = (whole[:at] + whole[at + 1 :] for at, one in enumerate(whole) if one.isalpha())
+    if found := next((line for line in shorter if not _fits(patterns, line)), ""):
+        return found
+    raise ValueError(f"no near miss could be made from {patterns[0]!r}: it has no fixed text")
+
+
+def _fits(patterns: Iterable[str], line: str) -> bool:
+    return any(re.search(pattern, line) for pattern in patterns)
+
+
+def _text(pattern: str, variant: int) -> str:
+    return _walk(parser.parse(pattern), variant)
+
+
+def _walk(tree: Any, variant: int) -> str:
+    return "".join(_part(kind, argument, variant) for kind, argument in tree)
+
+
+def _part(kind: Any, argument: Any, variant: int) -> str:
+    if kind is sre.LITERAL:
+        return chr(argument)
+    if kind is sre.AT:
+        return ""
+    if kind is sre.BRANCH:
+        choices = argument[1]
+        return _walk(choices[variant % len(choices)], variant)
+    if kind is sre.SUBPATTERN:
+        return _walk(argument[-1], variant)
+    if kind in (sre.MAX_REPEAT, sre.MIN_REPEAT):
+        least, most, inner = argument
+        return _walk(inner, variant) * int(max(least, min(most, 1 + variant)))
+    items = {sre.IN: argument, sre.ANY: [], sre.NOT_LITERAL: [(sre.NEGATE, None), (sre.LITERAL, argument)]}.get(kind)
+    if items is None:
+        raise ValueError(f"no example can be made of {kind}")
+    fitting = [one for one in _of_set(items) if not items or _is_in(items, one)]
+    if not fitting:
+        raise ValueError("no example can be made of a set of rare characters")
+    return fitting[variant % len(fitting)]
+
+
+def _of_set(items: Any) -> str:
+    return CANDIDATES + "".join(chr(one[0] if kind is sre.RANGE else one) for kind, one in items if _is_fixed(kind))
+
+
+def _is_fixed(kind: Any) -> bool:
+    return kind in (sre.LITERAL, sre.RANGE)
+
+
+def _is_in(items: Any, one: str) -> bool:
+    found = any(
+        (kind is sre.LITERAL and ord(one) == argument)
+        or (kind is sre.RANGE and argument[0] <= ord(one) <= argument[1])
+        or (kind is sre.CATEGORY and _CATEGORIES[argument](one))
+        for kind, argument in items
+    )
+    return found != any(kind is sre.NEGATE for kind, _ in items)

@@ -1,0 +1,172 @@
+"""Rules of other tools become drafts that fit the same lines; what is lost is told, and all mistakes at once."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from rules.errors import ConfigError, InputError
+from rules.importing.pattern import adapted, without_open_end
+from rules.importing.samples import near_miss, samples
+from rules.spec import PackSpec
+from stream.import_rules import import_rules
+
+NPD = r"""{"plugin": "kmsg", "rules": [
+	{"type": "temporary", "reason": "FanSlow", "pattern": "shelf fan (\\S+) slow.*"},
+	{"type": "permanent", "condition": "CardLost", "reason": "CardIsLost", "pattern": "card \\d+: lost"},
+	{"type": "temporary", "reason": "TwoLines", "pattern": "begin\\nend"}]}"""
+SEC = r"""# failover
+type=PairWithWindow
+ptype=RegExp
+pattern=shelf (\S+) begins failover
+desc=Failover of $1 hangs
+action=logonly
+ptype2=RegExp
+pattern2=shelf $1 ended failover
+desc2=over
+action2=logonly
+window=60
+
+type=SingleWithThreshold
+ptype=SubStr
+pattern=disk (slow)
+desc=Disks are slow
+action=pipe '%s' \
+  mail root
+window=300
+thresh=3
+
+type=Suppress
+ptype=SubStr
+pattern=lamp test
+"""
+SIGMA = """title: Firmware Replaced
+logsource: {product: linux}
+detection:
+    keywords: ['firmware * replaced', 'flash?tool']
+    selection:
+        message|endswith: 'was flashed'
+    condition: 1 of them
+level: high
+---
+title: Both
+detection: {a: [x], b: [y], condition: a and b}
+"""
+
+
+def imported(
+    folder: Path, capsys: pytest.CaptureFixture[str], name: str, text: str
+) -> tuple[dict[str, Any], list[str]]:
+    (folder / name).write_text(text)
+    import_rules([folder / name], None, None)
+    printed = capsys.readouterr()
+    pack = yaml.safe_load(printed.out)
+    PackSpec.model_validate(pack)
+    losses = printed.err.replace(f"{folder}/", "").splitlines()
+    return {rule["title"]: rule for rule in pack["rules"]}, losses
+
+
+def test_a_monitor_of_node_problem_detector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules, losses = imported(tmp_path, capsys, "monitor.json", NPD)
+    assert [(one["severity"], one["source"], one["patterns"]) for one in rules.values()] == [
+        ("warning", "kernel", [r"shelf fan (?P<v1>\S+) slow"]),
+        ("error", "kernel", [r"card \d+: lost$"]),
+    ]
+    assert [loss.split(": ")[0:2] for loss in losses] == [
+        ["monitor.json:3", "CardIsLost"],
+        ["monitor.json:4", "TwoLines"],
+        ["2 rules imported, 2 losses"],
+    ]
+
+
+def test_rules_of_sec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules, losses = imported(tmp_path, capsys, "site.sec", SEC)
+    assert rules["Failover of … hangs"]["when"] == {
+        "kind": "absence",
+        "of": ["imported.failover_of_hangs_begins"],
+        "without": ["imported.failover_of_hangs_is_over"],
+        "within": "60s",
+        "group_by": ["v1"],
+    }
+    assert rules["Failover of … hangs, is over"]["patterns"] == [r"shelf (?P<v1>\S+) ended failover"]
+    assert rules["Disks are slow"]["when"]["at_least"] == 3
+    assert rules["Disks are slow, one line"]["patterns"] == [r"disk \(slow\)"]
+    assert rules["Suppress"]["role"] == "harmless"
+    assert [loss.split(": ")[2] for loss in losses[:-1]] == [
+        "action=logonly",
+        "action2=logonly",
+        "action=pipe '%s' mail root",
+    ]
+
+
+def test_rules_of_sigma(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rules, losses = imported(tmp_path, capsys, "linux.yml", SIGMA)
+    patterns = ["(?i:firmware .* replaced)", "(?i:flash.tool)", "(?i:was flashed)$"]
+    assert [(one["severity"], one["patterns"]) for one in rules.values()] == [("error", patterns)]
+    assert [loss.split(": ")[:2] for loss in losses[:-1]] == [
+        ["linux.yml:1", "Firmware Replaced"],
+        ["linux.yml:10", "Both"],
+    ]
+
+
+WRONG = {
+    "wrong.json": (
+        '{"rules": [\n {"type": "often", "reason": "x", "pattern": "y"},\n {"type": "temporary"}]}',
+        [2, 3, 3],
+    ),
+    "broken.json": ('{"rules": [\n}', [2]),
+    "wrong.sec": ("type=Single\nptype=SubStr\n\ntype=Sinlge\npattern=x\n\nno keyword\n", [1, 4, 7]),
+    "wrong.yml": ("title: x\nlogsource: [1]\n---\nlevel: high\n", [2, 4]),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_mistakes_are_told_at_once_with_their_lines(tmp_path: Path, name: str) -> None:
+    text, lines = WRONG[name]
+    (tmp_path / name).write_text(text)
+    with pytest.raises(ConfigError) as raised:
+        import_rules([tmp_path / name], None, None)
+    assert sorted(int(problem.split(":")[1]) for problem in raised.value.problems) == lines
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="can't be read"):
+        import_rules([tmp_path / "none.json"], None, None)
+
+
+PATTERNS = [
+    r"Killed process \d+ (.+) total-vm:\d+kB.*",
+    r"task [\S ]+:\w+ blocked for more than \w+ seconds\.",
+    r"XFS .* Shutting down filesystem.?",
+    r"(?:a|b)[^x]{2,}end+",
+]
+LINES = [
+    "Killed process 7 (python) total-vm:9kB, rest",
+    "task docker:x blocked for more than 120 seconds.",
+    "XFS (sda1): Shutting down filesystem",
+    "a__end",
+    "lost link",
+    "nothing of this",
+]
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_a_shorter_end_fits_the_same_lines(pattern: str) -> None:
+    short = without_open_end(pattern)
+    assert [bool(re.search(short, line)) for line in LINES] == [bool(re.search(pattern, line)) for line in LINES]
+    assert adapted(pattern).patterns == adapted(short).patterns
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_examples_do_what_they_say(pattern: str) -> None:
+    assert all(re.search(pattern, line) for line in samples([pattern])) and not re.search(pattern, near_miss([pattern]))
+
+
+@pytest.mark.parametrize("pattern", [r"(?<!x)y", r"(a)\1", r"x\ny", "(", ".*", r"\d+", r"lost (?:link)?"])
+def test_what_can_not_be_carried_over_is_refused(pattern: str) -> None:
+    with pytest.raises(ValueError):
+        near_miss(adapted(pattern).patterns)
