@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import socket
 import subprocess
@@ -92,13 +93,15 @@ def test_a_run_and_a_worker_whose_target_and_store_hang_and_the_next_worker_stor
     with hanging() as store, hanging() as target, hanging() as target_of_run:
         follow = ("run", tmp_path / "kern.log", "--data-dir", tmp_path / "data", "--page-port", 0)
         with started(*follow, WEBHOOK_URL=target_of_run.url) as run:
-            worker = cluster.start_worker(STORE=store.url, WEBHOOK_URL=target.url)
+            worker = cluster.start_worker(STORE=store.url, WEBHOOK_URL=target.url, LOG_FORMAT="json")
             cluster.feed([("n0", kernel("n0", 1, "eth0: Link is Up"))])
             eventually(lambda: worker.metric("epicenter_records_total"), 60, "it reads")
             cluster.feed([("n1", kernel("n1", 25, XID)), ("n1", kernel("n1", 95, "eth0: Link is Up"))])
             for one in (store, target, target_of_run):
                 one.wait_for_somebody()
             end_in_time(run, worker.process)
+    lines = [json.loads(line) for line in worker.log.read_text().splitlines()]
+    assert any("store is away" in line["message"] and line["level"] == "warning" for line in lines)
     with Receiver(target.port).listening() as receiver:
         cluster.start_worker(WEBHOOK_URL=receiver.url)
         eventually(lambda: receiver.told, 60, "the next worker tells")

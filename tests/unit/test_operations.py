@@ -1,0 +1,63 @@
+"""The document of operation: its sizes are computed, and every metric and every alert is explained."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import yaml
+
+from docs import make_sizing as sizing
+from stream.metrics import Metrics
+
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs/operations.md").read_text()
+
+
+def section(title: str) -> str:
+    return DOCUMENT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+
+
+def test_the_sizing_table_is_what_the_constants_come_to() -> None:
+    assert [line for line in section("How large").splitlines() if line.startswith("| 1")] == sizing.rows()
+
+
+def test_the_constants_stand_in_the_documents_that_they_come_from() -> None:
+    performance, benches = (
+        " ".join((ROOT / f"docs/{name}.md").read_text().split()) for name in ("performance", "benches")
+    )
+    assert f"{sizing.LINES_A_CORE_SECOND:,} lines a core-second with the catalogue" in performance
+    assert f"real logs perhaps {sizing.RAW_BYTES}" in performance
+    assert f"{sizing.workers(10_000_000)} workers at {sizing.BUSY:.0%}".replace("%", " %") in performance
+    assert "39 bytes a row, 3.9 GB; 5.7 million rows, 773 MB" in benches and sizing.MATCH_BYTES == 39 + 8
+    assert "the one that correlates, the other | 465 MB" in benches and sizing.WORKER_GB >= 0.465
+
+
+def test_the_constants_stand_beside_the_table() -> None:
+    text = section("How large")
+    for part in ("708,000", "60 %", "0.5 GB", "50 bytes x 3 copies x 86,400", "0.1 % x 47 bytes x 86,400"):
+        assert part in text
+
+
+def test_every_metric_is_explained_and_none_that_does_not_exist() -> None:
+    shown = {name for name in re.findall(r"^# TYPE (\w+)", Metrics().text().decode(), re.M) if "epicenter_" in name}
+    shown = {name for name in shown if not name.endswith("_created")}
+    assert set(re.findall(r"`(epicenter_\w+)", section("What each metric says"))) == shown
+    assert set(re.findall(r"`(epicenter_\w+)", DOCUMENT)) <= shown
+
+
+def test_every_alert_is_explained_with_its_urgency() -> None:
+    groups = yaml.safe_load((ROOT / "deploy/prometheus/epicenter.rules.yaml").read_text())["groups"]
+    rules = {
+        rule["alert"]: rule["labels"]["severity"] for group in groups for rule in group["rules"] if "alert" in rule
+    }
+    explained = {
+        name: {"now": "critical", "today": "warning"}[when]
+        for names, when in re.findall(r"^\| (`Epicenter.*?`) \| (now|today) \|", section("What each alert wants"), re.M)
+        for name in re.findall(r"`(\w+)`", names)
+    }
+    assert explained == rules
+
+
+def test_it_is_short_enough_to_be_read() -> None:
+    assert len(DOCUMENT.splitlines()) <= 260
