@@ -61,7 +61,8 @@ class Outcome(NamedTuple):
 class Site:
     """A worker, its store and a webhook; some incidents have happened, and one record was garbage."""
 
-    def __init__(self, stack: ExitStack, bootstrap: str, dsn: str, folder: Path):
+    def __init__(self, stack: ExitStack, bootstrap: str, dsn: str, folder: Path, incidents: int):
+        self.incidents = incidents
         self.receiver = stack.enter_context(Receiver().listening())
         self.cluster = Cluster(bootstrap, dsn, folder, RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
         stack.callback(self.cluster.stop)
@@ -132,13 +133,13 @@ class Site:
 
 
 SAME_LOOKS: Final = 10
-INCIDENTS: Final = 1
+INCIDENTS: Final = 3
 
 
 def begin(site: Site) -> Counts:
     """The state before a disaster: some incidents, a dead letter, and a silence that somebody said."""
     site.cluster.feed([("node", b'{"message": 7}'), ("node", kernel("n0", 1, QUIET))])
-    for _ in range(INCIDENTS):
+    for _ in range(site.incidents):
         site.happen()
     site.wait_for("dead letters", 1)
     site.silence("n9")
@@ -270,10 +271,10 @@ DISASTERS: Final[dict[str, Callable[[Site], Outcome]]] = {
 }
 
 
-def happens(name: str, bootstrap: str, dsn: str, folder: Path) -> bool:
+def happens(name: str, bootstrap: str, dsn: str, folder: Path, incidents: int = INCIDENTS) -> bool:
     """Let one happen and print the table; true when all is as the documents say."""
     with ExitStack() as stack:
-        before, after, expects = DISASTERS[name](Site(stack, bootstrap, dsn, folder))
+        before, after, expects = DISASTERS[name](Site(stack, bootstrap, dsn, folder, incidents))
     wanted = before | expects
     print(f"\n{name}: {(DISASTERS[name].__doc__ or '').strip()}")
     for what in before:

@@ -144,6 +144,12 @@ def give_corrupt_batches(consumer: AIOKafkaConsumer) -> None:
         _let_fetcher_make(consumer, lambda *given: OneByOne(CHUNK_RECORDS, *given))
 
 
+def note_plain_batches(consumer: AIOKafkaConsumer, note: Callable[[TopicPartition, range], None]) -> None:
+    """Let a started consumer tell which offsets came in batches that are not compressed; also as above."""
+    if fits_inside():
+        _let_fetcher_make(consumer, lambda *given: _TellsPlain(note, CHUNK_RECORDS, *given))
+
+
 def _let_fetcher_make(consumer: AIOKafkaConsumer, make: Callable[..., WholeBatches]) -> None:
     """Our kind of `PartitionRecords`, for this consumer alone; other consumers keep aiokafka's."""
     fetcher = consumer._fetcher
@@ -225,6 +231,17 @@ class OneByOne(WholeBatches):
             self.next_fetch_offset = chunk.next_offset
             if chunk.corrupt:
                 yield chunk.corrupt
+
+
+class _TellsPlain(OneByOne):
+    def __init__(self, note: Callable[[TopicPartition, range], None], *given: Any):
+        super().__init__(*given)
+        self._note = note
+
+    def _from_here_on(self, batch: Any) -> list[Any]:
+        if not batch.compression_type:
+            self._note(self._tp, range(batch.base_offset, batch.next_offset))
+        return super()._from_here_on(batch)
 
 
 class KeptRecords:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -35,15 +35,25 @@ class Seen(msgspec.Struct, frozen=True):
     has_time: bool
     ahead_ms: int = 0
     dead: str = ""
+    is_plain: bool = False
 
 
-def seen_in(batch: Batch, scanner: BatchScanner, now_ms: int) -> list[Seen]:
-    """The records of one partition, looked at as a worker would."""
+LACKING: Final[tuple[tuple[Callable[[Seen], bool], str, str], ...]] = (
+    (lambda one: not one.has_node, "name no node", f"let the shipper add `host`: {SHIPPERS}"),
+    (lambda one: not one.has_time, "state no time", f"let the shipper add `timestamp`: {SHIPPERS}"),
+    (lambda one: not one.has_key, "have no key", "let the shipper key them by node: its lines stay in order then"),
+    (lambda one: one.is_plain, "are not compressed", "set lz4 or zstd in the shipper: a tenth of disk and network"),
+)
+"""What records of many senders may lack; how that is told, and mended."""
+
+
+def seen_in(batch: Batch, scanner: BatchScanner, now_ms: int, plain: Collection[int] = ()) -> list[Seen]:
+    """The records of one partition, looked at as a worker would; the offsets of `plain` ones were not compressed."""
     dead = {letter.position.offset: letter.reason for letter in scanner.scan(batch).dead_letters}
-    return [_seen(batch.record(number), dead, now_ms) for number in range(len(batch))]
+    return [_seen(batch.record(number), dead, now_ms, plain) for number in range(len(batch))]
 
 
-def _seen(record: RawRecord, dead: dict[int, str], now_ms: int) -> Seen:
+def _seen(record: RawRecord, dead: dict[int, str], now_ms: int, plain: Collection[int]) -> Seen:
     key = record.key.decode("utf-8", "replace") if record.key else ""
     node, has_time = key, False
     with suppress(RecordError):
@@ -56,6 +66,7 @@ def _seen(record: RawRecord, dead: dict[int, str], now_ms: int) -> Seen:
         has_time=has_time,
         ahead_ms=max(0, record.received_ns // 1_000_000 - now_ms),
         dead=dead.get(record.position.offset, ""),
+        is_plain=record.position.offset in plain,
     )
 
 
@@ -67,14 +78,8 @@ def record_findings(seen: Sequence[Seen]) -> Iterator[Finding]:
 
 def _of(seen: Sequence[Seen]) -> Iterator[Finding]:
     yield from _dead([one for one in seen if one.dead], len(seen))
-    lacking = (
-        ([one for one in seen if not one.has_node], "name no node", f"let the shipper add `host`: {SHIPPERS}"),
-        ([one for one in seen if not one.has_time], "state no time", f"let the shipper add `timestamp`: {SHIPPERS}"),
-        ([one for one in seen if not one.has_key], "have no key", "let the shipper key them by node, so that its lines"
-         " stay in order"),
-    )  # fmt: skip
-    for some, what, fix in lacking:
-        if len(some) > SHARE_WITHOUT * len(seen):
+    for is_wrong, what, fix in LACKING:
+        if len(some := [one for one in seen if is_wrong(one)]) > SHARE_WITHOUT * len(seen):
             yield warning(NAME, f"{len(some)} of the newest {len(seen)} {what}: {_senders(some)}", fix)
     ahead = [one for one in seen if one.ahead_ms > FUTURE_MS]
     if ahead:

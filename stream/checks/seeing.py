@@ -19,11 +19,11 @@ from stream.checks.groups import Group, Member, Place, group_findings
 from stream.checks.records import record_findings, seen_in
 from stream.checks.topics import Brokers, Topic, Wanted, topic_findings
 from stream.clients import make_consumer
-from stream.raw_batches import Chunk, source_of
+from stream.raw_batches import Chunk, Corrupt, note_plain_batches, source_of
 from stream.redacting import redactor_of
 from stream.scan import BatchScanner
 from stream.settings import Settings
-from stream.topics import TopicNames, wanted_topics
+from stream.topics import DAY_MS, TopicNames, wanted_topics
 from stream.topics import _admin as admin_of
 
 RECORDS_LOOKED_AT: Final = 200
@@ -153,11 +153,13 @@ async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner)
     first, end = await consumer.beginning_offsets(sources), await consumer.end_offsets(sources)
     most = max(1, RECORDS_LOOKED_AT // len(sources))
     starts = {one: max(first[one], end[one] - most) for one in sources if end[one] > first[one]}
+    plain: dict[TopicPartition, set[int]] = {one: set() for one in starts}
+    note_plain_batches(consumer, lambda one, offsets: plain[one].update(offsets))
     found, now_ms = await _read(consumer, starts, most), _now_ms()
-    batches = [
-        Chunk(records, records[-1].offset + 1).as_batch(one, now_ms + 86_400_000) for one, records in found.items()
-    ]
-    return [seen for batch in batches for seen in seen_in(batch, scanner, now_ms)]
+    batches = {
+        one: Chunk(records, records[-1].offset + 1).as_batch(one, now_ms + DAY_MS) for one, records in found.items()
+    }
+    return [seen for one, batch in batches.items() for seen in seen_in(batch, scanner, now_ms, plain[one])]
 
 
 async def _read(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int], most: int) -> dict[Any, list[Any]]:
@@ -173,7 +175,8 @@ async def _read(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int]
         if monotonic() > end_s:
             break
         for one, records in (await consumer.getmany(*open_ones, timeout_ms=500)).items():
-            found[one] = list(records[:most])
+            if sound := [record for record in records[:most] if not isinstance(record, Corrupt)]:
+                found[one] = sound
     return found
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from sinks.clickhouse.client import connect
@@ -42,9 +42,19 @@ def test_what_is_wrong_is_found_and_named(clusters: Callable[..., Cluster]) -> N
     assert (code, {status for told in findings.values() for status, _ in told}) == (0, {"ok"})
 
     cluster.feed([("n1", vector("n1", number, "step 1")) for number in range(30)])
-    cluster.feed([("bad-node", b'{"message": 7}')] * 20)
+    asyncio.run(_send_plain(cluster, b'{"message": 7}', 20))
     with_admin(cluster.bootstrap, lambda admin: _spoil(admin, cluster.name))
     asyncio.run(_as_a_stranger(cluster, _checked_meanwhile))
+
+
+async def _send_plain(cluster: Cluster, value: bytes, times: int) -> None:
+    producer = AIOKafkaProducer(bootstrap_servers=cluster.bootstrap)
+    await producer.start()
+    try:
+        for _ in range(times):
+            await producer.send(cluster.raw_topic, value, key=b"bad-node")
+    finally:
+        await producer.stop()
 
 
 async def _spoil(admin: Any, name: str) -> None:
@@ -75,8 +85,9 @@ def _checked_meanwhile(cluster: Cluster) -> None:
     assert any("for 1 h, wanted are 3 d" in found for _, found in findings[f"topic {cluster.name}.matches"])
     ((status, found),) = findings[f"group {cluster.name}.match"]
     assert (status, found.startswith("kcat at ")) == ("problem", True)
-    status, found = findings["raw records"][0]
-    assert (status, "bad-node (20)" in found) == ("problem", True)
+    dead, *others = findings["raw records"]
+    assert (dead[0], "bad-node (20)" in dead[1]) == ("problem", True)
+    assert any("20 of the newest 50 are not compressed: bad-node (20)" in found for _, found in others)
 
 
 def test_wrong_settings_are_told_all_at_once_with_what_to_do() -> None:

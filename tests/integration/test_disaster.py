@@ -13,4 +13,4 @@ pytestmark = pytest.mark.integration
 
 
 def test_a_lost_store_is_filled_from_kafka(kafka: Any, clickhouse: Any, tmp_path: Path) -> None:
-    assert happens("store-lost", kafka.bootstrap, clickhouse.dsn, tmp_path)
+    assert happens("store-lost", kafka.bootstrap, clickhouse.dsn, tmp_path, incidents=1)

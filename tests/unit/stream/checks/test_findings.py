@@ -139,6 +139,7 @@ GOOD = Seen("n1", has_key=True, has_node=True, has_time=True)
         (replace(GOOD, has_node=False, who=""), "warning", "name no node: somebody without node and key (50)"),
         (replace(GOOD, has_time=False), "warning", "state no time: n1 (50)"),
         (replace(GOOD, has_key=False), "warning", "have no key: n1 (50)"),
+        (replace(GOOD, is_plain=True), "warning", "are not compressed: n1 (50)"),
         (replace(GOOD, ahead_ms=7 * HOUR_MS), "warning", "50 come from the future, up to 7 h: n1 (50)"),
     ],
 )
