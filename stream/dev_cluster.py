@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-import shutil
 import signal
 import sys
 from collections.abc import Mapping
@@ -17,21 +16,19 @@ from types import FrameType
 from typing import Final
 
 import click
-import yaml
 
 from rules.errors import ConfigError, PipelineError
 from sinks.clickhouse.client import address_of, connect
 from sinks.clickhouse.migrate import migrate
 from stream.dev_broker import REPOSITORY, dev_broker
 from stream.dev_clickhouse import DevClickHouse
+from stream.dev_monitoring import ALERTS, READY, Monitor, find_alertmanager, find_prometheus
 from stream.dev_process import EPICENTER, ChildServer, answers, port_or_free
 from stream.log_lines import say
 from stream.settings import Settings, load_settings
 from stream.topics import make_topics
 
 STOP_WITHIN_S: Final = 9.0
-PROMETHEUS_RULES: Final = REPOSITORY / "deploy/prometheus/epicenter.rules.yaml"
-COMPOSE: Final = REPOSITORY / "deploy/compose"
 
 
 class DevCluster:
@@ -45,6 +42,7 @@ class DevCluster:
 
     def start(self, store: str | None, nodes: int, speed: float) -> dict[str, object]:
         """Bring all of it up; no load at speed 0. Returns the settings with which other commands reach it."""
+        given = address_of(store) if store else ""
         say("starting Kafka …")
         broker = self._stack.enter_context(dev_broker(self._base / "kafka"))
         if isinstance(broker, ChildServer):
@@ -52,13 +50,12 @@ class DevCluster:
         else:
             self.table.append(("Kafka", f"{broker.bootstrap} ({broker.how})"))
         settings = load_settings(kafka=broker.bootstrap, store=store or self._own_store(), data_dir=self._base / "data")
-        if store:
-            self.table.append(("ClickHouse", f"{address_of(store)} (given)"))
+        if given:
+            self.table.append(("ClickHouse", f"{given} (given)"))
         make_topics(settings)
         with closing(connect(settings.store_dsn)) as client:
             migrate(client)
-        alerts_to = self._alertmanager()
-        self._epicenter(settings, alerts_to)
+        self._epicenter(settings)
         if speed:
             options = ["--kafka", settings.kafka, "--topic", settings.raw_topic, "--nodes", nodes, "--speed", speed]
             command = [sys.executable, "-m", "stream.dev_load", str(self._base / "logs"), *map(str, options)]
@@ -75,8 +72,8 @@ class DevCluster:
         while True:
             for server in self._servers:
                 if server.has_ended:
-                    say(f"{server.name} has ended and is started again")
                     server.start()
+                    say(f"{server.name} had ended and is started again, process {server.pid}")
             sleep(0.2)
 
     def kill(self) -> None:
@@ -89,42 +86,25 @@ class DevCluster:
         self._keep(server, "ClickHouse", f"{server.dsn} (embedded engine)")
         return server.dsn
 
-    def _epicenter(self, settings: Settings, alerts_to: str) -> None:
-        given = {"KAFKA": settings.kafka, "STORE": settings.store_dsn, "DATA_DIR": str(settings.data_dir)}
+    def _epicenter(self, settings: Settings) -> None:
+        alertmanager = find_alertmanager(self._base)
+        self._monitor("Alertmanager", alertmanager)
+        alerts_to = alertmanager.where if alertmanager.command else ""
         worker, page = port_or_free(settings.web_port), port_or_free(settings.page_port)
+        given = {"KAFKA": settings.kafka, "STORE": settings.store_dsn, "DATA_DIR": str(settings.data_dir)}
         given |= {"WEB_PORT": str(worker), "PAGE_PORT": str(page)}
-        if alerts_to and not settings.alerts:
-            given["ALERTS"] = str(COMPOSE / "alerts.yaml")
+        given |= {"ALERTS": str(ALERTS)} if alerts_to and not settings.alerts else {}
         env = {f"EPICENTER_{name}": value for name, value in given.items()} | {"ALERTMANAGER_URL": alerts_to}
         self._run("worker", f"http://127.0.0.1:{worker}", [*EPICENTER, "worker"], "/healthz", env)
         self._run("page", f"http://127.0.0.1:{page}", [*EPICENTER, "page"], "/healthz", env)
-        self._prometheus(f"127.0.0.1:{worker}", alerts_to.removeprefix("http://"))
+        prometheus = find_prometheus(self._base, f"127.0.0.1:{worker}", alerts_to.removeprefix("http://"))
+        self._monitor("Prometheus", prometheus)
 
-    def _prometheus(self, worker: str, alertmanager: str) -> None:
-        if not (program := self._program("Prometheus", "prometheus")):
-            return
-        address = f"127.0.0.1:{port_or_free(9090)}"
-        (self._base / "prometheus.yaml").write_text(yaml.safe_dump(_scraping(worker, alertmanager)))
-        options = ["--config.file", self._base / "prometheus.yaml", "--storage.tsdb.path", self._base / "prometheus"]
-        command = [program, *map(str, options), f"--web.listen-address={address}"]
-        self._run("Prometheus", f"http://{address}", command, "/-/ready")
-
-    def _alertmanager(self) -> str:
-        if not (program := self._program("Alertmanager", "alertmanager", "prometheus-alertmanager")):
-            return ""
-        url = f"http://127.0.0.1:{port_or_free(9093)}"
-        options = ["--config.file", COMPOSE / "alertmanager.yaml", "--storage.path", self._base / "alertmanager"]
-        command = [program, *map(str, options), f"--web.listen-address={url[7:]}", "--cluster.listen-address="]
-        self._run("Alertmanager", url, command, "/-/ready")
-        return url
-
-    def _program(self, name: str, *programs: str) -> str | None:
-        found = next(filter(None, map(shutil.which, programs)), None)
-        if not found:
-            self.table.append(
-                (name, f"not started: no {' or '.join(programs)} on PATH; apt-get install {programs[-1]}")
-            )
-        return found
+    def _monitor(self, name: str, monitor: Monitor) -> None:
+        if monitor.command:
+            self._run(name, monitor.where, monitor.command, READY)
+        else:
+            self.table.append((name, monitor.where))
 
     def _run(
         self, name: str, where: str, command: list[str], ready: str = "", env: Mapping[str, str] | None = None
@@ -144,15 +124,6 @@ class DevCluster:
     def _note(self, server: ChildServer, name: str, where: str) -> None:
         self._servers.append(server)
         self.table.append((name, f"{where}, process {server.pid}"))
-
-
-def _scraping(worker: str, alertmanager: str) -> dict[str, object]:
-    return {
-        "global": {"scrape_interval": "5s", "evaluation_interval": "5s"},
-        "rule_files": [str(PROMETHEUS_RULES)],
-        "scrape_configs": [{"job_name": "epicenter", "static_configs": [{"targets": [worker]}]}],
-        "alerting": {"alertmanagers": [{"static_configs": [{"targets": [alertmanager] if alertmanager else []}]}]},
-    }
 
 
 @click.command()

@@ -21,6 +21,7 @@ from tests.support.alertmanager import program_for
 from tests.support.programs import unpacked_program
 from tests.support.waiting import eventually
 
+ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.integration
 START_S, PATIENCE_S, GOODBYE_S = 90.0, 60.0, 15.0
 """Ten seconds are promised for the goodbye; a machine that is busy with other tests gets some more."""
@@ -103,7 +104,7 @@ def test_alertmanager_is_told_and_prometheus_reads_the_worker(cluster: Running) 
 def test_a_killed_worker_is_started_again(cluster: Running) -> None:
     worker, pid = cluster.table()["worker"]
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: "worker has ended and is started again" in cluster.text(), PATIENCE_S, "it is noticed")
+    eventually(lambda: "worker had ended and is started again" in cluster.text(), PATIENCE_S, "it is noticed")
     eventually(lambda: asked(f"{worker}/healthz"), PATIENCE_S, "the worker answers again")
 
 
@@ -116,13 +117,18 @@ def test_ctrl_c_ends_everything_in_time(cluster: Running) -> None:
     assert list(cluster.temporary.iterdir()) == []
 
 
-def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("option", "value", "told"),
+    [("--keep", ".", "give a new or an empty folder"), ("--store", "postgres://me:hidden@x", "store DSN")],
+)
+def test_what_can_not_work_is_told_at_once(tmp_path: Path, option: str, value: str, told: str) -> None:
     (tmp_path / "mine").touch()
-    command = [sys.executable, "-m", "stream.dev_cluster", "--keep", str(tmp_path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    command = [sys.executable, "-m", "stream.dev_cluster", option, value]
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert "give a new or an empty folder" in done.stderr
-    assert "Traceback" not in done.stderr
+    assert told in done.stderr
+    assert not {"Traceback", "hidden"} & set(re.findall(r"\w+", done.stderr))
 
 
 def test_a_port_that_is_taken_is_passed_over() -> None:

@@ -104,6 +104,11 @@ def test_only_page_and_dashboards_are_reached_and_only_from_this_machine() -> No
     assert COMPOSE["networks"]["inside"] == {"internal": True}
 
 
+def test_each_service_is_told_of() -> None:
+    guide = (DEPLOY.parent / "docs/local-cluster.md").read_text()
+    assert {name for name in SERVICES if f"`{name}`" not in guide} == set()
+
+
 def test_ports_agree() -> None:
     asked = {name: re.findall(r":(\d{4,5})", str(one["healthcheck"].get("test"))) for name, one in SERVICES.items()}
     assert asked["kafka"] == re.findall(r"PLAINTEXT://:(\d+)", SERVICES["kafka"]["environment"]["KAFKA_LISTENERS"])
