@@ -201,7 +201,7 @@ def backup_restored(site: Site) -> Outcome:
 def rules_mended(site: Site) -> Outcome:
     """A pack was wrong; the mended one reads a time again, in groups beside the running ones, and tells nobody."""
     pack = site.folder / "mended.yaml"
-    pack.write_text(A_PACK.replace("source: worker", "source: kernel").replace("went wrong", "went (very )?wrong"))
+    pack.write_text(A_PACK.replace("source: worker", "source: kernel").replace("'went wrong:", "'went (very )?wrong:"))
     begin(site)
     late_s = 10.0 * FAR_APART_S
     lines = (kernel("n7", late_s, "it went very wrong: 7"), kernel("n0", late_s + 30, QUIET))
