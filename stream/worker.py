@@ -12,6 +12,7 @@ from rules.errors import ConfigError, TransientError
 from stream.app import build_app
 from stream.ending import end_on_signals
 from stream.glance import MARKS
+from stream.loopback import checked_token
 from stream.memory import give_back_what_is_free
 from stream.settings import Settings
 from stream.topics import missing_topics
@@ -25,6 +26,7 @@ def run_worker(settings: Settings) -> int:
         ConfigError: rules or settings are wrong, or topics are missing.
         TransientError: the broker is away.
     """
+    checked_token(settings, "web")
     rules = proven(settings.rule_packs, settings.topology, MARKS)
     missing = asyncio.run(missing_topics(settings))
     if missing:

@@ -17,7 +17,8 @@ import clickhouse_connect
 import msgspec
 from clickhouse_connect.driver import exceptions as library
 from clickhouse_connect.driver.binding import quote_identifier
-from urllib3.exceptions import HTTPError
+from urllib3 import disable_warnings
+from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from rules.errors import ConfigError, PipelineError, RejectedError, TransientError
 from sinks.inert import make_inert
@@ -348,6 +349,8 @@ def _tls_error(found: Found, address: str) -> PipelineError:
 def _open_server(target: _Target) -> Any:
     given = target.arguments
     _check_files(given)
+    if given.get("verify") is False:
+        disable_warnings(InsecureRequestWarning)  # it is told once, at the start, and not with every request
     try:
         with translated(target.address):
             return clickhouse_connect.get_client(**given, settings={"async_insert": 0})

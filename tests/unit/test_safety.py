@@ -106,6 +106,17 @@ def test_what_is_sound_is_passed_over(line: str) -> None:
     assert not list(faults(ast.parse(line)))
 
 
+def test_every_kafka_client_takes_its_security_from_the_settings() -> None:
+    clients, without = {"AIOKafkaConsumer", "AIOKafkaProducer", "AIOKafkaAdminClient"}, list[str]()
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in clients:
+                spread = [ast.unparse(word.value) for word in node.keywords if word.arg is None]
+                if not any(one.startswith(("client_arguments(", "client")) for one in spread):
+                    without.append(f"{file.relative_to(ROOT)}:{node.lineno}")
+    assert without == []
+
+
 def test_the_proofs_that_the_security_document_names_are_there() -> None:
     named = set(re.findall(r"`(tests/[^`]+)`", (ROOT / "docs/security.md").read_text("utf-8")))
     assert len(named) > 10
