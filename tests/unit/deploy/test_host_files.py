@@ -134,3 +134,14 @@ def test_the_first_task_names_the_nodes_in_its_own_output(tmp_path: Path) -> Non
     seats = a_scanner().scan(batch(printed)).seats
     assert {seat.node for seat in seats} >= {"node0042", "node0043"}
     assert run("task_prolog.sh", tmp_path, **task | {"SLURM_PROCID": "1"}).stdout == "export PYTHONUNBUFFERED=1\n"
+
+
+# ---- the document ----------------------------------------------------------------------------------------------------
+
+
+def test_every_file_that_the_document_names_is_there() -> None:
+    named = set(re.findall(r"(?<!unit/)\bdeploy/[\w./@-]*[\w]", (ROOT / "docs/shippers.md").read_text()))
+    assert len(named) >= 10
+    assert [name for name in named if not (ROOT / name).exists()] == []
+    inputs = set(re.findall(r"^\| `([\w-]+\.conf)` \|", (ROOT / "docs/shippers.md").read_text(), re.MULTILINE))
+    assert inputs == {file.name for file in (ROOT / "deploy/rsyslog/inputs").iterdir()}

@@ -106,6 +106,12 @@ def test_the_node_of_a_pod_the_line_s_own_and_the_key_in_this_order() -> None:
     assert event(b"x").node == ""
 
 
+def test_a_key_that_is_the_job_s_is_no_node() -> None:
+    assert event({"message": "3: x", "job_id": "7877"}, b"7877").node == ""
+    assert event({"message": "3: x", "job_id": "7877"}, b"n1").node == "n1"
+    assert event({"message": "3: x", "job_id": "7877"}, b"7877").rank == 3
+
+
 @pytest.mark.parametrize(
     "label",
     [
