@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -34,6 +34,11 @@ class Drafts:
     def lose(self, place: str, name: str, what: str) -> None:
         """Say what is not carried over."""
         self.losses.append(f"{place}: {name}: {what}")
+
+    def lose_keys(self, place: str, name: str, content: Any, known: Collection[str]) -> None:
+        """Say which keys of a mapping have no counterpart here."""
+        if unknown := [str(key) for key in content if key not in known]:
+            self.lose(place, name, f"not carried over: {', '.join(unknown)}")
 
     def line(self, place: str, title: str, adapted: Adapted, **said: Any) -> str:
         """Add a rule that looks at lines; its id. `said` holds what the other tool knows: severity, source, role …"""

@@ -37,6 +37,7 @@ def import_npd(document: Document, drafts: Drafts) -> None:
     monitor = document.checked(NpdMonitor, "monitor of node-problem-detector", drafts.problems)
     if monitor is None:
         return
+    drafts.lose_keys(f"{document.file}:1", "the monitor", document.content, NpdMonitor.model_fields)
     is_kernel = monitor.plugin == "kmsg" or monitor.source == "kernel-monitor"
     for number, rule in enumerate(monitor.rules):
         place = f"{document.file}:{line_of(document.lines, ('rules', number))}"

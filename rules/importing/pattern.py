@@ -13,7 +13,7 @@ _SPECIAL = re.compile(r"([\\.^$|?*+()\[\]{}])")
 _ATOM = r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|[^\\()\[\]|*+?{}])"
 _OPEN_END = re.compile(_ATOM + r"(\*\??|\?\??|\+\??|\{(\d+),\}\??)(\)*)$")
 _EMPTY_GROUP = re.compile(r"\((\?:|\?P<\w+>)?\)$")
-_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)")
+_GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)|\(\?P?<(?=\w)")
 _PROGRAM = re.compile(r"^\^?[\w.-]+(?:\\\[\\d[+*]\\\])?:(?: |\\s[+*]?)")
 
 
@@ -64,15 +64,15 @@ def any_of(parts: list[Adapted]) -> Adapted:
 
 
 def with_names(pattern: str) -> str:
-    """Groups without a name get one: `v1` for the first."""
+    """Groups without a name get that of their number, `v1` for the first; `(?<name>…)` is how others write names."""
     number = 0
 
     def named(found: re.Match[str]) -> str:
         nonlocal number
-        if found[0] != "(":
+        number += found[0][0] == "("
+        if found[0][0] != "(":
             return found[0]
-        number += 1
-        return f"(?P<v{number}>"
+        return f"(?P<v{number}>" if found[0] == "(" else "(?P<"
 
     return _GROUP.sub(named, pattern)
 
@@ -89,7 +89,7 @@ def without_open_end(pattern: str) -> str:
 
 
 def _check(pattern: str) -> None:
-    if "\\n" in pattern:
+    if "\\n" in pattern or "\n" in pattern:
         raise ValueError("a pattern over several lines: write a `block` by hand")
     try:
         re.compile(pattern)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
@@ -22,11 +22,15 @@ TYPES: Final = {
 """What is carried over -> what such a rule has to say."""
 
 LEFT_OUT: Final = ("singlewithscript", "singlewith2thresholds", "eventgroup", "calendar", "jump", "options")
+_IN_SUBSTR: Final = {"t": "\t", "s": " ", "0": "", "n": "\n", "r": "\r", "\\": "\\"}
+_VALUE: Final = re.compile(r"[$%](?:\{(\d+)\}|(\d+)|\+\{(\w+)\})")
 _NOT_HERE: Final = {
     "action": "epicenter does nothing by itself: see docs/alerts.md for who is told",
     "context": "rules have no contexts, so it fires without this condition too",
     "continue": "all rules see every line; there is no order of rules",
+    "varmap": "groups are called by their own names, else v1, v2, …",
 }
+_USED: Final = ("type", "ptype", "pattern", "desc", "window", "thresh", "ptype2", "pattern2", "desc2")
 
 
 class SecRule(msgspec.Struct):
@@ -71,7 +75,7 @@ def _read(file: str, text: str, problems: list[str]) -> Iterator[SecRule]:
             rule = SecRule(0, {})
         elif found:
             rule.line = rule.line or number
-            if found[1] != "rem":
+            if found[1] not in ("rem", "label"):
                 rule.said.setdefault(found[1], found[2])
         else:
             problems.append(f"{file}:{number}: {line.strip()[:60]!r}: write keyword=value")
@@ -89,10 +93,10 @@ def _wrong_with(rule: SecRule) -> str:
 def _take(rule: SecRule, place: str, name: str, drafts: Drafts) -> None:
     said = rule.said
     first = _pattern(said.get("ptype", ""), said["pattern"])
-    title = re.sub(r"\s*[$%]\d+", " …", name)
-    for keyword in (*_NOT_HERE, *(f"{one}2" for one in _NOT_HERE)):
-        if keyword in said:
-            drafts.lose(place, title, f"{keyword}={said[keyword][:60]}: {_NOT_HERE[keyword.rstrip('2')]}")
+    title = re.sub(r"\s*" + _VALUE.pattern, " …", name)
+    for keyword in (one for one in said if one not in _USED):
+        why = _NOT_HERE.get(keyword.rstrip("2"), "not carried over")
+        drafts.lose(place, title, f"{keyword}={said[keyword][:60]}: {why}")
     if rule.kind == "suppress":
         drafts.line(place, title, first, role="harmless", severity="info", next_steps=[])
     elif rule.kind == "singlewiththreshold":
@@ -100,7 +104,7 @@ def _take(rule: SecRule, place: str, name: str, drafts: Drafts) -> None:
         when = {"kind": "count", "of": [of], "at_least": int(said["thresh"])}
         drafts.window(place, title, {**when, "within": f"{said['window']}s", "group_by": _fields(name, first)})
     elif rule.kind == "pairwithwindow":
-        second = _pattern(said.get("ptype2", said.get("ptype", "")), _with_values_of_the_first(said["pattern2"]))
+        second = _pattern(said.get("ptype2", said.get("ptype", "")), _with_values_of_the_first(said["pattern2"], first))
         group_by = [field for field in _fields(said["pattern2"], first) if f"<{field}>" in second.patterns[0]]
         names = [
             drafts.line(place, f"{title}, {which}", one, role="context", severity="info", next_steps=[])
@@ -118,20 +122,25 @@ def _take(rule: SecRule, place: str, name: str, drafts: Drafts) -> None:
 
 def _pattern(kind: str, text: str) -> Adapted:
     if kind.lower() in ("substr", "substr1"):
-        return adapted(plain(text))
+        return adapted(plain(re.sub(r"\\(.)", lambda found: _IN_SUBSTR.get(found[1], found[0]), text)))
     if kind.lower() in ("regexp", "regexp1"):
         return adapted(text)
     raise ValueError(f"ptype={kind}: only RegExp and SubStr over one line are")
 
 
 def _fields(text: str, pattern: Adapted) -> list[str]:
-    """The groups that a text names as `$1`, if the pattern has them."""
-    known = " ".join((*pattern.patterns, *pattern.extract))
-    numbers: Sequence[str] = re.findall(r"\$(\d+)", text)
-    return [f"v{number}" for number in dict.fromkeys(numbers) if f"<v{number}>" in known]
+    """The groups that a text names as `$1`, `${1}` or `$+{name}`, if the pattern has them."""
+    names = re.compile((*pattern.extract, *pattern.patterns)[0]).groupindex
+    by_number = {str(number): name for name, number in names.items()}
+    said = ["".join(filter(None, found.groups())) for found in _VALUE.finditer(text)]
+    return [name for one in dict.fromkeys(said) if (name := by_number.get(one, one)) in names]
 
 
-def _with_values_of_the_first(pattern: str) -> str:
+def _with_values_of_the_first(pattern: str, first: Adapted) -> str:
     """`$1` in a second pattern is what the first one found: a field of the same name, grouped by."""
     renamed = re.sub(r"(?<!\\)\((?!\?)", "(?:", pattern)
-    return re.sub(r"\$(\d+)", r"(?P<v\1>\\S+)", renamed)
+    return _VALUE.sub(lambda found: f"(?P<{_name(found, first)}>\\S+)", renamed)
+
+
+def _name(found: re.Match[str], first: Adapted) -> str:
+    return next(iter(_fields(found[0], first)), "other")

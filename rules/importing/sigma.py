@@ -42,15 +42,16 @@ def import_sigma(documents: Sequence[Document], drafts: Drafts) -> None:
         place = f"{document.file}:{line_of(document.lines, ('title',))}"
         try:
             if rule:
-                _take(rule, place, drafts)
+                _take(document, rule, place, drafts)
         except ValueError as error:
             drafts.lose(place, rule.title if rule else "", f"not imported: {error}")
 
 
-def _take(rule: SigmaRule, place: str, drafts: Drafts) -> None:
+def _take(document: Document, rule: SigmaRule, place: str, drafts: Drafts) -> None:
     if rule.correlation:
         raise ValueError("a correlation: write a rule with `when` by hand, docs/rules.md has the kinds")
     drafts.line(place, rule.title, _patterns(rule.detection), severity=SEVERITIES.get(rule.level, "warning"))
+    drafts.lose_keys(place, rule.title, document.content, SigmaRule.model_fields)
     told = ", ".join(f"{key}={value}" for key, value in rule.logsource.items())
     drafts.lose(place, rule.title, f"logsource {told}: the rule looks at every line")
 

@@ -15,15 +15,15 @@ from rules.importing.samples import near_miss, samples
 from rules.spec import PackSpec
 from stream.import_rules import import_rules
 
-NPD = r"""{"plugin": "kmsg", "rules": [
+NPD = r"""{"plugin": "kmsg", "lookback": "5m", "rules": [
 	{"type": "temporary", "reason": "FanSlow", "pattern": "shelf fan (\\S+) slow.*"},
 	{"type": "permanent", "condition": "CardLost", "reason": "CardIsLost", "pattern": "card \\d+: lost"},
 	{"type": "temporary", "reason": "TwoLines", "pattern": "begin\\nend"}]}"""
 SEC = r"""# failover
 type=PairWithWindow
 ptype=RegExp
-pattern=shelf (\S+) begins failover
-desc=Failover of $1 hangs
+pattern=shelf (?<shelf>\S+) begins failover of (\d+)
+desc=Failover of $+{shelf} hangs
 action=logonly
 ptype2=RegExp
 pattern2=shelf $1 ended failover
@@ -33,7 +33,7 @@ window=60
 
 type=SingleWithThreshold
 ptype=SubStr
-pattern=disk (slow)
+pattern=disk (slow)\\\scase
 desc=Disks are slow
 action=pipe '%s' \
   mail root
@@ -43,6 +43,7 @@ thresh=3
 type=Suppress
 ptype=SubStr
 pattern=lamp test
+varmap=lamp
 """
 SIGMA = """title: Firmware Replaced
 logsource: {product: linux}
@@ -52,6 +53,7 @@ detection:
         message|endswith: 'was flashed'
     condition: 1 of them
 level: high
+tags: [attack.impact]
 ---
 title: Both
 detection: {a: [x], b: [y], condition: a and b}
@@ -77,9 +79,10 @@ def test_a_monitor_of_node_problem_detector(tmp_path: Path, capsys: pytest.Captu
         ("error", "kernel", [r"card \d+: lost$"]),
     ]
     assert [loss.split(": ")[0:2] for loss in losses] == [
+        ["monitor.json:1", "the monitor"],
         ["monitor.json:3", "CardIsLost"],
         ["monitor.json:4", "TwoLines"],
-        ["2 rules imported, 2 losses"],
+        ["2 rules imported, 3 losses"],
     ]
 
 
@@ -90,16 +93,17 @@ def test_rules_of_sec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "of": ["imported.failover_of_hangs_begins"],
         "without": ["imported.failover_of_hangs_is_over"],
         "within": "60s",
-        "group_by": ["v1"],
+        "group_by": ["shelf"],
     }
-    assert rules["Failover of … hangs, is over"]["patterns"] == [r"shelf (?P<v1>\S+) ended failover"]
+    assert rules["Failover of … hangs, is over"]["patterns"] == [r"shelf (?P<shelf>\S+) ended failover"]
     assert rules["Disks are slow"]["when"]["at_least"] == 3
-    assert rules["Disks are slow, one line"]["patterns"] == [r"disk \(slow\)"]
+    assert rules["Disks are slow, one line"]["patterns"] == [r"disk \(slow\)\\ case"]
     assert rules["Suppress"]["role"] == "harmless"
     assert [loss.split(": ")[2] for loss in losses[:-1]] == [
         "action=logonly",
         "action2=logonly",
         "action=pipe '%s' mail root",
+        "varmap=lamp",
     ]
 
 
@@ -109,7 +113,8 @@ def test_rules_of_sigma(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert [(one["severity"], one["patterns"]) for one in rules.values()] == [("error", patterns)]
     assert [loss.split(": ")[:2] for loss in losses[:-1]] == [
         ["linux.yml:1", "Firmware Replaced"],
-        ["linux.yml:10", "Both"],
+        ["linux.yml:1", "Firmware Replaced"],
+        ["linux.yml:11", "Both"],
     ]
 
 

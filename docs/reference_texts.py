@@ -1,0 +1,68 @@
+"""The words around what `docs/make_reference.py` finds in the code."""
+
+from __future__ import annotations
+
+from string import Template
+
+MADE = "Made by `make reference`: change the code, not this page."
+
+SETTINGS = f"""# Settings
+
+{MADE}
+
+The command line comes first, then the environment, then a folder of secrets (`secrets_dir`, files named like the
+setting), then a TOML file (`--config`), then the default. A **secret** is never printed or logged: give it in a file or
+in the environment. Durations are written `500ms`, `5s`, `15m`, `2h`; paths of a list are parted by `:` in the
+environment.
+"""
+METRICS = f"""# Metrics
+
+{MADE}
+
+A worker shows them at `/metrics`; each process also writes them into the table `pipeline_metrics`
+([tables.md](../tables.md)). Beside them stand the usual `process_…` figures. What to do about them:
+[operations.md](../operations.md), and the alert rules in [deploy/prometheus](../../deploy/prometheus).
+"""
+API = Template("""# For programs
+
+$made
+
+## Addresses of the page
+
+`epicenter run` and `epicenter page` serve them. Errors are JSON too: `{"error": "…"}`.
+
+$routes
+
+What is sent with POST is JSON of one of these forms; fields without a mark may be left out.
+
+$forms
+
+Questions of `/api/handover/{question}`, which other commands ask while the store is taken:
+
+$questions
+
+## Addresses of a worker
+
+`/metrics`: [metrics.md](metrics.md). `/healthz`: JSON with `status` (`ok`, or `stalled` with HTTP status 503),
+`seconds_since_last_fetch`, and `rules` with what is wrong with changed packs and which rules flood.
+
+## JSON of commands
+
+With `--json`, standard output has one object a line and nothing else.
+
+- `epicenter match`: a line that a rule fits, as below; `block` holds further lines of it.
+- `epicenter replay`, `run`, `incidents list` and `show`: an incident,
+  [incident.schema.json](incident.schema.json).
+- `epicenter triage`: a job, [triage.schema.json](triage.schema.json).
+- `epicenter explain`: the evidence, [pack.schema.json](../../sinks/handover/pack.schema.json).
+
+```json
+$match
+```
+
+## Tools for language models
+
+`epicenter mcp` serves them ([hand-over.md](../hand-over.md)). All of them only read.
+
+$tools
+""")
