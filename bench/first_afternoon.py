@@ -27,9 +27,10 @@ NODES: Final = 16
 SPEED: Final = 20
 """Of the simulated cluster's time."""
 
-ROUNDS_S: Final = 180.0
+ROUNDS_S: Final = 330.0
 """So long the cluster plays before somebody looks at the dashboards."""
 
+JOB: Final = "9001"
 KERNEL: Final = "NVRM: Xid (PCI:0000:5d:00): 79, pid=4242, name=python, GPU has fallen off the bus."
 WORKER: Final = (
     "[rank{rank}]:[E ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
@@ -110,17 +111,19 @@ def exported(out: Path) -> dict[str, str]:
 def lose_a_gpu(folder: Path) -> None:
     """What the kernel and the ranks of one host write then, where its rsyslog looks."""
     (folder / "kmsg").write_text(f"{KERNEL}\n")
-    (folder / "logs" / "7801").mkdir()
+    (folder / "logs" / JOB).mkdir()
     for rank in range(8):
-        (folder / "logs" / "7801" / f"{NODE}.rank{rank}.out").write_text(WORKER.format(rank=rank) + "\n")
+        (folder / "logs" / JOB / f"{NODE}.rank{rank}.out").write_text(WORKER.format(rank=rank) + "\n")
 
 
 def shown(client: Client) -> str:
     """How many queries of the six dashboards show something, and how many there are."""
-    (newest,) = client.query("SELECT argMax(incident_id, last_seen), argMax(jobs, last_seen) FROM incidents FINAL")
+    (largest,) = client.query(
+        "SELECT argMax(incident_id, signal_count), argMax(jobs, signal_count) FROM incidents FINAL"
+    )
     now = datetime.now(UTC) + timedelta(minutes=1)
     chosen = {"cluster": ALL, "class": ALL, "severity": ALL, "node": ALL, "page_url": "http://127.0.0.1:8017"}
-    view = View(now - timedelta(hours=1), now, {**chosen, "incident_id": newest[0], "job": newest[1][0]})
+    view = View(now - timedelta(hours=1), now, {**chosen, "incident_id": largest[0], "job": largest[1][0]})
     queries = [
         query
         for name, dashboard in read_dashboards(ROOT / "deploy/grafana/dashboards").items()
@@ -184,7 +187,9 @@ def shipping(shipper: Rsyslog, folder: Path) -> str:
 
 def cause(client: Client) -> str:
     """Wait for the one incident, and say what it names."""
-    found = until(lambda: client.query("SELECT title, signal_count FROM incidents FINAL WHERE has(jobs, '7801')"), "it")
+    found = until(
+        lambda: client.query(f"SELECT title, signal_count FROM incidents FINAL WHERE has(jobs, '{JOB}')"), "it"
+    )
     return f"stored: {found[0][0]}"
 
 
