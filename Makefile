@@ -30,6 +30,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/epicenter rules lint
 	$(BIN)/epicenter rules test
+	-$(BIN)/python -m deploy.audit
 
 # Kafka, ClickHouse, worker, page and a simulated load on this machine, until Ctrl-C.
 cluster: $(READY)
@@ -41,7 +42,7 @@ check-deploy: $(READY)
 	$(BIN)/python deploy/check_compose.py
 	$(BIN)/python deploy/check_image.py
 
-# Known vulnerabilities of what is pinned.
+# Known vulnerabilities of what is pinned; lint tells of them and goes on.
 audit: $(READY)
 	$(BIN)/python -m deploy.audit
 
