@@ -9,12 +9,12 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import GroupCoordinatorNotAvailableError, KafkaError
+from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaError
 
 from rules.errors import PipelineError, TransientError
 from rules.ruleset import RuleSet
 from sinks.words import count
-from stream.checks.finding import Finding, ok, refused
+from stream.checks.finding import Finding, ok, refused, warning
 from stream.checks.groups import Group, Member, Place, group_findings
 from stream.checks.records import record_findings, seen_in
 from stream.checks.topics import Brokers, Topic, Wanted, topic_findings
@@ -36,13 +36,16 @@ MAKES_TOPICS: Final = "auto.create.topics.enable"
 
 async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Finding]:
     """All that is found there; when Kafka is away, that alone."""
+    found: list[Finding] = []
     try:
         async with admin_of(settings) as admin:
-            return [one async for one in _findings(settings, rules, admin)]
+            async for finding in _findings(settings, rules, admin):
+                found.append(finding)
     except PipelineError as error:
-        return [refused("kafka", error, "start it, or set `kafka`")]
+        found.append(refused("kafka", error, "start it, or set `kafka`"))
     except KafkaError as error:
-        return [refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), "look at the brokers' logs")]
+        found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), "look at the brokers' logs"))
+    return found
 
 
 async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAdminClient) -> AsyncIterator[Finding]:
@@ -56,7 +59,11 @@ async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAd
     try:
         for name, topics in _groups(settings, names).items():
             there = [seen.topics[topic] for topic in topics if topic in seen.topics]
-            group = await _group(admin, consumer, name, there)
+            try:
+                group = await _group(admin, consumer, name, there)
+            except GroupAuthorizationFailedError:
+                yield warning(f"group {name}", "this user may not look at it", f"allow it to describe and read {name}")
+                continue
             for finding in group_findings(group, max((one.partitions for one in there), default=0), _now_ms()):
                 yield finding
         if rules and (raw := seen.topics.get(settings.raw_topic)):
@@ -90,11 +97,12 @@ async def _brokers(admin: AIOKafkaAdminClient, wanted: Collection[str]) -> Broke
         (one["resource_type"], one["resource_name"]): one["config_entries"]
         for answer in answers
         for one in answer.to_object()["resources"]
+        if not one["error_code"]
     }
     of_broker = _configs(entries.get((ConfigResourceType.BROKER, some_broker), ()))
     return Brokers(
         brokers=len(cluster["brokers"]),
-        topics={one["topic"]: _topic(one, entries.get((ConfigResourceType.TOPIC, one["topic"]), ())) for one in found},
+        topics={one["topic"]: _topic(one, entries.get((ConfigResourceType.TOPIC, one["topic"]))) for one in found},
         makes_topics_itself=of_broker.get(MAKES_TOPICS) == "true",
     )
 
@@ -103,7 +111,7 @@ def _configs(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
     return {one["config_names"]: one["config_value"] for one in entries if one["config_value"] is not None}
 
 
-def _topic(found: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> Topic:
+def _topic(found: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] | None) -> Topic:
     partitions = found["partitions"]
     return Topic(
         name=found["topic"],
@@ -111,8 +119,9 @@ def _topic(found: Mapping[str, Any], entries: Sequence[Mapping[str, Any]]) -> To
         replicas=min(len(one["replicas"]) for one in partitions),
         in_sync=min(len(one["isr"]) for one in partitions),
         without_leader=sum(one["leader"] < 0 for one in partitions),
-        configs=_configs(entries),
-        is_configured=any(one["config_source"] == OF_THE_TOPIC for one in entries),
+        configs=_configs(entries or ()),
+        is_told=entries is not None,
+        is_configured=any(one["config_source"] == OF_THE_TOPIC for one in entries or ()),
     )
 
 

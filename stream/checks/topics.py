@@ -21,7 +21,7 @@ BROKERS_FOR_REPLICAS: Final = 3
 class Topic(msgspec.Struct, frozen=True):
     """A topic: `replicas` and `in_sync` of the partition that has fewest, and its whole configuration.
 
-    `is_configured`: somebody set at least one of its options for this topic.
+    `is_configured`: somebody set at least one of its options for this topic; `is_told`: this user may know.
     """
 
     name: str
@@ -31,6 +31,7 @@ class Topic(msgspec.Struct, frozen=True):
     without_leader: int = 0
     configs: Mapping[str, str] = {}
     is_configured: bool = True
+    is_told: bool = True
 
 
 class Brokers(msgspec.Struct, frozen=True):
@@ -78,14 +79,18 @@ def _of_one(wanted: Wanted, topic: Topic, seen: Brokers, is_raw: bool) -> Iterat
     if topic.without_leader:
         text = f"{topic.without_leader} partitions have no leader: nothing is read from them or written to them"
         yield problem(name, text, "start the brokers that hold them")
-    if not topic.is_configured and wanted.configs:
+    if not topic.is_told:
+        text = "this user may not look at its configuration"
+        yield warning(name, text, f"allow it to describe the configuration of {topic.name}, or run it as one who may")
+    elif not topic.is_configured and wanted.configs:
         text = "it has the brokers' defaults: it was not made by `epicenter topics`"
         yield warning(name, text, "delete it while it is empty, and run `epicenter topics`; or set what follows")
     if is_raw and topic.partitions < wanted.partitions:
         text = f"{topic.partitions} partitions, {wanted.partitions} are set"
         yield warning(name, text, ADD.format(name=topic.name, partitions=wanted.partitions))
     yield from _replicas(wanted, topic, seen)
-    yield from _configs(wanted, topic)
+    if topic.is_told:
+        yield from _configs(wanted, topic)
 
 
 def _replicas(wanted: Wanted, topic: Topic, seen: Brokers) -> Iterator[Finding]:

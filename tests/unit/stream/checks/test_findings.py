@@ -72,6 +72,7 @@ def test_a_topic_that_is_missing() -> None:
         (NAMES.alerts, {"partitions": 2}, "problem", "they have to be equal"),
         (NAMES.matches, {"without_leader": 1}, "problem", "have no leader"),
         (NAMES.matches, {"is_configured": False}, "warning", "not made by `epicenter topics`"),
+        (NAMES.snapshots, {"is_told": False, "is_configured": False}, "warning", "may not look at its configuration"),
         (NAMES.matches, {"configs": {"retention.ms": str(HOUR_MS)}}, "warning", "for 1 h, wanted are 3 d"),
         ("logs.raw", {"configs": {"retention.bytes": "1000"}}, "warning", "may push out"),
         (NAMES.incidents, {"configs": {"cleanup.policy": "delete"}}, "problem", "deleted by age"),
