@@ -18,10 +18,12 @@ from ingest.batch import Batch
 from ingest.producer import RawProducer
 from rules.errors import ConfigError, TransientError
 from stream import dev_broker, reaching
+from stream.checks.seeing import kafka_findings
 from stream.dev_process import EPICENTER
 from stream.kafka_security import client_arguments
 from stream.reaching import LONGEST_S, reach
 from stream.settings import Settings, load_settings
+from stream.topics import make_topics
 from tests.support.cluster import Cluster, with_admin
 from tests.support.receiver import Receiver
 from tests.support.secure_kafka import PASSWORDS, PLAIN_USER, SecureBroker, allow, secure_broker
@@ -199,6 +201,15 @@ def test_four_workers_with_a_user_each_do_all_of_it(
             assert not [log for log in tmp_path.glob("*.log") if "Authorization" in log.read_text() and log != poor.log]
         finally:
             cluster.stop()
+
+
+def test_check_tells_what_its_user_may_not_look_at_and_goes_on(secure: SecureBroker, allowed: None) -> None:
+    make_topics(Settings(**as_user(secure, "topics"), prefix=PREFIX, raw_topic=RAW))
+    found = asyncio.run(kafka_findings(Settings(**as_user(secure, "match"), prefix=PREFIX, raw_topic=RAW), None))
+    by_name = {one.name: one for one in found}
+    assert "may not" not in by_name[f"group {PREFIX}.match"].found
+    assert by_name[f"group {PREFIX}.store"].found == "this user may not look at it"
+    assert "may not look at its configuration" in by_name[f"topic {RAW}"].found
 
 
 async def ship(settings: Settings) -> None:
