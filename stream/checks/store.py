@@ -20,9 +20,10 @@ OLDEST: Final = (26, 2)
 
 WRITTEN: Final = (
     *("matches", "signals", "incidents", "incident_revisions", "deliveries", "dead_letters", "liveness", "progress"),
-    *("placements", "measurements", "capacity_events", "evidence_gaps", "pipeline_metrics"),
+    *("placements", "measurements", "capacity_events", "evidence_gaps", "pipeline_metrics", "match_rates"),
 )
-READ: Final = ("silences", "acknowledgements", "incidents", "dead_letters")
+READ: Final = ("schema_migrations", "matches", "silences", "acknowledgements")
+"""By workers; with what is written, what the role `epicenter_worker` has."""
 FREE_IS_LITTLE: Final = 0.15
 FREE_IS_TOO_LITTLE: Final = 0.05
 SKEW_S: Final = 2.0

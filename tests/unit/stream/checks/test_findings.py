@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import socket
 from collections.abc import Iterable
 from pathlib import Path
@@ -15,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from ingest.batch import Batch
+from stream.checks import store
 from stream.checks.finding import Finding
 from stream.checks.groups import Group, Member, Place, group_findings
 from stream.checks.machine import exposure_findings, folder_findings, secrets_findings
@@ -187,6 +189,13 @@ def test_a_store(server: Server, told: list[tuple[str, str]]) -> None:
     found = in_short(server_findings(server))
     assert [status for _, status, _ in found] == [status for status, _ in told]
     assert all(words in text for (_, _, text), (_, words) in zip(found, told, strict=True))
+
+
+def test_the_rights_that_are_looked_for_are_those_of_the_role_of_workers() -> None:
+    roles = (Path(store.__file__).parents[2] / "sinks/clickhouse/optional/roles.sql").read_text()
+    granted = " ".join(re.findall(r"^GRANT ([^;]*?) TO epicenter_worker;", roles, re.MULTILINE))
+    rights = set(re.findall(r"(INSERT|SELECT) ON {database}\.(\w+)", granted))
+    assert {("INSERT", table) for table in store.WRITTEN} | {("SELECT", table) for table in store.READ} == rights
 
 
 def test_secrets_that_others_may_read_or_change(tmp_path: Path) -> None:
