@@ -55,6 +55,31 @@ def test_names_are_unique_and_short_enough_for_labels_and_hosts(values: str) -> 
         assert len(str(name)) <= 63, name
 
 
+ODD: Final = (
+    *("kafka.rawTopic=1e3", "kafka.prefix=0", "kafka.security=sasl_ssl", "kafka.ca.secret=12", "kafka.ca.key=1"),
+    *("kafka.certificate.secret=null", "kafka.users.worker.name=off", "kafka.users.worker.secret=1e3"),
+    *("kafka.users.topics.name=y", "kafka.users.topics.secret=13", "kafka.users.shipper.name=no"),
+    *("kafka.users.shipper.secret=14", "store.ca.secret=15", "secrets.worker=16", "secrets.page=true"),
+    *("secrets.migrate=0x1", "worker.priorityClassName=true", "topology.configMap=null", "rulePacks.configMaps[0]=1"),
+    *("alerts.configMap=17", "alerts.secret=18", "shipper.env.YES=no", "image.pullSecrets[0]=0", "cluster=0123"),
+    *("shipper.sidecar.namespaces[0]=19", "monitoring.dashboards.label=on"),
+)
+"""Names that Kubernetes and Kafka allow, and that YAML takes for something else."""
+
+
+def test_odd_names_stay_texts() -> None:
+    more = [word for one in ODD for word in ("--set-string", one)] + ["--set-json", "settings.fetch_records=1000000"]
+    done = run_helm("template", "my.release", str(CHART), "-n", "20", "--values", str(VALUES / "fleet.yaml"), *more)
+    assert done.returncode == 0, done.stderr
+    manifests = list(yaml.load_all(done.stdout, yaml.CSafeLoader))
+    for manifest in manifests:
+        if not manifest["apiVersion"].startswith(OTHERS):
+            validate(manifest)
+    assert all(isinstance(one, str) for one in values_at(manifests, "name", "namespace", "key", "topic", "secretName"))
+    assert {one["metadata"]["name"] for one in manifests if "." in one["metadata"]["name"]} == set()
+    assert {one["value"] for one in values_at(manifests, "env") for one in one if "FETCH" in one["name"]} == {"1000000"}
+
+
 def test_the_four_sets_of_values_differ_in_what_they_are_for() -> None:
     kinds = {values: {one["kind"] for one in rendered(values)} for values in VALUE_SETS}
     assert {"ScaledObject", "ServiceMonitor", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"} <= kinds["fleet"]

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from tests.support.chart import CHART, refusal
+from tests.support.chart import CHART, refusal, run_helm
 
 REFUSED: Final = {
     "a misspelt value": (["worker.replica=3"], "minimal", "replica"),
@@ -27,6 +27,7 @@ REFUSED: Final = {
     "SASL without a user": (["kafka.security=sasl_ssl"], "minimal", "kafka.users.worker: kafka.security is sasl_ssl"),
     "a CA without TLS": (["kafka.ca.secret=ca"], "minimal", "kafka.ca, kafka.certificate: not used"),
     "two alert files": (["alerts.file=x", "alerts.configMap=y"], "minimal", "alerts: file and configMap are both"),
+    "YAML in a name": (["kafka.rawTopic=a\\, valueFrom: {}"], "minimal", "kafka/rawTopic"),
     "secrets of no alerts": (["alerts.secret=x"], "minimal", "alerts.secret: there is no alerts file"),
 }
 
@@ -34,6 +35,10 @@ REFUSED: Final = {
 @pytest.mark.parametrize(("given", "values", "told"), REFUSED.values(), ids=list(REFUSED))
 def test_wrong_values_are_named(given: list[str], values: str, told: str) -> None:
     assert told in refusal(*[word for one in given for word in ("--set", one)], values=values)
+
+
+def test_a_release_that_services_can_not_be_named_after_is_refused() -> None:
+    assert "begins with a letter" in run_helm("template", "1", str(CHART)).stderr
 
 
 def test_all_problems_are_told_at_once() -> None:

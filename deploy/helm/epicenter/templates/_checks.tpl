@@ -2,6 +2,9 @@
 {{- define "epicenter.checks" -}}
 {{- $problems := list }}
 {{- $kafka := .Values.kafka }}
+{{- if not (regexMatch "^[a-z]" .Release.Name) }}
+{{- $problems = append $problems (printf "release %s: Services are named after it: write a name that begins with a letter" .Release.Name) }}
+{{- end }}
 {{- if not $kafka.brokers }}
 {{- $problems = append $problems "kafka.brokers: no broker: write host:port, several separated by commas" }}
 {{- end }}

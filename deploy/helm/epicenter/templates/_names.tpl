@@ -1,11 +1,13 @@
+{{- /* Services are named after it, and their names have no dots. */}}
 {{- define "epicenter.fullname" -}}
-{{- if contains "epicenter" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-epicenter" (.Release.Name | trunc 30 | trimSuffix "-") }}{{ end }}
+{{- $release := .Release.Name | replace "." "-" }}
+{{- if contains "epicenter" $release }}{{ $release | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-epicenter" ($release | trunc 30 | trimSuffix "-") }}{{ end }}
 {{- end }}
 
 {{- define "epicenter.selector" -}}
 app.kubernetes.io/name: epicenter
-app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/instance: {{ .root.Release.Name | quote }}
 app.kubernetes.io/component: {{ .component }}
 {{- end }}
 

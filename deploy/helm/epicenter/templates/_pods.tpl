@@ -21,7 +21,7 @@ terminationGracePeriodSeconds: 15
 {{- with .Values.image.pullSecrets }}
 imagePullSecrets:
   {{- range . }}
-  - name: {{ . }}
+  - name: {{ . | quote }}
   {{- end }}
 {{- end }}
 securityContext:
@@ -30,7 +30,7 @@ securityContext:
 
 {{- define "epicenter.placement" -}}
 {{- with .priorityClassName }}
-priorityClassName: {{ . }}
+priorityClassName: {{ . | quote }}
 {{- end }}
 {{- with .nodeSelector }}
 nodeSelector:
@@ -77,7 +77,7 @@ exec:
 - {name: EPICENTER_SECRETS_DIR, value: /run/secrets/epicenter}
 - {name: EPICENTER_DATA_DIR, value: /var/lib/epicenter}
 {{- range $name, $value := .Values.settings }}
-- {name: EPICENTER_{{ upper $name }}, value: {{ toString $value | quote }}}
+- {name: EPICENTER_{{ upper $name }}, value: {{ toJson $value | trimAll "\"" | quote }}}
 {{- end }}
 {{- end }}
 
@@ -85,8 +85,8 @@ exec:
 {{- $kafka := .root.Values.kafka }}
 {{- $user := index $kafka.users .user }}
 - {name: EPICENTER_KAFKA, value: {{ $kafka.brokers | quote }}}
-- {name: EPICENTER_RAW_TOPIC, value: {{ $kafka.rawTopic }}}
-- {name: EPICENTER_PREFIX, value: {{ $kafka.prefix }}}
+- {name: EPICENTER_RAW_TOPIC, value: {{ $kafka.rawTopic | quote }}}
+- {name: EPICENTER_PREFIX, value: {{ $kafka.prefix | quote }}}
 - {name: EPICENTER_KAFKA_SECURITY, value: {{ $kafka.security }}}
 {{- if hasPrefix "sasl_" $kafka.security }}
 - {name: EPICENTER_KAFKA_SASL_MECHANISM, value: {{ $kafka.mechanism }}}
@@ -133,18 +133,18 @@ exec:
       {{- with .ca }}
       {{- if .secret }}
       - secret:
-          name: {{ .secret }}
+          name: {{ .secret | quote }}
           items:
-            - {key: {{ .key }}, path: ca.crt}
+            - {key: {{ .key | quote }}, path: ca.crt}
       {{- end }}
       {{- end }}
       {{- with .certificate }}
       {{- if .secret }}
       - secret:
-          name: {{ .secret }}
+          name: {{ .secret | quote }}
           items:
-            - {key: {{ .certKey }}, path: client.crt}
-            - {key: {{ .keyKey }}, path: client.key}
+            - {key: {{ .certKey | quote }}, path: client.crt}
+            - {key: {{ .keyKey | quote }}, path: client.key}
       {{- end }}
       {{- end }}
 {{- end }}
@@ -162,10 +162,10 @@ exec:
 {{- if .secret }}
 - name: store-ca
   secret:
-    secretName: {{ .secret }}
+    secretName: {{ .secret | quote }}
     defaultMode: 0440
     items:
-      - {key: {{ .key }}, path: ca.crt}
+      - {key: {{ .key | quote }}, path: ca.crt}
 {{- end }}
 {{- end }}
 {{- end }}

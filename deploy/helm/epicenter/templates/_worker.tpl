@@ -10,7 +10,7 @@ apiVersion: apps/v1
 kind: Deployment
 metadata:
   name: {{ include "epicenter.fullname" .root }}-{{ .component }}
-  namespace: {{ .root.Release.Namespace }}
+  namespace: {{ .root.Release.Namespace | quote }}
   labels:
     {{- include "epicenter.labels" . | nindent 4 }}
 spec:
@@ -45,7 +45,7 @@ spec:
       {{- include "epicenter.spread" . | nindent 6 }}
       containers:
         - name: {{ .component }}
-          image: {{ include "epicenter.ourImage" .root }}
+          image: {{ include "epicenter.ourImage" .root | quote }}
           imagePullPolicy: {{ .root.Values.image.pullPolicy }}
           args: [worker]
           env:
@@ -137,13 +137,13 @@ spec:
 {{- end }}
 {{- range $number, $name := $values.rulePacks.configMaps }}
 - name: rules-{{ $number }}
-  configMap: {name: {{ $name }}}
+  configMap: {name: {{ $name | quote }}}
 {{- end }}
 {{- with $values.topology }}
 {{- if or .file .configMap }}
 - name: topology
   configMap:
-    name: {{ .configMap | default (printf "%s-topology" $fullname) }}
+    name: {{ .configMap | default (printf "%s-topology" $fullname) | quote }}
     items: [{key: topology.yaml, path: topology.yaml}]
 {{- end }}
 {{- end }}
@@ -154,10 +154,10 @@ spec:
     defaultMode: 0440
     sources:
       - configMap:
-          name: {{ .configMap | default (printf "%s-alerts" $fullname) }}
+          name: {{ .configMap | default (printf "%s-alerts" $fullname) | quote }}
           items: [{key: alerts.yaml, path: alerts.yaml}]
       {{- with .secret }}
-      - secret: {name: {{ . }}}
+      - secret: {name: {{ . | quote }}}
       {{- end }}
 {{- end }}
 {{- end }}
