@@ -53,6 +53,13 @@ def test_units_set_what_there_is_to_set(unit: Path) -> None:
         assert name in Settings.model_fields or name.startswith("kafka_"), name
 
 
+def test_each_service_with_a_user_of_its_own_has_a_cache_of_its_own() -> None:
+    ours = {unit: unit.read_text() for unit in UNITS if "DynamicUser=yes" in unit.read_text()}
+    folders = [re.findall(r"^CacheDirectory=(.+)$", text, re.MULTILINE) for text in ours.values()]
+    assert len({tuple(one) for one in folders}) == len(ours) == 3
+    assert all(f"XDG_CACHE_HOME=%C/{folder}\n" in text for text, (folder,) in zip(ours.values(), folders, strict=True))
+
+
 def test_the_shipper_s_unit_sets_every_variable_of_its_configuration() -> None:
     used = set[str]()
     for file in (ROOT / "deploy/rsyslog").rglob("*.conf"):
