@@ -179,6 +179,12 @@ def test_alert_rules_dashboards_and_shippers_are_those_of_the_repository() -> No
     assert all(one.is_symlink() for one in (CHART / "files").iterdir()), "a copy would grow old"
 
 
+def test_vector_reads_the_variables_of_its_configuration() -> None:
+    """From 0.57 on it does so only when told."""
+    env = {one["name"]: one.get("value") for one in containers_of(_part("vector-shipper", "shipper"))[0]["env"]}
+    assert env["VECTOR_DANGEROUSLY_ALLOW_ENV_VAR_INTERPOLATION"] == "true"
+
+
 def test_metrics_carry_the_job_that_the_alert_rules_look_for() -> None:
     monitor = of_kind(rendered("fleet"), "ServiceMonitor")[0]["spec"]
     for service in _chosen("fleet", "Service", monitor["selector"]["matchLabels"]):
