@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -47,14 +49,25 @@ class Rsyslog:
         command = [*_command(), "-n", "-f", SHIPPED / "rsyslog.conf", "-i", pid_file]
         pid_file.unlink(missing_ok=True)
         process = self._process = subprocess.Popen(command, env=self._env, stdout=log, stderr=log)
-        eventually(lambda: pid_file.exists() or process.poll() is not None, 20, "rsyslog runs")
+        eventually(lambda: pid_file.exists() or process.poll() is not None, 60, "rsyslog runs")
         assert process.poll() is None, (self.folder / "rsyslogd.log").read_text()
+
+    def has_read(self, path: Path) -> bool:
+        """Whether it has come to the end of the file."""
+        assert self._process
+        process = Path(f"/proc/{self._process.pid}")
+        for opened in (process / "fd").iterdir():
+            with suppress(FileNotFoundError):
+                position = re.search(r"pos:\s+(\d+)", (process / "fdinfo" / opened.name).read_text())
+                if path.samefile(opened) and position and int(position[1]) == path.stat().st_size:
+                    return True
+        return False
 
     def stop(self) -> None:
         """SIGTERM, after which it keeps its queue on the disk."""
         if self._process:
             self._process.terminate()
-            self._process.wait(30)
+            self._process.wait(60)
             self._process = None
 
 
