@@ -103,7 +103,7 @@ def _is_own_plain_form(request: web.Request) -> bool:
 
 def _has_own_origin(request: web.Request) -> bool:
     origin = request.headers.get("Origin")
-    return origin is None or origin in (f"{scheme}://{request.headers['Host']}" for scheme in ("http", "https"))
+    return origin is None or origin in (f"{scheme}://{request.headers.get('Host', '')}" for scheme in ("http", "https"))
 
 
 def _is_local(host: str) -> bool:

@@ -81,6 +81,24 @@ async def test_signing_in_leads_nowhere_else(browser: Browser, path: str) -> Non
     assert answer.headers["Location"] == "/"
 
 
+@pytest.mark.parametrize(
+    ("headers", "body"),
+    [
+        ({"Content-Type": "application/x-www-form-urlencoded; charset=nope"}, b"token=x"),
+        ({"Content-Type": "application/x-www-form-urlencoded; charset=utf-7"}, b"token=+2AA-"),
+        ({"Content-Type": "application/x-www-form-urlencoded"}, b"token=\xff\xfe&token=%ED%A0%80"),
+        ({"Content-Type": "multipart/form-data"}, b"token"),
+        ({"Content-Type": "multipart/form-data; boundary=x"}, b"--x\r\n\r\nabc\r\n--x--\r\n"),
+    ],
+)
+async def test_what_is_no_form_is_refused_without_a_traceback(
+    browser: Browser, headers: dict[str, str], body: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await browser.post("/login", data=body, headers=headers)
+    assert answer.status in (400, 401)
+    assert not [record for record in caplog.records if record.exc_info]
+
+
 async def test_a_cookie_ends_and_can_not_be_made_or_drawn_out() -> None:
     one = door.Door(TOKEN)
     session = one.session(1_000.0)
