@@ -14,6 +14,7 @@ from rules.errors import ConfigError, InputError, PipelineError, TransientError
 from rules.match import compiled
 from stream.alerts_cli import alerts
 from stream.deadletters_cli import deadletters
+from stream.ending import end_at_once_as_process_1
 from stream.handover_cli import explain, logs, mcp
 from stream.incidents_cli import export, incidents
 from stream.log_lines import hush, say, set_up_logs
@@ -354,6 +355,7 @@ def _for_long(**given: Any) -> Settings:
 
 def main() -> None:
     """Run the command; turn every error of ours into one message and its exit code."""
+    end_at_once_as_process_1()
     hush()
     try:
         cli.main(prog_name="epicenter", standalone_mode=False)

@@ -14,6 +14,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from contextlib import suppress
 from math import inf
 from time import monotonic
 from typing import Any, Final, TypeVar
@@ -25,6 +26,7 @@ FOR_THE_STORE_S: Final = 2.5
 FOR_TARGETS_S: Final = 4.0
 """So much of it is kept for what comes after deliveries (journals, consumer groups), and after writes to the store."""
 
+LAST_WORDS_S: Final = 0.5
 TWICE_AFTER_S: Final = 0.5
 """Terminals and `timeout` send the same signal to a process and to its group: that is one request."""
 
@@ -57,15 +59,21 @@ class Ending:
         return most_s if deadline_s == inf else max(0.0, min(most_s, deadline_s - reserve_s - monotonic()))
 
     def _give_up(self) -> None:
-        log.warning("not all has ended within %s s; what was in hand is done again by whoever goes on", self._within_s)
-        self._leave_with(0)
+        told = "not all has ended within %s s; what was in hand is done again by whoever goes on"
+        self._leave_with(0, lambda: log.warning(told, self._within_s))
 
-    def _leave_with(self, code: int) -> None:
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                continue
+    def _leave_with(self, code: int, last_words: Callable[[], None] = lambda: None) -> None:
+        """Whoever should read what we write may have stopped to: nothing is written for longer than a moment."""
+
+        def finish() -> None:
+            last_words()
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(OSError, ValueError):
+                    stream.flush()
+
+        finishing = threading.Thread(target=finish, daemon=True)
+        finishing.start()
+        finishing.join(LAST_WORDS_S)
         self._leave(code)
 
 
@@ -83,6 +91,12 @@ def end_on_signals(stop: Callable[[], object]) -> None:
 
     for number in SIGNALS:
         signal.signal(number, note)
+
+
+def end_at_once_as_process_1() -> None:
+    """Until `end_on_signals`: the first process of a container does not get a signal for which it has no handler."""
+    if os.getpid() == 1:
+        signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
 
 def run_unless_told_to_end(work: Coroutine[Any, Any, Result]) -> Result:

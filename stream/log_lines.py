@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-import traceback
+from contextlib import suppress
 from datetime import UTC, datetime
 from time import monotonic
 from typing import Any, Final, Literal
@@ -52,18 +52,27 @@ def say(text: str, level: int = logging.INFO, exc_info: BaseException | None = N
         logging.getLogger(SAID).log(level, "%s", text, exc_info=exc_info)
     else:
         if exc_info:
-            traceback.print_exception(exc_info)
+            click.echo(TextLines().trace((type(exc_info), exc_info, exc_info.__traceback__)), err=True)
         click.echo(text, err=True)
 
 
 class _ToStandardError(logging.Handler):
     """Wherever that leads by then."""
 
-    def emit(self, record: logging.LogRecord) -> None:
+    def handle(self, record: logging.LogRecord) -> bool:
+        """Write it; who logs is not stopped by a line that can't be put together, such as a library's wrong one."""
         try:
+            return bool(super().handle(record))
+        except Exception as error:
+            told = f"a line of {record.pathname}:{record.lineno} can't be written: {type(error).__name__}"
+            lost = logging.LogRecord(record.name, logging.ERROR, record.pathname, record.lineno, told, (), None)
+            with suppress(OSError, ValueError):
+                print(self.format(lost), file=sys.stderr, flush=True)
+            return False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # nobody reads it any more
             print(self.format(record), file=sys.stderr, flush=True)
-        except (OSError, ValueError):
-            self.handleError(record)
 
 
 class _Lines(logging.Formatter):
@@ -77,9 +86,9 @@ class _Lines(logging.Formatter):
         redacted = self._redactor.redact(text.encode("utf-8", "replace")).text.decode("utf-8", "replace")
         return make_inert(redacted, multiline=multiline)
 
-    def _trace(self, record: logging.LogRecord) -> str:
-        traced = self.formatException(record.exc_info) if record.exc_info and record.exc_info[0] else ""
-        return self._safe(traced, multiline=True)
+    def trace(self, exc_info: Any) -> str:
+        """The traceback, if there is one."""
+        return self._safe(self.formatException(exc_info), multiline=True) if exc_info and exc_info[0] else ""
 
 
 class TextLines(_Lines):
@@ -88,7 +97,7 @@ class TextLines(_Lines):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         line = f"{_time(record)} {record.levelname} {record.name}: {self._safe(record.getMessage())}"
-        return "\n".join(filter(None, (line + _times(record), self._trace(record))))
+        return "\n".join(filter(None, (line + _times(record), self.trace(record.exc_info))))
 
 
 class JsonLines(_Lines):
@@ -106,7 +115,7 @@ class JsonLines(_Lines):
         line |= {name: value if isinstance(value, int) else self._safe(str(value)) for name, value in given.items()}
         if repeated := record.__dict__.get("repeated"):
             line["repeated"] = repeated
-        if trace := self._trace(record):
+        if trace := self.trace(record.exc_info):
             line["exception"] = trace
         return orjson.dumps(line).decode()
 

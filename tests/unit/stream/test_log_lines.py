@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import logging
+import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import orjson
 import pytest
 
-from stream.ending import Ending
+from stream.ending import Ending, end_at_once_as_process_1
 from stream.log_lines import say, set_up_logs
 from stream.metrics import Metrics
 from stream.trouble import Trouble, Troubles
@@ -65,6 +68,23 @@ def test_text_is_inert_and_holds_no_secret_not_even_in_a_traceback(log_format: A
     assert TOKEN not in written and "\x1b" not in written and "\\nforged" in written
 
 
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_line_that_can_not_be_put_together_stops_nobody_and_is_told(log_format: Any, lines: Any) -> None:
+    set_up_logs(log_format)
+    log.warning("%d lines of %s", "many")
+    (line,) = map(str, lines(log_format))
+    assert "test_log_lines.py" in line and "can't be written: TypeError" in line
+    assert "many" not in line
+
+
+def test_a_bug_of_a_command_is_told_without_secrets(lines: Any) -> None:
+    set_up_logs("text")
+    say("this is a bug of ours", exc_info=ValueError(f"\x1b[31m {TOKEN}"))
+    written = str(lines("text"))
+    assert "ValueError" in written and "this is a bug of ours" in written
+    assert TOKEN not in written and "\x1b" not in written
+
+
 def test_what_commands_say_is_plain_for_people_and_json_for_programs(lines: Any) -> None:
     set_up_logs("text")
     say("incidents: http://127.0.0.1:8017/")
@@ -118,6 +138,30 @@ def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkey
     assert left == [143]
     now_s += 60
     assert ending.left_s(60) == 0
+
+
+def test_the_first_process_of_a_container_hears_that_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, left = signal.getsignal(signal.SIGTERM), list[int]()
+    monkeypatch.setattr(os, "_exit", left.append)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    try:
+        end_at_once_as_process_1()
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert left == [143]
+
+
+def test_nobody_who_reads_what_is_written_does_not_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, full, go_on = list[int](), logging.Handler(), threading.Event()
+    monkeypatch.setattr(full, "emit", lambda _: go_on.wait(60))
+    monkeypatch.setattr("stream.ending.LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(logging.root, "handlers", [full])
+    ending = Ending(leave=left.append, within_s=0.0)
+    ending.ask()
+    ending.last.join(30)
+    assert left == [0]
+    go_on.set()
 
 
 def test_after_the_deadline_it_leaves_whatever_hangs(lines: Any) -> None:
