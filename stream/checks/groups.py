@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from sinks.inert import make_inert
 from sinks.words import count
 from stream.checks.finding import Finding, or_all_is_well, problem, warning
 from stream.checks.topics import length
@@ -63,7 +64,7 @@ def group_findings(group: Group, partitions: int, now_ms: int) -> Iterator[Findi
 
 def _of_group(group: Group, name: str, waiting: int, partitions: int, now_ms: int) -> Iterator[Finding]:
     for member in sorted({(one.client_id, one.host) for one in group.members if one.client_id != CLIENT_ID}):
-        text = f"{member[0]} at {member[1]} is none of our workers: what it is given, nobody looks at"
+        text = f"{make_inert(member[0])} at {member[1]} is none of our workers: what it is given, nobody looks at"
         yield problem(name, text, "give that program a group of its own")
     if not group.members and group.places:
         yield warning(name, f"nobody is in it, {waiting} records wait", "start `epicenter worker`")

@@ -13,6 +13,7 @@ from ingest.batch import Batch
 from ingest.parse.envelope import parse
 from rules.errors import RecordError
 from rules.model import RawRecord
+from sinks.inert import make_inert
 from stream.checks.finding import Finding, or_all_is_well, problem, warning
 from stream.checks.topics import length
 from stream.scan import BatchScanner
@@ -24,6 +25,7 @@ SHARE_WITHOUT: Final = 0.2
 FUTURE_MS: Final = 60_000
 SHIPPERS: Final = "docs/envelopes.md says which fields are read"
 NAMED: Final = 5
+NAME_CHARS: Final = 80
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -99,5 +101,5 @@ def _dead(dead: Sequence[Seen], looked_at: int) -> Iterator[Finding]:
 
 def _senders(seen: Iterable[Seen]) -> str:
     counts = Counter(one.who or "somebody without node and key" for one in seen)
-    named = [f"{who} ({count})" for who, count in counts.most_common(NAMED)]
+    named = [f"{make_inert(who[:NAME_CHARS])} ({count})" for who, count in counts.most_common(NAMED)]
     return ", ".join(named) + (f" and {len(counts) - NAMED} more" if len(counts) > NAMED else "")

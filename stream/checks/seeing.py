@@ -32,11 +32,12 @@ OF_THE_TOPIC: Final = 1
 """Where a value of a topic's configuration comes from: somebody set it for this topic."""
 
 MAKES_TOPICS: Final = "auto.create.topics.enable"
+WHAT_KAFKA_ANSWERS: Final = "look at the brokers' logs; docs/security.md says what this user has to be allowed"
 
 
 async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Finding]:
-    """All that is found there; when Kafka is away, that alone."""
-    found: list[Finding] = []
+    """All that is found there; when Kafka goes away or refuses something, what was found until then, and that."""
+    found = []
     try:
         async with admin_of(settings) as admin:
             async for finding in _findings(settings, rules, admin):
@@ -44,13 +45,13 @@ async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Find
     except PipelineError as error:
         found.append(refused("kafka", error, "start it, or set `kafka`"))
     except KafkaError as error:
-        found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), "look at the brokers' logs"))
+        found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), WHAT_KAFKA_ANSWERS))
     return found
 
 
 async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAdminClient) -> AsyncIterator[Finding]:
     names, wanted = TopicNames(settings.prefix), [Wanted.of(new) for new in wanted_topics(settings)]
-    seen = await _brokers(admin, [one.name for one in wanted])
+    seen = await _brokers(admin, settings.kafka, [one.name for one in wanted])
     yield ok("kafka", f"{settings.kafka}, {count(seen.brokers, 'broker')}")
     for finding in topic_findings(wanted, seen, names, settings.raw_topic):
         yield finding
@@ -62,7 +63,7 @@ async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAd
             try:
                 group = await _group(admin, consumer, name, there)
             except GroupAuthorizationFailedError:
-                yield warning(f"group {name}", "this user may not look at it", f"allow it to describe and read {name}")
+                yield warning(f"group {name}", "this user may not see it", "allow it Describe on the group")
                 continue
             for finding in group_findings(group, max((one.partitions for one in there), default=0), _now_ms()):
                 yield finding
@@ -87,7 +88,7 @@ def _groups(settings: Settings, names: TopicNames) -> dict[str, tuple[str, ...]]
     return groups
 
 
-async def _brokers(admin: AIOKafkaAdminClient, wanted: Collection[str]) -> Brokers:
+async def _brokers(admin: AIOKafkaAdminClient, address: str, wanted: Collection[str]) -> Brokers:
     cluster = await admin.describe_cluster()
     found = [one for one in await admin.describe_topics() if one["topic"] in wanted]
     some_broker = str(cluster["brokers"][0]["node_id"])
@@ -101,6 +102,7 @@ async def _brokers(admin: AIOKafkaAdminClient, wanted: Collection[str]) -> Broke
     }
     of_broker = _configs(entries.get((ConfigResourceType.BROKER, some_broker), ()))
     return Brokers(
+        address=address,
         brokers=len(cluster["brokers"]),
         topics={one["topic"]: _topic(one, entries.get((ConfigResourceType.TOPIC, one["topic"]))) for one in found},
         makes_topics_itself=of_broker.get(MAKES_TOPICS) == "true",
@@ -119,8 +121,7 @@ def _topic(found: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] | None
         replicas=min(len(one["replicas"]) for one in partitions),
         in_sync=min(len(one["isr"]) for one in partitions),
         without_leader=sum(one["leader"] < 0 for one in partitions),
-        configs=_configs(entries or ()),
-        is_told=entries is not None,
+        configs=None if entries is None else _configs(entries),
         is_configured=any(one["config_source"] == OF_THE_TOPIC for one in entries or ()),
     )
 
@@ -153,8 +154,8 @@ async def _group(admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, name: s
 
 
 def _kept_ms(topic: Topic) -> int:
-    is_deleted = "delete" in topic.configs.get("cleanup.policy", "delete")
-    return int(topic.configs.get("retention.ms", "-1")) if is_deleted else -1
+    configs = topic.configs or {}
+    return int(configs.get("retention.ms", "-1")) if "delete" in configs.get("cleanup.policy", "delete") else -1
 
 
 async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner) -> list[Any]:

@@ -12,16 +12,19 @@ from sinks.words import count
 from stream.checks.finding import Finding, or_all_is_well, problem, warning
 from stream.topics import TopicNames
 
-ALTER: Final = "kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config {key}={value}"
-ADD: Final = "kafka-topics.sh --alter --topic {name} --partitions {partitions}"
+ALTER: Final = (
+    "kafka-configs.sh --bootstrap-server {address} --alter --entity-type topics --entity-name {name}"
+    " --add-config {key}={value}"
+)
+ADD: Final = "kafka-topics.sh --bootstrap-server {address} --alter --topic {name} --partitions {partitions}"
 MOVE: Final = "kafka-reassign-partitions.sh with {replicas} replicas a partition of {name}"
 BROKERS_FOR_REPLICAS: Final = 3
 
 
 class Topic(msgspec.Struct, frozen=True):
-    """A topic: `replicas` and `in_sync` of the partition that has fewest, and its whole configuration.
+    """A topic: `replicas` and `in_sync` of the partition that has fewest; its configuration, None when it is hidden.
 
-    `is_configured`: somebody set at least one of its options for this topic; `is_told`: this user may know.
+    `is_configured`: somebody set at least one of its options for this topic.
     """
 
     name: str
@@ -29,17 +32,30 @@ class Topic(msgspec.Struct, frozen=True):
     replicas: int = 1
     in_sync: int = 1
     without_leader: int = 0
-    configs: Mapping[str, str] = {}
+    configs: Mapping[str, str] | None = {}
     is_configured: bool = True
-    is_told: bool = True
+
+    @property
+    def least_in_sync(self) -> int:
+        """So many have to be in sync for a write that all have to take. Kafka asks for no more than there are."""
+        return min(self.replicas, int((self.configs or {}).get("min.insync.replicas", "1")))
 
 
 class Brokers(msgspec.Struct, frozen=True):
-    """What the brokers have."""
+    """What the brokers at an address have."""
 
+    address: str
     brokers: int
     topics: Mapping[str, Topic]
     makes_topics_itself: bool = False
+
+    def alter(self, topic: str, key: str, value: str | int) -> str:
+        """The command that sets an option of a topic."""
+        return ALTER.format(address=self.address, name=topic, key=key, value=value)
+
+    def add(self, topic: str, partitions: int) -> str:
+        """The command that gives a topic more partitions."""
+        return ADD.format(address=self.address, name=topic, partitions=partitions)
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -66,6 +82,9 @@ def topic_findings(wanted: Sequence[Wanted], seen: Brokers, names: TopicNames, r
             text = f"{count(topic.partitions, 'partition')}, {count(topic.replicas, 'replica')}"
             yield from or_all_is_well(_name(one.name), text, _of_one(one, topic, seen, is_raw=one.name == raw))
     yield from _equal_partitions(names, seen)
+    if hidden := [topic.name for topic in seen.topics.values() if topic.configs is None]:
+        text = f"this user may not see how they are configured: {', '.join(hidden)}"
+        yield warning("topics", text, "allow it DescribeConfigs on them, or check as a user who may")
     if seen.makes_topics_itself:
         yield warning(
             "topics",
@@ -79,22 +98,19 @@ def _of_one(wanted: Wanted, topic: Topic, seen: Brokers, is_raw: bool) -> Iterat
     if topic.without_leader:
         text = f"{topic.without_leader} partitions have no leader: nothing is read from them or written to them"
         yield problem(name, text, "start the brokers that hold them")
-    if not topic.is_told:
-        text = "this user may not look at its configuration"
-        yield warning(name, text, f"allow it to describe the configuration of {topic.name}, or run it as one who may")
-    elif not topic.is_configured and wanted.configs:
+    if topic.configs is not None and not topic.is_configured and wanted.configs:
         text = "it has the brokers' defaults: it was not made by `epicenter topics`"
         yield warning(name, text, "delete it while it is empty, and run `epicenter topics`; or set what follows")
     if is_raw and topic.partitions < wanted.partitions:
         text = f"{topic.partitions} partitions, {wanted.partitions} are set"
-        yield warning(name, text, ADD.format(name=topic.name, partitions=wanted.partitions))
+        yield warning(name, text, seen.add(topic.name, wanted.partitions))
     yield from _replicas(wanted, topic, seen)
-    if topic.is_told:
-        yield from _configs(wanted, topic)
+    if topic.configs is not None:
+        yield from _configs(wanted, topic, topic.configs, seen)
 
 
 def _replicas(wanted: Wanted, topic: Topic, seen: Brokers) -> Iterator[Finding]:
-    name, least = _name(topic.name), int(topic.configs.get("min.insync.replicas", "1"))
+    name, least = _name(topic.name), topic.least_in_sync
     if topic.replicas < wanted.replicas:
         text = f"{topic.replicas} replicas, {wanted.replicas} are set"
         yield problem(name, text, MOVE.format(replicas=wanted.replicas, name=topic.name))
@@ -109,39 +125,39 @@ def _replicas(wanted: Wanted, topic: Topic, seen: Brokers) -> Iterator[Finding]:
         yield problem(name, text, "start the brokers that hold the others")
     if least >= topic.replicas > 1:
         text = f"min.insync.replicas is {least} of {topic.replicas} replicas: one broker away, and nobody can write"
-        yield warning(name, text, ALTER.format(name=topic.name, key="min.insync.replicas", value=topic.replicas - 1))
-    if least == 1 and topic.replicas >= BROKERS_FOR_REPLICAS:
+        yield warning(name, text, seen.alter(topic.name, "min.insync.replicas", topic.replicas - 1))
+    if topic.configs is not None and least == 1 and topic.replicas >= BROKERS_FOR_REPLICAS:
         text = "min.insync.replicas is 1: what one broker alone has taken counts as kept"
-        yield warning(name, text, ALTER.format(name=topic.name, key="min.insync.replicas", value=2))
+        yield warning(name, text, seen.alter(topic.name, "min.insync.replicas", 2))
 
 
-def _configs(wanted: Wanted, topic: Topic) -> Iterator[Finding]:
+def _configs(wanted: Wanted, topic: Topic, configs: Mapping[str, str], seen: Brokers) -> Iterator[Finding]:
     name = _name(topic.name)
 
     def fix(key: str) -> str:
-        return ALTER.format(name=topic.name, key=key, value=wanted.configs.get(key, "delete"))
+        return seen.alter(topic.name, key, wanted.configs.get(key, "delete"))
 
     policy, wanted_policy = (
-        topic.configs.get("cleanup.policy", "delete"),
+        configs.get("cleanup.policy", "delete"),
         wanted.configs.get("cleanup.policy", "delete"),
     )
     if policy != wanted_policy:
         loses = "what is still needed is deleted by age" if wanted_policy == "compact" else "records without a key fail"
         yield problem(name, f"cleanup.policy is {policy}, wanted is {wanted_policy}: {loses}", fix("cleanup.policy"))
-    kept_ms, wanted_ms = (int(one.configs.get("retention.ms", "-1")) for one in (topic, wanted))
+    kept_ms, wanted_ms = (int(one.get("retention.ms", "-1")) for one in (configs, wanted.configs))
     if wanted_policy == "delete" and 0 <= kept_ms < wanted_ms:
         text = f"records are kept for {length(kept_ms)}, wanted are {length(wanted_ms)}"
         yield warning(name, text, fix("retention.ms"))
-    if int(topic.configs.get("retention.bytes", "-1")) >= 0 and wanted_policy == "delete":
-        text = f"retention.bytes is {topic.configs['retention.bytes']}: a storm may push out what is not read yet"
-        yield warning(name, text, ALTER.format(name=topic.name, key="retention.bytes", value=-1))
-    largest, wanted_largest = (int(one.configs.get("max.message.bytes", "0")) for one in (topic, wanted))
+    if int(configs.get("retention.bytes", "-1")) >= 0 and wanted_policy == "delete":
+        text = f"retention.bytes is {configs['retention.bytes']}: a storm may push out what is not read yet"
+        yield warning(name, text, seen.alter(topic.name, "retention.bytes", -1))
+    largest, wanted_largest = (int(one.get("max.message.bytes", "0")) for one in (configs, wanted.configs))
     if 0 < largest < wanted_largest:
         text = f"max.message.bytes is {largest}, wanted is {wanted_largest}: larger messages are refused"
         yield problem(name, text, fix("max.message.bytes"))
-    if topic.configs.get("unclean.leader.election.enable") == "true":
+    if configs.get("unclean.leader.election.enable") == "true":
         text = "unclean.leader.election.enable: a broker that lags may become the leader, and what it lacks is lost"
-        yield warning(name, text, ALTER.format(name=topic.name, key="unclean.leader.election.enable", value="false"))
+        yield warning(name, text, seen.alter(topic.name, "unclean.leader.election.enable", "false"))
 
 
 def _equal_partitions(names: TopicNames, seen: Brokers) -> Iterator[Finding]:
@@ -152,7 +168,7 @@ def _equal_partitions(names: TopicNames, seen: Brokers) -> Iterator[Finding]:
         if matches and topic and topic.partitions != matches.partitions:
             text = f"{topic.partitions} partitions, and {matches.name} has {matches.partitions}: they have to be equal"
             smaller, more = sorted((topic, matches), key=lambda one: one.partitions)
-            fix = f"stop the workers, {ADD.format(name=smaller.name, partitions=more.partitions)}, start them"
+            fix = f"stop the workers, {seen.add(smaller.name, more.partitions)}, start them"
             yield problem(_name(name), text, fix)
 
 

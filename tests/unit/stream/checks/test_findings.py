@@ -50,8 +50,8 @@ def topics(
     configs = changed.pop("configs", {})
     seen = dict(ALL_WELL)
     if name:
-        seen[name] = replace(seen[name], **changed, configs={**seen[name].configs, **configs})
-    return in_short(topic_findings(wanted, Brokers(brokers, seen), NAMES, "logs.raw"))
+        seen[name] = replace(seen[name], **changed, configs={**(seen[name].configs or {}), **configs})
+    return in_short(topic_findings(wanted, Brokers("kafka:9092", brokers, seen), NAMES, "logs.raw"))
 
 
 def test_topics_as_we_make_them_call_for_nothing() -> None:
@@ -59,7 +59,7 @@ def test_topics_as_we_make_them_call_for_nothing() -> None:
 
 
 def test_a_topic_that_is_missing() -> None:
-    seen = Brokers(1, {name: topic for name, topic in ALL_WELL.items() if name != NAMES.snapshots})
+    seen = Brokers("kafka:9092", 1, {name: topic for name, topic in ALL_WELL.items() if name != NAMES.snapshots})
     findings = [one for one in topic_findings(WANTED, seen, NAMES, "logs.raw") if one.status != "ok"]
     assert [(one.name, one.found, one.fix) for one in findings] == [
         ("topic epicenter.snapshots", "it is missing", "`epicenter topics` makes it")
@@ -74,7 +74,6 @@ def test_a_topic_that_is_missing() -> None:
         (NAMES.alerts, {"partitions": 2}, "problem", "they have to be equal"),
         (NAMES.matches, {"without_leader": 1}, "problem", "have no leader"),
         (NAMES.matches, {"is_configured": False}, "warning", "not made by `epicenter topics`"),
-        (NAMES.snapshots, {"is_told": False, "is_configured": False}, "warning", "may not look at its configuration"),
         (NAMES.matches, {"configs": {"retention.ms": str(HOUR_MS)}}, "warning", "for 1 h, wanted are 3 d"),
         ("logs.raw", {"configs": {"retention.bytes": "1000"}}, "warning", "may push out"),
         (NAMES.incidents, {"configs": {"cleanup.policy": "delete"}}, "problem", "deleted by age"),
@@ -101,8 +100,20 @@ def test_replicas() -> None:
     assert ("topic epicenter.matches", "problem") in [finding[:2] for finding in too_few]
 
 
+def test_one_replica_is_in_sync_with_itself_however_many_are_asked_for() -> None:
+    assert topics(NAMES.matches, configs={"min.insync.replicas": "2"}) == []
+
+
+def test_what_this_user_may_not_see_is_told_once_and_not_taken_for_wrong() -> None:
+    hidden = {name: replace(topic, configs=None, is_configured=False) for name, topic in ALL_WELL.items()}
+    found = in_short(topic_findings(WANTED, Brokers("kafka:9092", 1, hidden), NAMES, "logs.raw"))
+    assert [finding[:2] for finding in found] == [("topics", "warning")]
+
+
 def test_brokers_that_make_topics_themselves() -> None:
-    found = in_short(topic_findings(WANTED, Brokers(1, ALL_WELL, makes_topics_itself=True), NAMES, "logs.raw"))
+    found = in_short(
+        topic_findings(WANTED, Brokers("kafka:9092", 1, ALL_WELL, makes_topics_itself=True), NAMES, "logs.raw")
+    )
     assert [finding[:2] for finding in found] == [("topics", "warning")]
 
 
@@ -150,6 +161,12 @@ def test_raw_records(some: Seen, status: str, words: str) -> None:
     ((_, found_status, found),) = in_short(record_findings([GOOD] * 50 + [some] * 50))
     assert found_status == status
     assert words in found
+
+
+def test_a_sender_writes_no_lines_of_its_own() -> None:
+    forger = replace(GOOD, dead="not JSON", who="x\nstore: ok: all is well\n" + "y" * 10_000)
+    ((_, _, found),) = in_short(record_findings([forger]))
+    assert "\n" not in found and len(found) < 300
 
 
 def test_a_few_dead_ones_are_a_warning_and_one_of_many_is_none() -> None:
