@@ -19,8 +19,12 @@ esac
     printf '%s SLURM_JOB_ID=%s starts on %s user=%s partition=%s gpus=%s restart=%s\n' \
       "$(date -u +%Y-%m-%dT%H:%M:%S.%6NZ)" "$SLURM_JOB_ID" "$node" "${SLURM_JOB_USER:-}" "${SLURM_JOB_PARTITION:-}" \
       "${SLURM_JOB_GPUS:-}" "${SLURM_JOB_RESTART_COUNT:-0}" >>"$jobs/$SLURM_JOB_ID.log"
-  # srun makes no folders: without this one, --output=/var/log/slurm/jobs/%j/… would fail the job.
-  install -d -m 0750 -o "${SLURM_JOB_UID:-0}" -g "${SLURM_JOB_GID:-0}" "$output/$SLURM_JOB_ID"
+  # srun makes no folders: without this one, --output=/var/log/slurm/jobs/%j/… would fail the job. `install -d` would
+  # follow a link that a user laid into a shared folder, and give away what it leads to.
+  if [ ! -e "$output/$SLURM_JOB_ID" ]; then
+    mkdir -p "$output" && mkdir -m 0750 "$output/$SLURM_JOB_ID" &&
+      chown -h "${SLURM_JOB_UID:-0}:${SLURM_JOB_GID:-0}" "$output/$SLURM_JOB_ID"
+  fi
   find "$jobs" -name '*.log' -mtime +7 -delete
 } >&2
 exit 0

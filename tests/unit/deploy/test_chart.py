@@ -179,6 +179,14 @@ def test_alert_rules_dashboards_and_shippers_are_those_of_the_repository() -> No
     assert all(one.is_symlink() for one in (CHART / "files").iterdir()), "a copy would grow old"
 
 
+def test_the_migration_may_reach_its_servers_before_anything_else_is_made() -> None:
+    job = of_kind(rendered("minimal"), "Job")[0]["metadata"]["annotations"]
+    (policy,) = (one for one in of_kind(rendered("minimal"), "NetworkPolicy") if "migrate" in one["metadata"]["name"])
+    hook = policy["metadata"]["annotations"]
+    assert int(hook["helm.sh/hook-weight"]) < int(job.get("helm.sh/hook-weight", 0))
+    assert {name: hook[name] for name in job} == job
+
+
 def test_vector_reads_the_variables_of_its_configuration() -> None:
     """From 0.57 on it does so only when told."""
     env = {one["name"]: one.get("value") for one in containers_of(_part("vector-shipper", "shipper"))[0]["env"]}

@@ -118,6 +118,19 @@ def test_prolog_and_epilog_tell_of_the_job_and_make_its_folder(tmp_path: Path) -
     assert a_scanner().scan(batch([begins, ends])).matches == []
 
 
+def test_a_link_in_the_place_of_the_job_s_folder_is_not_followed(tmp_path: Path) -> None:
+    """Where the folder is one that every user may write to, it would lead root to give away another one."""
+    theirs, output = tmp_path / "not theirs", tmp_path / "output"
+    theirs.mkdir(mode=0o700)
+    output.mkdir()
+    (output / "7877").symlink_to(theirs)
+    (output / "7878").symlink_to(tmp_path / "nowhere")
+    for job in ("7877", "7878"):
+        assert run("prolog.sh", tmp_path, **ON_NODE | {"SLURM_JOB_ID": job, "SLURM_JOB_UID": "12345"}).returncode == 0
+    assert (theirs.stat().st_uid, theirs.stat().st_mode & 0o777) == (os.getuid(), 0o700)
+    assert not (tmp_path / "nowhere").exists()
+
+
 @pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
 @pytest.mark.parametrize("job", ["", "../../etc", "7877 rm -rf", "$(reboot)"])
 def test_no_trouble_fails_a_job(script: str, job: str, tmp_path: Path) -> None:
