@@ -19,7 +19,7 @@ from stream.ending import ENDING
 EPICENTER = [sys.executable, "-c", "from stream.cli import main; main()"]
 """The command line of the console command, whether or not its folder is on PATH."""
 
-START_TIMEOUT_S = 60
+START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 15
 
 # The kernel kills the child with its parent (prctl 1 = PR_SET_PDEATHSIG, 9 = SIGKILL); exec keeps the process id.
@@ -133,20 +133,22 @@ class ChildServer:
 
     def stop(self) -> None:
         """End the process with SIGTERM, or SIGKILL when it needs longer than STOP_TIMEOUT_S."""
-        if self._process is None:
+        process = self._process
+        if process is None:
             return
-        self._process.terminate()
+        process.terminate()
         try:
-            self._process.wait(ENDING.left_s(STOP_TIMEOUT_S, 1.0))
+            process.wait(ENDING.left_s(STOP_TIMEOUT_S, 1.0))
         except subprocess.TimeoutExpired:
             self.kill()
         self._process = None
 
     def kill(self) -> None:
         """End the process with SIGKILL, as a crash would; `start` brings it back with its data."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+        process = self._process
+        if process is not None:
+            process.kill()
+            process.wait()
             self._process = None
 
     def _complaint(self) -> str | None:
