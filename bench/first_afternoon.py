@@ -33,9 +33,8 @@ ROUNDS_S: Final = 330.0
 JOB: Final = "9001"
 KERNEL: Final = "NVRM: Xid (PCI:0000:5d:00): 79, pid=4242, name=python, GPU has fallen off the bus."
 WORKER: Final = (
-    "[rank{rank}]:[E ProcessGroupNCCL.cpp:632] [Rank {rank}] Watchdog caught collective operation timeout: "
-    "WorkNCCL(SeqNum=8123, OpType=ALLREDUCE, NumelIn=1048576, NumelOut=1048576, Timeout(ms)=600000) "
-    "ran for 600012 milliseconds before timing out."
+    "[rank{rank}]: torch.distributed.DistBackendError: NCCL error in: ProcessGroupNCCL.cpp:3353, "
+    "remote process exited or there was a network error, NCCL version 2.26.2"
 )
 
 
@@ -186,11 +185,9 @@ def shipping(shipper: Rsyslog, folder: Path) -> str:
 
 
 def cause(client: Client) -> str:
-    """Wait for the one incident, and say what it names."""
-    found = until(
-        lambda: client.query(f"SELECT title, signal_count FROM incidents FINAL WHERE has(jobs, '{JOB}')"), "it"
-    )
-    return f"stored: {found[0][0]}"
+    """Wait for the one incident that has the GPU as its cause and the job in its reach; its title."""
+    query = f"SELECT title FROM incidents FINAL WHERE class = 'xid-79' AND has(jobs, '{JOB}')"
+    return f"stored: {until(lambda: client.query(query), query)[0][0]}"
 
 
 def incidents(client: Client) -> str:
