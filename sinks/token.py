@@ -20,6 +20,7 @@ GUESS_S: Final = 0.5
 MOST_GUESSES_WAITING: Final = 20
 SIGNED_IN_S: Final = 12 * 3600
 BEARER: Final = "Bearer "
+IS_KNOWN: Final = web.RequestKey("is_known", bool)
 log: Final = logging.getLogger(__name__)
 
 
@@ -87,13 +88,17 @@ class Door:
 
 
 def only_bearers(token: str, *open_paths: str) -> Any:
-    """A middleware: with a token, everything but `open_paths` needs it; without one, nothing does."""
+    """A middleware: with a token, everything but `open_paths` needs it; without one, nothing does.
+
+    What is open may show more to whom it knows: `request[IS_KNOWN]`. A guess is one there too.
+    """
     door = Door(token)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
         shown = door.bearer(request)
-        if not token or request.path in open_paths or shown is Shown.RIGHT:
+        request[IS_KNOWN] = not token or shown is Shown.RIGHT
+        if request[IS_KNOWN] or (request.path in open_paths and shown is Shown.NOTHING):
             return await handler(request)
         status = 401 if shown is Shown.NOTHING else await door.take_a_guess(request.remote)
         return web.Response(status=status, text="a token is needed\n", headers={"WWW-Authenticate": "Bearer"})

@@ -19,7 +19,7 @@ from faust.web import Request, Response, View
 from mode import Service
 
 from rules.ruleset import RuleSet
-from sinks.token import only_bearers
+from sinks.token import IS_KNOWN, only_bearers
 from stream.correlating import Correlating
 from stream.exporting import Exporter
 from stream.loopback import checked_token
@@ -110,9 +110,9 @@ def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any], reloade
     async def show_health(view: View, request: Request) -> Response:
         silent_s = max((monotonic() - service.last_fetch_s for service in running), default=0.0)
         is_well = silent_s < STALLED_AFTER_S
-        health = {
-            "status": "ok" if is_well else "stalled",
-            "seconds_since_last_fetch": round(silent_s, 1),
-            "rules": reloader.health() | {"floods": [flood for one in running for flood in getattr(one, "floods", ())]},
-        }
+        health: dict[str, object] = {"status": "ok" if is_well else "stalled"}
+        if request[IS_KNOWN]:
+            floods = [flood for one in running for flood in getattr(one, "floods", ())]
+            health["seconds_since_last_fetch"] = round(silent_s, 1)
+            health["rules"] = reloader.health() | {"floods": floods}
         return view.json(health, status=200 if is_well else 503)

@@ -167,8 +167,10 @@ async def test_so_many_open_pages_are_kept_up_to_date_and_no_more(
         (TOKEN, {}, "/", 401),
         (TOKEN, {}, "/nowhere", 401),
         (TOKEN, {}, "/healthz", 200),
+        (TOKEN, BEARER, "/healthz", 200),
         (TOKEN, {}, "/healthz/", 401),
         (TOKEN, {"Authorization": f"Bearer {TOKEN}x"}, "/metrics", 401),
+        (TOKEN, {"Authorization": f"Bearer {TOKEN}x"}, "/healthz", 401),
         (TOKEN, BEARER, "/metrics", 200),
         (TOKEN, BEARER, "/nowhere", 404),
     ],
@@ -176,11 +178,15 @@ async def test_so_many_open_pages_are_kept_up_to_date_and_no_more(
 async def test_a_workers_pages(
     token: str, headers: dict[str, str], path: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def answer(_: web.Request) -> web.Response:
-        return web.Response(text="ok")
+    async def answer(request: web.Request) -> web.Response:
+        return web.Response(text="all" if request[door.IS_KNOWN] else "the status alone")
 
     monkeypatch.setattr(door, "GUESS_S", 0.01)
     application = web.Application(middlewares=[door.only_bearers(token, "/healthz")])
     application.add_routes([web.get(path, answer) for path in ("/", "/metrics", "/healthz")])
     async with TestClient(TestServer(application)) as client:
-        assert (await client.get(path, headers=headers)).status == status
+        answered = await client.get(path, headers=headers)
+        assert answered.status == status
+        if status == 200:
+            is_known = not token or headers == BEARER
+            assert await answered.text() == ("all" if is_known else "the status alone")
