@@ -22,7 +22,7 @@ from tests.support.tls_proxy import tls_in_front
 pytestmark = pytest.mark.integration
 
 PASSWORD: Final = "hunter2-hunter2"
-SOON_S: Final = 15.0
+SOON_S: Final = 30.0
 
 
 class Stores(msgspec.Struct, frozen=True):
@@ -99,6 +99,6 @@ def test_a_command_says_it_in_a_line_and_warns_of_what_is_not_verified(stores: S
         ),
     ):
         command = [*EPICENTER, "migrate", "--plan", "--store", way]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
         assert (done.returncode, PASSWORD in done.stderr) == (code, False), done.stderr
         assert told in done.stderr and "Traceback" not in done.stderr

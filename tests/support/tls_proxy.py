@@ -34,7 +34,7 @@ def tls_in_front(port: int, *certificates: Path) -> Iterator[list[int]]:
     thread = threading.Thread(target=lambda: loop.run_until_complete(serve()), name="tls")
     thread.start()
     try:
-        assert ready.wait(10)
+        assert ready.wait(60)
         yield ports
     finally:
         loop.call_soon_threadsafe(done.set)
