@@ -1,7 +1,8 @@
 """`python -m deploy.audit`: known vulnerabilities of what requirements.lock pins, by pip-audit from OSV's database.
 
-Ends with 1 when there are some. Where the database can't be reached it says so in a line and ends with 0: a build
-without a network is not unsafe for that, and nobody should think that it was looked at.
+Ends with 1 when there are some, and when pip-audit can't read the lock. Where the database can't be reached it says so
+in a line and ends with 0: a build without a network is not unsafe for that, and nobody should think that it was looked
+at.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ import orjson
 
 LOCK: Final = Path(__file__).parents[1] / "requirements.lock"
 LONGEST_S: Final = 300
+NOT_REACHED: Final = ("requests.exceptions.", "pip_audit._service.", "ERROR:pip_audit._cli:Tip: your network")
+"""How pip-audit's last line begins when it asked the database in vain."""
 
 
 def audit(lock: Path, *more: str) -> tuple[str, int]:
@@ -27,7 +30,8 @@ def audit(lock: Path, *more: str) -> tuple[str, int]:
     except subprocess.TimeoutExpired:
         return f"NOT AUDITED: no answer within {LONGEST_S} s", 0
     except (ValueError, KeyError):
-        return f"NOT AUDITED: {_last_line(done.stderr)}", 0
+        reason = _last_line(done.stderr)
+        return f"NOT AUDITED: {reason}", 0 if reason.startswith(NOT_REACHED) else 1
     skipped = [package for package in packages if "skip_reason" in package]
     if len(skipped) == len(packages):
         return "NOT AUDITED: the database of vulnerabilities is not reached from here", 0

@@ -68,3 +68,10 @@ def test_a_vulnerability_is_told_with_what_mends_it(lock: Path) -> None:
 def test_a_database_that_is_not_reached_is_told_in_a_line_and_fails_nothing(lock: Path) -> None:
     told, code = audit(lock, "--osv-url", f"http://127.0.0.1:{free_ports(1)[0]}/v1/query")
     assert (told.startswith("NOT AUDITED: "), told.count("\n"), code) == (True, 0, 0)
+
+
+def test_a_lock_that_can_not_be_read_is_no_pass(tmp_path: Path) -> None:
+    lock = tmp_path / "requirements.lock"
+    lock.write_text("sound==1.0\n")
+    told, code = audit(lock)
+    assert (told, code) == ("NOT AUDITED: ERROR:pip_audit._cli:requirement sound==1.0 does not contain a hash", 1)

@@ -20,6 +20,9 @@ CALLS = {
     "__import__",
     "os.system",
     "os.popen",
+    "subprocess.getoutput",
+    "subprocess.getstatusoutput",
+    "asyncio.create_subprocess_shell",
     "tempfile.mktemp",
     "ssl._create_unverified_context",
 }
@@ -91,6 +94,7 @@ def parsed(place: str) -> ast.AST:
     "line",
     [
         *("eval('1')", "exec(text)", "import pickle", "from pickle import loads", "yaml.load(text)", "os.system(text)"),
+        "asyncio.create_subprocess_shell(text)",
         *("yaml.load(text, Loader=yaml.Loader)", "run(text, shell=True)", "get(url, verify=False)", "x.CERT_NONE"),
         *("context.check_hostname = False", "Environment(autoescape=False)", "session(ssl=False)"),
     ],
