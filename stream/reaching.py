@@ -29,8 +29,8 @@ ANSWER_S: Final = 4.0
 LOOK_S: Final = 5.0
 """So long one look may take, all answers together; finding out why it failed takes at most as long again."""
 
-LONGEST_S: Final = 3 * LOOK_S
-"""A look at the given brokers, one at those that they name, and why one of these failed."""
+LONGEST_S: Final = 4 * LOOK_S
+"""A look at the given brokers, one at those that they name, and why one of each failed."""
 
 LOOK_AGAIN_S: Final = 30.0
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
@@ -33,6 +34,7 @@ Paths = Annotated[
 OptionalPath = Annotated[Path | None, BeforeValidator(lambda value: value or None)]
 """An empty text in the environment says that there is none."""
 
+_BROKER: Final = re.compile(r"\s*(\[[0-9A-Fa-f:.]+\]|[^\s:/\[\]]+)(:\d{1,5})?\s*")
 KafkaSecurity = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 SaslMechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
 ServiceName = Literal["match", "correlate", "store", "notify"]
@@ -46,6 +48,12 @@ ServiceNames = Annotated[
 def _web_address(value: SecretStr) -> SecretStr:
     if value and not _is_web_address(value.get_secret_value()):
         raise ValueError("no web address: write https://host/path")
+    return value
+
+
+def _brokers(value: str) -> str:
+    if not all(map(_BROKER.fullmatch, value.split(","))):
+        raise ValueError("write host:port, several with commas between them, and no protocol in front")
     return value
 
 
@@ -97,7 +105,9 @@ class Settings(BaseSettings):
     page_token: SecretStr = Field(default=SecretStr(""), description="who has it may see the page, and act on it")
     log_format: Literal["text", "json"] = Field(default="text", description="our own log lines on standard error")
 
-    kafka: str = Field(default="127.0.0.1:9092", description="brokers, host:port, separated by commas")
+    kafka: Annotated[str, AfterValidator(_brokers)] = Field(
+        default="127.0.0.1:9092", description="brokers, host:port, separated by commas"
+    )
     kafka_security: KafkaSecurity = Field(default="plaintext", description="what the brokers' port speaks")
     kafka_sasl_mechanism: SaslMechanism = Field(default="SCRAM-SHA-512", description="how the password is shown")
     kafka_username: str = Field(default="", description="who we are to the brokers")

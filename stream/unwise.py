@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlsplit
 
+from aiokafka.conn import collect_hosts
+
 from stream.loopback import is_loopback
 from stream.settings import Settings
 
@@ -16,8 +18,7 @@ def unwise(settings: Settings) -> list[str]:
 def _kafka_in_the_clear(settings: Settings) -> str:
     if settings.kafka_security != "sasl_plaintext":
         return ""
-    hosts = [address.strip().rpartition(":")[0] for address in settings.kafka.split(",")]
-    away = [host for host in hosts if not is_loopback(host)]
+    away = [host for host, _, _ in collect_hosts(settings.kafka, randomize=False) if not is_loopback(host)]
     told = f"kafka_security: sasl_plaintext: nothing between us and {', '.join(away)} is encrypted: use sasl_ssl"
     return told if away else ""
 

@@ -70,6 +70,14 @@ def test_what_does_not_go_together(given: dict[str, Any], told: str) -> None:
     assert "hunter2" not in problem
 
 
+@pytest.mark.parametrize(
+    "address", ["k1:port", "SASL_SSL://k1.example.org:9092", "k1:9092;k2:9092", "k1:9092,", "", "::1"]
+)
+def test_an_address_of_brokers_that_is_none(address: str) -> None:
+    with pytest.raises(ConfigError, match="kafka: write host:port, several with commas between them"):
+        load_settings(kafka=address)
+
+
 def test_all_of_it_comes_at_once() -> None:
     with pytest.raises(ConfigError) as refused:
         load_settings(kafka_username="ada", kafka_ca="ca.pem", kafka_key="key.pem")
@@ -136,7 +144,7 @@ def test_who_listens_where_others_reach_it_needs_a_token(host: str, is_ours: boo
     assert checked_token(load_settings(**{f"{what}_host": host, f"{what}_token": TOKEN}), what) == TOKEN
 
 
-@pytest.mark.parametrize("token", ["short", "0123456789abcdé" * 2, "0123456789\tabcdef"])
+@pytest.mark.parametrize("token", ["short", "0123456789abcdé" * 2, "0123456789\tabcdef", "0123456789abcdef "])
 def test_a_token_that_is_soon_guessed_or_fits_no_header_is_refused(token: str) -> None:
     with pytest.raises(ConfigError, match="page_token: write 16 printable ASCII characters at least") as refused:
         checked_token(load_settings(page_token=token), "page")
@@ -148,6 +156,7 @@ def test_a_token_that_is_soon_guessed_or_fits_no_header_is_refused(token: str) -
     [
         ({}, []),
         ({"kafka": "127.0.0.1:9092", "kafka_security": "sasl_plaintext", **USER}, []),
+        ({"kafka": "localhost, [::1]:9092", "kafka_security": "sasl_plaintext", **USER}, []),
         ({"kafka": "127.0.0.1:9092,k1.example.org:9092", "kafka_security": "sasl_plaintext", **USER},
          ["kafka_security: sasl_plaintext: nothing between us and k1.example.org is encrypted: use sasl_ssl"]),
         ({"store": "https://u:hunter2@ch.example.org:8443/db?ca_cert=/x"}, []),
