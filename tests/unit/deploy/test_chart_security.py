@@ -158,3 +158,11 @@ def test_a_worker_that_waits_for_a_broker_is_alive_and_one_that_is_gone_is_not()
         Thread(target=server.handle_request).start()
         assert is_alive(server.server_port)
     assert not is_alive(server.server_port)
+
+
+def test_no_ports_are_no_port_and_not_every_one() -> None:
+    none = rendered(
+        "minimal", "--set-json", "networkPolicy.storePorts=[]", "--set", "networkPolicy.apiServerPorts=null"
+    )
+    egress = [rule for one in of_kind(none, "NetworkPolicy") for rule in one["spec"]["egress"]]
+    assert len(egress) == 7 and all(rule["ports"] for rule in egress)
