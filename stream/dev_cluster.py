@@ -159,7 +159,10 @@ def main(store: str | None, load: bool, nodes: int, speed: float, keep: Path | N
 def _empty(folder: Path) -> Path:
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError([f"--keep {folder}: not empty: give a new or an empty folder"])
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError([f"--keep {folder}: {error.strerror}: give another folder"]) from error
     return folder.absolute()
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
@@ -19,10 +20,12 @@ import click
 from ingest.collect.source import Sources
 from ingest.producer import RawProducer
 from ingest.simulate import Scenario, mixed, write_paced
+from rules.errors import PipelineError
 from rules.model import NS_PER_S
 from stream.commands import hostname
 from stream.log_lines import say
-from stream.settings import Settings
+from stream.reaching import reach
+from stream.settings import Settings, load_settings
 
 LENGTH_S: Final = 160.0
 KEPT_ROUNDS: Final = 2
@@ -68,7 +71,8 @@ def rounds(folder: Path, nodes: int, speed: float) -> Iterator[tuple[Path, Write
 
 
 async def ship(bootstrap: str, topic: str, written: Iterator[tuple[Path, Write]]) -> None:
-    """Write each round and send what is written, as a shipper on every node would."""
+    """Write each round and send what is written, as a shipper on every node would. Raises as `reach` does."""
+    await reach(load_settings(kafka=bootstrap))
     async with RawProducer(topic, bootstrap_servers=bootstrap) as producer:
         for folder, write in written:
             writer = asyncio.create_task(asyncio.to_thread(write))
@@ -102,4 +106,7 @@ def main(folder: Path, kafka: str | None, topic: str, nodes: int, speed: float) 
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except (PipelineError, OSError) as error:
+        sys.exit(f"epicenter: {error}")

@@ -119,7 +119,11 @@ def test_ctrl_c_ends_everything_in_time(cluster: Running) -> None:
 
 @pytest.mark.parametrize(
     ("option", "value", "told"),
-    [("--keep", ".", "give a new or an empty folder"), ("--store", "postgres://me:hidden@x", "store DSN")],
+    [
+        ("--keep", ".", "give a new or an empty folder"),
+        ("--keep", "/proc/here", "give another folder"),
+        ("--store", "postgres://me:hidden@x", "store DSN"),
+    ],
 )
 def test_what_can_not_work_is_told_at_once(tmp_path: Path, option: str, value: str, told: str) -> None:
     (tmp_path / "mine").touch()
