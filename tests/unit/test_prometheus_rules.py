@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
@@ -121,9 +122,11 @@ def _promtool() -> Path:
     return unpacked_program("promtool", "prometheus")
 
 
-def test_promtool_takes_rules_and_configuration() -> None:
-    for kind, file in (("rules", RULES), ("config", RULES.parent / "prometheus.yaml")):
-        done = promtool("check", kind, file)
+def test_promtool_takes_rules_and_configuration(tmp_path: Path) -> None:
+    shutil.copytree(RULES.parent, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "web_token").touch()
+    for kind, file in (("rules", RULES.name), ("config", "prometheus.yaml")):
+        done = promtool("check", kind, tmp_path / file)
         assert done.returncode == 0, done.stdout + done.stderr
 
 
