@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
-from time import sleep, time_ns
+from threading import Event
+from time import time_ns
 from typing import Final
 
 import click
@@ -56,10 +57,10 @@ def a_round(number: int, nodes: int, speed: float) -> Scenario:
     )
 
 
-def rounds(folder: Path, nodes: int, speed: float) -> Iterator[tuple[Path, Write]]:
+def rounds(folder: Path, nodes: int, speed: float, over: Event) -> Iterator[tuple[Path, Write]]:
     """For each round its folder and what writes it, for ever; what was read long ago is deleted.
 
-    Only the first round is hurried: the next one would begin before it has ended.
+    Only the first round is hurried: the next one would begin before it has ended. Once it is `over`, nobody waits.
     """
     for number in count():
         shutil.rmtree(folder / f"round{number - KEPT_ROUNDS:06d}", ignore_errors=True)
@@ -67,24 +68,31 @@ def rounds(folder: Path, nodes: int, speed: float) -> Iterator[tuple[Path, Write
         scenario, inside = a_round(number, nodes, pace), folder / f"round{number:06d}"
         inside.mkdir(parents=True, exist_ok=True)
         say(f"{inside}: {scenario.faults[0]} on one of {nodes} nodes")
-        yield inside, partial(write_paced, scenario, inside, pace, sleep)
+        yield inside, partial(write_paced, scenario, inside, pace, lambda length_s: over.wait(length_s) and None)
 
 
-async def ship(bootstrap: str, topic: str, written: Iterator[tuple[Path, Write]]) -> None:
+async def ship(bootstrap: str, topic: str, written: Iterator[tuple[Path, Write]], over: Event) -> None:
     """Write each round and send what is written, as a shipper on every node would. Raises as `reach` does."""
     await reach(load_settings(kafka=bootstrap))
-    async with RawProducer(topic, bootstrap_servers=bootstrap) as producer:
-        for folder, write in written:
-            writer = asyncio.create_task(asyncio.to_thread(write))
-            sources, is_last = Sources([str(folder)], hostname(), follow=True), False
-            while not is_last:
-                is_last = writer.done()
-                sources.look_for_new_files()
-                read = ((source, source.read(time_ns())) for source in sources.all())
-                await producer.send((Path(source.name).parent.name.encode(), batch) for source, batch in read if batch)
-                await asyncio.sleep(0.05)
-            sources.close()
-            await writer
+    try:
+        async with RawProducer(topic, bootstrap_servers=bootstrap) as producer:
+            for folder, write in written:
+                await _ship_round(producer, folder, write)
+    finally:
+        over.set()
+
+
+async def _ship_round(producer: RawProducer, folder: Path, write: Write) -> None:
+    writer = asyncio.create_task(asyncio.to_thread(write))
+    sources, is_last = Sources([str(folder)], hostname(), follow=True), False
+    while not is_last:
+        is_last = writer.done()
+        sources.look_for_new_files()
+        read = ((source, source.read(time_ns())) for source in sources.all())
+        await producer.send((Path(source.name).parent.name.encode(), batch) for source, batch in read if batch)
+        await asyncio.sleep(0.05)
+    sources.close()
+    await writer
 
 
 @click.command()
@@ -98,9 +106,10 @@ def main(folder: Path, kafka: str | None, topic: str, nodes: int, speed: float) 
 
     Example: python -m stream.dev_load /var/log/cluster --nodes 8
     """
-    written = rounds(folder, nodes, speed)
+    over = Event()
+    written = rounds(folder, nodes, speed, over)
     if kafka:
-        asyncio.run(ship(kafka, topic, written))
+        asyncio.run(ship(kafka, topic, written, over))
     for _, write in written:
         write()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from threading import Event
 
 from ingest.simulate import truth_of
 from stream.dev_load import FIRST_FAULT, KEPT_ROUNDS, ROUNDS_APART, a_round, rounds
@@ -19,6 +20,6 @@ def test_each_round_has_a_fault_on_nodes_and_in_jobs_of_its_own() -> None:
 
 
 def test_old_rounds_are_deleted(tmp_path: Path) -> None:
-    some = rounds(tmp_path, 4, 1.0)
+    some = rounds(tmp_path, 4, 1.0, Event())
     folders = [next(some)[0] for _ in range(KEPT_ROUNDS + 1)]
     assert sorted(tmp_path.iterdir()) == folders[1:]
