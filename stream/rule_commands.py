@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
 import click
 import orjson
@@ -146,8 +145,11 @@ def _failures(rule: Rule, scanner: BatchScanner) -> list[str]:
 def _fits(rule: Rule, scanner: BatchScanner, line: str) -> tuple[bool, ...]:
     """Whether the rule fits the line as it is, and in an envelope."""
     own = {rule.spec.id, *(finer.spec.id for finer in rule.finer.values())}
-    envelope: dict[str, Any] = {"message": line, "source": rule.spec.source}
-    return tuple(
-        any(found.rule in own for found in scanner.scan(Batch("example", [value], [None], [A_TIME_NS], [1])).matches)
-        for value in (line.encode(), orjson.dumps(envelope))
-    )
+    return tuple(not own.isdisjoint(found) for found in rules_in(scanner, line, rule.spec.source))
+
+
+def rules_in(scanner: BatchScanner, line: str, source: str) -> tuple[set[str], ...]:
+    """The ids of the rules that fit the line as it is, and in an envelope."""
+    values = (line.encode(), orjson.dumps({"message": line, "source": source}))
+    batches = (Batch("example", [value], [None], [A_TIME_NS], [1]) for value in values)
+    return tuple({found.rule for found in scanner.scan(batch).matches} for batch in batches)

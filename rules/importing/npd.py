@@ -34,6 +34,9 @@ class NpdMonitor(BaseModel):
 
 def import_npd(document: Document, drafts: Drafts) -> None:
     """Every rule that looks at single lines."""
+    if isinstance(document.content, dict) and document.content.get("plugin") == "custom":
+        drafts.lose(f"{document.file}:1", "the monitor", "not imported: it runs programs and looks at no lines")
+        return
     monitor = document.checked(NpdMonitor, "monitor of node-problem-detector", drafts.problems)
     if monitor is None:
         return

@@ -14,6 +14,7 @@ _ATOM = r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|[^\\()\[\]|*+?{}])"
 _OPEN_END = re.compile(_ATOM + r"(\*\??|\?\??|\+\??|\{(\d+),\}\??)(\)*)$")
 _EMPTY_GROUP = re.compile(r"\((\?:|\?P<\w+>)?\)$")
 _GROUP = re.compile(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?!\?)|\(\?P?<(?=\w)")
+_POSIX_CLASS = re.compile(r"\[:\^?\w+:\]")
 _PROGRAM = re.compile(r"^\^?[\w.-]+(?:\\\[\\d[+*]\\\])?:(?: |\\s[+*]?)")
 
 
@@ -91,10 +92,14 @@ def without_open_end(pattern: str) -> str:
 def _check(pattern: str) -> None:
     if "\\n" in pattern or "\n" in pattern:
         raise ValueError("a pattern over several lines: write a `block` by hand")
+    if posix := _POSIX_CLASS.search(pattern):
+        raise ValueError(f"{posix[0]}: write such a set as [A-Za-z], \\d or \\w")
     try:
         re.compile(pattern)
     except re.error as error:
         raise ValueError(f"{pattern!r}: {error}") from error
+    except RecursionError as error:
+        raise ValueError("a pattern that is nested too deep") from error
     check_pattern(pattern)
     if why := refusal(pattern.encode()):
         raise ValueError(f"{pattern!r}: {why}")

@@ -64,10 +64,7 @@ def import_sec(file: str, text: str, drafts: Drafts) -> None:
 def _read(file: str, text: str, problems: list[str]) -> Iterator[SecRule]:
     """Rules end at a blank line or a comment; a backslash at its end continues a line."""
     rule = SecRule(0, {})
-    lines = iter([*enumerate(text.splitlines(), 1), (0, "")])
-    for number, line in lines:
-        while line.endswith("\\"):
-            line = line[:-1] + next(lines, (0, ""))[1].strip()
+    for number, line in _whole_lines(text):
         found = re.match(r"\s*([a-z]+\d*)\s*=\s*(.*?)\s*$", line)
         if not line.strip() or line.lstrip().startswith("#"):
             if rule.said:
@@ -75,10 +72,22 @@ def _read(file: str, text: str, problems: list[str]) -> Iterator[SecRule]:
             rule = SecRule(0, {})
         elif found:
             rule.line = rule.line or number
+            if found[1] in rule.said:
+                problems.append(f"{file}:{number}: {found[1]} is written twice: keep one")
             if found[1] not in ("rem", "label"):
-                rule.said.setdefault(found[1], found[2])
+                rule.said[found[1]] = found[2]
         else:
             problems.append(f"{file}:{number}: {line.strip()[:60]!r}: write keyword=value")
+
+
+def _whole_lines(text: str) -> Iterator[tuple[int, str]]:
+    """Lines with what continues them, numbered; then an empty one."""
+    lines = iter(enumerate(text.splitlines(), 1))
+    for number, line in lines:
+        while line.endswith("\\"):
+            line = line[:-1] + next(lines, (0, ""))[1].strip()
+        yield number, line
+    yield 0, ""
 
 
 def _wrong_with(rule: SecRule) -> str:
@@ -86,8 +95,8 @@ def _wrong_with(rule: SecRule) -> str:
         return f"type={rule.said.get('type', '')}: write one of SEC's types, such as Single"
     if missing := [name for name in TYPES[rule.kind] if name not in rule.said]:
         return f"{rule.said['type']} without {', '.join(missing)}: add it"
-    wrong = [name for name in ("window", "thresh") if not rule.said.get(name, "1").isdigit()]
-    return "".join(f"{name}={rule.said[name]}: write a whole number" for name in wrong[:1])
+    wrong = [name for name in ("window", "thresh") if not re.fullmatch("0*[1-9][0-9]{0,8}", rule.said.get(name, "1"))]
+    return "".join(f"{name}={rule.said[name]}: write a whole number above 0" for name in wrong[:1])
 
 
 def _take(rule: SecRule, place: str, name: str, drafts: Drafts) -> None:
@@ -98,6 +107,7 @@ def _take(rule: SecRule, place: str, name: str, drafts: Drafts) -> None:
         why = _NOT_HERE.get(keyword.rstrip("2"), "not carried over")
         drafts.lose(place, title, f"{keyword}={said[keyword][:60]}: {why}")
     if rule.kind == "suppress":
+        drafts.lose(place, title, "harmless for all rules, the shipped ones too, and not only for later ones")
         drafts.line(place, title, first, role="harmless", severity="info", next_steps=[])
     elif rule.kind == "singlewiththreshold":
         of = drafts.line(place, f"{title}, one line", first, role="context", severity="info", next_steps=[])

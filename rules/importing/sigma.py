@@ -79,7 +79,10 @@ def _of_search(search: Any) -> list[Adapted]:
     field, *modifiers = str(key).split("|")
     if field.lower() not in TEXT_FIELDS:
         raise ValueError(f"field {field}: only the text of a line is looked at")
-    return [_of_value(str(value), modifiers) for value in (values if isinstance(values, list) else [values])]
+    alternatives = values if isinstance(values, list) else [values]
+    if not all(isinstance(value, (str, int)) for value in alternatives):
+        raise ValueError("a value that is no text")
+    return [_of_value(str(value), modifiers) for value in alternatives]
 
 
 def _of_value(value: str, modifiers: list[str]) -> Adapted:
@@ -87,7 +90,7 @@ def _of_value(value: str, modifiers: list[str]) -> Adapted:
         return adapted(value)
     if len(modifiers) > 1 or (modifiers and modifiers[0] not in ("contains", "startswith", "endswith")):
         raise ValueError(f"modifier {'|'.join(modifiers)} is not")
-    parts = re.split(r"(?<!\\)([*?])", value.strip("*"))
+    parts = re.split(r"(?<!\\)([*?])", re.sub(r"^\*+|(?<!\\)\*+$", "", value))
     text = "".join({"*": ".*", "?": "."}.get(part) or plain(re.sub(r"\\([*?\\])", r"\1", part)) for part in parts)
     starts, ends = (modifiers == [one] for one in ("startswith", "endswith"))
     return adapted(f"{'^' * starts}(?i:{text}){'$' * ends}")

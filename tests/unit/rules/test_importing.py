@@ -104,6 +104,7 @@ def test_rules_of_sec(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
         "action2=logonly",
         "action=pipe '%s' mail root",
         "varmap=lamp",
+        "harmless for all rules, the shipped ones too, and not only for later ones",
     ]
 
 
@@ -118,6 +119,45 @@ def test_rules_of_sigma(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
+OFFICIAL = r"""{"plugin": "kmsg", "source": "kernel-monitor", "rules": [
+ {"type": "temporary", "reason": "TaskHung", "pattern": "task [\\S ]+:\\w+ blocked for more than \\w+ seconds\\."},
+ {"type": "permanent", "reason": "ReadOnly", "condition": "x", "pattern": "Remounting filesystem read-only"},
+ {"type": "temporary", "reason": "Slow", "pattern": "^(([a-zA-Z0-9 :.,()_-])+.)+XQ$"}]}"""
+
+
+def test_what_shipped_rules_find_is_no_example_and_no_rule_of_its_own(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules, losses = imported(tmp_path, capsys, "kernel-monitor.json", OFFICIAL)
+    assert list(rules) == ["TaskHung", "Slow"]
+    assert "kernel-monitor.json:3: ReadOnly: not imported: such lines are found by fs.readonly" in losses
+    assert rules["TaskHung"]["examples"]["matches"] == ["task xx:xx blocked for more than xx seconds."] * 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("health.json", '{"plugin": "custom", "rules": [{"path": "/x"}]}', "not imported: it runs programs"),
+        ("no.sec", "", "0 rules imported, 0 losses"),
+        ("bom.json", '\ufeff{"rules": []}', "0 rules imported, 0 losses"),
+        ("posix.json", '{"rules": [{"type": "temporary", "reason": "x", "pattern": "a[[:alpha:]]b"}]}', "[:alpha:]"),
+        ("deep.json", '{"rules": [{"type": "temporary", "reason": "x", "pattern": "%s"}]}' % ("(" * 3000), "too deep"),
+        ("null.yml", "title: x\ndetection: {k: {message: null}, condition: k}", "a value that is no text"),
+    ],
+)
+def test_what_gives_no_rule_gives_a_pack_without_rules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, told: str
+) -> None:
+    rules, losses = imported(tmp_path, capsys, name, text)
+    assert not rules and any(told in loss for loss in losses)
+
+
+def test_an_escaped_star_of_sigma_is_a_star(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = "title: x\ndetection: {keywords: ['all of it\\*', '*ends here*'], condition: keywords}"
+    rules, _ = imported(tmp_path, capsys, "star.yml", text)
+    assert rules["x"]["patterns"] == [r"(?i:all of it\*)", "(?i:ends here)"]
+
+
 WRONG = {
     "wrong.json": (
         '{"rules": [\n {"type": "often", "reason": "x", "pattern": "y"},\n {"type": "temporary"}]}',
@@ -125,6 +165,10 @@ WRONG = {
     ),
     "broken.json": ('{"rules": [\n}', [2]),
     "wrong.sec": ("type=Single\nptype=SubStr\n\ntype=Sinlge\npattern=x\n\nno keyword\n", [1, 4, 7]),
+    "deep.json": ("[" * 100_000, [1]),
+    "ends.sec": ("type=Single\nptype=SubStr\npattern=x\\", [1]),
+    "twice.sec": ("type=Single\nptype=SubStr\npattern=x\npattern=y\ndesc=z\n", [4]),
+    "zero.sec": ("type=SingleWithThreshold\npattern=x\ndesc=y\nwindow=5\nthresh=0\n", [1]),
     "wrong.yml": ("title: x\nlogsource: [1]\n---\nlevel: high\n", [2, 4]),
 }
 
