@@ -68,7 +68,11 @@ def rounds(folder: Path, nodes: int, speed: float, over: Event) -> Iterator[tupl
         scenario, inside = a_round(number, nodes, pace), folder / f"round{number:06d}"
         inside.mkdir(parents=True, exist_ok=True)
         say(f"{inside}: {scenario.faults[0]} on one of {nodes} nodes")
-        yield inside, partial(write_paced, scenario, inside, pace, lambda length_s: over.wait(length_s) and None)
+        yield inside, partial(write_paced, scenario, inside, pace, partial(_wait, over))
+
+
+def _wait(over: Event, length_s: float) -> None:
+    over.wait(length_s)
 
 
 async def ship(bootstrap: str, topic: str, written: Iterator[tuple[Path, Write]], over: Event) -> None:
