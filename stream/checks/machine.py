@@ -10,8 +10,9 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from rules.errors import PipelineError
+from rules.errors import ConfigError, PipelineError
 from rules.ruleset import RuleSet
+from rules.topology import read_topology
 from stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
 from stream.glance import MARKS
 from stream.redacting import redactor_of
@@ -25,9 +26,9 @@ GROUP_OR_OTHERS_WRITE: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 def rules_of(settings: Settings) -> tuple[RuleSet | None, Finding]:
-    """The rules with their examples held against them, and the topology."""
+    """The rules, with their examples held against them."""
     try:
-        rules = proven(settings.rule_packs, settings.topology, MARKS)
+        rules = proven(settings.rule_packs, None, MARKS)
     except PipelineError as error:
         return None, refused("rules", error, "mend the packs; `epicenter rules lint` and `rules test` tell the same")
     return rules, ok("rules", f"{len(rules.rules)} rules, {len(rules.edges)} causal edges")
@@ -36,7 +37,7 @@ def rules_of(settings: Settings) -> tuple[RuleSet | None, Finding]:
 def machine_findings(settings: Settings) -> Iterator[Finding]:
     """All of it but the rules."""
     yield _redaction(settings)
-    yield _topology(settings)
+    yield topology_finding(settings)
     if settings.secrets_dir:
         yield from secrets_findings(settings.secrets_dir)
     yield from folder_findings(settings.data_dir, lambda folder: shutil.disk_usage(folder).free)
@@ -54,13 +55,15 @@ def _redaction(settings: Settings) -> Finding:
     return ok("redaction", f"{len(redactor.kinds)} kinds of secrets")
 
 
-def _topology(settings: Settings) -> Finding:
-    told = (
-        str(settings.topology)
-        if settings.topology
-        else "none: edges over racks, switches and rails reach no other node"
-    )
-    return ok("topology", told)
+def topology_finding(settings: Settings) -> Finding:
+    """What nodes share, if a file tells it."""
+    if not settings.topology:
+        return ok("topology", "none: edges over racks, switches and rails reach no other node")
+    problems: list[str] = []
+    read_topology(settings.topology, problems)
+    if problems:
+        return refused("topology", ConfigError(problems), "mend that file, or set `topology` to another one")
+    return ok("topology", str(settings.topology))
 
 
 def secrets_findings(folder: Path) -> Iterator[Finding]:

@@ -19,7 +19,7 @@ from ingest.batch import Batch
 from stream.checks import store
 from stream.checks.finding import Finding
 from stream.checks.groups import Group, Member, Place, group_findings
-from stream.checks.machine import exposure_findings, folder_findings, secrets_findings
+from stream.checks.machine import exposure_findings, folder_findings, rules_of, secrets_findings, topology_finding
 from stream.checks.records import Seen, record_findings, seen_in
 from stream.checks.store import Server, server_findings
 from stream.checks.targets import target_findings
@@ -262,3 +262,12 @@ def test_targets_are_reached_and_told_nothing(tmp_path: Path) -> None:
     ]
     assert not any("secret-path" in one.found for one in found)
     assert os.strerror(111) in found[2].found
+
+
+def test_a_topology_that_is_wrong_is_told_as_such_and_the_rules_are_not_to_blame(tmp_path: Path) -> None:
+    (tmp_path / "topology.yaml").write_text("nodes:\n  node1: {rack: r1, swiches: [leaf1]}\n")
+    for name, words in (("topology.yaml", "topology.yaml:2"), ("gone.yaml", "gone.yaml: ")):
+        settings = load_settings(None, topology=tmp_path / name)
+        found = topology_finding(settings)
+        assert (found.name, found.status) == ("topology", "problem") and words in found.found
+        assert rules_of(settings)[1].status == "ok"
