@@ -77,7 +77,11 @@ def topic_findings(wanted: Sequence[Wanted], seen: Brokers, names: TopicNames, r
     for one in wanted:
         topic = seen.topics.get(one.name)
         if topic is None:
-            yield problem(_name(one.name), "it is missing", "`epicenter topics` makes it")
+            yield problem(
+                _name(one.name),
+                "it is missing",
+                "`epicenter topics` makes it; or it is hidden: allow this user Describe on it",
+            )
         else:
             text = f"{count(topic.partitions, 'partition')}, {count(topic.replicas, 'replica')}"
             yield from or_all_is_well(_name(one.name), text, _of_one(one, topic, seen, is_raw=one.name == raw))

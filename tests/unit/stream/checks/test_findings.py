@@ -62,7 +62,11 @@ def test_a_topic_that_is_missing() -> None:
     seen = Brokers("kafka:9092", 1, {name: topic for name, topic in ALL_WELL.items() if name != NAMES.snapshots})
     findings = [one for one in topic_findings(WANTED, seen, NAMES, "logs.raw") if one.status != "ok"]
     assert [(one.name, one.found, one.fix) for one in findings] == [
-        ("topic epicenter.snapshots", "it is missing", "`epicenter topics` makes it")
+        (
+            "topic epicenter.snapshots",
+            "it is missing",
+            "`epicenter topics` makes it; or it is hidden: allow this user Describe on it",
+        )
     ]
 
 
