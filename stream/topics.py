@@ -126,7 +126,7 @@ def make_topics(settings: Settings) -> None:
 
 async def missing_topics(settings: Settings) -> list[str]:
     """Names of our topics that the broker does not have."""
-    async with _admin(settings) as admin:
+    async with admin_of(settings) as admin:
         known = set(await admin.list_topics())
     return [topic.name for topic in wanted_topics(settings) if topic.name not in known]
 
@@ -136,7 +136,7 @@ def _topic(settings: Settings, name: str, partitions: int, configs: dict[str, st
 
 
 async def _make(settings: Settings) -> dict[str, str]:
-    async with _admin(settings) as admin:
+    async with admin_of(settings) as admin:
         answer = await admin.create_topics(wanted_topics(settings))
     problems = [
         f"{name}: the broker refuses it: {text}"
@@ -148,7 +148,7 @@ async def _make(settings: Settings) -> dict[str, str]:
     return {name: "made" if code == CREATED else "exists" for name, code, _ in answer.topic_errors}
 
 
-class _admin:  # noqa: N801
+class admin_of:  # noqa: N801
     """An admin client for the length of a `with`, once it is known that the brokers take us. Raises as `reach` does."""
 
     def __init__(self, settings: Settings):

@@ -23,8 +23,7 @@ from stream.raw_batches import Chunk, Corrupt, note_plain_batches, source_of
 from stream.redacting import redactor_of
 from stream.scan import BatchScanner
 from stream.settings import Settings
-from stream.topics import DAY_MS, TopicNames, wanted_topics
-from stream.topics import _admin as admin_of
+from stream.topics import DAY_MS, TopicNames, admin_of, wanted_topics
 
 RECORDS_LOOKED_AT: Final = 200
 READ_WITHIN_S: Final = 5.0
