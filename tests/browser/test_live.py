@@ -197,6 +197,7 @@ def test_a_silence_is_stored_shown_and_ended(live: Live, visitor: Visitor) -> No
     page.keyboard.press("g")
     page.keyboard.press("s")
     expect(page.locator(".silences li")).to_contain_text(f"class {live.truth.failure_class}")
+    expect(page.locator("[data-live-text]")).to_have_text("live")
     page.get_by_role("button", name="End it").click()
     expect(page.locator(".silences li")).to_contain_text("ended", timeout=PATIENCE_S * 1000)
     expect(page.get_by_role("button", name="End it")).to_have_count(0)

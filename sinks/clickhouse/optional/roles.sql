@@ -20,7 +20,7 @@ GRANT SELECT ON {database}.* TO epicenter_page;
 GRANT INSERT ON {database}.feedback, INSERT ON {database}.silences, INSERT ON {database}.acknowledgements,
     INSERT ON {database}.dead_letter_replays TO epicenter_page;
 
--- Grafana only reads. Its plugin sets max_execution_time with every query, which has to stay possible in readonly mode;
+-- Grafana only reads. Its plugin sets max_execution_time with every query, which has to stay possible in readonly mode:
 -- for that the server needs settings_constraints_replace_previous, which its own config.xml turns on.
 CREATE ROLE IF NOT EXISTS epicenter_grafana;
 
