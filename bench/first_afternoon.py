@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import signal
 import subprocess
 import tempfile
 from collections import Counter
@@ -27,7 +26,7 @@ NODES: Final = 16
 SPEED: Final = 20
 """Of the simulated cluster's time."""
 
-ROUNDS_S: Final = 330.0
+ROUNDS_S: Final = 200.0
 """So long the cluster plays before somebody looks at the dashboards."""
 
 JOB: Final = "9001"
@@ -91,13 +90,13 @@ def until(holds: Callable[[], Any], what: str) -> Any:
 
 @contextmanager
 def process(*command: str, cwd: Path, env: dict[str, str], out: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """A process that is asked to end as Ctrl-C does."""
+    """A process that is asked to end."""
     with out.open("ab") as file:
         running = subprocess.Popen(command, cwd=cwd, env=env, stdout=file, stderr=file)
     try:
         yield running
     finally:
-        running.send_signal(signal.SIGINT)
+        running.terminate()
         running.wait(60)
 
 
