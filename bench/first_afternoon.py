@@ -12,11 +12,12 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from sinks.clickhouse.client import Client, connect
 from tests.support.grafana import ALL, View, expanded, queries_of, read_dashboards
 from tests.support.rsyslog import NODE, Rsyslog
+from tests.support.waiting import eventually
 
 ROOT: Final = Path(__file__).parent.parent
 LOG: Final = ROOT / "docs" / "first-afternoon.md"
@@ -66,26 +67,16 @@ class Afternoon:
         subprocess.run(["git", "clone", "--quiet", repository, self.clone], check=True)
         return self.run("git", "log", "-1", "--format=%h %cs").strip()
 
-    def run(self, *command: str, **env: str) -> str:
+    def run(self, *command: str) -> str:
         """A command in the clone; what it prints."""
-        done = subprocess.run(command, cwd=self.clone, env={**self.env, **env}, capture_output=True, text=True)
+        done = subprocess.run(command, cwd=self.clone, env=self.env, capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"{' '.join(command)}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout
 
-    def epicenter(self, *arguments: str, **env: str) -> str:
+    def epicenter(self, *arguments: str) -> str:
         """A command of ours, as installed in the clone."""
-        return self.run(str(self.clone / ".venv/bin/epicenter"), *arguments, **env)
-
-
-def until(holds: Callable[[], Any], what: str) -> Any:
-    """Ask again until the answer is true; the answer."""
-    ends_s = monotonic() + LONGEST_S
-    while not (answer := holds()):
-        if monotonic() > ends_s:
-            raise SystemExit(f"not within {LONGEST_S:.0f} s: {what}")
-        sleep(0.2)
-    return answer
+        return self.run(str(self.clone / ".venv/bin/epicenter"), *arguments)
 
 
 @contextmanager
@@ -161,7 +152,7 @@ def first_afternoon(home: Path) -> list[Step]:
 
 def up(cluster: subprocess.Popen[bytes], out: Path) -> str:
     """Wait until `make cluster` says where everything is."""
-    until(lambda: exported(out) or cluster.poll() is not None, "the cluster is up")
+    eventually(lambda: exported(out) or cluster.poll() is not None, LONGEST_S, "the cluster is up")
     if cluster.poll() is not None:
         raise SystemExit(out.read_text())
     return "all of them answer"
@@ -186,7 +177,7 @@ def shipping(shipper: Rsyslog, folder: Path) -> str:
 def cause(client: Client) -> str:
     """Wait for the one incident that has the GPU as its cause and the job in its reach; its title."""
     query = f"SELECT title FROM incidents FINAL WHERE class = 'xid-79' AND has(jobs, '{JOB}')"
-    return f"stored: {until(lambda: client.query(query), query)[0][0]}"
+    return f"stored: {eventually(lambda: client.query(query), LONGEST_S, query)[0][0]}"
 
 
 def incidents(client: Client) -> str:
