@@ -60,10 +60,8 @@ def _checks() -> Iterator[tuple[str, list[str]]]:
         _render(Path(name))
         examples = [DEPLOY / "strimzi/kafka.yaml", DEPLOY / "clickhouse-operator/clickhouse.yaml"]
         yield "kubeconform", [*_kubeconform(), name, *map(str, examples)]
-    if (dockerfile := DEPLOY / "Dockerfile").exists():
-        yield "hadolint", ["hadolint", str(dockerfile)]
-    if scripts := sorted(map(str, DEPLOY.rglob("*.sh"))):
-        yield "shellcheck", ["shellcheck", *scripts]
+    yield "hadolint", ["hadolint", str(DEPLOY / "Dockerfile")]
+    yield "shellcheck", ["shellcheck", *sorted(map(str, DEPLOY.rglob("*.sh")))]
 
 
 def _passes(name: str, command: list[str]) -> bool:
