@@ -18,10 +18,11 @@ from typing import Any, Final
 
 import kubernetes_validate
 import yaml
+from platformdirs import user_cache_path
 
 from tests.support.chart import CHART, DEPLOY, VALUE_SETS, VALUES, run_helm
 
-CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epicenter" / "check-deploy"
+CACHE: Final = user_cache_path("epicenter") / "check-deploy"
 KUBECONFORM: Final = "v0.8.0"
 KUBERNETES: Final = "1.37.0"
 PROMETHEUS: Final = "example/prometheus-operator-crd/monitoring.coreos.com_"

@@ -11,6 +11,8 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Final
 
+from platformdirs import user_cache_path
+
 LARGEST_FOLDER_BYTES: Final = 256 << 20
 """What was not used for longest goes when a kind of entry takes more than this."""
 SHIPPED: Final = Path(sys.prefix) / "share" / "epicenter"
@@ -68,5 +70,4 @@ def _make_room(folder: Path) -> None:
 
 def _folder(kind: str) -> Path:
     """Raises RuntimeError for a user without a home."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(home) / "epicenter" / kind
+    return user_cache_path("epicenter") / kind

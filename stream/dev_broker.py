@@ -18,6 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
+from platformdirs import user_cache_path
+
 from rules.errors import ConfigError, InvariantError
 from stream.dev_process import START_TIMEOUT_S, ChildServer, free_ports, wait_until_ready
 
@@ -201,7 +203,7 @@ def _find_java() -> str:
 def _find_jars() -> Path:
     """The folder with the jars, fetched by Maven when it is missing."""
     given = os.environ.get("EPICENTER_KAFKA_LIB")
-    lib = Path(given) if given else Path.home() / f".cache/epicenter/kafka-{KAFKA_VERSION}/lib"
+    lib = Path(given) if given else user_cache_path("epicenter") / f"kafka-{KAFKA_VERSION}/lib"
     if _has_jars(lib):
         return lib
     maven = shutil.which("mvn")

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
+from platformdirs import user_data_path
+from platformdirs.unix import Unix
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
 from pydantic_settings import (
     BaseSettings,
@@ -66,9 +68,9 @@ def _is_web_address(text: str) -> bool:
 
 
 def default_data_dir() -> Path:
-    """Where this user's embedded store lives."""
-    base = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(base).expanduser() / "epicenter"
+    """The user's data folder for epicenter; the one that was used before platformdirs, where it exists (macOS)."""
+    before = Unix("epicenter").user_data_path
+    return before if before.exists() else user_data_path("epicenter")
 
 
 class Settings(BaseSettings):

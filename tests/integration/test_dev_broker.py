@@ -41,7 +41,7 @@ def java_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaBroker
 @pytest.fixture
 def bare_machine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """A home and a PATH with nothing in them, and no Docker engine; gives the home."""
-    for name in ("EPICENTER_TEST_KAFKA", "EPICENTER_KAFKA_LIB"):
+    for name in ("EPICENTER_TEST_KAFKA", "EPICENTER_KAFKA_LIB", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "")
     monkeypatch.setenv("HOME", str(tmp_path))

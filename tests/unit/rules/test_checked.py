@@ -128,11 +128,13 @@ def test_a_machine_without_a_cache(monkeypatch: pytest.MonkeyPatch, variable: st
 
 
 def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
-    def no_home() -> Path:
-        raise RuntimeError
+    def unknown(_: int) -> None:
+        raise KeyError
 
-    monkeypatch.delenv("XDG_CACHE_HOME")
-    monkeypatch.setattr(Path, "home", no_home)
+    for variable in ("XDG_CACHE_HOME", "HOME"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setattr("pwd.getpwuid", unknown)
+    assert kept.recall("packs", "any") is None
     assert "small.one" in load().by_id
 
 

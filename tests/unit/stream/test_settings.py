@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from platformdirs.macos import MacOS
 
 from rules.errors import ConfigError
 from stream.settings import load_settings
@@ -99,3 +100,19 @@ def test_a_file_that_can_not_be_read(tmp_path: Path, content: str | None) -> Non
 def test_the_embedded_store_lies_in_the_data_folder(tmp_path: Path) -> None:
     assert load_settings(data_dir=tmp_path).store_dsn == f"chdb://{tmp_path}/store"
     assert load_settings(data_dir=tmp_path, store="http://ch:8123/x").store_dsn == "http://ch:8123/x"
+
+
+@pytest.mark.parametrize("below", ["", "/var/tmp/data"], ids=["in-the-home", "by-xdg"])
+def test_the_data_folder_is_that_of_the_user(below: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_DATA_HOME", below)
+    assert load_settings().data_dir == Path(below or tmp_path / ".local/share") / "epicenter"
+
+
+def test_a_data_folder_in_the_home_of_a_mac_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_DATA_HOME", raising=False)
+    monkeypatch.setattr("stream.settings.user_data_path", lambda name: MacOS(name).user_data_path)
+    assert load_settings().data_dir == tmp_path / "Library/Application Support/epicenter"
+    (tmp_path / ".local/share/epicenter").mkdir(parents=True)
+    assert load_settings().data_dir == tmp_path / ".local/share/epicenter"
