@@ -1,0 +1,140 @@
+"""Snapshots, messages and journals that version 0.1 wrote are read, and gone on from, as if nothing had changed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rules.model import Incident
+from stream.correlator import Correlator
+from stream.messages import Kept, Message, encode
+from tests.support.logs import the_rules
+from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
+from tests.unit.compatibility import reading
+from tests.unit.compatibility.reading import LATENESS_NS, ROUTING, SAID
+
+WRITTEN = Path(__file__).parent / "version_0_1"
+SNAPSHOT_AFTER = 132
+"""The number of the last message before the snapshot."""
+
+Outcome = tuple[list[Incident], Kept]
+
+
+@pytest.fixture(scope="module")
+def messages() -> list[Message]:
+    return reading.matches_of(WRITTEN)
+
+
+@pytest.fixture(scope="module")
+def snapshot() -> bytes:
+    return reading.unpacked(WRITTEN / f"snapshot_after_{SNAPSHOT_AFTER}.zst")
+
+
+def outcomes(correlator: Correlator, messages: list[Message]) -> Iterator[Outcome]:
+    for number in range(correlator.offset + 1, len(messages)):
+        yield correlator.take(number, messages[number]), correlator.kept()
+
+
+def holds(new: Any, old: Any) -> bool:
+    """Whether all of the old is in the new, which may have more at the end of lists, and more keys."""
+    if isinstance(old, dict):
+        return isinstance(new, dict) and all(key in new and holds(new[key], value) for key, value in old.items())
+    if isinstance(old, list) and all(isinstance(one, str) for one in old):
+        return isinstance(new, list) and set(old) <= set(new)  # a set has no order
+    if isinstance(old, list):
+        return isinstance(new, list) and len(new) >= len(old) and all(map(holds, new, old))
+    return type(new) is type(old) and new == old
+
+
+def test_a_correlator_goes_on_from_a_snapshot_with_the_same_incidents(messages: list[Message], snapshot: bytes) -> None:
+    undisturbed = list(outcomes(Correlator(the_rules(), LATENESS_NS), messages))[SNAPSHOT_AFTER + 1 :]
+    restored = Correlator(the_rules(), LATENESS_NS, snapshot)
+    assert restored.offset == SNAPSHOT_AFTER
+    assert list(outcomes(restored, messages)) == undisturbed
+    assert sum(len(incidents) for incidents, _ in undisturbed) > 10
+
+
+def test_all_that_a_snapshot_holds_is_in_the_next_one(snapshot: bytes) -> None:
+    old = msgspec.msgpack.decode(snapshot)
+    new = msgspec.msgpack.decode(Correlator(the_rules(), LATENESS_NS, snapshot).snapshot())
+    engines = msgspec.msgpack.decode(new.pop("engine")), msgspec.msgpack.decode(old.pop("engine"))
+    assert holds(new, old)
+    for name, value in engines[1].items():
+        assert holds(engines[0][name], value), name
+
+
+def test_the_messages_of_matches_lead_to_the_incidents_of_then(messages: list[Message]) -> None:
+    found = [one for incidents, _ in outcomes(Correlator(the_rules(), LATENESS_NS), messages) for one in incidents]
+    assert list(map(gist, found)) == list(map(gist, reading.incidents_of(WRITTEN)))
+
+
+def gist(one: Incident) -> tuple[Any, ...]:
+    """What stays the same when sentences change."""
+    chain = [(link.event_time, link.failure_class, link.node, link.rank) for link in one.chain]
+    return (
+        *(one.incident_id, one.revision, one.status, one.failure_class, one.severity, one.jobs, one.nodes),
+        *(chain, one.blast_radius, one.progress, one.cost, one.signal_count, one.verdict, one.reopened),
+    )
+
+
+@pytest.mark.parametrize("topic", ["matches", "signals"])
+def test_messages_are_written_as_they_were(topic: str) -> None:
+    for value in reading.values_of(WRITTEN / f"{topic}.zst"):
+        again = encode(reading.decode(value))
+        assert holds(msgspec.msgpack.decode(again), msgspec.msgpack.decode(value))
+
+
+def test_incidents_keep_every_field() -> None:
+    written = map(msgspec.json.decode, reading.values_of(WRITTEN / "incidents.zst"))
+    for incident_, document in zip(reading.incidents_of(WRITTEN), written, strict=True):
+        assert holds(msgspec.json.decode(msgspec.json.encode(incident_)), document)
+
+
+@pytest.mark.parametrize("table", sorted(msgspec.json.decode(reading.unpacked(WRITTEN / "rows.zst"))))
+def test_the_store_is_given_the_same_rows(table: str) -> None:
+    old = msgspec.json.decode(reading.unpacked(WRITTEN / "rows.zst"))[table]
+    new = msgspec.json.decode(msgspec.json.encode(reading.rows_of_folder(WRITTEN)))[table]
+    for column, values in old.items():
+        assert new[column] == values, column
+
+
+def test_the_journal_of_alerts_is_gone_on_with() -> None:
+    office = Office(routing(**ROUTING), NOW_NS + 301 * 10**9)
+    office.said, office.records = SAID, reading.journal_of(WRITTEN)
+    office.restart()
+    office.wait(0)
+    assert by_name(office) == [("pending", "opened")]
+    office.take(resolved(with_cause(incident("refuted"), rule=SILENT_RULE)), after_s=5)
+    office.take(resolved(with_cause(incident("cause", severity="critical"), node="n4")), after_s=1)
+    assert by_name(office) == [("cause", "resolved"), ("effect", "opened"), ("pending", "opened")]
+    assert by_name(office.wait(20))[2] == ("held", "opened")
+    office.take(resolved(incident("told")), incident("over"), resolved(incident("acked")), after_s=1)
+    assert [one for one in by_name(office) if one[0] in ("told", "over", "acked", "silenced", "maintained")] == [
+        ("acked", "resolved"),
+        ("told", "resolved"),
+    ]
+    assert sorted({(one.incident_id, one.outcome) for one in office.decisions}) == [("refuted", "refuted")]
+
+
+def by_name(office: Office) -> list[tuple[str, str]]:
+    """Which incidents both targets were told of since the restart, and how."""
+    told = [{(one.incident.incident_id, one.kind) for one in office.sent if one.target == who} for who in TARGETS]
+    assert told[0] == told[1]
+    return sorted(told[0])
+
+
+TARGETS = ("chat", "pager")
+
+
+def test_what_the_journal_holds_is_in_the_next_one() -> None:
+    office = Office(routing(**ROUTING))
+    written = reading.journal_of(WRITTEN)
+    office.records = dict(written)
+    office.restart()
+    office.planner.state.changed = set(written)
+    for key, value in office.planner.state.take_changes().items():
+        assert value and holds(msgspec.json.decode(value), msgspec.json.decode(written[key])), key

@@ -1,0 +1,91 @@
+"""Writes what the version before would leave behind: `python -m tests.unit.compatibility.write FOLDER`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from cramjam import zstd
+
+from rules.model import NS_PER_S, DeadLetter, Delivery, Incident, Position, Sample
+from stream.correlator import Correlator
+from stream.messages import Kept, Message, encode
+from tests.support.logs import at, the_rules
+from tests.support.planning import SILENT_RULE, Office, incident, resolved, routing, with_cause
+from tests.unit.compatibility.reading import LATENESS_NS, ROUTING, SAID, rows_of_folder
+from tests.unit.compatibility.story import SNAPSHOT_S, batches, matches_topic
+
+
+def write(folder: Path) -> None:
+    """All files."""
+    messages = list(matches_topic())
+    _write(folder / "matches.zst", [encode(message) for _, message in messages])
+    number, snapshot = _snapshot(messages)
+    (folder / f"snapshot_after_{number}.zst").write_bytes(bytes(zstd.compress(snapshot)))
+    incidents, kept = _outcome([message for _, message in messages])
+    _write(folder / "incidents.zst", [msgspec.json.encode(one) for one in incidents])
+    _write(folder / "signals.zst", [encode(one) for one in kept])
+    _write(folder / "dead_letters.zst", [msgspec.json.encode(one) for one in _dead_letters()])
+    (folder / "rows.zst").write_bytes(bytes(zstd.compress(msgspec.json.encode(rows_of_folder(folder)))))
+    (folder / "alerts.zst").write_bytes(bytes(zstd.compress(msgspec.msgpack.encode(_journal()))))
+
+
+def _write(file: Path, values: list[bytes]) -> None:
+    file.write_bytes(bytes(zstd.compress(msgspec.msgpack.encode(values))))
+
+
+def _snapshot(messages: list[tuple[float, Message]]) -> tuple[int, bytes]:
+    correlator = Correlator(the_rules(), LATENESS_NS)
+    for number, (second, message) in enumerate(messages):
+        correlator.take(number, message)
+        if second > SNAPSHOT_S:
+            return number, correlator.snapshot()
+    raise AssertionError
+
+
+def _outcome(messages: list[Message]) -> tuple[list[Incident], list[Kept]]:
+    correlator, incidents, kept = Correlator(the_rules(), LATENESS_NS), [], []
+    for number, message in enumerate(messages):
+        incidents += correlator.take(number, message)
+        outcome = correlator.kept()
+        kept += [outcome] if outcome.signals or outcome.gaps else []
+    delivery = Delivery("d1", "chat", "held", "i1", 1, "opened", "2026-03-02T09:00:01.000000000Z", "a silence", at(9))
+    sample = Sample(at(9) // NS_PER_S, "h:1", "epicenter_records_total", {"source": "local"}, 50.0)
+    return incidents, [*kept, Kept(deliveries=(delivery,)), Kept(samples=(sample,))]
+
+
+def _dead_letters() -> Iterator[DeadLetter]:
+    for _, _, scanned, _ in batches():
+        yield from scanned.dead_letters
+    reasons = (
+        "empty value",
+        "too large: 1048577 bytes, the limit is 1048576",
+        "corrupt batch: its checksum is wrong",
+        "no message of ours: Invalid value",
+        "pager: 400 Bad Request",
+    )
+    for number, reason in enumerate(reasons):
+        yield DeadLetter.of(reason, Position("logs.raw/0", 900 + number), b"x" * number, b"n1", at(number))
+
+
+def _journal() -> dict[str, bytes]:
+    """Incidents that are told, held, silenced, in maintenance, inhibited, acknowledged, over; one is on its way."""
+    office = Office(routing(**ROUTING))
+    office.said = SAID
+    office.take(incident("told"), incident("acked"), incident("over", jobs=("A",)))
+    office.take(with_cause(incident("silenced"), node="n2"), with_cause(incident("maintained"), node="n9"))
+    office.take(with_cause(incident("cause", severity="critical"), node="n4"))
+    office.take(with_cause(incident("effect", severity="warning"), node="n4"))
+    office.take(resolved(incident("over", jobs=("A",)))).wait(300)
+    office.take(incident("told", nodes=30), with_cause(incident("refuted"), rule=SILENT_RULE), after_s=1)
+    office.enter(with_cause(incident("held"), rule=SILENT_RULE))
+    office.enter(incident("pending"))
+    office.planner.advance(office.moment())
+    office.keep()
+    return office.records
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
