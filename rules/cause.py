@@ -8,7 +8,8 @@ from itertools import islice
 
 from rules.incident import onset_order
 from rules.model import CLOCK_SKEW_NS as CLOCK_SKEW_NS
-from rules.model import NS_PER_S, SEVERITIES, Signal
+from rules.model import NS_PER_S, SEVERITIES, Explanation, Signal
+from rules.reason import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from rules.scope import JobsOf, in_scope
 from rules.spec import EdgeSpec
 from rules.stuck import Blame
@@ -20,6 +21,7 @@ SAME_BREATH_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _STANDSTILL, _STANDSTILL_POINTS = ("hang", "straggler"), 1
 _EXPLAINED_POINTS = -4
+MAX_EFFECTS = 3
 _IDLE_WARNING_POINTS = -4
 _EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
 Between = Callable[[str, str], Sequence[EdgeSpec]]
@@ -33,16 +35,40 @@ class Candidate:
     """A signal with what speaks for and against it as the root cause."""
 
     signal: Signal
-    points: int = 0
-    reasons: list[str] = field(default_factory=list)
-    is_explained: bool = False
-    is_idle: bool = False
-    effects: int = 0
+    reasons: list[Reason] = field(default_factory=list)
 
-    def weigh(self, points: int, reason: str) -> None:
-        """Add a reason in words, with its weight."""
-        self.points += points
-        self.reasons.append(reason)
+    def weigh(self, kind: ReasonKind, points: int, about: About | None = None) -> None:
+        """Add a reason with its weight."""
+        self.reasons.append(Reason(kind, points, about))
+
+    @property
+    def points(self) -> int:
+        """All its reasons' weights together."""
+        return sum(reason.points for reason in self.reasons)
+
+    @property
+    def is_explained(self) -> bool:
+        """Whether something else brought it about."""
+        return any(reason.kind in EXPLAINED_KINDS for reason in self.reasons)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it is a warning that brought nothing about."""
+        return any(reason.kind is ReasonKind.IDLE_WARNING for reason in self.reasons)
+
+    @property
+    def explained_by(self) -> Explanation | None:
+        """What brought it about, where that is known."""
+        return next(iter(self._explanations(ReasonKind.EXPLAINED_BY)), None)
+
+    @property
+    def explains(self) -> tuple[Explanation, ...]:
+        """What it brought about, one for each class, at most `MAX_EFFECTS`."""
+        return self._explanations(ReasonKind.EXPLAINS)
+
+    def _explanations(self, kind: ReasonKind) -> tuple[Explanation, ...]:
+        of_kind = (reason.about for reason in self.reasons if reason.kind is kind)
+        return tuple(about for about in of_kind if isinstance(about, Explanation))
 
 
 def rank(
@@ -67,13 +93,13 @@ def rank(
         of_class = class_by_name[candidate.signal.failure_class]
         _weigh_evidence(candidate, of_class.nodes, nodes)
         _weigh_edges(candidate, of_class, leads)
-        if points := blamed and blamed.points_for(candidate.signal):
-            candidate.weigh(*points)
+        if blamed and (points := blamed.points_for(candidate.signal)):
+            candidate.weigh(ReasonKind.AWAITED, points, blamed)
     _share_explanations(candidates)
     _weigh_idle_warnings(candidates)
     unexplained = [one for one in candidates if not (one.is_explained or one.is_idle)] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
-    earliest.weigh(1, "it began before everything that nothing else explains")
+    earliest.weigh(ReasonKind.EARLIEST, 1)
     return sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
 
 
@@ -149,39 +175,32 @@ def _kind(signal: Signal) -> tuple[str, str]:
 def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[str]) -> None:
     signal = candidate.signal
     if signal.position is None and signal.failure_class in _STANDSTILL:
-        candidate.weigh(_STANDSTILL_POINTS, "it stands still or goes slowly; what a line says goes before that")
+        candidate.weigh(ReasonKind.STANDSTILL, _STANDSTILL_POINTS)
     elif points := _ROLE_POINTS.get(signal.role, 0):
-        candidate.weigh(
-            points, f"{signal.failure_class} is {'usually a cause' if points > 0 else 'hardly ever a cause'}"
-        )
+        candidate.weigh(ReasonKind.USUAL_CAUSE if points > 0 else ReasonKind.UNUSUAL_CAUSE, points, signal)
     if not signal.node and any(nodes_of_class):
-        candidate.weigh(-2, "another line says the same and names the node")
+        candidate.weigh(ReasonKind.NODE_NAMED_ELSEWHERE, -2)
     if signal.source == "kernel":
-        candidate.weigh(2, "the kernel says so, which is nearer to the hardware than any library")
+        candidate.weigh(ReasonKind.KERNEL, 2)
     if len(nodes_of_class) == 1 < len(nodes):
-        candidate.weigh(1, f"only {signal.node or 'one place'} says it; {len(nodes) - 1} other nodes say other things")
+        candidate.weigh(ReasonKind.ALONE, 1, Alone(signal.node, len(nodes) - 1))
 
 
 def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) -> None:
     signal = candidate.signal
     if explanation := _explanation(signal, of_class, leads):
-        other, edge = explanation
-        candidate.is_explained = True
-        where = f" on {other.node}" if other.node else ""
-        candidate.weigh(_EXPLAINED_POINTS, f"explained by {other.failure_class}{where}: {edge.reason}")
-    effects = ((name, _reason(signal, others, edges, leads)) for name, others, edges in of_class.effects)
-    for failure_class, reason in islice((effect for effect in effects if effect[1] is not None), 3):
-        candidate.effects += 1
-        candidate.weigh(1, f"it explains {failure_class}: {reason}")
+        candidate.weigh(ReasonKind.EXPLAINED_BY, _EXPLAINED_POINTS, explanation)
+    effects = (_effect(signal, others, edges, leads) for _, others, edges in of_class.effects)
+    for effect in islice(filter(None, effects), MAX_EFFECTS):
+        candidate.weigh(ReasonKind.EXPLAINS, 1, effect)
 
 
 def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
     """Corrected errors and the like come at all times: beside a failure they count where they explain something."""
     warnings = [one for one in candidates if _is_warning(one.signal)]
     for candidate in warnings if len(warnings) < len(candidates) else ():
-        if not candidate.effects and candidate.signal.role != "teardown":
-            candidate.is_idle = True
-            candidate.weigh(_IDLE_WARNING_POINTS, "it is a warning that explains none of the failures")
+        if not candidate.explains and candidate.signal.role != "teardown":
+            candidate.weigh(ReasonKind.IDLE_WARNING, _IDLE_WARNING_POINTS)
 
 
 def _is_warning(signal: Signal) -> bool:
@@ -197,26 +216,26 @@ def _share_explanations(candidates: Sequence[Candidate]) -> None:
     for candidate in candidates:
         others = told.get(_kind(candidate.signal), ())
         if not candidate.is_explained and any(_is_told_twice(candidate.signal, other) for other in others):
-            candidate.is_explained = True
-            candidate.weigh(_EXPLAINED_POINTS, "it was said in one breath with another line that is explained")
+            candidate.weigh(ReasonKind.SHARED_EXPLANATION, _EXPLAINED_POINTS)
 
 
 def _is_told_twice(one: Signal, other: Signal) -> bool:
     return (one.job, one.rank) == (other.job, other.rank) and abs(one.onset_ns - other.onset_ns) <= SAME_BREATH_NS
 
 
-def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> tuple[Signal, EdgeSpec] | None:
+def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> Explanation | None:
     """The first of the signals that explains this one, and how."""
-    for other, edges in of_class.causes:
-        for edge in edges:
-            if leads(other, signal, edge):
-                return other, edge
-    return None
+    pairs = ((other, edge) for other, edges in of_class.causes for edge in edges)
+    return next((_end(other, edge) for other, edge in pairs if leads(other, signal, edge)), None)
 
 
-def _reason(signal: Signal, others: Sequence[Signal], edges: Sequence[EdgeSpec], leads: Leads) -> str | None:
-    """How the signal explains one of the others; None when it explains none."""
-    return next((edge.reason for other in others for edge in edges if leads(signal, other, edge)), None)
+def _effect(signal: Signal, others: Sequence[Signal], edges: Sequence[EdgeSpec], leads: Leads) -> Explanation | None:
+    """The first of the others that the signal explains, and how; None when it explains none."""
+    return next((_end(other, edge) for other in others for edge in edges if leads(signal, other, edge)), None)
+
+
+def _end(other: Signal, edge: EdgeSpec) -> Explanation:
+    return Explanation(other.failure_class, other.node, edge.reason)
 
 
 class _SignalsOfClass:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from enum import StrEnum
 from typing import Final
 
 import msgspec
@@ -27,12 +28,21 @@ FINGERPRINT: Final = "fingerprint"
 REPORTING_CLASSES: Final = ("nccl-timeout",)
 """Who says one of these still ran when the time was up."""
 
+
+class NamedBy(StrEnum):
+    """Which report names a rank. The value is what snapshots hold, so it stays; `reason_text` has the words."""
+
+    TIMEOUT_REPORT = "the time-out report names it as lagging"
+    DESYNC_REPORT = "the report names it as missing"
+    STRAGGLER_REPORT = "the job's own straggler report names it"
+
+
 NAMING_FIELDS: Final = {
-    "lagging_ranks": "the time-out report names it as lagging",
-    "missing_ranks": "the report names it as missing",
-    "slow_ranks": "the job's own straggler report names it",
+    "lagging_ranks": NamedBy.TIMEOUT_REPORT,
+    "missing_ranks": NamedBy.DESYNC_REPORT,
+    "slow_ranks": NamedBy.STRAGGLER_REPORT,
 }
-"""Fields that hold ranks which a report blames, with what that means in words."""
+"""Fields that hold ranks which a report blames, with the report's kind."""
 
 _TELLING_FIELDS: Final = {"seq", "last_enqueued", "op_a", *NAMING_FIELDS}
 _BREAK: Final = "\x1f"
@@ -88,14 +98,14 @@ def _telling_first(work: Work) -> tuple[bool, Work]:
 
 
 class CollectiveTable(msgspec.Struct):
-    """Per job and process group: rank -> row; and per job the ranks that a report blames, with how.
+    """Per job and process group: rank -> row; and per job the ranks that a report blames, with which one.
 
     The order of adding changes nothing. Bounded: ranks from `MOST_RANKS` on are passed over, and when there are more
     than `MOST_ROWS` rows, the groups that sort last (by job, then group) are given up whole and stay given up.
     """
 
     rows_by_group: dict[str, dict[int, Row]] = {}
-    blamed_by_job: dict[str, dict[int, str]] = {}
+    blamed_by_job: dict[str, dict[int, NamedBy]] = {}
     row_count: int = 0
     given_up_from: str = ""
 
@@ -103,10 +113,10 @@ class CollectiveTable(msgspec.Struct):
         """Take in what a signal says; one that says nothing of collectives changes nothing."""
         if signal.failure_class not in REPORTING_CLASSES and _TELLING_FIELDS.isdisjoint(signal.fields):
             return
-        for field, words in NAMING_FIELDS.items():
+        for field, report in NAMING_FIELDS.items():
             for rank in ranks_in(signal.fields.get(field, "")):
                 blamed = self.blamed_by_job.setdefault(signal.job, {})
-                blamed[rank] = min(blamed.get(rank, words), words)
+                blamed[rank] = min(blamed.get(rank, report), report)
         for group, rank, row in _rows(signal):
             self._put(group_key(signal.job, group), rank, row)
 
@@ -119,8 +129,8 @@ class CollectiveTable(msgspec.Struct):
                 self._put(key, rank, row)
         for job, blamed in other.blamed_by_job.items():
             mine = self.blamed_by_job.setdefault(job, {})
-            for rank, words in blamed.items():
-                mine[rank] = min(mine.get(rank, words), words)
+            for rank, report in blamed.items():
+                mine[rank] = min(mine.get(rank, report), report)
 
     def jobs(self) -> list[str]:
         """The jobs that the table knows anything of, in order."""

@@ -10,6 +10,8 @@ from rules.cause import Candidate, confidence
 from rules.incident import IncidentState
 from rules.known import NOTHING_KNOWN, Known
 from rules.model import RankedCause
+from rules.reason import Reason, ReasonKind
+from rules.reason_text import reason_text
 from rules.stuck import WAITING_CLASSES, Blame
 
 MOST_CANDIDATES: Final = 5
@@ -40,7 +42,7 @@ def _named(candidate: Candidate, blamed: Blame | None) -> Candidate:
     signal = blamed.culprit_of(candidate.signal) if blamed else candidate.signal
     if blamed is None or signal is candidate.signal:
         return candidate
-    return replace(candidate, signal=signal, reasons=[blamed.reason, *candidate.reasons])
+    return replace(candidate, signal=signal, reasons=[Reason(ReasonKind.WAITED_FOR, 0, blamed), *candidate.reasons])
 
 
 def _distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
@@ -59,7 +61,9 @@ def _cause(candidate: Candidate, share: float) -> RankedCause:
         rank=signal.rank,
         gpu=signal.gpu,
         confidence=share,
-        reasons=tuple(candidate.reasons),
+        reasons=tuple(map(reason_text, candidate.reasons)),
+        explains=candidate.explains,
+        explained_by=candidate.explained_by,
     )
 
 

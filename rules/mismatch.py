@@ -9,6 +9,7 @@ from msgspec import structs
 from rules.collectives import REPORTING_CLASSES
 from rules.incident import IncidentState, onset_order
 from rules.model import Signal, stable_id
+from rules.reason_text import blame_text
 from rules.stuck import Blame
 
 MISMATCH_CLASS: Final = "collective-mismatch"
@@ -37,7 +38,7 @@ def _mismatch(first: Signal, blamed: Blame) -> Signal:
         node=blamed.node,
         rank=blamed.rank,
         gpu="",
-        text=blamed.reason,
+        text=blame_text(blamed),
         position=None,
         fields={},
         block=(),

@@ -175,8 +175,23 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     log: str = ""
 
 
+class Explanation(msgspec.Struct, frozen=True):
+    """One end of a causal edge: the class and node of the first signal there, and how a cause has such an effect.
+
+    `node` is empty when the signal names none.
+    """
+
+    failure_class: str = msgspec.field(name="class")
+    node: str
+    why: str
+
+
 class RootCause(msgspec.Struct, frozen=True):
-    """The signal that explains the others. `confidence` lies in 0..1; `reasons` say why, in words."""
+    """The signal that explains the others. `confidence` lies in 0..1; `reasons` say why, in words.
+
+    `explains` are its effects, at most three, one a class; `explained_by` is what brings it about. Documents of older
+    versions have neither.
+    """
 
     failure_class: str = msgspec.field(name="class")
     rule: str
@@ -186,10 +201,15 @@ class RootCause(msgspec.Struct, frozen=True):
     event_time: str
     confidence: float
     reasons: tuple[str, ...]
+    explains: tuple[Explanation, ...] = ()
+    explained_by: Explanation | None = None
 
 
 class RankedCause(msgspec.Struct, frozen=True):
-    """A candidate for the root cause; `confidence` lies in 0..1 and falls from one candidate to the next."""
+    """A candidate for the root cause; `confidence` lies in 0..1 and falls from one candidate to the next.
+
+    `explains` and `explained_by` are as in `RootCause`.
+    """
 
     failure_class: str = msgspec.field(name="class")
     rule: str
@@ -198,6 +218,8 @@ class RankedCause(msgspec.Struct, frozen=True):
     gpu: str
     confidence: float
     reasons: tuple[str, ...]
+    explains: tuple[Explanation, ...] = ()
+    explained_by: Explanation | None = None
 
 
 class ChainLink(msgspec.Struct, frozen=True):

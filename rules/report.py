@@ -139,6 +139,8 @@ def _root_cause(cause: RankedCause, root: Signal) -> RootCause:
         event_time=iso_from_ns(root.event_time_ns),
         confidence=cause.confidence,
         reasons=cause.reasons,
+        explains=cause.explains,
+        explained_by=cause.explained_by,
     )
 
 

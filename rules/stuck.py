@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import ClassVar, Final, Literal, get_args
 
+import msgspec
 from msgspec import structs
 
-from rules.collectives import FINGERPRINT, LOCAL, UNGROUPED, CollectiveTable, Row
+from rules.collectives import FINGERPRINT, LOCAL, UNGROUPED, CollectiveTable, NamedBy, Row
 from rules.known import NOTHING_KNOWN, Known
 from rules.model import Signal
 
 MOST_SUSPECTS: Final = 64
 """Suspects of a job that are told, lowest ranks first."""
 
-KINDS: Final = ("named", "absent", "mismatch", "behind")
+SuspectKind = Literal["named", "absent", "mismatch", "behind"]
+KINDS: Final[tuple[SuspectKind, ...]] = get_args(SuspectKind)
 """What may speak against a rank, the strongest first."""
 
 WAITING_CLASSES: Final = ("nccl-timeout", "gloo-error", "heartbeat-timeout", "hang", "hang-py-spy")
@@ -27,15 +29,68 @@ _KERNEL_POINTS: Final = 3
 _OTHER_POINTS: Final = 2
 
 
+class Operation(msgspec.Struct, frozen=True, order=True):
+    """A collective operation; `sizes` is empty where ranks may pass different ones."""
+
+    name: str
+    sizes: str
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A report names the rank."""
+
+    kind: ClassVar[SuspectKind] = "named"
+    report: NamedBy
+
+
+class Absent(msgspec.Struct, frozen=True):
+    """The rank never reported the time-out, as so many of the job's ranks did."""
+
+    kind: ClassVar[SuspectKind] = "absent"
+    reported: int
+    members: int
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """The rank runs another operation than the others; `group` is empty when no line names it."""
+
+    kind: ClassVar[SuspectKind] = "mismatch"
+    runs: Operation
+    usual: Operation
+    group: str
+
+
+class Behind(msgspec.Struct, frozen=True):
+    """The rank came no further than the collective `last`, others wait in `newest`.
+
+    `has_enqueued`: all enqueued that one, so `last` is the collective that the rank still waits in, else the last that
+    it enqueued.
+    """
+
+    kind: ClassVar[SuspectKind] = "behind"
+    last: int
+    newest: int
+    group: str
+    has_enqueued: bool
+
+
+Against = Named | Absent | Mismatch | Behind
+"""What speaks against a rank."""
+
+
 @dataclass(frozen=True)
 class Suspect:
-    """A rank that the others may wait for, with the reason in words. `node` is empty when it is not known."""
+    """A rank that the others may wait for, with the evidence. `node` is empty when it is not known."""
 
     job: str
     rank: int
-    kind: str
-    reason: str
+    evidence: Against
     node: str = ""
+
+    @property
+    def kind(self) -> SuspectKind:
+        """What speaks against it."""
+        return self.evidence.kind
 
 
 @dataclass(frozen=True)
@@ -50,8 +105,8 @@ class Blame:
         return self.suspects[0].job
 
     @property
-    def kind(self) -> str:
-        """What speaks against them, one of `KINDS`."""
+    def kind(self) -> SuspectKind:
+        """What speaks against them."""
         return self.suspects[0].kind
 
     @property
@@ -69,19 +124,11 @@ class Blame:
         """The one rank; several ranks leave it open which, so None."""
         return self.suspects[0].rank if len(self.suspects) == 1 else None
 
-    @property
-    def reason(self) -> str:
-        """What speaks against them, in words; several ranks share the first one's reason."""
-        first, *others = self.suspects
-        more = f"; so do {len(others)} other ranks" if others else ""
-        return f"{first.reason}{more}"
-
-    def points_for(self, signal: Signal) -> tuple[int, str] | None:
-        """(points, reason) that a signal gains as a cause for coming from a suspect; None when it gains nothing."""
+    def points_for(self, signal: Signal) -> int:
+        """Points that a signal gains as a cause for coming from a suspect."""
         if signal.failure_class in WAITING_CLASSES or not self._is_about(signal):
-            return None
-        points = _KERNEL_POINTS if signal.source == "kernel" else _OTHER_POINTS
-        return points, f"it comes from where the others wait for: {self.reason}"
+            return 0
+        return _KERNEL_POINTS if signal.source == "kernel" else _OTHER_POINTS
 
     def culprit_of(self, signal: Signal) -> Signal:
         """The signal as it is; one of their job that only waited gets the suspects' rank and node for its own."""
@@ -172,7 +219,7 @@ def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]
     blamed = table.blamed_by_job.get(job, {})
     if not _is_minority(len(blamed), len(members)):
         return []
-    return [Suspect(job, rank, "named", f"rank {rank}: {blamed[rank]}") for rank in sorted(blamed)]
+    return [Suspect(job, rank, Named(blamed[rank])) for rank in sorted(blamed)]
 
 
 def _absent(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
@@ -180,8 +227,8 @@ def _absent(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect
     absent = sorted(members - reported)
     if not reported or not _is_minority(len(absent), len(members)) or _is_scattered(absent, len(members)):
         return []
-    words = f"never reported the time-out, as {len(reported)} of {len(members)} ranks did"
-    return [Suspect(job, rank, "absent", f"rank {rank} {words}") for rank in absent]
+    evidence = Absent(len(reported), len(members))
+    return [Suspect(job, rank, evidence) for rank in absent]
 
 
 def _out_of_step(table: CollectiveTable, job: str) -> list[Suspect]:
@@ -223,33 +270,24 @@ def _differing(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
     differing = sorted(rank for rank, one in said.items() if one != usual)
     if not _is_minority(len(differing), len(said)):
         return []
-    told = f"where others run {_words(usual)}{_in_group(group)}"
-    return [_suspect(job, rank, "mismatch", f"runs {_words(said[rank])} {told}", rows[rank]) for rank in differing]
+    name = _name(group)
+    return [Suspect(job, rank, Mismatch(said[rank], usual, name), rows[rank].node) for rank in differing]
 
 
-def _operations(rows: Mapping[int, Row]) -> dict[int, tuple[str, str]]:
-    """(operation, size) of each rank in the collective that most of them wait in."""
+def _operations(rows: Mapping[int, Row]) -> dict[int, Operation]:
+    """What each rank runs in the collective that most of them wait in."""
     works = {rank: row.work for rank, row in rows.items() if row.work and row.work.op}
     counts = Counter(work.seq for work in works.values())
     usual = max(counts, key=lambda seq: (counts[seq], seq), default=-1)
     return {
-        rank: (work.op, work.sizes if work.op in _EQUAL_SIZED else "")
+        rank: Operation(work.op, work.sizes if work.op in _EQUAL_SIZED else "")
         for rank, work in sorted(works.items())
         if work.seq == usual
     }
 
 
-def _suspect(job: str, rank: int, kind: str, reason: str, row: Row) -> Suspect:
-    return Suspect(job, rank, kind, f"rank {rank} {reason}", row.node)
-
-
-def _words(operation: tuple[str, str]) -> str:
-    op, sizes = operation
-    return f"{op} of {sizes} elements" if sizes else op
-
-
-def _in_group(group: str) -> str:
-    return "" if group in (UNGROUPED, FINGERPRINT) else f" in process group {group}"
+def _name(group: str) -> str:
+    return "" if group in (UNGROUPED, FINGERPRINT) else group
 
 
 def _behind(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
@@ -258,14 +296,14 @@ def _behind(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
     newest = max(waits.values(), default=0)
     enqueued = {rank: row.reached.last_enqueued for rank, row in rows.items() if row.reached}
     lowest = min(enqueued.values(), default=newest)
-    words = f"enqueued nothing after collective #{lowest}, while others wait in #{newest}"
-    if lowest >= newest:
+    has_enqueued = lowest >= newest
+    if has_enqueued:
         enqueued, lowest = waits, min(waits.values(), default=newest)
-        words = f"still waits in collective #{lowest}, which others completed: they wait in #{newest}"
     behind = sorted(rank for rank, number in enqueued.items() if number == lowest < newest)
     if not _is_minority(len(behind), len(rows)):
         return []
-    return [_suspect(job, rank, "behind", f"{words}{_in_group(group)}", rows[rank]) for rank in behind]
+    evidence = Behind(lowest, newest, _name(group), has_enqueued)
+    return [Suspect(job, rank, evidence, rows[rank].node) for rank in behind]
 
 
 def _waits_in(row: Row) -> int | None:

@@ -9,6 +9,8 @@ import msgspec
 
 from rules.cause import Candidate, rank
 from rules.model import NS_PER_S, Signal
+from rules.reason import ReasonKind
+from rules.reason_text import cascade_text
 from rules.ruleset import RuleSet
 from rules.triage.heartbeat import earlier_errors
 from rules.triage.projection import steps_this_run
@@ -37,17 +39,17 @@ def ranked(story: Story, rules: RuleSet) -> list[Candidate]:
         candidate.signal = kept[candidate.signal.signal_id]
         _weigh_in_log(candidate, story, cancelled_at)
         if candidate.signal.signal_id in deadly_ids:
-            candidate.weigh(DEADLY_POINTS, "it struck a task that was called dead only after it")
+            candidate.weigh(ReasonKind.DEADLY, DEADLY_POINTS)
     return sorted(candidates, key=lambda candidate: -candidate.points)
 
 
 def cascade(candidates: Iterable[Candidate], primary: str | None) -> tuple[str, ...]:
     """What led to what, in words, one sentence for each class that another one explains; the primary one needs none."""
     told: dict[str, str] = {}
-    for candidate in (one for one in candidates if one.signal.failure_class != primary):
-        reason = next((one for one in candidate.reasons if one.startswith("explained by ")), "")
-        if reason:
-            told.setdefault(candidate.signal.failure_class, f"{candidate.signal.failure_class} is {reason}")
+    for candidate in candidates:
+        name, cause = candidate.signal.failure_class, candidate.explained_by
+        if cause and name != primary:
+            told.setdefault(name, cascade_text(name, cause))
     return tuple(told.values())
 
 
@@ -81,10 +83,10 @@ def _deadly(story: Story) -> list[Signal]:
 def _weigh_in_log(candidate: Candidate, story: Story, cancelled_at: int | None) -> None:
     signal = candidate.signal
     if outlived(story, signal):
-        candidate.weigh(OUTLIVED_POINTS, "the job made many more steps after it")
+        candidate.weigh(ReasonKind.OUTLIVED, OUTLIVED_POINTS)
     is_ending = is_cancellation(signal.failure_class)
     if cancelled_at is not None and not is_ending and story.is_after(cancelled_at, signal.position):
-        candidate.weigh(AFTER_CANCELLING_POINTS, "it comes only after the job was cancelled")
+        candidate.weigh(ReasonKind.AFTER_CANCELLATION, AFTER_CANCELLING_POINTS)
 
 
 def _in_line_order(story: Story, signals: Iterable[Signal]) -> list[Signal]:

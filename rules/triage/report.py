@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from rules.model import Signal
+from rules.reason_text import reason_text
 from rules.ruleset import RuleSet
 from rules.triage.advice import next_steps
 from rules.triage.dashboards import dashboards
@@ -43,7 +44,7 @@ def triage(story: Story, rules: RuleSet, asked: Asked) -> Triage:
         next_steps=next_steps(story, verdict),
         action=verdict.spec.action if verdict.spec else "none",
         confidence=verdict.confidence,
-        reasons=verdict.reasons,
+        reasons=tuple(map(reason_text, verdict.reasons)),
         checks=tuple(checks(story, verdict, asked.job_state)),
         cascade=cascade(verdict.candidates, name),
         dashboards=dashboards(story, verdict.status),

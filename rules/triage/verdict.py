@@ -8,6 +8,7 @@ from typing import Final
 
 from rules.cause import Candidate, confidence
 from rules.model import Signal
+from rules.reason import Reason
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
 from rules.triage.primary import is_near_the_stop, ranked
@@ -55,7 +56,7 @@ class Verdict:
     primary: str | None = None
     cause: Signal | None = None
     confidence: float | None = None
-    reasons: tuple[str, ...] = ()
+    reasons: tuple[Reason, ...] = ()
     candidates: Sequence[Candidate] = ()
 
 
