@@ -59,7 +59,7 @@ def commands() -> str:
     for names, command in walk(cli, ("epicenter",)):
         usage = " ".join(command.collect_usage_pieces(click.Context(command)))
         lines += [f"## {' '.join(names)}", "", f"`{' '.join(names)} {usage}`", "", *told(command.help or "")]
-        options = [one for one in command.params if isinstance(one, click.Option)]
+        options = [one for one in command.params if isinstance(one, click.Option) and not one.hidden]
         lines += [*table(("option", "value", "default", "meaning"), map(option_row, options)), ""] if options else []
     return "\n".join(lines)
 

@@ -255,16 +255,16 @@ def rules_lint(rules: tuple[Path, ...]) -> None:
 
 @rules.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
-@click.option("--from", "tool", type=click.Choice(["npd", "sec", "sigma"]), help="The tool; else by the file's ending.")
+@click.option("--from", type=click.Choice(["npd"]), expose_value=False, hidden=True)
 @click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of standard output.")
-def rules_import(files: tuple[Path, ...], tool: str | None, output: Path | None) -> None:
-    """Rules of node-problem-detector, SEC or Sigma as a pack to look through; what is lost is told line by line.
+def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
+    """Turn monitors of node-problem-detector into a rule pack to review; whatever is lost is listed.
 
     Example: epicenter rules import kernel-monitor.json --output imported.yaml
     """
     from stream.import_rules import import_rules
 
-    import_rules(files, tool, output)
+    import_rules(files, output)
 
 
 @cli.command()

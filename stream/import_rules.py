@@ -1,22 +1,20 @@
-"""What `epicenter rules import` does: files of other tools -> a pack to look through, and what was lost."""
+"""What `epicenter rules import` does: monitors of node-problem-detector -> a pack to review, and what was lost."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import click
 import yaml
 
-from rules.document import Document, parse_document
+from rules.document import parse_document
 from rules.errors import ConfigError, InputError
-from rules.importing.draft import UNKNOWN_CLASS, Draft, Drafts
+from rules.importing.draft import Draft, Drafts
 from rules.importing.npd import import_npd
-from rules.importing.sec import import_sec
-from rules.importing.sigma import import_sigma
 from rules.load import load
 from rules.match.hyperscan import HyperscanScanner
 from rules.ruleset import Rule, RuleSet
@@ -25,7 +23,7 @@ from sinks.inert import make_inert
 from stream.rule_commands import AllPatterns, rules_in
 from stream.scan import BatchScanner
 
-TOOLS = {".json": "npd", ".yml": "sigma", ".yaml": "sigma"}
+SUPPORTED = "only monitors of node-problem-detector (JSON) are imported; docs/first-rule.md shows how to write a rule"
 HEAD = """\
 # Imported by `epicenter rules import`. Before you rely on a rule: choose its class, role, entity, severity and action,
 # write its next steps, and put lines of your logs in place of the examples, which were made from the pattern.
@@ -34,7 +32,7 @@ rules:
 """
 
 
-def import_rules(files: Sequence[Path], tool: str | None, output: Path | None) -> None:
+def import_rules(files: Sequence[Path], output: Path | None) -> None:
     """Print the pack, or write it; what is lost goes to standard error.
 
     Raises:
@@ -43,7 +41,7 @@ def import_rules(files: Sequence[Path], tool: str | None, output: Path | None) -
     """
     drafts = Drafts()
     for file in files:
-        _read(file, tool or TOOLS.get(file.suffix, "sec"), drafts)
+        _read(file, drafts)
     if drafts.problems:
         raise ConfigError([make_inert(problem) for problem in drafts.problems])
     kept = _beside_shipped(drafts)
@@ -57,45 +55,22 @@ def import_rules(files: Sequence[Path], tool: str | None, output: Path | None) -
     click.echo(f"{len(kept)} rules imported, {len(drafts.losses)} losses", err=True)
 
 
-def _read(file: Path, tool: str, drafts: Drafts) -> None:
+def _read(file: Path, drafts: Drafts) -> None:
     try:
         text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         raise InputError(f"{file}: can't be read: {error}") from error
-    if tool == "sec":
-        import_sec(str(file), text, drafts)
-    elif tool == "npd":
-        try:
-            json.loads(text)
-        except json.JSONDecodeError as error:
-            drafts.problems.append(f"{file}:{error.lineno}: not JSON: {error.msg}")
-            return
-        except RecursionError:
-            drafts.problems.append(f"{file}:1: not JSON: nested too deep")
-            return
-        for document in _documents(file, [text.replace("\t", "  ")], drafts):
-            import_npd(document, drafts)
-    else:
-        import_sigma(list(_documents(file, list(_parts(text)), drafts)), drafts)
-
-
-def _parts(text: str) -> Iterator[str]:
-    """The documents of a YAML file, each with as many lines in front of it as it has there."""
-    lines: list[str] = []
-    for number, line in enumerate(text.splitlines()):
-        if re.match(r"---\s*$", line):
-            yield "\n".join(lines)
-            lines = [""] * (number + 1)
-        else:
-            lines.append(line)
-    yield "\n".join(lines)
-
-
-def _documents(file: Path, texts: Sequence[str], drafts: Drafts) -> Iterator[Document]:
-    for text in texts:
-        encoded = text.encode()
-        if text.strip() and (document := parse_document(file, lambda _: encoded, "file", drafts.problems)):  # noqa: B023
-            yield document
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        drafts.problems.append(f"{file}:{error.lineno}: not JSON ({error.msg}): {SUPPORTED}")
+        return
+    except RecursionError:
+        drafts.problems.append(f"{file}:1: not JSON: nested too deep")
+        return
+    as_yaml = text.replace("\t", "  ").encode()
+    if document := parse_document(file, lambda _: as_yaml, "file", drafts.problems):
+        import_npd(document, drafts)
 
 
 def _beside_shipped(drafts: Drafts) -> list[Draft]:
@@ -115,8 +90,6 @@ def _beside_shipped(drafts: Drafts) -> list[Draft]:
 
 def _own_examples(draft: Draft, scanner: BatchScanner, silences: Collection[str]) -> dict[str, Any] | str:
     """Its examples without those beside which it stays silent; when none is left, the shipped rule that finds them."""
-    if not draft.spec.get("fallback"):
-        return {}
     found = {line: rules_in(scanner, line, draft.spec["source"]) for line in draft.spec["examples"]["matches"]}
     silencing = {line: {rule for one in rules for rule in one if rule in silences} for line, rules in found.items()}
     own = [line for line in found if not silencing[line]]
@@ -128,7 +101,7 @@ def _own_examples(draft: Draft, scanner: BatchScanner, silences: Collection[str]
 
 def _known(draft: Draft, overlapping: Sequence[Rule], drafts: Drafts) -> Draft:
     """The draft with the class of the shipped rules whose own examples it fits, where they agree on one."""
-    if draft.spec["class"] != UNKNOWN_CLASS or not overlapping:
+    if not overlapping:
         return draft
     names = ", ".join(rule.spec.id for rule in overlapping)
     drafts.lose(draft.place, draft.spec["title"], f"kept as a fallback: such lines are found by {names}")
@@ -143,7 +116,7 @@ def _overlaps(drafts: Sequence[Draft], shipped: RuleSet) -> list[list[Rule]]:
     Hyperscan looks first, in a time that a pattern can't make long.
     """
     found: list[list[Rule]] = [[] for _ in drafts]
-    patterns = [(number, one) for number, draft in enumerate(drafts) for one in draft.spec.get("patterns", ())]
+    patterns = [(number, one) for number, draft in enumerate(drafts) for one in draft.spec["patterns"]]
     lines = [(rule, line) for rule in shipped.rules if _has_class(rule) for line in _examples_of(rule)]
     scanner = HyperscanScanner([pattern for _, pattern in patterns]) if patterns else None
     for line, pattern in scanner.scan([text.encode() for _, text in lines]) if scanner else ():

@@ -12,7 +12,6 @@ from rules.importing.pattern import Adapted
 from rules.importing.samples import near_miss, samples
 
 UNKNOWN_CLASS: Final = "unclassified"
-_QUIET: Final = {"context": "job-fact", "harmless": "harmless"}
 
 
 class Draft(msgspec.Struct, frozen=True):
@@ -40,51 +39,33 @@ class Drafts:
         if unknown := [str(key) for key in content if key not in known]:
             self.lose(place, name, f"not carried over: {', '.join(unknown)}")
 
-    def line(self, place: str, title: str, adapted: Adapted, **said: Any) -> str:
-        """Add a rule that looks at lines; its id. `said` holds what the other tool knows: severity, source, role …"""
+    def line(self, place: str, title: str, adapted: Adapted, **known: Any) -> None:
+        """Add a rule that looks at lines. `known` holds what the other tool knows: severity, source."""
         for loss in adapted.losses:
             self.lose(place, title, loss)
-        role = said.get("role", "root")
         spec = {
-            **self._head(place, title, _QUIET.get(role, UNKNOWN_CLASS)),
+            "id": f"imported.{self._unused_name(title)}",
+            "title": title,
+            "class": UNKNOWN_CLASS,
             "source": "any",
-            "patterns": list(adapted.patterns),
-            **({"extract": list(adapted.extract)} if adapted.extract else {}),
-            **_what_nobody_knows(place, title),
-            **({} if role in _QUIET else {"fallback": True}),
-            **said,
-            "examples": {"matches": samples(adapted.patterns), "near_misses": [near_miss(adapted.patterns)]},
+            "patterns": [adapted.pattern],
+            **({"extract": [adapted.extract]} if adapted.extract else {}),
+            "severity": "warning",
+            "role": "root",
+            "entity": "node",
+            "meaning": title,
+            "next_steps": ["TODO: say what to do about it."],
+            "action": "none",
+            "references": [f"imported from {place}"],
+            "fallback": True,
+            **known,
+            "examples": {"matches": samples(adapted.pattern), "near_misses": [near_miss(adapted.pattern)]},
         }
         self.drafts.append(Draft(place, spec))
-        return str(spec["id"])
 
-    def window(self, place: str, title: str, when: Mapping[str, Any], **said: Any) -> str:
-        """Add a rule that looks at what others find; its id."""
-        spec = {
-            **self._head(place, title, UNKNOWN_CLASS),
-            "source": "any",
-            "when": dict(when),
-            **_what_nobody_knows(place, title),
-            **said,
-        }
-        self.drafts.append(Draft(place, spec))
-        return str(spec["id"])
-
-    def _head(self, place: str, title: str, failure_class: str) -> dict[str, Any]:
+    def _unused_name(self, title: str) -> str:
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", title)
         name = re.sub(r"[^a-z0-9]+", "_", words.lower()).strip("_")[:48].strip("_") or "rule"
         number = next(n for n in range(1, 10_000) if (f"{name}_{n}" if n > 1 else name) not in self._ids)
         self._ids.add(name := f"{name}_{number}" if number > 1 else name)
-        return {"id": f"imported.{name}", "title": title, "class": failure_class}
-
-
-def _what_nobody_knows(place: str, title: str) -> dict[str, Any]:
-    return {
-        "severity": "warning",
-        "role": "root",
-        "entity": "node",
-        "meaning": title,
-        "next_steps": ["TODO: say what to do about it."],
-        "action": "none",
-        "references": [f"imported from {place}"],
-    }
+        return name

@@ -9,7 +9,6 @@ import msgspec
 from rules.match.compiled import refusal
 from rules.spec import check_extract, check_pattern
 
-_SPECIAL = re.compile(r"([\\.^$|?*+()\[\]{}])")
 _ATOM = r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|[^\\()\[\]|*+?{}])"
 _OPEN_END = re.compile(_ATOM + r"(\*\??|\?\??|\+\??|\{(\d+),\}\??)(\)*)$")
 _EMPTY_GROUP = re.compile(r"\((\?:|\?P<\w+>)?\)$")
@@ -19,16 +18,11 @@ _PROGRAM = re.compile(r"^\^?[\w.-]+(?:\\\[\\d[+*]\\\])?:(?: |\\s[+*]?)")
 
 
 class Adapted(msgspec.Struct, frozen=True):
-    """Patterns for `patterns`, the whole of a shortened one for `extract`, and what became different."""
+    """A pattern to search for, the whole of a shortened one for `extract` or nothing, and what became different."""
 
-    patterns: tuple[str, ...]
-    extract: tuple[str, ...] = ()
+    pattern: str
+    extract: str = ""
     losses: tuple[str, ...] = ()
-
-
-def plain(text: str) -> str:
-    """A text as a pattern for exactly it."""
-    return _SPECIAL.sub(r"\\\1", text)
 
 
 def adapted(pattern: str) -> Adapted:
@@ -51,17 +45,8 @@ def adapted(pattern: str) -> Adapted:
     if whole.startswith("^"):
         losses.append("^ is where the text begins, after time, host and program")
     _check(short)
-    extract = (whole,) if "(?P<" in whole and short != whole and _may_extract(whole) else ()
-    return Adapted((short,), extract, tuple(losses))
-
-
-def any_of(parts: list[Adapted]) -> Adapted:
-    """A pattern for each part."""
-    return Adapted(
-        tuple(dict.fromkeys(pattern for part in parts for pattern in part.patterns)),
-        tuple(dict.fromkeys(pattern for part in parts for pattern in part.extract)),
-        tuple(dict.fromkeys(loss for part in parts for loss in part.losses)),
-    )
+    extract = whole if "(?P<" in whole and short != whole and _may_extract(whole) else ""
+    return Adapted(short, extract, tuple(losses))
 
 
 def with_names(pattern: str) -> str:

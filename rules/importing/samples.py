@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from re import _constants as sre  # type: ignore[attr-defined]
 from re import _parser as parser  # type: ignore[attr-defined]
 from typing import Any, Final
@@ -19,31 +19,27 @@ _CATEGORIES: Final[dict[Any, Callable[[str], bool]]] = {
 }
 
 
-def samples(patterns: Sequence[str]) -> list[str]:
-    """Two lines or more, at least one for each pattern.
+def samples(pattern: str) -> list[str]:
+    """Two lines that fit; where the pattern leaves no choice, the second is the first again, with a word in front.
 
     Raises:
         ValueError: no line could be made of which it is certain that it fits.
     """
-    lines = [line for pattern in patterns for line in dict.fromkeys(_text(pattern, variant) for variant in (0, 1))]
-    if len(lines) == 1:
-        lines.append(lines[0] if patterns[0].startswith("^") else f"again: {lines[0]}")
-    if misses := [line for line in lines if not _fits(patterns, line)]:
-        raise ValueError(f"no example could be made from {patterns[0]!r} ({misses[0]!r} does not fit)")
+    lines = [_text(pattern, variant) for variant in (0, 1)]
+    if lines[0] == lines[1] and not pattern.startswith("^"):
+        lines[1] = f"again: {lines[0]}"
+    if misses := [line for line in lines if not re.search(pattern, line)]:
+        raise ValueError(f"no example could be made from {pattern!r} ({misses[0]!r} does not fit)")
     return lines
 
 
-def near_miss(patterns: Sequence[str]) -> str:
+def near_miss(pattern: str) -> str:
     """A line of `samples` without one of its characters, which no longer fits."""
-    whole = _text(patterns[0], 0)
-    shorter = (whole[:at] + whole[at + 1 :] for at, one in enumerate(whole) if one.isalpha())
-    if found := next((line for line in shorter if not _fits(patterns, line)), ""):
+    whole = _text(pattern, 0)
+    shorter = (whole[:at] + whole[at + 1 :] for at, character in enumerate(whole) if character.isalpha())
+    if found := next((line for line in shorter if not re.search(pattern, line)), ""):
         return found
-    raise ValueError(f"no near miss could be made from {patterns[0]!r}: it has no fixed text")
-
-
-def _fits(patterns: Iterable[str], line: str) -> bool:
-    return any(re.search(pattern, line) for pattern in patterns)
+    raise ValueError(f"no near miss could be made from {pattern!r}: it has no fixed text")
 
 
 def _text(pattern: str, variant: int) -> str:

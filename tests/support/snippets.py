@@ -30,7 +30,6 @@ FOREIGN = {
     "Prometheus": {"global", "scrape_configs", "rule_files", "alerting", "groups"},
     "Compose": {"name", "services", "volumes", "networks", "secrets", "configs"},
     "Grafana": {"apiVersion", "datasources", "providers"},
-    "Sigma": {"title", "id", "status", "logsource", "detection", "correlation", "level"},
 }
 """Whose file it is -> keys that may stand at its top."""
 
