@@ -144,7 +144,7 @@ def page(**given: Any) -> None:
 
 @cli.command()
 @CONFIG
-@click.option("--kafka", "with_kafka", is_flag=True, help="Through a real broker and a Faust worker.")
+@click.option("--kafka", "with_kafka", is_flag=True, hidden=True)
 @click.option("--folder", type=click.Path(path_type=Path), help="Where the simulated cluster writes.")
 @click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True, help="Of the cluster.")
 @click.option("--fault", default="gpu-off-bus", show_default=True, help="A kind of fault, or none.")
@@ -156,7 +156,10 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
     """
     from stream.demo import run_demo
 
-    run_demo(_for_long(config=config), folder, nodes, fault, with_kafka, keep)
+    if with_kafka:
+        click.echo("epicenter: demo --kafka was removed; run `make cluster` in a clone of the repository", err=True)
+        sys.exit(EXIT_USAGE)
+    run_demo(_for_long(config=config), folder, nodes, fault, keep)
 
 
 @cli.command()

@@ -83,9 +83,7 @@ def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
     )
 
 
-def run_demo(
-    settings: Settings, folder: Path | None, nodes: int, fault: str, with_kafka: bool, keep: bool | None
-) -> None:
+def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, keep: bool | None) -> None:
     """Write the logs at 60 times real time and follow them meanwhile; compare with the truth at the end.
 
     The page stays until Ctrl-C if `keep` says so, and without a word when somebody sits at a terminal.
@@ -102,13 +100,8 @@ def run_demo(
             update={"data_dir": base / "data", "store": SecretStr(""), "lateness_ns": LATENESS_NS}
         )
         write = partial(write_paced, scenario, logs / "now", SPEED)
-        if with_kafka:
-            from stream.demo_kafka import follow_through_kafka
-
-            _compare(follow_through_kafka(inside, logs, write), scenario)
-        else:
-            stays = keep if keep is not None else sys.stdin.isatty() and sys.stderr.isatty()
-            asyncio.run(_Demo(inside, logs, scenario).watch(write, stays))
+        stays = keep if keep is not None else sys.stdin.isatty() and sys.stderr.isatty()
+        asyncio.run(_Demo(inside, logs, scenario).watch(write, stays))
 
 
 class _Demo:

@@ -1,4 +1,4 @@
-"""One Apache Kafka broker for tests, `make cluster` and the demo: the one given, a container, or a child process."""
+"""One Apache Kafka broker for tests and `make cluster`: the one given, a container, or a child process."""
 
 from __future__ import annotations
 

@@ -332,3 +332,11 @@ def test_an_incident_is_wrapped_to_the_terminal_and_never_in_a_pipe(
     assert "\x1b[1m" in coloured
     assert max(map(len, plain.splitlines())) <= 60
     assert plain.split() == piped.split()
+
+
+def test_what_was_removed_names_what_takes_its_place() -> None:
+    ran = epicenter("demo", "--kafka")
+    assert ran.returncode == 2
+    assert ran.stderr.decode() == (
+        "epicenter: demo --kafka was removed; run `make cluster` in a clone of the repository\n"
+    )
