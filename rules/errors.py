@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from rules.model import DeadLetterKind
+
 
 class PipelineError(Exception):
     """Base of every error that we raise on purpose; the message tells what was found and what to do."""
@@ -16,7 +18,11 @@ class ConfigError(PipelineError):
 
 
 class RecordError(PipelineError):
-    """This record can never be processed: dead-letter it and go on."""
+    """This record can never be processed: dead-letter it, as this kind, and go on."""
+
+    def __init__(self, reason: str, kind: DeadLetterKind = DeadLetterKind.UNKNOWN):
+        super().__init__(reason)
+        self.kind = kind
 
 
 class InputError(PipelineError):

@@ -5,6 +5,7 @@ None of them can be part of a ring, so the garbage collector passes over those t
 
 from __future__ import annotations
 
+from enum import StrEnum
 from hashlib import blake2b
 from typing import Final
 
@@ -475,8 +476,38 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     value: float
 
 
+class DeadLetterKind(StrEnum):
+    """Why a record could not be processed. The values stand in messages and in the store, so they never change."""
+
+    UNKNOWN = ""
+    """Written by a version that knew no kinds, or by a newer one that knows more."""
+
+    EMPTY = "empty"
+    TOO_LARGE = "too-large"
+    NOT_JSON = "not-json"
+    WRONG_SHAPE = "wrong-shape"
+    NO_LOG_LINE = "no-log-line"
+    """A record of another product, such as a metric or a trace."""
+
+    CORRUPT_BATCH = "corrupt-batch"
+    """A whole Kafka batch that can't be unpacked; its bytes are no record."""
+
+    NOT_OURS = "not-ours"
+    """Something on our own topics that we did not write, or can't read."""
+
+    ROW_REFUSED = "row-refused"
+    NOTIFICATION_REFUSED = "notification-refused"
+
+    @classmethod
+    def _missing_(cls, value: object) -> DeadLetterKind:
+        return cls.UNKNOWN
+
+
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A record that could not be processed, kept with its reason and position; `value` may be its first part only."""
+    """A record that could not be processed, kept with its position; `value` may be its first part only.
+
+    `kind` is what programs go by, `reason` says the same to people, with details.
+    """
 
     dead_letter_id: str
     reason: str
@@ -485,14 +516,21 @@ class DeadLetter(msgspec.Struct, frozen=True):
     value: bytes
     key: bytes | None
     received_ns: int
+    kind: DeadLetterKind = DeadLetterKind.UNKNOWN
 
     @classmethod
     def of(
-        cls, reason: str, position: Position, value: bytes, key: bytes | None = None, received_ns: int = 0
+        cls,
+        kind: DeadLetterKind,
+        reason: str,
+        position: Position,
+        value: bytes,
+        key: bytes | None = None,
+        received_ns: int = 0,
     ) -> DeadLetter:
         """The dead letter of the record at this position; the same record gives the same id.
 
         Its bytes are part of the id: a topic that was made again has other records at the same positions.
         """
         identity = stable_id(position.source, position.offset, value[:KEPT_DEAD_BYTES])
-        return cls(identity, reason, position, len(value), value[:KEPT_DEAD_BYTES], key, received_ns)
+        return cls(identity, reason, position, len(value), value[:KEPT_DEAD_BYTES], key, received_ns, kind)

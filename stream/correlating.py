@@ -174,7 +174,8 @@ class Correlating(Service):
             message = decode(value)
         except RecordError as error:
             received_ns = record.timestamp * (NS_PER_S // 1000)
-            letter = DeadLetter.of(str(error), Position(source, record.offset), value, record.key, received_ns)
+            position = Position(source, record.offset)
+            letter = DeadLetter.of(error.kind, str(error), position, value, record.key, received_ns)
             return [Outgoing(self._names.dead_letters, msgspec.json.encode(letter))]
         changed = owned.correlator.take(record.offset, message)
         owned.has_news |= bool(changed) or message.has_content

@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from ingest.parse.envelope import check_envelope, text_of
 from ingest.parse.prefix import clean
 from ingest.records import Records
 from ingest.text import TextLines
 from rules.errors import RecordError
-from rules.model import KEPT_DEAD_BYTES
+from rules.model import KEPT_DEAD_BYTES, DeadLetterKind
 
 MAX_RECORD_BYTES: Final = 1 << 20
+
+
+class Fault(NamedTuple):
+    """Why a record can't be processed."""
+
+    kind: DeadLetterKind
+    reason: str
+
+    @classmethod
+    def of(cls, error: RecordError) -> Fault:
+        """The same as a value."""
+        return cls(error.kind, str(error))
 
 
 def searchable(values: Sequence[bytes]) -> Records | TextLines:
@@ -24,30 +36,31 @@ def searchable(values: Sequence[bytes]) -> Records | TextLines:
     return Records(values.cut_up())
 
 
-def why_unfit(values: Records | TextLines, is_text: bool) -> dict[int, str]:
-    """Records that can't be taken whole, with the reason."""
+def why_unfit(values: Records | TextLines, is_text: bool) -> dict[int, Fault]:
+    """Records that can't be taken whole, and why."""
     if isinstance(values, TextLines):
         return {}
-    reasons = {} if is_text else dict.fromkeys(values.empty(), "empty value")
+    faults = {} if is_text else dict.fromkeys(values.empty(), Fault(DeadLetterKind.EMPTY, "empty value"))
     for number in values.longer_than(MAX_RECORD_BYTES):
-        reasons[number] = f"too large: {len(values[number])} bytes, the limit is {MAX_RECORD_BYTES}"
-    return reasons
+        reason = f"too large: {len(values[number])} bytes, the limit is {MAX_RECORD_BYTES}"
+        faults[number] = Fault(DeadLetterKind.TOO_LARGE, reason)
+    return faults
 
 
-def without_tails(values: Records | TextLines, unfit: Mapping[int, str]) -> Records | TextLines:
+def without_tails(values: Records | TextLines, unfit: Mapping[int, Fault]) -> Records | TextLines:
     """No more of what is too large than its head: what failed there is found all the same."""
     if not unfit:
         return values
     return Records([value[:KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(values)])
 
 
-def envelope_fault(value: bytes) -> str:
-    """Why no log line can be had from a record; empty when it can."""
+def envelope_fault(value: bytes) -> Fault | None:
+    """Why no log line can be had from a record; None when it can."""
     try:
         check_envelope(value)
     except RecordError as error:
-        return str(error)
-    return ""
+        return Fault.of(error)
+    return None
 
 
 def unescaped(value: bytes) -> bytes:

@@ -14,7 +14,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPa
 from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
 from rules.errors import RecordError, TransientError
-from rules.model import DeadLetter, Position
+from rules.model import DeadLetter, DeadLetterKind, Position
 from rules.redact import MARK_BEGINS
 from sinks.clickhouse.letters import LetterFilter, Letters, Replay, letter_of
 from sinks.inert import make_inert
@@ -25,7 +25,6 @@ from stream.reaching import reach
 from stream.redacting import bytes_without_secrets, redactor_of
 from stream.settings import Settings
 from stream.topics import LARGEST_RAW_BYTES, TopicNames
-from stream.trouble import CORRUPT_BATCH
 
 FIRST_POSITION_HEADER: Final = "epicenter-replay-of"
 REPLAYS_HEADER: Final = "epicenter-replays"
@@ -150,7 +149,7 @@ class _Broker:
 
     def _partition_of(self, letter: DeadLetter) -> TopicPartition:
         topic, _, number = letter.position.source.rpartition("/")
-        if letter.reason.startswith(CORRUPT_BATCH):
+        if letter.kind is DeadLetterKind.CORRUPT_BATCH:
             raise RecordError("these bytes are a whole batch that can't be unpacked; ask its sender to send it again")
         if topic not in self._topics or not number.isdecimal():
             raise RecordError(

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, TypeVar
 import msgspec
 
 from rules.errors import RecordError
-from rules.model import Beat, Delivery, Gap, Joined, Match, Sample, Seat
+from rules.model import Beat, DeadLetterKind, Delivery, Gap, Joined, Match, Sample, Seat
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
 One = TypeVar("One")
@@ -83,7 +83,7 @@ def decode(value: bytes) -> Message:
     try:
         return _decoder.decode(value)
     except msgspec.DecodeError as error:
-        raise RecordError(f"no message of ours: {error}") from error
+        raise RecordError(f"no message of ours: {error}", DeadLetterKind.NOT_OURS) from error
 
 
 def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:

@@ -19,7 +19,7 @@ from aiokafka.abc import ConsumerRebalanceListener
 from mode import Service
 
 from rules.alerts.state import Planned
-from rules.model import DeadLetter, Delivery, Incident, Position
+from rules.model import DeadLetter, DeadLetterKind, Delivery, Incident, Position
 from rules.ruleset import RuleSet
 from stream.alerts.dispatcher import Dispatcher
 from stream.alerts.hearing import StoredSaid
@@ -164,7 +164,9 @@ class _Outlet:
         value, key = msgspec.json.encode(incident), incident.incident_id.encode()
         reason = f"{planned.notification.target}: {reason}"
         event_s = datetime.fromisoformat(planned.notification.event_time).timestamp()
-        letter = DeadLetter.of(reason, planned.position, value, key, int(event_s * 1000) * 1_000_000)
+        received_ns = int(event_s * 1000) * 1_000_000
+        kind = DeadLetterKind.NOTIFICATION_REFUSED
+        letter = DeadLetter.of(kind, reason, planned.position, value, key, received_ns)
         await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
 
     def count(self, delivery: Delivery) -> None:

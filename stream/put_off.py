@@ -17,7 +17,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError, OffsetOutOfRangeError, UnknownTopicOrPartitionError
 
-from rules.model import DeadLetter, Match, Position
+from rules.model import DeadLetter, DeadLetterKind, Match, Position
 from rules.redact import Redactor
 from rules.ruleset import Rule, RuleSet
 from stream.clients import make_consumer
@@ -138,7 +138,8 @@ class Later:
             put_off = _decode(value)
         except msgspec.DecodeError as error:
             position = Position(f"{message.topic}/{message.partition}", message.offset)
-            await (await send_dead(DeadLetter.of(f"no range of ours: {error}", position, value)))
+            letter = DeadLetter.of(DeadLetterKind.NOT_OURS, f"no range of ours: {error}", position, value)
+            await (await send_dead(letter))
             return None
         scanned = await self._scan_until_it_works(put_off)
         await send([FoundInRange(put_off.source, put_off.first, put_off.end, scanned, moves_time=False)])

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model import DeadLetter, LogEvent, Match, RawRecord, stable_id
+from rules.model import DeadLetter, DeadLetterKind, LogEvent, Match, RawRecord, stable_id
 from rules.redact import Redacted, Redactor
 from rules.secret_patterns import load_redactor
 from stream.settings import Settings
@@ -55,7 +55,9 @@ def without_secrets(redactor: Redactor, matches: Sequence[Match]) -> tuple[list[
     )
 
 
-def dead_letter(redactor: Redactor | None, reason: str, record: RawRecord) -> tuple[DeadLetter, Redactions]:
+def dead_letter(
+    redactor: Redactor | None, kind: DeadLetterKind, reason: str, record: RawRecord
+) -> tuple[DeadLetter, Redactions]:
     """The dead letter of a record, redacted before it is cut to its first part: bytes, key and reason.
 
     Its size is that of the record as it came.
@@ -63,7 +65,7 @@ def dead_letter(redactor: Redactor | None, reason: str, record: RawRecord) -> tu
     found = redactor.redact(record.value) if redactor else Redacted(record.value, (), ())
     key = bytes_without_secrets(redactor, record.key) if record.key else record.key
     reason = text_without_secrets(redactor, reason)
-    letter = DeadLetter.of(reason, record.position, found.text, key, record.received_ns)
+    letter = DeadLetter.of(kind, reason, record.position, found.text, key, record.received_ns)
     redactions = [(record.position.offset, kind) for kind in found.kinds]
     return msgspec.structs.replace(letter, size_bytes=len(record.value)), redactions
 

@@ -15,7 +15,7 @@ from rules.banner import seats_of
 from rules.detect.inputs import observed
 from rules.errors import RecordError
 from rules.match.hyperscan import HyperscanScanner, Scanner
-from rules.model import NS_PER_S, QUIET_ROLES, Beat, DeadLetter, LogEvent, Match, Seat
+from rules.model import NS_PER_S, QUIET_ROLES, Beat, DeadLetter, DeadLetterKind, LogEvent, Match, Seat
 from rules.redact import Redactor
 from rules.ruleset import RuleSet
 from rules.standing import LineHit
@@ -23,7 +23,7 @@ from stream.beats import Beats
 from stream.blocks import Spoken, join_blocks, with_short_lines
 from stream.confirm import Confirmer, patterns_by_record
 from stream.glance import Glance, Glancer
-from stream.legible import envelope_fault, searchable, unescaped, why_unfit, without_tails
+from stream.legible import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
 from stream.line_times import LineTimes
 from stream.liveness import MOST_SPEAKERS, Liveness
 from stream.redacting import Redactions, dead_letter, match_id, without_secrets
@@ -113,18 +113,18 @@ class BatchScanner:
         spoken = self._spoken(times, self._candidates(values, glance), unfit)
         end = join_blocks(spoken, lambda number: self._line(legible, number, unfit), len(batch), is_last)
         for number in glance.odd:
-            if number not in spoken and number not in unfit and (reason := envelope_fault(values[number])):
-                unfit[number] = reason
+            if number not in spoken and number not in unfit and (fault := envelope_fault(values[number])):
+                unfit[number] = fault
         if batch.is_recorded and (timed := times.upto(end)):
             self._timed_by_source[batch.source] = timed
         said = [one for number, one in sorted(spoken.items()) if number < end]
-        unfit = {number: reason for number, reason in unfit.items() if number < end}
+        unfit = {number: fault for number, fault in unfit.items() if number < end}
         scanned, beats = self._scanned(batch, end, said, unfit)
         self._note_who_was_alive(batch, end, unfit, glance, scanned, beats)
         return self._finished(scanned, beats, batch, unfit)
 
     def _spoken(
-        self, times: LineTimes, candidates: Mapping[int, Sequence[int]], unfit: dict[int, str]
+        self, times: LineTimes, candidates: Mapping[int, Sequence[int]], unfit: dict[int, Fault]
     ) -> dict[int, Spoken]:
         spoken = {}
         for number, patterns in candidates.items():
@@ -134,21 +134,21 @@ class BatchScanner:
             try:
                 parsed, hits = self._confirmer.confirmed(times.batch.record(number), asked)
             except RecordError as error:
-                unfit[number] = str(error)
+                unfit[number] = Fault.of(error)
                 continue
             self._throttle.note(asked, self._owners, hits, begun_s)
             if hits:
                 spoken[number] = Spoken(number, times.put_into(parsed, number), hits)
         return spoken
 
-    def _line(self, batch: Batch, number: int, unfit: Mapping[int, str]) -> Parsed | None:
+    def _line(self, batch: Batch, number: int, unfit: Mapping[int, Fault]) -> Parsed | None:
         try:
             return None if number in unfit else parse(batch.record(number), self._cluster)
         except RecordError:
             return None
 
     def _scanned(
-        self, batch: Batch, end: int, said: Sequence[Spoken], unfit: Mapping[int, str]
+        self, batch: Batch, end: int, said: Sequence[Spoken], unfit: Mapping[int, Fault]
     ) -> tuple[Scanned, Beats]:
         """What the records that say something tell; the rest is still to come."""
         scanned, beats = Scanned(records=end), Beats()
@@ -179,7 +179,7 @@ class BatchScanner:
         return patterns_by_record(hits)
 
     def _note_who_was_alive(
-        self, batch: Batch, end: int, unfit: Mapping[int, str], glance: Glance, scanned: Scanned, beats: Beats
+        self, batch: Batch, end: int, unfit: Mapping[int, Fault], glance: Glance, scanned: Scanned, beats: Beats
     ) -> None:
         """Every speaker in every ten seconds; so his job is on his node, and time goes on."""
 
@@ -219,10 +219,10 @@ class BatchScanner:
         hosts = sorted({host for host in batch.origin.hosts if host})
         return [Seat(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
 
-    def _finished(self, scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, str]) -> Scanned:
+    def _finished(self, scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, Fault]) -> Scanned:
         scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
-        for number, reason in sorted(unfit.items()):
-            letter, redactions = dead_letter(self._redactor, reason, batch.record(number))
+        for number, fault in sorted(unfit.items()):
+            letter, redactions = dead_letter(self._redactor, *fault, batch.record(number))
             scanned.dead_letters.append(letter)
             scanned.redactions += redactions
         scanned.dead = len(scanned.dead_letters)
@@ -238,10 +238,10 @@ class BatchScanner:
         matches = list(map(with_short_lines, matches))
         scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
 
-    def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, str], beats: Beats) -> None:
+    def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, Fault], beats: Beats) -> None:
         """Envelopes that end in the middle: whoever wrote them was stopped."""
-        for number, reason in unfit.items():
-            if reason.startswith("not JSON") and not batch.values[number].rstrip().endswith(b"}"):
+        for number, fault in unfit.items():
+            if fault.kind is DeadLetterKind.NOT_JSON and not batch.values[number].rstrip().endswith(b"}"):
                 beats.add_cut(parse(batch.record(number), self._cluster).event)
 
 

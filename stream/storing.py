@@ -16,7 +16,7 @@ from aiokafka import TopicPartition
 from mode import Service
 
 from rules.errors import ConfigError, RecordError, RejectedError, TransientError
-from rules.model import QUIET_ROLES, DeadLetter, Incident, Match, Position
+from rules.model import QUIET_ROLES, DeadLetter, DeadLetterKind, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
 from stream.clients import make_producer
@@ -123,7 +123,13 @@ class StoreWriter(Service):
         try:
             return list(self._decoded(message))
         except (RecordError, msgspec.DecodeError) as error:
-            return [Row("dead_letters", _dead_letter(message, message.value or b"", str(error)), message)]
+            return [
+                Row(
+                    "dead_letters",
+                    _dead_letter(message, message.value or b"", DeadLetterKind.NOT_OURS, str(error)),
+                    message,
+                )
+            ]
 
     def _decoded(self, message: Message) -> Iterator[Row]:
         value = message.value or b""
@@ -159,7 +165,7 @@ class StoreWriter(Service):
         self.log.error("store refuses this row: %s", reason)
         self._metrics.note_store_failure("refused")
         if row.table != "dead_letters":
-            letter = _dead_letter(row.message, _alone(row), reason)
+            letter = _dead_letter(row.message, _alone(row), DeadLetterKind.ROW_REFUSED, reason)
             await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
 
 
@@ -200,6 +206,6 @@ def _alone(row: Row) -> bytes:
     return row.message.value or b""
 
 
-def _dead_letter(message: Message, value: bytes, reason: str) -> DeadLetter:
+def _dead_letter(message: Message, value: bytes, kind: DeadLetterKind, reason: str) -> DeadLetter:
     position = Position(f"{message.topic}/{message.partition}", message.offset)
-    return DeadLetter.of(reason, position, value, message.key, message.timestamp * 1_000_000)
+    return DeadLetter.of(kind, reason, position, value, message.key, message.timestamp * 1_000_000)

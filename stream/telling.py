@@ -11,7 +11,7 @@ import msgspec
 from rules.alerts.muting import Said
 from rules.alerts.state import Planned
 from rules.errors import PipelineError
-from rules.model import DeadLetter, Delivery, Incident, Position
+from rules.model import DeadLetter, DeadLetterKind, Delivery, Incident, Position
 from rules.ruleset import RuleSet
 from sinks.notify.load import Alerts
 from stream.alerts.hearing import said_by
@@ -85,7 +85,8 @@ class Teller:
         """A dead letter with the incident's revision."""
         value = msgspec.json.encode(planned.notification.incident)
         text = f"{planned.notification.target}: {reason}"
-        self._keeper.note_dead_letter(DeadLetter.of(text, planned.position, value, received_ns=time_ns()))
+        kind = DeadLetterKind.NOTIFICATION_REFUSED
+        self._keeper.note_dead_letter(DeadLetter.of(kind, text, planned.position, value, received_ns=time_ns()))
 
     def count(self, delivery: Delivery) -> None:
         """In the metrics."""

@@ -9,14 +9,11 @@ from enum import StrEnum
 from time import time_ns
 from typing import Any, Final
 
-from rules.model import DeadLetter, Gap, Position, RawRecord, stable_id
+from rules.model import DeadLetter, DeadLetterKind, Gap, Position, RawRecord, stable_id
 from rules.redact import Redactor
 from stream.metrics import Metrics
 from stream.raw_batches import Corrupt
 from stream.redacting import dead_letter
-
-CORRUPT_BATCH: Final = "corrupt batch"
-"""How the reason of a dead letter begins that stands for a whole batch."""
 
 KEPT_GAPS: Final = 1_000
 
@@ -72,9 +69,10 @@ class Troubles:
 
     def note_corrupt(self, source: str, batch: Corrupt) -> DeadLetter:
         """Count and tell it; the letter that stands for all of it."""
-        reason = f"{CORRUPT_BATCH}: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
+        reason = f"corrupt batch: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
         self.note(Trouble.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
-        return dead_letter(self._redactor, reason, RawRecord(batch.value, Position(source, batch.offset), 0))[0]
+        record = RawRecord(batch.value, Position(source, batch.offset), 0)
+        return dead_letter(self._redactor, DeadLetterKind.CORRUPT_BATCH, reason, record)[0]
 
     def is_over(self, kind: Trouble, subject: str = "") -> None:
         """What begins with this subject is over: from here on it is told again."""

@@ -18,7 +18,7 @@ from ingest.parse.prefix import Peeled, peel
 from ingest.parse.times import plausible, time_at_head, time_from_field
 from ingest.parse.told import Told, told_by
 from rules.errors import RecordError
-from rules.model import LogEvent, Origin, RawRecord
+from rules.model import DeadLetterKind, LogEvent, Origin, RawRecord
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")
@@ -46,11 +46,11 @@ def is_envelope(value: bytes) -> bool:
 def check_envelope(value: bytes) -> None:
     """Raises RecordError when no log line can be had from the value: a broken envelope, another product's record."""
     if product := product_of_bytes(value):
-        raise RecordError(f"no log line: {product}")
+        raise RecordError(f"no log line: {product}", DeadLetterKind.NO_LOG_LINE)
     fields = _fields(value, must_be_json=True)
     _text_of(fields, value)
     if fields and not any(name in fields for name in TEXT_FIELDS) and (product := product_of_fields(fields)):
-        raise RecordError(f"no log line: {product}")
+        raise RecordError(f"no log line: {product}", DeadLetterKind.NO_LOG_LINE)
 
 
 def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
@@ -159,7 +159,7 @@ def _fields(value: bytes, must_be_json: bool) -> dict[str, Any]:
         with suppress(orjson.JSONDecodeError):
             return dict(orjson.loads(value.decode("utf-8", "replace")))
         if must_be_json:
-            raise RecordError(f"not JSON: {error}") from error
+            raise RecordError(f"not JSON: {error}", DeadLetterKind.NOT_JSON) from error
         return {}
 
 
@@ -174,7 +174,8 @@ def _text_of(fields: dict[str, Any], value: bytes) -> str:
 def _as_text(name: str, content: Any) -> str:
     if isinstance(content, list) and all(isinstance(byte, int) and 0 <= byte < 256 for byte in content):
         return bytes(content).decode("utf-8", "replace")
-    raise RecordError(f"wrong shape: field {name!r} should be text, found {type(content).__name__}")
+    found = type(content).__name__
+    raise RecordError(f"wrong shape: field {name!r} should be text, found {found}", DeadLetterKind.WRONG_SHAPE)
 
 
 def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: int) -> int | None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model import DeadLetter, Position
+from rules.model import DeadLetter, DeadLetterKind, Position
 from rules.times import iso_from_ns
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.reading import SHORTEST_PREFIX
@@ -23,7 +23,7 @@ REPLAYS: Final[Columns] = (
     ("sent_offset", "Int64"),
     ("sent", "DateTime64(9, 'UTC')"),
 )
-_SHORT: Final = "dead_letter_id, reason, position_source, position_offset, size_bytes, received_ns, replays"
+_SHORT: Final = "dead_letter_id, kind, reason, position_source, position_offset, size_bytes, received_ns, replays"
 _LETTERS: Final = """
     SELECT *, toUnixTimestamp64Nano(received) AS received_ns, ifNull(known.times, 0) AS replays
     FROM (SELECT * FROM dead_letters FINAL) AS letters
@@ -131,13 +131,15 @@ def letter_of(document: dict[str, Any]) -> DeadLetter:
         value=base64.b64decode(document["value_base64"]),
         key=None if key is None else base64.b64decode(key),
         received_ns=iso_ns(document["received"]),
+        kind=DeadLetterKind(document.get("kind", "")),
     )
 
 
 def _document(row: Sequence[Any]) -> dict[str, Any]:
-    dead_letter_id, reason, source, offset, size_bytes, received_ns, replays = row
+    dead_letter_id, kind, reason, source, offset, size_bytes, received_ns, replays = row
     return {
         "dead_letter_id": dead_letter_id,
+        "kind": kind,
         "reason": reason,
         "source": source,
         "offset": offset,

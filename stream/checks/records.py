@@ -16,6 +16,7 @@ from rules.model import RawRecord
 from sinks.inert import make_inert
 from stream.checks.finding import Finding, or_all_is_well, problem, warning
 from stream.checks.topics import length
+from stream.legible import Fault
 from stream.scan import BatchScanner
 
 NAME: Final = "raw records"
@@ -36,7 +37,7 @@ class Seen(msgspec.Struct, frozen=True):
     has_node: bool
     has_time: bool
     ahead_ms: int = 0
-    dead: str = ""
+    dead: Fault | None = None
     is_plain: bool = False
 
 
@@ -51,11 +52,11 @@ LACKING: Final[tuple[tuple[Callable[[Seen], bool], str, str], ...]] = (
 
 def seen_in(batch: Batch, scanner: BatchScanner, now_ms: int, plain: Collection[int] = ()) -> list[Seen]:
     """The records of one partition, looked at as a worker would; the offsets of `plain` ones were not compressed."""
-    dead = {letter.position.offset: letter.reason for letter in scanner.scan(batch).dead_letters}
+    dead = {letter.position.offset: Fault(letter.kind, letter.reason) for letter in scanner.scan(batch).dead_letters}
     return [_seen(batch.record(number), dead, now_ms, plain) for number in range(len(batch))]
 
 
-def _seen(record: RawRecord, dead: dict[int, str], now_ms: int, plain: Collection[int]) -> Seen:
+def _seen(record: RawRecord, dead: dict[int, Fault], now_ms: int, plain: Collection[int]) -> Seen:
     key = record.key.decode("utf-8", "replace") if record.key else ""
     node, has_time = key, False
     with suppress(RecordError):
@@ -67,7 +68,7 @@ def _seen(record: RawRecord, dead: dict[int, str], now_ms: int, plain: Collectio
         has_node=bool(node),
         has_time=has_time,
         ahead_ms=max(0, record.received_ns // 1_000_000 - now_ms),
-        dead=dead.get(record.position.offset, ""),
+        dead=dead.get(record.position.offset),
         is_plain=record.position.offset in plain,
     )
 
@@ -92,11 +93,18 @@ def _of(seen: Sequence[Seen]) -> Iterator[Finding]:
 def _dead(dead: Sequence[Seen], looked_at: int) -> Iterator[Finding]:
     if len(dead) <= SHARE_DEAD * looked_at:
         return
-    (reason, _), *_ = Counter(one.dead for one in dead).most_common(1)
+    reason = _most_common_reason([one.dead for one in dead if one.dead])
     text = f"{len(dead)} of the newest {looked_at} become dead letters ({reason}): {_senders(dead)}"
     fix = "mend that shipper, then `epicenter deadletters replay --all`; docs/envelopes.md says what a record may be"
     make = problem if len(dead) > SHARE_DEAD_IS_GARBAGE * looked_at else warning
     yield make(NAME, text, fix)
+
+
+def _most_common_reason(faults: Sequence[Fault]) -> str:
+    """That of the most common kind."""
+    ((kind, _),) = Counter(fault.kind for fault in faults).most_common(1)
+    ((reason, _),) = Counter(fault.reason for fault in faults if fault.kind is kind).most_common(1)
+    return reason
 
 
 def _senders(seen: Iterable[Seen]) -> str:

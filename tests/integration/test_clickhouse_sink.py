@@ -22,6 +22,7 @@ from rules.model import Beat, Incident, Match, Position, stable_id
 from sinks.clickhouse import reading
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client, StoreInUseError, connect
+from sinks.clickhouse.letters import Letters, letter_of
 from sinks.clickhouse.migrate import migrate, plan, read_migrations
 from sinks.clickhouse.reading import IncidentFilter
 from sinks.clickhouse.sink import ClickHouseSink
@@ -221,6 +222,27 @@ def test_bytes_of_a_dead_letter_are_kept(client: Client, sink: ClickHouseSink, u
     query = "SELECT hex(value), hex(key) FROM dead_letters FINAL WHERE startsWith(dead_letter_id, {id:String})"
     query += " ORDER BY dead_letter_id"
     assert client.query(query, {"id": unique}) == [(value.hex().upper(), None), ("", "80")]
+
+
+@pytest.mark.parametrize(
+    ("reason", "kind"),
+    [
+        ("corrupt batch: offsets 3 to 5: bad checksum", "corrupt-batch"),
+        ("not JSON: unexpected character: line 1 column 2 (char 1)", "not-json"),
+        ("page: 404 Not Found", ""),
+    ],
+)
+def test_a_dead_letter_from_before_there_were_kinds_has_one_by_its_sentence(
+    client: Client, unique: str, reason: str, kind: str
+) -> None:
+    columns = "dead_letter_id, reason, position_source, position_offset, size_bytes, value, received"
+    values = "{id:String}, {reason:String}, 'logs.raw/0', 3, 1, 'x', now64(9)"
+    client.command(
+        f"INSERT INTO dead_letters ({columns}) SELECT {values}",
+        {"id": unique, "reason": reason},
+    )
+    document = Letters(client).get(unique)
+    assert document and document["kind"] == letter_of(document).kind == kind
 
 
 def test_text_of_a_line_stays_text(client: Client, sink: ClickHouseSink, unique: str) -> None:

@@ -76,6 +76,8 @@ def test_letters_of_every_hop_are_listed_shown_and_sent_again(
 
     by_reason = {one["reason"].split(":")[0]: one for one in letters(cluster)}
     assert set(by_reason) == {"not JSON", "empty value", "too large", "no message of ours"}
+    kinds = {"not-json", "empty", "too-large", "not-ours"}
+    assert {one["kind"] for one in by_reason.values()} == kinds
     assert all(one["received"].startswith("20") and one["replays"] == 0 for one in by_reason.values())
     assert by_reason["too large"]["size_bytes"] == len(LARGE)
     assert letters(cluster, "--reason", "NOT json") == [by_reason["not JSON"]]

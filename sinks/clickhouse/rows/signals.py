@@ -63,6 +63,7 @@ DELIVERIES: Final[Columns] = (
 
 DEAD_LETTERS: Final[Columns] = (
     ("dead_letter_id", "String"),
+    ("kind", NAME),
     ("reason", "String"),
     ("position_source", NAME),
     ("position_offset", "Int64"),
@@ -159,6 +160,7 @@ def _delivery_row(delivery: Delivery) -> tuple[Any, ...]:
 def _dead_letter_row(letter: DeadLetter) -> tuple[Any, ...]:
     return (
         letter.dead_letter_id,
+        letter.kind.value,
         letter.reason,
         letter.position.source,
         int64(letter.position.offset),

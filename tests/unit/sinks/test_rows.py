@@ -15,6 +15,7 @@ from rules.model import (
     BlastRadius,
     ChainLink,
     DeadLetter,
+    DeadLetterKind,
     Evidence,
     Incident,
     LogEvent,
@@ -110,7 +111,8 @@ def a_match(text: str = "NVRM: Xid 79", rank: int | None = None, time_ns: int = 
 
 
 def a_dead_letter(value: bytes = b"\xff\x00", key: bytes | None = None) -> DeadLetter:
-    return DeadLetter("00000000000000d1", "not JSON", Position("logs.raw/0", 7), len(value), value, key, 5)
+    kind = DeadLetterKind.NOT_JSON
+    return DeadLetter("00000000000000d1", "not JSON", Position("logs.raw/0", 7), len(value), value, key, 5, kind)
 
 
 def as_dicts(rows: Rows) -> list[dict[str, object]]:
@@ -177,7 +179,15 @@ def test_the_order_of_beats_changes_nothing(beats: list[Beat]) -> None:
 
 def test_a_dead_letter_keeps_its_bytes() -> None:
     (row,) = as_dicts(dead_letter_rows([a_dead_letter()]))
+    assert row["kind"] == "not-json"
     assert (row["value"], row["key"], row["size_bytes"]) == (b"\xff\x00", None, 2)
+
+
+@pytest.mark.parametrize("kind", ["", ',"kind":"of-a-newer-version"'])
+def test_a_dead_letter_of_another_version_has_no_kind_that_we_know(kind: str) -> None:
+    told = '{"dead_letter_id":"d1","reason":"r","position":["logs.raw/0",7],"size_bytes":1,"value":"eA==","key":null,'
+    letter = msgspec.json.decode(f'{told}"received_ns":5{kind}}}', type=DeadLetter)
+    assert (letter.value, letter.kind) == (b"x", DeadLetterKind.UNKNOWN)
 
 
 def test_no_records_are_no_rows() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rules.model import KEPT_DEAD_BYTES, DeadLetter
+from rules.model import KEPT_DEAD_BYTES, DeadLetterKind
 from rules.secret_patterns import load_redactor
 from stream.holding import HoldingScanner
 from stream.metrics import Metrics
@@ -134,7 +134,7 @@ def test_dead_letters() -> None:
 def test_a_corrupt_batch() -> None:
     content = f"\x00\x01password={SECRET}\x00".encode()
     letter = Troubles(Metrics(), REDACTOR).note_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
-    assert isinstance(letter, DeadLetter)
+    assert letter.kind is DeadLetterKind.CORRUPT_BATCH
     assert SECRET.encode() not in letter.value
 
 

@@ -109,35 +109,61 @@ def test_nothing_at_all(scanner: type[HyperscanScanner] | type[ReferenceScanner]
 
 
 @pytest.mark.parametrize(
-    ("value", "reason"),
+    ("value", "kind", "reason"),
     [
-        pytest.param(b"", "empty value", id="empty"),
-        pytest.param(b"x" * (MAX_RECORD_BYTES + 1), "too large: 1048577 bytes, the limit is 1048576", id="too-large"),
-        pytest.param(b'{"message": null}', "field 'message' should be text, found NoneType", id="null"),
-        pytest.param(b'{"message": 17}', "field 'message' should be text, found int", id="number"),
-        pytest.param(b'{"message": null, "extra": "%s"}' % TRACEBACK.encode(), "found NoneType", id="null-with-a-hit"),
-        pytest.param(b'{"message": [300]}', "found list", id="list-that-is-no-bytes"),
-        pytest.param(b'{"message":"cut off', "not JSON", id="broken"),
-        pytest.param(b"\0\0\0\0\x2a\x0c\x02hello\x06abc", "Avro or Protobuf behind", id="schema-registry"),
-        pytest.param(b"\n\x18\n\x16\n\x12service.name\x12\x05train", "no log line: Protobuf", id="otlp-proto"),
-        pytest.param(b"\x82\xa3log\xa5hello\xa4host\xa2n1", "no log line: MessagePack", id="msgpack"),
-        pytest.param(gzip.compress(b"x"), "no log line: gzip", id="gzip"),
-        pytest.param(b'{"resourceMetrics":[{"scopeMetrics":[]}]}', "metrics of OpenTelemetry", id="otlp-metrics"),
-        pytest.param(b'{"resourceSpans":[]}', "traces of OpenTelemetry", id="otlp-traces"),
-        pytest.param(b'{"resourceLogs":[]}', "send one record for each line", id="otlp-logs"),
-        pytest.param(b'{"before":null,"after":{"id":1},"op":"c","ts_ms":1}', "Debezium", id="debezium"),
-        pytest.param(b'{"schema":{"type":"struct"},"payload":{"op":"c"}}', "Debezium", id="debezium-with-schema"),
-        pytest.param(b'{"specversion":"1.0","type":"t","source":"/s","id":"1"}', "CloudEvents", id="cloudevents"),
-        pytest.param(b'{"name":"n","kind":"absolute","gauge":{"value":1}}', "a metric of Vector", id="vector-metric"),
+        pytest.param(b"", "empty", "empty value", id="empty"),
         pytest.param(
-            b'{"message":"see ' + TRACEBACK.encode(), "not JSON", id="broken-with-a-candidate-that-does-not-fit"
+            b"x" * (MAX_RECORD_BYTES + 1), "too-large", "too large: 1048577 bytes, the limit is 1048576", id="too-large"
+        ),
+        pytest.param(b'{"message": null}', "wrong-shape", "field 'message' should be text, found NoneType", id="null"),
+        pytest.param(b'{"message": 17}', "wrong-shape", "field 'message' should be text, found int", id="number"),
+        pytest.param(
+            b'{"message": null, "extra": "%s"}' % TRACEBACK.encode(),
+            "wrong-shape",
+            "found NoneType",
+            id="null-with-a-hit",
+        ),
+        pytest.param(b'{"message": [300]}', "wrong-shape", "found list", id="list-that-is-no-bytes"),
+        pytest.param(b'{"message":"cut off', "not-json", "not JSON", id="broken"),
+        pytest.param(
+            b"\0\0\0\0\x2a\x0c\x02hello\x06abc", "no-log-line", "Avro or Protobuf behind", id="schema-registry"
+        ),
+        pytest.param(
+            b"\n\x18\n\x16\n\x12service.name\x12\x05train", "no-log-line", "no log line: Protobuf", id="otlp-proto"
+        ),
+        pytest.param(b"\x82\xa3log\xa5hello\xa4host\xa2n1", "no-log-line", "no log line: MessagePack", id="msgpack"),
+        pytest.param(gzip.compress(b"x"), "no-log-line", "no log line: gzip", id="gzip"),
+        pytest.param(
+            b'{"resourceMetrics":[{"scopeMetrics":[]}]}', "no-log-line", "metrics of OpenTelemetry", id="otlp-metrics"
+        ),
+        pytest.param(b'{"resourceSpans":[]}', "no-log-line", "traces of OpenTelemetry", id="otlp-traces"),
+        pytest.param(b'{"resourceLogs":[]}', "no-log-line", "send one record for each line", id="otlp-logs"),
+        pytest.param(b'{"before":null,"after":{"id":1},"op":"c","ts_ms":1}', "no-log-line", "Debezium", id="debezium"),
+        pytest.param(
+            b'{"schema":{"type":"struct"},"payload":{"op":"c"}}', "no-log-line", "Debezium", id="debezium-with-schema"
+        ),
+        pytest.param(
+            b'{"specversion":"1.0","type":"t","source":"/s","id":"1"}', "no-log-line", "CloudEvents", id="cloudevents"
+        ),
+        pytest.param(
+            b'{"name":"n","kind":"absolute","gauge":{"value":1}}',
+            "no-log-line",
+            "a metric of Vector",
+            id="vector-metric",
+        ),
+        pytest.param(
+            b'{"message":"see ' + TRACEBACK.encode(),
+            "not-json",
+            "not JSON",
+            id="broken-with-a-candidate-that-does-not-fit",
         ),
     ],
 )
-def test_what_can_not_be_read_is_a_dead_letter(value: bytes, reason: str) -> None:
+def test_what_can_not_be_read_is_a_dead_letter(value: bytes, kind: str, reason: str) -> None:
     found = a_scanner().scan(batch([b"before", value, TRACEBACK.encode()], first=7))
     (letter,) = found.dead_letters
     assert reason in letter.reason
+    assert letter.kind == kind
     assert (letter.position.offset, letter.size_bytes, letter.value) == (8, len(value), value[:KEPT_DEAD_BYTES])
     assert (found.matched, found.dead, found.quiet) == (1, 1, 1)
 

@@ -16,6 +16,7 @@ import pytest
 from msgspec.structs import replace
 
 from ingest.batch import Batch
+from rules.model import DeadLetterKind
 from stream.checks import store
 from stream.checks.finding import Finding
 from stream.checks.groups import Group, Member, Place, group_findings
@@ -25,6 +26,7 @@ from stream.checks.store import Server, server_findings
 from stream.checks.targets import target_findings
 from stream.checks.topics import Brokers, Topic, Wanted, topic_findings
 from stream.clients import CLIENT_ID
+from stream.legible import Fault
 from stream.scan import BatchScanner
 from stream.settings import load_settings
 from stream.topics import TopicNames, wanted_topics
@@ -148,12 +150,13 @@ def test_a_group_that_nobody_was_ever_in_is_none_to_worry_about() -> None:
 
 
 GOOD = Seen("n1", has_key=True, has_node=True, has_time=True)
+NOT_JSON = Fault(DeadLetterKind.NOT_JSON, "not JSON")
 
 
 @pytest.mark.parametrize(
     ("some", "status", "words"),
     [
-        (replace(GOOD, dead="not JSON"), "problem", "50 of the newest 100 become dead letters (not JSON): n1 (50)"),
+        (replace(GOOD, dead=NOT_JSON), "problem", "50 of the newest 100 become dead letters (not JSON): n1 (50)"),
         (replace(GOOD, has_node=False, who=""), "warning", "name no node: somebody without node and key (50)"),
         (replace(GOOD, has_time=False), "warning", "state no time: n1 (50)"),
         (replace(GOOD, has_key=False), "warning", "have no key: n1 (50)"),
@@ -168,15 +171,22 @@ def test_raw_records(some: Seen, status: str, words: str) -> None:
 
 
 def test_a_sender_writes_no_lines_of_its_own() -> None:
-    forger = replace(GOOD, dead="not JSON", who="x\nstore: ok: all is well\n" + "y" * 10_000)
+    forger = replace(GOOD, dead=NOT_JSON, who="x\nstore: ok: all is well\n" + "y" * 10_000)
     ((_, _, found),) = in_short(record_findings([forger]))
     assert "\n" not in found and len(found) < 300
 
 
 def test_a_few_dead_ones_are_a_warning_and_one_of_many_is_none() -> None:
-    dead = replace(GOOD, dead="not JSON")
+    dead = replace(GOOD, dead=NOT_JSON)
     assert [status for _, status, _ in in_short(record_findings([GOOD] * 90 + [dead] * 10))] == ["warning"]
     assert in_short(record_findings([GOOD] * 199 + [dead])) == in_short(record_findings([])) == []
+
+
+def test_dead_ones_are_counted_by_kind_whatever_their_sentences_say() -> None:
+    broken = [replace(GOOD, dead=Fault(DeadLetterKind.NOT_JSON, f"not JSON: column {n}")) for n in range(3)]
+    large = [replace(GOOD, dead=Fault(DeadLetterKind.TOO_LARGE, "too large: 2 bytes"))] * 2
+    ((_, _, found),) = in_short(record_findings([*large, *broken]))
+    assert "5 of the newest 5 become dead letters (not JSON: column 0)" in found
 
 
 def test_who_sends_garbage_is_named_by_host_and_by_key() -> None:
@@ -184,7 +194,7 @@ def test_who_sends_garbage_is_named_by_host_and_by_key() -> None:
     values = [line, b'{"message": 7}', b'{"x": ', b"plain"]
     batch = Batch("logs.raw/0", values, [b"k0", b"k1", b"k2", None], [NOW_MS * 1_000_000] * 4, range(4))
     good, wrong, broken, plain = seen_in(batch, BatchScanner(the_rules(), "c"), NOW_MS)
-    assert (good.who, good.dead, good.has_time, good.has_key) == ("n1", "", True, True)
+    assert (good.who, good.dead, good.has_time, good.has_key) == ("n1", None, True, True)
     assert (wrong.who, bool(wrong.dead)) == ("k1", True)
     assert (broken.who, bool(broken.dead)) == ("k2", True)
     assert (plain.who, plain.has_node, plain.has_time, plain.has_key) == ("", False, False, False)
