@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rules.model import Beat, Match, Seat
+from rules.model import Beat, Match, Seat, Signal
 
 Order = tuple[int, int, str, str, str, int, int, str, str]
 
@@ -28,3 +28,9 @@ def seat_order(seat: Seat) -> Order:
     world = str(seat.world_size if seat.is_start else -seat.world_size)
     rest = (seat.rank, seat.local_rank, seat.cluster, f"{seat.gpu}/{seat.address}/{seat.pod}")
     return (seat.time_ns, 0, seat.node, world, seat.job, *rest)
+
+
+def onset_order(signal: Signal) -> tuple[int, int, str, str, int, str]:
+    """Earliest onset first, then the order in a plain file; the rest makes the order the same everywhere."""
+    line = signal.position.offset if signal.log and signal.position else 0
+    return (signal.onset_ns, signal.event_time_ns, signal.node, signal.log, line, signal.signal_id)

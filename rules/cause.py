@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from rules.incident import onset_order
+from rules.arrival import onset_order
 from rules.model import CLOCK_SKEW_NS as CLOCK_SKEW_NS
 from rules.model import NS_PER_S, SEVERITIES, Explanation, Signal
 from rules.reason import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind

@@ -7,6 +7,7 @@ from typing import Final
 
 import msgspec
 
+from rules.arrival import onset_order
 from rules.attempts import Attempt
 from rules.collectives import CollectiveTable
 from rules.completion import nodes_of
@@ -165,12 +166,6 @@ class IncidentState(msgspec.Struct):
             kept.append(signal)
             kept.sort(key=onset_order)
             del kept[KEPT_PER_CLASS:]
-
-
-def onset_order(signal: Signal) -> tuple[int, int, str, str, int, str]:
-    """Earliest onset first, then the order in a plain file; the rest makes the order the same everywhere."""
-    line = signal.position.offset if signal.log and signal.position else 0
-    return (signal.onset_ns, signal.event_time_ns, signal.node, signal.log, line, signal.signal_id)
 
 
 def _is_later(signal: Signal, other: Signal) -> bool:

@@ -6,8 +6,9 @@ from typing import Final
 
 from msgspec import structs
 
+from rules.arrival import onset_order
 from rules.collectives import REPORTING_CLASSES
-from rules.incident import IncidentState, onset_order
+from rules.incident import IncidentState
 from rules.model import Signal, stable_id
 from rules.reason_text import blame_text
 from rules.stuck import Blame

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from rules.arrival import onset_order
 from rules.attempts import Attempt, recurrence
 from rules.cause import NOTICED_BY_WAITING, Candidate, rank
 from rules.cost import JobLoss, cost_of
 from rules.evidence import candidates, missing
-from rules.incident import IncidentState, onset_order, place_of
+from rules.incident import IncidentState, place_of
 from rules.known import NOTHING_KNOWN, Known
 from rules.mismatch import signals_with_mismatch
 from rules.model import (

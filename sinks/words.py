@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from rules.errors import InvariantError
 from rules.model import NS_PER_S
-from sinks.clickhouse.rows import iso_ns
+from rules.times import iso_ns
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _AHEAD_S: Final = 60

@@ -11,13 +11,13 @@ import msgspec
 import orjson
 from rich.markup import escape
 
-from rules.errors import InputError
 from sinks.clickhouse.letters import LetterFilter as LetterFilter
 from sinks.clickhouse.letters import Letters, letter_of
 from sinks.inert import make_inert
 from stream.lookup import from_page, from_store
 from stream.settings import Settings
 from stream.show import console, safe
+from stream.stored_letters import find
 
 HEAD = f"{'id':<16}  {'received':<20}  {'position':<24}  {'bytes':>8}  {'replays':>7}  reason"
 
@@ -45,22 +45,6 @@ def show_letter(settings: Settings, letter_id: str, as_json: bool) -> None:
 def write_bytes(settings: Settings, letter_id: str) -> None:
     """Write what is kept of the original bytes to standard output."""
     sys.stdout.buffer.write(letter_of(find(settings, letter_id)).value)
-
-
-def find(settings: Settings, letter_id: str) -> dict[str, Any]:
-    """The document of a dead letter.
-
-    Raises:
-        InputError: there is none, or more than one begins like that.
-    """
-    if not letter_id.isalnum():
-        raise InputError(f"{make_inert(letter_id)}: no dead letter's id: they are made of letters and digits")
-    document = from_page(settings, f"api/deadletters/{letter_id}")
-    if document is None:
-        document = from_store(settings, lambda client: Letters(client).get(letter_id))
-    if not document:
-        raise InputError(f"{letter_id}: no such dead letter, or more than one begins like that")
-    return dict(document)
 
 
 def letter_line(document: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, truth_
 from rules.errors import ConfigError
 from rules.load import load
 from rules.model import NS_PER_S, Incident
-from sinks.clickhouse.rows import iso_ns
+from rules.times import iso_ns
 from stream.commands import Announcer, hostname, print_incident
 from stream.demo_history import write_history
 from stream.embedded import EmbeddedRun

@@ -20,7 +20,7 @@ from rules.match.hyperscan import HyperscanScanner
 from rules.ruleset import Rule, RuleSet
 from rules.standing import is_harmless, says_failure
 from sinks.inert import make_inert
-from stream.rule_commands import AllPatterns, rules_in
+from stream.rule_examples import AllPatterns, rules_in
 from stream.scan import BatchScanner
 
 SUPPORTED = "only monitors of node-problem-detector (JSON) are imported; docs/first-rule.md shows how to write a rule"

@@ -18,12 +18,12 @@ from rules.model import DeadLetter, DeadLetterKind, Position
 from rules.redact import MARK_BEGINS
 from sinks.clickhouse.letters import LetterFilter, Letters, Replay, letter_of
 from sinks.inert import make_inert
-from stream.deadletters import find
 from stream.kafka_security import client_arguments
 from stream.lookup import from_store
 from stream.reaching import reach
 from stream.redacting import bytes_without_secrets, redactor_of
 from stream.settings import Settings
+from stream.stored_letters import find
 from stream.topics import LARGEST_RAW_BYTES, TopicNames
 
 FIRST_POSITION_HEADER: Final = "epicenter-replay-of"

@@ -27,7 +27,7 @@ from rules.match.compiled import database
 from rules.ruleset import RuleSet
 from stream.glance import MARKS
 from stream.put_off import critical_first
-from stream.rule_commands import AllPatterns, example_failures
+from stream.rule_examples import AllPatterns, example_failures
 
 LONGEST_S: Final = 600.0
 _KIND: Final = "examples"

@@ -10,9 +10,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-FIRST_BYTES: Final = (0x00, 0x0A, 0x1F, *range(0x81, 0x90))
-"""Every binary record that is known here begins with one of these; hardly any line does."""
-
 _HEAD_BYTES = 256
 _CONTROLS = re.compile(rb"[\x01-\x06\x0e-\x1a\x1c-\x1f]")
 _MSGPACK_MAP = re.compile(rb"[\x81-\x8f](?P<size>[\xa1-\xbf])(?P<key>[\w@.-]{1,31})", re.ASCII)

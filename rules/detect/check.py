@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from rules.decode import ADDED
-from rules.detect.inputs import IDENTITY, STEP, is_rule_id, rules_named
+from rules.detect.names import IDENTITY, STEP, is_rule_id, rules_named
 from rules.detect.spec import WhenSpec
 from rules.ruleset import Rule, RuleSet
 

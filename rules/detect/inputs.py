@@ -8,14 +8,12 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rules.detect.kinds import MISSING
+from rules.detect.names import STEP, ids_of, is_rule_id, rules_named
 from rules.detect.series import Entry
 from rules.detect.spec import WhenSpec
 from rules.model import NS_PER_S, Beat, Signal, stable_id
 from rules.ruleset import Rule, RuleSet
 from rules.spec import is_named
-
-STEP: Final = "step"
-"""The name of what progress tells: a job completed a step, with `step` and `step_time_s`."""
 
 LONGEST_VALUE: Final = 200
 """Longer texts of fields are cut before they are compared or kept."""
@@ -23,8 +21,6 @@ LONGEST_VALUE: Final = 200
 KNOWN_KINDS: Final = 10_000
 """Of so many pairs of rule and class it is kept which windows take them; then that is looked up anew."""
 
-IDENTITY: Final = ("cluster", "node", "source", "job", "rank", "gpu", "rule", "class", "pod")
-"""What every input has beside its own fields."""
 
 _COMPARED = re.compile(r"(<=|>=|<|>|!=) *(.*)")
 _NUMBER = re.compile(r"[+-]?[\d,]*\.?\d+(?:[eE][+-]?\d+)?")
@@ -79,24 +75,6 @@ def terms(when: WhenSpec) -> list[tuple[str, int]]:
     ]
 
 
-def is_rule_id(name: str) -> bool:
-    """Whether a name means a rule; else it means a class."""
-    return "." in name
-
-
-def ids_of(rules: RuleSet, rule_id: str) -> list[str]:
-    """The rule and those of its table."""
-    rule = rules.by_id.get(rule_id)
-    return [rule_id, *(finer.spec.id for finer in rule.finer.values())] if rule else []
-
-
-def rules_named(rules: RuleSet, name: str) -> list[Rule]:
-    """The rules whose signals a name stands for."""
-    if is_rule_id(name):
-        return [rules.by_id[rule_id] for rule_id in ids_of(rules, name)]
-    return [rule for rule in rules.all_rules if _may_be(rule.spec.failure_class, name)]
-
-
 def observed(rules: RuleSet) -> frozenset[str]:
     """The rules whose matches are needed even when they say no failure.
 
@@ -105,11 +83,6 @@ def observed(rules: RuleSet) -> frozenset[str]:
     whens = [rule.spec.when for rule in rules.rules if rule.spec.when]
     watched = {rule.spec.id for when in whens for name, _ in terms(when) for rule in rules_named(rules, name)}
     return frozenset(watched | {rule.spec.id for rule in rules.all_rules if rule.spec.clears or rule.spec.recorded_as})
-
-
-def _may_be(failure_class: str, wanted: str) -> bool:
-    template, is_template = failure_class.partition("{")[0], "{" in failure_class
-    return is_named(failure_class, (wanted,)) or (is_template and wanted.startswith(template))
 
 
 def step_signal(beat: Beat, last_step: int, last_ns: int) -> Signal:

@@ -9,10 +9,10 @@ from typing import Any, Final
 import msgspec
 
 from rules.model import DeadLetter, DeadLetterKind, Position
-from rules.times import iso_from_ns
+from rules.times import iso_from_ns, iso_ns
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.reading import SHORTEST_PREFIX
-from sinks.clickhouse.rows import Columns, iso_ns
+from sinks.clickhouse.rows import Columns
 
 REPLAYS: Final[Columns] = (
     ("dead_letter_id", "String"),

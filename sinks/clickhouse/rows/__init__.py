@@ -18,7 +18,7 @@ from sinks.clickhouse.rows.matches import (
     match_rows,
     measurement_rows,
 )
-from sinks.clickhouse.rows.shape import INT64_MAX, Columns, Rows, iso_ns
+from sinks.clickhouse.rows.shape import INT64_MAX, Columns, Rows
 from sinks.clickhouse.rows.signals import (
     DEAD_LETTERS,
     DELIVERIES,
@@ -57,7 +57,6 @@ __all__ = [
     "gaps_in",
     "incident_revision_rows",
     "incident_rows",
-    "iso_ns",
     "liveness_rows",
     "match_rows",
     "measurement_rows",

@@ -8,7 +8,8 @@ from typing import Any, Final
 import msgspec
 
 from rules.model import Incident
-from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, clean, int64, iso_ns, optional_int64, rows_of
+from rules.times import iso_ns
+from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, clean, int64, optional_int64, rows_of
 
 MOST_WORDS: Final = 32_768
 """So many characters of an incident are searched: all of most, of one with thousands of nodes not all their names."""

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
 
-from rules.errors import InvariantError
 from rules.model import NS_PER_S
 
 NS_PER_MINUTE: Final = 60 * NS_PER_S
@@ -24,9 +21,6 @@ Columns = tuple[tuple[str, str], ...]
 
 TIME: Final = "DateTime64(9, 'UTC')"
 NAME: Final = "LowCardinality(String)"
-
-_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)", re.ASCII)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Rows(msgspec.Struct, frozen=True):
@@ -55,23 +49,6 @@ def rows_of(table: str, columns: Columns, rows: Iterable[tuple[Any, ...]]) -> Ro
         tuple(kind for _, kind in columns),
         transposed or tuple([] for _ in columns),
     )
-
-
-def iso_ns(text: str) -> int:
-    """Nanoseconds since the epoch of an ISO 8601 time in UTC, to the last of up to nine digits.
-
-    Raises:
-        InvariantError: it is no such time; incidents get theirs from our own core.
-    """
-    found = _ISO.fullmatch(text)
-    if found is None:
-        raise InvariantError(f"incident time {text!r}: not like 2026-03-02T09:00:01.123456789Z")
-    year, month, day, hour, minute, second = map(int, found.groups()[:6])
-    try:
-        whole = datetime(year, month, day, hour, minute, second, tzinfo=UTC) - _EPOCH
-    except ValueError as error:
-        raise InvariantError(f"incident time {text!r}: {error}") from error
-    return (whole.days * 86_400 + whole.seconds) * NS_PER_S + int((found[7] or "").ljust(9, "0"))
 
 
 def minute_s(time_ns: int) -> int:

@@ -6,17 +6,8 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from rules.model import DeadLetter, Delivery, Gap, Joined, Sample
-from sinks.clickhouse.rows.shape import (
-    LAST_MINUTE_S,
-    NAME,
-    TIME,
-    Columns,
-    Rows,
-    int64,
-    iso_ns,
-    optional_int64,
-    rows_of,
-)
+from rules.times import iso_ns
+from sinks.clickhouse.rows.shape import LAST_MINUTE_S, NAME, TIME, Columns, Rows, int64, optional_int64, rows_of
 
 SIGNALS: Final[Columns] = (
     ("signal_id", "String"),

@@ -9,7 +9,7 @@ from rules.match.reference import ReferenceScanner
 from rules.ruleset import Rule
 from rules.signal import pci_address
 from rules.spec import is_named
-from stream.rule_commands import example_failures
+from stream.rule_examples import example_failures
 from tests.support.logs import a_scanner, batch, iso, the_rules
 
 RULES = [pytest.param(rule, id=rule.spec.id) for rule in the_rules().rules]

@@ -25,6 +25,7 @@ from rules.model import (
     RootCause,
 )
 from rules.recorded import Recorded
+from rules.times import iso_ns
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.letters import REPLAYS
 from sinks.clickhouse.migrate import read_migrations
@@ -40,7 +41,6 @@ from sinks.clickhouse.rows import (
     dead_letter_rows,
     incident_revision_rows,
     incident_rows,
-    iso_ns,
     liveness_rows,
     match_rows,
     words_of,

@@ -8,7 +8,7 @@ import pytest
 
 from rules.errors import ConfigError
 from rules.ruleset import RuleSet
-from stream.rule_commands import example_failures
+from stream.rule_examples import example_failures
 from stream.trial import proven
 from tests.support.packs import A_PACK
 
