@@ -446,18 +446,35 @@ class Gap(msgspec.Struct, frozen=True, array_like=True, gc=False):
     text: str
 
 
+class Outcome(StrEnum):
+    """What became of a notification at one target, or why there was none. The values stand in messages and rows."""
+
+    SENT = "sent"
+    REFUSED = "refused"
+    WAITS = "waits"
+    HELD = "held"
+    """A silence within its grace period."""
+
+    REFUTED = "refuted"
+    """A silence that was over within it."""
+
+    MAINTENANCE = "maintenance"
+    SILENCED = "silenced"
+    INHIBITED = "inhibited"
+    ACKNOWLEDGED = "acknowledged"
+    UNROUTED = "unrouted"
+    """No route leads anywhere."""
+
+
 class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What became of a notification at one target, or why there was none.
-
-    `outcome` is sent, refused or waits; muted by silenced, maintenance, inhibited, held (a silence within its grace),
-    refuted (over within it) or acknowledged; or unrouted, when no route leads anywhere.
 
     `event_time` is the notification's, ISO 8601; `decided_ns` is the clock's; `reason` says why in words.
     """
 
     notification_id: str
     target: str
-    outcome: str
+    outcome: Outcome
     incident_id: str
     revision: int
     kind: str

@@ -14,6 +14,7 @@ from rules.alerts.action import action_of
 from rules.alerts.guard import Guard
 from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.labels import Labels
+from rules.alerts.mute import Mute
 from rules.alerts.routing import Leg, Routing
 from rules.errors import InputError
 from rules.model import NS_PER_S, Incident
@@ -77,9 +78,9 @@ def routed(
         "labels": {name: list(values) for name, values in labels.items()},
         "held_s": routing.spec.silence_grace / NS_PER_S if can_be_held(incident) else 0,
         "mutes": {
-            "maintenance": routing.maintenance(labels, situation.now_ns),
+            "maintenance": _reason(routing.maintenance(labels, situation.now_ns)),
             "silenced": _silenced(situation, labels),
-            "inhibited": routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, beside)),
+            "inhibited": _reason(routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, beside))),
         },
         "action": msgspec.to_builtins(action),
     }
@@ -96,6 +97,10 @@ def _leg(leg: Leg, labels: Labels) -> dict[str, Any]:
         "update_interval_s": leg.update_interval_ns / NS_PER_S,
         "repeat_interval_s": leg.repeat_interval_ns / NS_PER_S,
     }
+
+
+def _reason(mute: Mute | None) -> str:
+    return mute.reason if mute else ""
 
 
 def _silenced(situation: Situation, labels: Labels) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from rules.engine import Counts
-from rules.model import NS_PER_S, Delivery
+from rules.model import NS_PER_S, Delivery, Outcome
 from rules.ruleset import Rule, RuleSet
 from stream.scan import Scanned
 from stream.throttle import Use
@@ -150,8 +150,8 @@ class Metrics:
 
     def note_delivery(self, delivery: Delivery, now_s: float) -> None:
         """Count what became of a notification; when it told of something new, with how long after that."""
-        self._deliveries.labels(delivery.target, delivery.outcome).inc()
-        if delivery.outcome == "sent" and delivery.kind in NEW_KINDS:
+        self._deliveries.labels(delivery.target, delivery.outcome.value).inc()
+        if delivery.outcome is Outcome.SENT and delivery.kind in NEW_KINDS:
             event_s = datetime.fromisoformat(delivery.event_time).timestamp()
             self._delivered_after.labels(delivery.target).observe(now_s - event_s)
 

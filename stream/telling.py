@@ -11,7 +11,7 @@ import msgspec
 from rules.alerts.muting import Said
 from rules.alerts.state import Planned
 from rules.errors import PipelineError
-from rules.model import DeadLetter, DeadLetterKind, Delivery, Incident, Position
+from rules.model import DeadLetter, DeadLetterKind, Delivery, Incident, Outcome, Position
 from rules.ruleset import RuleSet
 from sinks.notify.load import Alerts
 from stream.alerts.hearing import said_by
@@ -77,8 +77,8 @@ class Teller:
         """For the store; at the terminal, what did not go well."""
         for one in deliveries:
             self._keeper.note_delivery(one)
-            if one.outcome in ("waits", "refused"):
-                what = "waits" if one.outcome == "waits" else "can't be delivered"
+            if one.outcome in (Outcome.WAITS, Outcome.REFUSED):
+                what = "waits" if one.outcome is Outcome.WAITS else "can't be delivered"
                 self._say(f"a notification {what}: {one.target}: {one.reason}")
 
     async def give_up(self, planned: Planned, reason: str) -> None:

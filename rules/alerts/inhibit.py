@@ -19,10 +19,6 @@ class Inhibiting(NamedTuple):
     number: int
     why: str
 
-    def told(self, place: str) -> str:
-        """The reason in words; `place` is where the rule stands."""
-        return f"by incident {self.incident_id}: {self.why} ({place})"
-
 
 class OpenIncidents:
     """What may mute others: the open incidents, by the first label that a rule wants both to share, in order."""

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from rules.alerts.inhibit import OpenIncidents
-from rules.alerts.routing import Labels, Routing
+from rules.alerts.mute import Mute
+from rules.alerts.routing import Routing
 from rules.alerts.state import Known
-from rules.model import Acknowledgement, Incident
+from rules.model import Acknowledgement, Incident, Outcome
 from rules.silenced import Silence, silenced_labels
 from rules.times import iso_from_ns
 
-HELD: Final = "held"
 NEVER_MUTED: Final = ("acknowledged", "resolved")
 """Who was told that something began is told that it is over, silence or not."""
 
@@ -39,13 +39,6 @@ class Moment(NamedTuple):
     is_last: bool = False
 
 
-class Mute(NamedTuple):
-    """An outcome of `Delivery`, and words."""
-
-    outcome: str
-    reason: str
-
-
 class Muting:
     """The stages in their order: a silence within its grace, maintenance, silences, inhibition, acknowledgement."""
 
@@ -59,9 +52,9 @@ class Muting:
             return None
         return (
             self._held(known, kind, moment)
-            or self._maintained(known.labels, moment.now_ns)
+            or self._routing.maintenance(known.labels, moment.now_ns)
             or self._silenced(known, moment)
-            or self._inhibited(known, open_incidents)
+            or self._routing.inhibited_by(known.labels, open_incidents)
             or self._acknowledged(known, kind, moment.said)
         )
 
@@ -69,22 +62,14 @@ class Muting:
         until_ns = known.since_ns + self._routing.spec.silence_grace
         is_within = moment.now_ns < until_ns and not moment.is_last
         if is_within and kind != "updated" and self._is_silence(known.incident):
-            return Mute(HELD, f"a silence, held back until {iso_from_ns(until_ns)[:19]}Z in case it is refuted")
+            return Mute(Outcome.HELD, until=f"{iso_from_ns(until_ns)[:19]}Z")
         return None
-
-    def _maintained(self, labels: Labels, now_ns: int) -> Mute | None:
-        reason = self._routing.maintenance(labels, now_ns)
-        return Mute("maintenance", reason) if reason else None
 
     def _silenced(self, known: Known, moment: Moment) -> Mute | None:
         silence = silenced_labels(moment.said.silences, known.labels, moment.now_ns)
-        return Mute("silenced", f"by {silence.who}: {silence.reason}") if silence else None
-
-    def _inhibited(self, known: Known, open_incidents: OpenIncidents) -> Mute | None:
-        reason = self._routing.inhibited_by(known.labels, open_incidents)
-        return Mute("inhibited", reason) if reason else None
+        return Mute(Outcome.SILENCED, by=silence.who, why=silence.reason) if silence else None
 
     def _acknowledged(self, known: Known, kind: str, said: Said) -> Mute | None:
         if kind not in _ENDED_BY_AN_ACKNOWLEDGEMENT or not (taken := said.acknowledged(known)):
             return None
-        return Mute("acknowledged", f"{taken.who} takes care of it" + (f": {taken.note}" if taken.note else ""))
+        return Mute(Outcome.ACKNOWLEDGED, by=taken.who, why=taken.note)

@@ -11,11 +11,12 @@ from typing import Final
 
 from rules.alerts.composing import Composer
 from rules.alerts.inhibit import OpenIncidents
-from rules.alerts.muting import HELD, Moment, Mute, Muting, Said
+from rules.alerts.mute import Mute
+from rules.alerts.muting import Moment, Muting, Said
 from rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, news_of
 from rules.alerts.routing import Leg, Routing
 from rules.alerts.state import GROUP, INCIDENT, KEPT_FOR_NS, AlertState, Group, Known, Member, Planned, group_key
-from rules.model import Acknowledgement, Delivery, Incident, Position, stable_id
+from rules.model import Acknowledgement, Delivery, Incident, Outcome, Position, stable_id
 
 MOST_PENDING: Final = 20
 """Of what waits longer for a target, people would read the newest only; and a group's record has to fit into Kafka."""
@@ -110,7 +111,7 @@ class Planner:
         routed, told = self._routing.route(labels), self._groups_told_of(incident)
         wanted = {self._staying(leg, group_key(leg, labels, incident.cluster), told): leg for leg in routed.legs}
         if is_new and not wanted:
-            self._decide(incident, Mute("unrouted", "; ".join(routed.reasons)), now_ns)
+            self._decide(incident, Mute(Outcome.UNROUTED, why="; ".join(routed.reasons)), now_ns)
         for key in self._groups_of.get(incident.incident_id, set()) - wanted.keys() - told:
             self._leave(self.state.groups[key], incident.incident_id)
         is_again = known is None or known.position != position
@@ -146,8 +147,8 @@ class Planner:
         if is_again:
             member.is_refused = False
         member.age, member.over_ns = age, 0
-        if incident.status == "resolved" and not member.told_status and member.muted.startswith(HELD):
-            self._note_mute(group, incident, member, Mute("refuted", "over before its grace was"), now_ns)
+        if incident.status == "resolved" and not member.told_status and _is_held(member):
+            self._note_mute(group, incident, member, Mute(Outcome.REFUTED), now_ns)
         if not group.news_ns and news_of(incident, member.told, member.told_status):
             group.news_ns = now_ns
         group.members[incident.incident_id] = member
@@ -227,7 +228,7 @@ class Planner:
             self._leave(group, incident_id)
         for incident_id, kind in told.items():
             member, incident = group.members[incident_id], self.state.incidents[incident_id].incident
-            member.told, member.told_status, member.muted = digest(incident), incident.status, ""
+            member.told, member.told_status, member.mute = digest(incident), incident.status, None
             if kind == "acknowledged":
                 member.acknowledged_ns = moment.said.acknowledgements[incident_id].given_ns
             if not group.leg.after_ns and kind in ("opened", "reopened"):
@@ -250,8 +251,8 @@ class Planner:
             self.state.changed.add(INCIDENT + incident_id)
 
     def _note_mute(self, group: Group, incident: Incident, member: Member, mute: Mute, now_ns: int) -> None:
-        if member.muted != (muted := f"{mute.outcome}: {mute.reason}"):
-            member.muted = muted
+        if member.mute != mute:
+            member.mute = mute
             self.state.changed.add(GROUP + group.key)
             self._decide(incident, mute, now_ns, group)
 
@@ -259,7 +260,7 @@ class Planner:
         target = group.leg.target if group else ""
         self._decisions.append(
             Delivery(
-                notification_id=stable_id("muted", target, incident.incident_id, *mute),
+                notification_id=stable_id("muted", target, incident.incident_id, mute.outcome.value, mute.reason),
                 target=target,
                 outcome=mute.outcome,
                 incident_id=incident.incident_id,
@@ -289,6 +290,10 @@ class Planner:
             self.state.changed |= {GROUP + key for key in keys}
             del self.state.incidents[incident.incident_id]
             self.state.changed.add(INCIDENT + incident.incident_id)
+
+
+def _is_held(member: Member) -> bool:
+    return member.mute is not None and member.mute.outcome is Outcome.HELD
 
 
 def _to_be_answered_by(known: Known, leg: Leg) -> int:

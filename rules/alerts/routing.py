@@ -13,10 +13,11 @@ from rules.alerts import maintenance, tree
 from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.labels import Labels, built_in_labels
 from rules.alerts.match import fits
+from rules.alerts.mute import Mute
 from rules.alerts.spec import RoutingSpec
 from rules.alerts.tree import Leg
 from rules.document import line_of
-from rules.model import Incident
+from rules.model import Incident, Outcome
 
 __all__ = ["Labels", "Leg", "Routed", "Routing"]
 
@@ -50,22 +51,24 @@ class Routing:
         walked.enter(self.spec.route, ("route",), tree.DEFAULTS)
         return Routed(walked.legs, tuple(walked.reasons))
 
-    def inhibited_by(self, labels: Labels, open_incidents: OpenIncidents) -> str:
-        """Why it is muted by one of the open incidents; empty when it is not.
+    def inhibited_by(self, labels: Labels, open_incidents: OpenIncidents) -> Mute | None:
+        """Why it is muted by one of the open incidents; None when it is not.
 
         Of incidents that mute each other in a ring, the one with the smallest id is told.
         """
-        found = open_incidents.inhibiting(labels)
-        return found.told(self._place(("inhibit", found.number))) if found else ""
+        if not (found := open_incidents.inhibiting(labels)):
+            return None
+        place = self._place(("inhibit", found.number))
+        return Mute(Outcome.INHIBITED, by=found.incident_id, why=found.why, place=place)
 
-    def maintenance(self, labels: Labels, now_ns: int) -> str:
-        """Which window mutes it now, with who and why; empty when none does."""
+    def maintenance(self, labels: Labels, now_ns: int) -> Mute | None:
+        """Which window mutes it now, with who and why; None when none does."""
         for number, window in enumerate(self.spec.maintenance):
             until = maintenance.ends(window, now_ns)
             if until and fits(labels, window.match):
-                place = self._place(("maintenance", number))
-                return f"until {until:%Y-%m-%d %H:%M %Z} by {window.who}: {window.reason} ({place})"
-        return ""
+                place, end = self._place(("maintenance", number)), f"{until:%Y-%m-%d %H:%M %Z}"
+                return Mute(Outcome.MAINTENANCE, by=window.who, why=window.reason, until=end, place=place)
+        return None
 
     def _place(self, path: tuple[str | int, ...]) -> str:
         name = Path(self.file).name

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from rules.alerts.guard import Acted
+from rules.alerts.mute import Mute, mute_of_text
 from rules.alerts.news import Age
 from rules.alerts.routing import Leg
 from rules.model import Incident, Notification, Position, stable_id
@@ -42,13 +43,13 @@ class Member(msgspec.Struct):
     """An incident as one group knows it: what was told of it, and why the rest is not told now.
 
     `age` is that of the newest revision seen; `told` the digest of what was told; `told_status` open, resolved,
-    refused, or empty for nothing; `muted` the newest decision not to tell; `over_ns` is when everybody knew its end.
+    refused, or empty for nothing; `mute` the newest decision not to tell; `over_ns` is when everybody knew its end.
     """
 
     age: Age
     told: str = ""
     told_status: str = ""
-    muted: str = ""
+    mute: Mute | None = None
     acknowledged_ns: int = 0
     is_refused: bool = False
     over_ns: int = 0
@@ -107,6 +108,39 @@ def group_key(leg: Leg, labels: dict[str, tuple[str, ...]], cluster: str) -> str
     return stable_id("group", leg.target, leg.after_ns, cluster, values)
 
 
+_MUTED: Final = "muted"
+"""A member's mute in words, in records of groups: versions before 0.2 know nothing else of it."""
+
+
+def group_record(group: Group) -> bytes:
+    """The group as it is kept."""
+    document = msgspec.to_builtins(group)
+    for name, member in group.members.items():
+        document["members"][name][_MUTED] = member.mute.text if member.mute else ""
+    return msgspec.json.encode(document)
+
+
+def group_of(record: bytes) -> Group:
+    """The group of a record, be it one of a version that kept mutes as words only.
+
+    Raises:
+        msgspec.DecodeError: it is no record of ours.
+    """
+    group = msgspec.json.decode(record, type=Group)
+    words = msgspec.json.decode(record, type=_Words)
+    for name, member in group.members.items():
+        member.mute = member.mute or mute_of_text(words.members[name].muted)
+    return group
+
+
+class _MemberWords(msgspec.Struct):
+    muted: str = ""
+
+
+class _Words(msgspec.Struct):
+    members: dict[str, _MemberWords] = {}
+
+
 class AlertState(msgspec.Struct):
     """Everything that has to outlive the process; `changed` names the records to write."""
 
@@ -130,7 +164,7 @@ class AlertState(msgspec.Struct):
         if key.startswith(INCIDENT):
             self.incidents[key.removeprefix(INCIDENT)] = msgspec.json.decode(value, type=Known)
         elif key.startswith(GROUP):
-            self.groups[key.removeprefix(GROUP)] = msgspec.json.decode(value, type=Group)
+            self.groups[key.removeprefix(GROUP)] = group_of(value)
         elif key == ACTED:
             self.acted = msgspec.json.decode(value, type=list[Acted])
 
@@ -147,5 +181,6 @@ class AlertState(msgspec.Struct):
         if key == ACTED:
             return msgspec.json.encode(self.acted)
         name = key.partition("/")[2]
-        held: Known | Group | None = self.groups.get(name) if key.startswith(GROUP) else self.incidents.get(name)
-        return None if held is None else msgspec.json.encode(held)
+        if key.startswith(GROUP):
+            return group_record(self.groups[name]) if name in self.groups else None
+        return msgspec.json.encode(self.incidents[name]) if name in self.incidents else None

@@ -20,7 +20,7 @@ from rules.alerts.planner import Planner
 from rules.alerts.routing import Routing
 from rules.alerts.state import GROUP, AlertState, Group, Planned
 from rules.errors import PipelineError, TransientError
-from rules.model import Delivery, Incident, Position
+from rules.model import Delivery, Incident, Outcome, Position
 from sinks.inert import make_inert
 from sinks.notify.target import Memo, Target
 from stream.alerts.journal import Journal
@@ -149,7 +149,7 @@ class Dispatcher:
 
     async def note_sent(self, group: Group, memo: Memo) -> None:
         """The target has the group's first notification."""
-        self._account(self._delivery(group.pending[0], "sent"))
+        self._account(self._delivery(group.pending[0], Outcome.SENT))
         self._planner.note_sent(group, memo)
         await self._keep_soon()
 
@@ -163,16 +163,16 @@ class Dispatcher:
             await self._outlet.give_up(group.pending[0], reason)
         except KafkaError as error:
             raise TransientError(f"a dead letter can't be kept: {error!r}") from error
-        self._account(self._delivery(group.pending[0], "refused", reason))
+        self._account(self._delivery(group.pending[0], Outcome.REFUSED, reason))
         self._planner.note_refused(group)
         await self._keep_soon()
 
     async def note_waits(self, group: Group, reason: str) -> None:
         """The target is away."""
-        self._account(self._delivery(group.pending[0], "waits", reason))
+        self._account(self._delivery(group.pending[0], Outcome.WAITS, reason))
         await self._keep_soon()
 
-    def _delivery(self, planned: Planned, outcome: str, reason: str = "") -> Delivery:
+    def _delivery(self, planned: Planned, outcome: Outcome, reason: str = "") -> Delivery:
         notification = planned.notification
         return Delivery(
             notification_id=notification.notification_id,

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from time import time_ns
 from typing import Final
 
-from rules.model import NS_PER_S, Delivery, Sample
+from rules.model import NS_PER_S, Delivery, Outcome, Sample
 from rules.times import iso_from_ns
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.said import Feedback, write_feedback
@@ -33,7 +33,9 @@ def _deliveries_of_a_target_that_was_away() -> list[Delivery]:
     decided_ns = time_ns() - 3600 * NS_PER_S
     event_time = iso_from_ns(decided_ns - 90 * NS_PER_S)
     return [
-        Delivery(f"{name}-opened", "pager", outcome, "none", 1, "opened", event_time, "it answers 503", decided_ns)
+        Delivery(
+            f"{name}-opened", "pager", Outcome(outcome), "none", 1, "opened", event_time, "it answers 503", decided_ns
+        )
         for name, outcome in became
     ]
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from ingest.collect.source import Sources
 from ingest.simulate import truth_of, write_all
-from rules.model import NS_PER_S, Acknowledgement, Delivery, Incident
+from rules.model import NS_PER_S, Acknowledgement, Delivery, Incident, Outcome
 from rules.silenced import Silence
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
@@ -66,7 +66,7 @@ def decisions(incident: Incident, now_ns: int) -> Iterator[Delivery]:
         decided_ns = now_ns - (60 - number) * NS_PER_S
         identity = f"{incident.incident_id}-{kind}-{number}"
         place = (incident.incident_id, incident.revision, kind, incident.first_seen)
-        yield Delivery(identity, target, outcome, *place, reason, decided_ns)
+        yield Delivery(identity, target, Outcome(outcome), *place, reason, decided_ns)
 
 
 def add_job(client: Client, job: str, ranks: int) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 from time import time
 from typing import Any
 
-from rules.model import NS_PER_S, QUIET_ROLES, Delivery, Match, Sample
+from rules.model import NS_PER_S, QUIET_ROLES, Delivery, Match, Outcome, Sample
 from sinks.clickhouse.client import Client
 from stream.pipeline import Pipeline
 from tests.support.logs import at, batch, iso, kernel, the_rules, vector
@@ -106,7 +106,7 @@ def _delivery(incident: Any) -> Delivery:
     return Delivery(
         f"{incident.incident_id}-opened",
         "webhook",
-        "sent",
+        Outcome.SENT,
         incident.incident_id,
         incident.revision,
         "opened",

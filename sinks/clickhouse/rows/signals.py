@@ -138,7 +138,7 @@ def _delivery_row(delivery: Delivery) -> tuple[Any, ...]:
     return (
         delivery.notification_id,
         delivery.target,
-        delivery.outcome,
+        delivery.outcome.value,
         delivery.incident_id,
         delivery.revision,
         delivery.kind,

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 from cramjam import zstd
 
-from rules.model import NS_PER_S, DeadLetter, Delivery, Incident, Position, Sample
+from rules.model import NS_PER_S, DeadLetter, DeadLetterKind, Delivery, Incident, Outcome, Position, Sample
 from stream.correlator import Correlator
 from stream.messages import Kept, Message, encode
 from tests.support.logs import at, the_rules
@@ -51,7 +51,9 @@ def _outcome(messages: list[Message]) -> tuple[list[Incident], list[Kept]]:
         incidents += correlator.take(number, message)
         outcome = correlator.kept()
         kept += [outcome] if outcome.signals or outcome.gaps else []
-    delivery = Delivery("d1", "chat", "held", "i1", 1, "opened", "2026-03-02T09:00:01.000000000Z", "a silence", at(9))
+    delivery = Delivery(
+        "d1", "chat", Outcome.HELD, "i1", 1, "opened", "2026-03-02T09:00:01.000000000Z", "a silence", at(9)
+    )
     sample = Sample(at(9) // NS_PER_S, "h:1", "epicenter_records_total", {"source": "local"}, 50.0)
     return incidents, [*kept, Kept(deliveries=(delivery,)), Kept(samples=(sample,))]
 
@@ -59,15 +61,15 @@ def _outcome(messages: list[Message]) -> tuple[list[Incident], list[Kept]]:
 def _dead_letters() -> Iterator[DeadLetter]:
     for _, _, scanned, _ in batches():
         yield from scanned.dead_letters
-    reasons = (
-        "empty value",
-        "too large: 1048577 bytes, the limit is 1048576",
-        "corrupt batch: its checksum is wrong",
-        "no message of ours: Invalid value",
-        "pager: 400 Bad Request",
+    told = (
+        (DeadLetterKind.EMPTY, "empty value"),
+        (DeadLetterKind.TOO_LARGE, "too large: 1048577 bytes, the limit is 1048576"),
+        (DeadLetterKind.CORRUPT_BATCH, "corrupt batch: its checksum is wrong"),
+        (DeadLetterKind.NOT_OURS, "no message of ours: Invalid value"),
+        (DeadLetterKind.NOTIFICATION_REFUSED, "pager: 400 Bad Request"),
     )
-    for number, reason in enumerate(reasons):
-        yield DeadLetter.of(reason, Position("logs.raw/0", 900 + number), b"x" * number, b"n1", at(number))
+    for number, (kind, reason) in enumerate(told):
+        yield DeadLetter.of(kind, reason, Position("logs.raw/0", 900 + number), b"x" * number, b"n1", at(number))
 
 
 def _journal() -> dict[str, bytes]:

@@ -13,7 +13,7 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from rules.errors import TransientError
-from rules.model import Cost, Delivery, Evidence, Incident, RankedCause
+from rules.model import Cost, Delivery, Evidence, Incident, Outcome, RankedCause
 from rules.silenced import MATCHERS, Silence
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
@@ -371,8 +371,9 @@ async def test_every_decision_on_who_is_told_is_shown_by_target(browser: Browser
         *[(f"w{number}", "silenced", "opened", "by ada: drained") for number in range(9)],
         ("", "unrouted", "updated", "no route fits"),
     ]
-    store.decide(*(Delivery(f"n{number}", one[0], one[1], ID, 1, one[2], "2026-03-02T09:00:00Z", one[3], next(at))
-                   for number, one in enumerate(decisions)))  # fmt: skip
+    for number, (target, outcome, kind, reason) in enumerate(decisions):
+        event_time = "2026-03-02T09:00:00Z"
+        store.decide(Delivery(f"n{number}", target, Outcome(outcome), ID, 1, kind, event_time, reason, next(at)))
     text = await text_of(browser, f"/incidents/{ID}")
     table = re.sub(r"\s*<[^>]+>\s*", " ", text[text.index("Who was told</h2>") :])
     assert re.search(r"nobody +unrouted +updated, .+? +1 unrouted", table)
@@ -386,7 +387,7 @@ async def test_every_decision_on_who_is_told_is_shown_by_target(browser: Browser
 
 async def test_few_decisions_are_shown_at_once_and_none_need_no_heading(browser: Browser, store: Store) -> None:
     assert "Who was told" not in await text_of(browser, f"/incidents/{ID}")
-    store.decide(Delivery("n1", "slack", "sent", ID, 1, "opened", "2026-03-02T09:00:00Z", "", 10**18))
+    store.decide(Delivery("n1", "slack", Outcome.SENT, ID, 1, "opened", "2026-03-02T09:00:00Z", "", 10**18))
     text = await text_of(browser, f"/incidents/{ID}")
     assert 'aria-label="Who was told"' in text and 'data-key="told ' not in text
 

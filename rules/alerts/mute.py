@@ -1,0 +1,67 @@
+"""Why an incident is not told now: a kind and what it is about; the sentence for people is made of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from rules.model import Outcome
+
+
+class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A decision not to notify; fields that do not apply are empty.
+
+    `by` is the person, or for an inhibition the incident; `until` when it ends, in words; `place` the line of
+    `alerts.yaml` that says so.
+    """
+
+    outcome: Outcome
+    by: str = ""
+    why: str = ""
+    until: str = ""
+    place: str = ""
+
+    @property
+    def reason(self) -> str:
+        """Why, in a sentence."""
+        match self.outcome:
+            case Outcome.HELD:
+                return f"a silence, held back until {self.until} in case it is refuted"
+            case Outcome.REFUTED:
+                return "over before its grace was"
+            case Outcome.MAINTENANCE:
+                return f"until {self.until} by {self.by}: {self.why} ({self.place})"
+            case Outcome.SILENCED:
+                return f"by {self.by}: {self.why}"
+            case Outcome.INHIBITED:
+                return f"by incident {self.by}: {self.why} ({self.place})"
+            case Outcome.ACKNOWLEDGED:
+                return f"{self.by} takes care of it" + (f": {self.why}" if self.why else "")
+            case _:
+                return self.why
+
+    @property
+    def text(self) -> str:
+        """What versions before this one keep of it."""
+        return f"{self.outcome.value}: {self.reason}"
+
+
+_REASONS: Final[Mapping[Outcome, re.Pattern[str]]] = {
+    Outcome.HELD: re.compile(r"a silence, held back until (?P<until>\S+) in case it is refuted"),
+    Outcome.REFUTED: re.compile(r"over before its grace was"),
+    Outcome.MAINTENANCE: re.compile(r"until (?P<until>.+?) by (?P<by>.+?): (?P<why>.*) \((?P<place>[^()]*)\)", re.S),
+    Outcome.SILENCED: re.compile(r"by (?P<by>.*?): (?P<why>.*)", re.S),
+    Outcome.INHIBITED: re.compile(r"by incident (?P<by>\S+): (?P<why>.*) \((?P<place>[^()]*)\)", re.S),
+    Outcome.ACKNOWLEDGED: re.compile(r"(?P<by>.*?) takes care of it(?:: (?P<why>.*))?", re.S),
+}
+
+
+def mute_of_text(text: str) -> Mute | None:
+    """What a version before this one kept as `text`; None of nothing, and of a text that is none of its."""
+    name, _, reason = text.partition(": ")
+    outcome = next((one for one in _REASONS if one.value == name), None)
+    found = _REASONS[outcome].fullmatch(reason) if outcome else None
+    return Mute(outcome, **found.groupdict("")) if outcome and found else None

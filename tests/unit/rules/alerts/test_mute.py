@@ -1,0 +1,43 @@
+"""What versions before kept of a mute, in words, is the same mute; and words are all that they find of ours."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rules.alerts.mute import Mute, mute_of_text
+from rules.model import Outcome
+
+AT = "alerts.yaml:7"
+
+
+@pytest.mark.parametrize(
+    ("text", "mute"),
+    [
+        (
+            "held: a silence, held back until 2027-01-15T08:02:00Z in case it is refuted",
+            Mute(Outcome.HELD, until="2027-01-15T08:02:00Z"),
+        ),
+        ("refuted: over before its grace was", Mute(Outcome.REFUTED)),
+        (
+            "maintenance: until 2030-01-01 00:00 UTC by ada: racks (by hand) move (alerts.yaml:7)",
+            Mute(Outcome.MAINTENANCE, by="ada", why="racks (by hand) move", until="2030-01-01 00:00 UTC", place=AT),
+        ),
+        ("silenced: by ada: known: see\nabove", Mute(Outcome.SILENCED, by="ada", why="known: see\nabove")),
+        (
+            "inhibited: by incident 1f: its class is node-fail, and both have node n1 (alerts.yaml:7)",
+            Mute(Outcome.INHIBITED, by="1f", why="its class is node-fail, and both have node n1", place=AT),
+        ),
+        ("acknowledged: ada takes care of it", Mute(Outcome.ACKNOWLEDGED, by="ada")),
+        ("acknowledged: ada takes care of it: mine", Mute(Outcome.ACKNOWLEDGED, by="ada", why="mine")),
+    ],
+)
+def test_words_of_before(text: str, mute: Mute) -> None:
+    assert mute_of_text(text) == mute
+    assert mute.text == text
+    assert msgspec.json.decode(msgspec.json.encode(mute), type=Mute) == mute
+
+
+@pytest.mark.parametrize("text", ["", "held", "sent: by ada: x", "silenced: somehow"])
+def test_other_words_are_no_mute(text: str) -> None:
+    assert mute_of_text(text) is None
