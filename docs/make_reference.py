@@ -69,8 +69,10 @@ def walk(command: click.Command, names: tuple[str, ...]) -> Iterator[tuple[tuple
     if not isinstance(command, click.Group):
         yield names, command
         return
-    for name in sorted(command.commands):
-        yield from walk(command.commands[name], (*names, name))
+    context = click.Context(command)
+    for name in command.list_commands(context):
+        if found := command.get_command(context, name):
+            yield from walk(found, (*names, name))
 
 
 def told(help_text: str) -> list[str]:

@@ -10,10 +10,7 @@ from typing import Any
 import click
 
 from rules.errors import ConfigError, InputError
-from stream.options import CONFIG, DATA_DIR, JSON, RULES, STORE
-from stream.settings import load_settings
-
-EXIT_PROBLEMS = 1
+from stream.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, RULES, STORE
 
 
 @click.group()
@@ -74,6 +71,7 @@ def route_command(
     from stream.alerts_route import Situation, routed
     from stream.alerts_show import print_routed
     from stream.commands import print_document
+    from stream.settings import load_settings
 
     settings = load_settings(config, rule_packs=rules or None, **given)
     found = alerts_of(settings, file)

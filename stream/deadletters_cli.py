@@ -11,10 +11,8 @@ import click
 
 from rules.model import NS_PER_S
 from rules.times import duration_ns
-from stream.options import CONFIG, DATA_DIR, JSON, STORE
-from stream.settings import load_settings
+from stream.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE
 
-EXIT_NO_INPUT: Final = 66
 LAST_NS: Final = 2**63 - 1
 """The last moment that the store knows, in 2262."""
 
@@ -61,6 +59,7 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
     Example: epicenter deadletters list --reason "not JSON" --since 2h
     """
     from stream.deadletters import LetterFilter, list_letters
+    from stream.settings import load_settings
 
     list_letters(load_settings(**given), LetterFilter(reason, source, since_ns), limit, as_json)
 
@@ -78,6 +77,7 @@ def show_command(letter_id: str, as_json: bool, raw: bool, **given: Any) -> None
     Example: epicenter deadletters show 3f2a --raw
     """
     from stream.deadletters import show_letter, write_bytes
+    from stream.settings import load_settings
 
     if raw and as_json:
         raise click.UsageError("--raw and --json exclude each other")
@@ -102,6 +102,7 @@ def replay_command(letter_ids: tuple[str, ...], as_json: bool, is_all: bool, rea
     Example: epicenter deadletters replay --reason "wrong shape"
     """
     from stream.letter_replay import replay_letters
+    from stream.settings import load_settings
 
     if bool(letter_ids) + is_all + bool(reason) != 1:
         raise click.UsageError("say which: ids, --reason TEXT or --all, one of them")

@@ -10,9 +10,7 @@ import click
 import msgspec
 
 from rules.errors import ConfigError, InputError
-from stream.log_lines import set_up_logs
 from stream.options import CONFIG, DATA_DIR, JSON, STORE
-from stream.settings import load_settings
 
 if TYPE_CHECKING:
     from stream.found_lines import Found
@@ -50,6 +48,7 @@ def explain(
     from sinks.handover.pack import pack_of
     from sinks.handover.render import RENDERERS
     from stream.asking import stored_pack
+    from stream.settings import load_settings
 
     settings = load_settings(config, **given)
     document = _from_file(incident, incident_id or "")
@@ -87,6 +86,7 @@ def logs(
     Example: epicenter logs /var/log/kern.log:1041 --before 20
     """
     from stream.found_lines import Around, find
+    from stream.settings import load_settings
 
     settings = load_settings(config, **given)
     document = None if incident is None else _from_file(str(incident), "")
@@ -128,6 +128,9 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None
 
     Example: epicenter mcp --data-dir /var/lib/epicenter
     """
+    from stream.log_lines import set_up_logs
+    from stream.settings import load_settings
+
     try:
         from stream.mcp_server import serve_http, serve_stdio
     except ModuleNotFoundError as error:

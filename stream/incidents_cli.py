@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import urlencode
 
 import click
 
 from rules.errors import ConfigError, InputError
 from stream.options import CONFIG, DATA_DIR, JSON, STORE
-from stream.settings import Settings, load_settings
+
+if TYPE_CHECKING:
+    from stream.settings import Settings
 
 
 @click.group()
@@ -39,6 +41,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     from stream.commands import print_document
     from stream.log_lines import say
     from stream.lookup import from_page, from_store
+    from stream.settings import load_settings
     from stream.show import console
     from stream.show_incident import incident_line
 
@@ -65,6 +68,7 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **given: 
     Example: epicenter incidents show 3f2a
     """
     from stream.commands import print_document
+    from stream.settings import load_settings
     from stream.show_incident import print_incident_report
 
     print_document(stored(load_settings(config, **given), incident_id), as_json, print_incident_report)
@@ -92,6 +96,7 @@ def export(
     Example: epicenter export 3f2a --format html --output post-mortem.html
     """
     from sinks.page import postmortem
+    from stream.settings import load_settings
 
     document = stored(load_settings(config, **given), incident_id)
     draft = postmortem.html(document) if form == "html" else postmortem.markdown(document)

@@ -15,7 +15,6 @@ from typing import Any, Final, Literal
 import click
 import orjson
 
-from rules.secret_patterns import load_redactor
 from sinks.inert import make_inert
 
 SAID: Final = "epicenter"
@@ -79,6 +78,8 @@ class _Lines(logging.Formatter):
     """A handler has its formatter alone, so the redactor, which belongs to one thread at a time, is in good hands."""
 
     def __init__(self) -> None:
+        from rules.secret_patterns import load_redactor
+
         super().__init__()
         self._redactor = load_redactor()
 

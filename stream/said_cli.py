@@ -15,10 +15,10 @@ from rules.errors import InputError
 from rules.silenced import MATCHERS, Silence
 from rules.times import iso_from_ns
 from stream.options import CONFIG, DATA_DIR, JSON, STORE
-from stream.settings import Settings, load_settings
 
 if TYPE_CHECKING:
     from sinks.clickhouse.client import Client
+    from stream.settings import Settings
 
 
 def _login() -> str:
@@ -49,6 +49,7 @@ def ack(
     """
     from rules.model import Acknowledgement
     from sinks import saying
+    from stream.settings import load_settings
 
     form = saying.AcknowledgementForm(who, note, undo)
     given = _said(
@@ -84,6 +85,7 @@ def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None
     from sinks.clickhouse.said import list_silences
     from stream.log_lines import say
     from stream.lookup import from_page, from_store
+    from stream.settings import load_settings
 
     settings, now_ns = load_settings(config, **given), time_ns()
     answer = from_page(settings, f"api/silences?all={int(is_all)}")
@@ -115,6 +117,7 @@ def add_command(
     Example: epicenter silences add --match class=xid-79 --match node=n7 --for 4h --reason "drained, case 4711"
     """
     from sinks import saying
+    from stream.settings import load_settings
 
     form = saying.SilenceForm(_matchers(matchers), reason, duration, until, who)
     begun = _said(
@@ -139,6 +142,7 @@ def end_command(silence_id: str, as_json: bool, **given: Any) -> None:
     Example: epicenter silences end 3f2a
     """
     from sinks import saying
+    from stream.settings import load_settings
 
     ended = _said(
         load_settings(**given),

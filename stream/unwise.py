@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlsplit
 
-from aiokafka.conn import collect_hosts
-
 from stream.loopback import is_loopback
 from stream.settings import Settings
 
@@ -18,6 +16,8 @@ def unwise(settings: Settings) -> list[str]:
 def _kafka_in_the_clear(settings: Settings) -> str:
     if settings.kafka_security != "sasl_plaintext":
         return ""
+    from aiokafka.conn import collect_hosts
+
     away = [host for host, _, _ in collect_hosts(settings.kafka, randomize=False) if not is_loopback(host)]
     told = f"kafka_security: sasl_plaintext: nothing between us and {', '.join(away)} is encrypted: use sasl_ssl"
     return told if away else ""

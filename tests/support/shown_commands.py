@@ -49,7 +49,7 @@ def complaint(command: list[str]) -> str:
         return check(given)
     if program not in NOT_RUN_FOREIGN:
         return f"{program} is not known: run it in a test, or name it in tests/support/shown_commands.py with a reason"
-    if "epicenter" in given[:-1] and (inner := given[given.index("epicenter") + 1 :])[0] in cli.commands:
+    if "epicenter" in given[:-1] and command_of(cli, (inner := given[given.index("epicenter") + 1 :])[0]):
         return of_epicenter(inner)
     return files_of(given)
 
@@ -59,10 +59,11 @@ def of_epicenter(given: list[str]) -> str:
     command: click.Command = cli
     names, rest = ["epicenter"], given
     while isinstance(command, click.Group):
-        if not rest or rest[0] not in command.commands:
+        found = command_of(command, rest[0]) if rest else None
+        if not found:
             is_told = rest and set(rest) <= {"--help", "-h", "--version"}
             return "" if is_told else f"{' '.join(names)} has no command {rest[:1]}"
-        names, command, rest = [*names, rest[0]], command.commands[rest[0]], rest[1:]
+        names, command, rest = [*names, rest[0]], found, rest[1:]
     try:
         command.make_context(" ".join(names), list(rest)).close()
     except click.exceptions.Exit:
@@ -77,12 +78,18 @@ def in_words(text: str) -> str:
     command: click.Command = cli
     for word in text.replace("…", "").split()[1:]:
         if isinstance(command, click.Group) and re.fullmatch(r"[a-z]+(\|[a-z]+)*", word):
-            if missing := [one for one in word.split("|") if one not in command.commands]:
+            found = {one: command_of(command, one) for one in word.split("|")}
+            if missing := [one for one, is_there in found.items() if not is_there]:
                 return f"epicenter has no command {missing[0]}"
-            command = command.commands[word.split("|")[0]]
+            command = next(filter(None, found.values()))
         elif word.startswith("--") and word.partition("=")[0] not in options_of(command):
             return f"{command.name} has no option {word}"
     return ""
+
+
+def command_of(group: click.Group, name: str) -> click.Command | None:
+    """The command of this name; None without one."""
+    return group.get_command(click.Context(group), name)
 
 
 def options_of(command: click.Command) -> set[str]:
