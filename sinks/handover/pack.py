@@ -30,7 +30,6 @@ from sinks.handover.shape import (
     Verdict,
 )
 from sinks.handover.untrusted import NOTICE, log_lines, name
-from sinks.page.lanes import explained
 from sinks.page.views import sureness
 
 Document = Mapping[str, Any]
@@ -42,8 +41,6 @@ LINE_BYTES: Final = 480
 MOST_NAMED: Final = 6
 MOST_REASONS: Final = 6
 NOTHING_KNOWN: Final = FromStore()
-
-_EXPLAINED_BY: Final = re.compile(r"explained by (\S+?)(?: on ([^:]+))?: (.+)", re.DOTALL)
 
 
 def pack_of(document: Document, known: FromStore = NOTHING_KNOWN) -> Pack:
@@ -164,25 +161,23 @@ def _roles(document: Document, references: References) -> Iterator[Part]:
 
 
 def _edges(document: Document, references: References) -> Iterator[Edge]:
-    """What the reasons tell: what the root explains, and what explains the other candidates."""
+    """What the root explains, and what explains each candidate."""
     root = document["root_cause"]
-    for effect, why in explained(document).items():
-        number = root["reasons"].index(f"it explains {effect}: {why}")
+    for number, effect in enumerate(root["explains"]):
         yield _edge(
             (root["class"], references.of_root),
-            (effect, references.of(effect)),
-            why,
-            part_reference(document, "root_cause", "reasons", number),
+            (effect["class"], references.of(effect["class"])),
+            effect["why"],
+            part_reference(document, "root_cause", "explains", number),
         )
-    for at, candidate in enumerate(document["candidates"]):
-        for number, reason in enumerate(candidate["reasons"]):
-            if found := _EXPLAINED_BY.fullmatch(reason):
-                yield _edge(
-                    (found[1], references.of(found[1], found[2] or "")),
-                    (candidate["class"], references.of(candidate["class"], candidate["node"])),
-                    found[3],
-                    part_reference(document, "candidates", at, "reasons", number),
-                )
+    for number, candidate in enumerate(document["candidates"]):
+        if cause := candidate["explained_by"]:
+            yield _edge(
+                (cause["class"], references.of(cause["class"], cause["node"])),
+                (candidate["class"], references.of(candidate["class"], candidate["node"])),
+                cause["why"],
+                part_reference(document, "candidates", number, "explained_by"),
+            )
 
 
 def _edge(cause: tuple[str, str], effect: tuple[str, str], why: str, reference: str) -> Edge:

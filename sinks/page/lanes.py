@@ -5,7 +5,6 @@ Pure: the document and a width go in, numbers and words come out; the template `
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import Any, Final
@@ -26,8 +25,6 @@ NAME_LETTER_PX: Final = 7.4
 MOST_ARROWS: Final = 12
 NEAR_PX: Final = 16
 BEND_PX: Final = 12
-
-_EXPLAINS: Final = re.compile(r"it explains (\S+): (.+)", re.DOTALL)
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -121,9 +118,8 @@ def lay_out(document: Mapping[str, Any], width: float = WIDE_PX) -> Lanes | None
 
 
 def explained(document: Mapping[str, Any]) -> dict[str, str]:
-    """How the root cause explains each other class, in words, as its reasons tell."""
-    found = (_EXPLAINS.fullmatch(reason) for reason in document["root_cause"]["reasons"])
-    return {match[1]: match[2] for match in found if match}
+    """How the root cause explains each other class; empty for documents of versions that did not write it."""
+    return {effect["class"]: effect["why"] for effect in document["root_cause"].get("explains", ())}
 
 
 def _links(document: Mapping[str, Any]) -> list[_Link]:
@@ -248,13 +244,9 @@ def _arrows(document: Mapping[str, Any], lanes: Sequence[Lane]) -> tuple[Arrow, 
 
 
 def _independent(document: Mapping[str, Any]) -> set[tuple[str, str]]:
-    """Class and node of candidates that nothing explains: no arrow may lead to them."""
+    """Class and node of candidates that nothing explains, as far as is known: no arrow may lead to them."""
     others = document.get("candidates", ())[1:]
-    return {
-        (one["class"], one["node"])
-        for one in others
-        if not any(reason.startswith("explained by") for reason in one["reasons"])
-    }
+    return {(other["class"], other["node"]) for other in others if not other.get("explained_by")}
 
 
 def _why(root: Mark, mark: Mark, reasons: Mapping[str, str]) -> str:

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rules.model import Acknowledgement
+from rules.stuck import WAITING_CLASSES
 from sinks import words
 from sinks.page.lanes import explained
 from sinks.story import LIKELY
@@ -53,7 +54,7 @@ def cause_sentence(document: Document) -> str:
     began_ns = words.ns(next((link["onset"] for link in document["chain"] if link["role"] == "root"), ""))
     when = f" at {words.clock(began_ns)} UTC" if began_ns is not None else ""
     reasons = explained(document)
-    how = next((reason for reason in reasons.values() if "rank" in reason), next(iter(reasons.values()), ""))
+    how = next((why for name, why in reasons.items() if name in WAITING_CLASSES), next(iter(reasons.values()), ""))
     doubt = "" if root["confidence"] >= LIKELY else "probably "
     return f"{root['class']}{where} {doubt}came first{when}" + (f": {how}." if how else ".")
 

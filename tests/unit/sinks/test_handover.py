@@ -14,7 +14,18 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 from rules.errors import InputError
-from rules.model import BlastRadius, ChainLink, Change, Cost, Evidence, Incident, Progress, RankedCause, RootCause
+from rules.model import (
+    BlastRadius,
+    ChainLink,
+    Change,
+    Cost,
+    Evidence,
+    Explanation,
+    Incident,
+    Progress,
+    RankedCause,
+    RootCause,
+)
 from sinks import handover
 from sinks.handover.document import checked
 from sinks.handover.fit import LEAST_BYTES
@@ -61,7 +72,8 @@ def leads_somewhere(document: dict[str, Any], reference: str) -> bool:
 
 def test_the_verdict_comes_first_and_each_section_is_there() -> None:
     document = a_document()
-    document["root_cause"]["reasons"] = ["it explains nccl-timeout: the others wait"]
+    document["root_cause"]["reasons"] = ["it began first"]
+    document["root_cause"]["explains"] = [{"class": "nccl-timeout", "node": "n2", "why": "the others wait"}]
     headings = re.findall(r"^#+ (.+)$", as_markdown(pack_of(complete(document))).decode(), re.MULTILINE)
     assert headings[0].startswith("Incident 00000000000000a1, revision 1: ")
     wanted = ("Verdict", "Why", "Timeline", "Roles", "Edges", "Ranks", "Gaps", "Alternatives", "Next checks")
@@ -99,12 +111,13 @@ def test_a_link_with_a_line_is_referred_to_by_it_and_a_silence_by_its_place_in_t
 
 def test_what_the_root_explains_and_what_explains_a_candidate_are_edges() -> None:
     document = a_document()
-    document["root_cause"]["reasons"] = ["it explains hang: the others wait"]
-    document["candidates"][1]["reasons"] = ["explained by xid-79 on n1: the port reports it"]
-    told = [(edge.cause, edge.effect, edge.why) for edge in pack_of(complete(document)).edges]
+    document["root_cause"]["explains"] = [{"class": "hang", "node": "n2", "why": "the others wait"}]
+    document["candidates"][1]["explained_by"] = {"class": "xid-79", "node": "n1", "why": "the port reports it"}
+    told = [(edge.cause, edge.effect, edge.why, edge.reference) for edge in pack_of(complete(document)).edges]
+    incident = "incident:00000000000000a1@1#"
     assert told == [
-        (document["root_cause"]["class"], "hang", "the others wait"),
-        ("xid-79", "nccl-timeout", "the port reports it"),
+        (document["root_cause"]["class"], "hang", "the others wait", f"{incident}/root_cause/explains/0"),
+        ("xid-79", "nccl-timeout", "the port reports it", f"{incident}/candidates/1/explained_by"),
     ]
 
 
@@ -233,8 +246,10 @@ RANK = st.none() | st.integers(0, 2**63 - 1)
 SURE = st.floats(0, 1)
 SMALL = st.integers(0, 10**12)
 LINKS = st.builds(ChainLink, TIME, TIME, NAME, RANK, NAME, NAME, TEXT)
-REASONS = st.lists(TEXT | TEXT.map(lambda text: f"it explains {text or 'x'}: {text}"), max_size=6).map(tuple)
-CAUSES = st.builds(RankedCause, NAME, NAME, NAME, RANK, NAME, SURE, REASONS)
+REASONS = st.lists(TEXT, max_size=6).map(tuple)
+EXPLANATION = st.builds(Explanation, NAME, NAME, TEXT)
+EXPLAINS = st.lists(EXPLANATION, max_size=3).map(tuple)
+CAUSES = st.builds(RankedCause, NAME, NAME, NAME, RANK, NAME, SURE, REASONS, EXPLAINS, st.none() | EXPLANATION)
 INCIDENTS = st.builds(
     Incident,
     incident_id=st.text("0123456789abcdef", min_size=1, max_size=64),
@@ -246,7 +261,7 @@ INCIDENTS = st.builds(
     cluster=NAME,
     jobs=st.lists(NAME, max_size=4).map(tuple),
     nodes=st.lists(NAME, max_size=4).map(tuple),
-    root_cause=st.builds(RootCause, NAME, NAME, NAME, RANK, NAME, TIME, SURE, REASONS),
+    root_cause=st.builds(RootCause, NAME, NAME, NAME, RANK, NAME, TIME, SURE, REASONS, EXPLAINS),
     chain=st.lists(LINKS, max_size=6).flatmap(lambda some: st.sampled_from((1, 60)).map(lambda n: tuple(some * n))),
     blast_radius=st.builds(BlastRadius, SMALL, SMALL, SMALL, SMALL),
     progress=st.dictionaries(NAME, st.builds(Progress, SMALL, TIME, st.none() | SURE), max_size=2),

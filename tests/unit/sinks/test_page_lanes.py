@@ -27,13 +27,13 @@ def link(onset_s: float, node: str, failure_class: str, role: str, told_s: float
 
 
 def a_document(
-    chain: Sequence[Mapping[str, Any]], reasons: Sequence[str] = (), nodes: int = 0, candidates: Sequence[Any] = ()
+    chain: Sequence[Mapping[str, Any]], explains: Sequence[Any] = (), nodes: int = 0, candidates: Sequence[Any] = ()
 ) -> dict[str, Any]:
     names = sorted({one["node"] for one in chain} - {""})
     return {
         "chain": chain,
         "nodes": names,
-        "root_cause": {"reasons": reasons},
+        "root_cause": {"explains": explains},
         "blast_radius": {"nodes": nodes or len(names)},
         "candidates": candidates,
     }
@@ -89,16 +89,23 @@ def test_a_long_quiet_time_is_cut_short() -> None:
 
 
 def test_arrows_lead_to_what_the_root_explains_and_to_the_others() -> None:
-    reasons = ("it explains nccl-timeout: the others wait", "it began before everything")
-    titles = [arrow.title for arrow in drawn(a_document(CHAIN, reasons, nodes=9)).arrows]
+    explains = [{"class": "nccl-timeout", "node": "n2", "why": "the others wait"}]
+    titles = [arrow.title for arrow in drawn(a_document(CHAIN, explains, nodes=9)).arrows]
     assert titles == ["xid-79 → nccl-timeout: the others wait", "xid-79 → sigabrt", "and 6 more nodes"]
 
 
 def test_no_arrow_leads_to_a_candidate_that_nothing_explains() -> None:
-    independent = {"class": "sigabrt", "node": "n3", "reasons": ["it is a warning that explains none of the failures"]}
-    candidates = [{"class": "xid-79", "node": "n1", "reasons": []}, independent]
+    independent = {"class": "sigabrt", "node": "n3", "explained_by": None}
+    candidates = [{"class": "xid-79", "node": "n1"}, independent]
     titles = [arrow.title for arrow in drawn(a_document(CHAIN, candidates=candidates)).arrows]
     assert titles == ["xid-79 → nccl-timeout"]
+
+
+def test_a_document_without_explanations_draws_what_its_roles_tell_and_no_reason() -> None:
+    reasons = ["it explains nccl-timeout: the others wait"]
+    candidates = [{"class": name, "node": "n3", "reasons": ["explained by xid-79"]} for name in ("xid-79", "sigabrt")]
+    document = a_document(CHAIN, candidates=candidates) | {"root_cause": {"reasons": reasons}}
+    assert [arrow.title for arrow in drawn(document).arrows] == ["xid-79 → nccl-timeout"]
 
 
 def test_without_a_readable_time_there_is_no_drawing() -> None:
