@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import hmac
 import logging
 from collections.abc import Awaitable, Callable
@@ -18,8 +17,14 @@ GUESS_S: Final = 0.5
 """Two wrong tokens a second, from wherever they come; the right one is never kept waiting."""
 
 MOST_GUESSES_WAITING: Final = 20
-SIGNED_IN_S: Final = 12 * 3600
 BEARER: Final = "Bearer "
+NEEDED: Final = """\
+This address needs a token.
+
+Programs send it with each request: Authorization: Bearer TOKEN
+Browsers come through a proxy that signs you in and adds this header: ask whoever runs epicenter for its address.
+docs/security.md shows how to set one up.
+"""
 IS_KNOWN: Final = web.RequestKey("is_known", bool)
 log: Final = logging.getLogger(__name__)
 
@@ -46,27 +51,9 @@ class Door:
         given = request.headers.get("Authorization", "")
         if not given:
             return Shown.NOTHING
-        token = given.removeprefix(BEARER) if given.startswith(BEARER) else ""
-        return self.token(token.strip())
-
-    def token(self, given: str) -> Shown:
-        """The token itself."""
-        is_right = hmac.compare_digest(given.encode("utf-8", "surrogateescape"), self._token)
+        token = given.removeprefix(BEARER).strip() if given.startswith(BEARER) else ""
+        is_right = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
         return Shown.RIGHT if is_right else Shown.WRONG
-
-    def session(self, now_s: float) -> str:
-        """What a browser keeps in place of the token: until when, and a signature that only the token makes."""
-        until = str(int(now_s) + SIGNED_IN_S)
-        return f"{until}.{self._signature(until)}"
-
-    def session_shown(self, given: str, now_s: float) -> Shown:
-        """A session that is over is nothing; one with another signature is a guess."""
-        until, _, signature = given.partition(".")
-        if not given:
-            return Shown.NOTHING
-        if not hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), self._signature(until).encode()):
-            return Shown.WRONG
-        return Shown.RIGHT if int(until) > now_s else Shown.NOTHING
 
     async def take_a_guess(self, remote: str | None) -> int:
         """Wait for the turn of a wrong one; the status to answer with."""
@@ -83,9 +70,6 @@ class Door:
             self._waiting -= 1
         return 401
 
-    def _signature(self, until: str) -> str:
-        return hmac.new(self._token, b"session " + until.encode("utf-8", "surrogateescape"), hashlib.sha256).hexdigest()
-
 
 def only_bearers(token: str, *open_paths: str) -> Any:
     """A middleware: with a token, everything but `open_paths` needs it; without one, nothing does.
@@ -101,6 +85,7 @@ def only_bearers(token: str, *open_paths: str) -> Any:
         if request[IS_KNOWN] or (request.path in open_paths and shown is Shown.NOTHING):
             return await handler(request)
         status = 401 if shown is Shown.NOTHING else await door.take_a_guess(request.remote)
-        return web.Response(status=status, text="a token is needed\n", headers={"WWW-Authenticate": "Bearer"})
+        refusal = web.HTTPUnauthorized if status == 401 else web.HTTPTooManyRequests
+        raise refusal(text=NEEDED, headers={"WWW-Authenticate": "Bearer"})
 
     return check

@@ -21,15 +21,16 @@ dsn() { printf 'http://%s:%s@clickhouse:8123/epicenter' "$1" "$2"; }
 umask 022
 rm -rf new
 mkdir -m 0700 new
-mkdir new/migrate new/worker new/page
+mkdir new/migrate new/worker new/page new/page-proxy
 admin=$(random) worker=$(random) page=$(random) grafana=$(random)
 dsn admin "$admin" > new/migrate/store
 dsn worker "$worker" > new/worker/store
 dsn page "$page" > new/page/store
 random > new/worker/web_token
 random > new/page/page_token
+printf 'proxy_set_header Authorization "Bearer %s";\n' "$(cat new/page/page_token)" > new/page-proxy/token.conf
 echo "CLICKHOUSE_PASSWORD=$admin" > new/clickhouse.env
 printf 'EPICENTER_CLICKHOUSE_PASSWORD=%s\nGF_SECURITY_ADMIN_PASSWORD=%s\n' "$grafana" "$(random)" > new/grafana.env
 { user worker "$worker"; user page "$page"; user grafana "$grafana"; } > new/users.sql
 mv new secrets
-echo "secrets: made; the page's token is in $PWD/secrets/page/page_token, Grafana's password in $PWD/secrets/grafana.env" >&2
+echo "secrets: made; Grafana's password is in $PWD/secrets/grafana.env" >&2

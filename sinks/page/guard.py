@@ -11,7 +11,6 @@ from aiohttp import web
 
 from rules.errors import PipelineError
 from sinks.inert import make_inert
-from sinks.page.login import LOGIN
 from sinks.page.render import html_response, json_response
 from sinks.saying import RefusedError
 
@@ -19,10 +18,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MOST_BODY_BYTES: Final = 16 << 10
 TOLD: Final = {
+    401: "this page needs its token: Authorization: Bearer …",
     404: "nothing is here; look at the address",
     413: f"this is too long: {MOST_BODY_BYTES >> 10} KiB at most",
 }
 """What programs and forms are told beside the status; others get its usual words."""
+PASSED_ON: Final = ("Allow", "WWW-Authenticate")
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self';"
@@ -54,10 +55,9 @@ async def only_this_machine(request: web.Request, handler: Handler) -> web.Strea
 async def only_own_pages_write(request: web.Request, handler: Handler) -> web.StreamResponse:
     """A foreign page may send a form here; it can't set a JSON content type, nor hide where it comes from.
 
-    A page without scripts sends plain forms, and with `no-referrer` no origin: its browser has to vouch for it. Signing
-    in is free to all: it changes nothing but a cookie, and needs the token.
+    A page without scripts sends plain forms, and with `no-referrer` no origin: its browser has to vouch for it.
     """
-    if request.method in ("GET", "HEAD") or request.path == LOGIN or _is_own_plain_form(request):
+    if request.method in ("GET", "HEAD") or _is_own_plain_form(request):
         return await handler(request)
     if not _has_own_origin(request) or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
         return json_response({"error": "only this page's own forms may change something"}, status=403)
@@ -88,7 +88,7 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
         return json_response({"error": str(error)}, status=error.status)
     except web.HTTPException as error:
         response = json_response({"error": TOLD.get(error.status, error.reason)}, status=error.status)
-        response.headers.update({name: error.headers[name] for name in ("Allow",) if name in error.headers})
+        response.headers.update({name: error.headers[name] for name in PASSED_ON if name in error.headers})
         return response
 
 

@@ -17,10 +17,10 @@ from sinks.page.asking import Ask
 from sinks.page.grid import grid_of
 from sinks.page.handover import handover_routes
 from sinks.page.live import Feed, Health, events
-from sinks.page.login import LOGIN, Login
 from sinks.page.render import html_response, json_response
 from sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
 from sinks.page.story import load_story, shown_of
+from sinks.token import IS_KNOWN, only_bearers
 
 LIMIT: Final = 200
 HIGHEST_LIMIT: Final = 1_000
@@ -30,12 +30,12 @@ STATIC: Final = Path(__file__).with_name("static")
 def page(ask: Ask, health: Health, feed: Feed, token: str = "") -> web.Application:
     """The application. Without a token serve it on a loopback address: it answers whoever names this machine as host.
 
-    With one it answers whoever has it, by whatever name: a foreign page has neither the token nor our cookie.
+    With one it answers whoever sends it, by whatever name: a foreign page does not have it.
     """
-    pages, actions, login = _Pages(ask, health, feed, is_open=not token), Actions(ask, feed), Login(token)
-    first = login.middleware() if token else guard.only_this_machine
+    pages, actions = _Pages(ask, health, feed), Actions(ask, feed)
+    admit = only_bearers(token, "/healthz") if token else guard.only_this_machine
     application = web.Application(
-        middlewares=[first, guard.only_own_pages_write, guard.errors_as_json, guard.store_errors],
+        middlewares=[guard.errors_as_json, admit, guard.only_own_pages_write, guard.store_errors],
         client_max_size=guard.MOST_BODY_BYTES,
     )
     application.on_response_prepare.append(guard.add_headers)
@@ -61,18 +61,16 @@ def page(ask: Ask, health: Health, feed: Feed, token: str = "") -> web.Applicati
             web.post("/api/silences", actions.silence),
             web.post("/api/silences/{id}/end", actions.end_silence),
             web.static("/static", STATIC),
-            *([web.get(LOGIN, login.form), web.post(LOGIN, login.sign_in)] if token else []),
         ]
     )
     return application
 
 
 class _Pages:
-    def __init__(self, ask: Ask, health: Health, feed: Feed, is_open: bool):
+    def __init__(self, ask: Ask, health: Health, feed: Feed):
         self._ask = ask
         self._health = health
         self._feed = feed
-        self._is_open = is_open
 
     async def incidents(self, request: web.Request) -> web.Response:
         """The list, for people; `q`, `status`, `class`, `cluster` and `page` narrow it."""
@@ -163,7 +161,7 @@ class _Pages:
         """How the process is; status 503 unless `status` is `ok`. Who needs a token and has none gets that alone."""
         health = self._health()
         is_well = health.get("status") == "ok"
-        shown = health if self._is_open else {"status": "ok" if is_well else "not well"}
+        shown = health if request.get(IS_KNOWN, True) else {"status": "ok" if is_well else "not well"}
         return json_response(shown, status=200 if is_well else 503)
 
     async def _taken(self, documents: Sequence[Mapping[str, Any]]) -> dict[str, Acknowledgement]:

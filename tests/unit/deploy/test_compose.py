@@ -60,6 +60,8 @@ def test_its_image_is_pinned(name: str) -> None:
         assert version and image == f"epicenter:{version[1]}"
     elif name == "fluent-bit":
         assert re.fullmatch(r"fluent/fluent-bit:\d+\.\d+\.\d+\$\{FLUENT_BIT_DIGEST:-\}", image)
+    elif name == "page-proxy":
+        assert re.fullmatch(r"nginxinc/nginx-unprivileged:\d+\.\d+\.\d+\$\{NGINX_DIGEST:-\}", image)
     else:
         assert re.fullmatch(r"[a-z/-]+:v?\d+(\.\d+)+@sha256:[0-9a-f]{64}", image)
 
@@ -99,7 +101,7 @@ def test_its_settings_are_settings(name: str, with_secrets: Path) -> None:
 
 def test_only_page_and_dashboards_are_reached_and_only_from_this_machine() -> None:
     published = {name: service["ports"] for name, service in SERVICES.items() if "ports" in service}
-    assert published == {"page": ["127.0.0.1:8017:8017"], "grafana": ["127.0.0.1:3000:3000"]}
+    assert published == {"page-proxy": ["127.0.0.1:8017:8017"], "grafana": ["127.0.0.1:3000:3000"]}
     assert {name for name, service in SERVICES.items() if "outside" in service["networks"]} == set(published)
     assert COMPOSE["networks"]["inside"] == {"internal": True}
 

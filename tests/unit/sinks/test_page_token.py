@@ -1,4 +1,4 @@
-"""A page with a token: who gets in, how guesses fare, and what a browser keeps; and what a worker's pages show."""
+"""A page with a token: who gets in, how guesses fare, browsers behind a proxy; and what a worker's pages show."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from sinks import token as door
 from sinks.page import Feed, live, page
-from sinks.page.guard import MOST_BODY_BYTES
-from sinks.page.login import COOKIE
+from sinks.page.guard import MOST_BODY_BYTES, TOLD
+from tests.support.reverse_proxy import proxy_to
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
@@ -37,16 +37,13 @@ def routes() -> list[tuple[str, str]]:
     """Every method and path of the page, with something in place of the variables."""
     found = page(nothing, lambda: {"status": "ok"}, Feed(), TOKEN).router.routes()
     shown = [(one.method, one.resource.canonical if one.resource else "") for one in found]
-    return [
-        (method, path.replace("{id}", "a1")) for method, path in shown if path not in ("/login", "/healthz", "/static")
-    ]
+    return [(method, path.replace("{id}", "a1")) for method, path in shown if path != "/healthz"]
 
 
 @pytest.mark.parametrize(("method", "path"), routes())
 async def test_nothing_is_shown_or_changed_without_the_token(browser: Browser, method: str, path: str) -> None:
     answer = await browser.request(method, path, headers={"Content-Type": "application/json"})
     assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
-    assert (await browser.request(method, path, cookies={COOKIE: "1.2"})).status == 401
 
 
 @pytest.mark.parametrize("value", [f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é", TOKEN])
@@ -60,54 +57,53 @@ async def test_a_program_shows_it_as_a_bearer_whatever_it_calls_the_host(browser
     assert (answer.status, await answer.json()) == (200, [])
 
 
-async def test_a_browser_signs_in_once_and_keeps_a_cookie_that_is_not_the_token(browser: Browser) -> None:
-    asked = await browser.get("/jobs?x=<1>", headers={"Accept": "text/html"})
-    assert asked.status == 401
-    assert 'name="next" value="/jobs?x=%3C1%3E"' in await asked.text()
-    answer = await browser.post("/login", data={"token": TOKEN, "next": "/jobs"}, allow_redirects=False)
-    assert (answer.status, answer.headers["Location"]) == (303, "/jobs")
-    cookie = answer.cookies[COOKIE]
-    assert (cookie["httponly"], cookie["samesite"], cookie["path"], cookie["secure"]) == (True, "Strict", "/", "")
-    assert TOKEN not in cookie.value
-    assert (await browser.get("/jobs")).status == 200
-    behind_tls = {"X-Forwarded-Proto": "https"}
-    again = await browser.post("/login", data={"token": TOKEN}, headers=behind_tls, allow_redirects=False)
-    assert again.cookies[COOKIE]["secure"] is True
+async def test_a_person_is_told_in_plain_text_and_a_program_in_json(browser: Browser) -> None:
+    shown = await browser.get("/jobs", headers={"Accept": "text/html"})
+    assert (shown.status, shown.content_type) == (401, "text/plain")
+    assert "Browsers come through a proxy that signs you in" in await shown.text()
+    told = await browser.get("/api/incidents")
+    assert (told.status, await told.json()) == (401, {"error": TOLD[401]})
+    assert (await browser.get("/login", headers=BEARER)).status == 404
 
 
-@pytest.mark.parametrize("path", ["//evil.example", "/\\evil.example", "https://evil.example", "/x\r\nSet-Cookie: a=b"])
-async def test_signing_in_leads_nowhere_else(browser: Browser, path: str) -> None:
-    answer = await browser.post("/login", data={"token": TOKEN, "next": path}, allow_redirects=False)
-    assert answer.headers["Location"] == "/"
+OUTSIDE = "epicenter.example.org:8443"
 
 
 @pytest.mark.parametrize(
-    ("headers", "body"),
+    ("passes_host", "headers", "status"),
     [
-        ({"Content-Type": "application/x-www-form-urlencoded; charset=nope"}, b"token=x"),
-        ({"Content-Type": "application/x-www-form-urlencoded; charset=utf-7"}, b"token=+2AA-"),
-        ({"Content-Type": "application/x-www-form-urlencoded"}, b"token=\xff\xfe&token=%ED%A0%80"),
-        ({"Content-Type": "multipart/form-data"}, b"token"),
-        ({"Content-Type": "multipart/form-data; boundary=x"}, b"--x\r\n\r\nabc\r\n--x--\r\n"),
+        (True, {"Origin": f"https://{OUTSIDE}", "Sec-Fetch-Site": "same-origin"}, 400),
+        (True, {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site"}, 403),
+        (True, {"Sec-Fetch-Site": "cross-site"}, 403),
+        (False, {"Origin": f"https://{OUTSIDE}", "Sec-Fetch-Site": "same-origin"}, 403),
     ],
 )
-async def test_what_is_no_form_is_refused_without_a_traceback(
-    browser: Browser, headers: dict[str, str], body: bytes, caplog: pytest.LogCaptureFixture
+async def test_forms_come_through_a_proxy_that_passes_the_host_on(
+    browser: Browser, passes_host: bool, headers: dict[str, str], status: int
 ) -> None:
-    answer = await browser.post("/login", data=body, headers=headers)
-    assert answer.status in (400, 401)
-    assert not [record for record in caplog.records if record.exc_info]
+    proxy = proxy_to(str(browser.make_url("")).rstrip("/"), TOKEN, passes_host=passes_host)
+    async with TestClient(TestServer(proxy)) as outside:
+        sent = {**headers, "Host": OUTSIDE, "Content-Type": "application/json"}
+        answer = await outside.post("/api/silences", data=b"{}", headers=sent)
+        assert answer.status == status, await answer.text()
+        assert (await outside.get("/api/incidents", headers={"Host": OUTSIDE})).status == 200
 
 
-async def test_a_cookie_ends_and_can_not_be_made_or_drawn_out() -> None:
-    one = door.Door(TOKEN)
-    session = one.session(1_000.0)
-    until, _, signature = session.partition(".")
-    assert one.session_shown(session, 1_000.0 + door.SIGNED_IN_S - 1) is door.Shown.RIGHT
-    assert one.session_shown(session, 1_000.0 + door.SIGNED_IN_S) is door.Shown.NOTHING
-    assert one.session_shown(f"{int(until) + 1}.{signature}", 1_000.0) is door.Shown.WRONG
-    assert one.session_shown(f"x.{signature}", 1_000.0) is door.Shown.WRONG
-    assert door.Door(TOKEN[::-1]).session_shown(session, 1_000.0) is door.Shown.WRONG
+async def test_a_plain_form_comes_through_a_proxy_too(browser: Browser) -> None:
+    own = {"Host": OUTSIDE, "Origin": "null", "Sec-Fetch-Site": "same-origin"}
+    async with TestClient(TestServer(proxy_to(str(browser.make_url("")).rstrip("/"), TOKEN))) as outside:
+        path = "/incidents/a1/acknowledgement"
+        form = {"who": "a" * MOST_BODY_BYTES}
+        assert (await outside.post(path, data=form, headers=own)).status == 413, "let in, and too long"
+        assert (await outside.post(path, data=form, headers=own | {"Sec-Fetch-Site": "cross-site"})).status == 403
+
+
+async def test_events_come_through_a_proxy_as_they_happen(browser: Browser) -> None:
+    async with TestClient(TestServer(proxy_to(str(browser.make_url("")).rstrip("/"), TOKEN))) as outside:
+        stream = await outside.get("/events", headers={"Host": OUTSIDE})
+        assert (stream.status, stream.content_type) == (200, "text/event-stream")
+        assert (await stream.content.readline()).startswith(b"event: changed")
+        stream.close()
 
 
 async def test_guesses_take_turns_and_the_right_one_does_not_wait(
@@ -132,12 +128,8 @@ async def test_guesses_take_turns_and_the_right_one_does_not_wait(
 async def test_probes_hear_the_status_alone(browser: Browser) -> None:
     answer = await browser.get("/healthz")
     assert (answer.status, await answer.json()) == (200, {"status": "ok"})
-
-
-async def test_other_sites_can_not_act_with_somebodys_cookie(browser: Browser) -> None:
-    await browser.post("/login", data={"token": TOKEN})
-    foreign = {"Origin": "https://evil.example", "Sec-Fetch-Site": "cross-site", "Content-Type": "application/json"}
-    assert (await browser.post("/api/silences", data=b"{}", headers=foreign)).status == 403
+    known = await browser.get("/healthz", headers=BEARER)
+    assert (await known.json())["store"] == "chdb:///var/lib/x"
 
 
 async def test_what_is_too_long_is_refused(browser: Browser) -> None:
