@@ -1,23 +1,15 @@
-"""Which addresses only this machine reaches, and what it takes to listen on others."""
+"""What it takes to listen on addresses that other machines reach."""
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from typing import Final
 
 from rules.errors import ConfigError
+from sinks.loopback import is_loopback
 from stream.settings import Settings
 
 LEAST_TOKEN_CHARACTERS: Final = 16
 MAKE_ONE: Final = "make one with `openssl rand -hex 32`"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether nobody but this machine reaches it; a name other than localhost may lead anywhere."""
-    try:
-        return host.lower() == "localhost" or ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def checked_token(settings: Settings, what: str) -> str:

@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import version
-from ipaddress import ip_address
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 import anyio
@@ -23,6 +22,7 @@ from pydantic import Field
 from rules.errors import ConfigError, PipelineError
 from sinks.handover.fit import DEFAULT_BYTES, LEAST_BYTES
 from sinks.handover.untrusted import NOTICE
+from sinks.loopback import is_loopback
 from stream import mcp_answers as answers
 from stream.found_lines import Around
 from stream.log_lines import say
@@ -72,7 +72,7 @@ def serve_http(settings: Settings, host: str, port: int) -> None:
     Raises:
         ConfigError: the host is not this machine's loopback, or the port is taken.
     """
-    if host != "localhost" and not _is_loopback(host):
+    if not is_loopback(host):
         raise ConfigError([f"--http {host}: this server has no users and no passwords: only 127.0.0.1 or ::1"])
     try:
         listening = socket.create_server(
@@ -222,10 +222,3 @@ def _tool(function: Callable[..., Any]) -> Tool:
     arguments.model_rebuild(force=True)
     tool.parameters = arguments.model_json_schema(by_alias=True)
     return tool
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return False

@@ -14,10 +14,11 @@ from rules.errors import ConfigError, InputError, TransientError
 from sinks.clickhouse.client import StoreInUseError
 from sinks.clickhouse.reading import newest_change
 from sinks.letter_api import letter_routes
+from sinks.loopback import is_loopback
 from sinks.page import Feed, Watcher, page
 from stream.ending import end_on_signals
 from stream.log_lines import say
-from stream.loopback import checked_token, is_loopback
+from stream.loopback import checked_token
 from stream.reload import running
 from stream.settings import Settings
 from stream.store import Store

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlsplit
 
-from stream.loopback import is_loopback
+from sinks.loopback import is_loopback
 from stream.settings import Settings
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from ipaddress import ip_address
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -11,6 +10,7 @@ from aiohttp import web
 
 from rules.errors import PipelineError
 from sinks.inert import make_inert
+from sinks.loopback import is_loopback
 from sinks.page.render import html_response, json_response
 from sinks.saying import RefusedError
 
@@ -108,7 +108,6 @@ def _has_own_origin(request: web.Request) -> bool:
 
 def _is_local(host: str) -> bool:
     try:
-        name = urlsplit(f"//{host}").hostname or ""
-        return name == "localhost" or ip_address(name).is_loopback
+        return is_loopback(urlsplit(f"//{host}").hostname or "")
     except ValueError:
         return False

@@ -6,13 +6,13 @@ import os
 import shutil
 import stat
 from collections.abc import Callable, Iterator
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 from rules.errors import ConfigError, PipelineError
 from rules.ruleset import RuleSet
 from rules.topology import read_topology
+from sinks.loopback import is_loopback
 from stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
 from stream.glance import MARKS
 from stream.redacting import redactor_of
@@ -104,7 +104,7 @@ def exposure_findings(what: str, settings: Settings, is_for_people: bool) -> Ite
     """Pages that other machines reach want a token, and TLS in front of it."""
     host = str(getattr(settings, f"{what}_host", "127.0.0.1"))
     token = getattr(settings, f"{what}_token", None)
-    if _is_loopback(host):
+    if is_loopback(host):
         yield ok(what, f"{host}: this machine alone")
     elif not token:
         text = f"{host}: every machine that reaches it may look at it"
@@ -114,10 +114,3 @@ def exposure_findings(what: str, settings: Settings, is_for_people: bool) -> Ite
         yield warning(what, text, "let a proxy with TLS stand before it (docs/security.md)")
     else:
         yield ok(what, f"{host}: with a token")
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -16,8 +16,9 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from rules.errors import ConfigError
+from sinks.loopback import is_loopback
 from stream.kafka_security import security_arguments
-from stream.loopback import checked_token, is_loopback
+from stream.loopback import checked_token
 from stream.settings import load_settings
 from stream.unwise import unwise
 
