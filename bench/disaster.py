@@ -242,7 +242,6 @@ def _ours(names: TopicNames) -> list[str]:
         names.alerts,
         names.dead_letters,
         names.snapshots,
-        names.put_off,
     ]
 
 

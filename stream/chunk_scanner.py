@@ -1,4 +1,4 @@
-"""Chunks of raw partitions -> what they hold, by all rules, or while a worker is behind by the critical ones first."""
+"""Chunks of raw partitions -> what they hold."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
-from rules.model import NS_PER_S
 from rules.redact import Redactor
 from rules.ruleset import RuleSet
 from stream.found import FoundInRange
 from stream.holding import HOLD_NS, HoldingScanner
 from stream.metrics import Metrics
-from stream.put_off import critical_first
 from stream.raw_batches import Chunk, Corrupt, source_of
 from stream.scan import BatchScanner, Scanned
 from stream.settings import Settings
@@ -25,7 +23,7 @@ FUTURE_MS: Final = 60_000
 
 
 class ChunkScanner:
-    """`is_behind`: of the newest chunk, only the critical rules were asked."""
+    """Scans the chunks of every partition that this worker reads; a block waits for its rest in the next chunk."""
 
     def __init__(
         self,
@@ -36,65 +34,42 @@ class ChunkScanner:
         troubles: Troubles,
         redactor: Redactor | None = None,
     ):
-        self._settings = settings
         self._metrics = metrics
         self._troubles = troubles
-        self._usual = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle, redactor=redactor))
-        self._hasty = HoldingScanner(
-            BatchScanner(critical_first(rules), settings.cluster, throttle=throttle, redactor=redactor)
-        )
+        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle, redactor=redactor))
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
-        self.is_behind = False
 
     def use(self, rules: RuleSet) -> None:
         """Go on with these rules from the next chunk on."""
-        self._usual.use(rules)
-        self._hasty.use(critical_first(rules))
+        self._scanner.use(rules)
 
     def forget(self) -> None:
         """Others will read what is held back."""
-        self._usual.forget()
-        self._hasty.forget()
+        self._scanner.forget()
         self._read_to.clear()
 
-    def scan(self, partition: TopicPartition, chunk: Chunk, waiting: int) -> FoundInRange:
-        """What a chunk holds, behind whose first record so many wait."""
+    def scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
+        """What a chunk holds, after what was held back of its partition."""
         source, now_ms = source_of(partition), time_ns() // 1_000_000
-        scanner = self._scanner_for(source, now_ms - (chunk.newest_ms or now_ms), waiting)
-        held = scanner.first_held(source)
-        first = chunk.first_offset if held is None else held
+        self._metrics.note_behind(source, (now_ms - (chunk.newest_ms or now_ms)) / 1000)
         if chunk.corrupt:
             scanned = self._dead_batch(source, chunk.corrupt)
         else:
-            scanned = scanner.scan(chunk.as_batch(partition, now_ms))
+            scanned = self._scanner.scan(chunk.as_batch(partition, now_ms))
         self._name_future(source, chunk, now_ms)
-        held = scanner.first_held(source)
+        held = self._scanner.first_held(source)
         self._read_to[partition] = chunk.next_offset, monotonic_ns()
         end = chunk.next_offset if held is None else held
-        return FoundInRange(partition, first, end, scanned, waits=scanner is self._hasty and not chunk.corrupt)
+        return FoundInRange(partition, end, scanned)
 
     def blocks_without_rest(self) -> list[FoundInRange]:
         """Blocks of partitions of which nothing came for so long that they are taken as they are."""
         waited = []
         for partition, (end, read_ns) in self._read_to.items():
             source = source_of(partition)
-            for scanner in (self._usual, self._hasty):
-                first = scanner.first_held(source)
-                if first is not None and monotonic_ns() - read_ns >= HOLD_NS:
-                    scanned = scanner.rest_of(source)
-                    waited.append(FoundInRange(partition, first, end, scanned, waits=scanner is self._hasty))
+            if self._scanner.first_held(source) is not None and monotonic_ns() - read_ns >= HOLD_NS:
+                waited.append(FoundInRange(partition, end, self._scanner.rest_of(source)))
         return waited
-
-    def _scanner_for(self, source: str, age_ms: int, waiting: int) -> HoldingScanner:
-        """The one that holds a block of the source, else by how old the chunk is, and how much comes after it.
-
-        Age alone would tell of a shipper's slow clock.
-        """
-        self._metrics.note_behind(source, age_ms / 1000)
-        is_old = age_ms / 1000 > self._settings.behind_after_ns / NS_PER_S
-        self.is_behind = is_old and waiting > self._settings.fetch_records
-        wanted, other = (self._hasty, self._usual) if self.is_behind else (self._usual, self._hasty)
-        return wanted if other.first_held(source) is None else other
 
     def _name_future(self, source: str, chunk: Chunk, now_ms: int) -> None:
         if chunk.newest_ms > now_ms + FUTURE_MS:

@@ -14,17 +14,11 @@ from stream.scan import Scanned
 
 
 class FoundInRange(msgspec.Struct, frozen=True):
-    """What records of a raw partition hold from the offset `first` up to `end`, which is not included.
-
-    `waits`: so far by the critical rules alone. `moves_time`: they were read for the first time.
-    """
+    """What the records of a raw partition hold that were read since the last one, up to the offset `end` (excluded)."""
 
     partition: TopicPartition
-    first: int
     end: int
     scanned: Scanned
-    waits: bool = False
-    moves_time: bool = True
 
     @property
     def source(self) -> str:
@@ -41,8 +35,7 @@ class FoundInRange(msgspec.Struct, frozen=True):
         matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
         beats = tuple(beat for beat in scanned.beats if match_partition(beat.cluster, partitions) == number)
         seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
-        end, newest_ns = (self.end, scanned.newest_ns) if self.moves_time else (None, None)
-        return Part(self.source, end, newest_ns, matches, beats, seats)
+        return Part(self.source, self.end, scanned.newest_ns, matches, beats, seats)
 
 
 @lru_cache

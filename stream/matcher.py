@@ -23,7 +23,6 @@ from stream.clients import make_admin, make_consumer, make_producer
 from stream.found import FoundInRange
 from stream.metrics import Metrics
 from stream.pace import Pace
-from stream.put_off import Later
 from stream.raw_batches import Chunk, RawBatches
 from stream.recovery import Recovery
 from stream.redacting import redactor_of
@@ -37,7 +36,6 @@ from stream.trouble import Trouble, Troubles
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
 TICK_S: Final = 0.2
-LOOK_AGAIN_S: Final = 1.0
 RARELY: Final = 50_000, 10, 50
 """Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it. Futures and
 retries do leave cycles, some hundred objects a second."""
@@ -55,7 +53,6 @@ class Matcher(Service):
         self._troubles = Troubles(metrics, redactor)
         self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
         self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles, redactor)
-        self._later = Later(settings, rules, self._throttle, metrics, self._troubles, redactor)
         self._busy = asyncio.Lock()
         self._unsent: list[FoundInRange] = []
         self._pace = Pace()
@@ -67,7 +64,6 @@ class Matcher(Service):
         """Go on with these rules from the next batch on."""
         async with self._busy:
             self._scanner.use(rules)
-            self._later.use(rules)
 
     async def on_start(self) -> None:
         """Join the group."""
@@ -84,12 +80,11 @@ class Matcher(Service):
         self._recovery = Recovery(
             settings.raw_topic, group, self._consumer, self._troubles, self._metrics.note_lost_records
         )
-        self._sender = Sender(settings, self._producer, lambda: self._recovery.topic_id)
+        self._sender = Sender(settings, self._producer)
         self._ticker = Ticker(settings, self._consumer, self._producer, self._recovery, self._metrics, self._pace)
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()
-        await self._later.start(self._producer, self._admin)
         self._batches = RawBatches(self._consumer, settings.fetch_records)
         listener = _BetweenBatches(self._busy, self._forget_uncommitted, self._start_with)
         self._consumer.subscribe([settings.raw_topic], listener=listener)
@@ -100,7 +95,6 @@ class Matcher(Service):
         """Leave the group after the batch in hand; what is not committed will be read again."""
         async with self._busy:
             await self._consumer.stop()
-            await self._later.stop()
             await self._producer.stop()
             await self._admin.close()
 
@@ -122,7 +116,6 @@ class Matcher(Service):
                     self._forget_uncommitted()
                     await self._recovery.begin_anew()
             chunks = await self._fetched(0 if self._unsent else FETCH_WAIT_MS)
-            self._scanner.is_behind &= bool(chunks)
             async with self._busy:
                 self._unsent += [await self._scan(*one) for one in chunks if self._is_mine(one[0])]
                 if not chunks or sum(one.scanned.records for one in self._unsent) >= self._settings.fetch_records:
@@ -165,11 +158,10 @@ class Matcher(Service):
             self._troubles.note(Trouble.TAKEN_AWAY, repr(error), text)
             return
         for one in found:
-            self._metrics.note_found(one.source, one.scanned, one.waits)
+            self._metrics.note_scan(one.source, one.scanned)
 
     async def _scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
-        waiting = (self._consumer.highwater(partition) or 0) - chunk.first_offset
-        found = self._scanner.scan(partition, chunk, waiting)
+        found = self._scanner.scan(partition, chunk)
         await asyncio.sleep(0)
         return found
 
@@ -181,15 +173,6 @@ class Matcher(Service):
         self._unsent.clear()
         self._pace.forget()
         self._paused.clear()
-
-    @Service.task
-    async def _do_later(self) -> None:
-        """What was put off, whenever the newest records are read."""
-        while not self.should_stop:
-            if self._scanner.is_behind:
-                await self.sleep(LOOK_AGAIN_S)
-            else:
-                await self._later.take_up(self._sender.send, self._sender.send_dead)
 
     @Service.task
     async def _tick(self) -> None:

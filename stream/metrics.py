@@ -33,8 +33,6 @@ class Metrics:
         self._matches = self._counter("epicenter_matches_total", "Lines that a rule fits.", "rule")
         self._stored = self._counter("epicenter_stored_rows_total", "Rows handed to the store.", "table")
         self._failures = self._counter("epicenter_store_failures_total", "Writes that had to be tried again.", "kind")
-        self._put_off = self._counter("epicenter_put_off_records_total", "Records matched by critical rules.", "source")
-        self._done_later = self._counter("epicenter_done_later_records_total", "Of these, matched by all.", "source")
         self._behind = self._gauge("epicenter_behind_seconds", "Age of the newest record that was read.", "source")
         self._lag = self._gauge("epicenter_lag_records", "Raw records not read yet.", "source")
         self._partitions = self._gauge("epicenter_partitions", "Raw partitions that this worker owns.", "topic")
@@ -110,22 +108,10 @@ class Metrics:
         self._quiet.labels(source).inc(scanned.quiet)
         self._dead.labels(source).inc(scanned.dead)
         self._harmless.labels(source).inc(scanned.harmless)
-        for _, kind in scanned.redactions:
+        for kind in scanned.redactions:
             self._redactions.labels(kind).inc()
         for match in scanned.matches:
             self._matches.labels(match.rule).inc()
-
-    def note_found(self, source: str, scanned: Scanned, waits: bool) -> None:
-        """Count records that were read; those that wait for all but the critical rules count when they are done."""
-        if waits:
-            self._put_off.labels(source).inc(scanned.records)
-        else:
-            self.note_scan(source, scanned)
-
-    def note_done_later(self, source: str, scanned: Scanned) -> None:
-        """Count records of which nothing waits any more."""
-        self._done_later.labels(source).inc(scanned.records)
-        self.note_scan(source, scanned)
 
     def note_behind(self, source: str, age_s: float) -> None:
         """Set how old the newest record was when it was read."""

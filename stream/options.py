@@ -23,7 +23,7 @@ STORE = click.option("--store", "--dsn", "store", help="ClickHouse DSN; without 
 
 
 def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **given: Any) -> Settings:
-    """The settings, with a warning on standard error for each that is insecure.
+    """The settings, with a warning on standard error for each that is insecure or has a former name.
 
     Raises:
         ConfigError: with everything that is wrong with them.
@@ -32,7 +32,7 @@ def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **give
     from stream.unwise import unwise
 
     settings = load_settings(config, rule_packs=rules or None, **given)
-    for text in unwise(settings):
+    for text in (*settings.warnings, *unwise(settings)):
         click.echo(f"epicenter: warning: {text}", err=True)
     return settings
 

@@ -76,12 +76,6 @@ class Chunk(msgspec.Struct, frozen=True):
     newest_ms: int = 0
     corrupt: Corrupt | None = None
 
-    @property
-    def first_offset(self) -> int:
-        """Where it begins."""
-        first: int = self.records[0].offset if self.records else self.next_offset
-        return first
-
     def as_batch(self, partition: TopicPartition, now_ms: int) -> Batch:
         """The records by columns. A missing value counts as an empty one, a time in the future as now."""
         values = list(map(attrgetter("value"), self.records))

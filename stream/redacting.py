@@ -18,8 +18,8 @@ SHORTEST_PIECE: Final = 8
 SHORTEST_SECRET: Final = 4
 """What is shorter may stand in a field by chance, and is taken out of it only where it is all of it."""
 
-Redactions = list[tuple[int, str]]
-"""(offset of the record, kind of the secret), one for each that was taken out of a text."""
+Redactions = list[str]
+"""The kind of each secret that was taken out of a text."""
 
 _Found = Mapping[str, Redacted]
 
@@ -49,10 +49,7 @@ def without_secrets(redactor: Redactor, matches: Sequence[Match]) -> tuple[list[
         for text in _whole_texts(match)
         if text in found
     }
-    return (
-        [_without(match, found) for match in matches],
-        [(offset, kind) for (offset, _), kinds in redactions.items() for kind in kinds],
-    )
+    return [_without(match, found) for match in matches], [kind for kinds in redactions.values() for kind in kinds]
 
 
 def dead_letter(
@@ -66,8 +63,7 @@ def dead_letter(
     key = bytes_without_secrets(redactor, record.key) if record.key else record.key
     reason = text_without_secrets(redactor, reason)
     letter = DeadLetter.of(kind, reason, record.position, found.text, key, record.received_ns)
-    redactions = [(record.position.offset, kind) for kind in found.kinds]
-    return msgspec.structs.replace(letter, size_bytes=len(record.value)), redactions
+    return msgspec.structs.replace(letter, size_bytes=len(record.value)), list(found.kinds)
 
 
 def bytes_without_secrets(redactor: Redactor | None, content: bytes) -> bytes:

@@ -48,7 +48,6 @@ class Scanned:
     observed: list[Match] = field(default_factory=list)
     beats: list[Beat] = field(default_factory=list)
     seats: list[Seat] = field(default_factory=list)
-    matched_offsets: list[int] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     redactions: Redactions = field(default_factory=list)
 
@@ -152,8 +151,7 @@ class BatchScanner:
     ) -> tuple[Scanned, Beats]:
         """What the records that say something tell; the rest is still to come."""
         scanned, beats = Scanned(records=end), Beats()
-        scanned.matched_offsets = [one.parsed.event.position.offset for one in said if one.number not in unfit]
-        scanned.matched = len(scanned.matched_offsets)
+        scanned.matched = sum(one.number not in unfit for one in said)
         for spoken in said:
             event = spoken.parsed.event
             self._note_pod(event, scanned)

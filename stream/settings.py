@@ -5,13 +5,16 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from platformdirs import user_data_path
 from platformdirs.unix import Unix
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_settings import (
     BaseSettings,
     NoDecode,
@@ -45,6 +48,35 @@ ServiceNames = Annotated[
     NoDecode,
     BeforeValidator(lambda value: [name.strip() for name in value.split(",")] if isinstance(value, str) else value),
 ]
+
+
+class Former(NamedTuple):
+    """What became of a setting: `now` is its present name, None where nothing takes its place, and `why`."""
+
+    now: str | None
+    why: str = ""
+
+
+FORMER_SETTINGS: Final[dict[str, Former]] = {
+    "behind_after": Former(None, "a backlog is read in order, with all rules"),
+}
+"""Names that a file or an environment may still have: each stops no start, gives its value to its present name, if any,
+and is warned of."""
+
+
+class _Stated(NamedTuple):
+    """A setting as a source states it; `place` says where, at the head of a message."""
+
+    place: str
+    name: str
+    value: Any
+
+    @property
+    def warning(self) -> str:
+        """What to do about a former name."""
+        now, why = FORMER_SETTINGS[self.name]
+        text = f"is now called {now}: write that" if now else f"ignored, nothing takes its place: {why}: remove it"
+        return f"{self.place}{self.name}: {text}"
 
 
 def _web_address(value: SecretStr) -> SecretStr:
@@ -126,12 +158,6 @@ class Settings(BaseSettings):
     services: ServiceNames = Field(
         default=("match", "correlate", "store", "notify"), min_length=1, description="what it does, separated by commas"
     )
-    behind_after_ns: DurationNs = Field(
-        default=120 * NS_PER_S,
-        validate_default=False,
-        alias="behind_after",
-        description="a backlog older than this is matched with the critical rules first, with the others later",
-    )
     fetch_records: int = Field(default=20_000, ge=1, description="raw records scanned, sent and committed at a time")
     snapshot_every_ns: DurationNs = Field(
         default=5 * NS_PER_S, validate_default=False, alias="snapshot_every", description="how much a takeover repeats"
@@ -140,6 +166,12 @@ class Settings(BaseSettings):
     web_port: int = Field(default=6066, ge=0, le=65535, description="the port of that")
     web_token: SecretStr = Field(default=SecretStr(""), description="for all of a worker's pages but /healthz")
     time_goes_on: bool = Field(default=True, description="false: event time stops at the newest record, as in a replay")
+    _warnings: tuple[str, ...] = ()
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """A line for each place that states a setting by a former name."""
+        return self._warnings
 
     @property
     def store_dsn(self) -> str:
@@ -165,33 +197,62 @@ def load_settings(file: Path | None = None, **given: Any) -> Settings:
     Raises:
         ConfigError: with every problem of the file and the environment.
     """
-    from_file = _read(file) if file else {}
-    known = {field.alias or name for name, field in Settings.model_fields.items()}
-    unknown = [name for name in from_file if name not in known]
-    names = ", ".join(sorted(known))
-    problems = [f"{_place(file, name)}{name}: no such setting; known are {names}" for name in unknown]
-    stated = {name for name in known if PREFIX + name.upper() in os.environ}
-    merged = {name: value for name, value in from_file.items() if name in known}
-    from_folder = _read_folder(
-        given.get("secrets_dir") or os.environ.get(f"{PREFIX}SECRETS_DIR") or merged.get("secrets_dir")
-    )
-    merged = {name: value for name, value in (merged | from_folder).items() if name not in stated}
-    merged |= {name: value for name, value in given.items() if value is not None}
+    sources = _sources(file, given)
+    stated = _by_present_name(sources)
+    problems: list[str] = []
     try:
-        settings = Settings(**merged)
+        settings = Settings(**{name: one.value for name, one in stated.items()})
     except ValidationError as error:
-        for found in error.errors():
-            name = str(found["loc"][0])
-            place = f"{PREFIX}{name.upper()}: " if name in stated else "" if name in from_folder else _place(file, name)
-            told = f"{found['msg'].removeprefix('Value error, ')}{_shown(name, found['input'])}"
-            problems.append(f"{place}{name}: {_without_secrets(told)}")
+        problems += [_problem(found, stated) for found in error.errors()]
     else:
+        settings._warnings = tuple(one.warning for one in chain(*sources) if one.name in FORMER_SETTINGS)
         if settings.alerts and settings.webhook_url:
             problems.append("alerts: webhook_url is set too: write the webhook into the alerts file as a target")
         problems += contradictions(settings)
     if problems:
         raise ConfigError(problems)
     return settings
+
+
+def _sources(file: Path | None, given: Mapping[str, Any]) -> list[list[_Stated]]:
+    """What each source states; later ones win."""
+    of_file = [_Stated(_place(file, name), name, value) for name, value in _read(file).items()] if file else []
+    of_environment = [
+        _Stated(f"{variable}: ", name, os.environ[variable])
+        for name in (*_present_names(), *FORMER_SETTINGS)
+        if (variable := PREFIX + name.upper()) in os.environ
+    ]
+    of_command_line = [_Stated("", name, value) for name, value in given.items() if value is not None]
+    folder = _by_present_name([of_file, of_environment, of_command_line]).get("secrets_dir")
+    of_folder = [_Stated("", name, value) for name, value in _read_folder(folder.value).items()] if folder else []
+    return [of_file, of_folder, of_environment, of_command_line]
+
+
+def _by_present_name(sources: Iterable[Sequence[_Stated]]) -> dict[str, _Stated]:
+    """What counts. A source that states a setting by its former name and by its present one means the present one."""
+    found: dict[str, _Stated] = {}
+    for source in sources:
+        by_name = {one.name: one for one in source}
+        found |= {now: by_name.get(now, one) for one in source if (now := _present_name(one.name))}
+    return found
+
+
+def _present_name(name: str) -> str | None:
+    return FORMER_SETTINGS[name].now if name in FORMER_SETTINGS else name
+
+
+def _present_names() -> list[str]:
+    return [field.alias or name for name, field in Settings.model_fields.items()]
+
+
+def _problem(found: ErrorDetails, stated: Mapping[str, _Stated]) -> str:
+    """What is wrong with a setting, by the name under which it is stated, and where that is."""
+    name = str(found["loc"][0])
+    one = stated.get(name, _Stated("", name, None))
+    if found["type"] == "extra_forbidden":
+        return f"{one.place}{name}: no such setting; known are {', '.join(sorted(_present_names()))}"
+    text = f"{found['msg'].removeprefix('Value error, ')}{_shown(name, found['input'])}"
+    return f"{one.place}{one.name}: {_without_secrets(text)}"
 
 
 def contradictions(settings: Settings) -> list[str]:
@@ -219,7 +280,9 @@ def _read_folder(folder: Any) -> dict[str, str]:
     try:
         if not Path(folder).is_dir():
             raise ConfigError([f"secrets_dir: {folder}: no such folder"])
-        return SecretsSettingsSource(Settings, folder, env_prefix="")()
+        former = {name: file for name in FORMER_SETTINGS if (file := Path(folder) / name).is_file()}
+        present = SecretsSettingsSource(Settings, folder, env_prefix="")()
+        return {name: file.read_text("utf-8").strip() for name, file in former.items()} | present
     except (OSError, UnicodeDecodeError, SettingsError) as error:
         raise ConfigError([f"secrets_dir: {folder}: can't be read: {type(error).__name__}"]) from None
 

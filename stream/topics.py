@@ -62,16 +62,6 @@ class TopicNames:
         return f"{self.prefix}.snapshots"
 
     @property
-    def put_off(self) -> str:
-        """Ranges of raw records of which only the critical rules were matched."""
-        return f"{self.prefix}.putoff"
-
-    @property
-    def later_group(self) -> str:
-        """The consumer group that takes up what was put off."""
-        return f"{self.prefix}.later"
-
-    @property
     def match_group(self) -> str:
         """The consumer group that scans raw records."""
         return f"{self.prefix}.match"
@@ -104,7 +94,6 @@ def wanted_topics(settings: Settings) -> list[NewTopic]:
         _topic(settings, names.matches, settings.match_partitions, ours),
         _topic(settings, names.signals, settings.match_partitions, ours),
         _topic(settings, names.incidents, settings.match_partitions, compacted),
-        _topic(settings, names.put_off, settings.match_partitions, ours),
         _topic(settings, names.alerts, settings.match_partitions, compacted),
         _topic(settings, names.dead_letters, 1, {**ours, **for_a_month}),
         _topic(

@@ -26,7 +26,6 @@ from rules.load import load
 from rules.match.compiled import database
 from rules.ruleset import RuleSet
 from stream.glance import MARKS
-from stream.put_off import critical_first
 from stream.rule_examples import AllPatterns, example_failures
 
 LONGEST_S: Final = 600.0
@@ -100,11 +99,9 @@ def _code() -> bytes:
 
 def compile_all(rules: RuleSet) -> None:
     """Make every database that a worker searches with, or find them in the cache."""
-    first = critical_first(rules)
-    for one in (rules, first):
-        for patterns in ((*one.expressions, *one.marks), one.expressions_beside):
-            if patterns:
-                database(patterns)
+    for patterns in ((*rules.expressions, *rules.marks), rules.expressions_beside):
+        if patterns:
+            database(patterns)
 
 
 def main() -> None:

@@ -51,15 +51,13 @@ class Arena:
         except (BrokenError, AssertionError, PipelineError) as error:
             outcome, problems = None, [str(error)]
         else:
-            problems += (
-                differences(calm, outcome) if attacks.keeps_order else differences(calm.by_cause(), outcome.by_cause())
-            )
+            problems += differences(calm, outcome)
         result = "BROKEN" if problems else "same"
         print(f"seed {seed}: {result} after {time.monotonic() - begun_s:.0f} s: {outcome}", *problems, sep="\n  ")
         return problems
 
     def _run(self, attacks: Attacks) -> tuple[Outcome, list[str]]:
-        pipeline = Pipeline(self._broker, self._store, self._disk, self._folder, attacks.settings)
+        pipeline = Pipeline(self._broker, self._store, self._disk, self._folder)
         try:
             pipeline.start(WORKERS)
 

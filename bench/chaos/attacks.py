@@ -20,8 +20,6 @@ FELT_WITHIN_S: Final = 60
 MISSED_WITHIN_S: Final = 20
 MOST_WORKERS: Final = 3
 NO_BYTES: Final = (0, resource.RLIM_INFINITY)
-PUT_OFF: Final = {"BEHIND_AFTER": "0s", "FETCH_RECORDS": "100"}
-"""Whatever has 100 records behind it is matched with the critical rules first, and with the others later."""
 
 
 class Step(NamedTuple):
@@ -44,16 +42,6 @@ class Attacks:
             KINDS[kind](self)
         self.steps.sort()
 
-    @property
-    def keeps_order(self) -> bool:
-        """Whether incidents have to be those of the calm run, ids and all: not those of a backlog."""
-        return "put off" not in self.kinds
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """How the workers are set."""
-        return {} if self.keeps_order else PUT_OFF
-
     def told(self) -> str:
         """The attacks in their order."""
         return ", ".join(
@@ -71,6 +59,11 @@ class Attacks:
         """These steps one after the other, somewhere in the feed."""
         places = sorted(self._draw.sample(range(1, len(self.groups)), len(whats)))
         self.steps += [Step(place, what) for place, what in zip(places, whats, strict=True)]
+
+    def pile_up(self) -> None:
+        """No worker runs from a place in the first half of the feed until everything has been sent."""
+        last = len(self.groups) - 1
+        self.steps += [Step(self._draw.randint(1, last // 2), "stop all workers"), Step(last, "start two workers")]
 
     def jump(self) -> None:
         """Clocks that stamp records jump."""
@@ -90,13 +83,13 @@ def _of_one_stream(group: list[Record], draw: Random) -> list[Record]:
 
 
 def _no_more(_: Attacks) -> None:
-    """The records, or the workers' settings, are changed already."""
+    """The records are changed already, if at all."""
 
 
 KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
     "undisturbed": _no_more,
     "delayed": _no_more,
-    "put off": _no_more,
+    "backlog": Attacks.pile_up,
     "clock jumps": Attacks.jump,
     "doubled": Attacks.double,
     "worker killed": lambda one: one.add("kill a worker", "kill a worker"),
@@ -111,7 +104,7 @@ KINDS: Final[dict[str, Callable[[Attacks], None]]] = {
     "rebalances": lambda one: one.add(*["join", "leave"] * 3),
     "rebalances that overlap": lambda one: one.add(*["join and leave at once"] * 6),
 }
-FEED_KINDS: Final = ("delayed", "doubled", "clock jumps", "put off")
+FEED_KINDS: Final = ("delayed", "doubled", "clock jumps")
 
 
 def kill_worker(pipeline: Pipeline, draw: Random) -> None:
@@ -127,6 +120,18 @@ def kill_all(pipeline: Pipeline, draw: Random) -> None:
     for worker in list(pipeline.workers):
         pipeline.remove(worker, kill=True)
     pipeline.start_worker()
+
+
+def stop_all(pipeline: Pipeline, draw: Random) -> None:
+    """Politely; what is sent from now on waits in Kafka."""
+    for worker in list(pipeline.workers):
+        pipeline.remove(worker, kill=False)
+
+
+def start_two(pipeline: Pipeline, _: Random) -> None:
+    """They share the backlog, unless another attack has started workers before."""
+    while len(pipeline.workers) < 2:
+        pipeline.start_worker()
 
 
 def freeze(pipeline: Pipeline, draw: Random) -> None:
@@ -207,6 +212,8 @@ def join_and_leave(pipeline: Pipeline, draw: Random) -> None:
 ACTIONS: Final[dict[str, Callable[[Pipeline, Random], None]]] = {
     "kill a worker": kill_worker,
     "kill all workers": kill_all,
+    "stop all workers": stop_all,
+    "start two workers": start_two,
     "freeze a worker": freeze,
     "kill the broker": kill_broker,
     "kill the store": lambda pipeline, _: pipeline.store.kill(),
@@ -224,7 +231,9 @@ ACTIONS: Final[dict[str, Callable[[Pipeline, Random], None]]] = {
 
 
 def _in_mid_stream(pipeline: Pipeline, draw: Random) -> Worker:
-    """A worker that has just scanned more records; any when none has more to scan."""
+    """A worker that has just scanned more records; any when none has more to scan, a new one when none runs."""
+    if not pipeline.workers:
+        pipeline.start_worker()
     before = {worker.log: worker.metric("epicenter_records_total") for worker in pipeline.workers}
     wanted, end_s = draw.randint(1, 60), time.monotonic() + 2.0
     while time.monotonic() < end_s:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import monotonic, sleep
 from typing import Any, Final
 
@@ -44,14 +44,6 @@ class Outcome:
         rows = pipeline.query(f"SELECT {columns} FROM matches FINAL")
         ((letters,),) = pipeline.query("SELECT count() FROM dead_letters FINAL")
         return cls({one["incident_id"]: _comparable(one) for one in documents}, frozenset(map(repr, rows)), letters)
-
-    def by_cause(self) -> Outcome:
-        """For a run with a backlog: what each incident's cause is, however much of it came after its time.
-
-        What is put off comes late, so it joins what is open by then: another line may open an incident, which gives it
-        another id, and its last consequences may join another one, or none.
-        """
-        return replace(self, incidents={_cause(one): {} for one in self.incidents.values()})
 
     def __str__(self) -> str:
         return f"{len(self.incidents)} incidents, {len(self.rows)} rows, {self.letters} dead letters"
@@ -128,11 +120,6 @@ def is_poison(value: bytes | None) -> bool:
 def _comparable(document: dict[str, Any]) -> dict[str, Any]:
     evidence = [{**line, "source": "", "line": 0} for line in document["evidence"]]
     return {**document, "evidence": evidence, "revision": 0, "history": []}
-
-
-def _cause(document: Mapping[str, Any]) -> str:
-    root = document["root_cause"]
-    return f"{document['title']}: {root['rule']} on {root['node']} at {root['event_time']}, by {document['first_seen']}"
 
 
 def _apart(what: str, wanted: Iterable[Hashable], found: Iterable[Hashable]) -> list[str]:

@@ -36,7 +36,6 @@ SETTINGS: Final = {
     "LATENESS": f"{LATENESS_S}s",
     "FETCH_RECORDS": "150",
     "SNAPSHOT_EVERY": "500ms",
-    "BEHIND_AFTER": "36500d",
     "RAW_PARTITIONS": str(RAW_PARTITIONS),
     "MATCH_PARTITIONS": str(MATCH_PARTITIONS),
 }
@@ -49,14 +48,12 @@ class BrokenError(Exception):
 class Pipeline:
     """Topics, groups and a database of its own. `account` has every record that the broker took, by its position."""
 
-    def __init__(
-        self, broker: OwnBroker, store: DevClickHouse, disk: SmallDisk, folder: Path, settings: dict[str, str]
-    ):
+    def __init__(self, broker: OwnBroker, store: DevClickHouse, disk: SmallDisk, folder: Path):
         self.broker, self.store, self.disk = broker, store, disk
         self.receiver = Receiver()
         self._ending = ExitStack()
         self._ending.enter_context(self.receiver.listening())
-        settings = SETTINGS | settings | {"WEBHOOK_URL": self.receiver.url}
+        settings = SETTINGS | {"WEBHOOK_URL": self.receiver.url}
         self.cluster = Cluster(broker.bootstrap, store.dsn, folder, **settings)
         self.account: dict[tuple[str, int], bytes | None] = {}
         self.workers: list[Worker] = []
@@ -138,13 +135,10 @@ class Pipeline:
         end_s = time.monotonic() + SETTLES_WITHIN_S
         names = self.names
         raw = _partitions(self.cluster.raw_topic, RAW_PARTITIONS)
-        put_off, incidents, signals = (
-            _partitions(name, MATCH_PARTITIONS) for name in (names.put_off, names.incidents, names.signals)
-        )
+        incidents, signals = (_partitions(name, MATCH_PARTITIONS) for name in (names.incidents, names.signals))
         letters = _partitions(names.dead_letters, 1)
         async with _Watch(self.broker.bootstrap) as watch:
             await self._passed(watch, names.match_group, await watch.ends(raw), end_s)
-            await self._passed(watch, names.later_group, await watch.ends(put_off), end_s)
             matches = _partitions(names.matches, MATCH_PARTITIONS)
             ticks = {one: await self._last_tick(watch, one, end_s) for one in matches}
             await self._passed(watch, names.correlate_group, ticks, end_s)

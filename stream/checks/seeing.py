@@ -78,7 +78,6 @@ def _groups(settings: Settings, names: TopicNames) -> dict[str, tuple[str, ...]]
     """Our groups with the topics that they read."""
     groups: dict[str, tuple[str, ...]] = {
         names.match_group: (settings.raw_topic,),
-        names.later_group: (names.put_off,),
         names.correlate_group: (names.matches,),
         names.store_group: (names.matches, names.signals, names.incidents, names.dead_letters),
     }

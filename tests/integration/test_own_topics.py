@@ -11,14 +11,13 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import RecordsToDelete
-from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from sinks.clickhouse.client import connect
 from stream.dev_broker import JavaBroker, own_broker
 from stream.messages import Found, decode
 from stream.topics import TopicNames
 from tests.integration.test_kafka_recovery import everything_in, stop
-from tests.integration.test_raw_trouble import balanced, has_read_all, make_again, nodes, troubles, xid
+from tests.integration.test_raw_trouble import has_read_all, nodes, troubles, xid
 from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.corruption import broken_checksum, corrupt_on_disk
 from tests.support.receiver import Receiver
@@ -103,8 +102,7 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
             eventually(lambda: len(letters(cluster)) == number, 30, "the letter")  # noqa: B023
         stop(worker)
         told = receiver.ids
-        cluster.feed([(None, b"no range of ours")], names.put_off)
-        bad = dict.fromkeys((names.incidents, names.alerts, names.dead_letters, names.put_off), 0)
+        bad = dict.fromkeys((names.incidents, names.alerts, names.dead_letters), 0)
         bad[names.snapshots] = everything_in(broker.bootstrap, TopicPartition(names.snapshots, 0))[-1].offset
         partitions = {TopicPartition(name, 0): offset for name, offset in bad.items()}
         corrupt_on_disk(broker, tmp_path / "kafka", partitions, broken_checksum)
@@ -116,7 +114,6 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
 
         worker = cluster.start_worker()
         cluster.feed([("n3", xid(3))])
-        cluster.feed([(None, b"nor is this")], names.put_off)
         eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "all incidents")
         eventually(lambda: set(receiver.ids) > set(told), 60, "the next notification")
         eventually(lambda: len(letters(cluster)) == 7, 30, f"letters: {letters(cluster)}")
@@ -125,7 +122,6 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
             (names.store_group, names.dead_letters),
             (names.notify_group, names.incidents),
             (names.notify_group, names.alerts),
-            (names.later_group, names.put_off),
         ):
             assert lost(worker, group, f"{topic}/0") == 1, (group, topic)
         assert worker.metric('epicenter_snapshot_failures_total{reason="unreadable"}') == 1
@@ -221,54 +217,3 @@ def test_matches_that_were_made_again_are_read_from_the_first_though_they_outgre
     eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "the incidents of the new topic")
     assert f"topic-made-again: {matches.topic}/0: " in worker.log.read_text()
     stop(worker)
-
-
-def test_a_range_of_a_topic_that_was_made_again_is_lost_and_not_read(clusters: MakeCluster) -> None:
-    """A stranger holds the group of what is put off, so that it waits until the topic is another one."""
-    cluster = clusters(RAW_PARTITIONS="1", BEHIND_AFTER="0s", FETCH_RECORDS="1")
-    names = TopicNames(cluster.name)
-    old, new = 6, 4
-    cluster.feed([("n1", b"quiet")] * old)
-
-    def work() -> tuple[Worker, float]:
-        worker = cluster.start_worker()
-        has_put_off = lambda least: worker.metric("epicenter_put_off_records_total") >= least  # noqa: E731
-        eventually(lambda: has_put_off(old - 1), 60, "what is put off")
-        held = f"kafka-error: {names.later_group}: InconsistentGroupProtocolError"
-        eventually(lambda: held in worker.log.read_text(), 30, "the name of the group that is held")
-        make_again(cluster)
-        eventually(lambda: troubles(worker, "topic-made-again"), 30, "the new topic")
-        of_old = worker.metric("epicenter_put_off_records_total")
-        cluster.feed([("n1", b"quiet")] * new)
-        eventually(lambda: has_put_off(of_old + new - 1), 30, "what is put off of the new one")
-        return worker, of_old
-
-    worker, of_old = with_stranger(cluster, names.later_group, names.put_off, work)
-    eventually(lambda: worker.metric("epicenter_lost_records_total") == of_old, 60, "the ranges of the old topic")
-    done = lambda: worker.metric("epicenter_done_later_records_total")  # noqa: E731
-    eventually(
-        lambda: done() == worker.metric("epicenter_put_off_records_total") - of_old, 60, "the ranges of the new one"
-    )
-    assert "deleted with their topic" in worker.log.read_text()
-    balanced(worker)
-    stop(worker)
-
-
-def with_stranger(cluster: Cluster, group: str, topic: str, work: Callable[[], Any]) -> Any:
-    """What the work comes to while a program with other ways of sharing partitions is in the group."""
-
-    async def run() -> Any:
-        stranger = AIOKafkaConsumer(
-            topic,
-            bootstrap_servers=cluster.bootstrap,
-            group_id=group,
-            partition_assignment_strategy=(RangePartitionAssignor,),
-            enable_auto_commit=False,
-        )
-        await stranger.start()
-        try:
-            return await asyncio.to_thread(work)
-        finally:
-            await stranger.stop()
-
-    return asyncio.run(run())

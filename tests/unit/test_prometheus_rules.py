@@ -26,7 +26,6 @@ UP, OTHER_UP = 'up{job="epicenter", instance="w1"}', 'up{job="epicenter", instan
 LAG, RULES_OF = 'epicenter_lag_records{source="logs.raw/0"}', 'epicenter_rules{digest="%s", instance="%s"}'
 READ, DEAD = 'epicenter_records_total{source="logs.raw/0"}', 'epicenter_dead_letters_total{source="logs.raw/0"}'
 BEHIND, STARTED = 'epicenter_behind_seconds{source="logs.raw/0"}', 'process_start_time_seconds{job="epicenter"}'
-LATER, DONE = 'epicenter_put_off_records_total{source="s"}', 'epicenter_done_later_records_total{source="s"}'
 AWAY = 'epicenter_store_failures_total{instance="w1", kind="away"}'
 NOT_SET_UP = 'epicenter_store_failures_total{instance="w1", kind="not set up"}'
 REFUSED = 'epicenter_store_failures_total{instance="w1", kind="refused"}'
@@ -68,8 +67,6 @@ CASES: Final = [
     Case("a small lag grows", {LAG: "0+9x90", READ: "0+100x90"}, "60m"),
     Case("it reads old records", {LAG: "9x30", READ: "0+9x30", BEHIND: "300x30"}, "15m", ("Behind",)),
     Case("the newest record is old, for nothing comes", {LAG: "0x30", BEHIND: "300x30"}, "15m"),
-    Case("what was put off waits", {LATER: "500x90", DONE: "20x90"}, "70m", ("PutOffWaits",)),
-    Case("what was put off was done", {LATER: "500x90", DONE: "20x9 500x90"}, "70m"),
     Case("the first records are lost", {LOST: "_x20 7x20"}, "22m", ("RecordsLost",)),
     Case("more records are lost", {LOST: "7x20 9x20"}, "22m", ("RecordsLost",)),
     Case("messages are lost", {LOST_MESSAGES: "_x20 7x20"}, "22m", ("RecordsLost",)),

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from stream.settings import PREFIX, Settings, load_settings
+from stream.settings import FORMER_SETTINGS, PREFIX, Settings, load_settings
 from tests.support.chart import (
     CHART,
     DEPLOY,
@@ -110,7 +110,7 @@ def test_every_setting_in_the_chart_is_one_and_they_agree(
 
 def test_settings_that_may_be_given_are_settings() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
-    assert set(schema["properties"]["settings"]["properties"]) <= SETTINGS
+    assert set(schema["properties"]["settings"]["properties"]) <= SETTINGS | FORMER_SETTINGS.keys()
 
 
 def _is_setting(variable: str) -> bool:

@@ -43,7 +43,7 @@ def test_users_of_kafka_may_do_what_they_have_to() -> None:
     assert worker[("topic", ours, "prefix")] == ["Read", "Write", "Describe"]
     assert worker[("group", ours, "prefix")] == ["Read", "Describe"]
     own = [topic.name for topic in wanted_topics(Settings()) if topic.name != raw]
-    groups = [names.match_group, names.later_group, names.correlate_group, names.store_group, names.notify_group]
+    groups = [names.match_group, names.correlate_group, names.store_group, names.notify_group]
     assert all(name.startswith(ours) for name in (*own, *groups))
 
 

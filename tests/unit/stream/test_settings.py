@@ -5,10 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from platformdirs.macos import MacOS
 
 from rules.errors import ConfigError
-from stream.settings import load_settings
+from stream.cli import cli
+from stream.settings import FORMER_SETTINGS, Former, Settings, load_settings
 
 SECOND_NS = 10**9
 
@@ -116,3 +118,77 @@ def test_a_data_folder_in_the_home_of_a_mac_is_found_again(tmp_path: Path, monke
     assert load_settings().data_dir == tmp_path / "Library/Application Support/epicenter"
     (tmp_path / ".local/share/epicenter").mkdir(parents=True)
     assert load_settings().data_dir == tmp_path / ".local/share/epicenter"
+
+
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`lateness`, as if it had been called `patience` before."""
+    monkeypatch.setitem(FORMER_SETTINGS, "patience", Former("lateness"))
+
+
+PATIENCE = "patience: is now called lateness: write that"
+
+
+@pytest.mark.usefixtures("patience")
+def test_former_name_gives_its_value_from_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, folder = tmp_path / "epicenter.toml", tmp_path / "secrets"
+    folder.mkdir()
+    path.write_text('cluster = "c"\npatience = "1s"\n')
+    found = [load_settings(path)]
+    (folder / "patience").write_text("2s\n")
+    found.append(load_settings(path, secrets_dir=folder))
+    monkeypatch.setenv("EPICENTER_PATIENCE", "3s")
+    found.append(load_settings(path, secrets_dir=folder))
+    found.append(load_settings(path, secrets_dir=folder, patience="4s"))
+    assert [one.lateness_ns for one in found] == [second * SECOND_NS for second in (1, 2, 3, 4)]
+    places = (f"{path}:2: ", "", "EPICENTER_PATIENCE: ", "")
+    assert found[-1].warnings == tuple(f"{place}{PATIENCE}" for place in places)
+
+
+@pytest.mark.usefixtures("patience")
+def test_present_name_counts_more_than_the_former_one_of_the_same_source(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EPICENTER_PATIENCE", "3s")
+    monkeypatch.setenv("EPICENTER_LATENESS", "5s")
+    settings = load_settings()
+    assert (settings.lateness_ns, settings.warnings) == (5 * SECOND_NS, (f"EPICENTER_PATIENCE: {PATIENCE}",))
+
+
+@pytest.mark.usefixtures("patience")
+def test_former_name_in_the_environment_counts_more_than_the_present_one_in_the_file(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EPICENTER_PATIENCE", "3s")
+    assert load_settings(file).lateness_ns == 3 * SECOND_NS
+
+
+@pytest.mark.usefixtures("patience")
+def test_mistake_under_a_former_name_is_named_where_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EPICENTER_PATIENCE", "soon")
+    with pytest.raises(ConfigError, match=r"EPICENTER_PATIENCE: patience: .*is no duration.*\(found 'soon'\)"):
+        load_settings()
+
+
+@pytest.mark.parametrize("value", ["120s", "whatever"])
+def test_retired_setting_is_ignored_with_a_warning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    path = tmp_path / "epicenter.toml"
+    path.write_text(f"behind_after = '{value}'\n")
+    monkeypatch.setenv("EPICENTER_BEHIND_AFTER", value)
+    text = "behind_after: ignored, nothing takes its place: a backlog is read in order, with all rules: remove it"
+    settings = load_settings(path)
+    assert settings.warnings == (f"{path}:1: {text}", f"EPICENTER_BEHIND_AFTER: {text}")
+    assert settings.model_dump() == load_settings().model_dump()
+
+
+def test_command_warns_of_a_retired_setting_once(tmp_path: Path) -> None:
+    log, config = tmp_path / "kern.log", tmp_path / "epicenter.toml"
+    log.write_text("")
+    config.write_text("behind_after = '2m'\n")
+    done = CliRunner().invoke(cli, ["replay", "--config", str(config), "--json", str(log)])
+    assert done.exit_code == 0
+    assert done.stderr.count("epicenter: warning: ") == done.stderr.count("behind_after: ignored") == 1
+
+
+def test_no_former_name_is_a_present_one_and_each_leads_to_one() -> None:
+    known = set(Settings.model_json_schema(by_alias=True)["properties"])
+    assert not known & FORMER_SETTINGS.keys()
+    assert {one.now for one in FORMER_SETTINGS.values() if one.now} <= known
