@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.triage.projection import has_made_all_steps
-from rules.triage.status import is_cancellation
-from rules.triage.story import Story
-from rules.triage.verdict import Verdict
+from rules.triage.assessment import Assessment
+from rules.triage.run_facts import is_cancellation
 from rules.vocabulary import vocabulary
 
 _MORE: Final = {
@@ -49,33 +47,34 @@ _MORE: Final = {
 """Steps of the job-log-triage table that belong to its launcher and configuration, by class or parent class."""
 
 
-def next_steps(story: Story, verdict: Verdict) -> tuple[str, ...]:
+def next_steps(assessment: Assessment) -> tuple[str, ...]:
     """What to do, the most urgent first."""
-    if verdict.status == "failed" and has_made_all_steps(story):
+    if assessment.is_late_failure:
         return (
             "Do not submit it again: all steps were made. Check that the last checkpoint is complete.",
-            *_of_rule(verdict),
+            *_of_rule(assessment),
         )
-    if verdict.primary == "hang":
-        return _for_hang(story, verdict)
-    if verdict.primary is not None and is_cancellation(verdict.primary):
-        return (*_of_rule(verdict), "Nothing to mend when the cancellation was meant and steps were on time.")
-    return (*_of_rule(verdict), *_more(verdict), *_at_scheduler(story, verdict), *_cores(story, verdict))
+    if assessment.primary == "hang":
+        return _for_hang(assessment)
+    if assessment.primary is not None and is_cancellation(assessment.primary):
+        return (*_of_rule(assessment), "Nothing to mend when the cancellation was meant and steps were on time.")
+    return (*_of_rule(assessment), *_more(assessment), *_at_scheduler(assessment), *_cores(assessment))
 
 
-def _of_rule(verdict: Verdict) -> tuple[str, ...]:
-    return verdict.spec.next_steps if verdict.spec else ()
+def _of_rule(assessment: Assessment) -> tuple[str, ...]:
+    return assessment.spec.next_steps if assessment.spec else ()
 
 
-def _more(verdict: Verdict) -> tuple[str, ...]:
-    name = verdict.primary or ""
+def _more(assessment: Assessment) -> tuple[str, ...]:
+    name = assessment.primary or ""
     return _MORE.get(name, _MORE.get(vocabulary().parent(name), ()))
 
 
-def _for_hang(story: Story, verdict: Verdict) -> tuple[str, ...]:
+def _for_hang(assessment: Assessment) -> tuple[str, ...]:
+    story = assessment.story
     job = story.slurm_id or "ID"
-    is_live, is_ray = verdict.status in ("running", "hanging"), bool(story.fact("job.ssh_tunnel", "command"))
-    steps = _of_rule(verdict) if is_live else ()
+    is_live, is_ray = assessment.status.is_live, bool(story.fact("job.ssh_tunnel", "command"))
+    steps = _of_rule(assessment) if is_live else ()
     if is_ray and is_live:
         steps += ("Open the Ray dashboard (port 8265): status and stack of each actor show the collective that hangs.",)
     if is_ray or story.artifacts:
@@ -92,13 +91,14 @@ def _for_hang(story: Story, verdict: Verdict) -> tuple[str, ...]:
     )
 
 
-def _at_scheduler(story: Story, verdict: Verdict) -> tuple[str, ...]:
-    if verdict.primary != "unknown-death" or not story.slurm_id:
+def _at_scheduler(assessment: Assessment) -> tuple[str, ...]:
+    job = assessment.story.slurm_id
+    if assessment.primary != "unknown-death" or not job:
         return ()
-    return (f"scontrol show job {story.slurm_id}, or sacct -j {story.slurm_id} -o State,ExitCode,Reason,NodeList",)
+    return (f"scontrol show job {job}, or sacct -j {job} -o State,ExitCode,Reason,NodeList",)
 
 
-def _cores(story: Story, verdict: Verdict) -> tuple[str, ...]:
-    cores = [name for name in story.artifacts if "core" in name.rpartition("/")[2]]
-    is_crash = "signal-kill" in (verdict.primary, vocabulary().parent(verdict.primary or ""))
+def _cores(assessment: Assessment) -> tuple[str, ...]:
+    cores = [name for name in assessment.story.artifacts if "core" in name.rpartition("/")[2]]
+    is_crash = "signal-kill" in (assessment.primary, vocabulary().parent(assessment.primary or ""))
     return (f"Core files that are there: {', '.join(cores[:4])}",) if cores and is_crash else ()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+from rules.triage.document import Status
 from rules.triage.story import Story
 
 DEFAULT_PROMETHEUS_PORT: Final = "9190"
-_LIVE: Final = ("running", "hanging")
 
 
-def dashboards(story: Story, status: str) -> tuple[str, ...]:
+def dashboards(story: Story, status: Status) -> tuple[str, ...]:
     """One line each: the tunnel, head node and ports of a live job; for an ended one, how to open what was kept."""
     tunnel = story.fact("job.ssh_tunnel", "command")
     kept = next((name for name in story.artifacts if name.endswith("prometheus")), "")
@@ -18,7 +18,7 @@ def dashboards(story: Story, status: str) -> tuple[str, ...]:
         return ()
     host = story.fact("job.ssh_tunnel", "head_host") or "the head node"
     port = _port(story)
-    if status not in _LIVE:
+    if not status.is_live:
         lines = ["The job has ended, and its dashboards with it: do not query them."]
         lines += [f"Metrics that were kept: utils/prometheus.sh view {kept or _folder(story)}"]
         return tuple(

@@ -6,14 +6,13 @@ from typing import Final
 
 from rules.model import NS_PER_S
 from rules.times import iso_from_ns
-from rules.triage.document import Check
+from rules.triage.assessment import Assessment
+from rules.triage.document import Check, Status
 from rules.triage.exits import exit_checks
 from rules.triage.heartbeat import heartbeat_checks, numbers
-from rules.triage.projection import expected_step, has_made_all_steps
+from rules.triage.run_facts import HEARTBEAT
 from rules.triage.stage import marker_checks
-from rules.triage.status import plain_state
 from rules.triage.story import Story
-from rules.triage.verdict import Verdict
 from rules.vocabulary import vocabulary
 
 _STATES: Final = {
@@ -26,28 +25,28 @@ _STATES: Final = {
 }
 
 
-def checks(story: Story, verdict: Verdict, job_state: str) -> list[Check]:
+def checks(assessment: Assessment) -> list[Check]:
     """The diagnosis that fits the job, question by question; exit codes always."""
-    found: list[Check] = []
-    if verdict.status == "failed" and has_made_all_steps(story):
-        found.append(Check("Was the work done?", "yes: the last step was logged; it failed while it shut down"))
-    if verdict.status == "hanging" or verdict.primary == "hang":
-        found += hang_checks(story, verdict)
-    if heartbeat := story.findings.get("heartbeat-timeout"):
-        found += heartbeat_checks(story, heartbeat)
-    if verdict.status == "unknown-death":
-        found += death_checks(story, job_state)
-    if verdict.status not in ("completed", "running"):
-        found += marker_checks(story)
-        found += _restart_checks(story)
-    return [*found, *exit_checks(story)]
+    story, answers = assessment.story, list[Check]()
+    if assessment.is_late_failure:
+        answers.append(Check("Was the work done?", "yes: the last step was logged; it failed while it shut down"))
+    if assessment.status is Status.HANGING or assessment.primary == "hang":
+        answers += hang_checks(assessment)
+    if heartbeat := story.findings.get(HEARTBEAT):
+        answers += heartbeat_checks(story, assessment.run, heartbeat)
+    if assessment.status is Status.UNKNOWN_DEATH:
+        answers += death_checks(story, assessment.job_state)
+    if not assessment.status.is_well:
+        answers += [*marker_checks(story), *_restart_checks(story)]
+    return [*answers, *exit_checks(story, assessment.run.failures)]
 
 
-def hang_checks(story: Story, verdict: Verdict) -> list[Check]:
+def hang_checks(assessment: Assessment) -> list[Check]:
     """A hang is a gap in steps. A line that is still written says nothing against it."""
-    errors = [finding.failure_class for finding in story.failures() if finding.severity in ("error", "critical")]
+    story = assessment.story
+    errors = [finding.failure_class for finding in assessment.run.failures if finding.is_error]
     return [
-        Check("How far behind is the job?", _gap(story, verdict.as_of_ns)),
+        Check("How far behind is the job?", _gap(assessment)),
         Check("Are other lines still written?", _other_lines(story)),
         Check("Did all ranks stop together?", _who_stopped(story)),
         Check("Does anything in the log fail?", ", ".join(errors) or "no: nothing fails before the stop"),
@@ -56,9 +55,8 @@ def hang_checks(story: Story, verdict: Verdict) -> list[Check]:
     ]
 
 
-def death_checks(story: Story, job_state: str) -> list[Check]:
+def death_checks(story: Story, state: str | None) -> list[Check]:
     """The ladder for a job that ended without a word."""
-    state = plain_state(job_state)
     asked = f"{state}: {_STATES.get(state, 'see the first cause in sacct')}" if state else "not known: pass --job-state"
     return [
         Check("Is there a trace of an out-of-memory kill?", _memory_kills(story)),
@@ -71,8 +69,8 @@ def death_checks(story: Story, job_state: str) -> list[Check]:
     ]
 
 
-def _gap(story: Story, as_of_ns: int | None) -> str:
-    steps, expected = story.steps, expected_step(story, as_of_ns)
+def _gap(assessment: Assessment) -> str:
+    steps, expected, as_of_ns = assessment.story.steps, assessment.progress.expected_step_now, assessment.as_of_ns
     if steps.last is None:
         return "no step was made since the job began: the first collective or the start-up hangs"
     if expected is None or steps.last_time_ns is None or as_of_ns is None:

@@ -2,7 +2,30 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
+
 import msgspec
+
+
+class Status(StrEnum):
+    """What became of a job."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    RUNNING = "running"
+    HANGING = "hanging"
+    UNKNOWN_DEATH = "unknown-death"
+
+    @property
+    def is_live(self) -> bool:
+        """Whether the job has not ended."""
+        return self in (Status.RUNNING, Status.HANGING)
+
+    @property
+    def is_well(self) -> bool:
+        """Whether there is nothing to explain."""
+        return self in (Status.COMPLETED, Status.RUNNING)
 
 
 class EvidenceLine(msgspec.Struct, frozen=True):
@@ -74,7 +97,7 @@ class Triage(msgspec.Struct, frozen=True):
     """
 
     path: str
-    status: str
+    status: Status
     primary: str | None
     family: str | None
     classes: tuple[str, ...]

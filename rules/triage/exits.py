@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from rules.triage.document import Check
-from rules.triage.story import NodeExit, Story
+from rules.triage.story import Finding, NodeExit, Story
 
 EXIT_CODES: Final = {
     "1": "an ordinary error: the program's own output says which",
@@ -28,14 +28,14 @@ _REGULAR: Final = ("0", "143")
 _SHOWN: Final = 8
 
 
-def exit_checks(story: Story) -> list[Check]:
+def exit_checks(story: Story, failures: Sequence[Finding]) -> list[Check]:
     """Which nodes ended how, and the meaning of each code that the log tells of."""
-    return [*_node_checks(story), *_code_checks(story)]
+    return [*_node_checks(story, failures), *_code_checks(story, failures)]
 
 
-def _code_checks(story: Story) -> list[Check]:
+def _code_checks(story: Story, failures: Sequence[Finding]) -> list[Check]:
     nodes_by_code: dict[str, set[str]] = {}
-    for code, node in _codes(story):
+    for code, node in _codes(story, failures):
         nodes_by_code.setdefault(_above_128(code), set()).update({node} if node else ())
     return [
         Check(f"What does exit code {code}{_where(nodes)} mean?", EXIT_CODES[code])
@@ -44,16 +44,16 @@ def _code_checks(story: Story) -> list[Check]:
     ]
 
 
-def _codes(story: Story) -> Iterator[tuple[str, str]]:
+def _codes(story: Story, failures: Sequence[Finding]) -> Iterator[tuple[str, str]]:
     yield story.fact("job.status", "exit_code"), ""
     yield story.fact("job.stage", "exit_code"), ""
     yield from ((exit_.code, exit_.node) for exit_ in story.node_exits.values())
-    for finding in story.failures():
+    for finding in failures:
         for signal in finding.signals:
             yield signal.fields.get("exit_code", ""), signal.node if signal.fields.get("node") else ""
 
 
-def _node_checks(story: Story) -> list[Check]:
+def _node_checks(story: Story, failures: Sequence[Finding]) -> list[Check]:
     exits = list(story.node_exits.values())
     failed = [exit_ for exit_ in exits if exit_.code not in _REGULAR]
     if not exits:
@@ -64,7 +64,7 @@ def _node_checks(story: Story) -> list[Check]:
         return []
     first = failed[0]
     told = [Check("Which node ended first?", f"{first.node} with {first.code}, at line {first.line}{_rest(exits)}")]
-    return [*told, *(Check(f"What did {exit_.node} print?", _printed(story, exit_)) for exit_ in failed[:_SHOWN])]
+    return [*told, *(Check(f"What did {exit_.node} print?", _printed(failures, exit_)) for exit_ in failed[:_SHOWN])]
 
 
 def _rest(exits: list[NodeExit]) -> str:
@@ -72,11 +72,11 @@ def _rest(exits: list[NodeExit]) -> str:
     return f"; {ended} {'node' if ended == 1 else 'nodes'} ended with 143" if ended else ""
 
 
-def _printed(story: Story, exit_: NodeExit) -> str:
+def _printed(failures: Sequence[Finding], exit_: NodeExit) -> str:
     """The failures in the lines of the node's own task."""
     told = [
         f"{finding.failure_class} at line {signal.position.offset if signal.position else '?'}"
-        for finding in story.failures()
+        for finding in failures
         if finding.failure_class != "node-fail" and (signal := finding.by_rank.get(exit_.task)) is not None
     ]
     return ", ".join(told[:_SHOWN]) or "nothing that a rule knows: read the lines of its task before that line"

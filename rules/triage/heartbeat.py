@@ -7,18 +7,17 @@ from typing import Final
 
 from rules.model import NS_PER_S, Signal
 from rules.triage.document import Check
-from rules.triage.status import outlived
+from rules.triage.run_facts import RunFacts
 from rules.triage.story import Finding, Story
 
-CLASSES: Final = ("heartbeat-timeout", "jax-coordination-error")
 _SHOWN: Final = 8
 
 
-def heartbeat_checks(story: Story, heartbeat: Finding) -> list[Check]:
+def heartbeat_checks(story: Story, run: RunFacts, heartbeat: Finding) -> list[Check]:
     """The checklist for a false alarm, with the answers of the log."""
     accused = sorted(story.accused)
     alive, stepping = _self_reported(story, accused), _still_stepping(story, accused)
-    earlier = [_error_on_task(signal) for signal in earlier_errors(story, heartbeat)[:_SHOWN]]
+    earlier = [_error_on_task(signal) for signal in run.deaths[:_SHOWN]]
     return [
         Check("Which tasks are accused?", numbers(accused) or "the log does not name them"),
         Check(
@@ -64,26 +63,8 @@ def _still_stepping(story: Story, accused: list[int]) -> list[int]:
     return [task for task in accused if newest.get(task, -1) >= last - 1]
 
 
-def earlier_errors(story: Story, heartbeat: Finding) -> list[Signal]:
-    """What failed on accused tasks before they were called dead, and was not outlived: it is then a real death."""
-    return [
-        signal
-        for finding in story.failures()
-        if finding.failure_class not in CLASSES and finding.severity in ("error", "critical")
-        for task, signal in sorted(finding.by_rank.items())
-        if task in story.accused and finding.role != "teardown"
-        if _is_before(signal, heartbeat.first) and not outlived(story, signal)
-    ]
-
-
 def _error_on_task(signal: Signal) -> str:
     return f"{signal.failure_class} on task {signal.rank} at line {signal.position.offset if signal.position else '?'}"
-
-
-def _is_before(signal: Signal, reported: Signal) -> bool:
-    if signal.position and reported.position and signal.position.source == reported.position.source:
-        return signal.position.offset < reported.position.offset
-    return signal.event_time_ns < reported.event_time_ns
 
 
 def _silence_before(story: Story, heartbeat: Finding) -> str:

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Final
 
 from rules.model import Signal
-from rules.reason_text import reason_text
+from rules.reason_text import cascade_text, reason_text
 from rules.ruleset import RuleSet
 from rules.triage.advice import next_steps
+from rules.triage.assessment import Asked, Assessment, assess
 from rules.triage.dashboards import dashboards
 from rules.triage.diagnose import checks
-from rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Triage
-from rules.triage.primary import cascade
-from rules.triage.projection import has_made_all_steps, project
+from rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Status, Triage
 from rules.triage.stage import stage
 from rules.triage.story import Finding, Story
-from rules.triage.verdict import Asked, Verdict, judge
 from rules.vocabulary import vocabulary
 
 __all__ = ["Asked", "triage"]
@@ -27,51 +25,51 @@ LONGEST_EVIDENCE: Final = 4000
 
 def triage(story: Story, rules: RuleSet, asked: Asked) -> Triage:
     """The report on one job; the same for the same log, time and job state."""
-    verdict = judge(story, rules, asked)
-    name, progress = verdict.primary, project(story, verdict.as_of_ns, is_lost=verdict.status != "completed")
-    shown = {finding.failure_class for finding in story.failures()}
+    assessment = assess(story, rules, asked)
+    name, shown = assessment.primary, {finding.failure_class for finding in assessment.run.failures}
     return Triage(
         path=story.path,
-        status=verdict.status,
+        status=assessment.status,
         primary=name,
         family=(vocabulary().parent(name) or name) if name else None,
         classes=tuple(sorted(shown | ({name} if name else set()))),
         stage=stage(story, name),
-        summary=_summary(story, verdict, progress),
-        evidence=_evidence(story, verdict),
-        progress=progress,
+        summary=_summary(assessment),
+        evidence=_evidence(assessment),
+        progress=assessment.progress,
         findings=tuple(_finding(finding, rules) for finding in story.findings.values()),
-        next_steps=next_steps(story, verdict),
-        action=verdict.spec.action if verdict.spec else "none",
-        confidence=verdict.confidence,
-        reasons=tuple(map(reason_text, verdict.reasons)),
-        checks=tuple(checks(story, verdict, asked.job_state)),
-        cascade=cascade(verdict.candidates, name),
-        dashboards=dashboards(story, verdict.status),
+        next_steps=next_steps(assessment),
+        action=assessment.spec.action if assessment.spec else "none",
+        confidence=assessment.confidence,
+        reasons=tuple(map(reason_text, assessment.reasons)),
+        checks=tuple(checks(assessment)),
+        cascade=_cascade(assessment),
+        dashboards=dashboards(story, assessment.status),
         files=story.files,
         lines=story.lines,
     )
 
 
 _NOTHING: Final = {
-    "completed": "The job came to its regular end.",
-    "running": "The job is under way, and nothing in the log says that it fails.",
-    "unknown-death": "Nothing in the log shows a job, a failure or a regular end.",
+    Status.COMPLETED: "The job came to its regular end.",
+    Status.RUNNING: "The job is under way, and nothing in the log says that it fails.",
+    Status.UNKNOWN_DEATH: "Nothing in the log shows a job, a failure or a regular end.",
 }
 
 
-def _summary(story: Story, verdict: Verdict, progress: ProgressReport) -> str:
-    told = [verdict.spec.meaning if verdict.spec else _NOTHING.get(verdict.status, "No failure is in the log.")]
-    if not story.lines and verdict.status == "unknown-death":
+def _summary(assessment: Assessment) -> str:
+    story, status, progress = assessment.story, assessment.status, assessment.progress
+    told = [assessment.spec.meaning if assessment.spec else _NOTHING.get(status, "No failure is in the log.")]
+    if not story.lines and status is Status.UNKNOWN_DEATH:
         told = ["The log is empty: the job was ended before it could print a line, in the prolog or at launch."]
-    if cause := verdict.cause:
-        others = sum(finding.count for finding in story.failures()) - 1
+    if cause := assessment.cause:
+        others = sum(finding.count for finding in assessment.run.failures) - 1
         told.append(f"It is first seen {_place(story, cause)}{_follow(others)}.")
-    if verdict.status == "cancelled" and verdict.primary == "hang":
+    if status is Status.CANCELLED and assessment.primary == "hang":
         told.append("The cancellation only ended a job that stood still already.")
-    if verdict.status == "failed" and has_made_all_steps(story):
+    if assessment.is_late_failure:
         told.append("All steps had been made by then, so that it failed while it shut down.")
-    elif progress.last_step is not None and verdict.status != "completed":
+    elif progress.last_step is not None and status is not Status.COMPLETED:
         told.append(f"The last completed step is {progress.last_step}{_of(progress)}.")
     return " ".join(told)
 
@@ -98,18 +96,18 @@ def _place(story: Story, signal: Signal) -> str:
     return ", ".join(who) or "here"
 
 
-def _evidence(story: Story, verdict: Verdict) -> tuple[EvidenceLine, ...]:
+def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
     """The cause's lines, then the first one of every other class; for a silence, the last words before it."""
-    cause, chosen = verdict.cause, list[Signal]()
+    story, cause, chosen = assessment.story, assessment.cause, list[Signal]()
     if cause:
         same = [*story.findings[cause.failure_class].signals, *story.findings[cause.failure_class].earlier]
         chosen = [cause, *(signal for signal in same if signal is not cause)][:SHOWN_OF_PRIMARY]
     known = cause.failure_class if cause else ""
-    others = [finding.first for finding in story.failures() if finding.failure_class != known]
+    others = [finding.first for finding in assessment.run.failures if finding.failure_class != known]
     lines = [_line(story, signal) for signal in [*chosen, *others]]
-    if not cause and verdict.primary:
+    if not cause and assessment.primary:
         told = {line.line for line in lines}
-        lines = [*(one for one in _last_words(story, verdict.primary) if one.line not in told), *lines]
+        lines = [*(one for one in _last_words(story, assessment.primary) if one.line not in told), *lines]
     return tuple(lines[:SHOWN_EVIDENCE])
 
 
@@ -127,6 +125,16 @@ def _line(story: Story, signal: Signal) -> EvidenceLine:
     place = signal.position
     file = place.source if place and not story.is_in_log(place) else ""
     return EvidenceLine(place.offset if place else 0, text[:LONGEST_EVIDENCE], signal.failure_class, file)
+
+
+def _cascade(assessment: Assessment) -> tuple[str, ...]:
+    """What led to what, one sentence for each class that another one explains; the primary one needs none."""
+    told: dict[str, str] = {}
+    for candidate in assessment.candidates:
+        name, cause = candidate.signal.failure_class, candidate.explained_by
+        if cause and name != assessment.primary:
+            told.setdefault(name, cascade_text(name, cause))
+    return tuple(told.values())
 
 
 def _finding(finding: Finding, rules: RuleSet) -> FindingReport:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
@@ -16,6 +15,7 @@ from rules.signal import signal_of
 from rules.triage.losses import Losses
 from rules.triage.steps import Steps, whole
 
+ERRORS: Final = ("error", "critical")
 KEPT_PER_CLASS: Final = 6
 KEPT_OF_EARLIER: Final = 2
 ADVICE: Final = "advice "
@@ -55,6 +55,11 @@ class Finding:
     def first(self) -> Signal:
         """The earliest one."""
         return (self.earlier or self.signals)[0]
+
+    @property
+    def is_error(self) -> bool:
+        """Whether it is more than a warning."""
+        return self.severity in ERRORS
 
     def note(self, signal: Signal, is_weak: bool = False) -> None:
         """Take in one more."""
@@ -166,10 +171,6 @@ class Story:
         told = [finding for finding in self.findings.values() if finding.role not in ("advice", "finished")]
         strong = [finding for finding in told if finding.count > finding.weak]
         return strong or told
-
-    def signals(self) -> Iterator[Signal]:
-        """The kept signals of all failures of the newest attempt."""
-        return (signal for finding in self.failures() for signal in finding.signals)
 
     def is_dated(self, time_ns: int) -> bool:
         """Whether a time comes from a line of the log, and not from the file."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from rules.triage.assessment import Asked
 from rules.triage.document import Check
-from rules.triage.verdict import Asked
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,
