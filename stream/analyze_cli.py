@@ -35,9 +35,11 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -
 @RULES
 @CONFIG
 @click.option("--now", help="The time it is for the job (ISO 8601); the clock's when left out.")
-@click.option("--job-state", default="", help="What the scheduler says of the job: RUNNING, CANCELLED, TIMEOUT …")
+@click.option("--job-state", help="What the scheduler says of the job: RUNNING, CANCELLED, TIMEOUT …")
 @click.option("--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder for Slurm ids.")
-def triage(paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str, outputs: Path, **given: Any) -> None:
+def triage(
+    paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **given: Any
+) -> None:
     """What became of a job: a log, a job's folder, a Slurm id under outputs/, or a whole folder of jobs.
 
     Example: epicenter triage outputs/7877-llama.log

@@ -37,7 +37,7 @@ STDIN = "-"
 
 
 def triage_paths(
-    settings: Settings, paths: list[str], outputs: Path, now: str | None, job_state: str, as_json: bool
+    settings: Settings, paths: list[str], outputs: Path, now: str | None, job_state: str | None, as_json: bool
 ) -> bool:
     """Report on every job at these paths; true when one of them could not be read."""
     asked = Asked(_time_ns(now) if now else time_ns(), job_state)

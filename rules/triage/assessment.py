@@ -48,7 +48,7 @@ _RULE_OF_STATUS: Final = {Status.CANCELLED: "stage.cancelled", Status.FAILED: "s
 """What is left to say when only the log's summary tells how the job ended."""
 
 
-class Silence(StrEnum):
+class SilenceKind(StrEnum):
     """What explains a job when no line does; the names are those of `detect` in a rule."""
 
     NO_PROGRESS = "no-progress"
@@ -75,7 +75,8 @@ class Assessment:
 
     `as_of_ns` is the time that the progress is held against: now for a living job, the log's end for a dead one.
     `spec` is the rule that explains the job best, `primary` its class; None when there is nothing to explain.
-    `cause` is the line that it rests on: None when no line does, but a silence or the scheduler's word.
+    `cause` is the line that it rests on: None when no line does, but a silence or the scheduler's word. `job_state` is
+    that word, such as `CANCELLED`.
     """
 
     run: RunFacts
@@ -87,7 +88,7 @@ class Assessment:
     spec: RuleSpec | None
     primary: str | None
     cause: Signal | None
-    silence: Silence | None
+    silence: SilenceKind | None
     confidence: float | None
     reasons: tuple[Reason, ...]
 
@@ -168,12 +169,12 @@ def _best(run: RunFacts, status: Status, candidates: Sequence[Candidate], is_tol
 
 def _silence(
     run: RunFacts, status: Status, as_of_ns: int | None, best: Candidate | None, by_state: RuleSpec | None
-) -> Silence | None:
+) -> SilenceKind | None:
     """The silence that explains the job: a stop that no failure explains, or an end that nothing does."""
     if _is_hang(run, status, as_of_ns, best.signal if best else None):
-        return Silence.NO_PROGRESS
+        return SilenceKind.NO_PROGRESS
     is_unexplained = status is Status.UNKNOWN_DEATH and best is None and by_state is None
-    return Silence.SILENT_END if is_unexplained and (run.is_job or not run.story.lines) else None
+    return SilenceKind.SILENT_END if is_unexplained and (run.is_job or not run.story.lines) else None
 
 
 def _is_hang(run: RunFacts, status: Status, as_of_ns: int | None, cause: Signal | None) -> bool:
@@ -195,7 +196,7 @@ def _is_near_the_stop(story: Story, signal: Signal) -> bool:
 
 
 def _explanation(
-    rules: RuleSet, status: Status, silence: Silence | None, cause: Candidate | None, by_state: RuleSpec | None
+    rules: RuleSet, status: Status, silence: SilenceKind | None, cause: Candidate | None, by_state: RuleSpec | None
 ) -> RuleSpec | None:
     """The rule that says what happened: that of the silence or the line, else of the scheduler's word or the status."""
     if silence:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
+from rules.triage.assessment import Asked, SilenceKind, assess
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,
@@ -27,8 +28,10 @@ from tests.support.job_logs import (
     scancel,
     stage,
     steps,
+    story_of,
     summary,
 )
+from tests.support.logs import at, the_rules
 
 FAILED = summary(1, "Training FAILED (exit=1)")
 OOM_LINES = [labelled(3, TRACEBACK), labelled(3, OOM)]
@@ -55,6 +58,7 @@ STATUS: dict[str, Case] = {
     "the-first-epoch-of-many": ([_epoch(1, 3)], None, "", "unknown-death"),
     "the-last-epoch-of-many": ([_epoch(epoch, 3) for epoch in (1, 2, 3)], None, "", "completed"),
     "summary-failed": ([*AT_300, *FAILED], None, "", "failed"),
+    "summary-failed-though-slurm-says-completed": ([*AT_300, *FAILED], None, "COMPLETED", "failed"),
     "summary-failed-137": ([*AT_300, *summary(137)], None, "", "failed"),
     "summary-130": ([*AT_300, *summary(130, CANCELLED)], None, "", "cancelled"),
     "summary-143": ([*AT_300, *summary(143, CANCELLED)], None, "", "cancelled"),
@@ -80,6 +84,8 @@ STATUS: dict[str, Case] = {
     "no-summary-but-an-error": ([*AT_300, *OOM_LINES], LATE, "", "failed"),
     "no-summary-and-a-survived-error": ([*HEAD, *ERROR_LINES, *steps(0, 300)], 1510, "", "running"),
     "no-summary-but-slurm-cancelled-it": ([*AT_300, scancel(1510)], LATE, "", "cancelled"),
+    "all-nodes-143-though-steps-were-recent": ([*AT_300, *ALL_143], 1510, "", "cancelled"),
+    "all-nodes-143-after-an-error": ([*AT_300, *OOM_LINES, *ALL_143], LATE, "", "failed"),
     "no-summary-but-all-nodes-143": ([*AT_300, *ALL_143], LATE, "", "cancelled"),
     "no-summary-but-the-last-step-was-made": ([*HEAD, *steps(0, 999)], None, "", "completed"),
     "megatron-made-its-last-step": ([megatron(step) for step in range(901, 1001)], None, "", "completed"),
@@ -226,6 +232,39 @@ PRIMARY: dict[str, tuple[Sequence[str], float | None, str, str | None]] = {
 @pytest.mark.parametrize(("lines", "now", "job_state", "expected"), PRIMARY.values(), ids=PRIMARY)
 def test_the_primary_failure(lines: Sequence[str], now: float | None, job_state: str, expected: str | None) -> None:
     assert report_on(lines, now, job_state).primary == expected
+
+
+SILENCE: dict[str, tuple[Sequence[str], str | None, SilenceKind | None]] = {
+    "steps-stopped": (AT_300, "RUNNING", SilenceKind.NO_PROGRESS),
+    "steps-stopped-before-the-cancellation": (
+        [*AT_300, scancel(LATE), *summary(143, CANCELLED)],
+        None,
+        SilenceKind.NO_PROGRESS,
+    ),
+    "steps-stopped-at-a-failure": ([*AT_300, *OOM_LINES], "RUNNING", None),
+    "ended-without-a-word": (AT_300, None, SilenceKind.SILENT_END),
+    "ended-and-slurm-says-why": (AT_300, "OUT_OF_MEMORY", None),
+    "ended-by-a-failure": ([*AT_300, *OOM_LINES], None, None),
+    "no-job-at-all": (["Hello."], None, None),
+    "completed": ([*HEAD, *steps(0, 999), *summary(0)], None, None),
+}
+
+
+@pytest.mark.parametrize(("lines", "job_state", "expected"), SILENCE.values(), ids=SILENCE)
+def test_silence_explains_a_job_where_no_line_does(
+    lines: Sequence[str], job_state: str | None, expected: SilenceKind | None
+) -> None:
+    found = assess(story_of(lines), the_rules(), Asked(at(LATE), job_state))
+    assert found.silence is expected
+    assert found.cause is None or found.silence is None
+
+
+@pytest.mark.parametrize(
+    ("job_state", "expected"),
+    [(None, None), ("", None), ("CANCELLED by 1000", "CANCELLED"), ("completed+", "COMPLETED"), (" ", None)],
+)
+def test_state_of_the_scheduler_is_its_first_word(job_state: str | None, expected: str | None) -> None:
+    assert Asked(job_state=job_state).state == expected
 
 
 BEFORE_TRAINING = {
