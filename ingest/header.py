@@ -62,11 +62,11 @@ def told_by(origin: Origin, descriptor: int) -> Origin:
     return msgspec.structs.replace(origin, node=_only_host(origin, text, nodes) or origin.node)
 
 
-def _head_time_ns(text: str, received_ns: int) -> int:
+def _head_time_ns(text: str, received_ns: int) -> int | None:
     for line in text.split("\n", HEAD_LINES)[:HEAD_LINES]:
         if (time_ns := own_time(RawRecord(line.encode(), Position("", 0), received_ns))) is not None:
             return time_ns
-    return 0
+    return None
 
 
 def _is_part(origin: Origin) -> bool:

@@ -25,8 +25,10 @@ def beat_order(beat: Beat) -> Order:
 
 def seat_order(seat: Seat) -> Order:
     """Beside beats: a line that tells who sits where comes before what else happens at that time."""
-    world = str(seat.world_size if seat.is_start else -seat.world_size)
-    rest = (seat.rank, seat.local_rank, seat.cluster, f"{seat.gpu}/{seat.address}/{seat.pod}")
+    rank, local_rank = (-1 if one is None else one for one in (seat.rank, seat.local_rank))
+    size = seat.world_size or 0
+    world = str(size if seat.is_start else -size)
+    rest = (rank, local_rank, seat.cluster, f"{seat.gpu}/{seat.address}/{seat.pod}")
     return (seat.time_ns, 0, seat.node, world, seat.job, *rest)
 
 

@@ -17,13 +17,28 @@ NEAR: Final = 0.05
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """How one run of a job ended. `nodes` are those that something speaks against; `step` is -1 when none was told."""
+    """How one run of a job ended. `nodes` are those that something speaks against.
+
+    Snapshots write -1 for an unknown step: `written_step` is as it is written.
+    """
 
     incident_id: str
     ended_ns: int
     failure_class: str
     nodes: tuple[str, ...]
-    step: int
+    written_step: int = msgspec.field(name="step")
+
+    @classmethod
+    def of(
+        cls, incident_id: str, ended_ns: int, failure_class: str, nodes: tuple[str, ...], step: int | None
+    ) -> Attempt:
+        """A run; `step` is the last one that it completed."""
+        return cls(incident_id, ended_ns, failure_class, nodes, -1 if step is None else step)
+
+    @property
+    def step(self) -> int | None:
+        """The last step that was completed; None when none was told."""
+        return None if self.written_step < 0 else self.written_step
 
 
 class Attempts(msgspec.Struct):
@@ -52,8 +67,8 @@ def recurrence(earlier: Sequence[Attempt], now: Attempt) -> Recurrence | None:
         return None
     runs = [*earlier, now]
     nodes = set.intersection(*(set(run.nodes) for run in runs))
-    steps = [run.step for run in runs]
-    is_near = min(steps) >= 0 and max(steps) - min(steps) <= NEAR * max(steps)
+    steps = [run.step for run in runs if run.step is not None]
+    is_near = len(steps) == len(runs) and max(steps) - min(steps) <= NEAR * max(steps)
     return Recurrence(
         attempts=len(runs),
         near_step=sorted(steps)[len(steps) // 2] if is_near else None,

@@ -26,13 +26,14 @@ def seats_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[Seat]:
     of the job.
     """
     node = fields.get("at") or fields.get("node") or event.node
-    job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""), 0)
+    job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""))
     told = Seat(event.event_time_ns, event.cluster, job, node, world_size=world_size, is_start="starts" in fields)
-    rank = _number(fields.get("rank", ""), -1)
-    local_rank, gpu = _number(fields.get("local_rank", ""), -1), pci_of_bus_id(fields.get("bus", ""))
-    if rank >= 0 and event.rank is not None and "bus" in fields and rank != event.rank:
-        rank, told = event.rank, _with(told, world_size=0)  # a smaller communicator counts its ranks anew
-    if rank >= 0 or world_size:
+    rank, local_rank = _number(fields.get("rank", "")), _number(fields.get("local_rank", ""))
+    gpu = pci_of_bus_id(fields.get("bus", ""))
+    if rank is not None and event.rank is not None and "bus" in fields and rank != event.rank:
+        rank = event.rank if event.rank >= 0 else None
+        told = _with(told, world_size=None)  # a smaller communicator counts its ranks anew
+    if rank is not None or world_size:
         yield _with(told, rank=rank, local_rank=local_rank, gpu=gpu)
     for local, number in enumerate(_NUMBER.findall(fields.get("ranks", ""))[:MOST_RANKS_A_LINE]):
         yield _with(told, rank=int(number), local_rank=local)
@@ -47,9 +48,9 @@ def pci_of_bus_id(text: str) -> str:
     Its digits are those of `domain:bus:device.function` without the marks (NCCL src/misc/utils.cc, busIdToInt64).
     """
     try:
-        number = int(text, 16) if 0 < len(text) <= 12 else -1
+        number = int(text, 16) if len(text) <= 12 else -1
     except ValueError:
-        number = -1
+        return ""
     return "" if number < 0 else f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
 
 
@@ -63,12 +64,12 @@ def _hosts(told: Seat, text: str) -> Iterator[Seat]:
         hosts = expand(text)
     except ValueError:
         return
-    yield from (_with(told, node=host, world_size=0) for host in hosts)
+    yield from (_with(told, node=host, world_size=None) for host in hosts)
 
 
 def _with(seat: Seat, **changes: object) -> Seat:
     return msgspec.structs.replace(seat, **changes)
 
 
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else otherwise
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
@@ -75,6 +75,7 @@ class Engine:
     def __init__(self, rules: RuleSet, snapshot: bytes | None = None, lists_joined: bool = False):
         self._lists_joined = lists_joined
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
+        self._state.waiting = _with_seats(self._state.waiting, Seat.read)
         self.use(rules)
         self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
             self._state.silence.timers,
@@ -120,7 +121,8 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """The state as bytes; `Engine(rules, snapshot)` goes on from there."""
-        return msgspec.msgpack.encode(self._state)
+        waiting = _with_seats(self._state.waiting, Seat.written)
+        return msgspec.msgpack.encode(msgspec.structs.replace(self._state, waiting=waiting))
 
     def add(self, matches: Iterable[Match], beats: Iterable[Beat] = (), seats: Iterable[Seat] = ()) -> None:
         """Note matches, beats and seats, in any order."""
@@ -304,3 +306,7 @@ class Engine:
     def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
         found = {job: self._state.silence.progress(incident.cluster, job) for job in incident.jobs}
         return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}
+
+
+def _with_seats(waiting: Iterable[_Waiting], change: Callable[[Seat], Seat]) -> list[_Waiting]:
+    return [one if one[4] is None else (*one[:4], change(one[4])) for one in waiting]

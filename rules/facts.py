@@ -19,11 +19,7 @@ def note_onset(incident: IncidentState, placement: Placement, silence: Silence) 
     for job in sorted(incident.jobs - incident.at_onset.keys()):
         progress = silence.progress(incident.cluster, job)
         gpus = placement.world_size(incident.cluster, job, incident.last_seen_ns)
-        if progress is None:
-            incident.at_onset[job] = AtOnset(gpus=gpus)
-        else:
-            told = (progress.last_step, progress.last_step_ns, progress.pace_ns or 0, progress.saved_step)
-            incident.at_onset[job] = AtOnset(*told, gpus)
+        incident.at_onset[job] = AtOnset.of(progress, gpus)
 
 
 def known_of(incident: IncidentState, placement: Placement, silence: Silence) -> Known:
@@ -48,12 +44,11 @@ def _hears_kernel(streams: NodeStreams | None, then_ns: int) -> bool:
 
 
 def _loss(job: AtOnset, incident: IncidentState) -> JobLoss:
-    has_step = job.last_step >= 0
     return JobLoss(
-        last_step=job.last_step if has_step else None,
-        last_step_ns=job.last_step_ns if has_step else None,
+        last_step=job.last_step,
+        last_step_ns=job.last_step_ns,
         until_ns=incident.resolved_ns or incident.last_seen_ns,
         step_time_s=job.pace_ns / NS_PER_S if job.pace_ns else None,
-        gpus=job.gpus or None,
-        checkpoint_step=job.saved_step if job.saved_step >= 0 else None,
+        gpus=job.gpus,
+        checkpoint_step=job.saved_step,
     )

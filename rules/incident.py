@@ -12,6 +12,7 @@ from rules.attempts import Attempt
 from rules.collectives import CollectiveTable
 from rules.completion import nodes_of
 from rules.model import SEVERITIES, Change, Progress, Signal
+from rules.progress import JobProgress
 from rules.times import iso_from_ns
 
 KEPT_PER_CLASS: Final = 8
@@ -25,13 +26,49 @@ KEPT_CHANGES: Final = 50
 
 
 class AtOnset(msgspec.Struct, frozen=True):
-    """How far a job had come when an incident took it in; -1, and 0 for numbers of things, stand for unknown."""
+    """How far a job had come when an incident took it in; None is what was not known.
 
-    last_step: int = -1
-    last_step_ns: int = 0
-    pace_ns: int = 0
-    saved_step: int = -1
-    gpus: int = 0
+    Snapshots write -1 for an unknown step and 0 for any other unknown number: the fields are as they are written.
+    """
+
+    written_step: int = msgspec.field(default=-1, name="last_step")
+    written_step_ns: int = msgspec.field(default=0, name="last_step_ns")
+    written_pace_ns: int = msgspec.field(default=0, name="pace_ns")
+    written_saved_step: int = msgspec.field(default=-1, name="saved_step")
+    written_gpus: int = msgspec.field(default=0, name="gpus")
+
+    @classmethod
+    def of(cls, progress: JobProgress | None, gpus: int | None) -> AtOnset:
+        """What is known of a job now."""
+        if progress is None:
+            return cls(written_gpus=gpus or 0)
+        steps = (progress.last_step, progress.last_step_ns, progress.pace_ns or 0, progress.saved_step)
+        return cls(*steps, gpus or 0)
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that it had completed."""
+        return None if self.written_step < 0 else self.written_step
+
+    @property
+    def last_step_ns(self) -> int | None:
+        """When it had completed that."""
+        return None if self.written_step < 0 else self.written_step_ns
+
+    @property
+    def pace_ns(self) -> int | None:
+        """The median time a step."""
+        return self.written_pace_ns or None
+
+    @property
+    def saved_step(self) -> int | None:
+        """The step of its newest complete checkpoint."""
+        return None if self.written_saved_step < 0 else self.written_saved_step
+
+    @property
+    def gpus(self) -> int | None:
+        """How many GPUs it held."""
+        return self.written_gpus or None
 
 
 class IncidentState(msgspec.Struct):

@@ -45,7 +45,7 @@ class Origin(msgspec.Struct, frozen=True):
     `job` is told by the path or the first lines (`is_job_told`), or is a name of the file's own; empty for the log of a
     machine or a daemon (`is_system`). `hosts` are the nodes of the tasks that srun labels, by their number, empty where
     unknown; `tasks_are_ranks` is false where a task starts several ranks. `is_of_a_job`: the file is that of all tasks.
-    `log` is the file, `head_time_ns` the time of its first line that tells one, 0 when none of the first ones does.
+    `log` is the file, `head_time_ns` the time of its first line that tells one, None when none of the first ones does.
     """
 
     job: str = ""
@@ -57,7 +57,7 @@ class Origin(msgspec.Struct, frozen=True):
     hosts: tuple[str, ...] = ()
     tasks_are_ranks: bool = True
     log: str = ""
-    head_time_ns: int = 0
+    head_time_ns: int | None = None
 
     def node_of(self, task: int | None) -> str:
         """The node of a task, else that of the file; empty when it is unknown."""
@@ -129,25 +129,47 @@ class Beat(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
     saved_step: int | None = None
 
 
-class Seat(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
+class Seat(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
 
     `gpu` is its PCI address. `is_start`: the banner stands at the beginning of an attempt, so that its world size holds
-    even when it is smaller than before. `address` is another name of `node`; `pod` is one of the job's. Unknown numbers
-    are -1, `world_size` 0.
+    even when it is smaller than before. `address` is another name of `node`; `pod` is one of the job's. Numbers that
+    the banner does not tell are None.
     """
 
     time_ns: int
     cluster: str
     job: str
     node: str
-    rank: int = -1
-    local_rank: int = -1
+    rank: int | None = None
+    local_rank: int | None = None
     gpu: str = ""
-    world_size: int = 0
+    world_size: int | None = None
     is_start: bool = False
     address: str = ""
     pod: str = ""
+
+    def written(self) -> Seat:
+        """The same as messages and snapshots have it: unknown ranks are -1, an unknown world size is 0."""
+        return msgspec.structs.replace(
+            self,
+            rank=-1 if self.rank is None else self.rank,
+            local_rank=-1 if self.local_rank is None else self.local_rank,
+            world_size=self.world_size or 0,
+        )
+
+    def read(self) -> Seat:
+        """What a seat that was `written` tells."""
+        return msgspec.structs.replace(
+            self,
+            rank=None if self.rank == -1 else self.rank,
+            local_rank=None if self.local_rank == -1 else self.local_rank,
+            world_size=self.world_size or None,
+        )
+
+    def order(self) -> tuple[object, ...]:
+        """By time, cluster, job, node and the rest; what is unknown comes first."""
+        return msgspec.structs.astuple(self.written())
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -22,7 +22,10 @@ MOST_RANKS: Final = 1 << 17
 
 
 class Version(msgspec.Struct, array_like=True, gc=False):
-    """Where a rank sat from `since_ns` on. `world_size` is that of the banner which said so, 0 when it told none."""
+    """Where a rank sat from `since_ns` on, as snapshots have it.
+
+    `local_rank` is -1 where no banner told it; `world_size` is that of the banner which said so, 0 when it told none.
+    """
 
     since_ns: int
     node: str
@@ -45,16 +48,16 @@ class JobPlaces(msgspec.Struct):
 
     def take(self, seat: Seat, node: str) -> None:
         """Learn a seat, or a world size. Seats of a part of the ranks (a smaller communicator) are passed over."""
-        if seat.world_size and (seat.is_start or seat.world_size > self.world_at(seat.time_ns)):
-            self._resize(seat)
-        is_of_a_part = 0 < seat.world_size < self.world_at(seat.time_ns)
-        if 0 <= seat.rank < MOST_RANKS and not is_of_a_part:
-            self._sit(seat, node)
+        if seat.world_size and (seat.is_start or seat.world_size > (self.world_at(seat.time_ns) or 0)):
+            self._resize(seat, seat.world_size)
+        is_of_a_part = seat.world_size and seat.world_size < (self.world_at(seat.time_ns) or 0)
+        if seat.rank is not None and 0 <= seat.rank < MOST_RANKS and not is_of_a_part:
+            self._sit(seat, seat.rank, node)
 
-    def world_at(self, time_ns: int) -> int:
-        """The world size then, 0 when it is unknown."""
+    def world_at(self, time_ns: int) -> int | None:
+        """The world size then, None when it is unknown."""
         number = bisect_right(self.worlds, time_ns, key=lambda world: world[0])
-        return self.worlds[max(number - 1, 0)][1] if self.worlds else 0
+        return self.worlds[max(number - 1, 0)][1] if self.worlds else None
 
     def at(self, rank: int, time_ns: int) -> Version | None:
         """Where a rank sat then; before its first banner, where that put it."""
@@ -74,7 +77,7 @@ class JobPlaces(msgspec.Struct):
             for version in versions:
                 self.ranks_by_node.setdefault(version.node, set()).add(rank)
 
-    def _resize(self, seat: Seat) -> None:
+    def _resize(self, seat: Seat, world_size: int) -> None:
         """A new world. One that grew without a restart shows that the smaller one was a part; those were no ranks."""
         if self.worlds and not seat.is_start:
             since_ns, before = self.worlds[-1]
@@ -83,23 +86,23 @@ class JobPlaces(msgspec.Struct):
                 self.versions_by_rank[rank] = kept
                 if not kept:
                     del self.versions_by_rank[rank]
-        if self.world_at(seat.time_ns) != seat.world_size:
-            self.worlds = sorted([*self.worlds, (seat.time_ns, seat.world_size)])[-KEPT_VERSIONS:]
+        if self.world_at(seat.time_ns) != world_size:
+            self.worlds = sorted([*self.worlds, (seat.time_ns, world_size)])[-KEPT_VERSIONS:]
 
-    def _sit(self, seat: Seat, node: str) -> None:
-        versions = self.versions_by_rank.setdefault(seat.rank, [])
-        known = self.at(seat.rank, seat.time_ns)
+    def _sit(self, seat: Seat, rank: int, node: str) -> None:
+        versions = self.versions_by_rank.setdefault(rank, [])
+        known, local_rank = self.at(rank, seat.time_ns), -1 if seat.local_rank is None else seat.local_rank
         node = node or (known.node if known else "")
-        if known and known.node == node and seat.gpu in ("", known.gpu) and seat.local_rank in (-1, known.local_rank):
+        if known and known.node == node and seat.gpu in ("", known.gpu) and local_rank in (-1, known.local_rank):
             return
         is_more = known is not None and known.node == node and known.gpu in ("", seat.gpu)
         if known and is_more:
-            known.gpu, known.local_rank = seat.gpu or known.gpu, max(seat.local_rank, known.local_rank)
+            known.gpu, known.local_rank = seat.gpu or known.gpu, max(local_rank, known.local_rank)
         else:
-            versions.append(Version(seat.time_ns, node, seat.local_rank, seat.gpu, seat.world_size))
+            versions.append(Version(seat.time_ns, node, local_rank, seat.gpu, seat.world_size or 0))
             versions.sort(key=lambda version: version.since_ns)
             del versions[:-KEPT_VERSIONS]
-        self.ranks_by_node.setdefault(node, set()).add(seat.rank)
+        self.ranks_by_node.setdefault(node, set()).add(rank)
 
 
 class Placement(msgspec.Struct):
@@ -153,11 +156,11 @@ class Placement(msgspec.Struct):
         return self._node(cluster, version.node) if version else ""
 
     def rank_of(
-        self, cluster: str, job: str, node: str, time_ns: int, gpu: str = "", local_rank: int = -1
+        self, cluster: str, job: str, node: str, time_ns: int, gpu: str = "", local_rank: int | None = None
     ) -> int | None:
         """The rank that had this GPU (its PCI address) or local rank of the node then; None when it is unknown."""
         places = self.by_job.get(f"{cluster}/{job}")
-        if places is None or not (gpu or local_rank >= 0):
+        if places is None or not (gpu or local_rank is not None):
             return None
         names = {node, *self.addresses_by_node.get(f"{cluster}/{node}", ())}
         for rank in sorted(rank for name in names for rank in places.ranks_by_node.get(name, ())):
@@ -173,11 +176,11 @@ class Placement(msgspec.Struct):
         ranks = [rank for rank, versions in heard if versions and versions[0].since_ns <= time_ns]
         return {rank: self.node_of(cluster, job, rank, time_ns) for rank in ranks}
 
-    def world_size(self, cluster: str, job: str, time_ns: int) -> int:
-        """How many ranks the job had then; 0 when no banner had said so by then."""
+    def world_size(self, cluster: str, job: str, time_ns: int) -> int | None:
+        """How many ranks the job had then; None when no banner had said so by then."""
         places = self.by_job.get(f"{cluster}/{job}")
         is_told = places and places.worlds and places.worlds[0][0] <= time_ns
-        return places.world_at(time_ns) if places and is_told else 0
+        return places.world_at(time_ns) if places and is_told else None
 
     def nodes_of(self, cluster: str, job: str, time_ns: int) -> tuple[str, ...]:
         """The nodes on which the job was heard of by then, and in the hour before its newest line; sorted."""

@@ -93,8 +93,8 @@ def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: Known 
 
 def _attempt(state: IncidentState, root: Signal, time_ns: int) -> Attempt:
     suspects = sorted({root.node, *state.kernel_nodes} - {""})
-    step = max((one.last_step for one in state.at_onset.values()), default=-1)
-    return Attempt(state.incident_id, time_ns, root.failure_class, tuple(suspects), step)
+    step = max((one.last_step for one in state.at_onset.values() if one.last_step is not None), default=None)
+    return Attempt.of(state.incident_id, time_ns, root.failure_class, tuple(suspects), step)
 
 
 def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:

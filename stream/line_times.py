@@ -39,8 +39,8 @@ class LineTimes:
     def _at_head(self, number: int) -> tuple[int, int] | None:
         """The time that a plain file's first timed line tells, for the untimed ones at its head."""
         origin, offset = self.batch.origin, self.batch.offsets[number]
-        is_known = origin is not None and origin.head_time_ns and offset <= LOOK_BACK_LINES
-        return (offset, origin.head_time_ns) if origin and is_known else None
+        time_ns = origin.head_time_ns if origin else None
+        return None if time_ns is None or offset > LOOK_BACK_LINES else (offset, time_ns)
 
     def _before(self, number: int) -> tuple[int, int] | None:
         for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):

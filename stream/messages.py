@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from rules.errors import RecordError
 from rules.model import Beat, DeadLetterKind, Delivery, Gap, Joined, Match, Sample, Seat
@@ -71,7 +72,7 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 def encode(message: Message) -> bytes:
     """The message as bytes."""
-    return _encoder.encode(message)
+    return _encoder.encode(_with_seats(message, Seat.written))
 
 
 def decode(value: bytes) -> Message:
@@ -81,9 +82,15 @@ def decode(value: bytes) -> Message:
         RecordError: they are none of ours.
     """
     try:
-        return _decoder.decode(value)
+        return _with_seats(_decoder.decode(value), Seat.read)
     except msgspec.DecodeError as error:
         raise RecordError(f"no message of ours: {error}", DeadLetterKind.NOT_OURS) from error
+
+
+def _with_seats(message: Message, change: Callable[[Seat], Seat]) -> Message:
+    if not isinstance(message, Found) or not any(part.seats for part in message.parts):
+        return message
+    return Found(tuple(replace(part, seats=tuple(map(change, part.seats))) for part in message.parts))
 
 
 def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:

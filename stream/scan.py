@@ -218,7 +218,7 @@ class BatchScanner:
         return [Seat(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
 
     def _finished(self, scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, Fault]) -> Scanned:
-        scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats))
+        scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats), key=Seat.order)
         for number, fault in sorted(unfit.items()):
             letter, redactions = dead_letter(self._redactor, *fault, batch.record(number))
             scanned.dead_letters.append(letter)

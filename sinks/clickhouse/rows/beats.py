@@ -87,7 +87,7 @@ def _placement(seat: Seat) -> tuple[Any, ...]:
         seat.node,
         int32(seat.local_rank),
         seat.gpu,
-        min(int64(seat.world_size), MOST_RANKS),
+        min(int64(seat.world_size or 0), MOST_RANKS),
         seat.pod,
     )
 

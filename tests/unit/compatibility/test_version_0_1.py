@@ -11,7 +11,7 @@ import pytest
 
 from rules.model import Incident
 from stream.correlator import Correlator
-from stream.messages import Kept, Message, encode
+from stream.messages import Found, Kept, Message, encode
 from tests.support.logs import the_rules
 from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
 from tests.unit.compatibility import reading
@@ -86,6 +86,14 @@ def test_messages_are_written_as_they_were(topic: str) -> None:
     for value in reading.values_of(WRITTEN / f"{topic}.zst"):
         again = encode(reading.decode(value))
         assert holds(msgspec.msgpack.decode(again), msgspec.msgpack.decode(value))
+
+
+def test_what_banners_did_not_tell_is_none(messages: list[Message]) -> None:
+    parts = [part for message in messages if isinstance(message, Found) for part in message.parts]
+    seats = [seat for part in parts for seat in part.seats]
+    numbers = {number for seat in seats for number in (seat.rank, seat.local_rank, seat.world_size)}
+    assert None in numbers and numbers > {None, 2}
+    assert -1 not in numbers and all(seat.world_size != 0 for seat in seats)
 
 
 def test_incidents_keep_every_field() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -17,13 +18,13 @@ from tests.support.signals import a_match, a_signal, alive, an_xid
 HOUR_S = 3600
 
 
-def a_seat(second: float, node: str, rank: int = -1, job: str = "A", **more: Any) -> Seat:
+def a_seat(second: float, node: str, rank: int | None = None, job: str = "A", **more: Any) -> Seat:
     return Seat(at(second), "c", job, node, rank, **more)
 
 
 def placed(*seats: Seat) -> Placement:
     placement = Placement()
-    for seat in sorted(seats):
+    for seat in sorted(seats, key=Seat.order):
         placement.take(seat)
     return placement
 
@@ -171,42 +172,47 @@ def nccl(node: str, rank: int, device: int, bus: str, world: int = 16) -> str:
 
 
 BANNERS = [
-    pytest.param([nccl("n7", 11, 3, "61000")], [("n7", 11, -1, "0000:61:00", 16)], id="nccl"),
-    pytest.param([nccl("n7", 11, 3, "10061000")], [("n7", 11, -1, "0100:61:00", 16)], id="nccl-domain"),
+    pytest.param([nccl("n7", 11, 3, "61000")], [("n7", 11, None, "0000:61:00", 16)], id="nccl"),
+    pytest.param([nccl("n7", 11, 3, "10061000")], [("n7", 11, None, "0100:61:00", 16)], id="nccl-domain"),
     pytest.param(
         ["  global_ranks=[8, 9]", "  global_world_sizes=[16, 16]"],
-        [("n1", -1, -1, "", 16), ("n1", 8, 0, "", 0), ("n1", 9, 1, "", 0)],
+        [("n1", None, None, "", 16), ("n1", 8, 0, "", None), ("n1", 9, 1, "", None)],
         id="torchrun",
     ),
-    pytest.param(["Initializing distributed: GLOBAL_RANK: 3, MEMBER: 4/16"], [("n1", 3, -1, "", 16)], id="lightning"),
+    pytest.param(["Initializing distributed: GLOBAL_RANK: 3, MEMBER: 4/16"], [("n1", 3, None, "", 16)], id="lightning"),
     pytest.param(
         ["(TrainController pid=22) - (ip=10.1.0.9, pid=41) world_rank=11, local_rank=3, node_rank=1"],
-        [("10.1.0.9", 11, 3, "", 0)],
+        [("10.1.0.9", 11, 3, "", None)],
         id="ray",
     ),
     pytest.param(
-        ["Num processes: 16", "Process index: 5"], [("n1", -1, -1, "", 16), ("n1", 5, -1, "", 0)], id="accelerate"
+        ["Num processes: 16", "Process index: 5"],
+        [("n1", None, None, "", 16), ("n1", 5, None, "", None)],
+        id="accelerate",
     ),
     pytest.param(
-        ["SLURM_JOB_NODELIST: gpu-a-[1-2]"], [("gpu-a-1", -1, -1, "", 0), ("gpu-a-2", -1, -1, "", 0)], id="slurm"
+        ["SLURM_JOB_NODELIST: gpu-a-[1-2]"],
+        [("gpu-a-1", None, None, "", None), ("gpu-a-2", None, None, "", None)],
+        id="slurm",
     ),
     pytest.param(
         [
             "I0302 09:00:01.200000 1570 coordination_service_agent.cc:391] /job:jax_worker/replica:0/task:4 has"
             " connected to coordination service. Incarnation: 7414"
         ],
-        [("n1", 4, -1, "", 0)],
+        [("n1", 4, None, "", None)],
         id="jax",
     ),
 ]
 
 
 @pytest.mark.parametrize(("lines", "seats"), BANNERS)
-def test_banners_tell_who_sits_where(lines: list[str], seats: list[tuple[str, int, int, str, int]]) -> None:
+def test_banners_tell_who_sits_where(
+    lines: list[str], seats: list[tuple[str, int | None, int | None, str, int | None]]
+) -> None:
     found = a_scanner().scan(batch([vector("n1", 0, line, job="A") for line in lines])).seats
-    assert sorted(
-        (one.node, one.rank, one.local_rank, one.gpu, one.world_size) for one in found if not one.pod
-    ) == sorted(seats)
+    told = Counter((one.node, one.rank, one.local_rank, one.gpu, one.world_size) for one in found if not one.pod)
+    assert told == Counter(seats)
     assert {one.job for one in found} == {"A"}
 
 
@@ -226,3 +232,23 @@ def test_a_list_of_nodes_counts_for_all_of_them() -> None:
     (incident,) = engine.flush()
     assert incident.nodes == ("node0001", "node0003")
     assert incident.root_cause.node == "node0001"
+
+
+def test_seats_are_written_with_numbers_and_read_without_those_that_say_nothing() -> None:
+    unknown = a_seat(1, "n1")
+    written = unknown.written()
+    assert (written.rank, written.local_rank, written.world_size) == (-1, -1, 0)
+    told = a_seat(1, "n1", 0, local_rank=0, world_size=8)
+    assert [told.written().read(), written.read()] == [told, unknown]
+    assert told.written() == told
+
+
+def test_a_seat_that_waits_in_a_snapshot_is_the_same_afterwards() -> None:
+    one, other = Engine(the_rules()), Engine(the_rules())
+    for engine in (one, other):
+        engine.add((), (), [a_seat(1, "n1", gpu="g0"), a_seat(2, "n1", 3, gpu="g1", world_size=8)])
+    kept = msgspec.msgpack.decode(one.snapshot())
+    assert [(seat[4], seat[5], seat[7]) for *_, seat in kept["waiting"]] == [(-1, -1, 0), (3, -1, 8)]
+    restored = Engine(the_rules(), one.snapshot())
+    assert restored.flush() == other.flush()
+    assert restored.snapshot() == other.snapshot()
