@@ -32,29 +32,23 @@ Leads = Callable[[Signal, Signal, EdgeSpec], bool]
 
 @dataclass
 class Candidate:
-    """A signal with what speaks for and against it as the root cause."""
+    """A signal with what speaks for and against it as the root cause.
+
+    `points` are its reasons' weights together; `is_explained` says that something else brought it about,
+    `is_idle` that it is a warning that brought nothing about.
+    """
 
     signal: Signal
+    points: int = 0
     reasons: list[Reason] = field(default_factory=list)
+    is_explained: bool = False
+    is_idle: bool = False
 
     def weigh(self, kind: ReasonKind, points: int, about: About | None = None) -> None:
         """Add a reason with its weight."""
+        self.points += points
+        self.is_explained |= kind in EXPLAINED_KINDS
         self.reasons.append(Reason(kind, points, about))
-
-    @property
-    def points(self) -> int:
-        """All its reasons' weights together."""
-        return sum(reason.points for reason in self.reasons)
-
-    @property
-    def is_explained(self) -> bool:
-        """Whether something else brought it about."""
-        return any(reason.kind in EXPLAINED_KINDS for reason in self.reasons)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it is a warning that brought nothing about."""
-        return any(reason.kind is ReasonKind.IDLE_WARNING for reason in self.reasons)
 
     @property
     def explained_by(self) -> Explanation | None:
@@ -200,6 +194,7 @@ def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
     warnings = [one for one in candidates if _is_warning(one.signal)]
     for candidate in warnings if len(warnings) < len(candidates) else ():
         if not candidate.explains and candidate.signal.role != "teardown":
+            candidate.is_idle = True
             candidate.weigh(ReasonKind.IDLE_WARNING, _IDLE_WARNING_POINTS)
 
 
@@ -225,8 +220,11 @@ def _is_told_twice(one: Signal, other: Signal) -> bool:
 
 def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> Explanation | None:
     """The first of the signals that explains this one, and how."""
-    pairs = ((other, edge) for other, edges in of_class.causes for edge in edges)
-    return next((_end(other, edge) for other, edge in pairs if leads(other, signal, edge)), None)
+    for other, edges in of_class.causes:
+        for edge in edges:
+            if leads(other, signal, edge):
+                return _end(other, edge)
+    return None
 
 
 def _effect(signal: Signal, others: Sequence[Signal], edges: Sequence[EdgeSpec], leads: Leads) -> Explanation | None:

@@ -198,7 +198,7 @@ class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
     log: str = ""
 
 
-class Explanation(msgspec.Struct, frozen=True):
+class Explanation(msgspec.Struct, frozen=True, gc=False):
     """One end of a causal edge: the class and node of the first signal there, and how a cause has such an effect.
 
     `node` is empty when the signal names none.

@@ -36,7 +36,7 @@ EXPLAINED_KINDS: Final = (ReasonKind.EXPLAINED_BY, ReasonKind.SHARED_EXPLANATION
 """Kinds that say that something else brought the candidate about."""
 
 
-class Alone(msgspec.Struct, frozen=True):
+class Alone(msgspec.Struct, frozen=True, gc=False):
     """The only node that reports a class, empty when it is unknown, and how many other nodes report other classes."""
 
     node: str
@@ -47,7 +47,7 @@ About = Signal | Alone | Explanation | Blame
 """What a reason is about: the candidate's signal, its node, one end of an edge, or the ranks that others wait for."""
 
 
-class Reason(msgspec.Struct, frozen=True):
+class Reason(msgspec.Struct, frozen=True, gc=False):
     """One reason with its weight: points above 0 speak for the candidate, below 0 against it."""
 
     kind: ReasonKind

@@ -124,7 +124,7 @@ class _Demo:
         writer = threading.Thread(target=self._write, args=(write, loop), name="cluster")
         rules = load(self._settings.rule_packs, self._settings.topology)
         sources = Sources([str(self._logs)], hostname(), follow=True)
-        run = EmbeddedRun(self._settings, rules, sources, self._show, self._tell)
+        run = EmbeddedRun(self._settings, rules, sources, self._show, say, _open_browser)
         writer.start()
         try:
             await run.follow(self._has_written, partial(self._end, stays))
@@ -152,11 +152,12 @@ class _Demo:
         if iso_ns(incident.first_seen) >= self._scenario.start_ns:
             self._announcer(incident)
 
-    def _tell(self, text: str) -> None:
-        say(text)
-        has_screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
-        if has_screen and sys.stderr.isatty() and text.startswith("incidents: "):
-            webbrowser.open(text.removeprefix("incidents: "))
+
+def _open_browser(url: str) -> None:
+    """Show the page to whoever sits at a screen."""
+    has_screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    if has_screen and sys.stderr.isatty():
+        webbrowser.open(url)
 
 
 def _compare(found: dict[str, Incident], scenario: Scenario) -> None:

@@ -33,14 +33,26 @@ Result = TypeVar("Result")
 
 
 class EmbeddedRun:
-    """Follows sources, or reads them once, and keeps store and page up to date."""
+    """Follows sources, or reads them once, and keeps store and page up to date.
 
-    def __init__(self, settings: Settings, rules: RuleSet, sources: Sources, show: Show, tell: Callable[[str], None]):
+    `on_page` gets the address of the page once it is served.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        rules: RuleSet,
+        sources: Sources,
+        show: Show,
+        tell: Callable[[str], None],
+        on_page: Callable[[str], None] | None = None,
+    ):
         self._settings = settings
         self._rules = rules
         self._sources = sources
         self._show = show
         self._tell = tell
+        self._on_page = on_page
         self._store = Store(settings.store_dsn)
         self._keeper = Keeper(self._store, rules, tell)
         self._pipeline = Pipeline(
@@ -152,6 +164,8 @@ class EmbeddedRun:
         application.add_routes(letter_routes(self._store.list_letters, self._store.get_letter))
         async with served(application, self._settings, page_note(self._settings.data_dir)) as url:
             self._tell(f"incidents: {url}")
+            if self._on_page:
+                self._on_page(url)
             yield
 
     def _health(self) -> dict[str, object]:

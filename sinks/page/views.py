@@ -9,9 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from rules.model import Acknowledgement
-from rules.stuck import WAITING_CLASSES
 from sinks import words
-from sinks.page.lanes import explained
 from sinks.story import LIKELY
 
 Document = Mapping[str, Any]
@@ -48,13 +46,13 @@ def complete(document: Document) -> dict[str, Any]:
 
 
 def cause_sentence(document: Document) -> str:
-    """One sentence: what came first, where and when, and how it led to the rest."""
+    """One sentence: what came first, where and when, and how it led to the rest: to another node, if it reached one."""
     root = document["root_cause"]
     where = f" on {root['node']}" if root["node"] else ""
     began_ns = words.ns(next((link["onset"] for link in document["chain"] if link["role"] == "root"), ""))
     when = f" at {words.clock(began_ns)} UTC" if began_ns is not None else ""
-    reasons = explained(document)
-    how = next((why for name, why in reasons.items() if name in WAITING_CLASSES), next(iter(reasons.values()), ""))
+    effects = sorted(root.get("explains", ()), key=lambda effect: effect["node"] == root["node"])
+    how = effects[0]["why"] if effects else ""
     doubt = "" if root["confidence"] >= LIKELY else "probably "
     return f"{root['class']}{where} {doubt}came first{when}" + (f": {how}." if how else ".")
 

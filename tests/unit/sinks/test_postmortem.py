@@ -11,7 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rules.model import ChainLink, Change, Cost, Evidence, RankedCause, Recurrence
+from rules.model import ChainLink, Change, Cost, Evidence, Explanation, RankedCause, Recurrence
 from sinks.markdown import code_block, code_span, inline
 from sinks.page import postmortem
 from sinks.page.views import cause_sentence
@@ -96,6 +96,14 @@ def test_a_guess_is_told_as_one() -> None:
     document["root_cause"]["confidence"] = 0.4
     assert story_of(document).summary.startswith("The cause is probably ")
     assert " probably came first at 09:00:01 UTC" in cause_sentence(document)
+
+
+def test_the_cause_s_sentence_says_how_it_reached_another_node() -> None:
+    document = a_document()
+    here, there = (Explanation("hang", node, f"why on {node}") for node in (document["root_cause"]["node"], "n9"))
+    for explains, how in (([here, there], "why on n9"), ([here], here.why)):
+        document["root_cause"]["explains"] = msgspec.to_builtins(explains)
+        assert cause_sentence(document).endswith(f": {how}.")
 
 
 def test_lines_of_the_root_cause_come_first_in_the_evidence() -> None:
