@@ -247,7 +247,6 @@ _KEEPERS: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Se
         "count": _newest_that_count,
         "threshold": _newest_that_count,
         "distinct": _newest_of_each_value,
-        "n-of-m": _newest_of_each_term,
         "sequence": _newest_of_sequence,
         "slope": _newest_samples,
         "spike": _newest_samples,
@@ -257,7 +256,6 @@ _FINDERS: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Fi
     {
         "count": _count,
         "distinct": _count,
-        "n-of-m": _count,
         "sequence": _sequence,
         "threshold": _threshold,
         "slope": _slope,

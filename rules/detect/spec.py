@@ -15,7 +15,6 @@ Kind = Literal[
     "count",
     "distinct",
     "sequence",
-    "n-of-m",
     "absence",
     "rate",
     "flat-line",
@@ -35,7 +34,6 @@ _NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "count": ("at_least",),
     "distinct": ("field", "at_least"),
     "sequence": (),
-    "n-of-m": ("at_least",),
     "absence": ("without",),
     "rate": ("times", "at_least"),
     "flat-line": (),
@@ -49,7 +47,6 @@ _MAY_HAVE: Final[dict[str, tuple[str, ...]]] = {
     "count": ("window", "gap"),
     "distinct": ("window", "gap"),
     "sequence": ("window", "gap", "ordered"),
-    "n-of-m": ("window", "gap"),
     "absence": ("side",),
     "rate": ("baseline",),
     "flat-line": ("at_least",),
@@ -61,6 +58,14 @@ _MAY_HAVE: Final[dict[str, tuple[str, ...]]] = {
 }
 _OF_ALL: Final = ("kind", "of", "within", "group_by", "where", "again_after", "text")
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?) ?%")
+
+
+def _not_removed(given: Any) -> Any:
+    if given == "n-of-m":
+        raise ValueError(
+            "n-of-m was removed: write `sequence` with `ordered: false` for each set of names that is enough"
+        )
+    return given
 
 
 def _names(given: Any) -> Any:
@@ -94,7 +99,7 @@ class WhenSpec(Strict):
     training step. Times are event times; `within` is the longest distance between what belongs together.
     """
 
-    kind: Kind
+    kind: Annotated[Kind, BeforeValidator(_not_removed, json_schema_input_type=Kind)]
     of: Annotated[Names, Field(min_length=1)]
     within: DurationNs | None = None
     group_by: Names = ()
@@ -146,8 +151,6 @@ class WhenSpec(Strict):
             yield "`gap` has to be more than nothing and at most `within`"
         if self.kind == "threshold" and (self.above is None) == (self.below is None):
             yield "write either `above` or `below`"
-        if self.kind == "n-of-m" and self.at_least and self.at_least > len(set(self.of)):
-            yield f"`at_least: {self.at_least}` of {len(set(self.of))} can never be: name more in `of`"
         if self.minus and len(self.minus) != len(self.field):
             yield "`minus` names one field for each of `field`"
         if self.kind == "slope" and self.samples and self.samples < 3:

@@ -33,8 +33,7 @@ def heard(told: list[Told], restarts: bool, **when: Any) -> list[tuple[float, fl
 SHAPED = [
     ({"kind": "count", "at_least": 3}, plain.count(3)),
     ({"kind": "distinct", "field": "value", "at_least": 3}, plain.distinct(3)),
-    ({"kind": "n-of-m", "at_least": 2}, plain.some_of("abc", 2)),
-    ({"kind": "sequence", "ordered": False}, plain.some_of("abc", 3)),
+    ({"kind": "sequence", "ordered": False}, plain.all_of("abc")),
     ({"kind": "sequence", "of": ["a", "b", "a"]}, plain.in_order("aba")),
     ({"kind": "sequence"}, plain.in_order("abc")),
 ]
@@ -91,7 +90,6 @@ def a_rule_set() -> RuleSet:
         "session": {"kind": "count", "of": ["nic-link-down"], "at_least": 2, "window": "session", "gap": "60s"},
         "distinct": {"of": ["xid-*"], "field": "node", "at_least": 2},
         "sequence": {"of": ["nic.link_down", "nic.link_up"]},
-        "n-of-m": {"of": list(WATCHED), "at_least": 3},
         "absence": {"of": ["nic.link_down"], "without": ["nic.link_up"]},
         "before": {"kind": "absence", "side": "before", "of": ["nic.link_up"], "without": ["nic.link_down"]},
         "rate": {"of": ["step"], "times": 2, "at_least": 3, "baseline": 2},

@@ -73,10 +73,10 @@ def distinct(least: int) -> Holds:
     return holds
 
 
-def some_of(names: Sequence[str], least: int) -> Holds:
+def all_of(names: Sequence[str]) -> Holds:
     def holds(window: list[Told]) -> int | None:
         newest = {one.name: one.second for one in window if one.name in names}
-        return min(newest.values()) if len(newest) >= least else None
+        return min(newest.values()) if len(newest) == len(names) else None
 
     return holds
 

@@ -65,7 +65,7 @@ ILL_FORMED = [
     (COUNT + "window: session", 1, "`gap` belongs to `window: session`"),
     (COUNT + "window: session\ngap: 20m", 1, "`gap` has to be more than nothing and at most `within`"),
     (COUNT + "grouped: [node]", 5, "Extra inputs are not permitted"),
-    ("kind: n-of-m\nof: [step, step]\nat_least: 2\nwithin: 1m", 1, "`at_least: 2` of 1 can never be"),
+    ("kind: n-of-m\nof: [step, step]\nat_least: 2\nwithin: 1m", 1, "n-of-m was removed: write `sequence` with"),
     ("kind: threshold\nof: step\nfield: step\nwithin: 1m", 1, "write either `above` or `below`"),
     ("kind: slope\nof: step\nfield: step\nby: 5\nsamples: 9\nwithin: 1m", 4, "5 is no share: write a number and %"),
     ("kind: slope\nof: step\nfield: step\nby: 5%\nsamples: 2\nwithin: 1m", 1, "fewer make no trend"),
