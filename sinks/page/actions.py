@@ -11,8 +11,7 @@ from aiohttp import web
 
 from sinks import saying
 from sinks.clickhouse.client import Client
-from sinks.page.asking import Ask
-from sinks.page.live import Feed
+from sinks.page.live import Ask, Feed
 from sinks.page.render import html_response, json_response
 
 Word = TypeVar("Word")

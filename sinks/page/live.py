@@ -1,4 +1,4 @@
-"""What open pages hear of without asking: that something changed, and how the program is."""
+"""What the page runs on: questions to the store, a feed of changes for open pages, and the health of the program."""
 
 from __future__ import annotations
 
@@ -6,20 +6,29 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from time import time_ns
-from typing import Final
+from typing import Final, Protocol, TypeVar
 
 import msgspec
 from aiohttp import web
 from aiohttp_sse import sse_response
 
 from rules.errors import PipelineError
+from sinks.clickhouse.client import Client
 
 HEALTH_EVERY_S: Final = 5.0
 MOST_STREAMS: Final = 200
 """So many open pages are kept up to date; each is a connection and a task."""
 
+Answer = TypeVar("Answer")
 Health = Callable[[], Mapping[str, object]]
 """How the program is; `status` is `ok` or says what is wrong, the rest is shown as it is."""
+
+
+class Ask(Protocol):
+    """Put a question to the store, on a thread that may block; errors are those of the client."""
+
+    def __call__(self, question: Callable[[Client], Answer], /) -> Awaitable[Answer]:
+        """What `question` answers."""
 
 
 class Feed:

@@ -11,12 +11,11 @@ from aiohttp import web
 
 from rules.model import Acknowledgement
 from sinks.clickhouse import jobs, reading, said
+from sinks.handover.questions import answer
 from sinks.page import guard, postmortem
 from sinks.page.actions import Actions
-from sinks.page.asking import Ask
 from sinks.page.grid import grid_of
-from sinks.page.handover import handover_routes
-from sinks.page.live import Feed, Health, events
+from sinks.page.live import Ask, Feed, Health, events
 from sinks.page.render import html_response, json_response
 from sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
 from sinks.page.story import load_story, shown_of
@@ -53,7 +52,7 @@ def page(ask: Ask, health: Health, feed: Feed, token: str = "") -> web.Applicati
             web.get("/api/incidents/{id}.md", pages.api_markdown),
             web.get("/api/incidents/{id}", pages.api_incident),
             web.get("/api/jobs/{cluster}/{job}/ranks", pages.api_ranks),
-            *handover_routes(ask),
+            web.get("/api/handover/{question}", pages.api_handover),
             web.post("/api/incidents/{id}/feedback", actions.give_feedback),
             web.post("/api/incidents/{id}/acknowledgement", actions.acknowledge),
             web.post("/incidents/{id}/acknowledgement", actions.acknowledge_without_scripts),
@@ -156,6 +155,14 @@ class _Pages:
         cluster, job = request.match_info["cluster"], request.match_info["job"]
         ranks = await self._ask(lambda client: jobs.list_ranks(client, cluster, job))
         return json_response(grid_of(ranks, time_ns()).columns())
+
+    async def api_handover(self, request: web.Request) -> web.Response:
+        """`{"found": …}`: one of the questions below, with what it takes in the query."""
+        question, given = request.match_info["question"], dict(request.query)
+        try:
+            return json_response(await self._ask(lambda client: answer(client, question, given)))
+        except ValueError as error:
+            return json_response({"error": str(error)}, status=400)
 
     async def healthz(self, request: web.Request) -> web.Response:
         """How the process is; status 503 unless `status` is `ok`. Who needs a token and has none gets that alone."""
