@@ -246,7 +246,7 @@ def test_replay_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
     assert code == 0
     assert incident.keys() == INCIDENT_FIELDS | OF_THE_STORE
     assert incident["root_cause"].keys() == {
-        *("class", "rule", "node", "rank", "gpu", "event_time", "confidence", "reasons")
+        *("class", "rule", "node", "rank", "gpu", "event_time", "confidence", "reasons", "explains", "explained_by")
     }
     assert [link.keys() for link in incident["chain"]] == [
         {"event_time", "onset", "node", "rank", "class", "role", "text"}
