@@ -1,4 +1,4 @@
-"""Matches and beats straight through the engine, on one core: `make bench-correlate`.
+"""Matches and heartbeats straight through the engine, on one core: `make bench-correlate`.
 
 Each part runs in a process of its own, so that its memory is its own. Seconds are those of the processor: other
 programs on the machine don't change them. `python -m bench.correlate profile PART` says where the time goes.
@@ -23,7 +23,8 @@ from typing import Any
 from bench.correlate_day import BATCH_NS, Day
 from bench.correlate_input import START_NS, Job, as_received, failing_jobs, jobs, rule_set
 from rules.engine import Engine
-from rules.model import NS_PER_S, Beat, Incident, Match
+from rules.heartbeat import Heartbeat
+from rules.model import NS_PER_S, Incident, Match
 from rules.signal import signal_of
 
 HOURS = int(os.environ.get("BENCH_HOURS", 24))
@@ -44,10 +45,10 @@ class Feed:
         self.incidents: dict[str, Incident] = {}
         self.seconds = 0.0
 
-    def take(self, matches: list[Match], beats: list[Beat], watermark_ns: int) -> None:
+    def take(self, matches: list[Match], heartbeats: list[Heartbeat], watermark_ns: int) -> None:
         """One piece of input, and time goes on."""
         start_s = process_time()
-        self.engine.add(matches, beats)
+        self.engine.add(matches, heartbeats)
         self._note(self.engine.advance(watermark_ns))
         self.seconds += process_time() - start_s
 
@@ -76,7 +77,7 @@ def rate() -> Row:
     """Signals of 200 jobs on 4,000 nodes, all of which fail within two hours; beside them the parts of the work."""
     running = jobs(200, 20)
     feed = Feed()
-    feed.take([], [beat for job in running for beat in job.alive(START_NS)], START_NS)
+    feed.take([], [heartbeat for job in running for heartbeat in job.alive(START_NS)], START_NS)
     feed.seconds = 0.0
     matches = failing_jobs(running, 7200 * NS_PER_S)[:SIGNALS]
     feed.take_all(matches, A_TICK)
@@ -112,7 +113,7 @@ def watchdogs() -> Row:
     (job,) = jobs(1, 2048)
     fault_ns, node = START_NS + 1800 * NS_PER_S, job.nodes[1234]
     feed = Feed()
-    feed.take([], list(beats_until(job, fault_ns)), fault_ns - LATENESS_NS)
+    feed.take([], list(heartbeats_until(job, fault_ns)), fault_ns - LATENESS_NS)
     feed.seconds = 0.0
     matches = sorted(job.loses_gpu(node, fault_ns), key=lambda match: match.event.event_time_ns)
     feed.take_all(matches, PIECE)
@@ -128,7 +129,7 @@ def watchdogs() -> Row:
     }
 
 
-def beats_until(job: Job, end_ns: int) -> Iterable[Beat]:
+def heartbeats_until(job: Job, end_ns: int) -> Iterable[Heartbeat]:
     """A step every 10 s, and every node each five minutes."""
     for step, at_ns in enumerate(range(START_NS, end_ns, 10 * NS_PER_S)):
         yield job.step(step, at_ns)
@@ -142,9 +143,9 @@ def day() -> Row:
     memory_mb, snapshot_kb, records, known = [], [], 0, set[str]()
     for number in range(HOURS * 3600 * NS_PER_S // BATCH_NS):
         begin_ns = START_NS + number * BATCH_NS
-        matches, beats = simulated.batch(begin_ns)
-        records += len(matches) + len(beats)
-        feed.take(matches, beats, begin_ns + BATCH_NS - LATENESS_NS)
+        matches, heartbeats = simulated.batch(begin_ns)
+        records += len(matches) + len(heartbeats)
+        feed.take(matches, heartbeats, begin_ns + BATCH_NS - LATENESS_NS)
         if (begin_ns + BATCH_NS - START_NS) % (3600 * NS_PER_S) == 0:
             known |= {one.incident_id for one in feed.standing()}
             feed.incidents = {key: one for key, one in feed.incidents.items() if one.status == "open"}
@@ -217,7 +218,7 @@ def report(rows: dict[str, Row]) -> None:
         f"  root {', '.join(storm['roots'])}; wanted {storm['wanted']}\n"
         f"  {storm['seconds_for_all']:.2f} s for all of them (aim: 5), peak {storm['memory_mb']:.0f} MB (aim: 500)\n"
         f"{long['ranks']:,} ranks, {long['hours']} hours, {long['failures']} failures, {long['incidents']} incidents:"
-        f" {long['records']:,} matches and beats, {long['records_per_s']:,.0f}/s\n"
+        f" {long['records']:,} matches and heartbeats, {long['records_per_s']:,.0f}/s\n"
         f"  second half: memory {long['memory_mb_per_hour']:+.2f} MB an hour, snapshot"
         f" {long['snapshot_kb_per_hour']:+.1f} kB an hour (aim: 0)",
         file=sys.stderr,

@@ -1,4 +1,4 @@
-"""A day of a cluster of 100,000 ranks, as matches and beats: for `bench.correlate`."""
+"""A day of a cluster of 100,000 ranks, as matches and heartbeats: for `bench.correlate`."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.correlate_input import GPUS, START_NS, TIMEOUT_S, Job, happening
-from rules.model import NS_PER_S, Beat, Match
+from rules.heartbeat import Heartbeat
+from rules.model import NS_PER_S, Match
 
 BATCH_NS = 300 * NS_PER_S
-"""A batch of beats: what each node said first and last within it, and each step once."""
+"""A batch of heartbeats: what each node said first and last within it, and each step once."""
 
 JOBS = 100
 RANKS = int(os.environ.get("BENCH_RANKS", 100_000))
@@ -43,7 +44,7 @@ class Run:
         """The step that it came to."""
         return self.first_step + (self.stop_ns - self.begin_ns) // self.pace_ns
 
-    def beats(self, begin_ns: int, end_ns: int) -> Iterator[Beat]:
+    def heartbeats(self, begin_ns: int, end_ns: int) -> Iterator[Heartbeat]:
         """What is heard of it within a batch, end not included."""
         first_ns, last_ns = max(begin_ns, self.begin_ns), min(end_ns, self.end_ns) - 1
         if first_ns > last_ns:
@@ -86,13 +87,13 @@ class Day:
         ]
         self.failures = sum(bool(run.lost_node) and run.stop_ns < self._end_ns for run in self._runs)
 
-    def batch(self, begin_ns: int) -> tuple[list[Match], list[Beat]]:
+    def batch(self, begin_ns: int) -> tuple[list[Match], list[Heartbeat]]:
         """What comes within `BATCH_NS`."""
         end_ns = begin_ns + BATCH_NS
         near = [run for run in self._runs if run.begin_ns < end_ns and begin_ns < run.end_ns + BATCH_NS]
-        beats = [beat for run in near for beat in run.beats(begin_ns, end_ns)]
+        heartbeats = [heartbeat for run in near for heartbeat in run.heartbeats(begin_ns, end_ns)]
         endings = [match for run in near for match in run.ending()]
-        return [match for match in endings if begin_ns <= match.event.event_time_ns < end_ns], beats
+        return [match for match in endings if begin_ns <= match.event.event_time_ns < end_ns], heartbeats
 
     def _runs_on(self, slot: int, nodes: Sequence[str]) -> Iterator[Run]:
         at_ns, step, number = START_NS, 0, 0

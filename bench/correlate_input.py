@@ -1,4 +1,4 @@
-"""Matches and beats of a large cluster, made without a line of log: for `bench.correlate`."""
+"""Matches and heartbeats of a large cluster, made without a line of log: for `bench.correlate`."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import msgspec
 import orjson
 
 from ingest.batch import Batch
+from rules.heartbeat import Alive, Step, WorldSize
 from rules.load import load
-from rules.model import NS_PER_S, Beat, Match, stable_id
+from rules.model import NS_PER_S, Match, stable_id
 from rules.ruleset import RuleSet
 from stream.scan import BatchScanner
 
@@ -82,26 +83,26 @@ class Job:
         """Where a rank runs."""
         return self.nodes[rank // GPUS]
 
-    def alive(self, at_ns: int) -> Iterator[Beat]:
+    def alive(self, at_ns: int) -> Iterator[Alive]:
         """Every node is heard of."""
-        return (Beat(at_ns, "bench", self.name, node) for node in self.nodes)
+        return (Alive(at_ns, "bench", self.name, node) for node in self.nodes)
 
-    def kernels_alive(self, at_ns: int) -> Iterator[Beat]:
+    def kernels_alive(self, at_ns: int) -> Iterator[Alive]:
         """The kernel of every node is heard of."""
-        return (Beat(at_ns, "bench", "", node, source="kernel") for node in self.nodes)
+        return (Alive(at_ns, "bench", "", node, source="kernel") for node in self.nodes)
 
-    def banners(self, at_ns: int) -> Iterator[Beat]:
+    def banners(self, at_ns: int) -> Iterator[WorldSize]:
         """Every rank says which of how many it is."""
         world = len(self.ranks)
-        return (Beat(at_ns, "bench", self.name, self.node_of(rank), rank=rank, world_size=world) for rank in self.ranks)
+        return (WorldSize(at_ns, "bench", self.name, self.node_of(rank), world, rank) for rank in self.ranks)
 
-    def step(self, step: int, at_ns: int) -> Beat:
+    def step(self, step: int, at_ns: int) -> Step:
         """A step is done; the last rank tells."""
-        return Beat(at_ns, "bench", self.name, self.nodes[-1], step, self.ranks[-1])
+        return Step(at_ns, "bench", self.name, self.nodes[-1], step, self.ranks[-1])
 
-    def step_of_each_node(self, step: int, at_ns: int) -> Iterator[Beat]:
+    def step_of_each_node(self, step: int, at_ns: int) -> Iterator[Step]:
         """A step is done; the first rank of each node tells."""
-        return (Beat(at_ns + rank, "bench", self.name, self.node_of(rank), step, rank) for rank in self.ranks[::GPUS])
+        return (Step(at_ns + rank, "bench", self.name, self.node_of(rank), step, rank) for rank in self.ranks[::GPUS])
 
     def loses_gpu(self, node: str, at_ns: int) -> Iterator[Match]:
         """A GPU falls off the bus, and every rank on another GPU gives up `TIMEOUT_S` later, within 5 s."""

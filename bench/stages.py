@@ -18,7 +18,7 @@ from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBat
 from aiokafka.record.memory_records import MemoryRecords
 
 from bench.match import some_rules
-from bench.stream_input import BEATS, HITS, PARTITIONS, RECORDS_A_BATCH, envelopes
+from bench.stream_input import HEARTBEATS, HITS, PARTITIONS, RECORDS_A_BATCH, envelopes
 from ingest.records import Records
 from rules.load import load
 from rules.match.hyperscan import HyperscanScanner
@@ -66,7 +66,7 @@ def main() -> None:
         f"search it for {PATTERNS} patterns": search_ns - join_ns,
         "marks in the same search, escapes, odd envelopes": glance_ns - search_ns,
         "who was alive, and the rest": quiet_ns - glance_ns,
-        f"{HITS:.1%} hits and {BEATS:.0%} beats": all_ns - quiet_ns,
+        f"{HITS:.1%} hits and {HEARTBEATS:.0%} heartbeats": all_ns - quiet_ns,
         "all of it": all_ns,
         "(the catalogue's patterns instead, more)": catalogue_ns - search_ns,
     }

@@ -17,9 +17,9 @@ START_S: Final = 1_772_442_000
 RECORDS_A_SECOND: Final = 1_000_000
 """Event time goes on at the rate that we want to keep up with."""
 
-HITS, BEATS = 0.001, 0.01
+HITS, HEARTBEATS = 0.001, 0.01
 HIT = "[  {n}.123456] NVRM: Xid (PCI:0000:61:00): 31, pid={n}, name=python3, Ch 00000008, intr 10000000. MMU Fault"
-BEAT = "completed step: {n}, seconds: 4.981, TFLOP/s/device: 380.102, Tokens/s/device: 1644.705, loss: 2.871"
+HEARTBEAT = "completed step: {n}, seconds: 4.981, TFLOP/s/device: 380.102, Tokens/s/device: 1644.705, loss: 2.871"
 QUIET = (
     "INFO:torch.utils.data: worker {rank} read shard part-{n:05d}.tar in 0.{n} s, queue {rank}",
     "node{node:04d}:{n}:{n} [{rank}] NCCL INFO Channel {rank:02d}/0 : {rank}[{rank}] -> 1[1] via P2P/IPC",
@@ -29,7 +29,7 @@ QUIET = (
 
 
 def envelopes(count: int, seed: int = 1, share: float = 1.0) -> Iterator[tuple[bytes, bytes]]:
-    """(key, value) of so many records; each batch comes from one node. `share` of the usual hits and beats."""
+    """(key, value) of so many records; each batch comes from one node. `share` of the usual hits and heartbeats."""
     tails = [list(_tails(random.Random(seed + node), node, share)) for node in range(NODES)]
     chance = random.Random(seed)
     for number in range(count):
@@ -40,10 +40,10 @@ def envelopes(count: int, seed: int = 1, share: float = 1.0) -> Iterator[tuple[b
 
 
 def _tails(chance: random.Random, node: int, share: float, count: int = 1000) -> Iterator[bytes]:
-    """Envelopes of a node without their times: exactly the wanted share of hits and beats among them."""
-    hits, beats = round(count * HITS * share), round(count * BEATS * share)
-    shapes = [HIT] * hits + [BEAT] * beats
-    for shape in shapes + [chance.choice(QUIET) for _ in range(count - hits - beats)]:
+    """Envelopes of a node without their times: exactly the wanted share of hits and heartbeats among them."""
+    hits, heartbeats = round(count * HITS * share), round(count * HEARTBEATS * share)
+    shapes = [HIT] * hits + [HEARTBEAT] * heartbeats
+    for shape in shapes + [chance.choice(QUIET) for _ in range(count - hits - heartbeats)]:
         text = shape.format(n=chance.randrange(1000), rank=chance.randrange(8), node=node)
         pod = {
             "pod_name": f"llama-70b-worker-{node}",

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from rules.model import Beat, Match, Seat, Signal
+from typing import Final
+
+from rules.flat_heartbeat import facts_of
+from rules.heartbeat import Heartbeat
+from rules.model import Match, Seat, Signal
 
 Order = tuple[int, int, str, str, str, int, int, str, str]
 
+_NO_MORE: Final = "/0/None"
+"""Neither phase nor world size nor saved step."""
+
 
 def match_order(match: Match) -> Order:
-    """Matches come after what beats and seats tell of the same moment."""
+    """Matches come after what heartbeats and seats tell of the same moment."""
     event = match.event
     rank = -1 if event.rank is None else event.rank
     place = event.position
@@ -16,15 +23,24 @@ def match_order(match: Match) -> Order:
     return (event.event_time_ns, 1, *who, place.offset, match.match_id, place.source)
 
 
-def beat_order(beat: Beat) -> Order:
-    """Beats come first of their moment."""
-    step, rank = -1 if beat.step is None else beat.step, -1 if beat.rank is None else beat.rank
-    rest = f"{beat.phase}/{beat.world_size}/{beat.saved_step}"
-    return (beat.event_time_ns, 0, beat.node, beat.source, beat.job, step, rank, beat.cluster, rest)
+def heartbeat_order(heartbeat: Heartbeat) -> Order:
+    """Heartbeats come first of their moment."""
+    step, rank, phase, world_size, saved_step = facts_of(heartbeat)
+    return (
+        heartbeat.event_time_ns,
+        0,
+        heartbeat.node,
+        heartbeat.source,
+        heartbeat.job,
+        -1 if step is None else step,
+        -1 if rank is None else rank,
+        heartbeat.cluster,
+        f"{phase}/{world_size}/{saved_step}" if phase or world_size else _NO_MORE,
+    )
 
 
 def seat_order(seat: Seat) -> Order:
-    """Beside beats: a line that tells who sits where comes before what else happens at that time."""
+    """Beside heartbeats: a line that tells who sits where comes before what else happens at that time."""
     rank, local_rank = (-1 if one is None else one for one in (seat.rank, seat.local_rank))
     size = seat.world_size or 0
     world = str(size if seat.is_start else -size)

@@ -1,26 +1,28 @@
-"""The whole core behind one door: matches and beats in, incidents out, with time as an input."""
+"""The whole core behind one door: matches and heartbeats in, incidents out, with time as an input."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any, Final
 
 import msgspec
 
-from rules.arrival import Order, beat_order, match_order, seat_order
+from rules.arrival import Order, heartbeat_order, match_order, seat_order
 from rules.attempts import Attempt
 from rules.cause import Relations
 from rules.completion import completed
 from rules.detect.detectors import Detectors, DetectorState
 from rules.detect.inputs import step_signal
 from rules.facts import known_of, note_onset
+from rules.flat_heartbeat import FlatHeartbeat, flattened, unflattened
+from rules.heartbeat import Heartbeat, Step
 from rules.incident import IncidentState
 from rules.known import Known
 from rules.life import Life
-from rules.model import QUIET_ROLES, Beat, Gap, Incident, Joined, Match, Progress, Seat, Signal
+from rules.model import QUIET_ROLES, Gap, Incident, Joined, Match, Progress, Seat, Signal
 from rules.report import attempt_of, progress_report, report
 from rules.ruleset import RuleSet
 from rules.signal import signal_of
@@ -38,7 +40,9 @@ ENDS: Final = (
 
 KEPT_WINDOWED: Final = 10_000
 
-_Waiting = tuple[Order, int, Match | None, Beat | None, Seat | None]
+_Waiting = tuple[Order, int, Match | Heartbeat | Seat]
+_Kept = tuple[Order, int, Match | None, FlatHeartbeat | None, Seat | None]
+"""The same as a snapshot has it."""
 
 
 class Counts(msgspec.Struct):
@@ -53,10 +57,10 @@ class Counts(msgspec.Struct):
 
 
 class EngineState(msgspec.Struct):
-    """Everything that the engine knows; it goes into a snapshot as it is."""
+    """Everything that the engine knows; it goes into a snapshot as it is. `waiting` is filled in snapshots only."""
 
     watermark_ns: int = 0
-    waiting: list[_Waiting] = []
+    waiting: list[_Kept] = []
     added: int = 0
     life: Life = msgspec.field(default_factory=Life)
     silence: Silence = msgspec.field(default_factory=Silence)
@@ -66,7 +70,7 @@ class EngineState(msgspec.Struct):
 
 
 class Engine:
-    """Matches and beats wait until the watermark passes them, then are taken in event-time order.
+    """Matches and heartbeats wait until the watermark passes them, then are taken in event-time order.
 
     So the arrival order within the allowed lateness, and the size of the pieces in which input comes, change nothing.
     What comes later than that is counted as late and still joins its incident.
@@ -75,7 +79,8 @@ class Engine:
     def __init__(self, rules: RuleSet, snapshot: bytes | None = None, lists_joined: bool = False):
         self._lists_joined = lists_joined
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
-        self._state.waiting = _with_seats(self._state.waiting, Seat.read)
+        self._waiting = list(map(_restored, self._state.waiting))
+        self._state.waiting = []
         self.use(rules)
         self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
             self._state.silence.timers,
@@ -121,36 +126,36 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """The state as bytes; `Engine(rules, snapshot)` goes on from there."""
-        waiting = _with_seats(self._state.waiting, Seat.written)
-        return msgspec.msgpack.encode(msgspec.structs.replace(self._state, waiting=waiting))
+        return msgspec.msgpack.encode(msgspec.structs.replace(self._state, waiting=list(map(_kept, self._waiting))))
 
-    def add(self, matches: Iterable[Match], beats: Iterable[Beat] = (), seats: Iterable[Seat] = ()) -> None:
-        """Note matches, beats and seats, in any order."""
+    def add(self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[Seat] = ()) -> None:
+        """Note matches, heartbeats and seats, in any order."""
         for match in matches:
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
-            self._wait(match_order(match), match, None)
-        for beat in beats:
-            self._wait(beat_order(beat), None, beat)
+            self._wait(match_order(match), match)
+        for heartbeat in heartbeats:
+            self._wait(heartbeat_order(heartbeat), heartbeat)
         for seat in seats:
-            self._wait(seat_order(seat), None, None, seat)
+            self._wait(seat_order(seat), seat)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
         """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
-        for order, _, match, beat, seat in self._arrived(watermark_ns):
+        for order, _, arrived in self._arrived(watermark_ns):
             self._fire_before(order[0])
-            if match:
-                self._take_match(match)
-            if beat:
-                self._take_beat(beat)
-            if seat:
-                self._take_seat(seat)
+            match arrived:
+                case Match():
+                    self._take_match(arrived)
+                case Seat():
+                    self._take_seat(arrived)
+                case _:
+                    self._take_heartbeat(arrived)
         self._fire_before(watermark_ns + 1)
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
         return self._reports()
 
     def flush(self) -> list[Incident]:
         """Take all that waits: the input has ended."""
-        newest_ns = max((order[0] for order, *_ in self._state.waiting), default=0)
+        newest_ns = max((order[0] for order, *_ in self._waiting), default=0)
         changed = self.advance(max(newest_ns, self._state.watermark_ns))
         self._touch(self._state.life.release_all())
         return changed + self._reports()
@@ -173,16 +178,16 @@ class Engine:
         self._newest_verdict = next(reversed(verdicts), None)
         return [gap for verdict in reversed(new) if (gap := gap_of(verdict))]
 
-    def _wait(self, order: Order, match: Match | None, beat: Beat | None, seat: Seat | None = None) -> None:
+    def _wait(self, order: Order, arrived: Match | Heartbeat | Seat) -> None:
         self._state.added += 1
-        self._state.waiting.append((order, self._state.added, match, beat, seat))
+        self._waiting.append((order, self._state.added, arrived))
 
     def _arrived(self, watermark_ns: int) -> list[_Waiting]:
         """What the watermark passes, in order; it waits no more."""
-        waiting = self._state.waiting
+        waiting = self._waiting
         waiting.sort()
         count = bisect_right(waiting, watermark_ns, key=lambda one: one[0][0])
-        self._state.waiting = waiting[count:]
+        self._waiting = waiting[count:]
         return waiting[:count]
 
     def _fire_before(self, end_ns: int) -> None:
@@ -254,21 +259,21 @@ class Engine:
         if seat.node and not seat.address:
             self._place(seat.cluster, seat.node, seat.job, seat.time_ns)
 
-    def _take_beat(self, beat: Beat) -> None:
+    def _take_heartbeat(self, heartbeat: Heartbeat) -> None:
         self._note_progress()
-        self._place(beat.cluster, beat.node, beat.job, beat.event_time_ns)
+        self._place(heartbeat.cluster, heartbeat.node, heartbeat.job, heartbeat.event_time_ns)
         silence = self._state.silence
-        if beat.step is not None and beat.job and beat.node:
-            job, node = f"{beat.cluster}/{beat.job}", f"{beat.cluster}/{beat.node}"
-            self._state.skew.note_step(job, node, beat.step, beat.event_time_ns)
-        before = silence.progress(beat.cluster, beat.job, beat.node)
+        if isinstance(heartbeat, Step) and heartbeat.job and heartbeat.node:
+            job, node = f"{heartbeat.cluster}/{heartbeat.job}", f"{heartbeat.cluster}/{heartbeat.node}"
+            self._state.skew.note_step(job, node, heartbeat.step, heartbeat.event_time_ns)
+        before = silence.progress(heartbeat.cluster, heartbeat.job, heartbeat.node)
         step, step_ns = (before.last_step, before.last_step_ns) if before else (-1, 0)
-        taken = silence.take(beat)
+        taken = silence.take(heartbeat)
         self._judge(taken.verdicts)
         if taken.is_further:
-            self._detect(step_signal(beat, -1 if taken.is_new_attempt else step, step_ns))
-        if taken.is_further and silence.is_recovering(beat.cluster, beat.job, beat.node):
-            self._touch(self._state.life.note_step(beat, taken.is_new_attempt, self._attempt_of))
+            self._detect(step_signal(heartbeat, -1 if taken.is_new_attempt else step, step_ns))
+        if taken.is_further and silence.is_recovering(heartbeat.cluster, heartbeat.job, heartbeat.node):
+            self._touch(self._state.life.note_step(heartbeat, taken.is_new_attempt, self._attempt_of))
 
     def _judge(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
@@ -308,5 +313,18 @@ class Engine:
         return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}
 
 
-def _with_seats(waiting: Iterable[_Waiting], change: Callable[[Seat], Seat]) -> list[_Waiting]:
-    return [one if one[4] is None else (*one[:4], change(one[4])) for one in waiting]
+def _kept(waiting: _Waiting) -> _Kept:
+    order, number, arrived = waiting
+    match arrived:
+        case Match():
+            return order, number, arrived, None, None
+        case Seat():
+            return order, number, None, None, arrived.written()
+    return order, number, None, flattened(arrived), None
+
+
+def _restored(kept: _Kept) -> _Waiting:
+    order, number, match, heartbeat, seat = kept
+    arrived = match or (seat.read() if seat else None) or (unflattened(heartbeat) if heartbeat else None)
+    assert arrived
+    return order, number, arrived

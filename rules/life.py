@@ -11,9 +11,10 @@ import msgspec
 from rules.attempts import Attempt, Attempts
 from rules.cause import Relations
 from rules.correlate import Correlator
+from rules.heartbeat import Heartbeat
 from rules.incident import IncidentState
 from rules.keys import JOB, KERNEL
-from rules.model import NS_PER_S, Beat, Signal
+from rules.model import NS_PER_S, Signal
 from rules.silence.verdict import STRAGGLER
 
 RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
@@ -58,12 +59,12 @@ class Life(msgspec.Struct):
                 self._set_timer(incident, pace_ns)
         return changed
 
-    def note_step(self, beat: Beat, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
+    def note_step(self, heartbeat: Heartbeat, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
         """A job got further: the incidents that are over by it."""
         over = []
-        for incident_id in list(self.correlator.by_key.get(f"{JOB}/{beat.cluster}/{beat.job}", ())):
+        for incident_id in list(self.correlator.by_key.get(f"{JOB}/{heartbeat.cluster}/{heartbeat.job}", ())):
             incident = self.correlator.open[incident_id]
-            incident.steps_since[beat.job] = incident.steps_since.get(beat.job, 0) + 1
+            incident.steps_since[heartbeat.job] = incident.steps_since.get(heartbeat.job, 0) + 1
             incident.is_restarted |= is_restart
             fewest = min(incident.steps_since.get(one, 0) for one in incident.jobs)
             if incident.held_until_ns and fewest >= STEPS_TO_SURVIVE:
@@ -71,7 +72,7 @@ class Life(msgspec.Struct):
             elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
                 how = "started again and made" if incident.is_restarted else "made"
                 why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} further step{'s' * (fewest > 1)}"
-                self._resolve(incident, beat.event_time_ns, why, attempt_of)
+                self._resolve(incident, heartbeat.event_time_ns, why, attempt_of)
                 over.append(incident)
         return over
 

@@ -107,28 +107,6 @@ class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
     block: tuple[str, ...] = ()
 
 
-class Beat(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
-    """Somebody was alive at `event_time_ns`; `step` is the training step completed then, if the line told one.
-
-    One beat stands for many lines: a batch sends one for each step of a rank, and one for each job, node, source and
-    ten seconds. `source` is that of the line; `phase` what the job announced (checkpoint, evaluation, compile,
-    startup), or `cut` for a line that ends in the middle; `world_size` of how many ranks the line says that it is one,
-    with the phase `nodes` on how many nodes the job is started;
-    `saved_step` the step of a checkpoint that is complete.
-    """
-
-    event_time_ns: int
-    cluster: str
-    job: str
-    node: str
-    step: int | None = None
-    rank: int | None = None
-    source: str = "worker"
-    phase: str = ""
-    world_size: int = 0
-    saved_step: int | None = None
-
-
 class Seat(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
 

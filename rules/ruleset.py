@@ -18,7 +18,7 @@ from rules.topology import NO_TOPOLOGY, Topology
 NEAR_BYTES: Final = 4096
 """Fields stand so near to the place that fits; without a bound, one long line could keep a pattern busy for minutes."""
 
-BEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved"})
+HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,19 +54,19 @@ class Rule:
         return source in ("", self.spec.source) or self.spec.source == "any"
 
     @cached_property
-    def extract_for_beats(self) -> tuple[re.Pattern[bytes], ...]:
-        """Those of `extract` that beats need."""
+    def extract_for_heartbeats(self) -> tuple[re.Pattern[bytes], ...]:
+        """Those of `extract` that heartbeats need."""
         return (
             self.extract
             if self.spec.decode
-            else tuple(one for one in self.extract if BEAT_FIELDS & one.groupindex.keys())
+            else tuple(one for one in self.extract if HEARTBEAT_FIELDS & one.groupindex.keys())
         )
 
-    def fields_in(self, found: re.Match[bytes], for_beats: bool = False) -> dict[str, str]:
-        """The named fields of a line that fits, those of `extract` and of a decoder included; maybe only for beats."""
+    def fields_in(self, found: re.Match[bytes], for_heartbeats: bool = False) -> dict[str, str]:
+        """The named fields of a line that fits, with those of `extract` and of a decoder; maybe only for heartbeats."""
         told = _stated(found)
         near = max(0, found.start() - NEAR_BYTES), found.end() + NEAR_BYTES
-        for pattern in self.extract_for_beats if for_beats else self.extract:
+        for pattern in self.extract_for_heartbeats if for_heartbeats else self.extract:
             if more := pattern.search(found.string, *near):
                 told |= _stated(more)
         return DECODERS[self.spec.decode](told) if self.spec.decode else told

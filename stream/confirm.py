@@ -37,7 +37,7 @@ class _Asked(NamedTuple):
     rule_id: str
     pattern: re.Pattern[bytes]
     is_harmless: bool
-    is_for_beats: bool
+    is_for_heartbeats: bool
 
 
 class _AskedByNumber(dict[int, _Asked]):
@@ -50,18 +50,19 @@ class _AskedByNumber(dict[int, _Asked]):
 
     def __missing__(self, number: int) -> _Asked:
         rule = self._rules.rule_of_pattern[number]
-        is_for_beats = (
+        is_for_heartbeats = (
             rule.spec.role == "progress" and self._told_whole is not None and rule.spec.id not in self._told_whole
         )
         pattern = self._rules.pattern(number)
-        asked = self[number] = _Asked(rule, rule.spec.id, pattern, is_harmless(rule), is_for_beats)
+        asked = self[number] = _Asked(rule, rule.spec.id, pattern, is_harmless(rule), is_for_heartbeats)
         return asked
 
 
 class Confirmer:
     """Holds each candidate against its own line. A line that holds several records is looked at piece by piece.
 
-    Of progress lines the fields that make beats are read, and all of them for the rules `told_whole`; None: for all.
+    Of progress lines the fields that make heartbeats are read, and all of them for the rules `told_whole`; None: for
+    all.
     """
 
     def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str, told_whole: Container[str] | None = None):
@@ -119,7 +120,7 @@ class Confirmer:
             avoided = () if one.is_harmless else harmless
             place = first_outside(_places(one.pattern, body), avoided) if avoided else one.pattern.search(body)
             if place:
-                fields = one.rule.fields_in(place, one.is_for_beats)
+                fields = one.rule.fields_in(place, one.is_for_heartbeats)
                 found[one.rule_id] = LineHit(one.rule.for_fields(fields), fields)
             elif harmless and one.pattern.search(body):
                 found[one.rule_id] = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import msgspec
 
 from rules.engine import Engine
+from rules.flat_heartbeat import unflattened
 from rules.model import Incident, Joined, Match
 from rules.ruleset import RuleSet
 from rules.signal import match_of
@@ -69,7 +70,7 @@ class Correlator:
             return self.engine.advance(self._watermark_at(message))
         for part in message.parts if isinstance(message, Found) else ():
             self._state.watermark.learn(_times_ns(part))
-            self.engine.add(part.matches, part.beats, part.seats)
+            self.engine.add(part.matches, map(unflattened, part.heartbeats), part.seats)
             if part.end is not None and part.newest_ns is not None:
                 self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
         return []
@@ -119,4 +120,4 @@ def _slender(joined: Joined) -> Joined:
 
 def _times_ns(part: Part) -> Iterator[int]:
     yield from (match.event.event_time_ns for match in part.matches)
-    yield from (beat.event_time_ns for beat in part.beats)
+    yield from (heartbeat.event_time_ns for heartbeat in part.heartbeats)

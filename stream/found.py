@@ -7,6 +7,7 @@ from functools import lru_cache
 import msgspec
 from aiokafka import TopicPartition
 
+from rules.flat_heartbeat import flattened
 from rules.model import Match, stable_id
 from stream.messages import Part
 from stream.raw_batches import source_of
@@ -33,9 +34,9 @@ class FoundInRange(msgspec.Struct, frozen=True):
             return match_partition(one.event.cluster, partitions) == number
 
         matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
-        beats = tuple(beat for beat in scanned.beats if match_partition(beat.cluster, partitions) == number)
+        heartbeats = (one for one in scanned.heartbeats if match_partition(one.cluster, partitions) == number)
         seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
-        return Part(self.source, self.end, scanned.newest_ns, matches, beats, seats)
+        return Part(self.source, self.end, scanned.newest_ns, matches, tuple(map(flattened, heartbeats)), seats)
 
 
 @lru_cache

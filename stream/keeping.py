@@ -53,7 +53,7 @@ class Keeper:
         await self._keep(
             matches=told,
             observed=quiet,
-            beats=[beat for scanned in found for beat in scanned.beats],
+            heartbeats=[heartbeat for scanned in found for heartbeat in scanned.heartbeats],
             seats=[seat for scanned in found for seat in scanned.seats],
             dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
         )

@@ -1,4 +1,4 @@
-"""The hot path: whole fetches of raw records -> one scan each -> matches and beats on our own topic.
+"""The hot path: whole fetches of raw records -> one scan each -> matches and heartbeats on our own topic.
 
 A service of the Faust app with a consumer group of its own. The order never changes: scan, send, wait for the
 acknowledgements, commit. Killed at any point, the records are scanned again, and every id comes out the same.

@@ -9,7 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from rules.errors import RecordError
-from rules.model import Beat, DeadLetterKind, Delivery, Gap, Joined, Match, Sample, Seat
+from rules.flat_heartbeat import FlatHeartbeat
+from rules.model import DeadLetterKind, Delivery, Gap, Joined, Match, Sample, Seat
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
 One = TypeVar("One")
@@ -25,7 +26,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     end: int | None
     newest_ns: int | None
     matches: tuple[Match, ...]
-    beats: tuple[Beat, ...]
+    heartbeats: tuple[FlatHeartbeat, ...]
     seats: tuple[Seat, ...] = ()
 
 
@@ -37,7 +38,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
     @property
     def has_content(self) -> bool:
         """Whether it tells more than the time."""
-        return any(part.matches or part.beats or part.seats for part in self.parts)
+        return any(part.matches or part.heartbeats or part.seats for part in self.parts)
 
 
 class Tick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
@@ -132,4 +133,4 @@ def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | No
     if middle == 0:
         return None
     first = Part(part.source, None, None, part.matches[:middle], ())
-    return [first], [Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.beats, part.seats)]
+    return [first], [Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.heartbeats, part.seats)]

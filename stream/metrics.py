@@ -17,6 +17,9 @@ from stream.throttle import Use
 NEW_KINDS: Final = ("opened", "reopened", "updated", "resolved")
 """What is repeated, escalated or acknowledged happened long before, as a rule."""
 
+STORED_AS: Final = {"heartbeats": "beats"}
+"""Tables whose label is older than their name."""
+
 
 class Metrics:
     """Counters and gauges of one worker. `records = matched + quiet + dead letters`, for each raw partition."""
@@ -120,7 +123,7 @@ class Metrics:
     def note_stored(self, rows: Mapping[str, int]) -> None:
         """Count rows that the store has taken."""
         for table, count in rows.items():
-            self._stored.labels(table).inc(count)
+            self._stored.labels(STORED_AS.get(table, table)).inc(count)
 
     def note_store_failure(self, kind: str) -> None:
         """Count a write that failed."""

@@ -12,7 +12,7 @@ from typing import Final
 from aiokafka import TopicPartition
 
 MOST_AHEAD: Final = 50_000
-"""So many matches and beats of one worker may wait for the slowest partition; each takes about 2 kB there."""
+"""So many matches and heartbeats of one worker may wait for the slowest partition; each takes about 2 kB there."""
 
 MOST_LOOKS: Final = 1_500
 """So often a partition is found with more to read and no further than before, until the others no longer wait for it:

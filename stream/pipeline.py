@@ -53,7 +53,7 @@ class Pipeline:
 
     def _note(self, source: str, scanned: Scanned) -> Scanned:
         self._watermark.observe(source, scanned.newest_ns)
-        self._engine.add([*scanned.matches, *scanned.observed], scanned.beats, scanned.seats)
+        self._engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.seats)
         return scanned
 
     def advance(self, lagging: Collection[str], elapsed_ns: int = 0) -> list[Incident]:

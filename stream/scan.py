@@ -1,4 +1,4 @@
-"""One batch of records -> its matches, beats and dead letters; only lines with a hit are looked at one by one."""
+"""One batch of records -> its matches, heartbeats and dead letters; only lines with a hit are looked at one by one."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from ingest.text import TextLines
 from rules.banner import seats_of
 from rules.detect.inputs import observed
 from rules.errors import RecordError
+from rules.heartbeat import Heartbeat
 from rules.match.hyperscan import HyperscanScanner, Scanner
-from rules.model import NS_PER_S, QUIET_ROLES, Beat, DeadLetter, DeadLetterKind, LogEvent, Match, Seat
+from rules.model import NS_PER_S, QUIET_ROLES, DeadLetter, DeadLetterKind, LogEvent, Match, Seat
 from rules.redact import Redactor
 from rules.ruleset import RuleSet
 from rules.standing import LineHit
-from stream.beats import Beats
 from stream.blocks import Spoken, join_blocks, with_short_lines
 from stream.confirm import Confirmer, patterns_by_record
 from stream.glance import Glance, Glancer
+from stream.heartbeats import Heartbeats
 from stream.legible import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
 from stream.line_times import LineTimes
 from stream.liveness import MOST_SPEAKERS, Liveness
@@ -46,7 +47,7 @@ class Scanned:
     newest_ns: int | None = None
     matches: list[Match] = field(default_factory=list)
     observed: list[Match] = field(default_factory=list)
-    beats: list[Beat] = field(default_factory=list)
+    heartbeats: list[Heartbeat] = field(default_factory=list)
     seats: list[Seat] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     redactions: Redactions = field(default_factory=list)
@@ -59,7 +60,7 @@ class Scanned:
     @property
     def told(self) -> int:
         """How much of it waits for its time."""
-        return len(self.matches) + len(self.observed) + len(self.beats)
+        return len(self.matches) + len(self.observed) + len(self.heartbeats)
 
 
 class BatchScanner:
@@ -98,7 +99,7 @@ class BatchScanner:
         self._confirmer = Confirmer(rules, self._scanner, self._cluster, told_whole)
 
     def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
-        """Every match, beat and dead letter of the batch, the same for the same batch.
+        """Every match, heartbeat and dead letter of the batch, the same for the same batch.
 
         With `is_last` false, it stops before a block that goes on beyond the batch: `records` says how many were
         taken, and the others have to come again at the head of the next batch.
@@ -118,9 +119,9 @@ class BatchScanner:
             self._timed_by_source[batch.source] = timed
         said = [one for number, one in sorted(spoken.items()) if number < end]
         unfit = {number: fault for number, fault in unfit.items() if number < end}
-        scanned, beats = self._scanned(batch, end, said, unfit)
-        self._note_who_was_alive(batch, end, unfit, glance, scanned, beats)
-        return self._finished(scanned, beats, batch, unfit)
+        scanned, heartbeats = self._scanned(batch, end, said, unfit)
+        self._note_who_was_alive(batch, end, unfit, glance, scanned, heartbeats)
+        return self._finished(scanned, heartbeats, batch, unfit)
 
     def _spoken(
         self, times: LineTimes, candidates: Mapping[int, Sequence[int]], unfit: dict[int, Fault]
@@ -148,9 +149,9 @@ class BatchScanner:
 
     def _scanned(
         self, batch: Batch, end: int, said: Sequence[Spoken], unfit: Mapping[int, Fault]
-    ) -> tuple[Scanned, Beats]:
+    ) -> tuple[Scanned, Heartbeats]:
         """What the records that say something tell; the rest is still to come."""
-        scanned, beats = Scanned(records=end), Beats()
+        scanned, heartbeats = Scanned(records=end), Heartbeats()
         scanned.matched = sum(one.number not in unfit for one in said)
         for spoken in said:
             event = spoken.parsed.event
@@ -159,15 +160,15 @@ class BatchScanner:
                 scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[spoken.number])
             scanned.harmless += "harmless" in [hit.rule.spec.role for hit in spoken.hits]
             for hit in spoken.hits:
-                _note_beat(beats, event, hit)
+                _note_heartbeat(heartbeats, event, hit)
                 if hit.rule.spec.role == "placement":
                     scanned.seats += seats_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
                 elif hit.rule.spec.id in self._observed:
                     scanned.observed.append(_match(hit, event, ()))
-        self._note_cut_lines(batch, unfit, beats)
-        return scanned, beats
+        self._note_cut_lines(batch, unfit, heartbeats)
+        return scanned, heartbeats
 
     def _candidates(self, values: Records | TextLines, glance: Glance) -> dict[int, list[int]]:
         hits, escaped = glance.candidates, glance.escaped
@@ -177,7 +178,13 @@ class BatchScanner:
         return patterns_by_record(hits)
 
     def _note_who_was_alive(
-        self, batch: Batch, end: int, unfit: Mapping[int, Fault], glance: Glance, scanned: Scanned, beats: Beats
+        self,
+        batch: Batch,
+        end: int,
+        unfit: Mapping[int, Fault],
+        glance: Glance,
+        scanned: Scanned,
+        heartbeats: Heartbeats,
     ) -> None:
         """Every speaker in every ten seconds; so his job is on his node, and time goes on."""
 
@@ -191,7 +198,7 @@ class BatchScanner:
             if event is None or not (event.has_own_time or not batch.is_recorded):
                 return None
             scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
-            beats.add_alive(event if own_node else msgspec.structs.replace(event, node=""))
+            heartbeats.add_alive(event if own_node else msgspec.structs.replace(event, node=""))
             self._note_pod(event, scanned)
             if event.job and not own_node:
                 scanned.seats += self._hosts_seats(event, batch)
@@ -217,8 +224,8 @@ class BatchScanner:
         hosts = sorted({host for host in batch.origin.hosts if host})
         return [Seat(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
 
-    def _finished(self, scanned: Scanned, beats: Beats, batch: Batch, unfit: Mapping[int, Fault]) -> Scanned:
-        scanned.beats, scanned.seats = beats.sorted(), sorted(set(scanned.seats), key=Seat.order)
+    def _finished(self, scanned: Scanned, heartbeats: Heartbeats, batch: Batch, unfit: Mapping[int, Fault]) -> Scanned:
+        scanned.heartbeats, scanned.seats = heartbeats.sorted(), sorted(set(scanned.seats), key=Seat.order)
         for number, fault in sorted(unfit.items()):
             letter, redactions = dead_letter(self._redactor, *fault, batch.record(number))
             scanned.dead_letters.append(letter)
@@ -236,11 +243,11 @@ class BatchScanner:
         matches = list(map(with_short_lines, matches))
         scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
 
-    def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, Fault], beats: Beats) -> None:
+    def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
         """Envelopes that end in the middle: whoever wrote them was stopped."""
         for number, fault in unfit.items():
             if fault.kind is DeadLetterKind.NOT_JSON and not batch.values[number].rstrip().endswith(b"}"):
-                beats.add_cut(parse(batch.record(number), self._cluster).event)
+                heartbeats.add_cut(parse(batch.record(number), self._cluster).event)
 
 
 def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
@@ -248,22 +255,22 @@ def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
     return Match(match_id(rule_id, event), rule_id, event, dict(hit.fields), block)
 
 
-def _note_beat(beats: Beats, event: LogEvent, hit: LineHit) -> None:
+def _note_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> None:
     spec, fields = hit.rule.spec, hit.fields
     if spec.role == "progress":
         if fields.get("step"):
-            beats.add_step(event, fields["step"], fields.get("rank", ""))
+            heartbeats.add_step(event, fields["step"], fields.get("rank", ""))
         else:
-            beats.add_progress(event)
+            heartbeats.add_progress(event)
     elif spec.role == "placement":
-        beats.add_place(event, fields.get("rank", ""), fields.get("world_size", ""))
-        beats.add_node_count(event, fields.get("node_count", ""))
+        heartbeats.add_place(event, fields.get("rank", ""), fields.get("world_size", ""))
+        heartbeats.add_node_count(event, fields.get("node_count", ""))
     if spec.phase == "cut":
-        beats.add_cut(event)
+        heartbeats.add_cut(event)
     elif spec.phase:
-        beats.add_phase(event, spec.phase)
+        heartbeats.add_phase(event, spec.phase)
     if saved_step := fields.get("step_saved"):
-        beats.add_saved(event, saved_step)
+        heartbeats.add_saved(event, saved_step)
 
 
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:

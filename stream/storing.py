@@ -1,4 +1,4 @@
-"""Matches, beats, incidents and dead letters from our topics into the store.
+"""Matches, heartbeats, incidents and dead letters from our topics into the store.
 
 A service of the Faust app with a consumer group of its own, so that a store that is away stops nothing else: Kafka
 holds the backlog. Written first, committed after; ids make a second writing harmless.
@@ -16,6 +16,7 @@ from aiokafka import TopicPartition
 from mode import Service
 
 from rules.errors import ConfigError, RecordError, RejectedError, TransientError
+from rules.flat_heartbeat import flattened, unflattened
 from rules.model import QUIET_ROLES, DeadLetter, DeadLetterKind, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
@@ -37,7 +38,16 @@ RETRY_FOR_S: Final = 5.0
 
 
 Table = Literal[
-    "matches", "observed", "beats", "seats", "signals", "gaps", "deliveries", "samples", "incidents", "dead_letters"
+    "matches",
+    "observed",
+    "heartbeats",
+    "seats",
+    "signals",
+    "gaps",
+    "deliveries",
+    "samples",
+    "incidents",
+    "dead_letters",
 ]
 
 
@@ -142,7 +152,7 @@ class StoreWriter(Service):
 
     def _told(self, found: Found | Kept | Tick) -> Iterator[tuple[Table, Any]]:
         for part in found.parts if isinstance(found, Found) else ():
-            yield from (("beats", beat) for beat in part.beats)
+            yield from (("heartbeats", unflattened(heartbeat)) for heartbeat in part.heartbeats)
             yield from (("seats", seat) for seat in part.seats)
             yield from map(self._with_its_rule, self._known(part.matches))
         if isinstance(found, Kept):
@@ -197,8 +207,8 @@ def _alone(row: Row) -> bytes:
     match row.table:
         case "matches" | "observed":
             return encode(Found((Part(source, None, None, (row.content[0],), ()),)))
-        case "beats":
-            return encode(Found((Part(source, None, None, (), (row.content,)),)))
+        case "heartbeats":
+            return encode(Found((Part(source, None, None, (), (flattened(row.content),)),)))
         case "seats":
             return encode(Found((Part(source, None, None, (), (), (row.content,)),)))
         case "signals" | "gaps" | "deliveries" | "samples":

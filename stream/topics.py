@@ -33,7 +33,7 @@ class TopicNames:
 
     @property
     def matches(self) -> str:
-        """Matches and beats, a partition for each share of the clusters."""
+        """Matches and heartbeats, a partition for each share of the clusters."""
         return f"{self.prefix}.matches"
 
     @property

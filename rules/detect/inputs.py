@@ -11,7 +11,8 @@ from rules.detect.kinds import MISSING
 from rules.detect.names import STEP, ids_of, is_rule_id, rules_named
 from rules.detect.series import Entry
 from rules.detect.spec import WhenSpec
-from rules.model import NS_PER_S, Beat, Signal, stable_id
+from rules.heartbeat import Heartbeat, Step
+from rules.model import NS_PER_S, Signal, stable_id
 from rules.ruleset import Rule, RuleSet
 from rules.spec import is_named
 
@@ -85,26 +86,27 @@ def observed(rules: RuleSet) -> frozenset[str]:
     return frozenset(watched | {rule.spec.id for rule in rules.all_rules if rule.spec.clears or rule.spec.recorded_as})
 
 
-def step_signal(beat: Beat, last_step: int, last_ns: int) -> Signal:
+def step_signal(heartbeat: Heartbeat, last_step: int, last_ns: int) -> Signal:
     """The input `step`: a job got further. `step_time_s` is missing where the job began or went back."""
-    fields = {"step": str(beat.step)}
-    if beat.step is not None and 0 <= last_step < beat.step and beat.event_time_ns > last_ns:
-        fields["step_time_s"] = f"{(beat.event_time_ns - last_ns) / (beat.step - last_step) / NS_PER_S:.6g}"
+    step = heartbeat.step if isinstance(heartbeat, Step) else None
+    fields = {"step": str(step)}
+    if step is not None and 0 <= last_step < step and heartbeat.event_time_ns > last_ns:
+        fields["step_time_s"] = f"{(heartbeat.event_time_ns - last_ns) / (step - last_step) / NS_PER_S:.6g}"
     return Signal(
-        signal_id=stable_id(STEP, beat.cluster, beat.job, beat.node, beat.step, beat.event_time_ns),
+        signal_id=stable_id(STEP, heartbeat.cluster, heartbeat.job, heartbeat.node, step, heartbeat.event_time_ns),
         rule=STEP,
         failure_class=STEP,
         severity="info",
         role="progress",
-        event_time_ns=beat.event_time_ns,
-        onset_ns=beat.event_time_ns,
-        cluster=beat.cluster,
-        node="" if beat.job else beat.node,
+        event_time_ns=heartbeat.event_time_ns,
+        onset_ns=heartbeat.event_time_ns,
+        cluster=heartbeat.cluster,
+        node="" if heartbeat.job else heartbeat.node,
         source="worker",
-        job=beat.job,
+        job=heartbeat.job,
         rank=None,
         gpu="",
-        text=f"step {beat.step}",
+        text=f"step {step}",
         position=None,
         fields=fields,
     )

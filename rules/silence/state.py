@@ -6,7 +6,8 @@ from typing import Final
 
 import msgspec
 
-from rules.model import NS_PER_S, Beat
+from rules.heartbeat import Heartbeat, NodeCount, Step, WorldSize
+from rules.model import NS_PER_S
 from rules.progress import JobProgress
 
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
@@ -58,45 +59,45 @@ class JobWatch(msgspec.Struct):
     suspect_step: int = -1
     lost_nodes: set[str] = set()
 
-    def hear(self, beat: Beat) -> None:
+    def hear(self, heartbeat: Heartbeat) -> None:
         """The job is alive on a node."""
-        self.first_ns = self.first_ns or beat.event_time_ns
-        self.heard_ns = max(self.heard_ns, beat.event_time_ns)
-        if beat.node and len(self.nodes) < MOST_PLACES:
-            self.nodes.add(beat.node)
+        self.first_ns = self.first_ns or heartbeat.event_time_ns
+        self.heard_ns = max(self.heard_ns, heartbeat.event_time_ns)
+        if heartbeat.node and len(self.nodes) < MOST_PLACES:
+            self.nodes.add(heartbeat.node)
 
-    def place(self, beat: Beat) -> None:
+    def place(self, heartbeat: WorldSize | NodeCount) -> None:
         """A banner says of how many ranks this is one, or of how many nodes; the largest group is the job."""
-        if beat.phase == "nodes":
-            self.node_count = max(self.node_count, beat.world_size)
-            self.placed_ns = self.placed_ns or beat.event_time_ns
-            return
-        if beat.world_size > self.world_size:
-            self.world_size, self.ranks_placed = beat.world_size, set()
-        if beat.world_size == self.world_size and beat.rank is not None and len(self.ranks_placed) < MOST_PLACES:
-            self.ranks_placed.add(beat.rank)
-            self.placed_ns = self.placed_ns or beat.event_time_ns
+        match heartbeat:
+            case NodeCount():
+                self.node_count = max(self.node_count, heartbeat.nodes)
+                self.placed_ns = self.placed_ns or heartbeat.event_time_ns
+            case WorldSize():
+                self._place_rank(heartbeat)
 
-    def get_further(self, beat: Beat) -> bool:
-        """True when the job got further by what the beat tells."""
-        if beat.phase == "progress":
-            return self.progress.count(beat.event_time_ns)
-        return beat.step is not None and self._step(beat, beat.step)
+    def _place_rank(self, heartbeat: WorldSize) -> None:
+        if heartbeat.world_size > self.world_size:
+            self.world_size, self.ranks_placed = heartbeat.world_size, set()
+        is_of_all = heartbeat.world_size == self.world_size
+        if is_of_all and heartbeat.rank is not None and len(self.ranks_placed) < MOST_PLACES:
+            self.ranks_placed.add(heartbeat.rank)
+            self.placed_ns = self.placed_ns or heartbeat.event_time_ns
 
-    def _step(self, beat: Beat, step: int) -> bool:
-        attempt = self.progress.attempt
-        is_further = self.progress.step(step, beat.event_time_ns)
+    def step(self, heartbeat: Step) -> bool:
+        """A step is done; true when the job got further by it."""
+        step, attempt = heartbeat.step, self.progress.attempt
+        is_further = self.progress.step(step, heartbeat.event_time_ns)
         if self.progress.attempt != attempt:
             self.members.clear()
-            self.attempt_ns = beat.event_time_ns
-        key = f"{beat.node}{_KEY_BREAK}{beat.rank}"
+            self.attempt_ns = heartbeat.event_time_ns
+        key = f"{heartbeat.node}{_KEY_BREAK}{heartbeat.rank}"
         member = self.members.get(key)
         if member is None:
-            member = self.members[key] = Member(beat.node, beat.rank)
+            member = self.members[key] = Member(heartbeat.node, heartbeat.rank)
         if step > member.step:
-            member.step, member.step_ns, member.told = step, beat.event_time_ns, member.told + 1
+            member.step, member.step_ns, member.told = step, heartbeat.event_time_ns, member.told + 1
             if step >= self.progress.last_step:
-                member.abreast_ns = beat.event_time_ns
+                member.abreast_ns = heartbeat.event_time_ns
         return is_further
 
 
@@ -110,6 +111,8 @@ def node_key(cluster: str, node: str) -> str:
     return f"{cluster}{_KEY_BREAK}{node}"
 
 
-def new_watch(beat: Beat) -> JobWatch:
+def new_watch(heartbeat: Heartbeat) -> JobWatch:
     """A job that is heard of for the first time."""
-    return JobWatch(JobProgress(STALL_FLOOR_NS, beat.cluster, beat.job, "" if beat.job else beat.node))
+    return JobWatch(
+        JobProgress(STALL_FLOOR_NS, heartbeat.cluster, heartbeat.job, "" if heartbeat.job else heartbeat.node)
+    )

@@ -10,8 +10,8 @@ from rules.model import NS_PER_S
 
 BUCKET_NS: Final = 10 * NS_PER_S
 KEPT_BUCKETS: Final = 24
-LEARNT_BEATS: Final = 20
-BEATS_TO_MISS: Final = 5
+LEARNT_HEARTBEATS: Final = 20
+HEARTBEATS_TO_MISS: Final = 5
 """So many make it odd that a node says nothing more; too few to call it dead."""
 
 
@@ -37,7 +37,7 @@ class Stream(msgspec.Struct, array_like=True):
     longest_gap: int = 0
 
     def note(self, time_ns: int) -> None:
-        """Somebody of the stream spoke. Beats come in event-time order; the same bucket again changes nothing."""
+        """Somebody of the stream spoke. Heartbeats come in event-time order; the same bucket again changes nothing."""
         bucket = time_ns // BUCKET_NS
         if self.newest and bucket <= self.newest[-1]:
             return
@@ -62,7 +62,7 @@ class Stream(msgspec.Struct, array_like=True):
         longest = max(self.longest_gap, whole[-1] - whole[-2])
         return Cadence(count, (whole[-1] - self.first) / (count - 1), longest, whole[-1])
 
-    def is_overdue(self, now_ns: int, streams: int, learnt: int = LEARNT_BEATS) -> bool:
+    def is_overdue(self, now_ns: int, streams: int, learnt: int = LEARNT_HEARTBEATS) -> bool:
         """Whether it is silent for longer than chance explains, for one of so many streams; false until learnt.
 
         A stream that was never silent for twice its usual gap is overdue after four of its longest; one that speaks at
@@ -111,7 +111,7 @@ class NodeStreams(msgspec.Struct, array_like=True):
     def is_lost(self, now_ns: int, nodes: int) -> bool:
         """Whether all that is known of the node is silent for longer than chance explains."""
         known = [one for one in (self.kernel, self.worker) if one.count]
-        return bool(known) and all(one.is_overdue(now_ns, nodes, BEATS_TO_MISS) for one in known)
+        return bool(known) and all(one.is_overdue(now_ns, nodes, HEARTBEATS_TO_MISS) for one in known)
 
     def last_ns(self, now_ns: int) -> int:
         """When the last whole bucket ended in which it spoke; 0 when there is none."""

@@ -1,4 +1,4 @@
-"""Beats in, verdicts out: watches every job's steps and every node's streams, with time as an input."""
+"""Heartbeats in, verdicts out: watches every job's steps and every node's streams, with time as an input."""
 
 from __future__ import annotations
 
@@ -8,7 +8,19 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from rules.model import NS_PER_S, Beat
+from rules.heartbeat import (
+    CHECKPOINT,
+    Advanced,
+    Alive,
+    CheckpointSaved,
+    Heartbeat,
+    LineCut,
+    NodeCount,
+    PhaseBegan,
+    Step,
+    WorldSize,
+)
+from rules.model import NS_PER_S
 from rules.progress import PHASE_NS, JobProgress
 from rules.silence import verdict as told
 from rules.silence.state import JobWatch, job_key, new_watch, node_key
@@ -47,7 +59,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class Taken(NamedTuple):
-    """What a beat did: whether its job got further by it, as a new attempt or not, and what is clear at once."""
+    """What a heartbeat did: whether its job got further by it, as a new attempt or not, and what is clear at once."""
 
     is_further: bool
     is_new_attempt: bool
@@ -57,7 +69,7 @@ class Taken(NamedTuple):
 class Silence(msgspec.Struct):
     """All jobs and nodes that were heard of in the last 24 hours of event time, and the newest verdicts.
 
-    Beats come in event-time order. A verdict comes from `wake`, at the time that it was due.
+    Heartbeats come in event-time order. A verdict comes from `wake`, at the time that it was due.
     """
 
     jobs: dict[str, JobWatch] = {}
@@ -77,28 +89,22 @@ class Silence(msgspec.Struct):
         is_known = watch is not None and watch.progress.last_step >= 0 and not watch.progress.is_counted
         return watch.progress if watch and is_known else None
 
-    def take(self, beat: Beat) -> Taken:
-        """Note a beat."""
-        self._sweep(beat.event_time_ns)
-        if beat.node and (beat.phase == "cut" or not (beat.phase or beat.world_size or beat.step is not None)):
-            self._hear_node(beat)
-        if not beat.job and beat.step is None:
+    def take(self, heartbeat: Heartbeat) -> Taken:
+        """Note a heartbeat."""
+        self._sweep(heartbeat.event_time_ns)
+        if heartbeat.node:
+            self._hear_node(heartbeat)
+        if not heartbeat.job and not isinstance(heartbeat, Step):
             return Taken(False, False, [])
-        key = job_key(beat.cluster, beat.job, beat.node)
+        key = job_key(heartbeat.cluster, heartbeat.job, heartbeat.node)
         watch = self.jobs.get(key)
         if watch is None:
-            watch = self.jobs[key] = new_watch(beat)
-        watch.hear(beat)
-        if beat.world_size:
-            self._place(key, watch, beat)
-        elif beat.phase and beat.phase not in ("cut", "progress"):
-            watch.progress.begin_phase(beat.phase, beat.event_time_ns)
-        if beat.saved_step is not None:
-            watch.progress.saved_step = beat.saved_step
+            watch = self.jobs[key] = new_watch(heartbeat)
+        watch.hear(heartbeat)
         attempt = watch.progress.attempt
-        if not watch.get_further(beat):
+        if not self._gets_further(key, watch, heartbeat):
             return Taken(False, False, [])
-        return Taken(True, watch.progress.attempt != attempt, self._step(key, watch, beat.event_time_ns))
+        return Taken(True, watch.progress.attempt != attempt, self._step(key, watch, heartbeat.event_time_ns))
 
     def note_trouble(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
         """A line told a cause of failures that concerns these jobs."""
@@ -139,18 +145,38 @@ class Silence(msgspec.Struct):
             return self._on_step_timer(key, watch, due_ns)
         return self._on_look_timer(key, watch, due_ns) if kind == "look" else self._on_start_timer(watch, due_ns)
 
-    def _hear_node(self, beat: Beat) -> None:
-        streams = self.streams.setdefault(node_key(beat.cluster, beat.node), NodeStreams())
-        if beat.phase == "cut":
-            streams.note_cut(beat.event_time_ns)
-        else:
-            is_of_host = beat.source == "worker" and not beat.job
-            streams.note("kernel" if is_of_host else beat.source, beat.event_time_ns)
+    def _gets_further(self, key: str, watch: JobWatch, heartbeat: Heartbeat) -> bool:
+        """Note what it tells of the job; true when the job got further by it."""
+        match heartbeat:
+            case Step():
+                return watch.step(heartbeat)
+            case Advanced():
+                return watch.progress.count(heartbeat.event_time_ns)
+            case WorldSize() | NodeCount():
+                self._place(key, watch, heartbeat)
+            case PhaseBegan():
+                watch.progress.begin_phase(heartbeat.phase, heartbeat.event_time_ns)
+            case CheckpointSaved():
+                watch.progress.begin_phase(CHECKPOINT, heartbeat.event_time_ns)
+                watch.progress.saved_step = heartbeat.step
+        return False
 
-    def _place(self, key: str, watch: JobWatch, beat: Beat) -> None:
+    def _hear_node(self, heartbeat: Heartbeat) -> None:
+        match heartbeat:
+            case Alive():
+                is_of_host = heartbeat.source == "worker" and not heartbeat.job
+                source = "kernel" if is_of_host else heartbeat.source
+                self._streams_of(heartbeat).note(source, heartbeat.event_time_ns)
+            case LineCut():
+                self._streams_of(heartbeat).note_cut(heartbeat.event_time_ns)
+
+    def _streams_of(self, heartbeat: Heartbeat) -> NodeStreams:
+        return self.streams.setdefault(node_key(heartbeat.cluster, heartbeat.node), NodeStreams())
+
+    def _place(self, key: str, watch: JobWatch, heartbeat: WorldSize | NodeCount) -> None:
         if not watch.world_size and not watch.node_count:
-            heappush(self.timers, (beat.event_time_ns + START_UP_NS, "start", key))
-        watch.place(beat)
+            heappush(self.timers, (heartbeat.event_time_ns + START_UP_NS, "start", key))
+        watch.place(heartbeat)
         watch.progress.has_finished = False
 
     def _step(self, key: str, watch: JobWatch, time_ns: int) -> list[Verdict]:

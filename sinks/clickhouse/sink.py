@@ -8,7 +8,8 @@ from typing import Final
 import stamina
 
 from rules.errors import TransientError
-from rules.model import Beat, DeadLetter, Delivery, Gap, Incident, Joined, Match, Sample, Seat
+from rules.heartbeat import Heartbeat
+from rules.model import DeadLetter, Delivery, Gap, Incident, Joined, Match, Sample, Seat
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.rows import Rows, RuleFacts
@@ -29,7 +30,7 @@ class ClickHouseSink:
         incidents: Sequence[Incident] = (),
         matches: Sequence[tuple[Match, RuleFacts]] = (),
         observed: Sequence[tuple[Match, RuleFacts]] = (),
-        beats: Sequence[Beat] = (),
+        heartbeats: Sequence[Heartbeat] = (),
         seats: Sequence[Seat] = (),
         signals: Sequence[Joined] = (),
         gaps: Sequence[Gap] = (),
@@ -52,8 +53,8 @@ class ClickHouseSink:
             shapes.capacity_rows(found),
             shapes.measurement_rows(found),
             shapes.gap_rows([*gaps, *shapes.gaps_in(found)]),
-            shapes.liveness_rows(beats),
-            shapes.progress_rows(beats),
+            shapes.liveness_rows(heartbeats),
+            shapes.progress_rows(heartbeats),
             shapes.placement_rows(seats),
             shapes.signal_rows(signals),
             shapes.delivery_rows(deliveries),

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from ingest.batch import Batch
-from rules.model import NS_PER_S, Beat, Incident, Match, Seat
+from rules.heartbeat import Heartbeat
+from rules.model import NS_PER_S, Incident, Match, Seat
 from stream.scan import BatchScanner
 from stream.scenarios.delivery import Chapter, Delivery
 from stream.scenarios.lines import Line
@@ -20,8 +21,8 @@ TICK_NS: Final = NS_PER_S
 class Core(Protocol):
     """What is played: the `Engine`, or a stand-in for it."""
 
-    def add(self, matches: Iterable[Match], beats: Iterable[Beat] = (), seats: Iterable[Seat] = ()) -> None:
-        """Note matches, beats and seats."""
+    def add(self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[Seat] = ()) -> None:
+        """Note matches, heartbeats and seats."""
 
     def advance(self, watermark_ns: int) -> list[Incident]:
         """Take everything up to the watermark; the incidents that changed."""
@@ -57,7 +58,7 @@ class _Player:
         scanned = self.scanner.scan(batch, is_last=not delivery.goes_on)
         if scanned.records < len(batch):
             self.unread[delivery.file] = batch.tail(scanned.records)
-        self.core.add([*scanned.matches, *scanned.observed], scanned.beats, scanned.seats)
+        self.core.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.seats)
         if delivery.arrival_ns >= self.told_ns + TICK_NS:
             self.tell(delivery.arrival_ns)
 

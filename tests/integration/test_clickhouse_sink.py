@@ -18,7 +18,8 @@ import msgspec
 import pytest
 
 from rules.errors import ConfigError, RejectedError, TransientError
-from rules.model import Beat, Incident, Match, Position, stable_id
+from rules.heartbeat import Alive, Step
+from rules.model import Incident, Match, Position, stable_id
 from sinks.clickhouse import reading
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client, StoreInUseError, connect
@@ -173,7 +174,10 @@ def test_the_same_batch_twice_changes_nothing(client: Client, sink: ClickHouseSi
     batch: dict[str, Any] = {
         "incidents": [an_incident(unique, 1), an_incident(unique, 2)],
         "matches": [(an_own_match(unique), XidFacts())],
-        "beats": [Beat(MINUTE_NS, "east", unique, "gpu-001", 7), Beat(MINUTE_NS + 1, "east", unique, "gpu-001")],
+        "heartbeats": [
+            Step(MINUTE_NS, "east", unique, "gpu-001", 7),
+            Alive(MINUTE_NS + 1, "east", unique, "gpu-001"),
+        ],
         "dead_letters": [letter],
     }
     keys = dict(zip(TABLES, ("incident_id", "incident_id", "match_id", "job", "dead_letter_id"), strict=True))
@@ -199,16 +203,21 @@ def test_an_older_revision_that_comes_late_changes_nothing(client: Client, sink:
     assert (document["revision"], document["title"]) == (5, "new")
 
 
-def test_replayed_beats_in_another_grouping_change_nothing(client: Client, sink: ClickHouseSink, unique: str) -> None:
-    beats = [Beat(MINUTE_NS + n, "east", unique, "gpu-001", n if n % 2 else None) for n in range(6)]
-    sink.write(beats=beats)
+def test_replayed_heartbeats_in_another_grouping_change_nothing(
+    client: Client, sink: ClickHouseSink, unique: str
+) -> None:
+    heartbeats = [
+        Step(MINUTE_NS + n, "east", unique, "gpu-001", n) if n % 2 else Alive(MINUTE_NS + n, "east", unique, "gpu-001")
+        for n in range(6)
+    ]
+    sink.write(heartbeats=heartbeats)
     columns = "SELECT toUnixTimestamp64Nano(first_event_time), toUnixTimestamp64Nano(last_event_time), last_step"
     query = f"{columns} FROM liveness FINAL WHERE job = {{job:String}}"
     once = client.query(query, {"job": unique})
     assert once == [(MINUTE_NS, MINUTE_NS + 5, 5)]
-    for beat in beats:
-        sink.write(beats=[beat])
-    sink.write(beats=beats[1:4])
+    for heartbeat in heartbeats:
+        sink.write(heartbeats=[heartbeat])
+    sink.write(heartbeats=heartbeats[1:4])
     assert client.query(query, {"job": unique}) == once
 
 
@@ -265,7 +274,8 @@ def test_old_logs_over_many_months_are_one_batch(client: Client, sink: ClickHous
 
 def test_times_beyond_the_calendar_are_taken(client: Client, sink: ClickHouseSink, unique: str) -> None:
     sink.write(
-        matches=[(an_own_match(unique, time_ns=10**30), XidFacts())], beats=[Beat(10**30, "east", unique, "gpu-001")]
+        matches=[(an_own_match(unique, time_ns=10**30), XidFacts())],
+        heartbeats=[Alive(10**30, "east", unique, "gpu-001")],
     )
     assert len(contents(client, "matches", "match_id", unique)) == 1
     assert len(contents(client, "liveness", "job", unique)) == 1

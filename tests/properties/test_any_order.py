@@ -133,7 +133,7 @@ def at_once(logs: list[Log]) -> list[Incident]:
 
 
 def put(engine: Engine, scanned: Scanned) -> None:
-    engine.add([*scanned.matches, *scanned.observed], scanned.beats)
+    engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats)
 
 
 @given(clusters(), st.data())

@@ -113,7 +113,7 @@ RULES = a_rule_set()
 MATCHES = st.tuples(
     st.integers(0, 900), st.sampled_from(WATCHED), st.sampled_from(["n1", "n2"]), st.integers(1, 6)
 ).map(lambda one: a_match(one[1], one[0], one[2], fields={"gpu_used": str(one[3])}))
-BEATS = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 200)), max_size=20).map(
+HEARTBEATS = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 200)), max_size=20).map(
     lambda all_of_them: [a_step(step, second, "", "n1") for second, step in all_of_them]
 )
 
@@ -123,12 +123,12 @@ def told_by(engine: Engine) -> list[Signal]:
     return engine.windowed()
 
 
-@given(st.lists(MATCHES, max_size=40), BEATS, st.data())
+@given(st.lists(MATCHES, max_size=40), HEARTBEATS, st.data())
 def test_order_copies_and_restarts_change_no_window(
-    matches: list[Match], beats: list[Any], data: st.DataObject
+    matches: list[Match], heartbeats: list[Any], data: st.DataObject
 ) -> None:
     plainly = Engine(RULES)
-    plainly.add(matches, beats)
+    plainly.add(matches, heartbeats)
     expected = told_by(plainly)
     again = data.draw(st.lists(st.sampled_from(matches), max_size=5)) if matches else []
     arriving = data.draw(st.permutations([*matches, *again]))
@@ -137,8 +137,8 @@ def test_order_copies_and_restarts_change_no_window(
     for stop in [*stops, 1000]:
         now = [one for one in arriving if one.event.event_time_ns < at(stop)]
         arriving = [one for one in arriving if one.event.event_time_ns >= at(stop)]
-        engine.add(now, [beat for beat in beats if beat.event_time_ns < at(stop)])
-        beats = [beat for beat in beats if beat.event_time_ns >= at(stop)]
+        engine.add(now, [heartbeat for heartbeat in heartbeats if heartbeat.event_time_ns < at(stop)])
+        heartbeats = [heartbeat for heartbeat in heartbeats if heartbeat.event_time_ns >= at(stop)]
         last_ns = max((one.event.event_time_ns for one in matches), default=0)
         if stop < 1000 and at(stop) <= last_ns:
             engine.advance(at(stop) - 1)

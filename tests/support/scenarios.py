@@ -9,7 +9,8 @@ from pathlib import Path
 import msgspec
 
 from rules.engine import Engine
-from rules.model import Beat, Incident, Match, Seat
+from rules.heartbeat import Heartbeat
+from rules.model import Incident, Match, Seat
 from stream.scenarios.reading import Scenario, read_scenarios
 from tests.support.logs import the_rules
 from tests.support.signals import an_xid
@@ -55,7 +56,7 @@ class NotingCore:
         self._told = told
         self._state = msgspec.msgpack.decode(snapshot, type=NotedState) if snapshot else NotedState()
 
-    def add(self, matches: Iterable[Match], beats: Iterable[Beat] = (), seats: Iterable[Seat] = ()) -> None:
+    def add(self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[Seat] = ()) -> None:
         if ids := [match.match_id for match in matches]:
             self._state.pieces.append(ids)
 

@@ -1,11 +1,12 @@
-"""Signals, matches and beats for tests of the core."""
+"""Signals, matches and heartbeats for tests of the core."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from rules.cause import Relations
-from rules.model import Beat, LogEvent, Match, Position, Signal, stable_id
+from rules.heartbeat import Alive, Step
+from rules.model import LogEvent, Match, Position, Signal, stable_id
 from rules.signal import signal_of
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
 
@@ -33,14 +34,14 @@ def an_xid(number: int, second: float, node: str, pci: str = "0000:9a:00", **mor
     return a_match(f"nvidia.xid_{number}", second, node, fields={"pci": pci}, **more)
 
 
-def a_step(step: int, second: float, job: str = "A", node: str = "n1", cluster: str = "default") -> Beat:
+def a_step(step: int, second: float, job: str = "A", node: str = "n1", cluster: str = "default") -> Step:
     """A job completed a step."""
-    return Beat(at(second), cluster, job, node, step)
+    return Step(at(second), cluster, job, node, step)
 
 
-def alive(second: float, job: str, node: str, cluster: str = "default") -> Beat:
+def alive(second: float, job: str, node: str, cluster: str = "default") -> Alive:
     """A job was heard of on a node."""
-    return Beat(at(second), cluster, job, node)
+    return Alive(at(second), cluster, job, node)
 
 
 def a_signal(

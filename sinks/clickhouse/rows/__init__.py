@@ -1,6 +1,13 @@
 """What happened, as columns in the shape of the ClickHouse tables."""
 
-from sinks.clickhouse.rows.beats import LIVENESS, PLACEMENTS, PROGRESS, liveness_rows, placement_rows, progress_rows
+from sinks.clickhouse.rows.heartbeats import (
+    LIVENESS,
+    PLACEMENTS,
+    PROGRESS,
+    liveness_rows,
+    placement_rows,
+    progress_rows,
+)
 from sinks.clickhouse.rows.incidents import (
     INCIDENT_REVISIONS,
     INCIDENTS,

@@ -10,6 +10,7 @@ import msgspec
 from cramjam import zstd
 
 from rules.alerts.muting import Said
+from rules.flat_heartbeat import unflattened
 from rules.model import NS_PER_S, QUIET_ROLES, Acknowledgement, DeadLetter, Incident
 from rules.silenced import Silence
 from sinks.clickhouse.client import Client
@@ -82,7 +83,7 @@ def _contents(message: Message) -> Iterator[dict[str, Any]]:
     for part in message.parts if isinstance(message, Found) else ():
         known = [(match, the_rules().spec_of(match)) for match in part.matches if match.rule in the_rules().by_id]
         told = [one for one in known if one[1].role not in QUIET_ROLES]
-        yield {"matches": told, "beats": part.beats, "seats": part.seats}
+        yield {"matches": told, "heartbeats": list(map(unflattened, part.heartbeats)), "seats": part.seats}
 
 
 class _Recorder:

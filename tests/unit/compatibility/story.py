@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ingest.batch import Batch
+from rules.flat_heartbeat import flattened
 from rules.model import NS_PER_S
 from stream.messages import Found, Message, Part, Tick
 from stream.scan import BatchScanner, Scanned
@@ -146,7 +147,9 @@ def matches_topic() -> Iterator[tuple[float, Message]]:
     for end_s, number, scanned, end in batches():
         matches = (*scanned.matches, *scanned.observed)
         source = f"logs.raw/{number}"
-        part = Part(source, end, scanned.newest_ns, matches, tuple(scanned.beats), tuple(scanned.seats))
+        part = Part(
+            source, end, scanned.newest_ns, matches, tuple(map(flattened, scanned.heartbeats)), tuple(scanned.seats)
+        )
         yield end_s, Found((part,))
         yield end_s, Tick(dict(read), (), 0, True)
         read[source] = end

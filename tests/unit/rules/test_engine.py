@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from rules.engine import STALL_FLOOR_NS, Engine
+from rules.heartbeat import Alive, Heartbeat, LineCut, Step
 from rules.life import RESOLVE_AFTER_NS
-from rules.model import NS_PER_S, Beat, Incident, Match, Seat
+from rules.model import NS_PER_S, Incident, Match, Seat
 from rules.ruleset import RuleSet
 from rules.signal import pci_address
 from tests.support.logs import at, the_rules
@@ -21,13 +22,13 @@ def engine() -> Engine:
     return Engine(the_rules())
 
 
-def fed(*matches: Match, beats: tuple[Beat, ...] = ()) -> list[Incident]:
+def fed(*matches: Match, heartbeats: tuple[Heartbeat, ...] = ()) -> list[Incident]:
     engine = Engine(the_rules())
-    engine.add(matches, beats)
+    engine.add(matches, heartbeats)
     return engine.flush()
 
 
-def steps(count: int, job: str = "A", first: int = 0, start_s: float = 0, cluster: str = "default") -> list[Beat]:
+def steps(count: int, job: str = "A", first: int = 0, start_s: float = 0, cluster: str = "default") -> list[Step]:
     return [a_step(first + number, start_s + 5 * number, job, cluster=cluster) for number in range(count)]
 
 
@@ -82,7 +83,7 @@ def test_onset_puts_the_kernel_line_first_and_makes_it_root() -> None:
     (incident,) = fed(
         *(a_timeout(611 + rank / 10, f"n{1 + rank // 8}", "A", rank) for rank in range(16)),
         an_xid(79, 10, "n2"),
-        beats=(alive(0, "A", "n1"), alive(0, "A", "n2")),
+        heartbeats=(alive(0, "A", "n1"), alive(0, "A", "n2")),
     )
     assert [link.failure_class for link in incident.chain] == ["xid-79", "nccl-timeout", "nccl-timeout", "nccl-timeout"]
     assert (incident.chain[0].role, incident.root_cause.node, incident.root_cause.gpu) == ("root", "n2", "0000:9a:00")
@@ -99,7 +100,7 @@ def test_a_node_s_kernel_line_reaches_both_of_its_jobs() -> None:
         a_match("memory.host_oom_kill", 10, "n2"),
         a_timeout(611, "n1", "A", 0),
         a_timeout(612, "n3", "B", 0),
-        beats=(alive(0, "A", "n2"), alive(0, "B", "n2")),
+        heartbeats=(alive(0, "A", "n2"), alive(0, "B", "n2")),
     )
     assert incident.jobs == ("A", "B")
     assert incident.failure_class == "host-oom-kill"
@@ -166,19 +167,19 @@ def test_a_job_that_goes_on_recovers_from_its_hang(engine: Engine) -> None:
 
 def test_what_is_heard_after_an_incident_changes_nothing_of_it() -> None:
     """However far time has gone on when it is told."""
-    cut = [Beat(at(second), "default", "A", "n1", phase="cut") for second in (3, 11.5)]
+    cut = [LineCut(at(second), "default", "A", "n1") for second in (3, 11.5)]
     of_a = [Seat(at(1), "default", "A", "n1", rank=rank, world_size=4) for rank in range(3)]
     later = [
         Seat(at(11), "default", "A", "n3", rank=3, world_size=8, is_start=True),
         Seat(at(11), "default", "B", "n4", rank=1, world_size=2),
     ]
-    kernel = Beat(at(12), "default", "", "n4", source="kernel")
-    beats = [alive(0, "A", "n1"), alive(0, "A", "n2"), *cut, kernel, alive(11, "A", "n3")]
+    kernel = Alive(at(12), "default", "", "n4", source="kernel")
+    heartbeats = [alive(0, "A", "n1"), alive(0, "A", "n2"), *cut, kernel, alive(11, "A", "n3")]
     failures = [*(a_timeout(10, "n1", "A", rank, 5) for rank in range(3)), a_match("memory.oom_gpu", 10, "n4", "B")]
 
     def told(until_s: float) -> list[Incident]:
         engine = Engine(the_rules())
-        engine.add(failures, beats, [*of_a, Seat(at(1), "default", "B", "n4", rank=0), *later])
+        engine.add(failures, heartbeats, [*of_a, Seat(at(1), "default", "B", "n4", rank=0), *later])
         return sorted(engine.advance(at(until_s)), key=lambda one: one.jobs)
 
     of_a_now, of_b_now = told(10)

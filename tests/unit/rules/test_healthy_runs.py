@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
+from rules.heartbeat import Step
 from tests.support.logs import a_scanner, batch, the_rules
 
 RANKS = range(8)
@@ -420,7 +421,7 @@ def told(lines: Iterable[str]) -> tuple[list[tuple[str, str]], set[int]]:
     scanned = a_scanner().scan(batch([line.encode() for line in lines]))
     rules = the_rules()
     found = [(match.rule, match.event.text) for match in scanned.matches if rules.spec_of(match).role not in CALM_ROLES]
-    return found, {beat.step for beat in scanned.beats if beat.step is not None}
+    return found, {one.step for one in scanned.heartbeats if isinstance(one, Step)}
 
 
 @pytest.mark.parametrize("run", TRAINING, ids=lambda run: run.__name__)

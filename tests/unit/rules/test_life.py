@@ -6,8 +6,9 @@ import pytest
 
 from rules.correlate import HOLD_NS
 from rules.engine import Engine
+from rules.heartbeat import Step
 from rules.life import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
-from rules.model import NS_PER_S, Beat, Incident
+from rules.model import NS_PER_S, Incident
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, an_xid
 
@@ -20,7 +21,7 @@ def engine() -> Engine:
     return Engine(the_rules())
 
 
-def steps(first: int, count: int, start_s: float, job: str = "A") -> list[Beat]:
+def steps(first: int, count: int, start_s: float, job: str = "A") -> list[Step]:
     return [a_step(first + number, start_s + PACE_S * number, job) for number in range(count)]
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
+from msgspec.structs import replace
 
 from rules.engine import Engine
-from rules.model import NS_PER_S, Beat, Incident
+from rules.heartbeat import Alive, Heartbeat, LineCut, NodeCount, PhaseBegan, Step, WorldSize
+from rules.model import NS_PER_S, Incident
 from tests.support.logs import START_NS, at, the_rules
 from tests.support.signals import a_match, a_step
 
@@ -27,7 +29,7 @@ def engine(fresh: Engine) -> Engine:
     return fresh
 
 
-def earlier_attempt(pace_s: float = PACE_S) -> list[Beat]:
+def earlier_attempt(pace_s: float = PACE_S) -> list[Step]:
     """Steps for more than an hour, and what says that another attempt starts."""
     count = int(max(600, 4000 / pace_s))
     return [*steps(90_000 + count, 90_000, -300 - count * pace_s, pace_s), phase("startup", -299)]
@@ -35,29 +37,27 @@ def earlier_attempt(pace_s: float = PACE_S) -> list[Beat]:
 
 def steps(
     upto: int, first: int = 0, start_s: float = 0, pace_s: float = PACE_S, node: str = "n1", rank: int | None = None
-) -> list[Beat]:
+) -> list[Step]:
     """Steps `first` to `upto`, the last one included."""
     told = range(first, upto + 1)
-    return [Beat(at(start_s + pace_s * (n - first)), "default", "A", node, n, rank) for n in told]
+    return [Step(at(start_s + pace_s * (n - first)), "default", "A", node, n, rank) for n in told]
 
 
-def of_all(upto: int, nodes: int = 4, gpus: int = 1, first: int = 0, start_s: float = 0) -> list[Beat]:
+def of_all(upto: int, nodes: int = 4, gpus: int = 1, first: int = 0, start_s: float = 0) -> list[Step]:
     """The steps of all ranks."""
     ranks = [(f"n{rank // gpus}", rank) for rank in range(nodes * gpus)]
-    return [beat for node, rank in ranks for beat in steps(upto, first, start_s, node=node, rank=rank)]
+    return [heartbeat for node, rank in ranks for heartbeat in steps(upto, first, start_s, node=node, rank=rank)]
 
 
-def speaks(source: str, node: str, first_s: float, last_s: float, every_s: float = 10, job: str = "A") -> list[Beat]:
+def speaks(source: str, node: str, first_s: float, last_s: float, every_s: float = 10, job: str = "A") -> list[Alive]:
     """One of a node's streams speaks now and then."""
     count = int((last_s - first_s) // every_s) + 1
     seconds = [first_s + every_s * number for number in range(count)]
-    return [
-        Beat(at(second), "default", "" if source == "kernel" else job, node, None, None, source) for second in seconds
-    ]
+    return [Alive(at(second), "default", "" if source == "kernel" else job, node, source=source) for second in seconds]
 
 
-def phase(name: str, second: float) -> Beat:
-    return Beat(at(second), "default", "A", "n1", phase=name)
+def phase(name: str, second: float) -> PhaseBegan:
+    return PhaseBegan(at(second), "default", "A", "n1", name)
 
 
 def verdicts(engine: Engine) -> list[tuple[str, str, int | None, float]]:
@@ -65,8 +65,8 @@ def verdicts(engine: Engine) -> list[tuple[str, str, int | None, float]]:
     return [(one.verdict, one.node, one.rank, (one.time_ns - START_NS) / NS_PER_S) for one in engine.verdicts()]
 
 
-def run(engine: Engine, beats: Iterable[Beat], until_s: float) -> list[Incident]:
-    engine.add([], beats)
+def run(engine: Engine, heartbeats: Iterable[Heartbeat], until_s: float) -> list[Incident]:
+    engine.add([], heartbeats)
     newest = {incident.incident_id: incident for incident in engine.advance(at(until_s))}
     return list(newest.values())
 
@@ -135,16 +135,16 @@ def test_a_rank_without_the_step_of_the_others_is_dead(engine: Engine) -> None:
 
 
 def test_a_rank_behind_that_goes_on_while_the_others_wait_is_a_straggler(engine: Engine) -> None:
-    beats = [one for one in of_all(117) if one.rank != 2 or (one.step or 0) < 116]
-    (found,) = run(engine, [*beats, Beat(at(595), "default", "A", "n2", 116, 2)], 700)
+    heartbeats = [one for one in of_all(117) if one.rank != 2 or one.step < 116]
+    (found,) = run(engine, [*heartbeats, Step(at(595), "default", "A", "n2", 116, 2)], 700)
     assert (found.failure_class, found.verdict) == ("straggler", "straggler")
     assert verdicts(engine) == [("straggler", "n2", 2, 605)]
 
 
 def test_a_rank_that_lags_more_and_more_is_a_straggler_until_it_has_caught_up(engine: Engine) -> None:
     slow = steps(100, pace_s=6, node="n2", rank=2)
-    beats = [one for one in of_all(300) if one.rank != 2 or (one.step or 0) > 125]
-    (found,) = run(engine, [*slow, *beats], 1000)
+    heartbeats = [one for one in of_all(300) if one.rank != 2 or one.step > 125]
+    (found,) = run(engine, [*slow, *heartbeats], 1000)
     assert (found.failure_class, found.root_cause.node, found.root_cause.rank) == ("straggler", "n2", 2)
     assert found.status == "resolved"
 
@@ -209,7 +209,7 @@ def test_a_node_whose_streams_stop_while_the_job_goes_on_is_its_shipper(engine: 
 
 
 def test_ranks_that_never_took_their_place(fresh: Engine) -> None:
-    banners = [Beat(at(rank), "default", "A", f"n{rank}", rank=rank, world_size=8) for rank in range(8) if rank != 5]
+    banners = [WorldSize(at(rank), "default", "A", f"n{rank}", 8, rank) for rank in range(8) if rank != 5]
     (found,) = run(fresh, banners, 2000)
     assert (found.failure_class, found.verdict, found.root_cause.rank) == ("rendezvous-timeout", "never-started", 5)
     assert verdicts(fresh) == [("never-started", "", 5, 900)]
@@ -217,8 +217,8 @@ def test_ranks_that_never_took_their_place(fresh: Engine) -> None:
 
 
 def test_nodes_that_never_joined(fresh: Engine) -> None:
-    said = Beat(at(0), "default", "A", "n0", phase="nodes", world_size=8)
-    heard = [Beat(at(1), "default", "A", f"n{number}") for number in range(7)]
+    said = NodeCount(at(0), "default", "A", "n0", 8)
+    heard = [Alive(at(1), "default", "A", f"n{number}") for number in range(7)]
     (found,) = run(fresh, [said, *heard], 2000)
     assert (found.failure_class, found.verdict) == ("rendezvous-timeout", "never-started")
     assert verdicts(fresh) == [("never-started", "", None, 900)]
@@ -226,17 +226,17 @@ def test_nodes_that_never_joined(fresh: Engine) -> None:
 
 
 def test_a_log_of_one_node_says_nothing_of_the_others(fresh: Engine) -> None:
-    assert run(fresh, [Beat(at(0), "default", "A", "n0", phase="nodes", world_size=8)], 2000) == []
+    assert run(fresh, [NodeCount(at(0), "default", "A", "n0", 8)], 2000) == []
 
 
 def test_a_last_line_that_ends_in_the_middle_is_cut_off(engine: Engine) -> None:
     workers = [*speaks("worker", "n1", 0, 585), *speaks("worker", "n2", 0, 585)]
-    (found,) = run(engine, [*steps(117), *workers, Beat(at(586), "default", "", "n2", phase="cut")], 700)
+    (found,) = run(engine, [*steps(117), *workers, LineCut(at(586), "default", "", "n2")], 700)
     assert (found.failure_class, found.verdict, found.root_cause.node) == ("log-truncated", "cut-off", "n2")
 
 
 def test_lines_that_always_end_so_are_not_cut_off(engine: Engine) -> None:
-    cuts = [Beat(at(5 * number + 1), "default", "", "n1", phase="cut") for number in range(118)]
+    cuts = [LineCut(at(5 * number + 1), "default", "", "n1") for number in range(118)]
     (found,) = run(engine, [*steps(117), *speaks("worker", "n1", 0, 585), *cuts], 700)
     assert found.verdict == "hung"
 
@@ -248,7 +248,7 @@ def test_a_job_that_has_ended_is_only_noted(engine: Engine, rule: str, expected:
     assert verdicts(engine) == [(expected, "", None, 590)]
 
 
-def bursts(count: int, size: int = 40, every_s: float = 200) -> list[Beat]:
+def bursts(count: int, size: int = 40, every_s: float = 200) -> list[Step]:
     told = [(size * burst + n, every_s * (burst + 1) + n / 1000) for burst in range(count) for n in range(size)]
     return [a_step(step, second) for step, second in told]
 
@@ -260,22 +260,22 @@ def test_output_that_comes_in_bursts_is_waited_for(fresh: Engine) -> None:
     assert [verdict for verdict, *_ in verdicts(fresh)] == ["buffered", "hung"]
 
 
-def checkpoints(announced: bool, pause_s: float = 90, period: int = 100, upto: int = 1000) -> list[Beat]:
-    beats, second = [], 0.0
+def checkpoints(announced: bool, pause_s: float = 90, period: int = 100, upto: int = 1000) -> list[Heartbeat]:
+    heartbeats, second = [], 0.0
     for step in range(1, upto + 1):
         second += PACE_S
-        beats.append(a_step(step, second))
+        heartbeats.append(a_step(step, second))
         if step % period == 0:
             if announced:
-                beats.append(phase("checkpoint", second + 0.2))
+                heartbeats.append(phase("checkpoint", second + 0.2))
             second += pause_s
-    return beats
+    return heartbeats
 
 
-def jittered(beats: list[Beat]) -> list[Beat]:
+def jittered(heartbeats: list[Step]) -> list[Step]:
     return [
-        Beat(one.event_time_ns + (7919 * number % 1000) * 1_500_000, one.cluster, one.job, one.node, one.step)
-        for number, one in enumerate(beats)
+        replace(one, event_time_ns=one.event_time_ns + (7919 * number % 1000) * 1_500_000)
+        for number, one in enumerate(heartbeats)
     ]
 
 
@@ -288,7 +288,7 @@ HEALTHY = {
     "checkpoints-unannounced-every-30": checkpoints(False, period=30),
     "checkpoints-of-nine-minutes": checkpoints(False, pause_s=540, period=250),
     "counted-from-zero": [
-        a_step((one.step or 0) - 1, (one.event_time_ns - START_NS) / NS_PER_S) for one in checkpoints(False)
+        a_step(one.step - 1, (one.event_time_ns - START_NS) / NS_PER_S) for one in checkpoints(False)
     ],
     "evaluation": [*steps(340), phase("evaluation", 1701), *steps(1000, 341, 2200)],
     "warm-up": [*steps(5, pace_s=90), *steps(1000, 6, 460)],
@@ -306,9 +306,9 @@ HEALTHY = {
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_nothing_is_said_of_a_healthy_job(fresh: Engine, name: str) -> None:
-    beats = HEALTHY[name]
-    last_s = max(beat.event_time_ns for beat in beats) / NS_PER_S - START_NS / NS_PER_S
-    assert run(fresh, beats, last_s) == []
+    heartbeats = HEALTHY[name]
+    last_s = max(heartbeat.event_time_ns for heartbeat in heartbeats) / NS_PER_S - START_NS / NS_PER_S
+    assert run(fresh, heartbeats, last_s) == []
     assert verdicts(fresh) == []
 
 

@@ -24,7 +24,7 @@ def scanned(lines: Lines) -> Scanned:
 def run(lines: Lines, until: float = 0) -> tuple[list[Signal], list[Incident]]:
     """What windows made of the lines, and the incidents; time goes on up to the second `until`."""
     engine, found = Engine(the_rules()), scanned([*lines, (until, vector("n9", until, "still here"))])
-    engine.add([*found.matches, *found.observed], found.beats)
+    engine.add([*found.matches, *found.observed], found.heartbeats)
     incidents = engine.flush()
     return engine.windowed(), incidents
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.errors import InvariantError
+from rules.heartbeat import Alive, Step
 from rules.model import (
-    Beat,
     BlastRadius,
     ChainLink,
     DeadLetter,
@@ -158,23 +158,23 @@ def test_half_surrogates_are_written_out() -> None:
     assert json.loads(str(row["document"]))["title"] == row["title"] == r"bad \udc80 byte"
 
 
-def test_beats_of_one_minute_become_one_row() -> None:
-    beats = [
-        Beat(MINUTE_NS + 5, "east", "4711", "gpu-001"),
-        Beat(MINUTE_NS + 1, "east", "4711", "gpu-001", 12),
-        Beat(MINUTE_NS + 9, "east", "4711", "gpu-001", 11),
-        Beat(2 * MINUTE_NS, "east", "4711", "gpu-001"),
+def test_heartbeats_of_one_minute_become_one_row() -> None:
+    heartbeats = [
+        Alive(MINUTE_NS + 5, "east", "4711", "gpu-001"),
+        Step(MINUTE_NS + 1, "east", "4711", "gpu-001", 12),
+        Step(MINUTE_NS + 9, "east", "4711", "gpu-001", 11),
+        Alive(2 * MINUTE_NS, "east", "4711", "gpu-001"),
     ]
-    rows = liveness_rows(beats)
+    rows = liveness_rows(heartbeats)
     assert list(zip(*rows.columns, strict=True)) == [
         ("east", "4711", "gpu-001", 60, MINUTE_NS + 1, MINUTE_NS + 9, 12),
         ("east", "4711", "gpu-001", 120, 2 * MINUTE_NS, 2 * MINUTE_NS, None),
     ]
 
 
-@given(st.permutations([Beat(MINUTE_NS * n, "east", "4711", f"gpu-{n % 3}", n) for n in range(6)]))
-def test_the_order_of_beats_changes_nothing(beats: list[Beat]) -> None:
-    assert liveness_rows(beats + beats) == liveness_rows(sorted(beats))
+@given(st.permutations([Step(MINUTE_NS * n, "east", "4711", f"gpu-{n % 3}", n) for n in range(6)]))
+def test_the_order_of_heartbeats_changes_nothing(heartbeats: list[Step]) -> None:
+    assert liveness_rows(heartbeats + heartbeats) == liveness_rows(sorted(heartbeats, key=lambda one: one.step))
 
 
 def test_a_dead_letter_keeps_its_bytes() -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rules.model import NS_PER_S, Beat, Incident
+from rules.flat_heartbeat import FlatHeartbeat, flattened
+from rules.model import NS_PER_S, Incident
 from stream.correlator import Correlator
 from stream.messages import Found, Part, Tick, decode, encode, encode_in_pieces
 from tests.support.logs import a_scanner, at, batch, kernel, the_rules, vector
@@ -20,7 +21,7 @@ P1 = [vector("n2", 0, "starting", "A"), vector("n2", 661, TIMEOUT, "A")]
 
 def part(source: str, lines: list[bytes]) -> Part:
     found = a_scanner().scan(batch(lines, source=source))
-    return Part(source, len(lines), found.newest_ns, tuple(found.matches), tuple(found.beats))
+    return Part(source, len(lines), found.newest_ns, tuple(found.matches), tuple(map(flattened, found.heartbeats)))
 
 
 def tick(read: tuple[int, int], lagging: tuple[str, ...] = (), elapsed_s: int = 0, at_pace: bool = False) -> Tick:
@@ -154,7 +155,7 @@ def told_after(at_pace: bool, front_s: float) -> list[Incident]:
     read = 0
     for second in range(0, 240, 10):
         read += 1
-        parts = Part("raw/0", read, at(second), (), (Beat(at(second), "default", "A", "n1"),))
+        parts = Part("raw/0", read, at(second), (), (FlatHeartbeat(at(second), "default", "A", "n1"),))
         taken(one, Found((parts,)), tick((read, 0), ("raw/0",), at_pace=at_pace))
     failure = part("raw/1", [kernel("n1", 240, XID)])
     later = Part("raw/0", read + 1, at(240 + front_s), (), ())

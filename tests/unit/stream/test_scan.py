@@ -1,4 +1,4 @@
-"""What one batch holds: its matches, beats and dead letters."""
+"""What one batch holds: its matches, heartbeats and dead letters."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import orjson
 import pytest
 
 from ingest.batch import Batch
+from rules.heartbeat import Step
 from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
 from rules.model import KEPT_DEAD_BYTES, NS_PER_S
@@ -329,25 +330,31 @@ def test_a_live_line_without_a_time_happened_when_it_came() -> None:
     assert match.event.event_time_ns == LATER_NS
 
 
-def test_one_beat_a_step_however_many_ranks_tell_it() -> None:
+def test_one_heartbeat_a_step_however_many_ranks_tell_it() -> None:
     step = "completed step: 3, seconds: 5.0, TFLOP/s/device: 380.1"
     lines = [vector("n1", second, step, job="A") for second in (10.5, 10.1, 10.9)]
-    beats = a_scanner().scan(batch(lines)).beats
-    assert [(beat.event_time_ns, beat.step) for beat in beats if beat.step is not None] == [(at(10.1), 3)]
+    heartbeats = a_scanner().scan(batch(lines)).heartbeats
+    assert [(heartbeat.event_time_ns, heartbeat.step) for heartbeat in heartbeats if isinstance(heartbeat, Step)] == [
+        (at(10.1), 3)
+    ]
 
 
 def test_a_step_told_again_minutes_later_is_news() -> None:
     step = "completed step: 3, seconds: 5.0, TFLOP/s/device: 380.1"
-    beats = a_scanner().scan(batch([vector("n1", second, step, job="A") for second in (10, 400)])).beats
-    assert [beat.event_time_ns for beat in beats if beat.step is not None] == [at(10), at(400)]
+    heartbeats = a_scanner().scan(batch([vector("n1", second, step, job="A") for second in (10, 400)])).heartbeats
+    assert [heartbeat.event_time_ns for heartbeat in heartbeats if isinstance(heartbeat, Step)] == [at(10), at(400)]
 
 
 def test_everyone_who_spoke_in_ten_seconds_is_told_of_once_a_batch() -> None:
     scanner = a_scanner()
     lines = [vector("n1", second, "loading", job="A") for second in range(60)]
     first, second = scanner.scan(batch(lines[:3])), scanner.scan(batch(lines[3:], first=4))
-    assert [(beat.event_time_ns, beat.job, beat.node) for beat in first.beats] == [(at(0), "A", "n1")]
-    assert len({beat.event_time_ns // (10 * NS_PER_S) for beat in (*first.beats, *second.beats)}) == 6
+    assert [(heartbeat.event_time_ns, heartbeat.job, heartbeat.node) for heartbeat in first.heartbeats] == [
+        (at(0), "A", "n1")
+    ]
+    assert (
+        len({heartbeat.event_time_ns // (10 * NS_PER_S) for heartbeat in (*first.heartbeats, *second.heartbeats)}) == 6
+    )
 
 
 def test_time_is_never_ahead_of_receipt() -> None:
@@ -365,15 +372,17 @@ def test_a_block_cut_by_the_end_of_a_batch_leaves_who_speaks_after_it_for_the_ne
     found = a_scanner().scan(batch(lines[:2]), is_last=False)
     again = a_scanner().scan(batch([*lines, vector("n1", 3, TRACEBACK)]), is_last=False)
     assert (found.records, again.records) == (1, 1)
-    assert {(beat.node, beat.source) for beat in again.beats} == {("n1", "worker")}
+    assert {(heartbeat.node, heartbeat.source) for heartbeat in again.heartbeats} == {("n1", "worker")}
 
 
 def test_every_node_of_one_file_is_told_of_in_every_ten_seconds() -> None:
     lines = [(vector, journald)[second % 2](f"n{second // 2 % 3}", second, "loading") for second in range(120)]
     whole, cut = a_scanner(), a_scanner()
     pieces = [cut.scan(batch(lines[first : first + 17], first=first + 1)) for first in range(0, 120, 17)]
-    told = {(one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for one in whole.scan(batch(lines)).beats}
-    assert told == {(one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for p in pieces for one in p.beats}
+    told = {(one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for one in whole.scan(batch(lines)).heartbeats}
+    assert told == {
+        (one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for p in pieces for one in p.heartbeats
+    }
     assert len(told) == 3 * 2 * 12
 
 
@@ -389,8 +398,8 @@ def test_lines_without_a_time_hide_nobody_who_was_alive(cut: int) -> None:
     ]
     pieces = [batch(lines[:cut], key=b"n1"), batch(lines[cut:], first=cut + 1, key=b"n1")]
     whole, scanner = a_scanner().scan(batch(lines, key=b"n1")), a_scanner()
-    buckets = {beat.event_time_ns // BUCKET_NS for piece in pieces for beat in scanner.scan(piece).beats}
-    assert buckets == {beat.event_time_ns // BUCKET_NS for beat in whole.beats}
+    buckets = {heartbeat.event_time_ns // BUCKET_NS for piece in pieces for heartbeat in scanner.scan(piece).heartbeats}
+    assert buckets == {heartbeat.event_time_ns // BUCKET_NS for heartbeat in whole.heartbeats}
     assert len(buckets) == 3
 
 

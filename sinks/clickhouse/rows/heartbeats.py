@@ -1,12 +1,13 @@
-"""Beats and seats as columns: who was alive, how far each rank was, where it sat."""
+"""Heartbeats and seats as columns: who was alive, how far each rank was, where it sat."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rules.model import Beat, Seat
-from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, optional_int64, rows_of
+from rules.heartbeat import CheckpointSaved, Heartbeat, Step
+from rules.model import Seat
+from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, rows_of
 
 MOST_RANKS: Final = 2**32 - 1
 
@@ -46,29 +47,34 @@ PLACEMENTS: Final[Columns] = (
 )
 
 
-def liveness_rows(beats: Sequence[Beat]) -> Rows:
+def liveness_rows(heartbeats: Sequence[Heartbeat]) -> Rows:
     """One row for each cluster, job, node and minute: the first and last event time, the highest step."""
     ends: dict[tuple[str, str, str, int], list[Any]] = {}
-    for beat in beats:
-        time_ns = int64(beat.event_time_ns)
-        known = ends.setdefault((beat.cluster, beat.job, beat.node, minute_s(time_ns)), [time_ns, time_ns, None])
+    for heartbeat in heartbeats:
+        time_ns = int64(heartbeat.event_time_ns)
+        key = (heartbeat.cluster, heartbeat.job, heartbeat.node, minute_s(time_ns))
+        known = ends.setdefault(key, [time_ns, time_ns, None])
         known[0], known[1] = min(known[0], time_ns), max(known[1], time_ns)
-        known[2] = _larger(known[2], beat.step)
+        if isinstance(heartbeat, Step):
+            known[2] = _larger(known[2], heartbeat.step)
     return rows_of("liveness", LIVENESS, ((*key, *ends[key]) for key in sorted(ends)))
 
 
-def progress_rows(beats: Sequence[Beat]) -> Rows:
+def progress_rows(heartbeats: Sequence[Heartbeat]) -> Rows:
     """One row for each cluster, job, minute, rank and node that told a step: the first and the last one."""
     ends: dict[tuple[str, str, int, int, str], list[Any]] = {}
-    for beat in beats:
-        if beat.step is not None or beat.saved_step is not None:
-            time_ns = int64(beat.event_time_ns)
-            key = (beat.cluster, beat.job, minute_s(time_ns), int32(beat.rank), beat.node)
-            known = ends.setdefault(key, [time_ns, time_ns, optional_int64(beat.step), None, None])
+    for heartbeat in heartbeats:
+        if isinstance(heartbeat, Step | CheckpointSaved):
+            time_ns = int64(heartbeat.event_time_ns)
+            rank = heartbeat.rank if isinstance(heartbeat, Step) else None
+            key = (heartbeat.cluster, heartbeat.job, minute_s(time_ns), int32(rank), heartbeat.node)
+            known = ends.setdefault(key, [time_ns, time_ns, None, None, None])
             known[0], known[1] = min(known[0], time_ns), max(known[1], time_ns)
-            if beat.step is not None:
-                known[2] = int64(beat.step) if known[2] is None else min(known[2], int64(beat.step))
-            known[3], known[4] = _larger(known[3], beat.step), _larger(known[4], beat.saved_step)
+            if isinstance(heartbeat, Step):
+                known[2] = _smaller(known[2], heartbeat.step)
+                known[3] = _larger(known[3], heartbeat.step)
+            else:
+                known[4] = _larger(known[4], heartbeat.step)
     return rows_of("progress", PROGRESS, ((*key, *ends[key]) for key in sorted(ends)))
 
 
@@ -92,5 +98,9 @@ def _placement(seat: Seat) -> tuple[Any, ...]:
     )
 
 
-def _larger(known: int | None, told: int | None) -> int | None:
-    return known if told is None else max(int64(told), -1 if known is None else known)
+def _smaller(known: int | None, told: int) -> int:
+    return int64(told) if known is None else min(known, int64(told))
+
+
+def _larger(known: int | None, told: int) -> int:
+    return max(int64(told), -1 if known is None else known)
