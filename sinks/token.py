@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-import logging
 from collections.abc import Awaitable, Callable
 from enum import Enum, auto
 from typing import Any, Final
 
 from aiohttp import web
+
+from sinks.log import get_logger
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -26,7 +27,7 @@ Browsers come through a proxy that signs you in and adds this header: ask whoeve
 docs/security.md shows how to set one up.
 """
 IS_KNOWN: Final = web.RequestKey("is_known", bool)
-log: Final = logging.getLogger(__name__)
+log: Final = get_logger(__name__)
 
 
 class Shown(Enum):
@@ -59,7 +60,7 @@ class Door:
         """Wait for the turn of a wrong one; the status to answer with."""
         self.wrong += 1
         if self.wrong & (self.wrong - 1) == 0:
-            log.warning("a wrong token from %s; %d so far", remote, self.wrong)
+            log.warning("wrong_token", remote=remote, wrong_so_far=self.wrong)
         if self._waiting >= MOST_GUESSES_WAITING:
             return 429
         self._waiting += 1

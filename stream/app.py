@@ -9,7 +9,6 @@ Faust starts, supervises and stops the services and serves the pages; each servi
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from time import monotonic
 from typing import Any, Final
@@ -19,6 +18,7 @@ from faust.web import Request, Response, View
 from mode import Service
 
 from rules.ruleset import RuleSet
+from sinks.log import get_logger
 from sinks.token import IS_KNOWN, only_bearers
 from stream.correlating import Correlating
 from stream.exporting import Exporter
@@ -32,7 +32,7 @@ from stream.settings import Settings
 from stream.storing import StoreWriter
 
 STALLED_AFTER_S: Final = 60.0
-log: Final = logging.getLogger(__name__)
+log: Final = get_logger(__name__)
 SERVICES: Final[dict[str, Any]] = {"match": Matcher, "correlate": Correlating, "store": StoreWriter, "notify": Notifier}
 
 HAVE_RULES: Final = (Matcher, Correlating, StoreWriter)
@@ -53,7 +53,7 @@ def build_app(settings: Settings, rules: RuleSet) -> faust.App:
     app.service(_bound(Exporter, [], settings, rules, metrics))
     reloader = _add_reloader(app, settings, rules, metrics, running)
     _add_pages(app, metrics, running, reloader)
-    app.task(lambda: watch(settings, log.error))
+    app.task(lambda: watch(settings, lambda text: log.error("kafka_reachability_changed", detail=text)))
     return app
 
 
@@ -66,7 +66,11 @@ def _add_reloader(
                 await service.use(new)
 
     metrics.note_rules(rules)
-    reloader = Reloader(settings, rules, use, metrics.note_reload, log.warning)
+
+    def tell(text: str) -> None:
+        log.warning("rules_reloaded", detail=text)
+
+    reloader = Reloader(settings, rules, use, metrics.note_reload, tell)
     app.task(reloader.follow)
     return reloader
 

@@ -13,7 +13,7 @@ import click
 
 from rules.errors import ConfigError, InputError, PipelineError, TransientError
 from stream.ending import end_at_once_as_process_1
-from stream.log_lines import hush, say
+from stream.log_lines import say, set_up_logs
 from stream.options import EXIT_NO_INPUT
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
@@ -82,7 +82,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command; turn every error of ours into one message and its exit code."""
     end_at_once_as_process_1()
-    hush()
+    set_up_logs("text")
     try:
         cli.main(prog_name="epicenter", standalone_mode=False)
     except click.ClickException as error:

@@ -22,6 +22,7 @@ from mode import Service
 from rules.errors import RecordError, RejectedError, TransientError
 from rules.model import NS_PER_S, DeadLetter, Position
 from rules.ruleset import RuleSet
+from sinks.log import get_logger
 from stream.clients import make_admin, make_producer
 from stream.correlator import Correlator
 from stream.ending import ENDING
@@ -35,9 +36,12 @@ from stream.snapshots import Snapshots
 from stream.topics import TopicNames
 from stream.trouble import Trouble
 
+log: Final = get_logger(__name__)
+
 FETCH_WAIT_MS: Final = 200
 MESSAGES_A_FETCH: Final = 100
 STOP_WITHIN_S: Final = 5.0
+READ_AGAIN: Final = "the next owner reads the newest messages again"
 LEAVE_WITHIN_S: Final = 1.0
 SMALL_SHARE: Final = 10
 """Snapshots take a tenth of the time at most."""
@@ -102,9 +106,7 @@ class Correlating(Service):
         try:
             await asyncio.wait_for(self.hand_over(), ENDING.left_s(STOP_WITHIN_S, LEAVE_WITHIN_S))
         except (TimeoutError, KafkaError):
-            self.log.warning(
-                "no last snapshot within %s s; the next owner takes the newest messages again", STOP_WITHIN_S
-            )
+            log.warning("last_snapshot_missing", within_s=STOP_WITHIN_S, detail=READ_AGAIN)
         await self._topics.stop()
         await self._producer.stop()
         await self._snapshots.stop()
@@ -205,7 +207,8 @@ class Correlating(Service):
             self._consumer.resume(partition)
 
     def _tell_unreadable(self, problem: str) -> None:
-        self.log.error("%s; the one before it is tried, and without any, earlier incidents are not known", problem)
+        detail = "the one before it is tried; without any, earlier incidents are not known"
+        log.error("snapshot_unreadable", error=problem, detail=detail)
         self._metrics.note_snapshot_failure("unreadable")
 
     async def _committed(self, partition: TopicPartition) -> int:
@@ -237,10 +240,11 @@ class Correlating(Service):
             packed_bytes = await self._snapshots.write(partition.partition, state, owned.topic_id)
             await self._topics.commit({partition: offset + 1})
         except RejectedError as error:
-            self.log.error("%s: %s; until then a restart begins with the last one that fitted", partition, error)
+            detail = "until one fits again, a restart begins with the last one that did"
+            log.error("snapshot_refused", **_place(partition), error=str(error), detail=detail)
             self._metrics.note_snapshot_failure("too large")
         except (CommitFailedError, IllegalStateError):
-            self.log.warning("%s was taken away; its next owner takes the newest messages again", partition)
+            log.warning("partition_taken_away", **_place(partition), detail=READ_AGAIN)
         else:
             owned.kept_offset, owned.has_news = offset, False
             self._metrics.note_snapshot(partition.partition, packed_bytes, monotonic() - begun_s)
@@ -259,3 +263,7 @@ class _Handover(ConsumerRebalanceListener):
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         await self._service.begin_anew()
+
+
+def _place(partition: TopicPartition) -> dict[str, Any]:
+    return {"topic": partition.topic, "partition": partition.partition}

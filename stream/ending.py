@@ -8,7 +8,6 @@ what was not committed stays in Kafka, and the next process, or another worker, 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
 import sys
@@ -32,7 +31,6 @@ TWICE_AFTER_S: Final = 0.5
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 Result = TypeVar("Result")
-log: Final = logging.getLogger(__name__)
 
 
 class Ending:
@@ -59,8 +57,13 @@ class Ending:
         return most_s if deadline_s == inf else max(0.0, min(most_s, deadline_s - reserve_s - monotonic()))
 
     def _give_up(self) -> None:
-        told = "not all has ended within %s s; what was in hand is done again by whoever goes on"
-        self._leave_with(0, lambda: log.warning(told, self._within_s))
+        self._leave_with(0, self._log_giving_up)
+
+    def _log_giving_up(self) -> None:
+        from sinks.log import get_logger  # not at the top: every command imports this module, and few log
+
+        detail = "what was in hand is done again by the next process"
+        get_logger(__name__).warning("shutdown_deadline_passed", within_s=self._within_s, detail=detail)
 
     def _leave_with(self, code: int, last_words: Callable[[], None] = lambda: None) -> None:
         """Whoever should read what we write may have stopped to: nothing is written for longer than a moment."""

@@ -8,12 +8,15 @@ from aiokafka.errors import KafkaError
 from mode import Service
 
 from rules.ruleset import RuleSet
+from sinks.log import get_logger
 from stream.clients import make_producer
 from stream.messages import Kept, kept_in_pieces
 from stream.metrics import Metrics
 from stream.sampling import Sampler
 from stream.settings import Settings
 from stream.topics import TopicNames
+
+log: Final = get_logger(__name__)
 
 LOOK_EVERY_S: Final = 1.0
 
@@ -44,4 +47,4 @@ class Exporter(Service):
                 for message in kept_in_pieces(Kept(samples=tuple(self._sampler.due()))):
                     await self._producer.send_and_wait(self._topic, message)
             except KafkaError as error:
-                self.log.warning("this worker's own figures were not sent: %r", error)
+                log.warning("metrics_not_sent", error=repr(error))

@@ -18,6 +18,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
 from rules.ruleset import RuleSet
+from sinks.log import get_logger
 from stream.chunk_scanner import ChunkScanner
 from stream.clients import make_admin, make_consumer, make_producer
 from stream.found import FoundInRange
@@ -32,6 +33,8 @@ from stream.throttle import Throttle, floods
 from stream.ticking import Ticker
 from stream.topics import TopicNames
 from stream.trouble import Trouble, Troubles
+
+log: Final = get_logger(__name__)
 
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
@@ -128,7 +131,7 @@ class Matcher(Service):
             self._metrics.note_uses(used)
             self.floods = floods(used)
             for flood in self.floods:
-                self.log.warning("a rule floods: %s", flood)
+                log.warning("rule_over_budget", detail=flood)
 
     async def _fetched(self, wait_ms: int) -> Sequence[tuple[TopicPartition, Chunk]]:
         try:

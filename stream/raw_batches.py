@@ -8,7 +8,6 @@ inside of an installed aiokafka looks otherwise, `RawBatches` takes the public p
 from __future__ import annotations
 
 import inspect
-import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from operator import attrgetter
@@ -25,8 +24,9 @@ from cramjam import DecompressionError
 from ingest.batch import Batch
 from ingest.columns import Read
 from rules.model import NS_PER_S
+from sinks.log import get_logger
 
-log = logging.getLogger(__name__)
+log: Final = get_logger(__name__)
 
 CHUNK_RECORDS: Final = 4_000
 """A chunk is searched at once. Smaller ones have too few hits in a row: the first of each finds the caches cold."""
@@ -98,7 +98,7 @@ class RawBatches:
         if self.is_whole:
             _let_fetcher_make(consumer, lambda *given: WholeBatches(self._chunk_records, *given))
         else:
-            log.warning("aiokafka has changed inside: records are read one by one, at half the speed")
+            log.warning("aiokafka_internals_changed", detail="records are read one by one, at half the speed")
 
     async def fetch(self, timeout_ms: int) -> list[tuple[TopicPartition, Chunk]]:
         """The next chunk, if any came in time; on the public path, one of several partitions maybe.

@@ -20,6 +20,7 @@ from rules.flat_heartbeat import flattened, unflattened
 from rules.model import QUIET_ROLES, DeadLetter, DeadLetterKind, Incident, Match, Position
 from rules.ruleset import RuleSet
 from rules.spec import RuleSpec
+from sinks.log import get_logger
 from stream.clients import make_producer
 from stream.messages import Found, Kept, Part, Tick, decode, encode
 from stream.metrics import Metrics
@@ -28,6 +29,8 @@ from stream.raw_batches import source_of
 from stream.settings import Settings
 from stream.store import Store
 from stream.topics import TopicNames
+
+log: Final = get_logger(__name__)
 
 RECORDS_A_FETCH: Final = 2_000
 BYTES_A_WRITE: Final = 4 << 20
@@ -114,7 +117,7 @@ class StoreWriter(Service):
                 middle = len(rows) // 2
                 return await self._write(rows[:middle]) and await self._write(rows[middle:])
             except (TransientError, ConfigError) as error:
-                self.log.warning("store is away or not set up, trying again: %s", error)
+                log.warning("store_write_failed", error=str(error), detail="it is tried again")
                 self._metrics.note_store_failure("away" if isinstance(error, TransientError) else "not set up")
                 await self._wait(PAUSE_MS)
             else:
@@ -172,7 +175,7 @@ class StoreWriter(Service):
 
     async def _give_up(self, row: Row, reason: str) -> None:
         """A dead letter that holds this row of its message and no other."""
-        self.log.error("store refuses this row: %s", reason)
+        log.error("store_row_refused", table=row.table, error=reason)
         self._metrics.note_store_failure("refused")
         if row.table != "dead_letters":
             letter = _dead_letter(row.message, _alone(row), DeadLetterKind.ROW_REFUSED, reason)

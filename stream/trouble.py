@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import re
 from collections import deque
 from enum import StrEnum
@@ -11,13 +10,14 @@ from typing import Any, Final
 
 from rules.model import DeadLetter, DeadLetterKind, Gap, Position, RawRecord, stable_id
 from rules.redact import Redactor
+from sinks.log import get_logger
 from stream.metrics import Metrics
 from stream.raw_batches import Corrupt
 from stream.redacting import dead_letter
 
 KEPT_GAPS: Final = 1_000
 
-log = logging.getLogger(__name__)
+log: Final = get_logger(__name__)
 
 
 class Trouble(StrEnum):
@@ -49,7 +49,7 @@ class Troubles:
         self._metrics.note_trouble(kind, times)
         if (kind, subject) not in self._told:
             self._told.add((kind, subject))
-            log.error("%s: %s: %s", kind, subject, text, extra=_fields(kind, subject))
+            log.error("kafka_fault", **_fields(kind, subject), detail=text)
 
     def note_lost(self, source: str, offset: int, records: int, text: str) -> None:
         """Count and tell records that were deleted before they were read, from this offset on: a gap in the evidence.
@@ -78,7 +78,7 @@ class Troubles:
         """What begins with this subject is over: from here on it is told again."""
         for over in [one for one in self._told if one[0] == kind and one[1].startswith(subject)]:
             self._told.remove(over)
-            log.warning("%s: %s: over", *over, extra=_fields(*over))
+            log.warning("kafka_fault_over", **_fields(*over))
 
 
 def _fields(kind: Trouble, subject: str) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -13,11 +12,12 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from rules.model import Notification
 from sinks import words
 from sinks.inert import make_inert
+from sinks.log import get_logger
 from sinks.notify.config import TemplateSpec
 from sinks.notify.message import Inert, Message, default_message
 from sinks.notify.samples import samples
 
-log: Final = logging.getLogger(__name__)
+log: Final = get_logger(__name__)
 LONGEST_BODY: Final = 40_000
 _FROM_A_TEMPLATE: Final = (
     TemplateError,
@@ -48,7 +48,7 @@ class Writer:
         try:
             return self.attempt(notification)
         except _FROM_A_TEMPLATE as error:
-            log.warning("alert_template_failed target=%s error=%s", self._target, make_inert(str(error)[:200]))
+            log.warning("alert_template_failed", target=self._target, error=str(error)[:200])
             return default_message(notification, self._inert)
 
     def attempt(self, notification: Notification) -> Message:

@@ -7,7 +7,6 @@ one again, with the same id.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from time import time_ns
@@ -21,13 +20,13 @@ from rules.alerts.routing import Routing
 from rules.alerts.state import GROUP, AlertState, Group, Planned
 from rules.errors import PipelineError, TransientError
 from rules.model import Delivery, Incident, Outcome, Position
-from sinks.inert import make_inert
+from sinks.log import get_logger
 from sinks.notify.target import Memo, Target
 from stream.alerts.journal import Journal
 from stream.alerts.lane import Lane
 from stream.ending import ENDING, FOR_TARGETS_S
 
-log: Final = logging.getLogger(__name__)
+log: Final = get_logger(__name__)
 UNKNOWN_TARGET: Final = "alerts no longer name this target"
 SHORT_S: Final = 0.05
 IN_HAND_S: Final = 15.0
@@ -78,7 +77,7 @@ class Dispatcher:
         """Take up what was known. What waits for a target that is gone is given up."""
         state, unreadable = AlertState.restored(await self._journal.load())
         for key in unreadable:
-            log.error("%s: no record of ours in the journal of alerts; it is passed over", make_inert(key))
+            log.error("alert_journal_entry_skipped", key=key, detail="no record of ours")
         self._planner = Planner(self._routing, self._is_silence, state)
         for group in [group for group in state.groups.values() if group.leg.target not in self.lanes]:
             while group.pending:

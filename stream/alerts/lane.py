@@ -7,7 +7,6 @@ after it one notification alone finds out whether the target is back.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
@@ -16,6 +15,7 @@ from rules.alerts.state import Group, Planned
 from rules.errors import RejectedError, TransientError
 from rules.model import NS_PER_S, stable_id
 from rules.times import duration_ns
+from sinks.log import get_logger
 from sinks.notify.target import Memo, Target
 
 FIRST_PAUSE_S: Final = 1.0
@@ -26,7 +26,7 @@ TRIES_BEFORE_OTHERS: Final = 8
 """One that fails so often while nothing else was tried lets the others of its target pass."""
 
 GIVE_UP_AFTER_NS: Final = duration_ns("3d")
-log: Final = logging.getLogger(__name__)
+log: Final = get_logger(__name__)
 
 
 class Desk(Protocol):
@@ -125,7 +125,7 @@ class Lane:
         except RejectedError as error:
             await self._refuse(group, planned, str(error))
         except Exception as error:  # a bug of ours in one target keeps nobody else from being told
-            log.exception("%s: a bug of ours; it is tried again", self._target.name, extra=_fields(self._target, group))
+            log.exception("notification_failed_by_bug", **_fields(self._target, group), detail="it is tried again")
             await self._note_failure(group, planned, TransientError(f"a bug of ours: {type(error).__name__}"))
         else:
             self._note_success(planned)
@@ -136,7 +136,7 @@ class Lane:
         try:
             await self._desk.note_refused(group, reason)
         except TransientError as error:
-            log.warning("%s: %s", self._target.name, error, extra=_fields(self._target, group))
+            log.warning("notification_refusal_not_kept", **_fields(self._target, group), error=str(error))
             self._pause(planned.notification.notification_id, None)
 
     def _note_success(self, planned: Planned) -> None:
@@ -175,7 +175,7 @@ class Lane:
         except TransientError as error:
             self._pause(self._target.name, error.retry_after_s)
         except RejectedError as error:
-            log.error("%s: does not hear again of what is open: %s", self._target.name, error)
+            log.error("target_refresh_refused", target=self._target.name, error=str(error))
 
 
 def _fields(target: Target, group: Group) -> dict[str, str]:

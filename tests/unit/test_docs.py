@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -116,3 +117,11 @@ def test_every_trouble_stands_in_the_operation_document() -> None:
     rows = (ROOT / "docs/operations.md").read_text().splitlines()
     told = {row.split("`")[1] for row in rows if row.startswith("| `") and row.count("|") == 5}
     assert told == set(Trouble)
+
+
+def test_every_event_of_our_log_lines_stands_in_the_operation_document() -> None:
+    call = re.compile(r'(?:log|get_logger\(__name__\))\.(?:warning|error|exception)\(\s*"(\w+)"')
+    code = [file.read_text() for folder in ("ingest", "sinks", "stream") for file in (ROOT / folder).rglob("*.py")]
+    _, _, table = (ROOT / "docs/operations.md").read_text().partition("| event | what happened |\n|---|---|\n")
+    cells = [row.split("|")[1] for row in table.partition("\n\n")[0].splitlines()]
+    assert {event for text in code for event in call.findall(text)} == set(re.findall(r"`(\w+)`", " ".join(cells)))

@@ -119,9 +119,8 @@ async def test_guesses_take_turns_and_the_right_one_does_not_wait(
     statuses = [answer.status for answer in await asyncio.gather(*guesses)]
     assert monotonic() - begun_s >= 0.05 * door.MOST_GUESSES_WAITING
     assert (statuses.count(401), statuses.count(429)) == (door.MOST_GUESSES_WAITING, 5)
-    assert [record.getMessage() for record in caplog.records][:2] == [
-        "a wrong token from 127.0.0.1; 1 so far",
-        "a wrong token from 127.0.0.1; 2 so far",
+    assert [record.msg for record in caplog.records][:2] == [
+        {"event": "wrong_token", "remote": "127.0.0.1", "wrong_so_far": number} for number in (1, 2)
     ]
 
 

@@ -12,13 +12,16 @@ from typing import Any
 import orjson
 import pytest
 
+from sinks.log import get_logger
+from stream.cli import main
 from stream.ending import Ending, end_at_once_as_process_1
 from stream.log_lines import say, set_up_logs
 from stream.metrics import Metrics
 from stream.trouble import Trouble, Troubles
 
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
-log = logging.getLogger("stream.somewhere")
+log = get_logger("stream.somewhere")
+theirs = logging.getLogger("faust.somewhere")
 
 
 @pytest.fixture
@@ -35,25 +38,38 @@ def lines(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], list[A
     logging.root.setLevel(level)
 
 
-def test_a_line_of_json_has_time_level_logger_message_and_what_it_is_about(lines: Any) -> None:
+def test_a_line_of_json_has_time_level_logger_message_event_and_fields(lines: Any) -> None:
     set_up_logs("json")
-    log.warning("waits: %s", "now", extra={"topic": "logs.raw", "partition": 3, "incident_id": "abc"})
+    log.warning("snapshot_refused", topic="logs.raw", partition=3, incident_id="abc", target=None)
     (line,) = lines("json")
     assert line.pop("time").endswith("Z")
     assert line == {
         "level": "warning",
         "logger": "stream.somewhere",
-        "message": "waits: now",
+        "message": "snapshot_refused topic=logs.raw partition=3 incident_id=abc",
+        "event": "snapshot_refused",
         "topic": "logs.raw",
         "partition": 3,
         "incident_id": "abc",
     }
 
 
+def test_a_line_of_a_library_is_its_message(lines: Any) -> None:
+    set_up_logs("json")
+    theirs.error("%s left", "n1", extra={"event": "theirs"})
+    (line,) = lines("json")
+    assert line.pop("time").endswith("Z")
+    assert line == {"level": "error", "logger": "faust.somewhere", "message": "n1 left"}
+
+
 def test_for_people_it_is_one_line_of_text(lines: Any) -> None:
     set_up_logs("text")
-    log.error("it broke")
-    assert lines("text")[0].partition(" ")[2] == "ERROR stream.somewhere: it broke"
+    log.error("it_broke", node="n1", detail="a = b")
+    theirs.error("it broke")
+    assert [line.partition(" ")[2] for line in lines("text")] == [
+        'ERROR stream.somewhere: it_broke node=n1 detail="a = b"',
+        "ERROR faust.somewhere: it broke",
+    ]
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
@@ -62,19 +78,41 @@ def test_text_is_inert_and_holds_no_secret_not_even_in_a_traceback(log_format: A
     try:
         raise ValueError(f"\x1b[31m {TOKEN}")
     except ValueError:
-        log.exception("\x1b]0;x\x07\nforged: token %s", TOKEN)
+        theirs.exception("\x1b]0;x\x07\nforged: token %s", TOKEN)
+        log.exception("failed", token=TOKEN, nested={"\x1b]0;x\x07": [TOKEN]}, error=ValueError("a\nforged"))
     written = str(lines("text"))
-    assert "Traceback" in written and "[redacted:" in written
-    assert TOKEN not in written and "\x1b" not in written and "\\nforged" in written
+    assert written.count("Traceback") == 2 and written.count("[redacted:") >= 5
+    assert TOKEN not in written and "\x1b" not in written and written.count("\\nforged") >= 2
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
 def test_a_line_that_can_not_be_put_together_stops_nobody_and_is_told(log_format: Any, lines: Any) -> None:
     set_up_logs(log_format)
-    log.warning("%d lines of %s", "many")
+    theirs.warning("%d lines of %s", "many")
     (line,) = map(str, lines(log_format))
     assert "test_log_lines.py" in line and "can't be written: TypeError" in line
     assert "many" not in line
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_field_that_has_no_text_stops_nobody_and_is_told(log_format: Any, lines: Any) -> None:
+    class Broken:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    set_up_logs(log_format)
+    log.warning("store_write_failed", error=Broken())
+    (line,) = map(str, lines(log_format))
+    assert "stream.somewhere" in line and "can't be written: RuntimeError" in line
+
+
+def test_before_logs_are_set_up_as_settings_say_a_command_writes_them_as_text(
+    lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["epicenter", "--version"])
+    main()
+    log.warning("rule_over_budget")
+    assert lines("text")[-1].endswith("WARNING stream.somewhere: rule_over_budget")
 
 
 def test_a_bug_of_a_command_is_told_without_secrets(lines: Any) -> None:
@@ -97,12 +135,13 @@ def test_what_commands_say_is_plain_for_people_and_json_for_programs(lines: Any)
 def test_the_same_words_come_once_a_minute_and_say_how_often_they_were_left_out(
     lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    times_s = iter((100.0, 101.0, 159.0, 161.0))
-    monkeypatch.setattr("stream.log_lines.monotonic", lambda: next(times_s))
+    times_s = iter((100.0, 101.0, 102.0, 159.0, 161.0))
+    monkeypatch.setattr("stream.log_chain.monotonic", lambda: next(times_s))
     set_up_logs("json")
-    for _ in range(4):
-        log.warning("store is away")
-    assert [line.get("repeated") for line in lines("json")] == [None, 2]
+    for table in ("matches", "matches", "signals", "matches", "matches"):
+        log.warning("store_write_failed", table=table)
+    told = [(line["table"], line.get("repeated")) for line in lines("json")]
+    assert told == [("matches", None), ("signals", None), ("matches", 2)]
 
 
 def test_other_libraries_speak_through_it_but_for_two(lines: Any) -> None:
@@ -119,7 +158,12 @@ def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
     troubles.note(Trouble.TAKEN_AWAY, "epicenter.store", "again")
     lost, taken = lines("json")
     assert (lost["kind"], lost["topic"], lost["partition"], lost["offset"]) == ("records-lost", "logs.raw", 3, 700)
-    assert (taken["kind"], taken["group"]) == ("partitions-taken-away", "epicenter.store")
+    assert (taken["event"], taken["kind"], taken["group"]) == (
+        "kafka_fault",
+        "partitions-taken-away",
+        "epicenter.store",
+    )
+    assert taken["message"] == "kafka_fault kind=partitions-taken-away group=epicenter.store detail=again"
 
 
 def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,4 +215,4 @@ def test_after_the_deadline_it_leaves_whatever_hangs(lines: Any) -> None:
     ending.ask()
     ending.last.join(10)
     assert left == [0]
-    assert "done again by whoever goes on" in lines("json")[0]["message"]
+    assert lines("json")[0]["event"] == "shutdown_deadline_passed"
