@@ -21,6 +21,7 @@ from mode import Service
 from rules.alerts.state import Planned
 from rules.model import DeadLetter, DeadLetterKind, Delivery, Incident, Position
 from rules.ruleset import RuleSet
+from sinks.log import get_logger
 from stream.alerts.dispatcher import Dispatcher
 from stream.alerts.hearing import StoredSaid
 from stream.alerts.opening import dispatcher
@@ -33,6 +34,7 @@ from stream.own_topics import Message, OwnTopics
 from stream.settings import Settings
 from stream.topics import TopicNames
 
+log: Final = get_logger(__name__)
 RECORDS_A_FETCH: Final = 500
 PAUSE_MS: Final = 500
 LOOK_AT_WHAT_WAS_SAID_EVERY_S: Final = 2.0
@@ -53,7 +55,7 @@ class Notifier(Service):
         self._alerts = alerts_of(settings)
         self._owned: dict[int, Dispatcher] = {}
         self._is_member = False
-        self._said = StoredSaid(settings, self.log.warning)
+        self._said = StoredSaid(settings, lambda text: log.warning("operator_actions_unread", detail=text))
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:

@@ -105,7 +105,7 @@ def test_a_run_and_a_worker_whose_target_and_store_hang_and_the_next_worker_stor
                 one.wait_for_somebody()
             end_in_time(run, worker.process)
     lines = [json.loads(line) for line in worker.log.read_text().splitlines()]
-    assert "silences can't be read" in lines[0]["message"]
+    assert "operator_actions_unread" in [line.get("event") for line in lines]
     with Receiver(target.port).listening() as receiver:
         cluster.start_worker(WEBHOOK_URL=receiver.url)
         eventually(lambda: receiver.told, 60, "the next worker tells")

@@ -119,9 +119,9 @@ def test_every_trouble_stands_in_the_operation_document() -> None:
     assert told == set(Trouble)
 
 
-def test_every_event_of_our_log_lines_stands_in_the_operation_document() -> None:
+def test_every_event_of_our_log_lines_stands_in_the_log_document() -> None:
     call = re.compile(r'(?:log|get_logger\(__name__\))\.(?:warning|error|exception)\(\s*"(\w+)"')
     code = [file.read_text() for folder in ("ingest", "sinks", "stream") for file in (ROOT / folder).rglob("*.py")]
-    _, _, table = (ROOT / "docs/operations.md").read_text().partition("| event | what happened |\n|---|---|\n")
+    _, _, table = (ROOT / "docs/logs.md").read_text().partition("| event | what happened |\n|---|---|\n")
     cells = [row.split("|")[1] for row in table.partition("\n\n")[0].splitlines()]
     assert {event for text in code for event in call.findall(text)} == set(re.findall(r"`(\w+)`", " ".join(cells)))
