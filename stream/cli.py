@@ -82,7 +82,7 @@ def cli() -> None:
 def main() -> None:
     """Run the command; turn every error of ours into one message and its exit code."""
     end_at_once_as_process_1()
-    set_up_logs("text")
+    set_up_logs("text", lazily=True)
     try:
         cli.main(prog_name="epicenter", standalone_mode=False)
     except click.ClickException as error:

@@ -18,9 +18,15 @@ LIBRARIES_THAT_WE_SPEAK_FOR: Final = ("aiokafka", "clickhouse_connect", "urllib3
 """What goes wrong in them comes to us as an error, and is told once, by its name."""
 
 
-def set_up_logs(log_format: LogFormat) -> None:
-    """Let every logger of this process, those of libraries too, write its lines to standard error in this form."""
-    logging.basicConfig(level=logging.WARNING, handlers=[_ToStandardError(log_format)], force=True)
+def set_up_logs(log_format: LogFormat, *, lazily: bool = False) -> None:
+    """Let every logger of this process, those of libraries too, write its lines to standard error in this form.
+
+    What renders them is loaded now, so that a last line at the end does not wait for it; or lazily, with the first line.
+    """
+    handler = _ToStandardError(log_format)
+    if not lazily:
+        handler.load()
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger(SAID).setLevel(logging.INFO)
     hush()
 
@@ -44,7 +50,7 @@ def say(text: str, level: int = logging.INFO, exc_info: BaseException | None = N
 
 
 class _ToStandardError(logging.Handler):
-    """Wherever that leads by then. What renders lines is loaded with the first of them: most commands write none."""
+    """Wherever that leads by then."""
 
     def __init__(self, log_format: LogFormat):
         super().__init__()
@@ -71,8 +77,12 @@ class _ToStandardError(logging.Handler):
 
     def format(self, record: logging.LogRecord) -> str:
         """The line; raises DropEvent for one that was printed a moment ago."""
+        return self.load().format(record)
+
+    def load(self) -> logging.Formatter:
+        """What renders lines, loaded once."""
         if self._lines is None:
             from stream.log_chain import formatter
 
             self._lines = formatter(self.log_format)
-        return self._lines.format(record)
+        return self._lines
