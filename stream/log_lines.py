@@ -21,7 +21,7 @@ LIBRARIES_THAT_WE_SPEAK_FOR: Final = ("aiokafka", "clickhouse_connect", "urllib3
 def set_up_logs(log_format: LogFormat, *, lazily: bool = False) -> None:
     """Let every logger of this process, those of libraries too, write its lines to standard error in this form.
 
-    What renders them is loaded now, so that a last line at the end does not wait for it; or lazily, with the first line.
+    What renders them is loaded now, so that the last line of all does not wait for it; lazily: with the first.
     """
     handler = _ToStandardError(log_format)
     if not lazily:
