@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bench.clickhouse_fill import BIG_INCIDENT, BIG_JOB
+from rules.errors import InputError
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.jobs import list_jobs, list_ranks
 from sinks.clickhouse.reading import (
@@ -24,7 +25,9 @@ PAGE: int = 100
 
 def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
     """Name and question."""
-    document = get_incident(client, BIG_INCIDENT) or {}
+    big = get_incident(client, BIG_INCIDENT)
+    if big is None:
+        raise InputError(f"{BIG_INCIDENT}: the store was not filled")
     filters = {
         "newest first": IncidentFilter(),
         "open": IncidentFilter(status="open"),
@@ -40,7 +43,7 @@ def questions(client: Client) -> Iterator[tuple[str, Callable[[], object]]]:
     yield "page: one incident by the beginning of its id", lambda: get_incident(client, BIG_INCIDENT[:6])
     yield "page: groups", lambda: incident_groups(client)
     yield "page: is there anything new", lambda: newest_change(client)
-    yield "page: similar incidents", lambda: similar_incidents(client, document)
+    yield "page: similar incidents", lambda: similar_incidents(client, big)
     yield "page: how an incident changed", lambda: incident_changes(client, BIG_INCIDENT)
     yield "page: who was told", lambda: incident_deliveries(client, BIG_INCIDENT)
     yield "page: ranks of an incident of 65,536 signals", lambda: incident_ranks(client, BIG_INCIDENT)

@@ -132,13 +132,13 @@ def check_borders(cores: Cores, batch: Batch, draw: Random) -> None:
     scanned = cores.fresh().scan(batch)
     engine = Engine(the_rules())
     engine.add(scanned.matches, scanned.heartbeats, scanned.seats)
-    documents = [msgspec.to_builtins(incident) for incident in engine.flush()]
+    incidents = list(engine.flush())
     for match in draw.sample(scanned.matches, min(20, len(scanned.matches))):
         _check_inert(_on_a_terminal([("", safe(match.event.text))]))
-    for document in documents[:5]:
-        _check_inert(_on_a_terminal(incident_report(document)))
-        _check_page(incident_html(document))
-    _check_page(incidents_html(documents[:50]))
+    for incident in incidents[:5]:
+        _check_inert(_on_a_terminal(incident_report(incident)))
+        _check_page(incident_html(incident))
+    _check_page(incidents_html(incidents[:50]))
 
 
 def _on_a_terminal(lines: Iterable[Line]) -> str:

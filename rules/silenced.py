@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from rules.alerts.labels import BUILT_IN, Labels, built_in_labels
 from rules.alerts.match import fits_words, values_of
+from rules.model import Incident
 
 MATCHERS: Final = BUILT_IN
 """What a silence may name; all that it names has to fit."""
@@ -32,9 +33,9 @@ class Silence(msgspec.Struct, frozen=True):
         """Whether it holds now."""
         return self.begins_ns <= now_ns < self.ends_ns
 
-    def fits(self, document: Mapping[str, Any]) -> bool:
-        """Whether it concerns this incident (the document, as plain lists and mappings)."""
-        return self.fits_labels(built_in_labels(document))
+    def fits(self, incident: Incident) -> bool:
+        """Whether it concerns this incident."""
+        return self.fits_labels(built_in_labels(incident))
 
     def fits_labels(self, labels: Labels) -> bool:
         """Whether it concerns an incident with these labels; a silence that names nothing concerns none."""
@@ -42,9 +43,9 @@ class Silence(msgspec.Struct, frozen=True):
         return bool(self.matchers) and all(fitting)
 
 
-def silenced_by(silences: Sequence[Silence], document: Mapping[str, Any], now_ns: int) -> Silence | None:
+def silenced_by(silences: Sequence[Silence], incident: Incident, now_ns: int) -> Silence | None:
     """The silence that keeps people from hearing of this incident now; of several the one that lasts longest."""
-    return silenced_labels(silences, built_in_labels(document), now_ns)
+    return silenced_labels(silences, built_in_labels(incident), now_ns)
 
 
 def silenced_labels(silences: Sequence[Silence], labels: Labels, now_ns: int) -> Silence | None:

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from rules.model import NS_PER_S, Acknowledgement, stable_id
+from rules.model import NS_PER_S, Acknowledgement, Incident, stable_id
 from rules.silenced import MATCHERS, Silence
 from rules.times import duration_ns
 from rules.vocabulary import vocabulary
@@ -78,12 +78,12 @@ def give_feedback(client: Client, incident_id: str, form: FeedbackForm, now_ns: 
         RefusedError: there is no such incident, or the form is wrong.
     """
     _check_feedback(form)
-    document = _incident(client, incident_id)
+    incident = _incident(client, incident_id)
     feedback = said.Feedback(
-        incident_id=document["incident_id"],
+        incident_id=incident.incident_id,
         who=form.who.strip() or "someone",
         given_ns=now_ns,
-        revision=document["revision"],
+        revision=incident.revision,
         verdict=form.verdict,
         true_class=form.true_class,
         note=form.note.strip(),
@@ -101,12 +101,12 @@ def acknowledge(client: Client, incident_id: str, form: AcknowledgementForm, now
     who = form.who.strip()
     if not who and not form.undo:
         raise RefusedError("who: write your name; others want to know who takes care of it")
-    document = _incident(client, incident_id)
-    if document["merged_into"]:
+    incident = _incident(client, incident_id)
+    if incident.merged_into:
         raise RefusedError(
-            f"this goes on in incident {document['merged_into']}: acknowledge that one", HTTPStatus.CONFLICT
+            f"this goes on in incident {incident.merged_into}: acknowledge that one", HTTPStatus.CONFLICT
         )
-    word = Acknowledgement(document["incident_id"], who or "someone", now_ns, form.note.strip(), form.undo)
+    word = Acknowledgement(incident.incident_id, who or "someone", now_ns, form.note.strip(), form.undo)
     if form.undo and not said.standing(said.list_acknowledgements(client, incident_ids=[word.incident_id])):
         raise RefusedError("nobody takes care of this incident, so there is nothing to take back", HTTPStatus.CONFLICT)
     said.write_acknowledgement(client, word)
@@ -151,11 +151,11 @@ def end_silence(client: Client, silence_id: str, now_ns: int) -> Silence:
     return ended
 
 
-def _incident(client: Client, incident_id: str) -> dict[str, Any]:
-    document = reading.get_incident(client, incident_id)
-    if document is None:
+def _incident(client: Client, incident_id: str) -> Incident:
+    incident = reading.get_incident(client, incident_id)
+    if incident is None:
         raise RefusedError("no incident has this id", HTTPStatus.NOT_FOUND)
-    return document
+    return incident
 
 
 def _check_feedback(form: FeedbackForm) -> None:

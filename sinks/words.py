@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 from rules.errors import InvariantError
-from rules.model import NS_PER_S
+from rules.model import NS_PER_S, BlastRadius, Cost
 from rules.times import iso_ns
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _AHEAD_S: Final = 60
+
+LIKELY: Final = 0.7
+"""A cause that is less sure is called probable."""
+
+_SURENESS: Final = ((0.9, "almost certain"), (LIKELY, "likely"), (0.5, "more likely than not"), (0.0, "a guess"))
 
 
 def ns(iso: str) -> int | None:
@@ -93,24 +98,52 @@ def names(given: Sequence[str], most: int = 3) -> str:
     return f"{shown} and {len(given) - most:,} more" if len(given) > most else shown
 
 
-def place(document: Mapping[str, Any]) -> str:
-    """Where the root cause is: `node0002 · GPU 0000:52:00 · rank 10`."""
-    root = document["root_cause"]
-    parts = [root["node"], root["gpu"] and f"GPU {root['gpu']}", "" if root["rank"] is None else f"rank {root['rank']}"]
-    return " · ".join(part for part in parts if part)
+def date_and_clock(iso_time: str, digits: int = 0) -> str:
+    """`2026-03-02 09:08:45` of an ISO time, with so many digits of the second behind the point."""
+    return iso_time.replace("T", " ").rstrip("Z")[: 19 + (digits and digits + 1)]
 
 
-def reach(document: Mapping[str, Any]) -> str:
-    """`15 nodes, 113 ranks, 120 GPUs`; what is nought is left out."""
-    blast = document["blast_radius"]
-    nouns = (("nodes", "node"), ("ranks", "rank"), ("gpus", "GPU"))
-    return ", ".join(count(int(blast[key]), noun) for key, noun in nouns if blast.get(key))
+def sureness(confidence: float) -> str:
+    """A confidence from 0 to 1 in words."""
+    return next(word for least, word in _SURENESS if confidence >= least)
 
 
-def lost(document: Mapping[str, Any]) -> str:
+def place(node: str, gpu: str = "", rank: int | None = None) -> str:
+    """`node0002 · GPU 0000:52:00 · rank 10`; what is not known is left out."""
+    return " · ".join(_place_parts(node, gpu, rank))
+
+
+def where(node: str, gpu: str = "", rank: int | None = None) -> str:
+    """The same inside a sentence: ` on node0002, GPU 0000:52:00, rank 10`; empty when nothing is known."""
+    parts = _place_parts(node, gpu, rank)
+    return f" on {', '.join(parts)}" if parts else ""
+
+
+def reach(blast: BlastRadius) -> str:
+    """`15 nodes, 113 ranks, 120 GPUs`: without jobs, and without what is nought."""
+    counts = (("node", blast.nodes), ("rank", blast.ranks), ("GPU", blast.gpus))
+    return ", ".join(count(number, noun) for noun, number in counts if number)
+
+
+def reach_in_full(blast: BlastRadius) -> str:
+    """`1 node, 0 ranks, 1 job, 8 GPUs`: every count."""
+    counts = (("node", blast.nodes), ("rank", blast.ranks), ("job", blast.jobs), ("GPU", blast.gpus))
+    return ", ".join(count(number, noun) for noun, number in counts)
+
+
+def lost(cost: Cost) -> str:
     """`23.6 GPU-hours, 120 steps`; empty when nothing is known."""
-    cost = document.get("cost") or {}
-    gpu_hours, steps = cost.get("gpu_hours_lost"), cost.get("steps_lost")
-    parts = [f"{hours(float(gpu_hours))} GPU-hours"] if gpu_hours is not None else []
-    parts += [count(int(steps), "step")] if steps is not None else []
+    parts = [f"{hours(cost.gpu_hours_lost)} GPU-hours"] if cost.gpu_hours_lost is not None else []
+    parts += [count(cost.steps_lost, "step")] if cost.steps_lost is not None else []
     return ", ".join(parts)
+
+
+def lost_since(cost: Cost) -> str:
+    """The same, with the checkpoint from which it has to be done again."""
+    since, what = cost.since_checkpoint_step, lost(cost)
+    return f"{what} since the checkpoint of step {since}" if what and since is not None else what
+
+
+def _place_parts(node: str, gpu: str, rank: int | None) -> list[str]:
+    parts = (node, gpu and f"GPU {gpu}", "" if rank is None else f"rank {rank}")
+    return [part for part in parts if part]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +21,7 @@ from rules.model import NS_PER_S, Incident
 from rules.silenced import Silence, silenced_labels
 from rules.times import iso_from_ns
 from sinks.clickhouse import reading, said
+from sinks.incident_document import incident_of
 from stream.asking import stored_incident
 from stream.lookup import from_page, from_store
 from stream.settings import Settings
@@ -54,9 +55,9 @@ class Situation:
             return cls(newest, newest, (), now_ns)
         if not (source.isascii() and source.isalnum()):
             raise InputError(f"{source}: no such file, and no id of an incident")
-        incident = _incident(stored_incident(settings, source), source)
-        documents, silences = _beside(settings, now_ns)
-        return cls([incident], [_incident(one, "store") for one in documents], silences, now_ns)
+        incident = stored_incident(settings, source)
+        beside, silences = _beside(settings, now_ns)
+        return cls([incident], beside, silences, now_ns)
 
 
 def routed(
@@ -108,7 +109,7 @@ def _silenced(situation: Situation, labels: Labels) -> str:
     return f"until {iso_from_ns(silence.ends_ns)[:16]}Z by {silence.who}: {silence.reason}" if silence else ""
 
 
-def _beside(settings: Settings, now_ns: int) -> tuple[Sequence[Mapping[str, Any]], Sequence[Silence]]:
+def _beside(settings: Settings, now_ns: int) -> tuple[Sequence[Incident], Sequence[Silence]]:
     """The open incidents of the store, and its silences that do not end before."""
     documents = from_page(settings, f"api/incidents?status=open&limit={_MOST_OPEN}")
     if documents is None:
@@ -119,7 +120,8 @@ def _beside(settings: Settings, now_ns: int) -> tuple[Sequence[Mapping[str, Any]
                 said.list_silences(client, ending_after_ns=now_ns),
             ),
         )
-    return documents, msgspec.convert(from_page(settings, "api/silences") or [], list[Silence])
+    beside = [incident_of(document, "page") for document in documents]
+    return beside, msgspec.convert(from_page(settings, "api/silences") or [], list[Silence])
 
 
 def _read(source: str) -> Iterator[Incident]:
@@ -136,18 +138,11 @@ def _read(source: str) -> Iterator[Incident]:
                 yield _decoded(line, f"{source}:{number}")
         return
     for document in whole if isinstance(whole, list) else [whole]:
-        yield _incident(document, source)
+        yield incident_of(document, source)
 
 
 def _decoded(line: bytes, place: str) -> Incident:
     try:
-        return _incident(msgspec.json.decode(line), place)
+        return incident_of(msgspec.json.decode(line), place)
     except msgspec.DecodeError as error:
         raise InputError(f"{place}: not JSON: {error}") from error
-
-
-def _incident(document: Any, place: str) -> Incident:
-    try:
-        return msgspec.convert(document, Incident)
-    except msgspec.ValidationError as error:
-        raise InputError(f"{place}: no incident as `epicenter replay --json` prints it: {error}") from error

@@ -8,12 +8,13 @@ from urllib.parse import urlencode
 import msgspec
 
 from rules.errors import InputError
+from rules.model import Incident
 from rules.times import iso_from_ns
-from sinks.handover.document import checked
 from sinks.handover.pack import pack_of
 from sinks.handover.questions import answer
 from sinks.handover.reference import part_reference
 from sinks.handover.shape import Change, FromStore, Pack, RankGroup
+from sinks.incident_document import incident_of
 from sinks.inert import make_inert
 from sinks.page.views import changes
 from stream.lookup import from_page, from_store
@@ -35,13 +36,13 @@ def ask(settings: Settings, question: str, **given: object) -> Any:
     return found.get("found")
 
 
-def stored_incident(settings: Settings, incident_id: str, revision: int = 0) -> dict[str, Any]:
-    """The document of a stored incident, by its id, a beginning of it, or `newest`.
+def stored_incident(settings: Settings, incident_id: str, revision: int = 0) -> Incident:
+    """A stored incident, by its id, a beginning of it, or `newest`.
 
     Raises:
         InputError: there is none, or more than one begins like that.
     """
-    return checked(_asked_of_incident(settings, "incident", incident_id, revision), incident_id)
+    return incident_of(_asked_of_incident(settings, "incident", incident_id, revision), incident_id)
 
 
 def stored_pack(settings: Settings, incident_id: str) -> Pack:
@@ -51,13 +52,13 @@ def stored_pack(settings: Settings, incident_id: str) -> Pack:
         InputError: there is none, or more than one begins like that.
     """
     evidence = _asked_of_incident(settings, "evidence", incident_id, 0)
-    document = checked(evidence["document"], incident_id)
-    told = changes({"history": ()}, evidence["revisions"], (), ())
+    incident = incident_of(evidence["document"], incident_id)
+    told = changes((), evidence["revisions"])
     known = FromStore(
         ranks=msgspec.convert(evidence["ranks"], tuple[RankGroup, ...]),
-        changes=tuple(Change(iso_from_ns(time_ns), says, part_reference(document)) for time_ns, says in told),
+        changes=tuple(Change(iso_from_ns(time_ns), says, part_reference(incident)) for time_ns, says in told),
     )
-    return pack_of(document, known)
+    return pack_of(incident, known)
 
 
 def _asked_of_incident(settings: Settings, question: str, incident_id: str, revision: int) -> dict[str, Any]:

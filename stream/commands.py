@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import click
 import msgspec
@@ -28,6 +28,7 @@ from stream.show import SEVERITY_STYLES, console, safe, watched
 from stream.show_incident import incident_line, print_incident_report
 
 TOLD_SKEW_NS = NS_PER_S // 2
+Document = TypeVar("Document")
 
 
 def hostname() -> str:
@@ -121,7 +122,7 @@ def _match_line(row: dict[str, Any]) -> str:
 
 def print_incident(incident: Incident, as_json: bool) -> None:
     """Print an incident in full."""
-    print_document(msgspec.to_builtins(incident), as_json, print_incident_report)
+    print_document(incident, as_json, print_incident_report)
 
 
 class Announcer:
@@ -140,13 +141,13 @@ class Announcer:
             print_incident(incident, self._as_json)
         else:
             news = "opened" if is_new else "resolved" if incident.status == "resolved" else "updated"
-            console().print(f"{news:<8}  {incident_line(msgspec.to_builtins(incident))}")
+            console().print(f"{news:<8}  {incident_line(incident)}")
 
 
-def print_document(document: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+def print_document(document: Document, as_json: bool, show: Callable[[Document], None]) -> None:
     """Print a document as a line of JSON, or for people."""
     if as_json:
-        click.echo(orjson.dumps(document))
+        click.echo(orjson.dumps(document, default=msgspec.to_builtins))
     else:
         show(document)
 

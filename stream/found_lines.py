@@ -16,6 +16,7 @@ from aiokafka.errors import KafkaError
 from ingest.collect.files import FileSource
 from ingest.parse.envelope import text_of
 from rules.errors import InputError, PipelineError, RecordError, TransientError
+from rules.model import Evidence, Incident
 from sinks.handover.links import lines_of_links
 from sinks.handover.reference import LineReference, PartReference, Reference, SignalReference, parse, part_of
 from sinks.inert import make_inert
@@ -62,10 +63,8 @@ class Around(msgspec.Struct, frozen=True):
     is_raw: bool = False
 
 
-def find(
-    settings: Settings, text: str, around: Around, document: dict[str, Any] | None = None, expected: str = ""
-) -> Found:
-    """Follow a reference; `document` is the incident that `incident:` references are about, else the store has it.
+def find(settings: Settings, text: str, around: Around, incident: Incident | None = None, expected: str = "") -> Found:
+    """Follow a reference; `incident` is the one that `incident:` references are about, else the store has it.
 
     `expected` is what stood in the line when it was read; a file that holds another one by now is not believed.
 
@@ -81,7 +80,7 @@ def find(
         case SignalReference():
             return _signal(settings, text, reference, around)
         case PartReference():
-            return _part(settings, text, reference, around, document)
+            return _part(settings, text, reference, around, incident)
 
 
 def _line(settings: Settings, text: str, wanted: LineReference, around: Around, expected: str = "") -> Found:
@@ -212,42 +211,37 @@ def _signal(settings: Settings, text: str, wanted: SignalReference, around: Arou
     return Found(text, "store", lines, facts, "no line of a log stands for it: it is a silence, or was worked out")
 
 
-def _part(
-    settings: Settings, text: str, wanted: PartReference, around: Around, document: dict[str, Any] | None
-) -> Found:
-    if document is None:
-        document = stored_incident(settings, wanted.incident_id, wanted.revision)
-    elif document["incident_id"] != wanted.incident_id or document["revision"] != (
-        wanted.revision or document["revision"]
-    ):
+def _part(settings: Settings, text: str, wanted: PartReference, around: Around, incident: Incident | None) -> Found:
+    if incident is None:
+        incident = stored_incident(settings, wanted.incident_id, wanted.revision)
+    elif (incident.incident_id, incident.revision) != (wanted.incident_id, wanted.revision or incident.revision):
         raise InputError(f"{make_inert(text)}: the file holds another incident, or another revision of it")
     try:
-        part = part_of(document, wanted.path)
+        part = part_of(incident, wanted.path)
     except KeyError as error:
         raise InputError(f"{make_inert(text)}: this incident has no such part") from error
-    line = _line_of_part(document, wanted.path)
+    line = _line_of_part(incident, wanted.path)
     if line is None:
-        facts = _facts_of_silence(document, part) if wanted.path[:1] == ("chain",) else {"part": part}
+        facts = _facts_of_silence(incident, part) if wanted.path[:1] == ("chain",) else {"part": part}
         return Found(text, "incident", (), facts)
-    place = LineReference(line["source"], line["line"])
+    place = LineReference(line.source, line.line)
     try:
-        return _line(settings, text, place, around, line["text"])
+        return _line(settings, text, place, around, line.text)
     except PipelineError as error:
-        lines = tuple(NumberedLine(place.number, one, True) for one in line["text"].split("\n"))
+        lines = tuple(NumberedLine(place.number, one, True) for one in line.text.split("\n"))
         return Found(text, "incident", lines, note=f"as the incident keeps it; {error}")
 
 
-def _line_of_part(document: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any] | None:
+def _line_of_part(incident: Incident, path: tuple[str, ...]) -> Evidence | None:
     """The evidence that a part of an incident is, or stands on."""
     if len(path) < 2 or path[0] not in ("chain", "evidence"):
         return None
-    number = int(path[1]) if path[0] == "evidence" else lines_of_links(document)[int(path[1])]
-    line: dict[str, Any] | None = None if number is None else document["evidence"][number]
-    return line
+    number = int(path[1]) if path[0] == "evidence" else lines_of_links(incident)[int(path[1])]
+    return None if number is None else incident.evidence[number]
 
 
-def _facts_of_silence(document: dict[str, Any], link: Any) -> dict[str, Any]:
-    return {"silence": link, "means": document["verdict"], "progress": document["progress"]}
+def _facts_of_silence(incident: Incident, link: Any) -> dict[str, Any]:
+    return {"silence": link, "means": incident.verdict, "progress": incident.progress}
 
 
 def _says(lines: Sequence[NumberedLine], expected: str) -> bool:

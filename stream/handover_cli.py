@@ -13,6 +13,7 @@ from rules.errors import ConfigError, InputError
 from stream.options import CONFIG, DATA_DIR, JSON, STORE
 
 if TYPE_CHECKING:
+    from rules.model import Incident
     from stream.found_lines import Found
 
 LEAST_BYTES = 6_144
@@ -51,8 +52,8 @@ def explain(
     from stream.settings import load_settings
 
     settings = load_settings(config, **given)
-    document = _from_file(incident, incident_id or "")
-    pack = stored_pack(settings, incident) if document is None else pack_of(document)
+    from_file = _from_file(incident, incident_id or "")
+    pack = stored_pack(settings, incident) if from_file is None else pack_of(from_file)
     sys.stdout.buffer.write(RENDERERS[form](pack, max_bytes))
 
 
@@ -89,11 +90,11 @@ def logs(
     from stream.settings import load_settings
 
     settings = load_settings(config, **given)
-    document = None if incident is None else _from_file(str(incident), "")
-    if incident is not None and document is None:
+    from_file = None if incident is None else _from_file(str(incident), "")
+    if incident is not None and from_file is None:
         raise InputError(f"{incident}: no such file")
     try:
-        found = find(settings, reference, Around(before, after, is_raw), document)
+        found = find(settings, reference, Around(before, after, is_raw), from_file)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="REF") from error
     if as_json:
@@ -145,9 +146,9 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None
         serve_http(settings, *http)
 
 
-def _from_file(name: str, incident_id: str) -> dict[str, Any] | None:
+def _from_file(name: str, incident_id: str) -> Incident | None:
     """The incident that a file or standard input holds; None when there is no such file."""
-    from sinks.handover.document import checked
+    from sinks.incident_document import incident_of
 
     if name != "-" and not Path(name).is_file():
         return None
@@ -162,7 +163,7 @@ def _from_file(name: str, incident_id: str) -> dict[str, Any] | None:
     if len(wanted) != 1:
         ids = ", ".join(str(one.get("incident_id", "?"))[:16] for one in documents[:20])
         raise InputError(f"{name}: {len(wanted)} incidents in it fit: say which with --id: {ids or 'it is empty'}")
-    return checked(wanted[0], name)
+    return incident_of(wanted[0], name)
 
 
 def _documents(content: bytes) -> list[dict[str, Any]]:

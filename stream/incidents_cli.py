@@ -14,6 +14,9 @@ from stream.options import CONFIG, DATA_DIR, JSON, STORE
 if TYPE_CHECKING:
     from stream.settings import Settings
 
+if TYPE_CHECKING:
+    from rules.model import Incident
+
 
 @click.group()
 def incidents() -> None:
@@ -37,6 +40,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     Example: epicenter incidents list --search "node:node0003 bus"
     """
     from sinks.clickhouse import reading
+    from sinks.incident_document import incident_of
     from sinks.page.search import ListQuery
     from stream.commands import print_document
     from stream.log_lines import say
@@ -47,12 +51,13 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
 
     settings = load_settings(config, **given)
     query = ListQuery(q=q, status=status or "")
-    documents = from_page(settings, f"api/incidents?{urlencode({'q': q, 'status': status or '', 'limit': limit})}")
-    if documents is None:
-        documents = from_store(settings, lambda client: reading.find_incidents(client, query.wanted(), limit))
-    for document in documents:
-        print_document(document, as_json, lambda one: console().print(incident_line(one)))
-    if not documents:
+    found = from_page(settings, f"api/incidents?{urlencode({'q': q, 'status': status or '', 'limit': limit})}")
+    if found is None:
+        found = from_store(settings, lambda client: reading.find_incidents(client, query.wanted(), limit))
+    for document in found:
+        incident = incident_of(document, "page")
+        print_document(incident, as_json, lambda shown: console().print(incident_line(shown)))
+    if not found:
         say("no incidents")
 
 
@@ -98,8 +103,8 @@ def export(
     from sinks.page import postmortem
     from stream.settings import load_settings
 
-    document = stored(load_settings(config, **given), incident_id)
-    draft = postmortem.html(document) if form == "html" else postmortem.markdown(document)
+    incident = stored(load_settings(config, **given), incident_id)
+    draft = postmortem.html(incident) if form == "html" else postmortem.markdown(incident)
     if output is None:
         click.echo(draft, nl=False)
         return
@@ -109,13 +114,14 @@ def export(
         raise ConfigError([f"{output}: can't be written: {error.strerror}"]) from error
 
 
-def stored(settings: Settings, incident_id: str) -> dict[str, Any]:
-    """The stored document of an incident, by its id or the beginning of it.
+def stored(settings: Settings, incident_id: str) -> Incident:
+    """A stored incident, by its id or the beginning of it.
 
     Raises:
         InputError: there is none, or more than one.
     """
     from sinks.clickhouse import reading
+    from sinks.incident_document import incident_of
     from stream.lookup import from_page, from_store
 
     if not incident_id.isalnum():
@@ -125,4 +131,4 @@ def stored(settings: Settings, incident_id: str) -> dict[str, Any]:
         document = from_store(settings, lambda client: reading.get_incident(client, incident_id))
     if not document:
         raise InputError(f"{incident_id}: no such incident, or more than one begins like that")
-    return dict(document)
+    return incident_of(document, incident_id)

@@ -13,12 +13,14 @@ import msgspec
 import orjson
 
 from rules.errors import InputError
-from rules.model import NS_PER_S
+from rules.model import NS_PER_S, Incident
 from rules.times import duration_ns
+from sinks.clickhouse.reading import Similar
 from sinks.handover.ranges import ranges
 from sinks.handover.reference import LineReference, parse, part_reference
 from sinks.handover.render import as_json, as_markdown
 from sinks.handover.untrusted import NOTICE, cut, defused
+from sinks.incident_document import incident_of
 from sinks.page.grid import Cell, grid_of
 from stream.asking import ask, stored_incident, stored_pack
 from stream.found_lines import Around, find
@@ -38,17 +40,18 @@ def incidents(settings: Settings, limit: int, since: str, **wanted: str) -> Answ
     """Incidents in short, open ones first, then the newest; `wanted` as the question `incidents` takes it."""
     given = {name: value for name, value in wanted.items() if value}
     found = ask(settings, "incidents", limit=limit + 1, since_ns=moment_ns(since) if since else 0, **given)
-    shown = [_brief(document) for document in found[:limit]]
+    shown = [_brief(incident_of(document, "store")) for document in found[:limit]]
     return _bounded({"notice": NOTICE, "incidents": shown, "has_more": len(found) > limit}, "incidents")
 
 
 def incident(settings: Settings, incident_id: str, revision: int) -> Answer:
     """The whole document at a revision, 0 for the newest, with who was told of it."""
-    document = stored_incident(settings, incident_id, revision)
+    found = stored_incident(settings, incident_id, revision)
+    document = msgspec.to_builtins(found)
     for name in ("chain", "evidence"):
-        references = (part_reference(document, name, number) for number in range(len(document[name])))
+        references = (part_reference(found, name, number) for number in range(len(document[name])))
         document[name] = [_marked(*pair) for pair in zip(document[name], references, strict=True)]
-    deliveries = ask(settings, "deliveries", id=document["incident_id"])
+    deliveries = ask(settings, "deliveries", id=found.incident_id)
     answer = _safe({"notice": NOTICE, "incident": document, "deliveries": deliveries})
     held = answer["incident"]
     return _bounded(answer, "deliveries", *((name, held) for name in _LONG_PARTS), ("reasons", held["root_cause"]))
@@ -119,10 +122,10 @@ def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
 
 def similar(settings: Settings, incident_id: str, limit: int) -> Answer:
     """Other incidents of the same class, node, GPU or job, the most similar first, and what people said of them."""
-    document = stored_incident(settings, incident_id)
-    found = ask(settings, "similar", id=document["incident_id"], limit=limit)
-    shown = [{**_brief(one["document"]), "shared": one["shared"], "verdicts": one["verdicts"]} for one in found]
-    return _bounded({"notice": NOTICE, "incident_id": document["incident_id"], "similar": shown}, "similar")
+    full_id = stored_incident(settings, incident_id).incident_id
+    found = msgspec.convert(ask(settings, "similar", id=full_id, limit=limit), list[Similar])
+    shown = [{**_brief(one.incident), "shared": list(one.shared), "verdicts": list(one.verdicts)} for one in found]
+    return _bounded({"notice": NOTICE, "incident_id": full_id, "similar": shown}, "similar")
 
 
 def silences(settings: Settings, with_ended: bool) -> Answer:
@@ -154,12 +157,14 @@ _LONG_PARTS: Final = (
 )
 
 
-def _brief(document: Mapping[str, Any]) -> Answer:
-    root = document["root_cause"]
+def _brief(incident: Incident) -> Answer:
+    document = msgspec.to_builtins(incident)
     brief = {name: document[name] for name in ("incident_id", "revision", "status", "severity", "class", "title")}
     brief |= {name: document[name] for name in ("cluster", "first_seen", "last_seen", "blast_radius", "action")}
     brief["jobs"] = document["jobs"][:MOST_NAMED]
-    brief["root_cause"] = {name: root[name] for name in ("class", "node", "rank", "gpu", "confidence")}
+    brief["root_cause"] = {
+        name: document["root_cause"][name] for name in ("class", "node", "rank", "gpu", "confidence")
+    }
     shown: Answer = _safe(brief)
     return shown
 

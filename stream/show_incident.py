@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterable, Iterator
+from typing import Final
 
 from rich.console import Console
 from rich.text import Text
 
-from sinks.story import lost, where
+from rules.model import Incident
+from sinks.incident_parts import CauseView
+from sinks.incident_view import IncidentView
 from stream.show import SEVERITY_STYLES, console, safe
 
 NARROWEST: Final = 24
@@ -18,20 +20,20 @@ Line = tuple[str, str]
 """What stands at the left, and the text beside it, which is marked up."""
 
 
-def incident_line(document: Mapping[str, Any]) -> str:
+def incident_line(incident: Incident) -> str:
     """An incident on one line."""
-    severity = document["severity"]
-    jobs = ", ".join(document["jobs"]) or "-"
+    severity = incident.severity
+    jobs = ", ".join(incident.jobs) or "-"
     return (
-        f"{document['incident_id']}  {document['status']:<8}  [{SEVERITY_STYLES.get(severity, '')}]{severity:<8}[/]  "
-        f"{document['first_seen'][:19]}Z  {safe(document['class']):<20}  {safe(document['title'])}  (job {safe(jobs)}, "
-        f"{document['signal_count']} signals)"
+        f"{incident.incident_id}  {incident.status:<8}  [{SEVERITY_STYLES.get(severity, '')}]{severity:<8}[/]  "
+        f"{incident.first_seen[:19]}Z  {safe(incident.failure_class):<20}  {safe(incident.title)}  (job {safe(jobs)}, "
+        f"{incident.signal_count} signals)"
     )
 
 
-def print_incident_report(document: Mapping[str, Any]) -> None:
+def print_incident_report(incident: Incident) -> None:
     """Print an incident in full."""
-    print_hanging(console(), incident_report(document))
+    print_hanging(console(), incident_report(incident))
 
 
 def print_hanging(shown: Console, lines: Iterable[Line]) -> None:
@@ -43,45 +45,45 @@ def print_hanging(shown: Console, lines: Iterable[Line]) -> None:
             shown.print(Text(left if number == 0 else " " * len(left)) + piece)
 
 
-def incident_report(document: Mapping[str, Any]) -> Iterator[Line]:
+def incident_report(incident: Incident) -> Iterator[Line]:
     """An incident in full."""
-    root, reach = document["root_cause"], {"gpus": 0, **document["blast_radius"]}
-    yield "", incident_line(document)
-    yield (
-        "  reaches     ",
-        f"{reach['nodes']} nodes, {reach['ranks']} ranks, {reach['jobs']} jobs, {reach['gpus']} GPUs",
-    )
-    if cost := lost(document):
-        yield "  lost        ", cost
-    yield "  root cause  ", f"[bold]{safe(root['class'])}[/]{safe(where(root))}, confidence {root['confidence']:.2f}"
-    for reason in root["reasons"]:
+    view = IncidentView(incident)
+    yield "", incident_line(incident)
+    yield "  reaches     ", view.reach_in_full
+    if view.lost_since:
+        yield "  lost        ", view.lost_since
+    yield "  root cause  ", _cause(view.cause, "bold")
+    for reason in view.cause.reasons:
         yield "              because ", safe(reason)
-    for other in document.get("candidates", ())[1:]:
-        yield "  or else     ", f"{safe(other['class'])}{safe(where(other))}, confidence {other['confidence']:.2f}"
-    for sentence in document.get("missing", ()):
+    for other in view.candidates[1:]:
+        yield "  or else     ", _cause(other)
+    for sentence in view.missing:
         yield "  missing     ", safe(sentence)
-    yield from _chain(document)
-    yield from _progress(document["progress"])
-    for change in document.get("history", ()):
-        yield f"  {change['time'][11:23]}  ", safe(change["what"])
-    yield "", f"  next        (action: {safe(document['action'])})"
-    for number, step in enumerate(document["next_steps"], 1):
+    yield from _chain(view)
+    yield from _progress(view)
+    for change in view.history:
+        yield f"  {change.clock}  ", safe(change.what)
+    yield "", f"  next        (action: {safe(incident.action)})"
+    for number, step in enumerate(view.next_steps, 1):
         yield f"    {number}. ", safe(step)
 
 
-def _chain(document: Mapping[str, Any]) -> Iterator[Line]:
+def _cause(cause: CauseView, style: str = "") -> str:
+    name = f"[{style}]{safe(cause.failure_class)}[/]" if style else safe(cause.failure_class)
+    return f"{name}{safe(cause.where)}, confidence {cause.sure}"
+
+
+def _chain(view: IncidentView) -> Iterator[Line]:
     yield "", "  chain"
-    for link in document["chain"]:
-        place = safe(link["node"] or "-") + (f" rank {link['rank']}" if link["rank"] is not None else "")
-        waited = "" if link["onset"] == link["event_time"] else f", said at {link['event_time'][11:23]}"
-        yield f"    {link['onset'][11:23]}  {link['role']:<12}  ", f"{safe(link['class'])} on {place}{waited}"
-        yield " " * 18, f"[dim]{safe(link['text'], 160)}[/]"
+    for link in view.chain:
+        logged = f", said at {link.logged}" if link.logged else ""
+        yield f"    {link.clock}  {link.role:<12}  ", f"{safe(link.failure_class)}{safe(link.where)}{logged}"
+        yield " " * 18, f"[dim]{safe(link.text, 160)}[/]"
 
 
-def _progress(progress_by_job: Mapping[str, Any]) -> Iterator[Line]:
-    if progress_by_job:
+def _progress(view: IncidentView) -> Iterator[Line]:
+    if view.progress:
         yield "", "  progress"
-    for job, progress in progress_by_job.items():
-        pace = f"{progress['step_time_s']:.1f} s a step" if progress["step_time_s"] else "pace unknown"
-        when = progress["last_step_time"][11:19]
-        yield "    ", f"job {safe(job)}: last step {progress['last_step']} at {when}, {pace}"
+    for progress in view.progress:
+        pace = progress.pace or "pace unknown"
+        yield "    ", f"job {safe(progress.name)}: last step {progress.last_step} at {progress.clock}, {pace}"

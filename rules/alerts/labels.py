@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
+from rules.model import Incident
 from rules.vocabulary import vocabulary
 
 Labels = Mapping[str, tuple[str, ...]]
@@ -21,28 +22,27 @@ SEVERAL_VALUES: Final = ("job",)
 """Those that may have several values; of a class there is one, as long as an incident's is that of its root cause."""
 
 
-def built_in_labels(document: Mapping[str, Any]) -> Labels:
-    """The labels that an incident has by itself (the document, as plain lists and mappings).
+def built_in_labels(incident: Incident) -> Labels:
+    """The labels that an incident has by itself.
 
     `class` and `family` are its own and those of its root cause. A node has to be where it began, or all that it
     reaches: who asks for a drained node wants nothing of a failure that begins elsewhere and reaches that node among a
-    thousand. The order of the values is that of the document.
+    thousand. The order of the values is that of the incident.
     """
-    return {name: values for name, found in _found(document) if (values := tuple(dict.fromkeys(filter(None, found))))}
+    return {name: values for name, found in _found(incident) if (values := tuple(dict.fromkeys(filter(None, found))))}
 
 
-def _found(document: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
-    root, nodes = document["root_cause"], document["nodes"]
-    classes = [document["class"], root["class"]]
-    rank = root.get("rank")
+def _found(incident: Incident) -> Iterator[tuple[str, list[str]]]:
+    root, nodes = incident.root_cause, incident.nodes
+    classes = [incident.failure_class, root.failure_class]
     yield "class", classes
     yield "family", [vocabulary().family(name) for name in classes]
-    yield "severity", [document.get("severity", "")]
-    yield "cluster", [document["cluster"]]
-    yield "job", list(document["jobs"])
-    yield "node", [root["node"] or (nodes[0] if len(nodes) == 1 else "")]
-    yield "gpu", [root.get("gpu", "")]
-    yield "rank", ["" if rank is None else str(rank)]
-    yield "rule", [root.get("rule", "")]
-    yield "verdict", [document.get("verdict", "")]
-    yield "incident", [document.get("incident_id", "")]
+    yield "severity", [incident.severity]
+    yield "cluster", [incident.cluster]
+    yield "job", list(incident.jobs)
+    yield "node", [root.node or (nodes[0] if len(nodes) == 1 else "")]
+    yield "gpu", [root.gpu]
+    yield "rank", ["" if root.rank is None else str(root.rank)]
+    yield "rule", [root.rule]
+    yield "verdict", [incident.verdict]
+    yield "incident", [incident.incident_id]

@@ -7,8 +7,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from msgspec import to_builtins
-
 from rules.alerts import maintenance, tree
 from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.labels import Labels, built_in_labels
@@ -39,7 +37,7 @@ class Routing:
 
     def labels_of(self, incident: Incident) -> Labels:
         """What routes, silences and inhibitions see of an incident."""
-        found = dict(built_in_labels(to_builtins(incident)))
+        found = dict(built_in_labels(incident))
         for rule in self.spec.labels:
             if fits(found, rule.match):
                 found |= {name: (value,) for name, value in rule.set.items() if name not in found}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from rules.model import Incident
 from sinks.clickhouse.client import Client
+from sinks.incident_document import decode_incident
 
 SHORTEST_PREFIX: Final = 3
 MOST_REVISIONS: Final = 2_000
@@ -26,6 +27,14 @@ class IncidentFilter(msgspec.Struct, frozen=True):
     job: str = ""
     terms: list[str] = []
     since_ns: int = 0
+
+
+class Similar(msgspec.Struct, frozen=True):
+    """An incident that is like another one: in what (`shared`: class, node, GPU, job), and what people said of it."""
+
+    incident: Incident = msgspec.field(name="document")
+    shared: tuple[str, ...]
+    verdicts: tuple[str, ...]
 
 
 class Group(msgspec.Struct, frozen=True):
@@ -48,22 +57,22 @@ _CONDITIONS: Final = {
 }
 
 
-def find_incidents(client: Client, wanted: IncidentFilter, limit: int, offset: int = 0) -> list[dict[str, Any]]:
-    """The documents that fit: open ones first, the newest first; merged ones only when their status is asked for."""
+def find_incidents(client: Client, wanted: IncidentFilter, limit: int, offset: int = 0) -> list[Incident]:
+    """The incidents that fit: open ones first, the newest first; merged ones only when their status is asked for."""
     given = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value}
     conditions = [_CONDITIONS[name] for name in given] + ([] if wanted.status else ["merged_into = ''"])
     order = "ORDER BY status = 'open' DESC, last_seen DESC, incident_id"
     found = client.query(
-        "SELECT document FROM incidents FINAL WHERE incident_id IN ("
+        "SELECT incident_id, document FROM incidents FINAL WHERE incident_id IN ("
         f" SELECT incident_id FROM incidents FINAL WHERE {' AND '.join(conditions)} {order}"
         f" LIMIT {{limit:UInt32}} OFFSET {{offset:UInt32}}) {order}",
         {**given, "limit": limit, "offset": offset},
     )
-    return [_document(document) for (document,) in found]
+    return [_stored(*row) for row in found]
 
 
-def get_incident(client: Client, incident_id: str) -> dict[str, Any] | None:
-    """The stored document, by its id or by a beginning of the id that only this incident has."""
+def get_incident(client: Client, incident_id: str) -> Incident | None:
+    """The stored incident, by its id or by a beginning of the id that only this incident has."""
     found = client.query(
         "SELECT incident_id, document FROM incidents FINAL WHERE startsWith(incident_id, {prefix:String})"
         " ORDER BY incident_id LIMIT 2",
@@ -71,18 +80,18 @@ def get_incident(client: Client, incident_id: str) -> dict[str, Any] | None:
     )
     # The full id sorts before every id that it begins.
     if found and (found[0][0] == incident_id or (len(found) == 1 and len(incident_id) >= SHORTEST_PREFIX)):
-        return _document(found[0][1])
+        return _stored(*found[0])
     return None
 
 
-def get_revision(client: Client, incident_id: str, revision: int) -> dict[str, Any] | None:
-    """The document as it was at a revision; None when it is not kept any more."""
+def get_revision(client: Client, incident_id: str, revision: int) -> Incident | None:
+    """The incident as it was at a revision; None when it is not kept any more."""
     found = client.query(
         "SELECT document FROM incident_revisions WHERE incident_id = {id:String} AND revision = {revision:UInt64}"
         " LIMIT 1",
         {"id": incident_id, "revision": revision},
     )
-    return _document(found[0][0]) if found else None
+    return _stored(incident_id, found[0][0]) if found else None
 
 
 def incident_groups(client: Client) -> list[Group]:
@@ -106,13 +115,13 @@ def newest_change(client: Client) -> tuple[int, ...]:
     return tuple(int(value or 0) for value in found[0])
 
 
-def similar_incidents(client: Client, document: Mapping[str, Any], limit: int = 8) -> list[dict[str, Any]]:
-    """Other incidents of the same root class, node, GPU or job: `document`, `shared` (which of these), `verdicts`.
+def similar_incidents(client: Client, incident: Incident, limit: int = 8) -> list[Similar]:
+    """Other incidents of the same root class, node, GPU or job.
 
     Nodes and jobs are the same within one cluster only: another one may use the same names.
-    The most similar first, of equals the newest. `verdicts` are what people said of each.
+    The most similar first, of equals the newest.
     """
-    root = document["root_cause"]
+    root = incident.root_cause
     found = client.query(
         "WITH alike AS (SELECT incident_id, last_seen, shared, score FROM ("
         " SELECT incident_id, last_seen, cluster = {cluster:String} AS is_here,"
@@ -127,23 +136,24 @@ def similar_incidents(client: Client, document: Mapping[str, Any], limit: int = 
         " FROM incidents FINAL WHERE merged_into = '' AND incident_id != {id:String}"
         "  AND (root_class = {class:String} OR is_node OR is_job))"
         " ORDER BY score DESC, last_seen DESC, incident_id LIMIT {limit:UInt32})"
-        " SELECT document, shared, verdicts FROM alike INNER JOIN (SELECT incident_id, document FROM incidents FINAL"
+        " SELECT incident_id, document, shared, verdicts FROM alike"
+        " INNER JOIN (SELECT incident_id, document FROM incidents FINAL"
         "  WHERE incident_id IN (SELECT incident_id FROM alike)) AS told USING incident_id"
         " LEFT JOIN (SELECT incident_id, groupArray(verdict) AS verdicts FROM feedback FINAL GROUP BY incident_id)"
         " AS said USING incident_id ORDER BY score DESC, last_seen DESC, incident_id",
         {
-            "class": root["class"],
-            "cluster": document["cluster"],
-            "node": root["node"],
-            "gpu": root["gpu"],
-            "jobs": list(document["jobs"]),
-            "id": document["incident_id"],
+            "class": root.failure_class,
+            "cluster": incident.cluster,
+            "node": root.node,
+            "gpu": root.gpu,
+            "jobs": list(incident.jobs),
+            "id": incident.incident_id,
             "limit": limit,
         },
     )
     return [
-        {"document": _document(text), "shared": list(shared), "verdicts": list(verdicts)}
-        for text, shared, verdicts in found
+        Similar(_stored(incident_id, text), tuple(shared), tuple(verdicts))
+        for incident_id, text, shared, verdicts in found
     ]
 
 
@@ -186,5 +196,5 @@ def incident_ranks(client: Client, incident_id: str, limit: int = 200) -> tuple[
     return [dict(zip(names, row[:-1], strict=True)) for row in found], int(found[0][-1]) if found else 0
 
 
-def _document(text: str) -> dict[str, Any]:
-    return msgspec.json.decode(text, type=dict[str, Any])
+def _stored(incident_id: str, text: str) -> Incident:
+    return decode_incident(text, f"stored incident {incident_id}")

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rules.model import Incident
 from rules.times import iso_from_ns
 from sinks.clickhouse import jobs, lines, reading, said
 from sinks.clickhouse.client import Client
@@ -30,27 +31,26 @@ def answer(client: Client, question: str, given: Given) -> Answer:
     """
     if question not in QUESTIONS:
         raise ValueError(f"no such question: known are {', '.join(QUESTIONS)}")
-    return {"found": QUESTIONS[question](client, given)}
+    return {"found": msgspec.to_builtins(QUESTIONS[question](client, given))}
 
 
-def _incident(client: Client, given: Given) -> Any:
+def _incident(client: Client, given: Given) -> Incident | None:
     """By id, a beginning of it, or `newest`; at a `revision` if one is given."""
     incident_id, revision = given.get("id", ""), _number(given, "revision", 0)
     if incident_id == "newest":
-        document = next(iter(reading.find_incidents(client, reading.IncidentFilter(), 1)), None)
+        incident = next(iter(reading.find_incidents(client, reading.IncidentFilter(), 1)), None)
     else:
-        document = reading.get_incident(client, incident_id)
-    if document is None or revision in (0, document["revision"]):
-        return document
-    return reading.get_revision(client, document["incident_id"], revision)
+        incident = reading.get_incident(client, incident_id)
+    if incident is None or revision in (0, incident.revision):
+        return incident
+    return reading.get_revision(client, incident.incident_id, revision)
 
 
 def _evidence(client: Client, given: Given) -> Any:
     """The document, and what the store knows of the incident beside it: ranks, as `RankGroup` has them, and changes."""
-    document = _incident(client, given)
-    if document is None:
+    incident = _incident(client, given)
+    if incident is None:
         return None
-    incident_id = document["incident_id"]
     groups = [
         {
             "job": group["job"],
@@ -66,11 +66,11 @@ def _evidence(client: Client, given: Given) -> Any:
             "number": group["position_offset"],
             "signal_id": group["signal_id"],
         }
-        for group in lines.first_words(client, incident_id)
+        for group in lines.first_words(client, incident.incident_id)
     ]
-    revisions = reading.incident_changes(client, incident_id)
-    told = [one for one in revisions if one["revision"] <= document["revision"]]
-    return {"document": document, "ranks": groups, "revisions": told}
+    revisions = reading.incident_changes(client, incident.incident_id)
+    told = [one for one in revisions if one["revision"] <= incident.revision]
+    return {"document": incident, "ranks": groups, "revisions": told}
 
 
 def _incidents(client: Client, given: Given) -> Any:
@@ -89,10 +89,10 @@ def _incidents(client: Client, given: Given) -> Any:
 
 def _similar(client: Client, given: Given) -> Any:
     """Those of the same class, node, GPU or job as `id`, at most `limit`."""
-    document = reading.get_incident(client, given.get("id", ""))
-    if document is None:
+    incident = reading.get_incident(client, given.get("id", ""))
+    if incident is None:
         return None
-    return reading.similar_incidents(client, document, min(_number(given, "limit", 8), MOST_LISTED))
+    return reading.similar_incidents(client, incident, min(_number(given, "limit", 8), MOST_LISTED))
 
 
 def _line(client: Client, given: Given) -> Any:
@@ -129,7 +129,7 @@ def _ranks(client: Client, given: Given) -> Any:
 def _silences(client: Client, given: Given) -> Any:
     """Those that go on; with `all=1` those that are over too."""
     is_all = given.get("all") == "1"
-    return msgspec.to_builtins(said.list_silences(client, ending_after_ns=0 if is_all else time_ns()))
+    return said.list_silences(client, ending_after_ns=0 if is_all else time_ns())
 
 
 def _deliveries(client: Client, given: Given) -> Any:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
 
+from rules.model import Incident
 from sinks.handover.untrusted import defused
 from sinks.inert import make_inert
 
@@ -68,10 +68,10 @@ def parse(text: str) -> Reference:
     raise ValueError(f"{make_inert(text[:LONGEST_BYTES])}: no reference: {FORMS}")
 
 
-def part_reference(document: Mapping[str, Any], *path: str | int) -> str:
-    """The reference of a part of an incident's document."""
+def part_reference(incident: Incident, *path: str | int) -> str:
+    """The reference of a part of an incident, as its JSON has it."""
     steps = "".join(f"/{str(step).replace('~', '~0').replace('/', '~1')}" for step in path)
-    return f"incident:{document['incident_id']}@{document['revision']}" + (f"#{steps}" if steps else "")
+    return f"incident:{incident.incident_id}@{incident.revision}" + (f"#{steps}" if steps else "")
 
 
 def line_reference(source: str, number: int, otherwise: str) -> str:
@@ -81,17 +81,17 @@ def line_reference(source: str, number: int, otherwise: str) -> str:
     return text if is_plain and source.strip() == source and len(text.encode()) <= LONGEST_BYTES else otherwise
 
 
-def part_of(document: Mapping[str, Any], path: tuple[str, ...]) -> Any:
-    """The part of a document that a path leads to.
+def part_of(incident: Incident, path: tuple[str, ...]) -> Any:
+    """The part of an incident's JSON that a path leads to, in plain lists and mappings.
 
     Raises:
         KeyError: it has no such part.
     """
-    found: Any = document
+    found: Any = msgspec.to_builtins(incident)
     for step in path:
-        if isinstance(found, list) and step.isascii() and step.isdecimal() and int(step) < len(found):
+        if isinstance(found, list | tuple) and step.isascii() and step.isdecimal() and int(step) < len(found):
             found = found[int(step)]
-        elif isinstance(found, Mapping) and step in found:
+        elif isinstance(found, dict) and step in found:
             found = found[step]
         else:
             raise KeyError(step)

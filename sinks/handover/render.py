@@ -8,12 +8,13 @@ from typing import Final
 
 import msgspec
 
+from rules.model import BlastRadius, Cost
 from sinks import words
 from sinks.handover.fit import DEFAULT_BYTES, fitted
 from sinks.handover.shape import Line, Pack
 from sinks.handover.untrusted import name
 from sinks.markdown import story_markdown
-from sinks.story import Grid, Points, Quote, Section, Story, clock, where
+from sinks.story import Grid, Points, Quote, Section, Story
 
 LONGEST_PLACE_BYTES: Final = 240
 
@@ -58,7 +59,7 @@ def _story(pack: Pack) -> Story:
         _section(
             "History",
             ("Time (UTC)", "What", "Reference"),
-            [(clock(one.time, 3), one.says, one.reference) for one in pack.history],
+            [(words.date_and_clock(one.time, 3), one.says, one.reference) for one in pack.history],
         ),
         Section("Lines", _quotes(pack.lines[of_cause:])),
         Section("Left out", _left_out(pack)),
@@ -69,7 +70,7 @@ def _story(pack: Pack) -> Story:
 
 def _sentence(pack: Pack) -> str:
     verdict = pack.verdict
-    place = where({"node": verdict.node, "gpu": verdict.gpu, "rank": verdict.rank})
+    place = words.where(verdict.node, verdict.gpu, verdict.rank)
     cost = _lost(pack) or "not known"
     sure = f"confidence {words.sure(verdict.confidence)}, {verdict.sureness}"
     return f"{verdict.cause}{place} came first ({sure}). Cost: {cost}. State: {verdict.state}."
@@ -81,21 +82,22 @@ def _section(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> 
 
 def _verdict(pack: Pack) -> Grid:
     verdict = pack.verdict
-    place = {"node": verdict.node, "gpu": verdict.gpu, "rank": verdict.rank}
+    place = words.where(verdict.node, verdict.gpu, verdict.rank)
     reach, lost = verdict.reach, verdict.lost
     state = f"{verdict.state}, {verdict.severity}" + (f", {verdict.silence}" if verdict.silence else "")
-    counts = (
-        words.count(number, noun)
-        for number, noun in ((reach.nodes, "node"), (reach.ranks, "rank"), (reach.jobs, "job"), (reach.gpus, "GPU"))
-    )
-    action = verdict.action.kind + where({"node": verdict.action.node, "gpu": verdict.action.gpu})
+    counts = words.reach_in_full(BlastRadius(reach.nodes, reach.ranks, reach.jobs, reach.gpus))
+    action = verdict.action.kind + words.where(verdict.action.node, verdict.action.gpu)
     rows = (
-        ("Cause", f"{verdict.cause}{where(place)} (rule {verdict.rule})", verdict.line),
+        ("Cause", f"{verdict.cause}{place} (rule {verdict.rule})", verdict.line),
         ("Confidence", f"{words.sure(verdict.confidence)}: {verdict.sureness}", verdict.reference),
         ("Cost", _lost(pack) or "not known", lost.reference),
         ("State", f"{state}; {words.count(verdict.signals, 'signal')}", f"incident:{pack.incident}@{pack.revision}"),
-        ("Seen", f"from {clock(verdict.first_seen, 3)} to {clock(verdict.last_seen, 3)} UTC", ""),
-        ("Reaches", ", ".join(counts), reach.reference),
+        (
+            "Seen",
+            f"from {words.date_and_clock(verdict.first_seen, 3)} to {words.date_and_clock(verdict.last_seen, 3)} UTC",
+            "",
+        ),
+        ("Reaches", counts, reach.reference),
         ("Nodes", words.names(reach.first_nodes, len(reach.first_nodes)), ""),
         ("Jobs", words.names(reach.first_jobs, len(reach.first_jobs)), ""),
         ("Action", f"{action}; epicenter itself does nothing", verdict.action.reference),
@@ -105,19 +107,17 @@ def _verdict(pack: Pack) -> Grid:
 
 def _lost(pack: Pack) -> str:
     lost = pack.verdict.lost
-    cost = {"gpu_hours_lost": lost.gpu_hours, "steps_lost": lost.steps}
-    told = words.lost({"cost": cost})
-    since = "" if lost.since_checkpoint_step is None else f" since the checkpoint of step {lost.since_checkpoint_step}"
-    return name(f"{told}{since}" if told else "", LONGEST_PLACE_BYTES)
+    cost = Cost(lost.steps, lost.gpu_hours, lost.gpus, lost.since_checkpoint_step)
+    return name(words.lost_since(cost), LONGEST_PLACE_BYTES)
 
 
 def _timeline(pack: Pack) -> list[tuple[str, ...]]:
     return [
         (
-            clock(one.began, 3),
-            "" if one.said == one.began else clock(one.said, 3)[11:],
+            words.date_and_clock(one.began, 3),
+            "" if one.said == one.began else words.date_and_clock(one.said, 3)[11:],
             one.role,
-            f"{one.failure_class}{where({'node': one.node, 'rank': one.rank})}",
+            f"{one.failure_class}{words.where(one.node, rank=one.rank)}",
             one.reference,
         )
         for one in pack.timeline
@@ -131,8 +131,8 @@ def _ranks(pack: Pack) -> list[tuple[str, ...]]:
             one.job,
             str(one.nodes),
             one.failure_class,
-            clock(one.first, 3),
-            clock(one.last, 3)[11:],
+            words.date_and_clock(one.first, 3),
+            words.date_and_clock(one.last, 3)[11:],
             one.reference,
         )
         for one in pack.ranks
@@ -142,7 +142,7 @@ def _ranks(pack: Pack) -> list[tuple[str, ...]]:
 def _alternatives(pack: Pack) -> list[tuple[str, ...]]:
     return [
         (
-            f"{one.failure_class}{where({'node': one.node, 'gpu': one.gpu, 'rank': one.rank})}",
+            f"{one.failure_class}{words.where(one.node, one.gpu, one.rank)}",
             words.sure(one.confidence),
             "; ".join(one.reasons),
             one.reference,
@@ -154,7 +154,7 @@ def _alternatives(pack: Pack) -> list[tuple[str, ...]]:
 def _quotes(lines: tuple[Line, ...]) -> tuple[Quote, ...]:
     return tuple(
         Quote(
-            f"Untrusted log text, {line.failure_class}{where({'node': line.node})}{', cut' * line.is_cut}",
+            f"Untrusted log text, {line.failure_class}{words.where(line.node)}{', cut' * line.is_cut}",
             "\n".join(f"| {text}" for text in line.untrusted_log_lines),
             line.reference,
         )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from rules.model import Action, Brief, Notification
 from sinks import words
+from sinks.incident_view import IncidentView
 from sinks.inert import make_inert
-from sinks.story import lost
 
 LONGEST_FACT: Final = 600
 LONGEST_TITLE: Final = 250
@@ -54,16 +54,16 @@ def title(notification: Notification, inert: Inert = make_inert) -> str:
 def facts(notification: Notification, inert: Inert = make_inert) -> tuple[Fact, ...]:
     """The names and texts of the message, in their order; the link is as it was given."""
     incident = notification.incident
-    document: dict[str, Any] = msgspec.to_builtins(incident)
-    first, *others = incident.next_steps or ("",)
+    view = IncidentView(incident)
+    first, *others = view.next_steps or ("",)
     told = {
-        "Cause": _cause(notification),
-        "Where": words.place(document) or "not told",
-        "Confidence": words.sure(incident.root_cause.confidence),
-        "Cost": lost(document) or "not known",
+        "Cause": _cause(view),
+        "Where": view.place or "not told",
+        "Confidence": view.cause.sure,
+        "Cost": view.lost_since or "not known",
         "Next step": first or "read the evidence",
         "Link": "",
-        "Reach": ", ".join(filter(None, (words.reach(document), _jobs(incident.jobs)))),
+        "Reach": ", ".join(filter(None, (view.reach, _jobs(incident.jobs)))),
         "Cluster": incident.cluster,
         "Why now": notification.reason,
         "After that": " ".join(others),
@@ -101,12 +101,10 @@ def disarmed(text: str) -> str:
     return _LIVE.sub(lambda found: chr(ord(found[0]) + _FULL_WIDTH), make_inert(text))
 
 
-def _cause(notification: Notification) -> str:
+def _cause(view: IncidentView) -> str:
     """The class, the rule, and the line word for word."""
-    incident, root = notification.incident, notification.incident.root_cause
-    lines = [one for one in incident.evidence if one.failure_class == root.failure_class]
-    said = next((one.text for one in lines if one.node == root.node), lines[0].text if lines else "")
-    return f"{root.failure_class} ({root.rule})" + (f": “{cut(said, LONGEST_FACT // 2)}”" if said else "")
+    line = cut(view.cause_line, LONGEST_FACT // 2)
+    return f"{view.cause.failure_class} ({view.cause.rule})" + (f": “{line}”" if line else "")
 
 
 def _jobs(jobs: tuple[str, ...]) -> str:

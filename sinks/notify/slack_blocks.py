@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from rules.model import Incident, Notification
+from sinks.incident_view import IncidentView
 from sinks.inert import make_inert
 from sinks.notify.message import Message, bounded, cut
-from sinks.story import clock, where
 
 LONGEST_FALLBACK: Final = 700
 LONGEST_BODY: Final = 2_900
@@ -70,10 +70,9 @@ def _message(fallback: str, blocks: list[Block]) -> dict[str, Any]:
 
 
 def _chain_lines(incident: Incident) -> Iterator[str]:
-    for one in incident.chain[:SHOWN_LINKS]:
-        place = where({"node": one.node, "gpu": "", "rank": one.rank})
-        told = f"{clock(one.onset)} {one.role} {one.failure_class}{place}"
-        yield f"{bounded(told, SHOWN_TEXT)}\n    {bounded(one.text, SHOWN_TEXT)}"
+    for link in IncidentView(incident).chain[:SHOWN_LINKS]:
+        what = f"{link.began[:19]} {link.role} {link.failure_class}{link.where}"
+        yield f"{bounded(what, SHOWN_TEXT)}\n    {bounded(link.text, SHOWN_TEXT)}"
 
 
 def _rich(*elements: Block) -> Block:

@@ -1,16 +1,17 @@
 """The swim-lanes of an incident, as geometry: one lane a node, time from left to right, arrows from the root cause.
 
-Pure: the document and a width go in, numbers and words come out; the template `lanes.svg` draws them.
+Pure: the incident and a width go in, numbers and words come out; the template `lanes.svg` draws them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from rules.model import Incident
 from sinks import words
 from sinks.page.timescale import Break, Tick, TimeScale, scale_of
 
@@ -83,17 +84,17 @@ class _Link(msgspec.Struct, frozen=True):
     told_ns: int
 
 
-def lay_out(document: Mapping[str, Any], width: float = WIDE_PX) -> Lanes | None:
+def lay_out(incident: Incident, width: float = WIDE_PX) -> Lanes | None:
     """The drawing of an incident's chain at a width in pixels; None when no link of it tells a readable time.
 
     Narrow drawings have the names of the lanes above them, wide ones have them on the left.
     """
-    links = _links(document)
+    links = _links(incident)
     if not links:
         return None
     is_narrow = width < 600
-    names = _lane_names(document, links)
-    folded = _folded(document, links)
+    names = _lane_names(links)
+    folded = _folded(incident, links)
     left = 10.0 if is_narrow else min(220.0, max(len(name) * NAME_LETTER_PX + 30 for name in (*names, folded)))
     scale = scale_of([time for link in links for time in (link.onset_ns, link.told_ns)], left + 6, width - 14)
     lanes: list[Lane] = []
@@ -113,36 +114,31 @@ def lay_out(document: Mapping[str, Any], width: float = WIDE_PX) -> Lanes | None
         lanes=tuple(lanes),
         ticks=scale.ticks(),
         breaks=scale.breaks(),
-        arrows=_arrows(document, lanes),
+        arrows=_arrows(incident, lanes),
     )
 
 
-def explained(document: Mapping[str, Any]) -> dict[str, str]:
-    """How the root cause explains each other class; empty for documents of versions that did not write it."""
-    return {effect["class"]: effect["why"] for effect in document["root_cause"].get("explains", ())}
-
-
-def _links(document: Mapping[str, Any]) -> list[_Link]:
+def _links(incident: Incident) -> list[_Link]:
     found: list[_Link] = []
-    for link in document["chain"]:
-        onset_ns, told_ns = words.ns(link["onset"]), words.ns(link["event_time"])
+    for link in incident.chain:
+        onset_ns, told_ns = words.ns(link.onset), words.ns(link.event_time)
         if onset_ns is not None and told_ns is not None:
-            lane = link["node"] or "no node"
-            found.append(_Link(lane, link["role"], link["class"], onset_ns, max(onset_ns, told_ns)))
+            lane = link.node or "no node"
+            found.append(_Link(lane, link.role, link.failure_class, onset_ns, max(onset_ns, told_ns)))
     return found
 
 
-def _lane_names(document: Mapping[str, Any], links: Sequence[_Link]) -> list[str]:
+def _lane_names(links: Sequence[_Link]) -> list[str]:
     """The root's lane, then the others in the order in which they come into it; those without a node last."""
     root = next((link.lane for link in links if link.role == "root"), links[0].lane)
     others = sorted(dict.fromkeys(link.lane for link in links if link.lane != root), key=lambda name: name == "no node")
     return [root, *others][:MOST_LANES]
 
 
-def _folded(document: Mapping[str, Any], links: Sequence[_Link]) -> str:
-    shown = set(_lane_names(document, links))
-    more = len({*document["nodes"], *(link.lane for link in links)} - shown - {"no node"})
-    total = int(document["blast_radius"]["nodes"])
+def _folded(incident: Incident, links: Sequence[_Link]) -> str:
+    shown = set(_lane_names(links))
+    more = len({*incident.nodes, *(link.lane for link in links)} - shown - {"no node"})
+    total = incident.blast_radius.nodes
     more = max(more, total - len(shown - {"no node"}))
     return f"and {words.count(more, 'more node')}" if more > 0 else ""
 
@@ -220,12 +216,12 @@ def _label_place(
     return 4.0, "start", 0.0, max(told_x + 8, 4 + width)
 
 
-def _arrows(document: Mapping[str, Any], lanes: Sequence[Lane]) -> tuple[Arrow, ...]:
+def _arrows(incident: Incident, lanes: Sequence[Lane]) -> tuple[Arrow, ...]:
     """To the first mark on each lane of what the root explains, or is by its role a consequence; and to the fold."""
     root = next((mark for lane in lanes for mark in lane.marks if mark.role == "root"), None)
     if root is None:
         return ()
-    reasons, independent = explained(document), _independent(document)
+    reasons, independent = _explained(incident), _independent(incident)
     arrows: list[Arrow] = []
     for lane in lanes:
         told = [
@@ -243,10 +239,14 @@ def _arrows(document: Mapping[str, Any], lanes: Sequence[Lane]) -> tuple[Arrow, 
     return tuple(arrows[:MOST_ARROWS])
 
 
-def _independent(document: Mapping[str, Any]) -> set[tuple[str, str]]:
+def _explained(incident: Incident) -> dict[str, str]:
+    """How the root cause explains each other class; empty for incidents of versions that did not write it."""
+    return {effect.failure_class: effect.why for effect in incident.root_cause.explains}
+
+
+def _independent(incident: Incident) -> set[tuple[str, str]]:
     """Class and node of candidates that nothing explains, as far as is known: no arrow may lead to them."""
-    others = document.get("candidates", ())[1:]
-    return {(other["class"], other["node"]) for other in others if not other.get("explained_by")}
+    return {(cause.failure_class, cause.node) for cause in incident.candidates[1:] if not cause.explained_by}
 
 
 def _why(root: Mark, mark: Mark, reasons: Mapping[str, str]) -> str:

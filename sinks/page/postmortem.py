@@ -7,10 +7,11 @@ from typing import Final
 
 from markupsafe import Markup
 
+from rules.model import Incident
 from sinks.markdown import story_markdown
 from sinks.page import render
 from sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
-from sinks.story import Document, Points, Section, Story, story_of
+from sinks.story import Points, Section, Story, story_of
 
 QUESTIONS: Final = (
     "Is the cause right? What speaks against it?",
@@ -25,23 +26,23 @@ _STYLE: Final = "\n".join(
 )
 
 
-def markdown(document: Document) -> str:
+def markdown(incident: Incident) -> str:
     """The draft as Markdown."""
-    return story_markdown(_draft(document))
+    return story_markdown(_draft(incident))
 
 
-def html(document: Document) -> str:
+def html(incident: Incident) -> str:
     """The draft as one HTML file that needs no other and runs nothing."""
-    story = _draft(document)
+    story = _draft(incident)
     return render.html(
         "postmortem.html",
         story=story,
         sentence=story.summary,
-        drawings=[drawing for width in (WIDE_PX, NARROW_PX) if (drawing := lay_out(document, width))],
+        drawings=[drawing for width in (WIDE_PX, NARROW_PX) if (drawing := lay_out(incident, width))],
         style=Markup(_STYLE),
     )
 
 
-def _draft(document: Document) -> Story:
-    story = story_of(document)
+def _draft(incident: Incident) -> Story:
+    story = story_of(incident)
     return Story(story.title, story.summary, (*story.sections, Section("To be answered", (Points(QUESTIONS),))))

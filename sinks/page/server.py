@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from time import time_ns
 from typing import Any, Final
 
 from aiohttp import web
 
-from rules.model import Acknowledgement
+from rules.model import Acknowledgement, Incident
 from sinks.clickhouse import jobs, reading, said
 from sinks.handover.questions import answer
+from sinks.incident_view import IncidentView
 from sinks.page import guard, postmortem
 from sinks.page.actions import Actions
 from sinks.page.grid import grid_of
@@ -83,7 +84,7 @@ class _Pages:
             version,
             query=query,
             groups=groups,
-            documents=found[:PER_PAGE],
+            views=list(map(IncidentView, found[:PER_PAGE])),
             taken=await self._taken(found),
             has_more=len(found) > PER_PAGE and query.page < LAST_PAGE,
         )
@@ -106,8 +107,8 @@ class _Pages:
         version, cluster, job = str(self._feed.version), request.match_info["cluster"], request.match_info["job"]
         grid = grid_of(await self._ask(lambda client: jobs.list_ranks(client, cluster, job)), time_ns())
         wanted = reading.IncidentFilter(cluster=cluster, job=job)
-        documents = await self._ask(lambda client: reading.find_incidents(client, wanted, 10))
-        if not grid.newest_ns and not documents:
+        incidents = await self._ask(lambda client: reading.find_incidents(client, wanted, 10))
+        if not grid.newest_ns and not incidents:
             return self._missing("Nothing was heard of this job")
         return self._shown(
             "job.html",
@@ -115,8 +116,8 @@ class _Pages:
             cluster=cluster,
             job=job,
             grid=grid,
-            documents=documents,
-            taken=await self._taken(documents),
+            views=list(map(IncidentView, incidents)),
+            taken=await self._taken(incidents),
         )
 
     async def silences(self, request: web.Request) -> web.Response:
@@ -134,15 +135,15 @@ class _Pages:
 
     async def api_incident(self, request: web.Request) -> web.Response:
         """An incident, as `epicenter incidents show --json` prints it."""
-        document = await self._document(request)
-        return json_response(document or {"error": "no incident has this id"}, status=200 if document else 404)
+        incident = await self._incident(request)
+        return json_response(incident or {"error": "no incident has this id"}, status=200 if incident else 404)
 
     async def api_markdown(self, request: web.Request) -> web.Response:
         """The draft of its post-mortem."""
-        document = await self._document(request)
-        if document is None:
+        incident = await self._incident(request)
+        if incident is None:
             return json_response({"error": "no incident has this id"}, status=404)
-        text = postmortem.markdown(document)
+        text = postmortem.markdown(incident)
         return web.Response(text=text, content_type="text/markdown", charset="utf-8")
 
     async def api_silences(self, request: web.Request) -> web.Response:
@@ -171,12 +172,12 @@ class _Pages:
         shown = health if request.get(IS_KNOWN, True) else {"status": "ok" if is_well else "not well"}
         return json_response(shown, status=200 if is_well else 503)
 
-    async def _taken(self, documents: Sequence[Mapping[str, Any]]) -> dict[str, Acknowledgement]:
+    async def _taken(self, incidents: Sequence[Incident]) -> dict[str, Acknowledgement]:
         """Who takes care of each of these incidents, by its id."""
-        ids = [document["incident_id"] for document in documents]
+        ids = [incident.incident_id for incident in incidents]
         return said.standing(await self._ask(lambda client: said.list_acknowledgements(client, incident_ids=ids)))
 
-    async def _document(self, request: web.Request) -> Mapping[str, Any] | None:
+    async def _incident(self, request: web.Request) -> Incident | None:
         return await self._ask(lambda client: reading.get_incident(client, request.match_info["id"]))
 
     def _shown(self, template: str, version: str, **shown: Any) -> web.Response:

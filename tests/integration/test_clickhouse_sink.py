@@ -19,7 +19,7 @@ import pytest
 
 from rules.errors import ConfigError, RejectedError, TransientError
 from rules.heartbeat import Alive, Step
-from rules.model import Incident, Match, Position, stable_id
+from rules.model import Match, Position, stable_id
 from sinks.clickhouse import reading
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client, StoreInUseError, connect
@@ -161,8 +161,7 @@ def test_the_rows_have_the_tables_columns_and_types(client: Client, table: str) 
 def test_what_is_written_comes_back(client: Client, sink: ClickHouseSink, unique: str) -> None:
     incident = an_incident(unique, revision=3)
     sink.write(incidents=[incident])
-    document = reading.get_incident(client, unique)
-    assert msgspec.convert(document, Incident) == incident
+    assert reading.get_incident(client, unique) == incident
     typed = "SELECT class, nodes, root_rank, toUnixTimestamp64Nano(first_seen), confidence FROM incidents FINAL"
     assert client.query(f"{typed} WHERE incident_id = {{id:String}}", {"id": unique}) == [
         ("gpu.fell_off_bus", ["gpu-001", "gpu-002"], None, 1_772_442_001_123_456_789, 0.9)
@@ -198,9 +197,9 @@ def test_a_retried_insert_writes_no_second_part(client: Client, sink: ClickHouse
 def test_an_older_revision_that_comes_late_changes_nothing(client: Client, sink: ClickHouseSink, unique: str) -> None:
     sink.write(incidents=[an_incident(unique, 5, "new")])
     sink.write(incidents=[an_incident(unique, 4, "old")])
-    document = reading.get_incident(client, unique)
-    assert document is not None
-    assert (document["revision"], document["title"]) == (5, "new")
+    incident = reading.get_incident(client, unique)
+    assert incident is not None
+    assert (incident.revision, incident.title) == (5, "new")
 
 
 def test_replayed_heartbeats_in_another_grouping_change_nothing(
@@ -292,7 +291,7 @@ def test_the_list_is_newest_first_without_the_merged(client: Client, sink: Click
 
     def letters(limit: int, status: str = "") -> str:
         found = reading.find_incidents(client, IncidentFilter(status=status, cluster=unique), limit)
-        return "".join(one["incident_id"].removeprefix(unique) for one in found)
+        return "".join(one.incident_id.removeprefix(unique) for one in found)
 
     assert [letters(9, "over"), letters(1, "over"), letters(9), letters(1)] == ["bac", "b", "dac", "d"]
     assert letters(9, "over' OR ''='") == ""
@@ -302,8 +301,8 @@ def test_an_incident_is_found_by_the_beginning_of_its_id(client: Client, sink: C
     sink.write(incidents=[an_incident(unique + "0"), an_incident(unique + "01"), an_incident(unique + "1")])
 
     def found(incident_id: str) -> str | None:
-        document = reading.get_incident(client, incident_id)
-        return document["incident_id"] if document else None
+        incident = reading.get_incident(client, incident_id)
+        return incident.incident_id if incident else None
 
     assert found(unique + "0") == unique + "0"
     assert found(unique + "01") == unique + "01"

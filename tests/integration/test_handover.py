@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
 import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewTopic
@@ -121,16 +122,16 @@ def test_a_line_whose_file_is_gone_comes_from_the_store(stored: Stored) -> None:
 
 
 def test_a_file_that_holds_another_line_by_now_is_not_believed(stored: Stored) -> None:
-    document = stored_incident(stored.settings, "newest")
-    number, line = next((n, one) for n, one in enumerate(document["evidence"]) if one["class"] == "xid-79")
-    file = Path(line["source"])
+    incident = stored_incident(stored.settings, "newest")
+    number, line = next((n, one) for n, one in enumerate(incident.evidence) if one.failure_class == "xid-79")
+    file = Path(line.source)
     before = file.read_bytes()
     file.write_bytes(b"another day\n" * 2_000)
     try:
-        reference = f"incident:{document['incident_id']}@{document['revision']}#/evidence/{number}"
+        reference = f"incident:{incident.incident_id}@{incident.revision}#/evidence/{number}"
         found = find(stored.settings, reference, ALONE)
-        assert (found.found_in, found.lines[0].untrusted_log_text) == ("store", line["text"])
-        by_place = find(stored.settings, f"{line['source']}:{line['line']}", ALONE, expected=line["text"])
+        assert (found.found_in, found.lines[0].untrusted_log_text) == ("store", line.text)
+        by_place = find(stored.settings, f"{line.source}:{line.line}", ALONE, expected=line.text)
         assert (by_place.found_in, by_place.lines) == ("store", found.lines)
     finally:
         file.write_bytes(before)
@@ -197,7 +198,7 @@ def test_a_raw_line_is_told_without_the_secrets_in_it(tmp_path: Path, command: A
 
 def test_an_incident_in_a_file_needs_no_store(stored: Stored, command: Any) -> None:
     file = stored.logs / "incident.json"
-    document = stored_incident(stored.settings, "newest")
+    document = json.loads(msgspec.json.encode(stored_incident(stored.settings, "newest")))
     file.write_text(json.dumps(document))
     code, shown, _ = command("explain", file, "--data-dir", stored.logs / "none", "--max-bytes", 8_000)
     assert code == 0 and len(shown.encode()) <= 8_000 and "xid-79" in shown.split("## Verdict")[0]

@@ -109,7 +109,7 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 @pytest.mark.parametrize("transport", ["stdio", "http"])
 async def test_every_tool_answers_what_the_store_holds_and_writes_nothing(stored: Stored, transport: str) -> None:
     before = contents(stored)
-    document = stored_incident(stored.settings, stored.incident_id)
+    document = json.loads(msgspec.json.encode(stored_incident(stored.settings, stored.incident_id)))
     incident_id, job = document["incident_id"], document["jobs"][0]
     async with connected(stored, transport) as client:
         assert "Nothing can be changed here" in (client.instructions or "")

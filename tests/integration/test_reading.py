@@ -67,8 +67,8 @@ def put(client: Client, name: str, minute: int = 0, revision: int = 1, **changed
     return incident
 
 
-def names(documents: list[dict[str, Any]]) -> list[str]:
-    return [document["incident_id"] for document in documents]
+def names(incidents: list[Incident]) -> list[str]:
+    return [incident.incident_id for incident in incidents]
 
 
 def test_open_ones_come_first_and_pages_follow_each_other(client: Client) -> None:
@@ -124,7 +124,7 @@ def test_questions_about_many_incidents_do_not_read_their_documents(client: Clie
     )
     before = bytes_read(client)
     assert reading.find_incidents(client, IncidentFilter(terms=["nonesuch"]), 9) == []
-    assert reading.similar_incidents(client, msgspec.to_builtins(this)) == []
+    assert reading.similar_incidents(client, this) == []
     assert bytes_read(client) - before < 10_000_000
 
 
@@ -136,8 +136,8 @@ def test_the_same_names_in_another_cluster_are_others(client: Client) -> None:
     this = put(client, "this", jobs=("1",), root_node="n1", root_gpu="g1")
     put(client, "there", 1, cluster="west", jobs=("1",), root_node="n1", root_gpu="g1")
     put(client, "unlike", 2, cluster="west", jobs=("1",), root_node="n1", root_failure_class="hang")
-    found = reading.similar_incidents(client, msgspec.to_builtins(this))
-    assert [(one["document"]["incident_id"], one["shared"]) for one in found] == [("there", ["class"])]
+    found = reading.similar_incidents(client, this)
+    assert [(one.incident.incident_id, list(one.shared)) for one in found] == [("there", ["class"])]
 
 
 def test_of_very_many_revisions_the_newest_changes_are_told(client: Client) -> None:
@@ -185,15 +185,15 @@ def test_the_most_similar_come_first_with_what_people_said(client: Client) -> No
     put(client, "merged", 5, jobs=("1",), merged_into="gpu")
     put(client, "other", 6, jobs=("7",), root_node="n7", root_failure_class="hang")
     write_feedback(client, Feedback("class", "ada", NOW_NS, 1, "wrong"))
-    found = reading.similar_incidents(client, msgspec.to_builtins(this))
-    assert [(one["document"]["incident_id"], one["shared"]) for one in found] == [
+    found = reading.similar_incidents(client, this)
+    assert [(one.incident.incident_id, list(one.shared)) for one in found] == [
         ("gpu", ["class", "node", "GPU"]),
         ("class-newer", ["class", "job"]),
         ("class", ["class", "job"]),
         ("job", ["job"]),
     ]
-    assert [one["verdicts"] for one in found] == [[], [], ["wrong"], []]
-    assert len(reading.similar_incidents(client, msgspec.to_builtins(this), limit=1)) == 1
+    assert [one.verdicts for one in found] == [(), (), ("wrong",), ()]
+    assert len(reading.similar_incidents(client, this, limit=1)) == 1
 
 
 def test_only_revisions_that_say_something_new_are_told(client: Client) -> None:

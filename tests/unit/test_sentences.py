@@ -13,10 +13,9 @@ from rules import reason_text
 from rules.collectives import NamedBy
 from rules.model import NS_PER_S, Incident
 from rules.reason import ReasonKind
-from sinks.handover.document import checked
 from sinks.handover.pack import pack_of
+from sinks.incident_view import IncidentView
 from sinks.page.lanes import lay_out
-from sinks.page.views import cause_sentence
 from stream.pipeline import Pipeline, replay
 from tests.support.job_logs import AT_300, OOM, TRACEBACK, labelled, node_exit, report_on, summary
 from tests.support.logs import the_rules
@@ -35,10 +34,10 @@ def incidents(scenario: str) -> list[Incident]:
 
 def facts(incident: Incident) -> dict[str, Any]:
     """The document, its drawing and its edges, without the sentences of the table."""
-    document = checked(msgspec.to_builtins(incident), "here")
-    drawing, edges, sentence = lay_out(document), pack_of(document).edges, cause_sentence(document)
+    document = msgspec.to_builtins(incident)
     for cause in (document["root_cause"], *document["candidates"]):
         del cause["reasons"]
+    drawing, edges, sentence = lay_out(incident), pack_of(incident).edges, IncidentView(incident).headline
     return {"document": document, "drawing": drawing, "edges": edges, "cause": sentence}
 
 

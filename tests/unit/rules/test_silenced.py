@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 import pytest
 
 from rules.silenced import Silence, silenced_by
 from tests.support.incidents import opened_and_resolved
 
-DOCUMENT: dict[str, Any] = msgspec.to_builtins(opened_and_resolved()[0])
+OPENED = opened_and_resolved()[0]
 
 
 def a_silence(name: str = "s1", ends_ns: int = 200, **matchers: str) -> Silence:
@@ -35,7 +33,7 @@ def a_silence(name: str = "s1", ends_ns: int = 200, **matchers: str) -> Silence:
     ],
 )
 def test_all_that_it_names_has_to_fit(matchers: dict[str, str], fits: bool) -> None:
-    assert a_silence(**matchers).fits(DOCUMENT) is fits
+    assert a_silence(**matchers).fits(OPENED) is fits
 
 
 @pytest.mark.parametrize(
@@ -49,15 +47,16 @@ def test_all_that_it_names_has_to_fit(matchers: dict[str, str], fits: bool) -> N
     ],
 )
 def test_a_node_is_where_it_began_or_all_that_it_reaches(root_node: str, nodes: list[str], fits: bool) -> None:
-    document = {**DOCUMENT, "root_cause": {**DOCUMENT["root_cause"], "node": root_node}, "nodes": nodes}
-    assert a_silence(node="n1").fits(document) is fits
+    root = msgspec.structs.replace(OPENED.root_cause, node=root_node)
+    incident = msgspec.structs.replace(OPENED, root_cause=root, nodes=tuple(nodes))
+    assert a_silence(node="n1").fits(incident) is fits
 
 
 @pytest.mark.parametrize(("now_ns", "holds"), [(99, False), (100, True), (199, True), (200, False)])
 def test_it_holds_from_its_beginning_up_to_its_end(now_ns: int, holds: bool) -> None:
-    assert (silenced_by([a_silence(node="n1")], DOCUMENT, now_ns) is not None) is holds
+    assert (silenced_by([a_silence(node="n1")], OPENED, now_ns) is not None) is holds
 
 
 def test_of_several_the_longest_counts() -> None:
-    found = silenced_by([a_silence("a", 200, node="n1"), a_silence("b", 300, node="n1")], DOCUMENT, 150)
+    found = silenced_by([a_silence("a", 200, node="n1"), a_silence("b", 300, node="n1")], OPENED, 150)
     assert found and found.silence_id == "b"

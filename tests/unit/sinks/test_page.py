@@ -494,11 +494,19 @@ async def test_errors_of_the_server_are_json_too(browser: Browser, method: str, 
 
 
 async def test_a_bug_is_logged_and_not_shown(browser: Browser, store: Store, caplog: pytest.LogCaptureFixture) -> None:
-    store.client.command("INSERT INTO incidents (incident_id, revision, document) VALUES ('broken', 1, 'no JSON')")
-    answer = await browser.get("/api/incidents/broken")
+    store.health = {"status": object()}
+    answer = await browser.get("/healthz")
     assert answer.status == 500
-    assert "JSON" not in await answer.text()
-    assert "Error handling request" in caplog.text and "DecodeError" in caplog.text
+    assert "unsupported" not in await answer.text()
+    assert "Error handling request" in caplog.text and "TypeError" in caplog.text
+
+
+@pytest.mark.parametrize("path", ["/incidents/broken", "/api/incidents/broken", "/api/incidents"])
+async def test_a_row_that_is_no_incident_is_named(browser: Browser, store: Store, path: str) -> None:
+    store.client.command("INSERT INTO incidents (incident_id, revision, document) VALUES ('broken', 1, 'no JSON')")
+    answer = await browser.get(path)
+    assert answer.status == 503
+    assert "stored incident broken: no incident" in await answer.text()
 
 
 async def test_news_that_came_before_somebody_waits_are_not_waited_for() -> None:

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from rules.model import NS_PER_S
+from rules.model import NS_PER_S, BlastRadius, Cost
 from sinks import words
 from sinks.clickhouse.reading import IncidentFilter
-from sinks.page import views
 from sinks.page.grid import grid_of
 from sinks.page.search import LONGEST, ListQuery
 
@@ -66,9 +65,34 @@ def test_counts_and_names() -> None:
     assert words.count(1, "node") == "1 node"
     assert words.count(1_019, "node") == "1,019 nodes"
     assert words.names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
-    assert words.reach({"blast_radius": {"nodes": 2, "ranks": 0, "jobs": 1, "gpus": 16}}) == "2 nodes, 16 GPUs"
-    assert words.lost({"cost": {"steps_lost": 1, "gpu_hours_lost": 1234.5}}) == "1,234 GPU-hours, 1 step"
-    assert words.lost({}) == ""
+    assert words.reach(BlastRadius(nodes=2, ranks=0, jobs=1, gpus=16)) == "2 nodes, 16 GPUs"
+    assert words.reach_in_full(BlastRadius(nodes=2, ranks=0, jobs=1)) == "2 nodes, 0 ranks, 1 job, 0 GPUs"
+
+
+@pytest.mark.parametrize(
+    ("cost", "told", "since"),
+    [
+        (Cost(), "", ""),
+        (Cost(since_checkpoint_step=9), "", ""),
+        (Cost(steps_lost=1), "1 step", "1 step"),
+        (Cost(1, 1234.5), "1,234 GPU-hours, 1 step", "1,234 GPU-hours, 1 step"),
+        (Cost(2, since_checkpoint_step=9), "2 steps", "2 steps since the checkpoint of step 9"),
+    ],
+)
+def test_cost(cost: Cost, told: str, since: str) -> None:
+    assert (words.lost(cost), words.lost_since(cost)) == (told, since)
+
+
+@pytest.mark.parametrize(
+    ("cause", "alone", "in_a_sentence"),
+    [
+        (("n1", "0000:3b:00", 3), "n1 · GPU 0000:3b:00 · rank 3", " on n1, GPU 0000:3b:00, rank 3"),
+        (("", "", 0), "rank 0", " on rank 0"),
+        (("", "", None), "", ""),
+    ],
+)
+def test_places(cause: tuple[str, str, int | None], alone: str, in_a_sentence: str) -> None:
+    assert (words.place(*cause), words.where(*cause)) == (alone, in_a_sentence)
 
 
 @pytest.mark.parametrize(
@@ -76,7 +100,7 @@ def test_counts_and_names() -> None:
     [(0.95, "almost certain"), (0.7, "likely"), (0.55, "more likely than not"), (0.3, "a guess")],
 )
 def test_sureness(confidence: float, said: str) -> None:
-    assert views.sureness(confidence) == said
+    assert words.sureness(confidence) == said
 
 
 @pytest.mark.parametrize(

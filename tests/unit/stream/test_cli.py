@@ -272,7 +272,7 @@ def test_replay_tells_people_the_whole_story(logs: Path, run: Any) -> None:
     _, out, _ = run("replay", logs)
     assert "root cause  xid-79 on n1" in out
     assert "1. Drain the node" in out
-    assert "job A: last step 4 at 09:00:20, 5.0 s a step" in out
+    assert "job A: last step 4 at 09:00:20, 5 s a step" in out
 
 
 # what a line may do to a terminal

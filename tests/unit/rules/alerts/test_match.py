@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rules.alerts.labels import built_in_labels
 from rules.alerts.match import fits, fits_word, fits_words, why_it_fits, why_not
-from tests.support.alerts import DOCUMENT
+from tests.support.alerts import an_incident
 
 
 @pytest.mark.parametrize(
@@ -55,17 +56,17 @@ def test_several_words(values: tuple[str, ...], words: tuple[str, ...], fitting:
 
 
 def test_an_incident_has_labels_of_itself_and_of_its_root() -> None:
-    document = {**DOCUMENT, "jobs": ["7801", "7802"], "class": "nccl-timeout"}
-    assert built_in_labels(document) == {
+    incident = msgspec.structs.replace(an_incident(jobs=["7801", "7802"]), failure_class="nccl-timeout")
+    assert built_in_labels(incident) == {
         "class": ("nccl-timeout", "xid-79"),
         "family": ("collectives", "nvidia"),
         "severity": ("critical",),
         "cluster": ("default",),
         "job": ("7801", "7802"),
         "node": ("n1",),
-        "gpu": (document["root_cause"]["gpu"],),
+        "gpu": (incident.root_cause.gpu,),
         "rule": ("nvidia.xid_79",),
-        "incident": (document["incident_id"],),
+        "incident": (incident.incident_id,),
     }
 
 
