@@ -34,7 +34,7 @@ lint: $(READY)
 
 # Kafka, ClickHouse, worker, page and a simulated load on this machine, until Ctrl-C.
 cluster: $(READY)
-	$(BIN)/python -m stream.dev_cluster
+	$(BIN)/python -m deploy.dev.cluster
 
 # Chart, examples, image and compose file against schemas and linters of those who take them. Needs Go, Java, Maven.
 check-deploy: $(READY)

@@ -21,13 +21,14 @@ import msgspec
 from bench.accuracy_report import as_json, as_text, goals_missed
 from bench.accuracy_score import Found, Scores, Truth, found_of
 from bench.baselines import BASELINES, error_lines
-from ingest.batch import Batch
+from ingest.batch.batch import Batch
 from ingest.collect.source import Sources
-from rules.load import load
-from rules.model import NS_PER_S, Match
-from rules.ruleset import RuleSet
-from stream.pipeline import Pipeline, replay
-from stream.scan import Scanned
+from rules.model.records import Match
+from rules.model.times import NS_PER_S
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
+from stream.local.pipeline import Pipeline, replay
+from stream.scan.scan import Scanned
 
 PROCESSES = 2
 LATENESS_NS = 5 * NS_PER_S

@@ -12,8 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.load import load
-from rules.model import NS_PER_S, QUIET_ROLES, Incident
+from rules.model.incident import Incident
+from rules.model.signals import QUIET_ROLES
+from rules.model.times import NS_PER_S
+from rules.packs.load import load
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.migrate import statements_of
 from sinks.clickhouse.rows import incident_rows

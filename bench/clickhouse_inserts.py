@@ -8,9 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.load import load
-from rules.model import NS_PER_S, Joined, Match
-from rules.signal import signal_of
+from rules.detect.signal import signal_of
+from rules.model.ledger import Joined
+from rules.model.records import Match
+from rules.model.times import NS_PER_S
+from rules.packs.load import load
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.logs import RawTopic, log_statements
 from sinks.clickhouse.rows import match_rows

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import click
 
-from stream.dev_process import EPICENTER
+from deploy.dev.process import EPICENTER
 
 CLUSTERS: Final = 20
 DELIVERIES: Final = 5

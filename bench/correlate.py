@@ -22,10 +22,12 @@ from typing import Any
 
 from bench.correlate_day import BATCH_NS, Day
 from bench.correlate_input import START_NS, Job, as_received, failing_jobs, jobs, rule_set
+from rules.detect.signal import signal_of
 from rules.engine import Engine
-from rules.heartbeat import Heartbeat
-from rules.model import NS_PER_S, Incident, Match
-from rules.signal import signal_of
+from rules.model.heartbeats import Heartbeat
+from rules.model.incident import Incident
+from rules.model.records import Match
+from rules.model.times import NS_PER_S
 
 HOURS = int(os.environ.get("BENCH_HOURS", 24))
 SIGNALS = int(os.environ.get("BENCH_SIGNALS", 1 << 30))

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.correlate_input import GPUS, START_NS, TIMEOUT_S, Job, happening
-from rules.heartbeat import Heartbeat
-from rules.model import NS_PER_S, Match
+from rules.model.heartbeats import Heartbeat
+from rules.model.records import Match
+from rules.model.times import NS_PER_S
 
 BATCH_NS = 300 * NS_PER_S
 """A batch of heartbeats: what each node said first and last within it, and each step once."""

@@ -10,12 +10,14 @@ from random import Random
 import msgspec
 import orjson
 
-from ingest.batch import Batch
-from rules.heartbeat import Alive, Step, WorldSize
-from rules.load import load
-from rules.model import NS_PER_S, Match, stable_id
-from rules.ruleset import RuleSet
-from stream.scan import BatchScanner
+from ingest.batch.batch import Batch
+from rules.model.heartbeats import Alive, Step, WorldSize
+from rules.model.ids import stable_id
+from rules.model.records import Match
+from rules.model.times import NS_PER_S
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
+from stream.scan.scan import BatchScanner
 
 START_NS = 1_772_442_000 * NS_PER_S
 GPUS = 8

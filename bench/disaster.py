@@ -18,14 +18,14 @@ from typing import Any, Final, NamedTuple
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from rules.model import NS_PER_S
-from rules.silenced import Silence
+from deploy.dev.broker import dev_broker
+from deploy.dev.clickhouse import dev_clickhouse
+from rules.alerts.silences import Silence
+from rules.model.times import NS_PER_S
 from sinks.clickhouse.client import connect
 from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.said import write_silence
-from stream.dev_broker import dev_broker
-from stream.dev_clickhouse import dev_clickhouse
-from stream.topics import TopicNames
+from sinks.clickhouse.operator_actions import write_silence
+from stream.kafka.topics import TopicNames
 from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.logs import kernel
 from tests.support.packs import A_PACK

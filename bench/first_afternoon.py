@@ -131,7 +131,7 @@ def first_afternoon(home: Path) -> list[Step]:
     day.step("environment", "make environment", lambda: day.run("make", "environment") and "installed, hashes checked")
     python = str(day.clone / ".venv/bin/python")
     keep, out = home / "cluster", home / "cluster.log"
-    command = (python, "-m", "stream.dev_cluster", "--no-load", "--keep", str(keep))
+    command = (python, "-m", "deploy.dev.cluster", "--no-load", "--keep", str(keep))
     with process(*command, cwd=day.clone, env=day.env, out=out) as cluster:
         day.step("Kafka, ClickHouse, worker, page", "make cluster", lambda: up(cluster, out))
         day.env |= exported(out)
@@ -141,7 +141,7 @@ def first_afternoon(home: Path) -> list[Step]:
         client = connect(day.env["EPICENTER_STORE"])
         day.step("a GPU is lost there", "", lambda: lose_a_gpu(home / "node0042") or cause(client))
         shipper.stop()
-        load = (python, "-m", "stream.dev_load", str(home / "logs"), "--kafka", day.env["EPICENTER_KAFKA"])
+        load = (python, "-m", "deploy.dev.load", str(home / "logs"), "--kafka", day.env["EPICENTER_KAFKA"])
         options = ("--nodes", str(NODES), "--speed", str(SPEED))
         with process(*load, *options, cwd=day.clone, env=day.env, out=home / "load.log"):
             day.step(f"{NODES} nodes run jobs, which fail", "", lambda: incidents(client))

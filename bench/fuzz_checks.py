@@ -14,19 +14,20 @@ from typing import Final
 import msgspec
 from rich.console import Console
 
-from ingest.batch import Batch
+from ingest.batch.batch import Batch
 from rules.engine import Engine
-from rules.flat_heartbeat import flattened
 from rules.match.hyperscan import HyperscanScanner
 from rules.match.reference import ReferenceScanner
-from rules.model import DeadLetter, Match
+from rules.model.flat_heartbeats import flattened
+from rules.model.ledger import DeadLetter
+from rules.model.records import Match
 from sinks.page import incident_html, incidents_html
-from stream.glance import MARKS
-from stream.holding import HoldingScanner
-from stream.messages import Part, decode, encode_in_pieces
-from stream.scan import BatchScanner, Scanned
-from stream.show import safe
-from stream.show_incident import Line, incident_report, print_hanging
+from stream.cli.text.incident import Line, incident_report, print_hanging
+from stream.cli.text.terminal import safe
+from stream.kafka.messages import Part, decode, encode_in_pieces
+from stream.scan.block_buffer import HoldingScanner
+from stream.scan.prefilter import MARKS
+from stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import the_rules
 
 REFERENCE_RECORDS: Final = 40

@@ -9,8 +9,8 @@ from random import Random
 from typing import Final
 
 from ingest.simulate import KINDS, Scenario, simulate
-from rules.load import load
-from stream.legible import MAX_RECORD_BYTES
+from rules.packs.load import load
+from stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import fluent_bit, journald, kernel, python_json, vector
 
 DEEP: Final = 100_000

@@ -23,9 +23,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from bench.live_input import LiveCluster, gpu_lost
 from bench.servers import Servers, servers
+from deploy.dev.process import EPICENTER
 from sinks.clickhouse.client import connect
-from stream.dev_process import EPICENTER
-from stream.messages import Found, decode
+from stream.kafka.messages import Found, decode
 
 FAULTS = int(os.environ.get("BENCH_FAULTS", 300))
 SECONDS = float(os.environ.get("BENCH_SECONDS", 120))

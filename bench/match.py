@@ -16,12 +16,12 @@ from pathlib import Path
 from time import perf_counter
 
 from ingest.collect.source import Sources
-from rules.load import load
-from rules.ruleset import Rule, RuleSet
-from rules.spec import Examples, RuleSpec
-from stream.holding import HoldingScanner
-from stream.pipeline import read_to_the_end
-from stream.scan import BatchScanner
+from rules.packs.load import load
+from rules.packs.ruleset import Rule, RuleSet
+from rules.packs.spec import Examples, RuleSpec
+from stream.local.pipeline import read_to_the_end
+from stream.scan.block_buffer import HoldingScanner
+from stream.scan.scan import BatchScanner
 
 SIZE_BYTES = int(os.environ.get("BENCH_BYTES", 1 << 30))
 PATTERNS_BESIDE_RG = 300

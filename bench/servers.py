@@ -11,9 +11,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from stream.dev_broker import dev_broker
-from stream.dev_clickhouse import dev_clickhouse
-from stream.dev_process import EPICENTER, free_ports
+from deploy.dev.broker import dev_broker
+from deploy.dev.clickhouse import dev_clickhouse
+from deploy.dev.process import EPICENTER, free_ports
 
 
 def counted(web_port: int) -> dict[str, float]:

@@ -23,7 +23,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from bench.live_input import PARTITIONS, LiveCluster
 from bench.servers import Servers, servers
-from stream.dev_process import EPICENTER
+from deploy.dev.process import EPICENTER
 
 MINUTES = float(os.environ.get("SOAK_MINUTES", 60))
 LINES_PER_S = int(os.environ.get("SOAK_LINES", 0))

@@ -17,7 +17,7 @@ from time import perf_counter
 import yaml
 
 from bench.match import made_up
-from stream.dev_process import EPICENTER
+from deploy.dev.process import EPICENTER
 
 RULES = 5_000
 RUNS = 5

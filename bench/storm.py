@@ -21,10 +21,10 @@ import orjson
 from aiokafka import AIOKafkaProducer
 
 from bench.correlate_input import GPUS, LINES, TIMEOUT_S, Job, jobs, templates, timed_out_ns
-from rules.model import NS_PER_S
+from deploy.dev.broker import dev_broker
+from deploy.dev.clickhouse import dev_clickhouse
+from rules.model.times import NS_PER_S
 from sinks.clickhouse.client import connect
-from stream.dev_broker import dev_broker
-from stream.dev_clickhouse import dev_clickhouse
 from tests.support.cluster import Cluster, Worker
 from tests.support.waiting import eventually
 

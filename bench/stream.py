@@ -24,13 +24,13 @@ from aiokafka import AIOKafkaConsumer
 from bench.match import some_rules
 from bench.servers import counted
 from bench.stream_input import PARTITIONS, produce
-from rules.load import load
+from deploy.dev.broker import dev_broker
+from deploy.dev.process import EPICENTER, free_ports
 from rules.match.hyperscan import HyperscanScanner
-from rules.ruleset import RuleSet
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
 from stream.app import build_app
-from stream.dev_broker import dev_broker
-from stream.dev_process import EPICENTER, free_ports
-from stream.glance import MARKS
+from stream.scan.prefilter import MARKS
 from stream.settings import Settings
 from stream.worker import run_app
 

@@ -21,12 +21,12 @@ from time import monotonic, sleep, time_ns
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from rules.times import iso_from_ns
+from deploy.dev.broker import dev_broker
+from deploy.dev.clickhouse import dev_clickhouse
+from rules.model.times import iso_from_ns
 from sinks.clickhouse.client import connect
-from stream.dev_broker import dev_broker
-from stream.dev_clickhouse import dev_clickhouse
-from stream.found import match_partition
-from stream.topics import TopicNames
+from stream.kafka.scan_messages import match_partition
+from stream.kafka.topics import TopicNames
 from tests.support.cluster import Cluster, Worker
 from tests.support.waiting import eventually
 

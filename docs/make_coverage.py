@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from rules.load import load
-from rules.ruleset import RuleSet
-from rules.spec import is_named
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
+from rules.packs.spec import is_named
 
 HERE = Path(__file__).parent
 SHOWN_RULES = 8

@@ -19,22 +19,27 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from docs.reference_texts import API, MADE, METRICS, SETTINGS
-from rules.model import NS_PER_S, Incident
-from rules.spec import PackSpec
+from rules.model.incident import Incident
+from rules.model.times import NS_PER_S
+from rules.packs.spec import PackSpec
 from rules.triage.document import Triage
-from sinks import saying
-from sinks.handover.questions import QUESTIONS
-from sinks.letter_api import letter_routes
+from sinks import operator_actions
+from sinks.evidence.questions import QUESTIONS
 from sinks.notify.config import AlertsSpec
+from sinks.page.dead_letters import letter_routes
 from sinks.page.live import Feed
 from sinks.page.server import page
-from stream.cli import cli
-from stream.mcp_server import build
+from stream.cli.main import cli
+from stream.mcp.server import build
 from stream.metrics import Metrics
 from stream.settings import PREFIX, Settings
 
 FOLDER = Path(__file__).parent / "reference"
-FORMS = {"feedback": saying.FeedbackForm, "acknowledgement": saying.AcknowledgementForm, "silence": saying.SilenceForm}
+FORMS = {
+    "feedback": operator_actions.FeedbackForm,
+    "acknowledgement": operator_actions.AcknowledgementForm,
+    "silence": operator_actions.SilenceForm,
+}
 A_LINE = "[ 8040.1] NVRM: Xid (PCI:0000:3b:00): 79, pid=4711, name=python3, GPU has fallen off the bus."
 
 

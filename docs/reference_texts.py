@@ -55,7 +55,7 @@ With `--json`, standard output has one object a line and nothing else.
 - `epicenter replay`, `run`, `incidents list` and `show`: an incident,
   [incident.schema.json](incident.schema.json).
 - `epicenter triage`: a job, [triage.schema.json](triage.schema.json).
-- `epicenter explain`: the evidence, [pack.schema.json](../../sinks/handover/pack.schema.json).
+- `epicenter explain`: the evidence, [pack.schema.json](../../sinks/evidence/pack.schema.json).
 
 ```json
 $match

@@ -10,27 +10,30 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.arrival import Order, heartbeat_order, match_order, seat_order
-from rules.attempts import Attempt
-from rules.cause import Relations
-from rules.completion import completed
+from rules.cause.context import Known
+from rules.cause.ranking import Relations
+from rules.correlate.attempts import Attempt
+from rules.correlate.lifecycle import Life
+from rules.correlate.state import IncidentState
 from rules.detect.detectors import Detectors, DetectorState
 from rules.detect.inputs import step_signal
-from rules.facts import known_of, note_onset
-from rules.flat_heartbeat import FlatHeartbeat, flattened, unflattened
-from rules.heartbeat import Heartbeat, Step
-from rules.incident import IncidentState
-from rules.known import Known
-from rules.life import Life
-from rules.model import QUIET_ROLES, Gap, Incident, Joined, Match, Progress, Seat, Signal
-from rules.report import attempt_of, progress_report, report
-from rules.ruleset import RuleSet
-from rules.signal import signal_of
-from rules.silence.gaps import gap_of
-from rules.silence.signals import rules_by_verdict, silence_signal
-from rules.silence.state import STALL_FLOOR_NS as STALL_FLOOR_NS
-from rules.silence.watch import Silence, Verdict
-from rules.skew import ClockSkew
+from rules.detect.signal import signal_of
+from rules.event_time.ordering import Order, heartbeat_order, match_order, seat_order
+from rules.event_time.skew import ClockSkew
+from rules.liveness.gaps import gap_of
+from rules.liveness.signals import rules_by_verdict, silence_signal
+from rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
+from rules.liveness.watch import Silence, Verdict
+from rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
+from rules.model.heartbeats import Heartbeat, Step
+from rules.model.incident import Incident, Progress
+from rules.model.ledger import Gap, Joined
+from rules.model.records import Match, Seat
+from rules.model.signals import QUIET_ROLES, Signal
+from rules.packs.ruleset import RuleSet
+from rules.placement.completion import completed
+from rules.report.context import known_of, note_onset
+from rules.report.report import attempt_of, progress_report, report
 
 ENDS: Final = (
     *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout", "stage-fail"),

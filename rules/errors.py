@@ -2,7 +2,34 @@
 
 from __future__ import annotations
 
-from rules.model import DeadLetterKind
+from enum import StrEnum
+
+
+class DeadLetterKind(StrEnum):
+    """Why a record could not be processed. The values stand in messages and in the store, so they never change."""
+
+    UNKNOWN = ""
+    """Written by a version that knew no kinds, or by a newer one that knows more."""
+
+    EMPTY = "empty"
+    TOO_LARGE = "too-large"
+    NOT_JSON = "not-json"
+    WRONG_SHAPE = "wrong-shape"
+    NO_LOG_LINE = "no-log-line"
+    """A record of another product, such as a metric or a trace."""
+
+    CORRUPT_BATCH = "corrupt-batch"
+    """A whole Kafka batch that can't be unpacked; its bytes are no record."""
+
+    NOT_OURS = "not-ours"
+    """Something on our own topics that we did not write, or can't read."""
+
+    ROW_REFUSED = "row-refused"
+    NOTIFICATION_REFUSED = "notification-refused"
+
+    @classmethod
+    def _missing_(cls, value: object) -> DeadLetterKind:
+        return cls.UNKNOWN
 
 
 class PipelineError(Exception):

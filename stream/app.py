@@ -17,19 +17,19 @@ import faust
 from faust.web import Request, Response, View
 from mode import Service
 
-from rules.ruleset import RuleSet
+from rules.packs.ruleset import RuleSet
 from sinks.log import get_logger
-from sinks.token import IS_KNOWN, only_bearers
-from stream.correlating import Correlating
-from stream.exporting import Exporter
-from stream.loopback import checked_token
-from stream.matcher import Matcher
+from sinks.net.token_guard import IS_KNOWN, only_bearers
+from stream.kafka.preflight import watch
 from stream.metrics import Metrics
-from stream.notifying import Notifier
-from stream.reaching import watch
-from stream.reload import Reloader
+from stream.process.page_token import checked_token
+from stream.rule_tools.reload import Reloader
+from stream.services.correlator import Correlating
+from stream.services.matcher import Matcher
+from stream.services.metrics_exporter import Exporter
+from stream.services.notifier import Notifier
+from stream.services.store_writer import StoreWriter
 from stream.settings import Settings
-from stream.storing import StoreWriter
 
 STALLED_AFTER_S: Final = 60.0
 log: Final = get_logger(__name__)

@@ -9,10 +9,11 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from rules.engine import Counts
-from rules.model import NS_PER_S, Delivery, Outcome
-from rules.ruleset import Rule, RuleSet
-from stream.scan import Scanned
-from stream.throttle import Use
+from rules.model.ledger import Delivery, Outcome
+from rules.model.times import NS_PER_S
+from rules.packs.ruleset import Rule, RuleSet
+from stream.scan.rule_budget import Use
+from stream.scan.scan import Scanned
 
 NEW_KINDS: Final = ("opened", "reopened", "updated", "resolved")
 """What is repeated, escalated or acknowledged happened long before, as a rule."""

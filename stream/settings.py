@@ -25,8 +25,7 @@ from pydantic_settings import (
 )
 
 from rules.errors import ConfigError
-from rules.model import NS_PER_S
-from rules.times import duration_ns
+from rules.model.times import NS_PER_S, duration_ns
 
 PREFIX: Final = "EPICENTER_"
 DurationNs = Annotated[int, BeforeValidator(lambda value: duration_ns(str(value)))]
@@ -294,7 +293,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    from rules.secret_patterns import load_redactor
+    from rules.redact.patterns import load_redactor
 
     return load_redactor().redact(text.encode("utf-8", "replace")).text.decode()
 

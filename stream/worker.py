@@ -10,13 +10,13 @@ from faust.worker import Worker
 
 from rules.errors import ConfigError, TransientError
 from stream.app import build_app
-from stream.ending import end_on_signals
-from stream.glance import MARKS
-from stream.loopback import checked_token
-from stream.memory import give_back_what_is_free
+from stream.kafka.topics import missing_topics
+from stream.process.memory import give_back_what_is_free
+from stream.process.page_token import checked_token
+from stream.process.shutdown import end_on_signals
+from stream.rule_tools.trial import proven
+from stream.scan.prefilter import MARKS
 from stream.settings import Settings
-from stream.topics import missing_topics
-from stream.trial import proven
 
 
 def run_worker(settings: Settings) -> int:

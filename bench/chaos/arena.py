@@ -13,9 +13,9 @@ from bench.chaos.attacks import Attacks
 from bench.chaos.feed import Feed
 from bench.chaos.judge import Outcome, differences, misbooked
 from bench.chaos.pipeline import BrokenError, Pipeline
+from deploy.dev.broker import OwnBroker, own_broker
+from deploy.dev.clickhouse import DevClickHouse, dev_clickhouse
 from rules.errors import PipelineError
-from stream.dev_broker import OwnBroker, own_broker
-from stream.dev_clickhouse import DevClickHouse, dev_clickhouse
 from tests.support.small_disk import SmallDisk, small_disk
 
 ROUNDS_A_FEED: Final = 10

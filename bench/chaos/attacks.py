@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from bench.chaos.feed import Feed, Record, jumping, windows
 from bench.chaos.pipeline import Pipeline
-from stream.dev_process import ChildServer
+from deploy.dev.process import ChildServer
 from tests.support.cluster import Worker
 from tests.support.waiting import eventually
 

@@ -11,8 +11,8 @@ from typing import Final, NamedTuple
 
 from ingest.simulate import Scenario, simulate
 from ingest.simulate.faults import fabric, gpu, node, program
-from rules.model import NS_PER_S
-from stream.legible import MAX_RECORD_BYTES
+from rules.model.times import NS_PER_S
+from stream.scan.validation import MAX_RECORD_BYTES
 
 LOGS: Final = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 """Files whose every line states its time: a second copy of one is the same line."""

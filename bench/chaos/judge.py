@@ -14,8 +14,8 @@ import msgspec
 from bench.chaos.pipeline import Pipeline, digest
 from ingest.parse.envelope import check_envelope, text_of
 from rules.errors import RecordError
-from rules.model import Incident
-from stream.legible import MAX_RECORD_BYTES
+from rules.model.incident import Incident
+from stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.waiting import POLL_S
 
 SHOWN: Final = 4

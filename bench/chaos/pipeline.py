@@ -16,12 +16,12 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import KafkaError
 
 from bench.chaos.feed import LATENESS_S, Record
-from rules.model import NS_PER_S
+from deploy.dev.broker import OwnBroker
+from deploy.dev.clickhouse import DevClickHouse
+from rules.model.times import NS_PER_S
 from sinks.clickhouse.client import connect
-from stream.dev_broker import OwnBroker
-from stream.dev_clickhouse import DevClickHouse
-from stream.messages import Tick, decode
-from stream.topics import LARGEST_RAW_BYTES, TopicNames
+from stream.kafka.messages import Tick, decode
+from stream.kafka.topics import LARGEST_RAW_BYTES, TopicNames
 from tests.support.cluster import Cluster, Worker
 from tests.support.receiver import Receiver
 from tests.support.small_disk import SmallDisk

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ingest.batch import Batch
+from ingest.batch.batch import Batch
+from ingest.batch.columns import Repeated
 from ingest.collect.lines import LineCutter, Lines
-from ingest.columns import Repeated
-from ingest.header import HEAD_BYTES, told_by
-from ingest.origin import origin_of
+from ingest.provenance.first_lines import HEAD_BYTES, told_by
+from ingest.provenance.path import origin_of
 from rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20

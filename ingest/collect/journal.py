@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from ingest.batch import Batch
+from ingest.batch.batch import Batch
 from ingest.collect.pipe import PipeSource
 
 

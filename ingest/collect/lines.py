@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence, Sized
 from typing import Final, NamedTuple
 
-from ingest.columns import Numbers
+from ingest.batch.columns import Numbers
+from ingest.batch.text import TextLines
 from ingest.parse.cri import CriJoiner
-from ingest.text import TextLines
 
 LONGEST_LINE_BYTES: Final = 16 << 20
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from ingest.batch import Batch
+from ingest.batch.batch import Batch
 from ingest.collect.files import FileSource, log_files, unrotated
 from ingest.collect.journal import JournalSource
 from ingest.collect.kmsg import DEVICE, KmsgSource

@@ -12,13 +12,13 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from ingest.parse.cluster_event import TIME_FIELDS as EVENT_TIME_FIELDS
 from ingest.parse.foreign import product_of_bytes, product_of_fields
+from ingest.parse.identity import Told, told_by
+from ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
 from ingest.parse.prefix import Peeled, peel
 from ingest.parse.times import plausible, time_at_head, time_from_field
-from ingest.parse.told import Told, told_by
-from rules.errors import RecordError
-from rules.model import DeadLetterKind, LogEvent, Origin, RawRecord
+from rules.errors import DeadLetterKind, RecordError
+from rules.model.records import LogEvent, Origin, RawRecord
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")

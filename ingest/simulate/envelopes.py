@@ -14,7 +14,7 @@ import msgspec
 
 from ingest.simulate.headers import rfc3339_ns, rfc3339_us
 from ingest.simulate.model import US, Job, Node
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 _CONTAINERS = {"megatron": "pytorch", "maxtext": "maxtext", "hf": "pytorch", "ray": "ray-head"}
 _AT_ERROR = ("error", "Error", "Out of memory", "panic", "blocked for", "SXid", "Fatal", "failed")

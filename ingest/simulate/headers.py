@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from ingest.simulate.model import MS, US, Job, Node, Text, Timed
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 SITE: Final = "/usr/local/lib/python3.12/dist-packages"
 """Where the job's image has its Python packages."""

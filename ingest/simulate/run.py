@@ -11,7 +11,7 @@ from ingest.simulate.jobs import live
 from ingest.simulate.model import Scenario, SimulatedLine, Truth
 from ingest.simulate.noise import murmur
 from ingest.simulate.plan import Plan, plan_of
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 
 def simulate(scenario: Scenario) -> Iterator[SimulatedLine]:

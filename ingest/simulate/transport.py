@@ -8,7 +8,7 @@ from typing import Final
 
 from ingest.simulate.clockwork import Clockwork
 from ingest.simulate.model import MS, SimulatedLine, ns
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 BUFFER_BYTES: Final = 8192
 """What C and Python hold back before they write to a pipe."""

@@ -13,7 +13,7 @@ from ingest.simulate.model import MS, Scenario, Truth
 from ingest.simulate.plan import plan_of
 from ingest.simulate.run import simulate
 from rules.errors import ConfigError
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 TRUTH_FILE: Final = "truth.json"
 

@@ -9,7 +9,9 @@ from rules.alerts.guard import HOUR_NS, Acted, Guard
 from rules.alerts.news import event_time, worst_first
 from rules.alerts.routing import Routing
 from rules.alerts.state import ACTED, AlertState, Group
-from rules.model import MOST_BRIEFS, Action, Brief, Incident, Notification, stable_id
+from rules.model.ids import stable_id
+from rules.model.incident import Incident
+from rules.model.notification import MOST_BRIEFS, Action, Brief, Notification
 
 
 class Composer:

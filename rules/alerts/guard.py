@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from rules.alerts.spec import GuardSpec, RoutingSpec
-from rules.model import NS_PER_S, Action
+from rules.model.notification import Action
+from rules.model.times import NS_PER_S
 
 HOUR_NS: Final = 3600 * NS_PER_S
 _TOUCHES_NOTHING: Final = ("none", "wait")

@@ -10,7 +10,7 @@ from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from rules.alerts.spec import MaintenanceSpec, WeeklySpec
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")

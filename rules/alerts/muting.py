@@ -8,10 +8,12 @@ from typing import Final, NamedTuple
 from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.mute import Mute
 from rules.alerts.routing import Routing
+from rules.alerts.silences import Silence, silenced_labels
 from rules.alerts.state import Known
-from rules.model import Acknowledgement, Incident, Outcome
-from rules.silenced import Silence, silenced_labels
-from rules.times import iso_from_ns
+from rules.model.incident import Incident
+from rules.model.ledger import Outcome
+from rules.model.notification import Acknowledgement
+from rules.model.times import iso_from_ns
 
 NEVER_MUTED: Final = ("acknowledged", "resolved")
 """Who was told that something began is told that it is over, silence or not."""

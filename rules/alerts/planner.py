@@ -16,7 +16,11 @@ from rules.alerts.muting import Moment, Muting, Said
 from rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, news_of
 from rules.alerts.routing import Leg, Routing
 from rules.alerts.state import GROUP, INCIDENT, KEPT_FOR_NS, AlertState, Group, Known, Member, Planned, group_key
-from rules.model import Acknowledgement, Delivery, Incident, Outcome, Position, stable_id
+from rules.model.ids import stable_id
+from rules.model.incident import Incident
+from rules.model.ledger import Delivery, Outcome
+from rules.model.notification import Acknowledgement
+from rules.model.records import Position
 
 MOST_PENDING: Final = 20
 """Of what waits longer for a target, people would read the newest only; and a group's record has to fit into Kafka."""

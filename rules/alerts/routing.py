@@ -14,8 +14,9 @@ from rules.alerts.match import fits
 from rules.alerts.mute import Mute
 from rules.alerts.spec import RoutingSpec
 from rules.alerts.tree import Leg
-from rules.document import line_of
-from rules.model import Incident, Outcome
+from rules.documents.document import line_of
+from rules.model.incident import Incident
+from rules.model.ledger import Outcome
 
 __all__ = ["Labels", "Leg", "Routed", "Routing"]
 

@@ -11,8 +11,11 @@ from rules.alerts.guard import Acted
 from rules.alerts.mute import Mute, mute_of_text
 from rules.alerts.news import Age
 from rules.alerts.routing import Leg
-from rules.model import Incident, Notification, Position, stable_id
-from rules.times import duration_ns
+from rules.model.ids import stable_id
+from rules.model.incident import Incident
+from rules.model.notification import Notification
+from rules.model.records import Position
+from rules.model.times import duration_ns
 
 INCIDENT: Final = "incident/"
 GROUP: Final = "group/"

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 from rules.alerts.labels import Labels
 from rules.alerts.match import fits, why_it_fits, why_not
 from rules.alerts.spec import EscalateSpec, RouteSpec
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 Place = tuple[str | int, ...]
 

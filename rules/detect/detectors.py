@@ -13,9 +13,11 @@ import msgspec
 from rules.detect.inputs import Router, entry_of, group_of
 from rules.detect.kinds import Finding, fire, take
 from rules.detect.series import Series
-from rules.detect.spec import WhenSpec
-from rules.model import NS_PER_S, Signal, stable_id
-from rules.ruleset import Rule, RuleSet
+from rules.model.ids import stable_id
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+from rules.packs.ruleset import Rule, RuleSet
+from rules.packs.windows import WhenSpec
 
 KEPT_SERIES: Final = 20_000
 KEPT_ENTRIES: Final = 200_000

@@ -8,13 +8,15 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from rules.detect.kinds import MISSING
-from rules.detect.names import STEP, ids_of, is_rule_id, rules_named
 from rules.detect.series import Entry
-from rules.detect.spec import WhenSpec
-from rules.heartbeat import Heartbeat, Step
-from rules.model import NS_PER_S, Signal, stable_id
-from rules.ruleset import Rule, RuleSet
-from rules.spec import is_named
+from rules.model.heartbeats import Heartbeat, Step
+from rules.model.ids import stable_id
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+from rules.packs.names import STEP, ids_of, is_rule_id, rules_named
+from rules.packs.ruleset import Rule, RuleSet
+from rules.packs.spec import is_named
+from rules.packs.windows import WhenSpec
 
 LONGEST_VALUE: Final = 200
 """Longer texts of fields are cut before they are compared or kept."""

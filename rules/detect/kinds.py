@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from rules.detect.metric import slope, spike, threshold
 from rules.detect.series import Entry, Series, in_window, quiet_until
-from rules.detect.spec import MOST_ENTRIES, WhenSpec
+from rules.packs.windows import MOST_ENTRIES, WhenSpec
 
 MISSING: Final = -1
 """The `term` of what is named in `without`."""

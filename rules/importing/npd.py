@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from rules.document import Document, line_of
+from rules.documents.document import Document, line_of
 from rules.importing.draft import Drafts
 from rules.importing.pattern import adapted
 

@@ -7,7 +7,7 @@ import re
 import msgspec
 
 from rules.match.compiled import refusal
-from rules.spec import check_extract, check_pattern
+from rules.packs.spec import check_extract, check_pattern
 
 _ATOM = r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|[^\\()\[\]|*+?{}])"
 _OPEN_END = re.compile(_ATOM + r"(\*\??|\?\??|\+\??|\{(\d+),\}\??)(\)*)$")

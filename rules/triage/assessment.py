@@ -10,17 +10,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rules.cause import Candidate, confidence
-from rules.model import NS_PER_S, Signal
-from rules.reason import Reason
-from rules.ruleset import RuleSet
-from rules.spec import RuleSpec
+from rules.cause.ranking import Candidate, confidence
+from rules.cause.reasons import Reason
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+from rules.packs.ruleset import RuleSet
+from rules.packs.spec import RuleSpec
+from rules.packs.vocabulary import vocabulary
 from rules.triage.document import ProgressReport, Status
 from rules.triage.primary import ranked
 from rules.triage.projection import project
 from rules.triage.run_facts import CANCELLED_CODES, RunFacts, facts_of, is_cancellation
 from rules.triage.story import ERRORS, Story
-from rules.vocabulary import vocabulary
 
 NEAR_NS: Final = 300 * NS_PER_S
 """A step is printed late: what happened so shortly before the last one may still be what stopped the job."""

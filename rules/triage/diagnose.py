@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.model import NS_PER_S
-from rules.times import iso_from_ns
+from rules.model.times import NS_PER_S, iso_from_ns
+from rules.packs.vocabulary import vocabulary
 from rules.triage.assessment import Assessment
 from rules.triage.document import Check, Status
 from rules.triage.exits import exit_checks
@@ -13,7 +13,6 @@ from rules.triage.heartbeat import heartbeat_checks, numbers
 from rules.triage.run_facts import HEARTBEAT
 from rules.triage.stage import marker_checks
 from rules.triage.story import Story
-from rules.vocabulary import vocabulary
 
 _STATES: Final = {
     "OUT_OF_MEMORY": "memory ran out",

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from rules.model import NS_PER_S, Signal
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
 from rules.triage.document import Check
 from rules.triage.run_facts import RunFacts
 from rules.triage.story import Finding, Story

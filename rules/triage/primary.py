@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from rules.cause import Candidate, rank
-from rules.model import Signal
-from rules.reason import ReasonKind
-from rules.ruleset import RuleSet
+from rules.cause.ranking import Candidate, rank
+from rules.cause.reasons import ReasonKind
+from rules.model.signals import Signal
+from rules.packs.ruleset import RuleSet
 from rules.triage.run_facts import HEARTBEAT, STALL_STEPS, RunFacts, is_cancellation
 from rules.triage.story import Story
 

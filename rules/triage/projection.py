@@ -6,8 +6,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model import NS_PER_S
-from rules.times import iso_from_ns
+from rules.model.times import NS_PER_S, iso_from_ns
 from rules.triage.document import ProgressReport
 from rules.triage.steps import Steps
 from rules.triage.story import Story

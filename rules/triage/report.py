@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.model import Signal
-from rules.reason_text import cascade_text, reason_text
-from rules.ruleset import RuleSet
+from rules.model.signals import Signal
+from rules.packs.ruleset import RuleSet
+from rules.packs.vocabulary import vocabulary
+from rules.report.reason_text import cascade_text, reason_text
 from rules.triage.advice import next_steps
 from rules.triage.assessment import Asked, Assessment, assess
 from rules.triage.dashboards import dashboards
@@ -14,7 +15,6 @@ from rules.triage.diagnose import checks
 from rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Status, Triage
 from rules.triage.stage import stage
 from rules.triage.story import Finding, Story
-from rules.vocabulary import vocabulary
 
 __all__ = ["Asked", "triage"]
 

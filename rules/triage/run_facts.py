@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rules.model import NS_PER_S, Signal
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+from rules.packs.vocabulary import vocabulary
 from rules.triage.document import ProgressReport
 from rules.triage.projection import measure
 from rules.triage.steps import Steps
 from rules.triage.story import Finding, Story
-from rules.vocabulary import vocabulary
 
 CANCELLED_CODES: Final = ("130", "143")
 STALL_STEPS: Final = 10

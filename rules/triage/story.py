@@ -9,9 +9,12 @@ from typing import Final
 
 import msgspec
 
-from rules.model import NS_PER_S, Match, Position, Signal, stable_id
-from rules.ruleset import RuleSet
-from rules.signal import signal_of
+from rules.detect.signal import signal_of
+from rules.model.ids import stable_id
+from rules.model.records import Match, Position
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+from rules.packs.ruleset import RuleSet
 from rules.triage.losses import Losses
 from rules.triage.steps import Steps, whole
 

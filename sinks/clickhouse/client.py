@@ -21,8 +21,8 @@ from urllib3 import disable_warnings
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from rules.errors import ConfigError, PipelineError, RejectedError, TransientError
-from sinks.inert import make_inert
-from sinks.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls, unusable, was_hung_up
+from sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls, unusable, was_hung_up
+from sinks.text.sanitize import make_inert
 
 DEFAULT_DATABASE: Final = "epicenter"
 SHOWN_CHARACTERS: Final = 600

@@ -8,8 +8,10 @@ from typing import Final
 import stamina
 
 from rules.errors import TransientError
-from rules.heartbeat import Heartbeat
-from rules.model import DeadLetter, Delivery, Gap, Incident, Joined, Match, Sample, Seat
+from rules.model.heartbeats import Heartbeat
+from rules.model.incident import Incident
+from rules.model.ledger import DeadLetter, Delivery, Gap, Joined, Sample
+from rules.model.records import Match, Seat
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.rows import Rows, RuleFacts

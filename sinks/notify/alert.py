@@ -7,10 +7,11 @@ from typing import Final
 
 import msgspec
 
-from rules.model import Brief, Incident, Notification
-from sinks import words
+from rules.model.incident import Incident
+from rules.model.notification import Brief, Notification
 from sinks.notify.as_json import json_bytes
 from sinks.notify.message import Message, bounded, cut
+from sinks.text import humanize
 
 ALERT_NAME: Final = "EpicenterIncident"
 LONGEST_LABEL: Final = 200
@@ -95,13 +96,13 @@ def _action_json(notification: Notification) -> str:
 def _told_of(incident: Incident | Brief) -> dict[str, str]:
     node = incident.node if isinstance(incident, Brief) else incident.root_cause.node
     told = {"severity": incident.severity, "class": incident.failure_class, "node": node}
-    told["jobs"] = words.names(incident.jobs, 20)
+    told["jobs"] = humanize.names(incident.jobs, 20)
     return {name: bounded(text, LONGEST_LABEL) for name, text in told.items()}
 
 
 def _started(incident: Incident | Brief, now_ns: int) -> str:
     """Never after now: an alert may not end before it begins, and the clocks of nodes differ."""
-    return words.iso(min(words.ns(incident.first_seen) or now_ns, now_ns))
+    return humanize.iso(min(humanize.ns(incident.first_seen) or now_ns, now_ns))
 
 
 def _filled(texts: Mapping[str, str]) -> dict[str, str]:

@@ -9,14 +9,16 @@ from typing import Any, Final
 import msgspec
 
 from rules.alerts.labels import BUILT_IN
-from rules.model import NS_PER_S, Brief, Incident, Notification
-from sinks import words
+from rules.model.incident import Incident
+from rules.model.notification import Brief, Notification
+from rules.model.times import NS_PER_S
 from sinks.notify.alert import Alert, alerts_of, first_labels, identity
 from sinks.notify.as_json import json_bytes
 from sinks.notify.config import AlertmanagerSpec, secrets_of
 from sinks.notify.http import Clock, Http, Posting
 from sinks.notify.target import Memo
 from sinks.notify.templates import Writer
+from sinks.text import humanize
 
 REFRESH_EVERY_S: Final = 60.0
 HOLDS_FOR_NS: Final = 300 * NS_PER_S
@@ -78,7 +80,7 @@ def _posted(alert: Alert, link: str, now_ns: int) -> dict[str, Any]:
         "labels": alert.labels,
         "annotations": alert.annotations,
         "startsAt": alert.starts_at,
-        "endsAt": words.iso(ends_ns),
+        "endsAt": humanize.iso(ends_ns),
     }
     return {**posted, "generatorURL": link} if link else posted
 

@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, Validati
 from yarl import URL
 
 from rules.alerts.spec import RoutingSpec
-from rules.strict import Strict
+from rules.documents.strict import Strict
 
 IDENTITY: Final = ("alertname", "cluster", "incident_id")
 """The labels that make an alert the same alert: none of them ever changes."""

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from rules.errors import RejectedError, TransientError
-from rules.model import NS_PER_S, Notification
-from sinks.inert import make_inert
+from rules.model.notification import Notification
+from rules.model.times import NS_PER_S
 from sinks.notify.target import Memo
+from sinks.text.sanitize import make_inert
 
 Clock = Callable[[], int]
 """Nanoseconds since the epoch."""

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rules.alerts.check import routing_faults
 from rules.alerts.routing import Routing
 from rules.alerts.spec import RouteSpec, RoutingSpec
-from rules.document import Document, line_of, parse_document
+from rules.alerts.validation.check import routing_faults
+from rules.documents.document import Document, line_of, parse_document
 from rules.errors import ConfigError
 from sinks.notify.alertmanager import AlertmanagerTarget
+from sinks.notify.apprise import AppriseTarget
 from sinks.notify.config import (
     AlertmanagerSpec,
     AlertsSpec,
@@ -24,7 +25,6 @@ from sinks.notify.config import (
     WebhookSpec,
 )
 from sinks.notify.http import Clock
-from sinks.notify.long_tail import AppriseTarget
 from sinks.notify.message import disarmed
 from sinks.notify.pagerduty import PagerDutyTarget
 from sinks.notify.slack import SlackBot, SlackWebhook

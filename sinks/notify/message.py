@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from rules.model import Action, Brief, Notification
-from sinks import words
-from sinks.incident_view import IncidentView
-from sinks.inert import make_inert
+from rules.model.notification import Action, Brief, Notification
+from sinks.text import humanize
+from sinks.text.incident_view import IncidentView
+from sinks.text.sanitize import make_inert
 
 LONGEST_FACT: Final = 600
 LONGEST_TITLE: Final = 250
@@ -79,8 +79,8 @@ def action_line(action: Action) -> str:
     """`drain-node n1, n2 (dry run; too many today)`; empty when nothing is to be done."""
     if action.kind == "none":
         return ""
-    on = [words.names(action.nodes), action.gpu and f"GPU {action.gpu}", _jobs(action.jobs)]
-    on += [f"without {words.names(action.exclude_nodes)}"] if action.exclude_nodes else []
+    on = [humanize.names(action.nodes), action.gpu and f"GPU {action.gpu}", _jobs(action.jobs)]
+    on += [f"without {humanize.names(action.exclude_nodes)}"] if action.exclude_nodes else []
     on += [f"from step {action.resume_step}"] if action.resume_step is not None else []
     leave = "dry run" if action.is_dry_run else "allowed" if action.is_allowed else "not allowed"
     return f"{action.kind} {', '.join(filter(None, on))} ({'; '.join(filter(None, (leave, action.why)))})"
@@ -108,7 +108,7 @@ def _cause(view: IncidentView) -> str:
 
 
 def _jobs(jobs: tuple[str, ...]) -> str:
-    return f"{'job' if len(jobs) == 1 else 'jobs'} {words.names(jobs)}" if jobs else ""
+    return f"{'job' if len(jobs) == 1 else 'jobs'} {humanize.names(jobs)}" if jobs else ""
 
 
 def _others(notification: Notification) -> str:

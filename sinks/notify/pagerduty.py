@@ -7,14 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model import SEVERITIES, Notification, stable_id
-from sinks import words
+from rules.model.ids import stable_id
+from rules.model.notification import Notification
+from rules.model.signals import SEVERITIES
 from sinks.notify.as_json import json_bytes
 from sinks.notify.config import PagerDutySpec, secrets_of
 from sinks.notify.http import Clock, Http, Posting
 from sinks.notify.message import LONGEST_FACT, bounded, cut
 from sinks.notify.target import Memo
 from sinks.notify.templates import Writer
+from sinks.text import humanize
 
 LONGEST_SUMMARY: Final = 1024
 LONGEST_KEY: Final = 255
@@ -80,8 +82,8 @@ def dedup_key(notification: Notification) -> str:
 
 
 def _timestamp(notification: Notification) -> str:
-    time_ns = words.ns(notification.event_time)
-    return words.iso(time_ns) if time_ns is not None else ""
+    time_ns = humanize.ns(notification.event_time)
+    return humanize.iso(time_ns) if time_ns is not None else ""
 
 
 def _parameters(notification: Notification) -> Mapping[str, Any]:

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from rules.errors import RejectedError
-from rules.model import Notification
-from sinks.inert import make_inert
+from rules.model.notification import Notification
 from sinks.notify import slack_blocks
 from sinks.notify.as_json import json_bytes
 from sinks.notify.config import SlackSpec, secrets_of
 from sinks.notify.http import Clock, Http, Posting, transient
 from sinks.notify.target import Memo
 from sinks.notify.templates import Writer
+from sinks.text.sanitize import make_inert
 
 PASSING: Final = (
     "fatal_error",

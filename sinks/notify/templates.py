@@ -9,13 +9,13 @@ import msgspec
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from rules.model import Notification
-from sinks import words
-from sinks.inert import make_inert
+from rules.model.notification import Notification
 from sinks.log import get_logger
 from sinks.notify.config import TemplateSpec
 from sinks.notify.message import Inert, Message, default_message
 from sinks.notify.samples import samples
+from sinks.text import humanize
+from sinks.text.sanitize import make_inert
 
 log: Final = get_logger(__name__)
 LONGEST_BODY: Final = 40_000
@@ -92,7 +92,7 @@ def _environment(inert: Inert) -> ImmutableSandboxedEnvironment:
     environment = ImmutableSandboxedEnvironment(
         undefined=StrictUndefined, finalize=finalize, trim_blocks=True, lstrip_blocks=True
     )
-    environment.globals = {"words": words}
+    environment.globals = {"words": humanize}
     return environment
 
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from rules.model import NS_PER_S, Notification
-from sinks import words
+from rules.model.notification import Notification
+from rules.model.times import NS_PER_S
 from sinks.notify.alert import LONGEST_LABEL, NEVER, Alert, alerts_of, fingerprint, identity
 from sinks.notify.as_json import json_bytes
 from sinks.notify.config import WebhookSpec, secrets_of
@@ -17,6 +17,7 @@ from sinks.notify.http import Clock, Http, Posting
 from sinks.notify.message import bounded
 from sinks.notify.target import Memo
 from sinks.notify.templates import Writer
+from sinks.text import humanize
 
 
 class WebhookTarget(Posting):
@@ -83,7 +84,7 @@ def signature_headers(message_id: str, now_s: int, body: bytes, secrets: Sequenc
 
 def cloud_attributes(notification: Notification) -> dict[str, str]:
     """The attributes of CloudEvents 1.0, all of them ASCII, so that they can stand in headers."""
-    time_ns = words.ns(notification.event_time)
+    time_ns = humanize.ns(notification.event_time)
     cluster = quote(notification.incident.cluster.encode("utf-8", "backslashreplace"), safe="")
     attributes = {
         "specversion": "1.0",
@@ -92,7 +93,7 @@ def cloud_attributes(notification: Notification) -> dict[str, str]:
         "type": f"epicenter.incident.{notification.kind}",
         "subject": notification.incident.incident_id,
     }
-    return {**attributes, "time": words.iso(time_ns)} if time_ns is not None else attributes
+    return {**attributes, "time": humanize.iso(time_ns)} if time_ns is not None else attributes
 
 
 def _shown(alert: Alert, link: str, now_ns: int) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def _shown(alert: Alert, link: str, now_ns: int) -> dict[str, Any]:
         "labels": {**extra, **alert.labels},
         "annotations": alert.annotations,
         "startsAt": alert.starts_at,
-        "endsAt": NEVER if alert.is_firing else words.iso(now_ns),
+        "endsAt": NEVER if alert.is_firing else humanize.iso(now_ns),
         "generatorURL": link,
         "fingerprint": fingerprint(alert.labels),
     }

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 from aiohttp import web
 
 from rules.errors import PipelineError
-from sinks.inert import make_inert
-from sinks.loopback import is_loopback
+from sinks.net.loopback import is_loopback
+from sinks.operator_actions import RefusedError
 from sinks.page.render import html_response, json_response
-from sinks.saying import RefusedError
+from sinks.text.sanitize import make_inert
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

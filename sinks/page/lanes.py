@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from rules.model import Incident
-from sinks import words
+from rules.model.incident import Incident
 from sinks.page.timescale import Break, Tick, TimeScale, scale_of
+from sinks.text import humanize
 
 WIDE_PX: Final = 1080
 NARROW_PX: Final = 352
@@ -121,7 +121,7 @@ def lay_out(incident: Incident, width: float = WIDE_PX) -> Lanes | None:
 def _links(incident: Incident) -> list[_Link]:
     found: list[_Link] = []
     for link in incident.chain:
-        onset_ns, told_ns = words.ns(link.onset), words.ns(link.event_time)
+        onset_ns, told_ns = humanize.ns(link.onset), humanize.ns(link.event_time)
         if onset_ns is not None and told_ns is not None:
             lane = link.node or "no node"
             found.append(_Link(lane, link.role, link.failure_class, onset_ns, max(onset_ns, told_ns)))
@@ -140,7 +140,7 @@ def _folded(incident: Incident, links: Sequence[_Link]) -> str:
     more = len({*incident.nodes, *(link.lane for link in links)} - shown - {"no node"})
     total = incident.blast_radius.nodes
     more = max(more, total - len(shown - {"no node"}))
-    return f"and {words.count(more, 'more node')}" if more > 0 else ""
+    return f"and {humanize.count(more, 'more node')}" if more > 0 else ""
 
 
 def _lane(
@@ -190,15 +190,15 @@ def _mark(group: Sequence[_Link], scale: TimeScale, top: float, rows: list[float
     told_x = scale.x(max(link.told_ns for link in group)) if waited_ns else x
     is_waiting = told_x - x > NEAR_PX
     label = first.failure_class + (f" ×{len(group)}" if len(group) > 1 else "")
-    label += f", waited {words.length(waited_ns)}" if is_waiting else ""
+    label += f", waited {humanize.length(waited_ns)}" if is_waiting else ""
     width = len(label) * LETTER_PX
     label_x, anchor, begin, end = _label_place(x, told_x, width, scale, is_waiting)
     row = next((number for number, taken in enumerate(rows) if taken + 8 < begin), len(rows))
     rows[row:] = [*([end] if row == len(rows) else [max(end, rows[row])]), *rows[row + 1 :]]
     y = top + row * ROW_PX + ROW_PX / 2
     is_beside = label_x > told_x or anchor == "end"
-    title = f"{first.failure_class} ({first.role}) on {first.lane}: began {words.clock(first.onset_ns, 3)}"
-    title += f", told {words.clock(first.told_ns, 3)}" if waited_ns else ""
+    title = f"{first.failure_class} ({first.role}) on {first.lane}: began {humanize.clock(first.onset_ns, 3)}"
+    title += f", told {humanize.clock(first.told_ns, 3)}" if waited_ns else ""
     label_y = y + 4 if is_beside else y - 8
     return Mark(x, told_x, y, first.role, first.failure_class, label, label_x, anchor, label_y, title)
 

@@ -11,8 +11,8 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from sinks import words
-from sinks.inert import make_inert
+from sinks.text import humanize
+from sinks.text.sanitize import make_inert
 
 CUT_AT: Final = 600
 """So many characters of a line are shown at once."""
@@ -56,8 +56,8 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(verbatim=_verbatim, segment=_segment, ns=words.ns)
-    environment.globals.update(words=words, CUT_AT=CUT_AT)
+    environment.filters.update(verbatim=_verbatim, segment=_segment, ns=humanize.ns)
+    environment.globals.update(words=humanize, CUT_AT=CUT_AT)
     return environment
 
 

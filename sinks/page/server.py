@@ -9,10 +9,11 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from rules.model import Acknowledgement, Incident
-from sinks.clickhouse import jobs, reading, said
-from sinks.handover.questions import answer
-from sinks.incident_view import IncidentView
+from rules.model.incident import Incident
+from rules.model.notification import Acknowledgement
+from sinks.clickhouse import jobs, operator_actions, reading
+from sinks.evidence.questions import answer
+from sinks.net.token_guard import IS_KNOWN, only_bearers
 from sinks.page import guard, postmortem
 from sinks.page.actions import Actions
 from sinks.page.grid import grid_of
@@ -20,7 +21,7 @@ from sinks.page.live import Ask, Feed, Health, events
 from sinks.page.render import html_response, json_response
 from sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
 from sinks.page.story import load_story, shown_of
-from sinks.token import IS_KNOWN, only_bearers
+from sinks.text.incident_view import IncidentView
 
 LIMIT: Final = 200
 HIGHEST_LIMIT: Final = 1_000
@@ -123,7 +124,7 @@ class _Pages:
     async def silences(self, request: web.Request) -> web.Response:
         """Silences, for people."""
         version = str(self._feed.version)
-        return self._shown("silences.html", version, silences=await self._ask(said.list_silences))
+        return self._shown("silences.html", version, silences=await self._ask(operator_actions.list_silences))
 
     async def api_incidents(self, request: web.Request) -> web.Response:
         """Incidents, open ones first; `q`, `status`, `class` and `cluster` narrow them, `limit` is at most 1000."""
@@ -149,7 +150,7 @@ class _Pages:
     async def api_silences(self, request: web.Request) -> web.Response:
         """Those that go on; with `all=1` those that are over too."""
         after_ns = 0 if request.query.get("all") == "1" else time_ns()
-        return json_response(await self._ask(lambda client: said.list_silences(client, after_ns)))
+        return json_response(await self._ask(lambda client: operator_actions.list_silences(client, after_ns)))
 
     async def api_ranks(self, request: web.Request) -> web.Response:
         """A job's ranks in columns, as the page draws them."""
@@ -175,7 +176,9 @@ class _Pages:
     async def _taken(self, incidents: Sequence[Incident]) -> dict[str, Acknowledgement]:
         """Who takes care of each of these incidents, by its id."""
         ids = [incident.incident_id for incident in incidents]
-        return said.standing(await self._ask(lambda client: said.list_acknowledgements(client, incident_ids=ids)))
+        return operator_actions.standing(
+            await self._ask(lambda client: operator_actions.list_acknowledgements(client, incident_ids=ids))
+        )
 
     async def _incident(self, request: web.Request) -> Incident | None:
         return await self._ask(lambda client: reading.get_incident(client, request.match_info["id"]))

@@ -7,17 +7,18 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model import Acknowledgement, Incident
-from rules.silenced import MATCHERS, Silence, silenced_by
-from rules.vocabulary import vocabulary
-from sinks.clickhouse import reading, said
+from rules.alerts.silences import MATCHERS, Silence, silenced_by
+from rules.model.incident import Incident
+from rules.model.notification import Acknowledgement
+from rules.packs.vocabulary import vocabulary
+from sinks.clickhouse import operator_actions, reading
 from sinks.clickhouse.client import Client
-from sinks.incident_view import IncidentView
 from sinks.page import views
 from sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
+from sinks.page.notified import MOST_AT_ONCE, in_order, told
 from sinks.page.render import html
 from sinks.page.search import ListQuery
-from sinks.page.told import MOST_AT_ONCE, in_order, told
+from sinks.text.incident_view import IncidentView
 
 SHOWN_LINES: Final = 6
 
@@ -31,7 +32,7 @@ class Story(msgspec.Struct, frozen=True):
     similar: list[reading.Similar]
     ranks: list[dict[str, Any]]
     rank_count: int
-    feedback: list[said.Feedback]
+    feedback: list[operator_actions.Feedback]
     acknowledgements: list[Acknowledgement]
     silence: Silence | None
 
@@ -50,9 +51,9 @@ def load_story(client: Client, incident_id: str, now_ns: int) -> Story | None:
         similar=reading.similar_incidents(client, incident),
         ranks=ranks,
         rank_count=rank_count,
-        feedback=said.list_feedback(client, full_id),
-        acknowledgements=said.list_acknowledgements(client, incident_ids=[full_id]),
-        silence=silenced_by(said.list_silences(client, ending_after_ns=now_ns), incident, now_ns),
+        feedback=operator_actions.list_feedback(client, full_id),
+        acknowledgements=operator_actions.list_acknowledgements(client, incident_ids=[full_id]),
+        silence=silenced_by(operator_actions.list_silences(client, ending_after_ns=now_ns), incident, now_ns),
     )
 
 
@@ -83,7 +84,7 @@ def shown_of(story: Story, now_ns: int) -> dict[str, Any]:
         "classes": _classes(),
         "actions": vocabulary().actions,
         "changes": views.changes(incident.history, story.revisions, story.deliveries, story.acknowledgements),
-        "taken": said.standing(story.acknowledgements).get(incident.incident_id),
+        "taken": operator_actions.standing(story.acknowledgements).get(incident.incident_id),
         "decisions": decisions,
         "by_target": by_target if len(decisions) > MOST_AT_ONCE else [],
         "matchers": _matchers(incident),

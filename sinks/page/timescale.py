@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from rules.model import NS_PER_S
-from sinks import words
+from rules.model.times import NS_PER_S
+from sinks.text import humanize
 
 BREAK_PX: Final = 68
 BREAK_LEAST_NS: Final = 20 * NS_PER_S
@@ -72,7 +72,7 @@ class TimeScale(msgspec.Struct, frozen=True):
     def breaks(self) -> tuple[Break, ...]:
         """The quiet times."""
         cut = (one for one in self.stretches if one.is_break)
-        return tuple(Break(one.left, one.right, words.length(one.end_ns - one.begin_ns)) for one in cut)
+        return tuple(Break(one.left, one.right, humanize.length(one.end_ns - one.begin_ns)) for one in cut)
 
     def ticks(self) -> tuple[Tick, ...]:
         """Round times, so far apart that their labels have room; one at least for each stretch."""
@@ -115,7 +115,7 @@ def _ticks(stretch: Stretch) -> Iterable[Tick]:
         label_x = round(min(max(x, stretch.left + TICK_LABEL_PX / 2.3), stretch.right - TICK_LABEL_PX / 2.3), 1)
         if label_x - taken >= TICK_LABEL_PX:
             taken = label_x
-            yield Tick(x, label_x, words.clock(time_ns, digits))
+            yield Tick(x, label_x, humanize.clock(time_ns, digits))
 
 
 def _stirred(times_ns: Sequence[int]) -> list[tuple[int, int]]:

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from rules.model import Acknowledgement, Change
-from sinks import words
+from rules.model.incident import Change
+from rules.model.notification import Acknowledgement
+from sinks.text import humanize
 
 Row = Mapping[str, Any]
 
@@ -22,7 +23,7 @@ def changes(
 
     Of deliveries those that were sent; what was decided on the others stands under "Who was told".
     """
-    found = [(words.ns(change.time) or 0, change.what) for change in history]
+    found = [(humanize.ns(change.time) or 0, change.what) for change in history]
     for before, after in pairwise(revisions):
         told = [
             f"{name} {_shown(before[name])} → {_shown(after[name])}"
@@ -44,4 +45,4 @@ def _said(word: Acknowledgement) -> str:
 
 
 def _shown(value: object) -> str:
-    return words.sure(value) if isinstance(value, float) else str(value)
+    return humanize.sure(value) if isinstance(value, float) else str(value)

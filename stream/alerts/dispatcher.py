@@ -19,12 +19,14 @@ from rules.alerts.planner import Planner
 from rules.alerts.routing import Routing
 from rules.alerts.state import GROUP, AlertState, Group, Planned
 from rules.errors import PipelineError, TransientError
-from rules.model import Delivery, Incident, Outcome, Position
+from rules.model.incident import Incident
+from rules.model.ledger import Delivery, Outcome
+from rules.model.records import Position
 from sinks.log import get_logger
 from sinks.notify.target import Memo, Target
 from stream.alerts.journal import Journal
-from stream.alerts.lane import Lane
-from stream.ending import ENDING, FOR_TARGETS_S
+from stream.alerts.target_queue import Lane
+from stream.process.shutdown import ENDING, FOR_TARGETS_S
 
 log: Final = get_logger(__name__)
 UNKNOWN_TARGET: Final = "alerts no longer name this target"

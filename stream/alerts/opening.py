@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import time_ns
 
-from rules.model import Incident
-from rules.ruleset import RuleSet
+from rules.model.incident import Incident
+from rules.packs.ruleset import RuleSet
 from sinks.notify.load import Alerts
 from stream.alerts.dispatcher import Dispatcher, Outlet
 from stream.alerts.journal import Journal

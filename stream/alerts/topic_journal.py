@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from aiokafka import AIOKafkaProducer, TopicPartition
 
 from stream.alerts.journal import Records
-from stream.clients import make_consumer
-from stream.raw_batches import Corrupt, give_corrupt_batches
+from stream.kafka.clients import make_consumer
+from stream.kafka.raw_batches import Corrupt, give_corrupt_batches
+from stream.kafka.topics import TopicNames
 from stream.settings import Settings
-from stream.topics import TopicNames
 
 PassOver = Callable[[TopicPartition, Corrupt], Awaitable[None]]
 

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from rules.errors import PipelineError
-from sinks.inert import make_inert
+from sinks.text.sanitize import make_inert
 
 Status = Literal["ok", "warning", "problem"]
 

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from sinks.inert import make_inert
-from sinks.words import count
+from sinks.text.humanize import count
+from sinks.text.sanitize import make_inert
 from stream.checks.finding import Finding, or_all_is_well, problem, warning
 from stream.checks.topics import length
-from stream.clients import CLIENT_ID
+from stream.kafka.clients import CLIENT_ID
 
 LAG_IS_LARGE: Final = 100_000
 SHARE_OF_RETENTION: Final = 0.5

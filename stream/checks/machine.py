@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 from rules.errors import ConfigError, PipelineError
-from rules.ruleset import RuleSet
-from rules.topology import read_topology
-from sinks.loopback import is_loopback
+from rules.packs.ruleset import RuleSet
+from rules.packs.topology import read_topology
+from sinks.net.loopback import is_loopback
 from stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
-from stream.glance import MARKS
-from stream.redacting import redactor_of
+from stream.rule_tools.trial import proven
+from stream.scan.prefilter import MARKS
+from stream.scan.redaction import redactor_of
 from stream.settings import Settings
-from stream.trial import proven
 
 FREE_BYTES: Final = 2 << 30
 OTHERS: Final = stat.S_IRWXO

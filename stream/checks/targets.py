@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from rules.errors import PipelineError
 from sinks.notify.config import AppriseSpec, SlackSpec
-from stream.alerts_file import alerts_of, in_short
+from stream.alerts.file import alerts_of, in_short
 from stream.checks.finding import Finding, ok, refused, warning
 from stream.settings import Settings
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model import NS_PER_S
-from sinks.words import count
+from rules.model.times import NS_PER_S
+from sinks.text.humanize import count
 from stream.checks.finding import Finding, or_all_is_well, problem, warning
-from stream.topics import TopicNames
+from stream.kafka.topics import TopicNames
 
 ALTER: Final = (
     "kafka-configs.sh --bootstrap-server {address} --alter --entity-type topics --entity-name {name}"

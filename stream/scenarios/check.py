@@ -10,8 +10,8 @@ from typing import Final
 
 from rules.engine import Engine
 from rules.match.hyperscan import HyperscanScanner
-from rules.ruleset import RuleSet
-from stream.scan import BatchScanner
+from rules.packs.ruleset import RuleSet
+from stream.scan.scan import BatchScanner
 from stream.scenarios.delivery import Chapter, Variation, as_written, cut_up, lagging, reordered, repeated
 from stream.scenarios.judge import first_change, shortfalls
 from stream.scenarios.lines import written_out

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
-from rules.model import NS_PER_S
-from stream.holding import HOLD_NS
+from rules.model.times import NS_PER_S
+from stream.scan.block_buffer import HOLD_NS
 from stream.scenarios.lines import Line
 
 FETCH_NS = NS_PER_S

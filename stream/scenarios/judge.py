@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model import Incident
+from rules.model.incident import Incident
 from stream.scenarios.play import Documents
 from stream.scenarios.spec import ExpectedIncident
 

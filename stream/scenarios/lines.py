@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 from stream.scenarios.notation import ALL_RANKS
 from stream.scenarios.shippers import Said, iso, record_of
 from stream.scenarios.spec import SHIPPERS_OF, LineSpec, ScenarioSpec, StepSpec

@@ -6,10 +6,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from ingest.batch import Batch
-from rules.heartbeat import Heartbeat
-from rules.model import NS_PER_S, Incident, Match, Seat
-from stream.scan import BatchScanner
+from ingest.batch.batch import Batch
+from rules.model.heartbeats import Heartbeat
+from rules.model.incident import Incident
+from rules.model.records import Match, Seat
+from rules.model.times import NS_PER_S
+from stream.scan.scan import BatchScanner
 from stream.scenarios.delivery import Chapter, Delivery
 from stream.scenarios.lines import Line
 

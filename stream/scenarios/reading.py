@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rules.document import line_of, read_document, yaml_files
+from rules.documents.document import line_of, read_document, yaml_files
 from rules.errors import ConfigError
-from rules.topology import Topology, read_topology
+from rules.packs.topology import Topology, read_topology
 from stream.scenarios.notation import ALL_RANKS
 from stream.scenarios.spec import LineSpec, ScenarioSpec
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 
 class Said(msgspec.Struct, frozen=True):

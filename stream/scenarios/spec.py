@@ -8,10 +8,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from rules.model import NS_PER_S
-from rules.spec import Severity
-from rules.strict import Strict
-from rules.vocabulary import vocabulary
+from rules.documents.strict import Strict
+from rules.model.times import NS_PER_S
+from rules.packs.spec import Severity
+from rules.packs.vocabulary import vocabulary
 from stream.scenarios.notation import length_ns, names_of, offset_ns, ranks_of
 
 Source = Literal["kernel", "worker", "scheduler", "kubernetes"]
@@ -36,7 +36,7 @@ def _start_ns(written: Any) -> int:
 
 def _known_class(failure_class: str) -> str:
     if not vocabulary().knows(failure_class):
-        raise ValueError(f"{failure_class!r} is no class of rules/vocabulary.yaml")
+        raise ValueError(f"{failure_class!r} is no class of rules/packs/vocabulary.yaml")
     return failure_class
 
 

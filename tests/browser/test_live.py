@@ -15,8 +15,8 @@ import pytest
 from playwright.sync_api import expect
 
 from ingest.simulate import TrueFault, truth_of, write_paced
-from rules.model import NS_PER_S
-from stream.demo import demo_scenario
+from rules.model.times import NS_PER_S
+from stream.cli.demo import demo_scenario
 from tests.support.browser import Visitor
 from tests.support.serving import epicenter
 from tests.support.waiting import eventually

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from deploy.audit import audit
-from stream.dev_process import free_ports
+from deploy.dev.process import free_ports
 
 pytestmark = pytest.mark.integration
 

@@ -12,9 +12,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
+from deploy.dev.process import EPICENTER
 from sinks.clickhouse.client import connect
 from sinks.clickhouse.migrate import migrate
-from stream.dev_process import EPICENTER
 from tests.support.cluster import Cluster, with_admin
 from tests.support.logs import vector
 

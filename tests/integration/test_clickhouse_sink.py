@@ -18,17 +18,18 @@ import msgspec
 import pytest
 
 from rules.errors import ConfigError, RejectedError, TransientError
-from rules.heartbeat import Alive, Step
-from rules.model import Match, Position, stable_id
+from rules.model.heartbeats import Alive, Step
+from rules.model.ids import stable_id
+from rules.model.records import Match, Position
 from sinks.clickhouse import reading
 from sinks.clickhouse import rows as shapes
 from sinks.clickhouse.client import Client, StoreInUseError, connect
-from sinks.clickhouse.letters import Letters, letter_of
+from sinks.clickhouse.dead_letters import Letters, letter_of
 from sinks.clickhouse.migrate import migrate, plan, read_migrations
 from sinks.clickhouse.reading import IncidentFilter
 from sinks.clickhouse.sink import ClickHouseSink
-from tests.unit.sinks.test_rows import MINUTE_NS, XidFacts, a_dead_letter, a_match, an_incident
-from tests.unit.sinks.test_rows import TABLES as COLUMNS
+from tests.unit.sinks.clickhouse.test_rows import MINUTE_NS, XidFacts, a_dead_letter, a_match, an_incident
+from tests.unit.sinks.clickhouse.test_rows import TABLES as COLUMNS
 
 pytestmark = pytest.mark.integration
 

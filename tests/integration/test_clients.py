@@ -11,7 +11,7 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from stream.clients import METADATA_AGE_MS, make_consumer
+from stream.kafka.clients import METADATA_AGE_MS, make_consumer
 from stream.settings import Settings
 
 

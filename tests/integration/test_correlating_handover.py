@@ -11,11 +11,11 @@ import pytest
 from aiokafka import TopicPartition
 
 from rules.errors import TransientError
-from stream.correlating import Correlating
+from stream.kafka.topics import TopicNames, make_topics
 from stream.metrics import Metrics
+from stream.services.correlator import Correlating
+from stream.services.snapshots import Snapshots
 from stream.settings import load_settings
-from stream.snapshots import Snapshots
-from stream.topics import TopicNames, make_topics
 from tests.support.logs import the_rules
 from tests.support.waiting import POLL_S
 

@@ -15,9 +15,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from rules.model import KEPT_DEAD_BYTES
+from deploy.dev.process import EPICENTER
+from rules.model.ledger import KEPT_DEAD_BYTES
 from sinks.clickhouse.client import connect
-from stream.dev_process import EPICENTER
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 

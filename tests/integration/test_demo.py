@@ -9,8 +9,8 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from stream.demo_history import WEEK
-from stream.dev_process import EPICENTER
+from deploy.dev.process import EPICENTER
+from stream.cli.demo_history import WEEK
 from tests.support.waiting import eventually
 
 PATIENCE_S = 60.0

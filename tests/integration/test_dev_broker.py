@@ -15,10 +15,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
+from deploy.dev import broker as module
+from deploy.dev.broker import DevBroker, JavaBroker, dev_broker
+from deploy.dev.process import ChildServer
 from rules.errors import ConfigError, TransientError
-from stream import dev_broker as module
-from stream.dev_broker import DevBroker, JavaBroker, dev_broker
-from stream.dev_process import ChildServer
 
 LINES = [f"line {number}".encode() for number in range(100)]
 

@@ -14,7 +14,7 @@ import clickhouse_connect
 import pytest
 from clickhouse_connect.driver.exceptions import DatabaseError
 
-from stream.dev_clickhouse import DevClickHouse, dev_clickhouse
+from deploy.dev.clickhouse import DevClickHouse, dev_clickhouse
 from tests.support.servers import ClickHouse
 from tests.support.small_disk import small_disk
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from stream.dev_process import port_or_free
+from deploy.dev.process import port_or_free
 from tests.support.alertmanager import program_for
 from tests.support.programs import unpacked_program
 from tests.support.waiting import eventually
@@ -34,7 +34,7 @@ class Running:
         self.told = folder / "told"
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
-        command = [sys.executable, "-m", "stream.dev_cluster", "--nodes", "4", "--speed", "20"]
+        command = [sys.executable, "-m", "deploy.dev.cluster", "--nodes", "4", "--speed", "20"]
         path = os.pathsep.join([str(with_programs(folder / "bin")), os.environ["PATH"]])
         env = {**os.environ, "TMPDIR": str(self.temporary), "PATH": path}
         with self.told.open("w") as stderr:
@@ -127,7 +127,7 @@ def test_ctrl_c_ends_everything_in_time(cluster: Running) -> None:
 )
 def test_what_can_not_work_is_told_at_once(tmp_path: Path, option: str, value: str, told: str) -> None:
     (tmp_path / "mine").touch()
-    command = [sys.executable, "-m", "stream.dev_cluster", option, value]
+    command = [sys.executable, "-m", "deploy.dev.cluster", option, value]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1

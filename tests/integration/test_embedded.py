@@ -18,11 +18,11 @@ import pytest
 
 from ingest.collect.source import Sources
 from ingest.simulate import write_all
-from rules.load import load
-from rules.model import Incident
-from stream.commands import Announcer
-from stream.embedded import EmbeddedRun
-from stream.reload import running
+from rules.model.incident import Incident
+from rules.packs.load import load
+from stream.cli.one_machine import Announcer
+from stream.local.runner import EmbeddedRun
+from stream.rule_tools.reload import running
 from stream.settings import Settings, load_settings
 from tests.support.cluster import brief
 from tests.support.logs import the_rules

@@ -13,8 +13,8 @@ from time import monotonic
 
 import pytest
 
-from stream.dev_process import EPICENTER
-from stream.ending import WITHIN_S
+from deploy.dev.process import EPICENTER
+from stream.process.shutdown import WITHIN_S
 from tests.support.cluster import Cluster
 from tests.support.logs import kernel
 from tests.support.receiver import Receiver

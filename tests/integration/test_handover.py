@@ -16,16 +16,16 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import NewTopic
 from mcp import Client, StdioServerParameters
 
+from deploy.dev.process import EPICENTER, free_ports
 from rules.errors import InputError, TransientError
 from sinks.clickhouse.client import Client as StoreClient
 from sinks.clickhouse.client import connect
-from sinks.handover.reference import LineReference, PartReference, parse, part_of
-from sinks.handover.render import as_json
-from stream.asking import ask, stored_incident, stored_pack
-from stream.cli import main
-from stream.dev_process import EPICENTER, free_ports
-from stream.found_lines import Around, find
+from sinks.evidence.reference import LineReference, PartReference, parse, part_of
+from sinks.evidence.render import as_json
+from stream.cli.main import main
 from stream.settings import load_settings
+from stream.store.evidence import ask, stored_incident, stored_pack
+from stream.store.lines import Around, find
 from tests.support.cluster import with_admin
 from tests.support.handover import Stored, store_failure
 from tests.support.serving import epicenter

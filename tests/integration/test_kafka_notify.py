@@ -13,12 +13,12 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from rules.model import NS_PER_S
-from rules.silenced import Silence
+from deploy.dev.process import EPICENTER, free_ports
+from rules.alerts.silences import Silence
+from rules.model.times import NS_PER_S
 from sinks.clickhouse.client import connect
 from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.said import write_silence
-from stream.dev_process import EPICENTER, free_ports
+from sinks.clickhouse.operator_actions import write_silence
 from tests.support.cluster import Cluster, Worker
 from tests.support.incidents import opened_and_resolved
 from tests.support.receiver import Receiver

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ingest.simulate import Scenario, write_all
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 from sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster, Worker, brief, records_of
 from tests.support.waiting import eventually

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from deploy.dev.broker import own_broker
+from deploy.dev.clickhouse import dev_clickhouse
+from deploy.dev.process import EPICENTER, free_ports
 from sinks.clickhouse.client import connect
-from stream.dev_broker import own_broker
-from stream.dev_clickhouse import dev_clickhouse
-from stream.dev_process import EPICENTER, free_ports
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 

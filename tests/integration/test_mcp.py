@@ -17,21 +17,21 @@ import pytest
 from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import TextContent
 
+from deploy.dev.process import EPICENTER
 from rules.errors import ConfigError
-from rules.model import Evidence, Progress
+from rules.model.incident import Evidence, Progress
 from sinks.clickhouse.client import connect
 from sinks.clickhouse.sink import ClickHouseSink
-from sinks.handover.render import as_json, as_markdown
-from sinks.handover.untrusted import NOTICE
-from stream.asking import ask, stored_incident, stored_pack
-from stream.dev_process import EPICENTER
-from stream.found_lines import Around, find
-from stream.mcp_answers import MOST_BYTES
-from stream.mcp_server import build, serve_http
+from sinks.evidence.render import as_json, as_markdown
+from sinks.evidence.untrusted import NOTICE
+from stream.mcp.answers import MOST_BYTES
+from stream.mcp.server import build, serve_http
 from stream.settings import load_settings
+from stream.store.evidence import ask, stored_incident, stored_pack
+from stream.store.lines import Around, find
 from tests.support.handover import Stored, store_failure
 from tests.support.page_store import add_job
-from tests.unit.sinks.test_rows import an_incident
+from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 pytestmark = pytest.mark.integration
 

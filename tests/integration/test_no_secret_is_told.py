@@ -18,7 +18,7 @@ from tests.support.receiver import Receiver
 ROOT: Final = Path(__file__).parents[2]
 OURS: Final = "MARKEDours5ecret"
 THEIRS: Final = "MARKEDtheirs5ecret"
-CALL: Final = "import sys; from stream.cli import main; sys.argv[0] = 'epicenter'; main()"
+CALL: Final = "import sys; from stream.cli.main import main; sys.argv[0] = 'epicenter'; main()"
 ALL_ROWS: Final = """
 import sys
 from sinks.clickhouse.client import connect

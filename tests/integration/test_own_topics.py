@@ -12,10 +12,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import RecordsToDelete
 
+from deploy.dev.broker import JavaBroker, own_broker
 from sinks.clickhouse.client import connect
-from stream.dev_broker import JavaBroker, own_broker
-from stream.messages import Found, decode
-from stream.topics import TopicNames
+from stream.kafka.messages import Found, decode
+from stream.kafka.topics import TopicNames
 from tests.integration.test_kafka_recovery import everything_in, stop
 from tests.integration.test_raw_trouble import has_read_all, nodes, troubles, xid
 from tests.support.cluster import Cluster, Worker, with_admin

@@ -16,10 +16,10 @@ from urllib.parse import urlsplit
 import pytest
 from aiohttp import web
 
-from stream.dev_process import EPICENTER, free_ports
-from stream.page import served
+from deploy.dev.process import EPICENTER, free_ports
+from stream.local.page import served
 from stream.settings import Settings
-from stream.store import MOST_QUESTIONS
+from stream.store.thread import MOST_QUESTIONS
 from tests.support.serving import epicenter
 
 pytestmark = pytest.mark.integration

@@ -16,7 +16,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.errors import InvalidTimestampError, KafkaError
 
-from stream.dev_broker import JavaBroker, own_broker
+from deploy.dev.broker import JavaBroker, own_broker
 from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.corruption import Broken, broken_checksum, broken_payload, corrupt_on_disk
 from tests.support.waiting import POLL_S, eventually

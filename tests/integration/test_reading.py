@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from rules.model import NS_PER_S, Acknowledgement, Incident
-from rules.silenced import Silence
+from rules.alerts.silences import Silence
+from rules.model.incident import Incident
+from rules.model.notification import Acknowledgement
+from rules.model.times import NS_PER_S
 from sinks.clickhouse import jobs, reading
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.reading import Group, IncidentFilter
-from sinks.clickhouse.said import (
+from sinks.clickhouse.operator_actions import (
     Feedback,
     list_acknowledgements,
     list_feedback,
@@ -26,10 +27,11 @@ from sinks.clickhouse.said import (
     write_feedback,
     write_silence,
 )
+from sinks.clickhouse.reading import Group, IncidentFilter
 from sinks.clickhouse.sink import ClickHouseSink
-from stream.alerts.hearing import said_by
+from stream.alerts.operator_actions import said_by
 from tests.support.page_store import add_job
-from tests.unit.sinks.test_rows import an_incident
+from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 pytestmark = pytest.mark.integration
 

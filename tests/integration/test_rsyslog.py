@@ -16,11 +16,11 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord
 from aiokafka.admin import NewTopic
 from aiokafka.partitioner import DefaultPartitioner
 
+from deploy.dev.broker import OwnBroker, own_broker
+from deploy.dev.process import EPICENTER
 from ingest.parse.envelope import parse
-from rules.model import Position, RawRecord
-from stream.dev_broker import OwnBroker, own_broker
-from stream.dev_process import EPICENTER
-from stream.topics import LARGEST_RAW_BYTES
+from rules.model.records import Position, RawRecord
+from stream.kafka.topics import LARGEST_RAW_BYTES
 from tests.support.cluster import with_admin
 from tests.support.rsyslog import NODE, SHIPPED, Rsyslog
 from tests.support.waiting import eventually

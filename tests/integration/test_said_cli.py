@@ -17,15 +17,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rules.model import NS_PER_S
+from deploy.dev.process import EPICENTER
+from rules.model.times import NS_PER_S
 from sinks.clickhouse.client import connect
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.sink import ClickHouseSink
-from stream.cli import main
-from stream.dev_process import EPICENTER
+from stream.cli.main import main
 from tests.support.serving import epicenter
 from tests.support.waiting import eventually
-from tests.unit.sinks.test_rows import an_incident
+from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 pytestmark = pytest.mark.integration
 

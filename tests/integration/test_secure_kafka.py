@@ -14,14 +14,15 @@ from typing import Any, Final
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient
 
-from ingest.batch import Batch
+from deploy.dev import broker as dev_broker
+from deploy.dev.process import EPICENTER
+from ingest.batch.batch import Batch
 from ingest.producer import RawProducer
 from rules.errors import ConfigError, TransientError
-from stream import dev_broker, reaching
-from stream.checks.seeing import kafka_findings
-from stream.dev_process import EPICENTER
-from stream.kafka_security import client_arguments
-from stream.reaching import LONGEST_S, reach
+from stream.checks.collect import kafka_findings
+from stream.kafka import preflight
+from stream.kafka.preflight import LONGEST_S, reach
+from stream.kafka.security import client_arguments
 from stream.settings import Settings, load_settings
 from tests.support.cluster import Cluster, with_admin
 from tests.support.logs import the_rules
@@ -126,10 +127,10 @@ def test_a_command_says_it_in_one_line_on_stderr(secure: SecureBroker, tmp_path:
 async def test_who_runs_already_hears_that_it_is_refused_and_that_it_is_taken_again(
     secure: SecureBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reaching, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(preflight, "LOOK_AGAIN_S", 0.01)
     said: list[str] = []
     settings = [Settings(**as_user(secure, "match", kafka_password=one)) for one in ("wrong", PASSWORDS["match"])]
-    looked = asyncio.create_task(reaching.watch(changing := Changing(settings), said.append))  # type: ignore[arg-type]
+    looked = asyncio.create_task(preflight.watch(changing := Changing(settings), said.append))  # type: ignore[arg-type]
     async with asyncio.timeout(120):
         while len(said) < 1:
             await asyncio.sleep(0.01)

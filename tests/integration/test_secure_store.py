@@ -13,10 +13,10 @@ import msgspec
 import pytest
 import trustme
 
+from deploy.dev.clickhouse import User, dev_clickhouse
+from deploy.dev.process import EPICENTER
 from rules.errors import ConfigError, PipelineError, TransientError
 from sinks.clickhouse.client import connect
-from stream.dev_clickhouse import User, dev_clickhouse
-from stream.dev_process import EPICENTER
 from tests.support.tls_proxy import tls_in_front
 
 pytestmark = pytest.mark.integration

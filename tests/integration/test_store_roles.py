@@ -16,19 +16,19 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
+from deploy.dev.clickhouse import DATABASE, dev_clickhouse
 from rules.errors import ConfigError
-from rules.model import Position
-from sinks.clickhouse import said
+from rules.model.records import Position
+from sinks.clickhouse import operator_actions
 from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.letters import Letters, Replay
+from sinks.clickhouse.dead_letters import Letters, Replay
 from sinks.clickhouse.migrate import migrate, read_migrations, statements_of
 from sinks.clickhouse.roles import make_roles, role_statements
 from sinks.clickhouse.sink import ClickHouseSink
-from sinks.handover.questions import QUESTIONS
-from sinks.letter_api import letter_routes
+from sinks.evidence.questions import QUESTIONS
 from sinks.page import Feed, page
-from stream.dev_clickhouse import DATABASE, dev_clickhouse
-from stream.schema import migrate_store
+from sinks.page.dead_letters import letter_routes
+from stream.cli.migrate import migrate_store
 from stream.settings import Settings
 from tests.support.written_day import a_day
 
@@ -82,13 +82,13 @@ def test_a_worker_writes_all_that_it_finds_and_reads_what_people_said(filled: Pa
     with as_role("epicenter_worker", filled, filled / "data") as client:
         assert migrate(client) == []
         write_day(client)
-        said.list_silences(client, 0)
-        said.list_acknowledgements(client)
+        operator_actions.list_silences(client, 0)
+        operator_actions.list_acknowledgements(client)
         refused(lambda: client.query("SELECT document FROM incidents"))
         refused(lambda: client.command("TRUNCATE TABLE matches"))
         refused(lambda: client.command("CREATE TABLE x (a Int8) ENGINE = Memory"))
         refused(lambda: client.command("ALTER TABLE incidents DELETE WHERE 1"))
-        refused(lambda: said.write_feedback(client, said.Feedback("a1", "ada", 1, 1, "right")))
+        refused(lambda: operator_actions.write_feedback(client, operator_actions.Feedback("a1", "ada", 1, 1, "right")))
 
 
 async def test_the_page_shows_all_and_writes_what_people_say(filled: Path) -> None:
@@ -121,7 +121,7 @@ def test_grafana_only_reads(filled: Path) -> None:
     with as_role("epicenter_grafana", filled, filled / "data") as client:
         for (table,) in client.query("SHOW TABLES"):
             client.query(f"SELECT count() FROM {table}")
-        refused(lambda: said.write_feedback(client, said.Feedback("a1", "ada", 1, 1, "right")))
+        refused(lambda: operator_actions.write_feedback(client, operator_actions.Feedback("a1", "ada", 1, 1, "right")))
         refused(lambda: client.command("DROP TABLE incidents"))
 
 

@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from deploy.dev.clickhouse import DevClickHouse, User, dev_clickhouse
+from deploy.dev.process import EPICENTER, free_ports
 from rules.errors import ConfigError, TransientError
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate, plan, read_migrations
 from sinks.clickhouse.sink import ClickHouseSink
-from stream.dev_clickhouse import DevClickHouse, User, dev_clickhouse
-from stream.dev_process import EPICENTER, free_ports
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.written_day import a_day, told
-from tests.unit.sinks.test_rows import TABLES, XidFacts, a_match, an_incident
+from tests.unit.sinks.clickhouse.test_rows import TABLES, XidFacts, a_match, an_incident
 
 pytestmark = pytest.mark.integration
 

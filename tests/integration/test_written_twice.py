@@ -9,12 +9,12 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rules.recorded import CAPACITY_KINDS
+from rules.packs.recorded import CAPACITY_KINDS
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
 from sinks.clickhouse.sink import ClickHouseSink
 from tests.support.written_day import a_day, shuffled, told
-from tests.unit.sinks.test_rows import TABLES
+from tests.unit.sinks.clickhouse.test_rows import TABLES
 
 pytestmark = pytest.mark.integration
 

@@ -11,7 +11,10 @@ from hypothesis import strategies as st
 from rules.alerts.muting import Moment, Said
 from rules.alerts.planner import Planner
 from rules.alerts.state import AlertState
-from rules.model import NS_PER_S, Acknowledgement, Incident, Position
+from rules.model.incident import Incident
+from rules.model.notification import Acknowledgement
+from rules.model.records import Position
+from rules.model.times import NS_PER_S
 from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, routing, with_cause
 
 ROUTING = routing(

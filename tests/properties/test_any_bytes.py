@@ -10,20 +10,21 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest.batch import Batch
+from ingest.batch.batch import Batch
+from ingest.batch.text import TextLines
 from ingest.parse.envelope import Parsed, parse
 from ingest.parse.pieces import pieces_of
 from ingest.parse.prefix import clean, peel
 from ingest.parse.shapes import SHAPES
 from ingest.parse.times import time_at_head, time_from_field
-from ingest.text import TextLines
 from rules.errors import RecordError
 from rules.match.reference import ReferenceScanner
-from rules.model import QUIET_ROLES, Match
-from rules.ruleset import RuleSet
-from rules.standing import LineHit, first_outside, without_needless_fallbacks
-from stream.glance import MARKS
-from stream.scan import BatchScanner, Scanned
+from rules.model.records import Match
+from rules.model.signals import QUIET_ROLES
+from rules.packs.precedence import LineHit, first_outside, without_needless_fallbacks
+from rules.packs.ruleset import RuleSet
+from stream.scan.prefilter import MARKS
+from stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import (
     LATER_NS,
     a_scanner,

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from rules.model import Notification
+from rules.model.notification import Notification
 from sinks.notify import slack_blocks
 from sinks.notify.alert import alerts_of, fingerprint, identity
 from sinks.notify.as_json import json_bytes

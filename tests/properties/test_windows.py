@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rules.engine import Engine
-from rules.load import load
-from rules.model import Match, Signal
-from rules.ruleset import RuleSet
+from rules.model.records import Match
+from rules.model.signals import Signal
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
 from tests.support import plain_windows as plain
 from tests.support.logs import at
 from tests.support.plain_windows import Holds, Told

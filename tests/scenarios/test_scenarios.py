@@ -10,8 +10,8 @@ import orjson
 import pytest
 
 from ingest.collect.source import Sources
-from rules.model import NS_PER_S
-from stream.pipeline import Pipeline, replay
+from rules.model.times import NS_PER_S
+from stream.local.pipeline import Pipeline, replay
 from tests.scenarios.make_inputs import SCENARIOS
 from tests.support.logs import the_rules
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-from stream.dev_process import ChildServer, free_ports
+from deploy.dev.process import ChildServer, free_ports
 from tests.support.programs import unpacked_program
 
 NAME: Final = "prometheus-alertmanager"

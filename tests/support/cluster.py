@@ -17,8 +17,8 @@ from uuid import uuid4
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
+from deploy.dev.process import EPICENTER, free_ports
 from ingest.simulate import Scenario, simulate
-from stream.dev_process import EPICENTER, free_ports
 
 
 class Cluster:

@@ -9,7 +9,7 @@ from pathlib import Path
 from aiokafka import TopicPartition
 from aiokafka.record.util import calc_crc32c
 
-from stream.dev_broker import OwnBroker
+from deploy.dev.broker import OwnBroker
 
 Broken = Callable[[bytes], bytes]
 

@@ -12,8 +12,8 @@ import msgspec
 
 from ingest.collect.source import Sources
 from ingest.simulate import Scenario, TrueFault, Truth, write_all
-from rules.model import NS_PER_S
-from stream.embedded import EmbeddedRun
+from rules.model.times import NS_PER_S
+from stream.local.runner import EmbeddedRun
 from stream.settings import Settings, load_settings
 from tests.support.logs import the_rules
 from tests.support.receiver import Receiver

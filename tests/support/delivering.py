@@ -8,7 +8,10 @@ from pathlib import Path
 from aiokafka.errors import KafkaConnectionError
 
 from rules.alerts.state import Planned
-from rules.model import NS_PER_S, Delivery, Incident, Position
+from rules.model.incident import Incident
+from rules.model.ledger import Delivery
+from rules.model.records import Position
+from rules.model.times import NS_PER_S
 from sinks.notify.load import Alerts
 from stream.alerts.dispatcher import Dispatcher
 from stream.alerts.journal import FileJournal, Records

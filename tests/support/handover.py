@@ -9,9 +9,9 @@ from typing import Any, Final, NamedTuple
 
 from ingest.collect.source import Sources
 from ingest.simulate import Scenario, write_all
-from stream.asking import ask
-from stream.embedded import EmbeddedRun
+from stream.local.runner import EmbeddedRun
 from stream.settings import Settings, load_settings
+from stream.store.evidence import ask
 from tests.support.logs import iso, the_rules
 
 HOSTILE: Final = (

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from time import time_ns
 from typing import Final
 
-from rules.model import NS_PER_S, Delivery, Outcome, Sample
-from rules.times import iso_from_ns
+from rules.model.ledger import Delivery, Outcome, Sample
+from rules.model.times import NS_PER_S, iso_from_ns
 from sinks.clickhouse.client import Client
-from sinks.clickhouse.said import Feedback, write_feedback
+from sinks.clickhouse.operator_actions import Feedback, write_feedback
 from sinks.clickhouse.sink import ClickHouseSink
 from stream.metrics import Metrics
-from stream.scan import Scanned
-from stream.throttle import Use
+from stream.scan.rule_budget import Use
+from stream.scan.scan import Scanned
 from tests.support.logs import the_rules
 
 EVERY_S: Final = 300

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 import orjson
 
-from ingest.batch import Batch
-from rules.load import load
+from ingest.batch.batch import Batch
 from rules.match.hyperscan import HyperscanScanner
-from rules.model import NS_PER_S, Position, RawRecord
-from rules.ruleset import RuleSet
-from stream.scan import BatchScanner
+from rules.model.records import Position, RawRecord
+from rules.model.times import NS_PER_S
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
+from stream.scan.scan import BatchScanner
 
 START_S: Final = 1_772_442_000
 START_NS: Final = START_S * NS_PER_S

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from rules.model import Brief, Incident, Notification
+from rules.model.incident import Incident
+from rules.model.notification import Brief, Notification
 from sinks.notify.config import TemplateSpec
 from sinks.notify.load import make_target
 from sinks.notify.samples import samples

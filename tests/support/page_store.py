@@ -10,15 +10,18 @@ from typing import Final
 
 from ingest.collect.source import Sources
 from ingest.simulate import truth_of, write_all
-from rules.model import NS_PER_S, Acknowledgement, Delivery, Incident, Outcome
-from rules.silenced import Silence
+from rules.alerts.silences import Silence
+from rules.model.incident import Incident
+from rules.model.ledger import Delivery, Outcome
+from rules.model.notification import Acknowledgement
+from rules.model.times import NS_PER_S
 from sinks.clickhouse.client import Client, connect
 from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.said import Feedback, write_acknowledgement, write_feedback, write_silence
+from sinks.clickhouse.operator_actions import Feedback, write_acknowledgement, write_feedback, write_silence
 from sinks.clickhouse.sink import ClickHouseSink
-from stream.demo import demo_scenario
-from stream.demo_history import write_history
-from stream.pipeline import Pipeline, replay
+from stream.cli.demo import demo_scenario
+from stream.cli.demo_history import write_history
+from stream.local.pipeline import Pipeline, replay
 from tests.support.logs import the_rules
 
 HOUR_NS: Final = 3600 * NS_PER_S

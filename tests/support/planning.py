@@ -12,7 +12,11 @@ from rules.alerts.planner import Planner
 from rules.alerts.routing import Routing
 from rules.alerts.spec import RoutingSpec
 from rules.alerts.state import AlertState
-from rules.model import NS_PER_S, BlastRadius, Delivery, Incident, Notification, Position
+from rules.model.incident import BlastRadius, Incident
+from rules.model.ledger import Delivery
+from rules.model.notification import Notification
+from rules.model.records import Position
+from rules.model.times import NS_PER_S
 from tests.support.incidents import opened_and_resolved
 
 NOW_NS = 1_800_000_000 * NS_PER_S

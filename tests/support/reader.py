@@ -8,7 +8,7 @@ import shlex
 import subprocess
 from pathlib import Path
 
-from stream.dev_process import EPICENTER
+from deploy.dev.process import EPICENTER
 from tests.support.documents import tokens
 from tests.support.waiting import eventually
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 
 from rules.engine import Engine
-from rules.heartbeat import Heartbeat
-from rules.model import Incident, Match, Seat
+from rules.model.heartbeats import Heartbeat
+from rules.model.incident import Incident
+from rules.model.records import Match, Seat
 from stream.scenarios.reading import Scenario, read_scenarios
 from tests.support.logs import the_rules
 from tests.support.signals import an_xid

@@ -14,9 +14,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.protocol.admin import CreateAclsRequest
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, load_pem_private_key
 
-from stream import dev_broker
-from stream.dev_broker import JavaBroker
-from stream.dev_process import free_ports
+from deploy.dev import broker as dev_broker
+from deploy.dev.broker import JavaBroker
+from deploy.dev.process import free_ports
 
 USERS: Final = ("match", "correlate", "store", "notify", "topics", "shipper", "poor", "old")
 PASSWORDS: Final = {name: f"secret-of-{name}" for name in USERS}

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from stream.dev_broker import DevBroker, dev_broker, docker_answers
-from stream.dev_clickhouse import DATABASE, dev_clickhouse
+from deploy.dev.broker import DevBroker, dev_broker, docker_answers
+from deploy.dev.clickhouse import DATABASE, dev_clickhouse
 
 CLICKHOUSE_IMAGE = "clickhouse/clickhouse-server:26.3"
 

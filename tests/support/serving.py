@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from stream.dev_process import EPICENTER
+from deploy.dev.process import EPICENTER
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rules.cause import Relations
-from rules.heartbeat import Alive, Step
-from rules.model import LogEvent, Match, Position, Signal, stable_id
-from rules.signal import signal_of
+from rules.cause.ranking import Relations
+from rules.detect.signal import signal_of
+from rules.model.heartbeats import Alive, Step
+from rules.model.ids import stable_id
+from rules.model.records import LogEvent, Match, Position
+from rules.model.signals import Signal
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from rules.secret_patterns import load_redactor
-from rules.topology import read_topology
+from rules.packs.topology import read_topology
+from rules.redact.patterns import load_redactor
 from sinks.notify.load import load_alerts
 from stream.scenarios.reading import read_scenarios
 from stream.settings import Settings, load_settings

@@ -8,9 +8,10 @@ from typing import Any
 import msgspec
 
 from rules.detect.detectors import Detectors, DetectorState
-from rules.model import Signal, stable_id
-from rules.ruleset import Rule, RuleSet
-from rules.spec import RuleSpec
+from rules.model.ids import stable_id
+from rules.model.signals import Signal
+from rules.packs.ruleset import Rule, RuleSet
+from rules.packs.spec import RuleSpec
 from tests.support.logs import START_S, at
 from tests.support.signals import a_signal
 

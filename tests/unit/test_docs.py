@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 from msgspec.json import encode
 
-from stream.dev_process import EPICENTER
-from stream.trouble import Trouble
+from deploy.dev.process import EPICENTER
+from stream.kafka.faults import Trouble
 from tests.support.alerts import an_incident
 from tests.support.documents import DOCUMENTS, ROOT, Block, blocks, commands_in
 from tests.support.shown_commands import complaint

@@ -1,25 +1,34 @@
-"""Imports point one way, `rules` is pure, and nothing goes round in a circle."""
+"""The rooms of the house: which folder may import which, that none is crowded, and that `rules` is pure."""
 
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parents[2]
+ROOMS: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "rooms.yaml").read_text())
+"""Each room with those that it imports; a module beside the rooms of `rules`, `ingest`, `sinks` or `stream` is one."""
+
+FOLDERS = ("rules", "ingest", "sinks", "stream")
 MAY_USE = {
     "rules": {"rules"},
     "ingest": {"ingest", "rules"},
     "sinks": {"sinks", "rules"},
     "stream": {"stream", "ingest", "sinks", "rules"},
 }
+MAX_MODULES = 20
+WITH_ROOMS_OF_ITS_OWN = "ingest.simulate"
+
 FILES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
-    for package in MAY_USE
-    for file in sorted((ROOT / package).rglob("*.py"))
+    for folder in FOLDERS
+    for file in sorted((ROOT / folder).rglob("*.py"))
 }
 MODULES = [pytest.param(name, id=name) for name in FILES]
 RULES = [pytest.param(name, id=name) for name in FILES if name.split(".")[0] == "rules"]
@@ -65,8 +74,11 @@ IMPURE_CALLS = {
     "uuid4",
     "write_text",
 }
-READ_AT_THE_START = {"rules.checked", "rules.document", "rules.load", "rules.table", "rules.vocabulary", "rules.decode"}
-KEEPS_A_CACHE = "rules.kept"
+READ_AT_THE_START = {
+    "rules.documents.document",
+    *(f"rules.packs.{name}" for name in ("pack_cache", "load", "table", "vocabulary", "decode")),
+}
+KEEPS_A_CACHE = "rules.match.disk_cache"
 READING_CALLS = {"read_text", "read_bytes", "glob", "rglob", "iterdir"}
 
 
@@ -81,10 +93,10 @@ def imported(module: str, at_start_only: bool = False) -> set[str]:
     found: set[str] = set()
     for node in nodes:
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            found |= {alias.name.removeprefix("epicenter.") for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{module}:{node.lineno}: write the whole name"
-            base = node.module or ""
+            base = (node.module or "").removeprefix("epicenter.")
             found |= {full if (full := f"{base}.{alias.name}") in FILES else base for alias in node.names}
     return found
 
@@ -95,7 +107,33 @@ def called(module: str) -> set[str]:
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert {"rules.engine", "ingest.collect.files", "stream.cli", "sinks.page"} <= FILES.keys()
+    assert {"rules.engine", "ingest.collect.files", "stream.cli.main", "sinks.page"} <= FILES.keys()
+
+
+def room_of(module: str) -> str:
+    """The folder of a module; a module beside the rooms is a room of its own."""
+    if module.startswith(WITH_ROOMS_OF_ITS_OWN):
+        return WITH_ROOMS_OF_ITS_OWN
+    parent = module.rpartition(".")[0]
+    return module if FILES[module].name == "__init__.py" or parent in FOLDERS else parent
+
+
+def test_the_table_of_rooms_is_what_the_code_imports() -> None:
+    found: dict[str, set[str]] = {room_of(module): set() for module in FILES if module not in FOLDERS}
+    for module in FILES:
+        if module not in FOLDERS:
+            ours = {room_of(name) for name in imported(module) & FILES.keys() if name not in FOLDERS}
+            found[room_of(module)] |= ours - {room_of(module)}
+    assert {room: sorted(rooms) for room, rooms in found.items()} == ROOMS
+
+
+def test_rooms_import_one_way() -> None:
+    TopologicalSorter(ROOMS).prepare()
+
+
+def test_no_room_is_crowded() -> None:
+    modules = Counter(str(file.parent) for file in FILES.values() if file.name != "__init__.py")
+    assert {folder: count for folder, count in modules.items() if count > MAX_MODULES} == {}
 
 
 @pytest.mark.parametrize("module", MODULES)

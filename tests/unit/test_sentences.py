@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from ingest.collect.source import Sources
-from rules import reason_text
-from rules.collectives import NamedBy
-from rules.model import NS_PER_S, Incident
-from rules.reason import ReasonKind
-from sinks.handover.pack import pack_of
-from sinks.incident_view import IncidentView
+from rules.cause.collectives import NamedBy
+from rules.cause.reasons import ReasonKind
+from rules.model.incident import Incident
+from rules.model.times import NS_PER_S
+from rules.report import reason_text
+from sinks.evidence.pack import pack_of
 from sinks.page.lanes import lay_out
-from stream.pipeline import Pipeline, replay
+from sinks.text.incident_view import IncidentView
+from stream.local.pipeline import Pipeline, replay
 from tests.support.job_logs import AT_300, OOM, TRACEBACK, labelled, node_exit, report_on, summary
 from tests.support.logs import the_rules
 

@@ -11,7 +11,7 @@ from typing import Final
 from ingest.simulate.cluster import Cluster
 from ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
 from ingest.simulate.model import Job, Text, Timed
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 STEPS: Final = 12_000
 LOGGING_STEPS: Final = 10

@@ -11,7 +11,7 @@ from ingest.simulate.cluster import Cluster
 from ingest.simulate.frameworks.common import loss, nccl_start, too_long
 from ingest.simulate.headers import absl, spread
 from ingest.simulate.model import MS, Job, Text, Timed
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 _THREAD = 140_110_937_163_584
 _LATE = 0.02

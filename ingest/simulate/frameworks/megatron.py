@@ -11,7 +11,7 @@ from ingest.simulate.cluster import Cluster
 from ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
 from ingest.simulate.headers import moment
 from ingest.simulate.model import MS, US, Job, Text, Timed
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 STEPS = 500_000
 _FOLDER = "/checkpoints/gpt"

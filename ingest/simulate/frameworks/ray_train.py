@@ -12,7 +12,7 @@ from ingest.simulate.cluster import Cluster
 from ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long
 from ingest.simulate.headers import ray_python
 from ingest.simulate.model import Job, Text, Timed
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 
 class RayTrain:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rules.heartbeat import CheckpointSaved, Heartbeat, Step
-from rules.model import Seat
+from rules.model.heartbeats import CheckpointSaved, Heartbeat, Step
+from rules.model.records import Seat
 from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, rows_of
 
 MOST_RANKS: Final = 2**32 - 1

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model import Incident
-from rules.times import iso_ns
+from rules.model.incident import Incident
+from rules.model.times import iso_ns
 from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, clean, int64, optional_int64, rows_of
 
 MOST_WORDS: Final = 32_768

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
 from rules.detect.inputs import number_in
-from rules.model import Gap, Match
-from rules.recorded import Recorded
-from rules.signal import pci_address
+from rules.detect.signal import pci_address
+from rules.model.ledger import Gap
+from rules.model.records import Match
+from rules.packs.recorded import Recorded
 from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, optional_int64, rows_of
 
 MOST_COUNTED: Final = 2**32 - 1

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rules.model import DeadLetter, Delivery, Gap, Joined, Sample
-from rules.times import iso_ns
+from rules.model.ledger import DeadLetter, Delivery, Gap, Joined, Sample
+from rules.model.times import iso_ns
 from sinks.clickhouse.rows.shape import LAST_MINUTE_S, NAME, TIME, Columns, Rows, int64, optional_int64, rows_of
 
 SIGNALS: Final[Columns] = (

@@ -10,12 +10,16 @@ import msgspec
 from cramjam import zstd
 
 from rules.alerts.muting import Said
-from rules.flat_heartbeat import unflattened
-from rules.model import NS_PER_S, QUIET_ROLES, Acknowledgement, DeadLetter, Incident
-from rules.silenced import Silence
+from rules.alerts.silences import Silence
+from rules.model.flat_heartbeats import unflattened
+from rules.model.incident import Incident
+from rules.model.ledger import DeadLetter
+from rules.model.notification import Acknowledgement
+from rules.model.signals import QUIET_ROLES
+from rules.model.times import NS_PER_S
 from sinks.clickhouse.client import Client
 from sinks.clickhouse.sink import ClickHouseSink
-from stream.messages import Found, Kept, Message, decode
+from stream.kafka.messages import Found, Kept, Message, decode
 from tests.support.logs import the_rules
 from tests.support.planning import NOW_NS
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingest.batch import Batch
-from rules.flat_heartbeat import flattened
-from rules.model import NS_PER_S
-from stream.messages import Found, Message, Part, Tick
-from stream.scan import BatchScanner, Scanned
+from ingest.batch.batch import Batch
+from rules.model.flat_heartbeats import flattened
+from rules.model.times import NS_PER_S
+from stream.kafka.messages import Found, Message, Part, Tick
+from stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import at, fluent_bit, kernel, the_rules, vector
 
 Line = tuple[float, int, bytes]

@@ -9,9 +9,13 @@ from pathlib import Path
 import msgspec
 from cramjam import zstd
 
-from rules.model import NS_PER_S, DeadLetter, DeadLetterKind, Delivery, Incident, Outcome, Position, Sample
-from stream.correlator import Correlator
-from stream.messages import Kept, Message, encode
+from rules.errors import DeadLetterKind
+from rules.model.incident import Incident
+from rules.model.ledger import DeadLetter, Delivery, Outcome, Sample
+from rules.model.records import Position
+from rules.model.times import NS_PER_S
+from stream.kafka.messages import Kept, Message, encode
+from stream.services.partition import Correlator
 from tests.support.logs import at, the_rules
 from tests.support.planning import SILENT_RULE, Office, incident, resolved, routing, with_cause
 from tests.unit.compatibility.reading import LATENESS_NS, ROUTING, SAID, rows_of_folder

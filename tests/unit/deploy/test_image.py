@@ -16,8 +16,8 @@ from typing import Final
 
 import pytest
 
-from rules import kept
-from stream.probe import is_well
+from rules.match import disk_cache
+from stream.process.health_probe import is_well
 
 ROOT: Final = Path(__file__).parents[3]
 DOCKERFILE: Final = (ROOT / "deploy/Dockerfile").read_text()
@@ -80,15 +80,15 @@ def test_the_list_of_parts_names_every_package_with_its_version(tmp_path: Path) 
 
 
 def test_what_was_kept_when_the_image_was_built_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kept, "SHIPPED", tmp_path / "image")
+    monkeypatch.setattr(disk_cache, "SHIPPED", tmp_path / "image")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "image-to-be"))
-    kept.keep("kind", "name", b"compiled")
+    disk_cache.keep("kind", "name", b"compiled")
     (tmp_path / "image-to-be/epicenter").rename(tmp_path / "image")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
-    assert kept.recall("kind", "name") == b"compiled"
-    assert kept.recall("kind", "other") is None
-    kept.keep("kind", "name", b"newer")
-    assert kept.recall("kind", "name") == b"newer"
+    assert disk_cache.recall("kind", "name") == b"compiled"
+    assert disk_cache.recall("kind", "other") is None
+    disk_cache.keep("kind", "name", b"newer")
+    assert disk_cache.recall("kind", "name") == b"newer"
 
 
 @contextmanager

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest.batch import Batch
+from ingest.batch.batch import Batch
 from ingest.collect.files import READ_BYTES, FileSource, log_files, unrotated
 from ingest.collect.lines import LONGEST_LINE_BYTES
 from ingest.collect.source import Sources
 from rules.errors import InputError
-from stream.legible import MAX_RECORD_BYTES
+from stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import START_NS, a_scanner
 
 TRACEBACK = b"Traceback (most recent call last):"

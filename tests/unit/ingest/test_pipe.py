@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.batch import Batch
+from ingest.batch.batch import Batch
 from ingest.collect.journal import JournalSource
 from ingest.collect.pipe import PipeSource
 from tests.support.logs import START_NS, a_scanner, at, journald

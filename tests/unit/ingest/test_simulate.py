@@ -16,7 +16,7 @@ from ingest.simulate import KINDS, Scenario, SimulatedLine, Truth, mixed, simula
 from ingest.simulate.model import Framework
 from ingest.simulate.plan import plan_of
 from rules.errors import ConfigError
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 
 EVERY_FAULT = sorted(KINDS)
 FRAMEWORKS: tuple[Framework, ...] = ("megatron", "maxtext", "hf", "ray")

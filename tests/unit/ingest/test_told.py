@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.parse import told
-from ingest.parse.told import MOST_WRITER_BYTES, MOST_WRITERS, told_by
+from ingest.parse import identity
+from ingest.parse.identity import MOST_WRITER_BYTES, MOST_WRITERS, told_by
 
 
 @pytest.fixture(autouse=True)
 def _nobody_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(told, "_told_by_fields", {})
+    monkeypatch.setattr(identity, "_told_by_fields", {})
 
 
 def test_a_writer_is_remembered_and_told_the_same() -> None:
@@ -22,10 +22,10 @@ def test_a_writer_is_remembered_and_told_the_same() -> None:
 def test_long_fields_are_looked_at_and_not_kept() -> None:
     fields = {"host": "n1", "kubernetes": {"annotations": {"notes": "x" * MOST_WRITER_BYTES}, "pod_name": "p"}}
     assert (told_by(fields).node, told_by(fields).is_in_pod) == ("n1", True)
-    assert told._told_by_fields == {}
+    assert identity._told_by_fields == {}
 
 
 def test_so_many_writers_are_remembered_and_no_more() -> None:
     for number in range(MOST_WRITERS + 1):
         told_by({"host": f"n{number}"})
-    assert len(told._told_by_fields) == 1
+    assert len(identity._told_by_fields) == 1

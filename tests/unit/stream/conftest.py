@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stream.cli import main
+from stream.cli.main import main
 
 
 @pytest.fixture

@@ -16,11 +16,11 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from rules.errors import ConfigError
-from sinks.loopback import is_loopback
-from stream.kafka_security import security_arguments
-from stream.loopback import checked_token
+from sinks.net.loopback import is_loopback
+from stream.kafka.security import security_arguments
+from stream.process.insecure_settings import unwise
+from stream.process.page_token import checked_token
 from stream.settings import load_settings
-from stream.unwise import unwise
 
 USER = {"kafka_username": "ada", "kafka_password": "hunter2-hunter2"}
 TOKEN = "0123456789abcdef"

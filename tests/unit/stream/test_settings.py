@@ -9,7 +9,7 @@ from click.testing import CliRunner
 from platformdirs.macos import MacOS
 
 from rules.errors import ConfigError
-from stream.cli import cli
+from stream.cli.main import cli
 from stream.settings import FORMER_SETTINGS, Former, Settings, load_settings
 
 SECOND_NS = 10**9

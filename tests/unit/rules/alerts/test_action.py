@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from rules.alerts.action import action_of
 from rules.alerts.guard import HOUR_NS, Acted, Guard, faults, nodes_per_hour
 from rules.alerts.spec import GuardSpec, RouteSpec, RoutingSpec
-from rules.model import Action, Recurrence
-from rules.vocabulary import vocabulary
+from rules.model.incident import Recurrence
+from rules.model.notification import Action
+from rules.packs.vocabulary import vocabulary
 from tests.support.alerts import an_incident
 
 GPU = "0000:3b:00"

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rules.alerts.mute import Mute, mute_of_text
-from rules.model import Outcome
+from rules.model.ledger import Outcome
 
 AT = "alerts.yaml:7"
 

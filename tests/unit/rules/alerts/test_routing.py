@@ -10,7 +10,8 @@ import pytest
 from rules.alerts.inhibit import OpenIncidents
 from rules.alerts.mute import Mute
 from rules.alerts.routing import Labels, Leg, Routing
-from rules.model import NS_PER_S, Outcome
+from rules.model.ledger import Outcome
+from rules.model.times import NS_PER_S
 from tests.support.alerts import a_routing, an_incident, read_routing
 
 MINUTE_NS = 60 * NS_PER_S

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from rules.model import Signal
+from rules.model.signals import Signal
 from tests.support.windows import a_window, an_input, detectors, made_of, seconds
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from rules.detect.inputs import observed
 from rules.errors import ConfigError
-from rules.load import load
+from rules.packs.load import load
 from tests.support.logs import the_rules
 
 HEAD = """\

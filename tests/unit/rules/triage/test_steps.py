@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from rules.model import LogEvent, Position
+from rules.model.records import LogEvent, Position
 from rules.triage.steps import SLOW_STEPS, Steps
 from tests.support.logs import at
 

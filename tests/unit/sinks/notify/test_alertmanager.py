@@ -12,7 +12,7 @@ import aiohttp
 import pytest
 
 from rules.errors import RejectedError
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 from sinks.notify.alert import fingerprint
 from sinks.notify.alertmanager import HOLDS_FOR_NS
 from sinks.notify.config import AlertmanagerSpec, WebhookSpec

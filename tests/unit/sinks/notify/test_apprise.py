@@ -8,13 +8,13 @@ from time import time_ns
 
 import pytest
 
+from deploy.dev.process import free_ports
 from rules.errors import TransientError
+from sinks.notify.apprise import AppriseTarget
 from sinks.notify.config import AppriseSpec
-from sinks.notify.long_tail import AppriseTarget
 from sinks.notify.message import disarmed
 from sinks.notify.target import Target
 from sinks.notify.templates import Writer
-from stream.dev_process import free_ports
 from tests.support.notifications import MUCH, a_target, told
 from tests.support.recorder import Answer, Recorder, recording
 

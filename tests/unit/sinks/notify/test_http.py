@@ -10,10 +10,10 @@ from email.utils import formatdate
 import aiohttp
 import pytest
 
+from deploy.dev.process import free_ports
 from rules.errors import PipelineError, RejectedError, TransientError
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 from sinks.notify.http import Http, retry_after_s
-from stream.dev_process import free_ports
 from tests.support.recorder import Answer, Recorder, recording
 
 NOW_S = 1_772_442_000

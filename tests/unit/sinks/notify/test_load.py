@@ -10,8 +10,8 @@ import pytest
 
 from rules.errors import ConfigError
 from sinks.notify.alertmanager import AlertmanagerTarget
+from sinks.notify.apprise import AppriseTarget
 from sinks.notify.load import Alerts, load_alerts, webhook_alerts
-from sinks.notify.long_tail import AppriseTarget
 from sinks.notify.pagerduty import PagerDutyTarget
 from sinks.notify.slack import SlackBot, SlackWebhook
 from sinks.notify.webhook import WebhookTarget

@@ -7,7 +7,7 @@ import logging
 import msgspec
 import pytest
 
-from rules.model import Action, Brief
+from rules.model.notification import Action, Brief
 from sinks.notify.config import TemplateSpec
 from sinks.notify.message import action_line, cut, default_message, disarmed
 from sinks.notify.samples import KINDS

@@ -11,7 +11,7 @@ import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from rules.model import Notification
+from rules.model.notification import Notification
 from sinks.notify.alert import fingerprint
 from sinks.notify.config import TemplateSpec, WebhookSpec
 from tests.support.notifications import MUCH, SAMPLES, a_target, told

@@ -15,8 +15,8 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from ingest.batch import Batch
-from rules.model import DeadLetterKind
+from ingest.batch.batch import Batch
+from rules.errors import DeadLetterKind
 from stream.checks import store
 from stream.checks.finding import Finding
 from stream.checks.groups import Group, Member, Place, group_findings
@@ -25,11 +25,11 @@ from stream.checks.records import Seen, record_findings, seen_in
 from stream.checks.store import Server, server_findings
 from stream.checks.targets import target_findings
 from stream.checks.topics import Brokers, Topic, Wanted, topic_findings
-from stream.clients import CLIENT_ID
-from stream.legible import Fault
-from stream.scan import BatchScanner
+from stream.kafka.clients import CLIENT_ID
+from stream.kafka.topics import TopicNames, wanted_topics
+from stream.scan.scan import BatchScanner
+from stream.scan.validation import Fault
 from stream.settings import load_settings
-from stream.topics import TopicNames, wanted_topics
 from tests.support.logs import the_rules
 
 HOUR_MS, NOW_MS = 3_600_000, 1_800_000_000_000

@@ -10,7 +10,7 @@ import pytest
 
 from rules.engine import Engine
 from rules.match.hyperscan import HyperscanScanner
-from stream.scan import BatchScanner
+from stream.scan.scan import BatchScanner
 from stream.scenarios.check import Checker, chapters_of
 from stream.scenarios.delivery import Delivery, as_written, cut_up, lagging, reordered, repeated
 from stream.scenarios.play import CLUSTER, MakeCore

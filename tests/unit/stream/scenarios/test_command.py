@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stream.cli import main
+from stream.cli.main import main
 from tests.support.packs import A_PACK
 from tests.support.scenarios import A_SCENARIO
 

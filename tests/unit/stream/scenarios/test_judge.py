@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from rules.engine import Engine
-from rules.model import Incident
+from rules.model.incident import Incident
 from stream.scenarios.judge import first_change, shortfalls
 from stream.scenarios.spec import ExpectedIncident
 from tests.support.logs import the_rules

@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from ingest.parse.envelope import parse
-from rules.model import NS_PER_S, Position, RawRecord
+from rules.model.records import Position, RawRecord
+from rules.model.times import NS_PER_S
 from stream.scenarios.lines import Line, written_out
 from stream.scenarios.shippers import Said, record_of
 from stream.scenarios.spec import SHIPPERS_OF, Source

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rules.errors import ConfigError
-from rules.model import NS_PER_S
+from rules.model.times import NS_PER_S
 from stream.scenarios.notation import length_ns, names_of, offset_ns, ranks_of
 from stream.scenarios.reading import read_scenarios, scenario_folders
 from tests.support.scenarios import A_SCENARIO, scenario
@@ -84,7 +84,7 @@ MISTAKES = {
         "by one of journald, rsyslog, plain",
     ),
     "unknown-placeholder": ("[rank{rank}]: NCCL", "[rank{rnak}]: NCCL", 12, "{rnak}: no such placeholder"),
-    "unknown-class": ("class: xid-79", "class: xid79", 15, "'xid79' is no class of rules/vocabulary.yaml"),
+    "unknown-class": ("class: xid-79", "class: xid79", 15, "'xid79' is no class of rules/packs/vocabulary.yaml"),
     "unknown-field": ("node: n2, jobs", "host: n2, jobs", 15, "steps.0.expect.0.host: Extra inputs"),
     "says-nothing": ("{class: xid-79, node: n2, jobs: [A]}", "{}", 15, "says nothing: write at least the `class`"),
     "expects-nothing": (A_SCENARIO[A_SCENARIO.index("    expect") :], "", 1, "expects nothing: write `expect: none`"),

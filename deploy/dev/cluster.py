@@ -1,0 +1,186 @@
+"""`make cluster`: Kafka, a store, a worker, the page, Prometheus and Alertmanager under a live load, until Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import signal
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack, closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Timer
+from time import sleep
+from types import FrameType
+from typing import Final
+
+import click
+
+from deploy.dev.broker import REPOSITORY, dev_broker
+from deploy.dev.clickhouse import DevClickHouse
+from deploy.dev.monitoring import ALERTS, READY, Monitor, find_alertmanager, find_prometheus
+from deploy.dev.process import EPICENTER, ChildServer, answers, port_or_free
+from rules.errors import ConfigError, PipelineError
+from sinks.clickhouse.client import address_of, connect
+from sinks.clickhouse.migrate import migrate
+from stream.kafka.topics import make_topics
+from stream.process.logs import say
+from stream.settings import Settings, load_settings
+
+STOP_WITHIN_S: Final = 9.0
+
+
+class DevCluster:
+    """Starts its servers one after the other, each in a folder of its own below `base`; `stack` stops them."""
+
+    def __init__(self, base: Path, stack: ExitStack):
+        self._base = base
+        self._stack = stack
+        self._servers: list[ChildServer] = []
+        self.table: list[tuple[str, str]] = []
+
+    def start(self, store: str | None, nodes: int, speed: float) -> dict[str, object]:
+        """Bring all of it up; no load at speed 0. Returns the settings with which other commands reach it."""
+        given = address_of(store) if store else ""
+        say("starting Kafka …")
+        broker = self._stack.enter_context(dev_broker(self._base / "kafka"))
+        if isinstance(broker, ChildServer):
+            self._note(broker, "Kafka", broker.bootstrap)
+        else:
+            self.table.append(("Kafka", f"{broker.bootstrap} ({broker.how})"))
+        settings = load_settings(kafka=broker.bootstrap, store=store or self._own_store(), data_dir=self._base / "data")
+        if given:
+            self.table.append(("ClickHouse", f"{given} (given)"))
+        make_topics(settings)
+        with closing(connect(settings.store_dsn)) as client:
+            migrate(client)
+        self._epicenter(settings)
+        if speed:
+            options = ["--kafka", settings.kafka, "--topic", settings.raw_topic, "--nodes", nodes, "--speed", speed]
+            command = [sys.executable, "-m", "deploy.dev.load", str(self._base / "logs"), *map(str, options)]
+            self._run("load", f"{nodes} nodes write to {self._base}/logs; one fails every few minutes", command)
+        reach = {"KAFKA": settings.kafka, "DATA_DIR": settings.data_dir}
+        return reach if store else reach | {"STORE": settings.store_dsn}
+
+    def watch(self) -> None:
+        """Start again what ends, until somebody interrupts.
+
+        Raises:
+            TransientError: it does not come back.
+        """
+        while True:
+            for server in self._servers:
+                if server.has_ended:
+                    server.start()
+                    say(f"{server.name} had ended and is started again, process {server.pid}")
+            sleep(0.2)
+
+    def kill(self) -> None:
+        """For what does not end when it is asked to."""
+        for server in self._servers:
+            server.kill()
+
+    def _own_store(self) -> str:
+        server = DevClickHouse(self._base / "store")
+        self._keep(server, "ClickHouse", f"{server.dsn} (embedded engine)")
+        return server.dsn
+
+    def _epicenter(self, settings: Settings) -> None:
+        alertmanager = find_alertmanager(self._base)
+        self._monitor("Alertmanager", alertmanager)
+        alerts_to = alertmanager.where if alertmanager.command else ""
+        worker, page = port_or_free(settings.web_port), port_or_free(settings.page_port)
+        given = {"KAFKA": settings.kafka, "STORE": settings.store_dsn, "DATA_DIR": str(settings.data_dir)}
+        given |= {"WEB_PORT": str(worker), "PAGE_PORT": str(page)}
+        given |= {"ALERTS": str(ALERTS)} if alerts_to and not settings.alerts else {}
+        env = {f"EPICENTER_{name}": value for name, value in given.items()} | {"ALERTMANAGER_URL": alerts_to}
+        self._run("worker", f"http://127.0.0.1:{worker}", [*EPICENTER, "worker"], "/healthz", env)
+        self._run("page", f"http://127.0.0.1:{page}", [*EPICENTER, "page"], "/healthz", env)
+        prometheus = find_prometheus(self._base, f"127.0.0.1:{worker}", alerts_to.removeprefix("http://"))
+        self._monitor("Prometheus", prometheus)
+
+    def _monitor(self, name: str, monitor: Monitor) -> None:
+        if monitor.command:
+            self._run(name, monitor.where, monitor.command, READY)
+        else:
+            self.table.append((name, monitor.where))
+
+    def _run(
+        self, name: str, where: str, command: list[str], ready: str = "", env: Mapping[str, str] | None = None
+    ) -> None:
+        """`ready` is the path that answers 200 when it is; without one it is from the start."""
+        folder = self._base / name.lower()
+        folder.mkdir()
+        is_ready = (lambda: answers(where + ready)) if ready else (lambda: True)
+        self._keep(ChildServer(name, command, folder, REPOSITORY, is_ready, {**os.environ, **(env or {})}), name, where)
+
+    def _keep(self, server: ChildServer, name: str, where: str) -> None:
+        say(f"starting {name} …")
+        self._stack.callback(server.stop)
+        server.start()
+        self._note(server, name, where)
+
+    def _note(self, server: ChildServer, name: str, where: str) -> None:
+        self._servers.append(server)
+        self.table.append((name, f"{where}, process {server.pid}"))
+
+
+@click.command()
+@click.option("--store", "--dsn", help="DSN of a ClickHouse server; an embedded engine of our own when left out.")
+@click.option("--load/--no-load", default=True, show_default=True, help="Simulate a cluster that writes logs.")
+@click.option("--nodes", type=click.IntRange(4, 512), default=16, show_default=True, help="Of the simulated cluster.")
+@click.option(
+    "--speed", type=click.FloatRange(1), default=1.0, show_default=True, help="Until the first failure is over."
+)
+@click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="New folder for all data and logs.")
+def main(store: str | None, load: bool, nodes: int, speed: float, keep: Path | None) -> None:
+    """Run a whole installation on this machine until Ctrl-C; nothing of it is left without --keep.
+
+    Example: python -m stream.dev_cluster --nodes 32 --keep /tmp/cluster
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    with ExitStack() as stack:
+        base = _empty(keep) if keep else Path(stack.enter_context(TemporaryDirectory(prefix="epicenter-cluster-")))
+        cluster = DevCluster(base, stack)
+        last_resort = Timer(STOP_WITHIN_S, cluster.kill)
+        stack.callback(last_resort.cancel)
+        try:
+            reach = cluster.start(store, nodes, speed if load else 0)
+            _tell(cluster.table, reach)
+            cluster.watch()
+        except KeyboardInterrupt:
+            say("stopping …")
+        finally:
+            last_resort.start()
+
+
+def _empty(folder: Path) -> Path:
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError([f"--keep {folder}: not empty: give a new or an empty folder"])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError([f"--keep {folder}: {error.strerror}: give another folder"]) from error
+    return folder.absolute()
+
+
+def _tell(table: list[tuple[str, str]], reach: dict[str, object]) -> None:
+    """What runs where for people, and what other commands need for a shell to `eval`."""
+    for name, where in table:
+        say(f"  {name:<13} {where}")
+    say("Ctrl-C stops everything")
+    for name, value in reach.items():
+        click.echo(f"export EPICENTER_{name}={shlex.quote(str(value))}")
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except PipelineError as error:
+        sys.exit(f"epicenter: {error}")

@@ -1,0 +1,1 @@
+"""Many records as columns, so that no object is made for a quiet line."""

@@ -1,0 +1,64 @@
+"""A batch of records by columns, so that no object is made for a quiet line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from rules.model.records import Origin, Position, RawRecord
+from rules.model.times import NS_PER_S
+
+LATEST_RECEIPT_NS: Final = 2**63 - 2 * 86_400 * NS_PER_S
+"""Clocks of shippers may show anything; two days more, and times would no longer fit 64 bits."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Records of one source, in order. All columns have the same length.
+
+    `is_recorded`: the lines are older than their receipt (a finished file), so a line without a time of its own takes
+    the time of the nearest line before it that has one. `is_text`: lines of a text, where a blank one is nothing odd.
+    `origin` is whose lines they are as far as their file tells.
+    """
+
+    source: str
+    values: Sequence[bytes]
+    keys: Sequence[bytes | None]
+    received_ns: Sequence[int]
+    offsets: Sequence[int]
+    is_recorded: bool = False
+    is_text: bool = False
+    origin: Origin | None = None
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def record(self, number: int) -> RawRecord:
+        """One record of the batch as an object."""
+        position = Position(self.source, self.offsets[number])
+        received_ns = min(max(self.received_ns[number], 0), LATEST_RECEIPT_NS)
+        return RawRecord(self.values[number], position, received_ns, self.keys[number], self.origin)
+
+    def tail(self, first: int) -> Batch:
+        """The records from this one on."""
+        return self._part(slice(first, None))
+
+    def followed_by(self, other: Batch) -> Batch:
+        """These records and then those of a batch of the same source."""
+        return replace(
+            other,
+            values=[*self.values, *other.values],
+            keys=[*self.keys, *other.keys],
+            received_ns=[*self.received_ns, *other.received_ns],
+            offsets=[*self.offsets, *other.offsets],
+        )
+
+    def _part(self, part: slice) -> Batch:
+        return replace(
+            self,
+            values=self.values[part],
+            keys=self.keys[part],
+            received_ns=self.received_ns[part],
+            offsets=self.offsets[part],
+        )

@@ -1,0 +1,129 @@
+"""From what a person points at to the log files of jobs: a log, a job's folder, a Slurm id, or all of `outputs/`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ingest.collect.files import log_files
+from ingest.provenance.path import NAMED, slurm_id_in
+from rules.errors import InputError
+
+LINK: Final = "log"
+"""A job's folder has a link of this name to its log; a folder without one holds shared checkpoints."""
+
+MOST_CORES: Final = 20
+_RAY_LOGS: Final = ("ray_logs/*/worker*.out", "ray_logs/*/worker*.err", "ray_logs/*/raylet.out")
+_SLURM_ID: Final = re.compile(r"\d+(?:_\d+)?")
+
+
+@dataclass(frozen=True)
+class JobLogs:
+    """The files of one job: the log itself first, then those of its Ray workers. `name` is what was asked for.
+
+    `is_loose`: all files of a folder that is no job's, of which none is the log.
+    """
+
+    name: str
+    files: tuple[Path, ...]
+    folder: Path | None = None
+    is_loose: bool = False
+
+    @property
+    def slurm_id(self) -> str:
+        """The id in its name, as in `7877-llama.log` or `slurm-7877.out`; empty when there is none."""
+        return slurm_id_in(self.folder.name if self.folder else self.files[0].name)
+
+    @property
+    def artifacts(self) -> tuple[str, ...]:
+        """What lies beside the log for a closer look: the metrics, and core files."""
+        if self.folder is None:
+            return ()
+        metrics = [self.folder / "prometheus"] if (self.folder / "prometheus").is_dir() else []
+        cores = [*sorted(self.folder.glob("core.*")), *sorted(self.folder.parent.glob("core.*"))]
+        return tuple(map(str, [*metrics, *cores[:MOST_CORES]]))
+
+
+def jobs_at(given: str, outputs: Path) -> list[JobLogs]:
+    """The jobs that a path or a Slurm id stands for; many for a folder of jobs.
+
+    A job whose log is missing is among them: it can't be opened later, and the others can.
+
+    Raises:
+        InputError: there is nothing of that name, it can't be looked at, or no log is in it.
+    """
+    try:
+        return _jobs_at(given, outputs)
+    except OSError as error:
+        raise InputError(f"{given}: can't be read: {error.strerror}") from error
+
+
+def is_job(folder: Path) -> bool:
+    """Whether the folder is a job's: it has a link to its log, be it a broken one."""
+    link = folder / LINK
+    return folder.is_dir() and (link.is_symlink() or link.is_file())
+
+
+def _jobs_at(given: str, outputs: Path) -> list[JobLogs]:
+    path = Path(given)
+    if given == "-":
+        return [JobLogs(given, (path,))]
+    if _SLURM_ID.fullmatch(given) and not path.exists():
+        return _by_slurm_id(given, outputs)
+    if not path.is_symlink() and not path.exists():
+        raise InputError(f"{given}: no such file or folder")
+    if not path.is_dir():
+        return [_of_log(path, given)]
+    if is_job(path) or _sibling_log(path).is_file():
+        return [_of_folder(path, given)]
+    if inside := list(_jobs_in(path)):
+        return inside
+    if files := tuple(log_files(path)):
+        return [JobLogs(given, files, path, is_loose=True)]
+    raise InputError(f"{given}: no log in this folder")
+
+
+def _jobs_in(folder: Path) -> Iterator[JobLogs]:
+    """Every job of a folder of jobs, by name; none when it is not such a folder."""
+    folders = {one.name: _of_folder(one, str(one)) for one in folder.iterdir() if is_job(one)}
+    logs = [file for file in folder.iterdir() if file.suffix in (".log", ".out") and file.is_file()]
+    alone = {log.stem: _of_log(log, str(log)) for log in logs if NAMED.match(log.name) or folders}
+    for _, job in sorted((alone | folders).items()):
+        yield job
+
+
+def _of_folder(folder: Path, name: str) -> JobLogs:
+    """The log that the folder's link leads to; where it leads nowhere, the one that lies beside the folder."""
+    link, sibling = folder / LINK, _sibling_log(folder)
+    log = sibling if not link.is_file() and sibling.is_file() else link
+    return JobLogs(name, (log, *_ray_logs(folder)), folder)
+
+
+def _of_log(log: Path, name: str) -> JobLogs:
+    folder = log.parent if log.name == LINK and log.is_symlink() else log.with_suffix("")
+    is_folder = log.suffix == ".log" or folder == log.parent
+    if not is_folder or not folder.is_dir():
+        return JobLogs(name, (log,))
+    return JobLogs(name, (log, *_ray_logs(folder)), folder)
+
+
+def _sibling_log(folder: Path) -> Path:
+    """`outputs/7877-llama.log` for `outputs/7877-llama`."""
+    whole = folder if folder.name not in ("", "..") else folder.resolve()
+    return whole.with_name(f"{whole.name}.log") if whole.name else whole / LINK
+
+
+def _ray_logs(folder: Path) -> tuple[Path, ...]:
+    return tuple(file for shape in _RAY_LOGS for file in sorted(folder.glob(shape)))
+
+
+def _by_slurm_id(slurm_id: str, outputs: Path) -> list[JobLogs]:
+    found = sorted(outputs.glob(f"{slurm_id}-*"))
+    folders = {one.name: _of_folder(one, slurm_id) for one in found if is_job(one)}
+    logs = {one.stem: _of_log(one, slurm_id) for one in found if one.suffix == ".log" and one.is_file()}
+    if not folders and not logs:
+        raise InputError(f"{slurm_id}: no {outputs}/{slurm_id}-* here: give the path, or --outputs FOLDER")
+    return [job for _, job in sorted((logs | folders).items())]

@@ -1,0 +1,153 @@
+"""What an envelope tells of the writer of its line: all that stays the same from line to line.
+
+Field names and their order: the envelope table in docs/envelopes.md.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from ingest.parse.kube_event import ORIGIN_FIELDS, ClusterEvent, cluster_event
+
+_NODE_FIELDS = (
+    "host",
+    "hostname",
+    "node",
+    "node_name",
+    "kubernetes.pod_node_name",
+    "kubernetes.host",
+    "_HOSTNAME",
+    "resource.host.name",
+)
+_JOB_FIELDS = ("job", "job_id", "slurm_job_id", "SLURM_JOB_ID")
+_JOB_LABELS = (
+    "training.kubeflow.org/job-name",
+    "jobset.sigs.k8s.io/jobset-name",
+    "leaderworkerset.sigs.k8s.io/name",
+    "ray.io/job-name",
+    "ray.io/cluster",
+    "batch.kubernetes.io/job-name",
+    "job-name",
+)
+_RANK_FIELDS = ("rank", "RANK", "global_rank", "task")
+_POD_INDEX_LABELS = ("batch.kubernetes.io/job-completion-index",)
+_SOURCE_FIELDS = ("source", "source_type", "tag", "_TRANSPORT", "SYSLOG_IDENTIFIER")
+_SOURCES = {
+    "kernel": re.compile(r"(?:^|[\s./:_])(?:kernel|kmsg)(?:$|[\s./:_])|kern\.log", re.IGNORECASE),
+    "scheduler": re.compile(r"slurmctld|slurmd\b|scheduler", re.IGNORECASE),
+    "kubernetes": re.compile(r"kubernetes_events|kube-?events?", re.IGNORECASE),
+    "worker": re.compile(r"worker|kubernetes_logs|docker_logs|kube\.", re.IGNORECASE),
+}
+_KMSG_FIELDS = {"priority", "sequence", "sec", "usec", "msg"}
+_POD_FIELDS = ("kubernetes.pod_name", "kubernetes.container_name")
+_ALL_FIELDS = frozenset(
+    (
+        "cluster",
+        "stream",
+        "kubernetes",
+        "resource",
+        *_NODE_FIELDS,
+        *_JOB_FIELDS,
+        *_RANK_FIELDS,
+        *_SOURCE_FIELDS,
+        *_POD_FIELDS,
+        *ORIGIN_FIELDS,
+    )
+)
+MOST_WRITERS: Final = 20_000
+"""So many different writers are remembered; with more, all are forgotten and looked at again."""
+
+MOST_WRITER_BYTES: Final = 8 << 10
+"""Fields longer than this are looked at each time."""
+
+
+class Told(msgspec.Struct, frozen=True):
+    """Each empty when the envelope does not say. `is_in_pod`: it was read from a container of Kubernetes."""
+
+    cluster: str = ""
+    node: str = ""
+    source: str = ""
+    job: str = ""
+    rank: str = ""
+    pod_index: str = ""
+    pod: str = ""
+    container: str = ""
+    stream: str = ""
+    is_in_pod: bool = False
+    is_cluster_event: bool = False
+
+
+_NOTHING = Told()
+_told_by_fields: dict[bytes, Told] = {}
+
+
+def told_by(fields: dict[str, Any]) -> Told:
+    """What the fields of an envelope tell. The same writer's next line costs a look-up."""
+    if not fields:
+        return _NOTHING
+    event = cluster_event(fields)
+    if event or fields.keys() >= _KMSG_FIELDS:
+        return _tell(fields, event)
+    try:
+        known_by = orjson.dumps({name: content for name, content in fields.items() if name in _ALL_FIELDS})
+    except orjson.JSONEncodeError:  # nested more deeply than it writes
+        return _tell(fields, None)
+    told = _told_by_fields.get(known_by)
+    if told is None:
+        told = _tell(fields, None)
+        if len(known_by) <= MOST_WRITER_BYTES:
+            if len(_told_by_fields) >= MOST_WRITERS:
+                _told_by_fields.clear()
+            _told_by_fields[known_by] = told
+    return told
+
+
+def _tell(fields: dict[str, Any], event: ClusterEvent | None) -> Told:
+    labels = event.labels if event else _labels(fields)
+    return Told(
+        cluster=_first(fields, ("cluster",)),
+        node=event.node if event else _first(fields, _NODE_FIELDS),
+        source="kubernetes" if event else _source(fields),
+        job=_first(fields, _JOB_FIELDS) or _first(labels, _JOB_LABELS) or (event.job if event else ""),
+        rank=_first(fields, _RANK_FIELDS),
+        pod_index=_first(_labels(fields), _POD_INDEX_LABELS),
+        pod=event.pod if event else _first(fields, ("kubernetes.pod_name",)),
+        container=_first(fields, ("kubernetes.container_name",)),
+        stream=_first(fields, ("stream",)),
+        is_in_pod="kubernetes" in fields,
+        is_cluster_event=event is not None,
+    )
+
+
+def _source(fields: dict[str, Any]) -> str:
+    if fields.keys() >= _KMSG_FIELDS:
+        return "kernel"
+    told = " ".join(str(fields[name]) for name in _SOURCE_FIELDS if name in fields)
+    return next((source for source, shape in _SOURCES.items() if told and shape.search(told)), "")
+
+
+def _labels(fields: dict[str, Any]) -> dict[str, Any]:
+    pod = fields.get("kubernetes")
+    labels = (pod.get("pod_labels") or pod.get("labels")) if isinstance(pod, dict) else None
+    return labels if isinstance(labels, dict) else {}
+
+
+def _first(fields: dict[str, Any], names: Iterable[str]) -> str:
+    for name in names:
+        content = _at(fields, name)
+        if isinstance(content, str | int) and not isinstance(content, bool) and content != "":
+            return str(content)
+    return ""
+
+
+def _at(fields: dict[str, Any], dotted: str) -> Any:
+    if dotted in fields or "." not in dotted:
+        return fields.get(dotted)
+    outer, inner = dotted.split(".", 1)
+    nested = fields.get(outer)
+    return nested.get(inner) if isinstance(nested, dict) else None

@@ -1,0 +1,1 @@
+"""Whose lines a plain file holds: by its path, its first lines and its last."""

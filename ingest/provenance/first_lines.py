@@ -1,0 +1,132 @@
+"""What the first lines of a plain file, and its last, tell of its job: the Slurm id, its nodes, where its tasks run.
+
+Formats: `scontrol`-like headers that batch scripts print, Slurm's `srun` and `slurmstepd`, NCCL's INFO lines, torchrun.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+import msgspec
+
+from ingest.parse.envelope import own_time
+from rules.model.records import Origin, Position, RawRecord
+from rules.placement.hostlist import expand
+
+HEAD_BYTES: Final = 256 << 10
+HEAD_LINES: Final = 200
+TAIL_BYTES: Final = 64 << 10
+MOST_TASKS: Final = 1 << 16
+
+_LABEL = r"^(?: {0,6}\d{1,7}: )?"
+_SETTING = rf"(?m){_LABEL} {{0,4}}(?:export |declare -x )?"
+_JOB_IDS = (
+    re.compile(rf"{_SETTING}(?:SLURM_)?JOB_?ID *(?:=|:) *\"?(?P<id>[1-9]\d{{0,9}}(?:_\d{{1,6}})?)\b"),
+    re.compile(rf"(?mi){_LABEL}(?:slurm )?job id *[=:] *(?P<id>[1-9]\d{{2,9}}(?:_\d{{1,6}})?)\s*$"),
+    re.compile(r"(?m)\bsrun: [^\n]{0,200}?\bStepId=(?P<id>\d{1,10})\."),
+    re.compile(r"(?m)\bsrun: job (?P<id>\d{1,10}) (?:queued|has been allocated)"),
+    re.compile(r"(?m)\bslurmstepd: error: \*\*\* (?:JOB|STEP) (?P<id>\d{1,10})\b"),
+)
+_NODES = re.compile(rf"{_SETTING}(?:SLURM_)?(?:JOB_)?NODELIST *(?:=|:) *\"?(?P<nodes>[\w.\[\],-]{{1,4000}})\"?\s*?$")
+_TASKS_PER_NODE = re.compile(rf"{_SETTING}(?:SLURM_)?NTASKS_PER_NODE *(?:=|:) *\"?(?P<count>\d{{1,4}})\b")
+_TASKS = re.compile(rf"{_SETTING}(?:SLURM_)?(?:NTASKS|NPROCS) *(?:=|:) *\"?(?P<count>\d{{1,6}})\b")
+_TASK = re.compile(r"(?m)^ {0,6}(?P<task>\d{1,7}): ")
+_TASK_ON_HOST = re.compile(
+    r"(?m)^ {0,6}(?P<task>\d{1,7}): (?:\[rank\d{1,7}\]: ?)?(?P<host>[A-Za-z][\w.-]{0,120}):\d{1,8}:\d{1,8} "
+    r"\[\d{1,3}\] NCCL|\bsrun: error: (?P<at>[A-Za-z][\w.-]{0,120}): task (?P<one>\d{1,7}):"
+)
+_NCCL_HOST = re.compile(
+    r"(?m)^(?:\[[^\]\n]{1,40}\]:? ?)?(?P<host>[A-Za-z][\w.-]{0,120}):\d{1,8}:\d{1,8} \[\d{1,3}\] NCCL"
+)
+_LAUNCHER = re.compile(r"(?m)^ {0,6}\d{1,7}: [^\n]{0,200}?(?:torch/distributed/(?:run|elastic|launcher)\b|torchrun)")
+
+
+def told_by(origin: Origin, descriptor: int) -> Origin:
+    """The origin with what the open file itself tells; its path decides where both tell the job.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    text = _text_of_ends(descriptor)
+    origin = msgspec.structs.replace(origin, head_time_ns=_head_time_ns(text, os.fstat(descriptor).st_mtime_ns))
+    if origin.is_system or not text or text.startswith('{"'):
+        return origin
+    job = "" if origin.is_job_told else _job(text)
+    if job:
+        origin = msgspec.structs.replace(origin, job=job, is_job_told=True, is_of_a_job=not _is_part(origin))
+    nodes = _nodes(text)
+    if _TASK.search(text):
+        return _labelled(origin, text, nodes)
+    return msgspec.structs.replace(origin, node=_only_host(origin, text, nodes) or origin.node)
+
+
+def _head_time_ns(text: str, received_ns: int) -> int | None:
+    for line in text.split("\n", HEAD_LINES)[:HEAD_LINES]:
+        if (time_ns := own_time(RawRecord(line.encode(), Position("", 0), received_ns))) is not None:
+            return time_ns
+    return None
+
+
+def _is_part(origin: Origin) -> bool:
+    return bool(origin.node) or origin.rank is not None
+
+
+def _job(text: str) -> str:
+    found = (shape.search(text) for shape in _JOB_IDS)
+    return next((one["id"] for one in found if one), "")
+
+
+def _nodes(text: str) -> tuple[str, ...]:
+    found = _NODES.search(text)
+    try:
+        return expand(found["nodes"]) if found else ()
+    except ValueError:
+        return ()
+
+
+def _only_host(origin: Origin, text: str, nodes: tuple[str, ...]) -> str:
+    """The one host that the lines of the file come from, so far as it names any."""
+    if len(nodes) == 1:
+        return nodes[0]
+    if origin.is_of_a_job or len(nodes) > 1:
+        return ""
+    hosts = {found["host"] for found in _NCCL_HOST.finditer(text)}
+    return hosts.pop() if len(hosts) == 1 else ""
+
+
+def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
+    """A file of `srun --label`: the node of each task. Under torchrun a task is no rank."""
+    is_launched = bool(_LAUNCHER.search(text))
+    per_node = 1 if is_launched else _tasks_per_node(text, len(nodes))
+    hosts = [node for node in nodes for _ in range(per_node)]
+    named = {int(one["task"] or one["one"]): one["host"] or one["at"] for one in _TASK_ON_HOST.finditer(text)}
+    named = {task: host for task, host in named.items() if task < MOST_TASKS}
+    hosts += [""] * (max(named, default=-1) + 1 - len(hosts))
+    for task, host in named.items():
+        hosts[task] = hosts[task] or host
+    return msgspec.structs.replace(
+        origin, hosts=tuple(hosts[:MOST_TASKS]), tasks_are_ranks=not is_launched, is_of_a_job=True
+    )
+
+
+def _tasks_per_node(text: str, nodes: int) -> int:
+    """So many tasks run on each node, 0 when it can't be told."""
+    if not nodes:
+        return 0
+    if found := _TASKS_PER_NODE.search(text):
+        return int(found["count"])
+    found = _TASKS.search(text)
+    tasks = int(found["count"]) if found else 1 + max(int(one["task"]) for one in _TASK.finditer(text))
+    if tasks <= nodes:
+        return 1
+    return tasks // nodes if tasks % nodes == 0 else 0
+
+
+def _text_of_ends(descriptor: int) -> str:
+    size_bytes = os.fstat(descriptor).st_size
+    ends = os.pread(descriptor, HEAD_BYTES, 0)
+    if size_bytes > HEAD_BYTES:
+        ends += b"\n" + os.pread(descriptor, TAIL_BYTES, max(HEAD_BYTES, size_bytes - TAIL_BYTES))
+    return ends.decode("utf-8", "replace").replace("\r\n", "\n")

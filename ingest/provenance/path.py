@@ -1,0 +1,144 @@
+"""Whose lines a plain file holds, by its path: `slurm-7877.out`, `job-7877/rank3.log`, `kern-node17.log`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rules.model.records import Origin
+
+MOST_FOLDERS: Final = 4
+"""So many folders above a file that was given by itself are looked at."""
+
+NAMED: Final = re.compile(
+    r"(?:(?!20\d\d-[01]\d|20\d{6}-)(?P<id>\d+(?:_\d+)?)|local_\w+)-|slurm-(?P<of_out>\d+(?:_\d+)?)\."
+)
+"""The name of a job's log or folder, as opposed to one of many logs of the same job."""
+
+_DATE = re.compile(r"(?:19|20)\d\d(?:-?[01]\d-?[0-3]\d.*)?$")
+_ID = re.compile(r"(?P<id>\d{3,10}(?:_\d{1,6})?)(?:[.]\d{1,6})?$")
+_ENDING = re.compile(r"(?:\.(?:log|out|err|txt))?(?:\.\d{1,6})?$")
+_JOB = re.compile(r"(?:job|slurm)[-_]?(?P<id>\d{1,10}(?:_\d{1,6})?)(?=$|[-_.])", re.IGNORECASE)
+_NAME_AND_ID = re.compile(r"[A-Za-z][\w.-]*?[-_.](?P<id>\d{4,10}(?:_\d{1,6})?)$", re.ASCII)
+_TORCHRUN_ID = re.compile(r"(?P<id>\d{3,10})_[a-z0-9_]{8}$")
+_ATTEMPT = re.compile(r"attempt_\d{1,6}$")
+_RANK = re.compile(r"(?:^|(?<!local)[-_.])rank[-_]?(?P<rank>\d{1,7})(?=$|[-_.])", re.IGNORECASE)
+_NODE = re.compile(
+    r"(?:(?:node|nid|host|dgx|hgx|compute|cn|worker|trainer|(?:gb|[abh])\d00|mi\d{3}x?)(?:[-_]?[a-z]{1,2})?"
+    r"(?:[-_]?\d{1,6}){1,3}|gpu(?:[-_]?[a-z]{1,2}[-_]?\d{1,6}|[-_]?\d{2,6})(?:-\d{1,6})?|ip(?:-\d{1,3}){4})$",
+    re.IGNORECASE | re.ASCII,
+)
+_ANY_NODE = re.compile(r"[a-z][\w.-]{0,60}\d[\w.-]{0,20}$", re.IGNORECASE | re.ASCII)
+_SYSTEM_WORDS = (
+    r"kern(?:el)?|kmsg|dmesg|syslog|messages|journal(?:d|ctl)?|slurm(?:ctl|db)?d|kubelet|containerd|daemon|auth|boot"
+    r"|events?|sched(?:uler)?|fabricmanager|nvidia"
+)
+_SYSTEM = re.compile(rf"(?:^|[-_.])(?:{_SYSTEM_WORDS})(?=$|[-_.])", re.IGNORECASE)
+_KERNEL_MARK = re.compile(r"[-_.]?(?:kern(?:el)?|kmsg|dmesg|syslog|messages|journal)[-_.]?", re.IGNORECASE)
+_OF_A_PROCESS = ("stdout", "stderr", "worker", "output", "console")
+_COLLECTIONS = ("logs", "log", "workers", "ranks", "nodes")
+
+
+def slurm_id_in(name: str) -> str:
+    """The Slurm id that the name of a job's log or folder begins with; empty when there is none."""
+    found = NAMED.match(name)
+    return found["id"] or found["of_out"] or "" if found else ""
+
+
+def origin_of(file: Path, given: Path) -> Origin:
+    """What the path tells. `given` is the file itself or a folder above it, as the user named it.
+
+    The nearest name decides. Folders above the given one say nothing; without a job, its lines have the name of the
+    file, or of the folder that holds the files of the job's processes, in place of one (`is_job_told` is false).
+    """
+    stem, folders = _stem(file), _folders(file, given)
+    is_system = bool(_SYSTEM.search(stem))
+    job = "" if is_system else _job_of_file(file, stem) or _job_of_folders(folders)
+    node, rank = _node(stem, folders, is_system), _rank(stem, folders)
+    is_part = node != "" or rank is not None or _attempt_rank(folders) is not None
+    told = Origin(job=job, node=node, rank=rank, is_job_told=bool(job), is_system=is_system, log=str(file))
+    if told.rank is None and not node:
+        told = msgspec.structs.replace(told, rank=_attempt_rank(folders))
+    if is_system or job:
+        return msgspec.structs.replace(told, is_of_a_job=bool(job) and not is_part)
+    return msgspec.structs.replace(told, job=_family(file, stem, folders, is_part))
+
+
+def _stem(file: Path) -> str:
+    return _ENDING.sub("", file.name, count=1) or file.name
+
+
+def _folders(file: Path, given: Path) -> tuple[str, ...]:
+    """The names of the folders that count, the outermost first."""
+    if given == file:
+        return tuple(part for part in file.parent.parts[-MOST_FOLDERS:] if part not in ("/", "..", "."))
+    return (given.resolve().name, *file.relative_to(given).parent.parts)
+
+
+def _job_of_file(file: Path, stem: str) -> str:
+    if _DATE.match(stem):
+        return ""
+    if found := _ID.match(stem):
+        return found["id"]
+    if found := _JOB.match(stem):
+        return found["id"]
+    if slurm_id := slurm_id_in(stem + "."):
+        return slurm_id
+    found = _NAME_AND_ID.match(stem) if {".out", ".err"} & set(file.suffixes) and not _NODE.match(stem) else None
+    return found["id"] if found and not _DATE.match(found["id"]) else ""
+
+
+def _job_of_folders(folders: Sequence[str]) -> str:
+    for depth, name in reversed(list(enumerate(folders))):
+        is_id = _ID.match(name) and not (depth and _ATTEMPT.match(folders[depth - 1]))
+        if _DATE.match(name):
+            continue
+        if is_id:
+            return name
+        if found := _JOB.match(name) or _TORCHRUN_ID.match(name):
+            return found["id"]
+        if slurm_id := slurm_id_in(name):
+            return slurm_id
+        if depth and not _NODE.match(name) and (found := _NAME_AND_ID.match(name)):
+            return found["id"]
+    return ""
+
+
+def _node(stem: str, folders: Sequence[str], is_system: bool) -> str:
+    if is_system:
+        rest = _KERNEL_MARK.sub("", stem, count=1)
+        if rest != stem and _ANY_NODE.match(rest):
+            return rest
+    for name in (stem, *reversed(folders)):
+        if _NODE.match(name):
+            return name
+    return ""
+
+
+def _rank(stem: str, folders: Sequence[str]) -> int | None:
+    for name in (stem, *reversed(folders)):
+        if found := _RANK.search(name):
+            return int(found["rank"])
+    return None
+
+
+def _attempt_rank(folders: Sequence[str]) -> int | None:
+    """The local rank in torchrun's folders, `attempt_0/3/stderr.log` (torch elastic/multiprocessing/api.py)."""
+    return next((int(name) for above, name in pairwise(folders) if _ATTEMPT.match(above) and name.isdigit()), None)
+
+
+def _family(file: Path, stem: str, folders: Sequence[str], is_part: bool) -> str:
+    """The file's own name; for one process of many, that of the nearest folder that is no process's own."""
+    if not is_part and stem not in _OF_A_PROCESS:
+        return stem
+    names = folders or (file.absolute().parent.name,)
+    for name in reversed(names):
+        is_own = name.isdigit() or _NODE.match(name) or _RANK.search(name) or _ATTEMPT.match(name)
+        if not is_own and name not in _COLLECTIONS:
+            return name
+    return stem if not is_part else names[0]

@@ -1,0 +1,70 @@
+"""What is wrong with a match: labels and words that nobody knows, with what to write instead."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from difflib import get_close_matches
+from typing import Final
+
+from rules.alerts.labels import ALWAYS_THERE, BUILT_IN
+from rules.alerts.match import fits_word
+from rules.alerts.spec import Match, RoutingSpec
+from rules.alerts.validation.samples import samples
+from rules.alerts.validation.world import own_labels
+from rules.model.signals import SEVERITIES
+from rules.packs.vocabulary import vocabulary
+
+_MOST_NAMED: Final = 12
+
+
+class Words:
+    """What a file may say in its matches: the labels, and of some of them the words."""
+
+    def __init__(self, spec: RoutingSpec):
+        known = vocabulary()
+        self.labels = (*BUILT_IN, *sorted(own_labels(spec)))
+        self._words: dict[str, Collection[str]] = {
+            "class": (*known.family_by_class, *known.aliases),
+            "family": dict.fromkeys(known.family_by_class.values()),
+            "severity": SEVERITIES,
+        }
+        for rule in spec.labels:
+            for name, value in rule.set.items():
+                self._words[name] = (*self._words.get(name, ()), value)
+
+    def faults(self, match: Match, labels: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
+        """Label and what is wrong with it; `labels` are those that are known here, all when left out."""
+        for name, words in match.items():
+            if name not in (labels or self.labels):
+                yield name, f"no label has this name: {instead(name, labels or self.labels)}"
+            elif not words:
+                yield name, "it names no word: write one, or leave the label out"
+            else:
+                yield from ((name, fault) for word in words if (fault := self._word_fault(name, word)))
+
+    def label_fault(self, name: str) -> str:
+        """What is wrong with a label's name; empty when it is known."""
+        return "" if name in self.labels else f"no label has this name: {instead(name, self.labels)}"
+
+    def _word_fault(self, name: str, written: str) -> str:
+        word, known = written.removeprefix("!"), self._words.get(name, ())
+        if not word:
+            return f"every incident has a {name}: write which" if name in ALWAYS_THERE else ""
+        if not known or any(_overlap(word, one) for one in known):
+            return ""
+        return f"no {name} fits {word}: {instead(word, known)}"
+
+
+def instead(name: str, known: Iterable[str]) -> str:
+    """What to write instead: the names that are near to it, else all if they are few."""
+    names = list(dict.fromkeys(known))
+    near = get_close_matches(name.replace("*", ""), names, n=3) or names[:_MOST_NAMED]
+    more = " …" if len(near) == _MOST_NAMED < len(names) else ""
+    return f"write {', '.join(near)}{more}" if near else "there is none"
+
+
+def _overlap(word: str, other: str) -> bool:
+    """Whether a value may fit both."""
+    if "*" not in other:
+        return fits_word(other, word)
+    return any(fits_word(value, word) and fits_word(value, other) for value in samples((word, other)) or ("",))

@@ -1,0 +1,52 @@
+"""Which routes no incident can reach: what fits them contradicts itself, the routes around them, or goes elsewhere.
+
+An incident is thought of as free to have any labels that do not exclude each other. So a route that is told as
+unreachable is; one that only other knowledge could rule out is not told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from rules.alerts.spec import Match, RouteSpec, RoutingSpec
+from rules.alerts.validation.world import World
+from rules.documents.document import Path_
+
+Placed = tuple[Path_, Match]
+"""A match, and where its route stands."""
+
+
+class Unreachable(NamedTuple):
+    """A route that no incident reaches. `by` is what is in its way: itself, one around it, or one before it.
+
+    It is None when it takes several of those before it together.
+    """
+
+    path: Path_
+    by: Path_ | None
+
+
+def unreachable_routes(spec: RoutingSpec, world: World) -> Iterator[Unreachable]:
+    """The routes that no incident reaches; of those inside such a one nothing is told."""
+    yield from _unreachable(world, spec.route, ("route",), (), ())
+
+
+def _unreachable(
+    world: World, route: RouteSpec, path: Path_, around: tuple[Placed, ...], taken: tuple[Placed, ...]
+) -> Iterator[Unreachable]:
+    """`around` are the routes that lead here, `taken` those that take before them; each with its path."""
+    needs = [*(match for _, match in around), route.match]
+    if not world.allows([route.match]):
+        yield Unreachable(path, path)
+    elif not world.allows(needs):
+        yield Unreachable(path, around[-1][0])
+    elif not world.allows(needs, [match for _, match in taken]):
+        yield Unreachable(path, next((place for place, match in taken if not world.allows(needs, [match])), None))
+    else:
+        before: tuple[Placed, ...] = ()
+        for number, inner in enumerate(route.routes):
+            inner_path = (*path, "routes", number)
+            yield from _unreachable(world, inner, inner_path, (*around, (path, route.match)), taken + before)
+            if not inner.is_continued:
+                before = (*before, (inner_path, inner.match))

@@ -1,0 +1,1 @@
+"""Which signal of an incident explains the others, and why."""

@@ -1,0 +1,30 @@
+"""What the cluster says besides an incident's own signals, as far as it is known when the incident is reported."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+
+from rules.cause.cost import JobLoss
+
+JobRank = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Known:
+    """Everything by job, node or (job, rank); a key that is not there stands for what is not known.
+
+    `kernel_nodes` are the nodes whose kernel log was ever heard, `cut_nodes` those where a log ends within a line; each
+    is None where nobody keeps account of it.
+    """
+
+    world_size_by_job: Mapping[str, int] = field(default_factory=dict)
+    heard_ranks_by_job: Mapping[str, Collection[int]] = field(default_factory=dict)
+    node_of_rank: Mapping[JobRank, str] = field(default_factory=dict)
+    nodes_by_job: Mapping[str, Collection[str]] = field(default_factory=dict)
+    loss_by_job: Mapping[str, JobLoss] = field(default_factory=dict)
+    kernel_nodes: Collection[str] | None = None
+    cut_nodes: Collection[str] | None = None
+
+
+NOTHING_KNOWN = Known()

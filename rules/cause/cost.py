@@ -1,0 +1,69 @@
+"""What an incident cost: steps to do again, and GPU time in which nothing got done."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from rules.model.incident import Cost
+from rules.model.times import NS_PER_S
+
+_NS_PER_HOUR: Final = 3600 * NS_PER_S
+
+Number = TypeVar("Number", int, float)
+
+
+@dataclass(frozen=True)
+class JobLoss:
+    """What is known of one job; None stands for what is not known. Steps are numbers of completed steps.
+
+    `until_ns` is when the job went on, or the newest time known of an incident that goes on. `resumed_step` is the
+    first step completed after that; with it the steps done twice are counted, without it they are taken from the
+    checkpoint. A checkpoint newer than the last step known counts as of that step.
+    """
+
+    last_step: int | None = None
+    last_step_ns: int | None = None
+    until_ns: int | None = None
+    step_time_s: float | None = None
+    gpus: int | None = None
+    checkpoint_step: int | None = None
+    resumed_step: int | None = None
+
+    @property
+    def steps_lost(self) -> int | None:
+        """Steps that have to be done again."""
+        if self.last_step is None:
+            return None
+        if self.resumed_step is not None:
+            return max(0, self.last_step - self.resumed_step + 1)
+        return None if self.checkpoint_step is None else max(0, self.last_step - self.checkpoint_step)
+
+    @property
+    def gpu_hours_lost(self) -> float | None:
+        """GPUs times hours: standing still since the last step, and the steps to do again as far as they are known."""
+        if self.gpus is None or self.last_step_ns is None or self.until_ns is None:
+            return None
+        idle_hours = max(0, self.until_ns - self.last_step_ns) / _NS_PER_HOUR
+        redo_hours = (self.steps_lost or 0) * (self.step_time_s or 0) / 3600
+        return self.gpus * (idle_hours + redo_hours)
+
+
+def cost_of(jobs: Sequence[JobLoss]) -> Cost:
+    """The cost over all jobs. A sum is None as soon as one of its parts is not known.
+
+    `since_checkpoint_step` is the checkpoint from which the only job goes on; None for several jobs.
+    """
+    hours = _sum([job.gpu_hours_lost for job in jobs])
+    return Cost(
+        steps_lost=_sum([job.steps_lost for job in jobs]),
+        gpu_hours_lost=None if hours is None else round(hours, 2),
+        gpus=_sum([job.gpus for job in jobs]),
+        since_checkpoint_step=jobs[0].checkpoint_step if len(jobs) == 1 else None,
+    )
+
+
+def _sum(parts: Sequence[Number | None]) -> Number | None:
+    known = [part for part in parts if part is not None]
+    return sum(known[1:], known[0]) if known and len(known) == len(parts) else None

@@ -1,0 +1,253 @@
+"""Which signal of an incident explains the others, and why: causal edges first, then role, evidence and time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import islice
+
+from rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
+from rules.cause.scope import JobsOf, in_scope
+from rules.cause.suspects import Blame
+from rules.event_time.ordering import onset_order
+from rules.model.incident import Explanation
+from rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
+from rules.model.signals import SEVERITIES, Signal
+from rules.model.times import NS_PER_S
+from rules.packs.spec import EdgeSpec
+from rules.packs.topology import NO_TOPOLOGY, Topology
+
+OUT_OF_TURN_NS = NS_PER_S
+NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
+SAME_BREATH_NS = NS_PER_S
+_ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
+_STANDSTILL, _STANDSTILL_POINTS = ("hang", "straggler"), 1
+_EXPLAINED_POINTS = -4
+MAX_EFFECTS = 3
+_IDLE_WARNING_POINTS = -4
+_EXPLAINS_NOTHING = ("confirmation", "teardown", "advice")
+Between = Callable[[str, str], Sequence[EdgeSpec]]
+"""The edges from one class to another (`RuleSet.edges_between`)."""
+Leads = Callable[[Signal, Signal, EdgeSpec], bool]
+"""Whether an edge leads from the first signal to the second."""
+
+
+@dataclass
+class Candidate:
+    """A signal with what speaks for and against it as the root cause.
+
+    `points` are its reasons' weights together; `is_explained` says that something else brought it about,
+    `is_idle` that it is a warning that brought nothing about.
+    """
+
+    signal: Signal
+    points: int = 0
+    reasons: list[Reason] = field(default_factory=list)
+    is_explained: bool = False
+    is_idle: bool = False
+
+    def weigh(self, kind: ReasonKind, points: int, about: About | None = None) -> None:
+        """Add a reason with its weight."""
+        self.points += points
+        self.is_explained |= kind in EXPLAINED_KINDS
+        self.reasons.append(Reason(kind, points, about))
+
+    @property
+    def explained_by(self) -> Explanation | None:
+        """What brought it about, where that is known."""
+        return next(iter(self._explanations(ReasonKind.EXPLAINED_BY)), None)
+
+    @property
+    def explains(self) -> tuple[Explanation, ...]:
+        """What it brought about, one for each class, at most `MAX_EFFECTS`."""
+        return self._explanations(ReasonKind.EXPLAINS)
+
+    def _explanations(self, kind: ReasonKind) -> tuple[Explanation, ...]:
+        of_kind = (reason.about for reason in self.reasons if reason.kind is kind)
+        return tuple(about for about in of_kind if isinstance(about, Explanation))
+
+
+def rank(
+    signals: Sequence[Signal],
+    between: Between,
+    jobs_of: JobsOf,
+    blamed: Blame | None = None,
+    topology: Topology = NO_TOPOLOGY,
+) -> list[Candidate]:
+    """All signals as candidates, the best first. Ties go to the earliest onset."""
+
+    def leads(cause: Signal, effect: Signal, edge: EdgeSpec) -> bool:
+        return explains(cause, effect, edge, jobs_of, topology)
+
+    candidates = [Candidate(signal) for signal in signals]
+    nodes = {signal.node for signal in signals}
+    by_class: dict[str, list[Signal]] = {}
+    for signal in signals:
+        by_class.setdefault(signal.failure_class, []).append(signal)
+    class_by_name = {name: _SignalsOfClass(name, signals, by_class, between) for name in by_class}
+    for candidate in candidates:
+        of_class = class_by_name[candidate.signal.failure_class]
+        _weigh_evidence(candidate, of_class.nodes, nodes)
+        _weigh_edges(candidate, of_class, leads)
+        if blamed and (points := blamed.points_for(candidate.signal)):
+            candidate.weigh(ReasonKind.AWAITED, points, blamed)
+    _share_explanations(candidates)
+    _weigh_idle_warnings(candidates)
+    unexplained = [one for one in candidates if not (one.is_explained or one.is_idle)] or candidates
+    earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
+    earliest.weigh(ReasonKind.EARLIEST, 1)
+    return sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
+
+
+def confidence(ranked: Sequence[Candidate]) -> float:
+    """Between 0.3 and 0.95: how far the best candidate is ahead of the next one that nothing else explains.
+
+    Without such a rival it is high when the candidate explains what else was seen, and middling when it stands alone.
+    """
+    best, others = ranked[0], [one for one in ranked[1:] if _kind(one.signal) != _kind(ranked[0].signal)]
+    rivals = [one for one in others if not one.is_explained]
+    lead = best.points - rivals[0].points if rivals else 5 if others else 3
+    return round(min(0.95, max(0.3, 0.5 + 0.09 * lead)), 2)
+
+
+class Relations:
+    """Which signals may have brought about each other."""
+
+    def __init__(self, between: Between, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY):
+        self._between = between
+        self._jobs_of = jobs_of
+        self._topology = topology
+
+    def hold(self, signal: Signal, others: Sequence[Signal]) -> bool:
+        """Whether the signal may have brought about one of the others, or one of them the signal.
+
+        The others are of one class, the earliest onset first: by that most of them need not be asked one by one.
+        """
+        mine, theirs = signal.failure_class, others[0].failure_class
+        there, back = self._between(mine, theirs), self._between(theirs, mine)
+        return self._lead(there, [signal], others) or self._lead(back, others, [signal])
+
+    def _lead(self, edges: Sequence[EdgeSpec], causes: Sequence[Signal], effects: Sequence[Signal]) -> bool:
+        if not edges:
+            return False
+        least_ns = effects[0].onset_ns - causes[-1].onset_ns
+        most_ns = effects[-1].onset_ns - causes[0].onset_ns + max(map(_unsure_ns, effects))
+        return any(
+            explains(cause, effect, edge, self._jobs_of, self._topology)
+            for edge in edges
+            if least_ns <= edge.within and edge.earliest_ns(CLOCK_SKEW_NS) <= most_ns
+            for cause in causes
+            for effect in effects
+        )
+
+
+def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY) -> bool:
+    """Whether an edge between their classes leads from one signal to the other, in place and time."""
+    lag_ns = effect.onset_ns - cause.onset_ns
+    return (
+        cause.severity != "info"
+        and cause.role not in _EXPLAINS_NOTHING
+        and lag_ns <= edge.within
+        and edge.earliest_ns(_skew_ns(cause, effect)) - _unsure_ns(effect) <= lag_ns
+        and in_scope(cause, effect, edge.scope, jobs_of, topology)
+    )
+
+
+def _skew_ns(cause: Signal, effect: Signal) -> int:
+    """How far clocks may differ. One kernel has one clock, but its drivers speak out of turn for a moment."""
+    is_one_kernel = cause.node == effect.node and cause.source == effect.source == "kernel"
+    return OUT_OF_TURN_NS if is_one_kernel and effect.onset_ns == effect.event_time_ns else CLOCK_SKEW_NS
+
+
+def _unsure_ns(effect: Signal) -> int:
+    """What is noticed by waiting began at some moment between the last sign of life and the time when it was told."""
+    return effect.event_time_ns - effect.onset_ns if effect.failure_class in NOTICED_BY_WAITING else 0
+
+
+def _kind(signal: Signal) -> tuple[str, str]:
+    return signal.failure_class, signal.node
+
+
+def _weigh_evidence(candidate: Candidate, nodes_of_class: set[str], nodes: set[str]) -> None:
+    signal = candidate.signal
+    if signal.position is None and signal.failure_class in _STANDSTILL:
+        candidate.weigh(ReasonKind.STANDSTILL, _STANDSTILL_POINTS)
+    elif points := _ROLE_POINTS.get(signal.role, 0):
+        candidate.weigh(ReasonKind.USUAL_CAUSE if points > 0 else ReasonKind.UNUSUAL_CAUSE, points, signal)
+    if not signal.node and any(nodes_of_class):
+        candidate.weigh(ReasonKind.NODE_NAMED_ELSEWHERE, -2)
+    if signal.source == "kernel":
+        candidate.weigh(ReasonKind.KERNEL, 2)
+    if len(nodes_of_class) == 1 < len(nodes):
+        candidate.weigh(ReasonKind.ALONE, 1, Alone(signal.node, len(nodes) - 1))
+
+
+def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) -> None:
+    signal = candidate.signal
+    if explanation := _explanation(signal, of_class, leads):
+        candidate.weigh(ReasonKind.EXPLAINED_BY, _EXPLAINED_POINTS, explanation)
+    effects = (_effect(signal, others, edges, leads) for _, others, edges in of_class.effects)
+    for effect in islice(filter(None, effects), MAX_EFFECTS):
+        candidate.weigh(ReasonKind.EXPLAINS, 1, effect)
+
+
+def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
+    """Corrected errors and the like come at all times: beside a failure they count where they explain something."""
+    warnings = [one for one in candidates if _is_warning(one.signal)]
+    for candidate in warnings if len(warnings) < len(candidates) else ():
+        if not candidate.explains and candidate.signal.role != "teardown":
+            candidate.is_idle = True
+            candidate.weigh(ReasonKind.IDLE_WARNING, _IDLE_WARNING_POINTS)
+
+
+def _is_warning(signal: Signal) -> bool:
+    return SEVERITIES.index(signal.severity) < SEVERITIES.index("error")
+
+
+def _share_explanations(candidates: Sequence[Candidate]) -> None:
+    """What a process says twice at a time, as the head and the end of a traceback in two records, has one cause."""
+    told: dict[tuple[str, str], list[Signal]] = {}
+    for candidate in candidates:
+        if candidate.is_explained:
+            told.setdefault(_kind(candidate.signal), []).append(candidate.signal)
+    for candidate in candidates:
+        others = told.get(_kind(candidate.signal), ())
+        if not candidate.is_explained and any(_is_told_twice(candidate.signal, other) for other in others):
+            candidate.weigh(ReasonKind.SHARED_EXPLANATION, _EXPLAINED_POINTS)
+
+
+def _is_told_twice(one: Signal, other: Signal) -> bool:
+    return (one.job, one.rank) == (other.job, other.rank) and abs(one.onset_ns - other.onset_ns) <= SAME_BREATH_NS
+
+
+def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> Explanation | None:
+    """The first of the signals that explains this one, and how."""
+    for other, edges in of_class.causes:
+        for edge in edges:
+            if leads(other, signal, edge):
+                return _end(other, edge)
+    return None
+
+
+def _effect(signal: Signal, others: Sequence[Signal], edges: Sequence[EdgeSpec], leads: Leads) -> Explanation | None:
+    """The first of the others that the signal explains, and how; None when it explains none."""
+    return next((_end(other, edge) for other in others for edge in edges if leads(signal, other, edge)), None)
+
+
+def _end(other: Signal, edge: EdgeSpec) -> Explanation:
+    return Explanation(other.failure_class, other.node, edge.reason)
+
+
+class _SignalsOfClass:
+    """What the signals of one class have in common: their nodes, and which others edges join them to.
+
+    `causes` are in the order of all signals, `effects` by class; most classes have no edge between them.
+    """
+
+    def __init__(
+        self, mine: str, signals: Sequence[Signal], by_class: Mapping[str, Sequence[Signal]], between: Between
+    ):
+        into = {name: edges for name in by_class if (edges := between(name, mine))}
+        self.nodes = {signal.node for signal in by_class[mine]}
+        self.causes = [(one, into[one.failure_class]) for one in signals if one.failure_class in into] if into else []
+        self.effects = [(name, by_class[name], edges) for name in sorted(by_class) if (edges := between(mine, name))]

@@ -1,0 +1,56 @@
+"""Why a signal is or is not the root cause: reasons of a closed list of kinds; `reason_text` puts them into words."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from rules.cause.suspects import Blame
+from rules.model.incident import Explanation
+from rules.model.signals import Signal
+
+
+class ReasonKind(StrEnum):
+    """What speaks for or against a candidate."""
+
+    STANDSTILL = "standstill"
+    USUAL_CAUSE = "usual-cause"
+    UNUSUAL_CAUSE = "unusual-cause"
+    NODE_NAMED_ELSEWHERE = "node-named-elsewhere"
+    KERNEL = "kernel"
+    ALONE = "alone"
+    EXPLAINED_BY = "explained-by"
+    EXPLAINS = "explains"
+    SHARED_EXPLANATION = "shared-explanation"
+    IDLE_WARNING = "idle-warning"
+    EARLIEST = "earliest"
+    AWAITED = "awaited"
+    WAITED_FOR = "waited-for"
+    DEADLY = "deadly"
+    OUTLIVED = "outlived"
+    AFTER_CANCELLATION = "after-cancellation"
+
+
+EXPLAINED_KINDS: Final = (ReasonKind.EXPLAINED_BY, ReasonKind.SHARED_EXPLANATION)
+"""Kinds that say that something else brought the candidate about."""
+
+
+class Alone(msgspec.Struct, frozen=True, gc=False):
+    """The only node that reports a class, empty when it is unknown, and how many other nodes report other classes."""
+
+    node: str
+    other_nodes: int
+
+
+About = Signal | Alone | Explanation | Blame
+"""What a reason is about: the candidate's signal, its node, one end of an edge, or the ranks that others wait for."""
+
+
+class Reason(msgspec.Struct, frozen=True, gc=False):
+    """One reason with its weight: points above 0 speak for the candidate, below 0 against it."""
+
+    kind: ReasonKind
+    points: int
+    about: About | None = None

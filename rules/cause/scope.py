@@ -1,0 +1,110 @@
+"""Whether two signals are near enough for a causal edge: by GPU, node, job, switch, storage, or what they name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final
+
+from rules.model.signals import Signal
+from rules.packs.topology import NO_TOPOLOGY, Topology
+
+JobsOf = Callable[[Signal], set[str]]
+"""The jobs that a signal touches."""
+
+STORAGE_FIELDS: Final = ("server", "target", "mount", "volume")
+ARTEFACT_FIELDS: Final = ("path", "file", "bucket", "credential", "model", "image", "name")
+DEPENDENCY_FIELD: Final = "dependency"
+MISSING_FIELD: Final = "missing"
+"""The path of a file that should have been there."""
+
+PATH_FIELDS: Final = ("path", MISSING_FIELD)
+DEEPEST_PATH: Final = 12
+"""So many folders of a path are looked at."""
+
+_NAMED_AS_A_JOB = re.compile(r"(?:slurm|job|run)[-_=]?(?=\d)")
+_SHORTEST_JOB_NAME = 3
+_PART_OF_LUSTRE = re.compile(r"-(?:OST|MDT|MGT)[0-9a-f]{4}.*$")
+
+
+def in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY) -> bool:
+    """Whether the scope of an edge holds both.
+
+    On the same node every scope but `gpu`, `artefact` and `input` holds. For `gpu`, PCI addresses are compared when
+    both signals have one. Where the topology doesn't know a node, it shares no switch, rack or rail.
+    """
+    if cause.cluster != effect.cluster:
+        return False
+    if scope == "artefact":
+        return share_artefact(cause, effect) or bool(jobs_of(cause) & jobs_of(effect))
+    if scope == "input":
+        return makes_input_of(cause, effect, jobs_of)
+    if cause.node == effect.node:
+        return scope != "gpu" or not (cause.gpu and effect.gpu) or cause.gpu == effect.gpu
+    if scope == "job":
+        return bool(jobs_of(cause) & jobs_of(effect))
+    if scope == "storage":
+        return share_storage(cause, effect, topology)
+    return scope == "cluster" or topology.shares(cause.node, effect.node, scope)
+
+
+def share_storage(one: Signal, other: Signal, topology: Topology = NO_TOPOLOGY) -> bool:
+    """Whether both name the same server, file system or volume; if they name none alike, whether their nodes use one.
+
+    The server itself counts as well: a line of the node that the other one names.
+    """
+    if _is_server(one, other) or _is_server(other, one):
+        return True
+    named = [field for field in STORAGE_FIELDS if one.fields.get(field) and other.fields.get(field)]
+    if named:
+        return any(_file_system(one.fields[field]) == _file_system(other.fields[field]) for field in named)
+    return topology.shares(one.node, other.node, "storage")
+
+
+def share_artefact(cause: Signal, effect: Signal) -> bool:
+    """Whether both name the same path, credential or other thing, or the effect's job waits for the cause's job."""
+    if cause.job and effect.fields.get(DEPENDENCY_FIELD) == cause.job:
+        return True
+    named = [field for field in ARTEFACT_FIELDS if cause.fields.get(field) and effect.fields.get(field)]
+    return any(_lies_in(cause.fields[field], effect.fields[field]) for field in named)
+
+
+def makes_input_of(cause: Signal, effect: Signal, jobs_of: JobsOf) -> bool:
+    """Whether a file that the effect misses was to be made by another job, which the cause touches.
+
+    Its path names that job (`/data/tokenized/7877/part-3`), or the cause is about the same folder.
+    """
+    jobs = jobs_of(cause)
+    if MISSING_FIELD not in effect.fields or not jobs or jobs & jobs_of(effect):
+        return False
+    return bool(jobs & makers_of(effect)) or not set(folders_of(cause)).isdisjoint(folders_of(effect))
+
+
+def makers_of(signal: Signal) -> set[str]:
+    """The names in the path of a missing file: some may be those of the job that was to make it."""
+    parts = signal.fields.get(MISSING_FIELD, "").split("/")[1 : DEEPEST_PATH + 1]
+    names = {*parts, *(_NAMED_AS_A_JOB.sub("", part, count=1) for part in parts)}
+    return {name for name in names if len(name) >= _SHORTEST_JOB_NAME} - {signal.job}
+
+
+def folders_of(signal: Signal) -> list[str]:
+    """The paths that a signal names and the folder of each; those at the root of a file system say too little."""
+    found = []
+    for field in PATH_FIELDS:
+        if path := signal.fields.get(field, "").rstrip("/"):
+            found += [one for one in (path, path.rpartition("/")[0]) if one.startswith("/") and one.count("/") > 1]
+    return found
+
+
+def _is_server(server: Signal, user: Signal) -> bool:
+    return bool(server.node) and user.fields.get("server", "").partition("@")[0] == server.node
+
+
+def _file_system(name: str) -> str:
+    return _PART_OF_LUSTRE.sub("", name)
+
+
+def _lies_in(one: str, other: str) -> bool:
+    """The same thing, or one of two paths inside the other."""
+    shorter, longer = sorted((one.rstrip("/"), other.rstrip("/")), key=len)
+    return shorter == longer or (shorter.count("/") > 1 and longer.startswith(f"{shorter}/"))

@@ -1,0 +1,314 @@
+"""Which rank the others wait for, from logs alone: named, absent, at another collective, or behind."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Final, Literal, get_args
+
+import msgspec
+from msgspec import structs
+
+from rules.cause.collectives import FINGERPRINT, LOCAL, UNGROUPED, CollectiveTable, NamedBy, Row
+from rules.cause.context import NOTHING_KNOWN, Known
+from rules.model.signals import Signal
+
+MOST_SUSPECTS: Final = 64
+"""Suspects of a job that are told, lowest ranks first."""
+
+SuspectKind = Literal["named", "absent", "mismatch", "behind"]
+KINDS: Final[tuple[SuspectKind, ...]] = get_args(SuspectKind)
+"""What may speak against a rank, the strongest first."""
+
+WAITING_CLASSES: Final = ("nccl-timeout", "gloo-error", "heartbeat-timeout", "hang", "hang-py-spy")
+"""Classes whose reporter waits for somebody else, so it is hardly ever the culprit."""
+
+_EQUAL_SIZED: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "BARRIER")
+_KERNEL_POINTS: Final = 3
+_OTHER_POINTS: Final = 2
+
+
+class Operation(msgspec.Struct, frozen=True, order=True):
+    """A collective operation; `sizes` is empty where ranks may pass different ones."""
+
+    name: str
+    sizes: str
+
+
+class Named(msgspec.Struct, frozen=True):
+    """A report names the rank."""
+
+    kind: ClassVar[SuspectKind] = "named"
+    report: NamedBy
+
+
+class Absent(msgspec.Struct, frozen=True):
+    """The rank never reported the time-out, as so many of the job's ranks did."""
+
+    kind: ClassVar[SuspectKind] = "absent"
+    reported: int
+    members: int
+
+
+class Mismatch(msgspec.Struct, frozen=True):
+    """The rank runs another operation than the others; `group` is empty when no line names it."""
+
+    kind: ClassVar[SuspectKind] = "mismatch"
+    runs: Operation
+    usual: Operation
+    group: str
+
+
+class Behind(msgspec.Struct, frozen=True):
+    """The rank came no further than the collective `last`, others wait in `newest`.
+
+    `has_enqueued`: all enqueued that one, so `last` is the collective that the rank still waits in, else the last that
+    it enqueued.
+    """
+
+    kind: ClassVar[SuspectKind] = "behind"
+    last: int
+    newest: int
+    group: str
+    has_enqueued: bool
+
+
+Against = Named | Absent | Mismatch | Behind
+"""What speaks against a rank."""
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A rank that the others may wait for, with the evidence. `node` is empty when it is not known."""
+
+    job: str
+    rank: int
+    evidence: Against
+    node: str = ""
+
+    @property
+    def kind(self) -> SuspectKind:
+        """What speaks against it."""
+        return self.evidence.kind
+
+
+@dataclass(frozen=True)
+class Blame:
+    """The suspects that the strongest evidence names, all of one job, lowest rank first."""
+
+    suspects: tuple[Suspect, ...]
+
+    @property
+    def job(self) -> str:
+        """Their job."""
+        return self.suspects[0].job
+
+    @property
+    def kind(self) -> SuspectKind:
+        """What speaks against them."""
+        return self.suspects[0].kind
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        """Where they run, as far as that is known."""
+        return frozenset(one.node for one in self.suspects if one.node)
+
+    @property
+    def node(self) -> str:
+        """The one node that all of them run on, else empty."""
+        return next(iter(self.nodes)) if len({one.node for one in self.suspects}) == 1 and self.nodes else ""
+
+    @property
+    def rank(self) -> int | None:
+        """The one rank; several ranks leave it open which, so None."""
+        return self.suspects[0].rank if len(self.suspects) == 1 else None
+
+    def points_for(self, signal: Signal) -> int:
+        """Points that a signal gains as a cause for coming from a suspect."""
+        if signal.failure_class in WAITING_CLASSES or not self._is_about(signal):
+            return 0
+        return _KERNEL_POINTS if signal.source == "kernel" else _OTHER_POINTS
+
+    def culprit_of(self, signal: Signal) -> Signal:
+        """The signal as it is; one of their job that only waited gets the suspects' rank and node for its own."""
+        if signal.failure_class not in WAITING_CLASSES or signal.job != self.job:
+            return signal
+        return structs.replace(signal, node=self.node, rank=self.rank, gpu="")
+
+    def _is_about(self, signal: Signal) -> bool:
+        if signal.rank is not None and signal.job == self.job:
+            return any(one.rank == signal.rank for one in self.suspects)
+        return bool(self.node) and signal.node == self.node
+
+
+def suspects(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> list[Suspect]:
+    """The suspects of every job, strongest evidence first, then by job and rank.
+
+    Strongest is a report that names ranks; then a rank that never reported the time-out, among those up to the world
+    size, those heard of before, and those below the highest that reported; then another operation or size in the same
+    collective; then having enqueued, or at least completed, less than the others in one process group. What would
+    blame more than half of the ranks blames nobody, nor do gaps all over the place.
+    """
+    found: list[Suspect] = []
+    for job in table.jobs():
+        members = _members(table, job, known)
+        of_job = [*_named(table, job, members), *_absent(table, job, members), *_out_of_step(table, job)]
+        found += _first_of_each_rank(of_job)[:MOST_SUSPECTS]
+    return sorted(found, key=lambda one: (KINDS.index(one.kind), one.job, one.rank))
+
+
+def blame(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> Blame | None:
+    """The suspects that the strongest evidence names, with their nodes; None when nobody is.
+
+    Where the placement of a rank is not known, a rank between two ranks of one node is taken to run there, and ranks
+    that never reported run on the only node of the job that no report came from.
+    """
+    found = suspects(table, known)
+    if not found:
+        return None
+    first = found[0]
+    chosen = [one for one in found if (one.job, one.kind) == (first.job, first.kind)]
+    nodes = _nodes_by_rank(table, first.job)
+    nodes |= {rank: node for (job, rank), node in known.node_of_rank.items() if job == first.job}
+    silent = set(known.nodes_by_job.get(first.job, ())) - set(nodes.values())
+    fallback = silent.pop() if first.kind == "absent" and len(silent) == 1 else ""
+    return Blame(tuple(replace(one, node=one.node or _near(nodes, one.rank) or fallback) for one in chosen))
+
+
+def _near(nodes: Mapping[int, str], rank: int) -> str:
+    """The rank's node; else the node of both its neighbours, since launchers number the ranks node by node."""
+    if rank in nodes:
+        return nodes[rank]
+    below = max((one for one in nodes if one < rank), default=None)
+    above = min((one for one in nodes if one > rank), default=None)
+    if below is None or above is None or nodes[below] != nodes[above]:
+        return ""
+    return nodes[below]
+
+
+def _nodes_by_rank(table: CollectiveTable, job: str) -> dict[int, str]:
+    places = [(row.place, rank) for rows in table.groups(job).values() for rank, row in rows.items() if row.place]
+    return {rank: place[1] for place, rank in sorted(places, reverse=True)}
+
+
+def _first_of_each_rank(found: list[Suspect]) -> list[Suspect]:
+    by_rank: dict[int, Suspect] = {}
+    for one in found:
+        by_rank.setdefault(one.rank, one)
+    return list(by_rank.values())
+
+
+def _members(table: CollectiveTable, job: str, known: Known) -> set[int]:
+    """The ranks that the job must have; those that a report names exist as well."""
+    ranks = {rank for rows in table.groups(job).values() for rank in rows} | set(table.blamed_by_job.get(job, ()))
+    size = max(known.world_size_by_job.get(job, 0), max(ranks, default=-1) + 1)
+    return set(range(size)) | set(known.heard_ranks_by_job.get(job, ()))
+
+
+def _is_minority(count: int, of: int) -> bool:
+    return 0 < 2 * count <= of
+
+
+def _is_scattered(ranks: Sequence[int], of: int) -> bool:
+    """Whether these are neither few nor side by side: then lines are missing rather than ranks."""
+    return bool(ranks) and 4 * len(ranks) > of and ranks[-1] - ranks[0] >= len(ranks)
+
+
+def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
+    blamed = table.blamed_by_job.get(job, {})
+    if not _is_minority(len(blamed), len(members)):
+        return []
+    return [Suspect(job, rank, Named(blamed[rank])) for rank in sorted(blamed)]
+
+
+def _absent(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
+    reported = {rank for rows in table.groups(job).values() for rank in rows}
+    absent = sorted(members - reported)
+    if not reported or not _is_minority(len(absent), len(members)) or _is_scattered(absent, len(members)):
+        return []
+    evidence = Absent(len(reported), len(members))
+    return [Suspect(job, rank, evidence) for rank in absent]
+
+
+def _out_of_step(table: CollectiveTable, job: str) -> list[Suspect]:
+    groups = _comparable(table.groups(job))
+    others = [one for group, rows in groups.items() for one in _differing(job, group, rows)]
+    return others + [one for group, rows in groups.items() for one in _behind(job, group, rows)]
+
+
+def _comparable(groups: Mapping[str, Mapping[int, Row]]) -> dict[str, Mapping[int, Row]]:
+    """Groups whose numbers can be compared over ranks.
+
+    Lines that name no group belong to the group in which their rank reports the same collective; they are a group of
+    their own when no line names one.
+    """
+    numbered = set(groups) - {UNGROUPED, FINGERPRINT, LOCAL}
+    loose = groups.get(UNGROUPED, {})
+    named = {group: _with_operations(groups[group], loose) for group in sorted(numbered)}
+    alone = {FINGERPRINT} if named or LOCAL in groups else {FINGERPRINT, UNGROUPED}
+    return named | {group: rows for group, rows in groups.items() if group in alone}
+
+
+def _with_operations(rows: Mapping[int, Row], loose: Mapping[int, Row]) -> Mapping[int, Row]:
+    return {rank: _with_operation(row, loose.get(rank)) for rank, row in rows.items()} if loose else rows
+
+
+def _with_operation(row: Row, loose: Row | None) -> Row:
+    if row.work and loose and loose.work and row.work.seq == loose.work.seq:
+        return Row(row.place, loose.work, row.reached)
+    return row
+
+
+def _differing(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
+    """Ranks whose operation or size in the collective that most ranks wait in is not the usual one."""
+    said = _operations(rows)
+    counts = Counter(said.values()).most_common(2)
+    if len(counts) < 2 or counts[0][1] == counts[1][1]:
+        return []
+    usual = counts[0][0]
+    differing = sorted(rank for rank, one in said.items() if one != usual)
+    if not _is_minority(len(differing), len(said)):
+        return []
+    name = _name(group)
+    return [Suspect(job, rank, Mismatch(said[rank], usual, name), rows[rank].node) for rank in differing]
+
+
+def _operations(rows: Mapping[int, Row]) -> dict[int, Operation]:
+    """What each rank runs in the collective that most of them wait in."""
+    works = {rank: row.work for rank, row in rows.items() if row.work and row.work.op}
+    counts = Counter(work.seq for work in works.values())
+    usual = max(counts, key=lambda seq: (counts[seq], seq), default=-1)
+    return {
+        rank: Operation(work.op, work.sizes if work.op in _EQUAL_SIZED else "")
+        for rank, work in sorted(works.items())
+        if work.seq == usual
+    }
+
+
+def _name(group: str) -> str:
+    return "" if group in (UNGROUPED, FINGERPRINT) else group
+
+
+def _behind(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
+    """Ranks that did not enqueue the collective in which others wait; if all did, those that completed the least."""
+    waits = {rank: number for rank, row in rows.items() if (number := _waits_in(row)) is not None}
+    newest = max(waits.values(), default=0)
+    enqueued = {rank: row.reached.last_enqueued for rank, row in rows.items() if row.reached}
+    lowest = min(enqueued.values(), default=newest)
+    has_enqueued = lowest >= newest
+    if has_enqueued:
+        enqueued, lowest = waits, min(waits.values(), default=newest)
+    behind = sorted(rank for rank, number in enqueued.items() if number == lowest < newest)
+    if not _is_minority(len(behind), len(rows)):
+        return []
+    evidence = Behind(lowest, newest, _name(group), has_enqueued)
+    return [Suspect(job, rank, evidence, rows[rank].node) for rank in behind]
+
+
+def _waits_in(row: Row) -> int | None:
+    """The collective that a rank waits in; None when it waits in none, or its lines do not tell."""
+    if row.work:
+        return row.work.seq
+    reached = row.reached
+    return reached.last_completed + 1 if reached and reached.last_enqueued > reached.last_completed else None

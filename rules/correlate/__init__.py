@@ -1,0 +1,1 @@
+"""Signals -> incidents: one failure is one incident, however many ranks report it."""

@@ -1,0 +1,79 @@
+"""What failed before in the same job, run after run: other errors each time may have one cause."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from rules.model.incident import Recurrence
+from rules.model.times import NS_PER_S
+
+LOOK_BACK_NS: Final = 7 * 24 * 3600 * NS_PER_S
+KEPT_PER_JOB: Final = 10
+KEPT_JOBS: Final = 5_000
+NEAR: Final = 0.05
+"""Steps count as the same when they differ by no more than this share."""
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """How one run of a job ended. `nodes` are those that something speaks against.
+
+    Snapshots write -1 for an unknown step: `written_step` is as it is written.
+    """
+
+    incident_id: str
+    ended_ns: int
+    failure_class: str
+    nodes: tuple[str, ...]
+    written_step: int = msgspec.field(name="step")
+
+    @classmethod
+    def of(
+        cls, incident_id: str, ended_ns: int, failure_class: str, nodes: tuple[str, ...], step: int | None
+    ) -> Attempt:
+        """A run; `step` is the last one that it completed."""
+        return cls(incident_id, ended_ns, failure_class, nodes, -1 if step is None else step)
+
+    @property
+    def step(self) -> int | None:
+        """The last step that was completed; None when none was told."""
+        return None if self.written_step < 0 else self.written_step
+
+
+class Attempts(msgspec.Struct):
+    """The newest failed runs of each job; the job that has not failed for the longest time is given up first."""
+
+    by_job: dict[str, list[Attempt]] = {}
+
+    def add(self, job: str, attempt: Attempt) -> None:
+        """Note that a run of the job has failed."""
+        known = self.by_job.pop(job, [])
+        others = [one for one in known if one.incident_id != attempt.incident_id]
+        self.by_job[job] = [*others, attempt][-KEPT_PER_JOB:]
+        if len(self.by_job) > KEPT_JOBS:
+            del self.by_job[next(iter(self.by_job))]
+
+    def before(self, jobs: Iterable[str], incident_id: str, time_ns: int) -> list[Attempt]:
+        """Earlier failed runs of these jobs, not too long ago, oldest first."""
+        known = {one.incident_id: one for job in sorted(jobs) for one in self.by_job.get(job, ())}
+        recent = [one for one in known.values() if 0 <= time_ns - one.ended_ns <= LOOK_BACK_NS]
+        return sorted((one for one in recent if one.incident_id != incident_id), key=lambda one: one.ended_ns)
+
+
+def recurrence(earlier: Sequence[Attempt], now: Attempt) -> Recurrence | None:
+    """What the runs have in common; None when this is the first that failed."""
+    if not earlier:
+        return None
+    runs = [*earlier, now]
+    nodes = set.intersection(*(set(run.nodes) for run in runs))
+    steps = [run.step for run in runs if run.step is not None]
+    is_near = len(steps) == len(runs) and max(steps) - min(steps) <= NEAR * max(steps)
+    return Recurrence(
+        attempts=len(runs),
+        near_step=sorted(steps)[len(steps) // 2] if is_near else None,
+        classes=tuple(dict.fromkeys(run.failure_class for run in runs)),
+        nodes=tuple(sorted(nodes)),
+        incidents=tuple(run.incident_id for run in earlier),
+    )

@@ -1,0 +1,278 @@
+"""Signal -> Incident: which signals belong together. One real failure is one incident, however many ranks shout."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rules.cause.ranking import Relations
+from rules.correlate.keys import FILE, FOLDER, HOLDS_NS, JOB, KERNEL, NODE, is_of_a_maker, keys_of, keys_sought, kind_of
+from rules.correlate.state import IncidentState, place_of
+from rules.correlate.unattached import LooseSignals
+from rules.model.ids import stable_id
+from rules.model.ledger import Joined
+from rules.model.signals import SEVERITIES, Signal
+from rules.model.times import NS_PER_S
+from rules.placement.placement import Placement
+
+HOLD_NS: Final = 10 * NS_PER_S
+"""A lone error of a worker is not told before this: a retry that succeeds, or a cancel, may follow at once."""
+
+REOPENS_FOR_NS: Final = 1800 * NS_PER_S
+KEPT_RESOLVED: Final = 64
+KEPT_ENDS: Final = 20_000
+
+SAME_MOMENT_NS: Final = 600 * NS_PER_S
+ENDED_BEFORE_NS: Final = 5 * NS_PER_S
+ENDED_FOR_NS: Final = 600 * NS_PER_S
+
+_ERRORS = SEVERITIES[SEVERITIES.index("error") :]
+_NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
+_ENDS_A_JOB = ("slurm-cancelled", "cancelled")
+_OF_A_PROCESS = ("python-exception", "connection-reset", "socket-timeout", "storage-timeout", "hf-hub-download-fail")
+"""What a program may survive: the only word of a worker that waits whether more follows."""
+
+
+class Correlator(msgspec.Struct):
+    """Open incidents, found by what their signals share; those resolved of late; and signals that belong to none yet.
+
+    `by_key` holds, for each key, the incidents that have it with the newest onset under it. Of resolved incidents the
+    newest 64 may be reopened, for half an hour; of 20,000 jobs it is known when they ended. `joined` is what went into
+    incidents since it was emptied last.
+    """
+
+    open: dict[str, IncidentState] = {}
+    by_key: dict[str, dict[str, int]] = {}
+    resolved: dict[str, IncidentState] = {}
+    loose: LooseSignals = msgspec.field(default_factory=LooseSignals)
+    ended_ns_by_job: dict[str, int] = {}
+    placement: Placement = msgspec.field(default_factory=Placement)
+    alone: int = 0
+    duplicate: int = 0
+    joined: list[Joined] = []
+
+    def place(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
+        """Learn that a job runs on a node at that time; jobs that ran there long before are gone.
+
+        Learnt late, it links incidents of the node's kernel to the job: those that changed by it.
+        """
+        if not (node and job):
+            return []
+        is_news = self.placement.hear(cluster, node, job, time_ns)
+        return self._link(cluster, node, job, time_ns) if is_news else []
+
+    def jobs_of(self, signal: Signal) -> set[str]:
+        """The jobs that a signal touches: its own, else those placed on its node."""
+        if signal.job:
+            return {signal.job}
+        return self.placement.jobs_on(signal.cluster, signal.node, signal.event_time_ns)
+
+    def take(self, signal: Signal, relations: Relations) -> list[IncidentState]:
+        """Put a signal where it belongs; the incidents that changed by it."""
+        jobs = self.jobs_of(signal)
+        dropped = self._note_end(signal, jobs)
+        found = self._homes(signal, jobs, relations)
+        if not found:
+            if not _opens(signal) or self._follows_an_end(signal, jobs):
+                self.alone += 1
+                self.loose.add(signal, keys_of(signal, jobs))
+                return dropped
+            found = [self._reopened(signal, jobs, relations) or self._open(signal)]
+        first, *others = found
+        is_new_kind = signal.failure_class not in first.kept_by_class or signal.node not in first.nodes
+        if not first.add(signal, jobs):
+            self.duplicate += 1
+            return dropped
+        self.joined.append(Joined(first.incident_id, signal))
+        self._index(first, signal, jobs)
+        if not is_soft(signal):
+            first.held_until_ns = 0
+        for other in others:
+            self._merge(other, first, f"{signal.failure_class}{place_of(signal)} touches both", signal.event_time_ns)
+        if is_new_kind:
+            self._take_loose(first, signal, jobs, relations)
+        return [*dropped, first, *others]
+
+    def resolve(self, incident: IncidentState, time_ns: int, why: str) -> None:
+        """The incident is over; for a while it may be reopened."""
+        incident.status, incident.resolved_ns = "resolved", time_ns
+        incident.note(time_ns, f"resolved: {why}")
+        self._forget(incident)
+        self.resolved[incident.incident_id] = incident
+        too_old = [one for one, last in self.resolved.items() if time_ns - last.resolved_ns > REOPENS_FOR_NS]
+        for gone in too_old or list(self.resolved)[: len(self.resolved) - KEPT_RESOLVED]:
+            del self.resolved[gone]
+
+    def drop(self, incident: IncidentState) -> None:
+        """What was held back was no failure: nobody is told of it."""
+        incident.status = "dropped"
+        self._forget(incident)
+        for signal in incident.signals():
+            self.loose.add(signal, keys_of(signal, incident.jobs_of(signal)))
+
+    def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
+        found: dict[str, IncidentState] = {}
+        asked = set[str]()
+        for key in keys_sought(signal, jobs):
+            holders = self.by_key.get(key)
+            if not holders:
+                continue
+            kind = kind_of(key)
+            for incident_id, newest_ns in holders.items():
+                lag_ns = abs(signal.onset_ns - newest_ns)
+                if incident_id in found or lag_ns > HOLDS_NS.get(kind, lag_ns):
+                    continue
+                incident = self.open[incident_id]
+                if _belongs(signal, key, lag_ns):
+                    found[incident_id] = incident
+                elif incident_id not in asked:
+                    asked.add(incident_id)
+                    if _has_to_do(signal, incident, relations):
+                        found[incident_id] = incident
+        return sorted(found.values(), key=_age) if len(found) > 1 else list(found.values())
+
+    def _index(self, incident: IncidentState, signal: Signal, jobs: set[str]) -> None:
+        for key in keys_of(signal, jobs):
+            incident.keys.add(key)
+            holders = self.by_key.setdefault(key, {})
+            holders[incident.incident_id] = max(signal.onset_ns, holders.get(incident.incident_id, 0))
+
+    def _take_loose(self, incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> None:
+        """Bring in what was said before and has to do with the signal."""
+        for earlier in self.loose.under(keys_sought(signal, jobs), signal.onset_ns):
+            if relations.hold(signal, [earlier]):
+                touched = self.jobs_of(earlier)
+                if incident.add(earlier, touched):
+                    self.joined.append(Joined(incident.incident_id, earlier))
+                    self._index(incident, earlier, touched)
+
+    def _note_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:
+        """A job is cancelled, or done: what it said just before in its own name was no failure."""
+        if signal.failure_class not in _ENDS_A_JOB and signal.role != "finished":
+            return []
+        dropped = []
+        for job in sorted(jobs):
+            key = f"{JOB}/{signal.cluster}/{job}"
+            self.ended_ns_by_job.pop(key, None)
+            self.ended_ns_by_job[key] = signal.event_time_ns
+            if len(self.ended_ns_by_job) > KEPT_ENDS:
+                del self.ended_ns_by_job[next(iter(self.ended_ns_by_job))]
+            held = [self.open[one] for one in self.by_key.get(key, ()) if self.open[one].held_until_ns]
+            dropped += [one for one in held if one.first_onset_ns >= signal.event_time_ns - ENDED_BEFORE_NS]
+        for incident in dropped:
+            self.drop(incident)
+        return dropped
+
+    def _follows_an_end(self, signal: Signal, jobs: set[str]) -> bool:
+        if is_hard(signal):
+            return False
+        ends_ns = [self.ended_ns_by_job.get(f"{JOB}/{signal.cluster}/{job}", 0) for job in jobs]
+        return any(-ENDED_BEFORE_NS <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
+
+    def _reopened(self, signal: Signal, jobs: set[str], relations: Relations) -> IncidentState | None:
+        """An incident resolved a short while ago that the signal shows not to be over."""
+        sought = set(keys_sought(signal, jobs))
+        for incident in reversed(list(self.resolved.values())):
+            is_recent = signal.event_time_ns - incident.resolved_ns <= REOPENS_FOR_NS
+            if (
+                is_recent
+                and not incident.is_restarted
+                and sought & incident.keys
+                and _has_to_do(signal, incident, relations)
+            ):
+                del self.resolved[incident.incident_id]
+                self.open[incident.incident_id] = incident
+                for key in incident.keys:
+                    self.by_key.setdefault(key, {})[incident.incident_id] = incident.last_seen_ns
+                incident.status, incident.resolved_ns, incident.reopened = "open", 0, incident.reopened + 1
+                incident.note(signal.event_time_ns, f"reopened: {signal.failure_class}{place_of(signal)}")
+                return incident
+        return None
+
+    def _open(self, signal: Signal) -> IncidentState:
+        incident = IncidentState(stable_id("incident", signal.signal_id), signal.cluster)
+        incident.note(signal.event_time_ns, f"opened: {signal.failure_class}{place_of(signal)}")
+        if is_soft(signal):
+            incident.held_until_ns = signal.event_time_ns + HOLD_NS
+        self.open[incident.incident_id] = incident
+        return incident
+
+    def _link(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
+        of_node = [self.open[one] for one in self.by_key.get(f"{KERNEL}/{cluster}/{node}", ())]
+        linked = [one for one in of_node if job not in one.jobs and time_ns <= one.last_seen_ns]
+        if not linked:
+            return []
+        key = f"{JOB}/{cluster}/{job}"
+        for incident in linked:
+            incident.jobs.add(job)
+            incident.jobs_by_node.setdefault(node, set()).add(job)
+            incident.keys.add(key)
+            self.by_key.setdefault(key, {})[incident.incident_id] = incident.last_seen_ns
+        first, *others = sorted((self.open[one] for one in self.by_key[key]), key=_age)
+        for other in others:
+            self._merge(other, first, f"job {job} runs on {node}", time_ns)
+        return [first, *others]
+
+    def _merge(self, other: IncidentState, into: IncidentState, why: str, time_ns: int) -> None:
+        into.absorb(other)
+        into.note(time_ns, f"took over incident {other.incident_id}: {why}")
+        other.note(time_ns, f"merged into incident {into.incident_id}: {why}")
+        other.status, other.merged_into = "resolved", into.incident_id
+        for key in other.keys:
+            holders = self.by_key[key]
+            newest_ns = holders.get(other.incident_id, 0)
+            holders[into.incident_id] = max(newest_ns, holders.get(into.incident_id, 0))
+        self._forget(other)
+
+    def _forget(self, incident: IncidentState) -> None:
+        del self.open[incident.incident_id]
+        for key in incident.keys:
+            holders = self.by_key[key]
+            holders.pop(incident.incident_id, None)
+            if not holders:
+                del self.by_key[key]
+
+
+def is_soft(signal: Signal) -> bool:
+    """Whether a program may well survive what the signal says."""
+    return signal.failure_class in _OF_A_PROCESS and signal.source == "worker" and signal.severity != "critical"
+
+
+def is_hard(signal: Signal) -> bool:
+    """Whether it is a failure whatever became of the job: the machine says so."""
+    return signal.source == "kernel"
+
+
+def _age(incident: IncidentState) -> tuple[int, str]:
+    return (incident.first_onset_ns, incident.incident_id)
+
+
+def _opens(signal: Signal) -> bool:
+    return _is_error(signal) and signal.role not in _NEVER_OPENS
+
+
+def _is_error(signal: Signal) -> bool:
+    return signal.severity in _ERRORS
+
+
+def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
+    """Whether this key in common is enough."""
+    kind = kind_of(key)
+    if kind == JOB and not is_of_a_maker(signal, key):
+        return _is_error(signal) or signal.role in _NEVER_OPENS
+    if kind in (JOB, FOLDER):
+        return False
+    return kind not in (KERNEL, NODE, FILE) or (lag_ns <= SAME_MOMENT_NS and _is_error(signal))
+
+
+def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:
+    """Whether some signal of the incident may be its cause or its effect, or says the same of the same place."""
+    of_its_class = incident.kept_by_class.get(signal.failure_class, ())
+    if any(_is_same(signal, one) for one in of_its_class):
+        return True
+    return any(relations.hold(signal, kept) for kept in incident.kept_by_class.values())
+
+
+def _is_same(signal: Signal, other: Signal) -> bool:
+    return (signal.node, signal.gpu) == (other.node, other.gpu)

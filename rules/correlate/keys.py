@@ -1,0 +1,118 @@
+"""What signals may share, as text keys: a job, a node's kernel, a server, a path, that many nodes say the same, or a
+file whose lines name neither job nor node.
+
+Signals with a key in common may belong to one incident. A key is `kind/cluster/name`.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from rules.cause.scope import DEPENDENCY_FIELD, MISSING_FIELD, folders_of, makers_of
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+from rules.packs.vocabulary import vocabulary
+
+JOB: Final = "job"
+KERNEL: Final = "kernel"
+NODE: Final = "node"
+SERVER: Final = "server"
+PATH: Final = "path"
+FOLDER: Final = "folder"
+MANY: Final = "many"
+FILE: Final = "file"
+
+HOLDS_NS: Final = {
+    KERNEL: 3600 * NS_PER_S,
+    NODE: 3600 * NS_PER_S,
+    SERVER: 1800 * NS_PER_S,
+    PATH: 24 * 3600 * NS_PER_S,
+    MANY: 60 * NS_PER_S,
+    FILE: 3600 * NS_PER_S,
+}
+"""How far apart the onsets of two signals with this kind of key may lie; a job's signals belong together always."""
+
+_NODE_WIDE = ("node-fail", "slurm-node-fail", "k8s-node-notready", "node-reboot")
+_HITS_MANY_NODES = (
+    "nic-link-down",
+    "ib-link-down",
+    "efa-error",
+    "nfs-server-not-responding",
+    "lustre-error",
+    "storage-timeout",
+    "power-supply-fault",
+    "node-fail",
+    "slurm-node-fail",
+    "k8s-node-notready",
+)
+_SERVER_FIELDS = ("server", "target")
+_PATH_CLASSES = ("auth-expired", "model-not-found", "sync-fail", "checkpoint-load-fail", "checkpoint-save-fail")
+_PATH_FIELDS = ("bucket", "path")
+
+
+def is_node_wide(signal: Signal) -> bool:
+    """Whether it is about its whole node, so that it touches every job there."""
+    return signal.source == "kernel" or signal.failure_class in _NODE_WIDE
+
+
+def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
+    """What this signal stands for: others that look for one of these keys find it."""
+    keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
+    if signal.node:
+        keys.append(f"{KERNEL if is_node_wide(signal) else NODE}/{signal.cluster}/{signal.node}")
+    elif signal.log:
+        keys.append(f"{FILE}/{signal.cluster}/{signal.log}")
+    return keys + _shared_keys(signal)
+
+
+def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
+    """What this signal looks for: its own keys; the word of its node's kernel, and a kernel the word of its node."""
+    keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
+    if signal.node:
+        keys.append(f"{KERNEL}/{signal.cluster}/{signal.node}")
+        if is_node_wide(signal) or not jobs:
+            keys.append(f"{NODE}/{signal.cluster}/{signal.node}")
+    elif signal.log:
+        keys.append(f"{FILE}/{signal.cluster}/{signal.log}")
+    if waited_for := signal.fields.get(DEPENDENCY_FIELD):
+        keys.append(f"{JOB}/{signal.cluster}/{waited_for}")
+    if MISSING_FIELD in signal.fields:
+        keys += [f"{JOB}/{signal.cluster}/{maker}" for maker in sorted(makers_of(signal) - jobs)]
+    return keys + _shared_keys(signal)
+
+
+def is_of_a_maker(signal: Signal, key: str) -> bool:
+    """Whether it is the key of another job, sought because the path of a missing file may name it."""
+    return MISSING_FIELD in signal.fields and key.removeprefix(f"{JOB}/{signal.cluster}/") in makers_of(signal)
+
+
+def kind_of(key: str) -> str:
+    """The kind of a key."""
+    return key.partition("/")[0]
+
+
+def _shared_keys(signal: Signal) -> list[str]:
+    of_class = _keys_of_class(signal) if _may_share(signal.failure_class) else []
+    return of_class + [f"{FOLDER}/{signal.cluster}/{folder}" for folder in folders_of(signal)]
+
+
+def _keys_of_class(signal: Signal) -> list[str]:
+    keys = []
+    if _is_about_storage(signal.failure_class):
+        keys += [f"{SERVER}/{signal.cluster}/{signal.fields[one]}" for one in _SERVER_FIELDS if signal.fields.get(one)]
+    if signal.failure_class in _HITS_MANY_NODES:
+        keys.append(f"{MANY}/{signal.cluster}/{signal.failure_class}")
+    if signal.failure_class in _PATH_CLASSES:
+        keys += [f"{PATH}/{signal.cluster}/{signal.fields[one]}" for one in _PATH_FIELDS if signal.fields.get(one)]
+    return keys
+
+
+@cache
+def _may_share(failure_class: str) -> bool:
+    return _is_about_storage(failure_class) or failure_class in (*_HITS_MANY_NODES, *_PATH_CLASSES)
+
+
+@cache
+def _is_about_storage(failure_class: str) -> bool:
+    return vocabulary().family(failure_class) == "storage"

@@ -1,0 +1,143 @@
+"""What becomes of incidents: held back, told, resolved, reopened; and which runs of a job failed before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from heapq import heappop, heappush
+from typing import Final
+
+import msgspec
+
+from rules.cause.ranking import Relations
+from rules.correlate.attempts import Attempt, Attempts
+from rules.correlate.correlator import Correlator
+from rules.correlate.keys import JOB, KERNEL
+from rules.correlate.state import IncidentState
+from rules.liveness.verdict import STRAGGLER
+from rules.model.heartbeats import Heartbeat
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+
+RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
+"""Quiet time after which an incident is over: longer than any causal delay."""
+
+STEPS_TO_RECOVER: Final = 3
+STEPS_TO_REFUTE: Final = 1
+"""An incident that is nothing but verdicts on a stop is over with the next step."""
+
+STEPS_TO_SURVIVE: Final = 2
+"""A job that got so far after a lone error of its program has survived it."""
+
+LONGEST_HOLD_NS: Final = 60 * NS_PER_S
+SHOWN_TEXT: Final = 160
+
+REOPENED_TO_FLAP: Final = 3
+"""An incident reopened so often is no longer resolved by progress, only by quiet time."""
+
+_OUTLASTS_PROGRESS = frozenset(
+    ("nan-loss", "loss-divergence", "straggler", "slow-gpu", "gpu-thermal", "gpu-memory-leak", "nccl-fallback-socket")
+)
+
+AttemptOf = Callable[[IncidentState, int], Attempt]
+"""The run of a job that an incident ended, at a time."""
+
+PaceOf = Callable[[str, str], int]
+"""The time a step of a job of a cluster takes; 0 when it is unknown."""
+
+
+class Life(msgspec.Struct):
+    """The incidents, and the times at which something becomes of them if nothing else happens."""
+
+    correlator: Correlator = msgspec.field(default_factory=Correlator)
+    attempts: Attempts = msgspec.field(default_factory=Attempts)
+    timers: list[tuple[int, str]] = []
+
+    def take(self, signal: Signal, relations: Relations, pace_ns: PaceOf) -> list[IncidentState]:
+        """Put a signal where it belongs; the incidents that changed."""
+        changed = self.correlator.take(signal, relations)
+        for incident in changed:
+            if incident.status == "open" and not incident.has_timer:
+                self._set_timer(incident, pace_ns)
+        return changed
+
+    def note_step(self, heartbeat: Heartbeat, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
+        """A job got further: the incidents that are over by it."""
+        over = []
+        for incident_id in list(self.correlator.by_key.get(f"{JOB}/{heartbeat.cluster}/{heartbeat.job}", ())):
+            incident = self.correlator.open[incident_id]
+            incident.steps_since[heartbeat.job] = incident.steps_since.get(heartbeat.job, 0) + 1
+            incident.is_restarted |= is_restart
+            fewest = min(incident.steps_since.get(one, 0) for one in incident.jobs)
+            if incident.held_until_ns and fewest >= STEPS_TO_SURVIVE:
+                self.correlator.drop(incident)
+            elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
+                how = "started again and made" if incident.is_restarted else "made"
+                why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} further step{'s' * (fewest > 1)}"
+                self._resolve(incident, heartbeat.event_time_ns, why, attempt_of)
+                over.append(incident)
+        return over
+
+    def clear(self, signal: Signal, classes: Collection[str], attempt_of: AttemptOf) -> list[IncidentState]:
+        """A line says that failures of these classes are over on its node: the incidents that are over by it."""
+        over = []
+        for incident_id in list(self.correlator.by_key.get(f"{KERNEL}/{signal.cluster}/{signal.node}", ())):
+            incident = self.correlator.open[incident_id]
+            if not incident.kept_by_class.keys().isdisjoint(classes) and incident.clear(classes, signal.node):
+                self._resolve(incident, signal.event_time_ns, f"cleared: {signal.text[:SHOWN_TEXT]}", attempt_of)
+                over.append(incident)
+        return over
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """When the next timer is due."""
+        return self.timers[0][0] if self.timers else None
+
+    def fire(self, attempt_of: AttemptOf) -> list[IncidentState]:
+        """The first timer is due: the incidents that changed."""
+        due_ns, incident_id = heappop(self.timers)
+        incident = self.correlator.open.get(incident_id)
+        if incident is None:
+            return []
+        over_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
+        if over_ns <= due_ns:
+            self._resolve(incident, due_ns, f"quiet for {RESOLVE_AFTER_NS // NS_PER_S // 60} minutes", attempt_of)
+            return [incident]
+        heappush(self.timers, (over_ns, incident_id))
+        return self._release(incident)
+
+    def release_all(self) -> list[IncidentState]:
+        """The input has ended: what was held back is told now."""
+        return [one for incident in list(self.correlator.open.values()) for one in self._release(incident)]
+
+    def _release(self, incident: IncidentState) -> list[IncidentState]:
+        if not incident.held_until_ns:
+            return []
+        incident.held_until_ns = 0
+        return [incident]
+
+    def _set_timer(self, incident: IncidentState, pace_ns: PaceOf) -> None:
+        incident.has_timer = True
+        due_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
+        if incident.held_until_ns:
+            slowest_ns = max((pace_ns(incident.cluster, job) for job in incident.jobs), default=0)
+            incident.held_until_ns += min(LONGEST_HOLD_NS, STEPS_TO_SURVIVE * slowest_ns)
+            due_ns = incident.held_until_ns
+        heappush(self.timers, (due_ns, incident.incident_id))
+
+    def _resolve(self, incident: IncidentState, time_ns: int, why: str, attempt_of: AttemptOf) -> None:
+        self.correlator.resolve(incident, time_ns, why)
+        incident.has_timer = False
+        for job in sorted(incident.jobs):
+            self.attempts.add(f"{incident.cluster}/{job}", attempt_of(incident, time_ns))
+
+
+def _steps_to_end(incident: IncidentState) -> int:
+    verdicts = {one.fields.get("verdict", "") for one in incident.signals() if one.position is None}
+    is_a_stop = verdicts.isdisjoint(("", STRAGGLER)) and all(one.position is None for one in incident.signals())
+    return STEPS_TO_REFUTE if is_a_stop else STEPS_TO_RECOVER
+
+
+def _ends_by_progress(incident: IncidentState) -> bool:
+    lasting = [signal for name in _OUTLASTS_PROGRESS for signal in incident.kept_by_class.get(name, ())]
+    are_silences = all(signal.position is None for signal in lasting)
+    return incident.reopened < REOPENED_TO_FLAP and are_silences

@@ -1,0 +1,217 @@
+"""What is known of one incident so far: its signals in short, whom they touch, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Final
+
+import msgspec
+
+from rules.cause.collectives import CollectiveTable
+from rules.correlate.attempts import Attempt
+from rules.event_time.ordering import onset_order
+from rules.liveness.progress import JobProgress
+from rules.model.incident import Change, Progress
+from rules.model.signals import SEVERITIES, Signal
+from rules.model.times import iso_from_ns
+from rules.placement.completion import nodes_of
+
+KEPT_PER_CLASS: Final = 8
+"""The earliest signals of each class that an incident keeps word for word; it counts the others."""
+
+KEPT_IDS: Final = 32_768
+"""At least so many signals of an incident, less than twice as many, are known by id: the newest. Others count again."""
+
+KEPT_CHANGES: Final = 50
+"""The history of an incident that flaps on and on ends here."""
+
+
+class AtOnset(msgspec.Struct, frozen=True):
+    """How far a job had come when an incident took it in; None is what was not known.
+
+    Snapshots write -1 for an unknown step and 0 for any other unknown number: the fields are as they are written.
+    """
+
+    written_step: int = msgspec.field(default=-1, name="last_step")
+    written_step_ns: int = msgspec.field(default=0, name="last_step_ns")
+    written_pace_ns: int = msgspec.field(default=0, name="pace_ns")
+    written_saved_step: int = msgspec.field(default=-1, name="saved_step")
+    written_gpus: int = msgspec.field(default=0, name="gpus")
+
+    @classmethod
+    def of(cls, progress: JobProgress | None, gpus: int | None) -> AtOnset:
+        """What is known of a job now."""
+        if progress is None:
+            return cls(written_gpus=gpus or 0)
+        steps = (progress.last_step, progress.last_step_ns, progress.pace_ns or 0, progress.saved_step)
+        return cls(*steps, gpus or 0)
+
+    @property
+    def last_step(self) -> int | None:
+        """The last step that it had completed."""
+        return None if self.written_step < 0 else self.written_step
+
+    @property
+    def last_step_ns(self) -> int | None:
+        """When it had completed that."""
+        return None if self.written_step < 0 else self.written_step_ns
+
+    @property
+    def pace_ns(self) -> int | None:
+        """The median time a step."""
+        return self.written_pace_ns or None
+
+    @property
+    def saved_step(self) -> int | None:
+        """The step of its newest complete checkpoint."""
+        return None if self.written_saved_step < 0 else self.written_saved_step
+
+    @property
+    def gpus(self) -> int | None:
+        """How many GPUs it held."""
+        return self.written_gpus or None
+
+
+class IncidentState(msgspec.Struct):
+    """What is known of one incident so far.
+
+    `keys` are what its signals share (rules.keys); `seen`, and `seen_before` that, are the ids of signals. It is not
+    told before `held_until_ns`, 0 when it is told at once. `earlier` are the runs of its jobs that failed before;
+    `at_onset` is how far each job was when it came in.
+    """
+
+    incident_id: str
+    cluster: str
+    status: str = "open"
+    revision: int = 0
+    merged_into: str = ""
+    severity: str = "info"
+    held_until_ns: int = 0
+    has_timer: bool = False
+    reopened: int = 0
+    is_restarted: bool = False
+    resolved_ns: int = 0
+    earlier: list[Attempt] = []
+    at_onset: dict[str, AtOnset] = {}
+    history: list[Change] = []
+    keys: set[str] = set()
+    jobs: set[str] = set()
+    nodes: set[str] = set()
+    kernel_nodes: set[str] = set()
+    ranks: set[str] = set()
+    cleared: set[str] = set()
+    seen: dict[str, None] = {}
+    seen_before: dict[str, None] = {}
+    signal_count: int = 0
+    first_onset_ns: int = 0
+    last_seen_ns: int = 0
+    steps_since: dict[str, int] = {}
+    kept_by_class: dict[str, list[Signal]] = {}
+    jobs_by_node: dict[str, set[str]] = {}
+    progress: dict[str, Progress] = {}
+    gpus: set[str] = set()
+    collectives: CollectiveTable = msgspec.field(default_factory=CollectiveTable)
+
+    def add(self, signal: Signal, jobs: set[str]) -> bool:
+        """Take a signal in; false when it is a copy of one already here."""
+        if signal.signal_id in self.seen or signal.signal_id in self.seen_before:
+            return False
+        self._remember(signal.signal_id)
+        self.signal_count += 1
+        self._reach(signal, jobs)
+        self._raise_severity(signal)
+        self.first_onset_ns = min(self.first_onset_ns or signal.onset_ns, signal.onset_ns)
+        self.last_seen_ns = max(self.last_seen_ns, signal.event_time_ns)
+        if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"):
+            self.steps_since.clear()
+            self.cleared.discard(f"{signal.failure_class}/{signal.node}")
+        self._keep(signal)
+        self.collectives.add(signal)
+        return True
+
+    def absorb(self, other: IncidentState) -> None:
+        """Take over all that another incident holds."""
+        self.keys |= other.keys
+        self.jobs |= other.jobs
+        self.nodes |= other.nodes
+        self.kernel_nodes |= other.kernel_nodes
+        self.ranks |= other.ranks
+        self.gpus |= other.gpus
+        self.collectives.absorb(other.collectives)
+        theirs = other.seen_before | other.seen
+        self.signal_count += len(theirs.keys() - self.seen.keys() - self.seen_before.keys())
+        for signal_id in theirs:
+            self._remember(signal_id)
+        self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
+        self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
+        self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
+        self.held_until_ns = min(self.held_until_ns, other.held_until_ns)
+        self.at_onset = other.at_onset | self.at_onset
+        for node, jobs in other.jobs_by_node.items():
+            self.jobs_by_node.setdefault(node, set()).update(jobs)
+        for signals in other.kept_by_class.values():
+            for signal in signals:
+                self._keep(signal)
+
+    def jobs_of(self, signal: Signal) -> set[str]:
+        """The jobs that one of these signals touches: its own, else those on its node when the signals came."""
+        return {signal.job} if signal.job else self.jobs_by_node.get(signal.node, set())
+
+    def signals(self) -> list[Signal]:
+        """The kept signals, earliest onset first."""
+        return sorted((signal for kept in self.kept_by_class.values() for signal in kept), key=onset_order)
+
+    def clear(self, classes: Collection[str], node: str) -> bool:
+        """These failures are over on the node; true when with them all is that the incident consists of."""
+        self.cleared |= {f"{name}/{node}" for name in classes if name in self.kept_by_class}
+        errors = (one for one in self.signals() if SEVERITIES.index(one.severity) >= SEVERITIES.index("error"))
+        return all(f"{one.failure_class}/{one.node}" in self.cleared for one in errors)
+
+    def note(self, time_ns: int, what: str) -> None:
+        """Write into the history what happened to the incident."""
+        if len(self.history) < KEPT_CHANGES:
+            self.history.append(Change(iso_from_ns(time_ns), what))
+
+    def _remember(self, signal_id: str) -> None:
+        self.seen[signal_id] = None
+        if len(self.seen) >= KEPT_IDS:
+            self.seen_before, self.seen = self.seen, {}
+
+    def _reach(self, signal: Signal, jobs: set[str]) -> None:
+        self.jobs |= jobs
+        for node in nodes_of(signal):
+            self.nodes.add(node)
+            self.jobs_by_node.setdefault(node, set()).update(jobs)
+        if signal.source == "kernel":
+            self.kernel_nodes.add(signal.node)
+        if signal.rank is not None:
+            self.ranks.add(f"{signal.job}/{signal.rank}")
+        if signal.gpu:
+            self.gpus.add(f"{signal.node}/{signal.gpu}")
+
+    def _raise_severity(self, signal: Signal) -> None:
+        if signal.severity != self.severity and SEVERITIES.index(signal.severity) > SEVERITIES.index(self.severity):
+            if self.signal_count > 1:
+                why = f"{signal.failure_class}{place_of(signal)}"
+                self.note(signal.event_time_ns, f"severity rose from {self.severity} to {signal.severity}: {why}")
+            self.severity = signal.severity
+
+    def _keep(self, signal: Signal) -> None:
+        kept = self.kept_by_class.setdefault(signal.failure_class, [])
+        if len(kept) == KEPT_PER_CLASS and _is_later(signal, kept[-1]):
+            return
+        if all(one.signal_id != signal.signal_id for one in kept):
+            kept.append(signal)
+            kept.sort(key=onset_order)
+            del kept[KEPT_PER_CLASS:]
+
+
+def _is_later(signal: Signal, other: Signal) -> bool:
+    return signal.onset_ns > other.onset_ns or onset_order(signal) >= onset_order(other)
+
+
+def place_of(signal: Signal) -> str:
+    """Where it happened, in words."""
+    gpu = f", GPU {signal.gpu}" if signal.gpu else ""
+    place = signal.node or (f"job {signal.job}" if signal.job else "")
+    return f" on {place}{gpu}" if place else ""

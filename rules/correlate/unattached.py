@@ -1,0 +1,48 @@
+"""Signals that open no incident by themselves, kept for a while: a later failure may be their consequence."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+
+KEPT_FOR_NS: Final = 2 * 3600 * NS_PER_S
+KEPT_PER_KEY: Final = 16
+KEPT_KEYS: Final = 20_000
+
+
+class LooseSignals(msgspec.Struct):
+    """A few signals of each key, by id: the newest, and the first of a class that repeats itself.
+
+    The key that got none for the longest time is given up first.
+    """
+
+    by_key: dict[str, dict[str, Signal]] = {}
+
+    def add(self, signal: Signal, keys: list[str]) -> None:
+        """Keep a signal under its keys."""
+        for key in keys:
+            kept = self.by_key.pop(key, {})
+            kept.setdefault(signal.signal_id, signal)
+            if len(kept) > KEPT_PER_KEY:
+                del kept[_most_expendable(kept, signal)]
+            self.by_key[key] = kept
+            if len(self.by_key) > KEPT_KEYS:
+                del self.by_key[next(iter(self.by_key))]
+
+    def under(self, keys: list[str], time_ns: int) -> list[Signal]:
+        """The signals that have one of these keys and are not too old by then, each once."""
+        found = {name: one for key in keys for name, one in self.by_key.get(key, {}).items()}
+        return [one for one in found.values() if one.event_time_ns >= time_ns - KEPT_FOR_NS]
+
+
+def _most_expendable(kept: dict[str, Signal], newest: Signal) -> str:
+    """The second of the newest one's class, since the first tells when it began; the oldest of all if there is none."""
+    oldest, *others = (name for name, one in kept.items() if one.failure_class == newest.failure_class)
+    if len(others) < 2:
+        return next(iter(kept))
+    is_over = kept[oldest].event_time_ns < newest.event_time_ns - KEPT_FOR_NS
+    return oldest if is_over else others[0]

@@ -1,0 +1,74 @@
+"""Match -> Signal: who and what a line that fits a rule is about."""
+
+from __future__ import annotations
+
+from rules.model.records import LogEvent, Match, Position
+from rules.model.signals import Signal
+from rules.packs.ruleset import Rule, RuleSet
+from rules.packs.spec import RuleSpec
+from rules.packs.vocabulary import vocabulary
+
+_KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
+_DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")
+_GPU_FIELD, _NODE_FIELD, _JOB_FIELD, _RANK_FIELD, _POD_FIELD = "pci", "node", "job", "rank", "pod"
+
+
+def signal_of(rules: RuleSet, match: Match) -> Signal:
+    """The signal that a match is."""
+    event, fields, rule = match.event, match.fields, rules.of(match)
+    if event.pod:
+        fields = {_POD_FIELD: event.pod, **fields}
+    spec, rank = rule.spec, fields.get(_RANK_FIELD, "")
+    return Signal(
+        signal_id=match.match_id,
+        rule=spec.id,
+        failure_class=rule.class_of(fields),
+        severity=spec.severity,
+        role=spec.role,
+        event_time_ns=event.event_time_ns,
+        onset_ns=event.event_time_ns - rule.waited_ns(fields),
+        cluster=event.cluster,
+        node=fields.get(_NODE_FIELD) or ("" if _is_told_from_afar(event, spec) else event.node),
+        source=event.source or _source(rule),
+        job=event.job or fields.get(_JOB_FIELD, ""),
+        rank=event.rank if event.rank is not None else _rank(rank),
+        gpu=pci_address(fields.get(_GPU_FIELD, "")),
+        text=event.text,
+        position=event.position,
+        fields=fields,
+        block=match.block,
+        log="" if fields.get(_NODE_FIELD) or fields.get(_JOB_FIELD) else event.log,
+    )
+
+
+def match_of(signal: Signal) -> Match:
+    """A window's signal in the form of a match, for the store."""
+    position = signal.position or Position("", 0)
+    who = (signal.cluster, signal.node, signal.source, signal.job, signal.rank)
+    return Match(
+        signal.signal_id, signal.rule, LogEvent(signal.event_time_ns, signal.text, position, True, *who), signal.fields
+    )
+
+
+def _is_told_from_afar(event: LogEvent, spec: RuleSpec) -> bool:
+    """Whether it did not happen where it was written: a scheduler speaks of jobs from a host of its own."""
+    is_of_a_job = event.source == "scheduler" and spec.entity == "job"
+    return is_of_a_job or spec.failure_class in _DECIDED_BY_A_SCHEDULER
+
+
+def _source(rule: Rule) -> str:
+    """Who says it when the line does not tell: a class that only the kernel finds is the kernel's word."""
+    is_kernels = vocabulary().family(rule.spec.failure_class) in _KERNEL_FAMILIES
+    return "kernel" if rule.spec.source == "any" and is_kernels else rule.spec.source
+
+
+def pci_address(text: str) -> str:
+    """A PCI address as one key: four digits of domain, lower case, no function (`0000:3b:00`)."""
+    if not text:
+        return ""
+    domain, bus, slot = ("", "", *text.lower().split(":"))[-3:]
+    return f"{domain.lstrip('0').rjust(4, '0')}:{bus}:{slot.split('.')[0]}"
+
+
+def _rank(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None

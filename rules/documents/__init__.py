@@ -1,0 +1,1 @@
+"""Files that people write, with the line of every part for error messages."""

@@ -1,0 +1,17 @@
+"""What every part of a rule file is made of."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+
+from rules.model.times import duration_ns
+
+DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)), json_schema_input_type=str)]
+
+
+class Strict(BaseModel):
+    """Unknown keys are mistakes, and what is read is never changed."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)

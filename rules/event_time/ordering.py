@@ -1,0 +1,55 @@
+"""The order in which inputs are taken: by event time, then by what they say; when they arrived means nothing."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rules.model.flat_heartbeats import facts_of
+from rules.model.heartbeats import Heartbeat
+from rules.model.records import Match, Seat
+from rules.model.signals import Signal
+
+Order = tuple[int, int, str, str, str, int, int, str, str]
+
+_NO_MORE: Final = "/0/None"
+"""Neither phase nor world size nor saved step."""
+
+
+def match_order(match: Match) -> Order:
+    """Matches come after what heartbeats and seats tell of the same moment."""
+    event = match.event
+    rank = -1 if event.rank is None else event.rank
+    place = event.position
+    who = (event.node, event.source, event.job, rank)
+    return (event.event_time_ns, 1, *who, place.offset, match.match_id, place.source)
+
+
+def heartbeat_order(heartbeat: Heartbeat) -> Order:
+    """Heartbeats come first of their moment."""
+    step, rank, phase, world_size, saved_step = facts_of(heartbeat)
+    return (
+        heartbeat.event_time_ns,
+        0,
+        heartbeat.node,
+        heartbeat.source,
+        heartbeat.job,
+        -1 if step is None else step,
+        -1 if rank is None else rank,
+        heartbeat.cluster,
+        f"{phase}/{world_size}/{saved_step}" if phase or world_size else _NO_MORE,
+    )
+
+
+def seat_order(seat: Seat) -> Order:
+    """Beside heartbeats: a line that tells who sits where comes before what else happens at that time."""
+    rank, local_rank = (-1 if one is None else one for one in (seat.rank, seat.local_rank))
+    size = seat.world_size or 0
+    world = str(size if seat.is_start else -size)
+    rest = (rank, local_rank, seat.cluster, f"{seat.gpu}/{seat.address}/{seat.pod}")
+    return (seat.time_ns, 0, seat.node, world, seat.job, *rest)
+
+
+def onset_order(signal: Signal) -> tuple[int, int, str, str, int, str]:
+    """Earliest onset first, then the order in a plain file; the rest makes the order the same everywhere."""
+    line = signal.position.offset if signal.log and signal.position else 0
+    return (signal.onset_ns, signal.event_time_ns, signal.node, signal.log, line, signal.signal_id)

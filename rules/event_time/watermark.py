@@ -1,0 +1,79 @@
+"""Event-time progress over several sources: the time before which we expect nothing more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import Final
+
+import msgspec
+
+from rules.model.times import NS_PER_S
+
+KEPT_MINUTES: Final = 10
+MINUTES_TO_LEARN: Final = 2
+LEAST_WAIT_NS: Final = NS_PER_S // 10
+
+
+class Watermark(msgspec.Struct):
+    """Never goes back. A source that lags holds time back; one that has nothing more to read does not.
+
+    `newest_ns` of a source is the newest event time read from it. Time stands at the newest event of the slowest source
+    that still has something to read (`front_ns`); when none has, it goes on at the pace of the elapsed time. The
+    watermark stays behind that: by `lateness_ns`, and where lines are live (`is_live`) by no more than what the latest
+    of them needed of late (`needed_ns_by_minute`: of the newest ten minutes in which lines came).
+    """
+
+    lateness_ns: int
+    newest_ns_by_source: dict[str, int] = {}
+    value_ns: int = 0
+    is_live: bool = False
+    front_ns: int = 0
+    needed_ns_by_minute: dict[int, int] = {}
+
+    def observe(self, source: str, newest_ns: int | None) -> None:
+        """Note the newest event time of a batch from one source."""
+        if newest_ns is not None:
+            self.newest_ns_by_source[source] = max(newest_ns, self.newest_ns_by_source.get(source, 0))
+
+    def learn(self, times_ns: Iterable[int]) -> None:
+        """Note how far behind the front these events came; one that no allowed wait would have caught says nothing."""
+        behind_ns = [self.front_ns - time_ns for time_ns in times_ns]
+        needed_ns = max((one for one in behind_ns if one <= self.lateness_ns), default=None)
+        if needed_ns is None:
+            return
+        minute = self.front_ns // (60 * NS_PER_S)
+        needed = self.needed_ns_by_minute
+        needed[minute] = max(needed_ns, needed.get(minute, 0))
+        while len(needed) > KEPT_MINUTES:
+            del needed[min(needed)]
+
+    @property
+    def wait_ns(self) -> int:
+        """How far the watermark stays behind: half as much again as was needed of late, `lateness_ns` at most."""
+        needed = self.needed_ns_by_minute
+        if not self.is_live or len(needed) <= MINUTES_TO_LEARN:
+            return self.lateness_ns
+        return min(self.lateness_ns, max(LEAST_WAIT_NS, max(needed.values()) * 3 // 2))
+
+    def hold(self, lagging: Collection[str]) -> int:
+        """The watermark while these sources have more to read."""
+        slowest_ns = min((self.newest_ns_by_source.get(source, 0) for source in lagging), default=self._newest_ns)
+        self.front_ns = max(self.front_ns, slowest_ns)
+        return self._raise_to(slowest_ns - self.wait_ns)
+
+    def idle(self, elapsed_ns: int, at_pace: bool) -> int:
+        """The watermark when every source is read to its end and `elapsed_ns` have gone by since the newest record.
+
+        `at_pace`: time goes on while nothing comes. Without it, as for a recording, it stops at the newest record.
+        """
+        self.front_ns = max(self.front_ns, self._newest_ns + (elapsed_ns if at_pace else 0))
+        beyond_ns = elapsed_ns - self.wait_ns
+        return self._raise_to(self._newest_ns + (beyond_ns if at_pace else min(beyond_ns, 0)))
+
+    @property
+    def _newest_ns(self) -> int:
+        return max(self.newest_ns_by_source.values(), default=0)
+
+    def _raise_to(self, time_ns: int) -> int:
+        self.value_ns = max(self.value_ns, time_ns)
+        return self.value_ns

@@ -1,0 +1,30 @@
+"""Verdict -> Gap: the silences that say that lines are missing, not that somebody stopped."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rules.liveness import verdict as told
+from rules.liveness.watch import Verdict
+from rules.model.ids import stable_id
+from rules.model.ledger import Gap
+
+GAP_VERDICTS: Final = (told.SHIPPER_SILENT, told.CUT_OFF, told.BUFFERED)
+
+
+def gap_of(verdict: Verdict) -> Gap | None:
+    """The gap that a silence means; None when it is something else."""
+    if verdict.verdict not in GAP_VERDICTS:
+        return None
+    return Gap(
+        gap_id=stable_id("gap", verdict.verdict, verdict.cluster, verdict.job, verdict.node, verdict.time_ns),
+        kind=verdict.verdict,
+        cluster=verdict.cluster,
+        node=verdict.node,
+        job=verdict.job,
+        source="",
+        begins_ns=verdict.onset_ns,
+        ends_ns=verdict.time_ns,
+        records=None,
+        text=verdict.text,
+    )

@@ -1,0 +1,264 @@
+"""How far each job has come, how steadily, and when it counts as stopped: alive is not progressing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import takewhile
+from typing import Final
+
+import msgspec
+
+from rules.model.times import NS_PER_S
+
+KEPT_PACES: Final = 20
+KEPT_GAPS: Final = 256
+PACES_TO_KNOW: Final = 3
+PACES_TO_TRUST: Final = 10
+SHORTEST_HISTORY_NS: Final = 30 * NS_PER_S
+ROUND_NS: Final = 60 * NS_PER_S
+"""The same step told again within the same minute says nothing new, so one report of it is enough."""
+
+TELLING_NS: Final = NS_PER_S
+"""Steps told within so short a time are one telling: output that was held back comes in bursts."""
+
+LEAST_SLACK_NS: Final = 15 * NS_PER_S
+PHASE_NS: Final = 600 * NS_PER_S
+STEPS_TO_SETTLE: Final = 500
+SETTLED_NS: Final = 3600 * NS_PER_S
+"""So long a job is watched, in steps and in time, until it is taken to have shown all its kinds of pauses."""
+
+BUFFERED_GAP_NS: Final = 10 * NS_PER_S
+SLOW_TELLINGS: Final = 10
+SLOW_NS: Final = 120 * NS_PER_S
+SLOW_TIMES: Final = 2.5
+
+_DIGITS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 80)
+ROUND_PERIODS: Final = tuple(digits * 10**power for power in range(8) for digits in _DIGITS if digits * 10**power >= 20)
+"""How many steps people let pass between checkpoints or evaluations."""
+
+
+def is_number(text: str, digits: int = 8) -> bool:
+    """Whether the text is a whole number that a counter can have."""
+    return text.isascii() and text.isdigit() and len(text) < digits
+
+
+class JobProgress(msgspec.Struct):
+    """The steps of one job, or of a node whose lines name no job.
+
+    A telling is the first step told after a second or more without one. `gaps_ns` are the newest times from telling to
+    telling, `strides` the steps between them and `paces_ns` the times a step; pauses are no part of them.
+
+    `saved_step` is the step of its newest complete checkpoint, -1 when none was told.
+
+    `seen_steps` and `seen_ns` are how much of the job was watched, over all attempts; `longest_pause_ns` its longest
+    pause that neither a line nor a period foretold. `has_finished` when it said that it came to its end: bars of an
+    evaluation after it are no steps. `trouble_ns` is when a line last told a cause of failures on one of its nodes:
+    a silence that follows is no pause that the job has not shown yet.
+
+    The job counts as stopped `stall_due_ns` after its last step: when the next telling is late by 15 s and by three
+    steps (where only every nth step is told: by as much again), and later where its cadence says so (`patience_ns`). A
+    step told again soon after is a slower rank's; one told again later comes from a job that went back to a checkpoint:
+    a new attempt, whose cadence is learnt anew.
+    """
+
+    floor_ns: int
+    cluster: str = ""
+    job: str = ""
+    node: str = ""
+    attempt: int = 1
+    last_step: int = -1
+    last_step_ns: int = 0
+    saved_step: int = -1
+    paces_ns: list[int] = []
+    gaps_ns: list[int] = []
+    strides: list[int] = []
+    told_step: int = -1
+    told_ns: int = 0
+    steps_in_telling: int = 0
+    even_gaps: int = 0
+    phase: str = ""
+    phase_ns: int = 0
+    longest_by_phase_ns: dict[str, int] = {}
+    longest_round_ns: int = 0
+    longest_pause_ns: int = 0
+    seen_steps: int = 0
+    seen_ns: int = 0
+    trouble_ns: int = 0
+    passed: set[int] = set()
+    is_counted: bool = False
+    has_ended: bool = False
+    has_finished: bool = False
+    is_stalled: bool = False
+
+    def count(self, time_ns: int) -> bool:
+        """Take a line of progress that names no step: counted, once a second, unless other lines name steps."""
+        is_known = self.last_step >= 0 and not self.is_counted
+        if is_known or self.has_finished or time_ns // NS_PER_S <= self.last_step_ns // NS_PER_S:
+            return False
+        self.is_counted = False
+        is_further = self.step(self.last_step + 1, time_ns)
+        self.is_counted = True
+        return is_further
+
+    def step(self, step: int, time_ns: int) -> bool:
+        """Take a completed step; true when the job got further by it."""
+        if self.is_counted:
+            self._begin_again()
+            self.last_step, self.is_counted = -1, False
+        if step <= self.last_step and self._is_soon(time_ns):
+            return False
+        if step <= self.last_step:
+            self._begin_again()
+        if self.told_step < 0 or time_ns - self.told_ns >= TELLING_NS:
+            self._tell(step, time_ns)
+        self.steps_in_telling += 1
+        self.last_step, self.last_step_ns = step, max(time_ns, self.last_step_ns)
+        self.has_ended = self.has_finished = self.is_stalled = False
+        return True
+
+    def end(self, is_finished: bool) -> None:
+        """The job has ended, as it should or not."""
+        self.has_ended, self.has_finished = True, is_finished
+
+    def begin_phase(self, phase: str, time_ns: int) -> None:
+        """A line says that a checkpoint, an evaluation or a compilation begins or ends."""
+        second_ns = time_ns // NS_PER_S * NS_PER_S
+        self.phase = phase if second_ns > self.phase_ns else max(self.phase, phase)
+        self.phase_ns = max(self.phase_ns, second_ns)
+
+    @property
+    def pace_ns(self) -> int | None:
+        """Median time a step, once enough steps were seen."""
+        return _median(self.paces_ns[-KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
+
+    @property
+    def is_buffered(self) -> bool:
+        """Whether its steps come in bursts, with long gaps between them."""
+        return self.steps_in_telling > 2 and len(self.gaps_ns) > 1 and _median(self.gaps_ns) >= BUFFERED_GAP_NS
+
+    @property
+    def is_trusted(self) -> bool:
+        """Whether the cadence is known well enough to see a stop within a few steps."""
+        return len(self.gaps_ns) >= PACES_TO_TRUST and sum(self.gaps_ns) >= SHORTEST_HISTORY_NS
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether it was watched for long enough to have shown its pauses."""
+        return self.seen_steps >= STEPS_TO_SETTLE and self.seen_ns >= SETTLED_NS
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether its newest steps all take several times as long as before, for minutes."""
+        newest, before = self.paces_ns[-SLOW_TELLINGS:], self.paces_ns[:-SLOW_TELLINGS]
+        if len(before) < KEPT_PACES or sum(self.gaps_ns[-SLOW_TELLINGS:]) < SLOW_NS:
+            return False
+        return min(newest) >= SLOW_TIMES * _median(before)
+
+    @property
+    def slow_since_ns(self) -> int:
+        """When the newest steps began of which each took several times as long as before."""
+        before_ns = _median(self.paces_ns[:-SLOW_TELLINGS])
+        slow = list(takewhile(lambda pace_ns: pace_ns >= SLOW_TIMES * before_ns, reversed(self.paces_ns)))
+        return self.told_ns - sum(self.gaps_ns[-len(slow) :]) if slow else self.told_ns
+
+    @property
+    def stall_due_ns(self) -> int | None:
+        """When the job will count as stopped if nothing more is heard; None when it can't be said."""
+        if self.pace_ns is None or self.has_ended or self.is_stalled:
+            return None
+        return self.last_step_ns + self.patience_ns()
+
+    def patience_ns(self) -> int:
+        """How long after its last step the job may be silent."""
+        gap_ns, longest_ns = _median(self.gaps_ns), max(self.gaps_ns, default=0)
+        waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
+        longest_ns = min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS
+        if self._is_in_trouble:
+            longest_ns = min(longest_ns, self.trouble_ns + LEAST_SLACK_NS - self.last_step_ns)
+        waits.append(longest_ns)
+        if not self.is_trusted:
+            waits += [self.floor_ns, 10 * gap_ns]
+        if self._is_in_phase:
+            waits += [PHASE_NS, 2 * self.longest_by_phase_ns.get(self.phase, 0)]
+        stride = max(1, _median(self.strides))
+        if not self.passed.issuperset(self._periods_between(self.last_step, self.last_step + 2 * stride)):
+            waits += [PHASE_NS, 2 * self.longest_round_ns]
+        return max(waits)
+
+    def late_ns(self) -> int:
+        """How long after its last step the next telling is late, if nothing pauses."""
+        pace_ns, gap_ns = self.pace_ns or 0, _median(self.gaps_ns)
+        next_ns = pace_ns if gap_ns < 2 * TELLING_NS else gap_ns
+        return next_ns + max(LEAST_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
+
+    def sentence(self) -> str:
+        """What is known of the stop, in words."""
+        pace_s = (self.pace_ns or 0) / NS_PER_S
+        if self.is_counted:
+            return f"no further line of progress; they had come every {pace_s:.1f} s"
+        return f"no step after step {self.last_step}; a step had taken {pace_s:.1f} s"
+
+    @property
+    def _is_in_trouble(self) -> bool:
+        return self.trouble_ns > self.last_step_ns - ROUND_NS
+
+    @property
+    def _is_in_phase(self) -> bool:
+        """By the second: so it does not matter which of the lines of a second is told."""
+        return bool(self.phase) and self.phase_ns >= self.last_step_ns // NS_PER_S * NS_PER_S
+
+    def _is_soon(self, time_ns: int) -> bool:
+        rounds = 1 + 2 * (self.pace_ns or 0) // ROUND_NS
+        return time_ns // ROUND_NS <= self.last_step_ns // ROUND_NS + rounds
+
+    def _begin_again(self) -> None:
+        self.attempt += 1
+        self.told_step, self.even_gaps = -1, 0
+        self.gaps_ns, self.strides = [], []
+        self.phase, self.phase_ns = "", 0
+
+    def _tell(self, step: int, time_ns: int) -> None:
+        if 0 <= self.told_step < step:
+            self._note_gap(time_ns - self.told_ns, step - self.told_step, step)
+        self.told_step, self.told_ns, self.steps_in_telling = step, time_ns, 0
+
+    def _note_gap(self, gap_ns: int, stride: int, step: int) -> None:
+        self.seen_steps, self.seen_ns = self.seen_steps + stride, self.seen_ns + gap_ns
+        self._note_pause(gap_ns, step)
+        usual_ns = _median(self.gaps_ns)
+        usual_stride = max(1, _median(self.strides))
+        is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
+        at_round = self._periods_between(self.told_step, step + usual_stride)
+        if not is_long or not (at_round or self._is_in_phase):
+            self._pass(step)
+            self._keep(gap_ns, stride)
+            return
+        if self._is_in_phase:
+            self.longest_by_phase_ns[self.phase] = max(gap_ns, self.longest_by_phase_ns.get(self.phase, 0))
+        self.even_gaps = 0
+        self.passed.difference_update(at_round)
+        self.longest_round_ns = max(gap_ns, self.longest_round_ns)
+
+    def _note_pause(self, gap_ns: int, step: int) -> None:
+        is_foretold = self._is_in_phase and self.phase_ns <= self.told_ns + LEAST_SLACK_NS
+        at_round = self._periods_between(self.told_step, step + max(1, _median(self.strides)))
+        if self.is_trusted and gap_ns > self.late_ns() and not is_foretold and not at_round:
+            self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)
+
+    def _pass(self, step: int) -> None:
+        """No pause here. Steps may be told before a pause, after it or one step late, so three gaps have to agree."""
+        if self.even_gaps >= 2:
+            self.passed.update(self._periods_between(self.told_step, step - 1))
+        self.even_gaps += 1
+
+    def _keep(self, gap_ns: int, stride: int) -> None:
+        self.gaps_ns = [*self.gaps_ns[1 - KEPT_GAPS :], gap_ns]
+        self.strides = [*self.strides[1 - KEPT_PACES :], stride]
+        self.paces_ns = [*self.paces_ns[1 - KEPT_GAPS :], gap_ns // stride]
+
+    def _periods_between(self, first: int, last: int) -> list[int]:
+        return [one for one in ROUND_PERIODS if one <= last and last // one > (first - 1) // one]
+
+
+def _median(numbers: Sequence[int]) -> int:
+    return sorted(numbers)[len(numbers) // 2] if numbers else 0

@@ -1,0 +1,42 @@
+"""Verdict -> Signal: what a silence means, in the words of the rule for it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rules.liveness.verdict import HUNG
+from rules.liveness.watch import Verdict
+from rules.model.ids import stable_id
+from rules.model.signals import Signal
+from rules.packs.ruleset import Rule, RuleSet
+
+
+def rules_by_verdict(rules: RuleSet) -> dict[str, Rule]:
+    """The rule that says what to do about each verdict that is an incident."""
+    found: dict[str, Rule] = {}
+    for rule in rules.rules:
+        if rule.spec.detect in ("silence", "no-progress"):
+            found[rule.spec.verdict or HUNG] = rule
+    return found
+
+
+def silence_signal(rule: Rule, verdict: Verdict) -> Signal:
+    """The signal that a verdict is. No line stands for it, so it has no position."""
+    return Signal(
+        signal_id=stable_id("silence", *msgspec.structs.astuple(verdict)[:7]),
+        rule=rule.spec.id,
+        failure_class=rule.spec.failure_class,
+        severity=rule.spec.severity,
+        role=rule.spec.role,
+        event_time_ns=verdict.time_ns,
+        onset_ns=verdict.onset_ns,
+        cluster=verdict.cluster,
+        node=verdict.node,
+        source="worker",
+        job=verdict.job,
+        rank=verdict.rank,
+        gpu="",
+        text=verdict.text,
+        position=None,
+        fields=verdict.fields,
+    )

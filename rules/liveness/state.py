@@ -1,0 +1,118 @@
+"""What is known of each job that is watched: its ranks and nodes, how far it has come, what was last said of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rules.liveness.progress import JobProgress
+from rules.model.heartbeats import Heartbeat, NodeCount, Step, WorldSize
+from rules.model.times import NS_PER_S
+
+STALL_FLOOR_NS: Final = 900 * NS_PER_S
+"""So long a job whose cadence is not known yet may be silent: it compiles, restores or warms up."""
+
+MOST_PLACES: Final = 200_000
+_KEY_BREAK: Final = "\x1f"
+
+
+class Member(msgspec.Struct, array_like=True):
+    """One rank that tells its steps; `rank` is None where its lines do not name it.
+
+    `abreast_ns` is when it told a step that was the newest of the job: from then on it may have lagged.
+    """
+
+    node: str
+    rank: int | None
+    step: int = -1
+    step_ns: int = 0
+    told: int = 0
+    abreast_ns: int = 0
+
+
+class JobWatch(msgspec.Struct):
+    """One job, or one node whose lines name no job.
+
+    `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint;
+    `ranks_placed` who said that it is one of `world_size`; `node_count` on how many nodes it is said to start.
+    `verdict` is what was last declared and still holds; `suspect` the rank that lagged at the last look, when it was at
+    `suspect_step`, `suspect_lag` behind the job: a clock that is slow lags as well, but never more and more.
+    """
+
+    progress: JobProgress
+    members: dict[str, Member] = {}
+    nodes: set[str] = set()
+    world_size: int = 0
+    node_count: int = 0
+    ranks_placed: set[int] = set()
+    first_ns: int = 0
+    attempt_ns: int = 0
+    heard_ns: int = 0
+    placed_ns: int = 0
+    step_timer_ns: int = 0
+    look_timer_ns: int = 0
+    verdict: str = ""
+    is_straggling: bool = False
+    suspect: str = ""
+    suspect_lag: int = 0
+    suspect_step: int = -1
+    lost_nodes: set[str] = set()
+
+    def hear(self, heartbeat: Heartbeat) -> None:
+        """The job is alive on a node."""
+        self.first_ns = self.first_ns or heartbeat.event_time_ns
+        self.heard_ns = max(self.heard_ns, heartbeat.event_time_ns)
+        if heartbeat.node and len(self.nodes) < MOST_PLACES:
+            self.nodes.add(heartbeat.node)
+
+    def place(self, heartbeat: WorldSize | NodeCount) -> None:
+        """A banner says of how many ranks this is one, or of how many nodes; the largest group is the job."""
+        match heartbeat:
+            case NodeCount():
+                self.node_count = max(self.node_count, heartbeat.nodes)
+                self.placed_ns = self.placed_ns or heartbeat.event_time_ns
+            case WorldSize():
+                self._place_rank(heartbeat)
+
+    def _place_rank(self, heartbeat: WorldSize) -> None:
+        if heartbeat.world_size > self.world_size:
+            self.world_size, self.ranks_placed = heartbeat.world_size, set()
+        is_of_all = heartbeat.world_size == self.world_size
+        if is_of_all and heartbeat.rank is not None and len(self.ranks_placed) < MOST_PLACES:
+            self.ranks_placed.add(heartbeat.rank)
+            self.placed_ns = self.placed_ns or heartbeat.event_time_ns
+
+    def step(self, heartbeat: Step) -> bool:
+        """A step is done; true when the job got further by it."""
+        step, attempt = heartbeat.step, self.progress.attempt
+        is_further = self.progress.step(step, heartbeat.event_time_ns)
+        if self.progress.attempt != attempt:
+            self.members.clear()
+            self.attempt_ns = heartbeat.event_time_ns
+        key = f"{heartbeat.node}{_KEY_BREAK}{heartbeat.rank}"
+        member = self.members.get(key)
+        if member is None:
+            member = self.members[key] = Member(heartbeat.node, heartbeat.rank)
+        if step > member.step:
+            member.step, member.step_ns, member.told = step, heartbeat.event_time_ns, member.told + 1
+            if step >= self.progress.last_step:
+                member.abreast_ns = heartbeat.event_time_ns
+        return is_further
+
+
+def job_key(cluster: str, job: str, node: str) -> str:
+    """The key of a job, or of the node whose lines name no job."""
+    return _KEY_BREAK.join((cluster, "job", job) if job else (cluster, "node", node))
+
+
+def node_key(cluster: str, node: str) -> str:
+    """The key of a node."""
+    return f"{cluster}{_KEY_BREAK}{node}"
+
+
+def new_watch(heartbeat: Heartbeat) -> JobWatch:
+    """A job that is heard of for the first time."""
+    return JobWatch(
+        JobProgress(STALL_FLOOR_NS, heartbeat.cluster, heartbeat.job, "" if heartbeat.job else heartbeat.node)
+    )

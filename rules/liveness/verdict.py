@@ -1,0 +1,233 @@
+"""Who stopped first, when a job has stopped: the ranks' steps, and which streams of which nodes went on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Final
+
+import msgspec
+
+from rules.liveness.progress import JobProgress
+from rules.liveness.state import JobWatch, Member, node_key
+from rules.liveness.streams import BUCKET_NS, NodeStreams, chance_gaps
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+
+HUNG: Final = "hung"
+STRAGGLER: Final = "straggler"
+RANK_DEAD: Final = "rank-dead"
+NODE_DEAD: Final = "node-dead"
+NEVER_STARTED: Final = "never-started"
+CUT_OFF: Final = "cut-off"
+SHIPPER_SILENT: Final = "shipper-silent"
+BUFFERED: Final = "buffered"
+FINISHED: Final = "finished"
+CANCELLED: Final = "cancelled"
+
+STRENGTH: Final = {HUNG: 1, STRAGGLER: 2, RANK_DEAD: 3, CUT_OFF: 4, NODE_DEAD: 5}
+"""A later look replaces a verdict by a stronger one only: it has seen more."""
+
+_VERDICT_OF_CLASS: Final = {
+    "straggler": STRAGGLER,
+    "unknown-death": RANK_DEAD,
+    "sigkill": RANK_DEAD,
+    "heartbeat-timeout": RANK_DEAD,
+    "node-fail": NODE_DEAD,
+    "slurm-node-fail": NODE_DEAD,
+    "k8s-node-notready": NODE_DEAD,
+    "kernel-panic": NODE_DEAD,
+    "rendezvous-timeout": NEVER_STARTED,
+    "log-truncated": CUT_OFF,
+    "hang": HUNG,
+    "hang-py-spy": HUNG,
+    "nccl-timeout": HUNG,
+}
+"""What a root cause that stands in a line says of the silence around it."""
+
+TOLD_TO_COUNT: Final = 3
+MOST_CUTS: Final = 3
+"""Of a node whose lines end in the middle more often, that says nothing: they are only written so."""
+
+LAG_STEPS: Final = 2
+_KEPT_UP_NS: Final = 60 * NS_PER_S
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """A verdict with the node and rank it is about, as far as they are known, and the figures in words.
+
+    `onset_ns` is when it began, where that was not with the job's last step.
+    """
+
+    verdict: str
+    node: str = ""
+    rank: int | None = None
+    text: str = ""
+    onset_ns: int = 0
+
+
+def verdict_of(ranked: Sequence[Signal]) -> str:
+    """The verdict of an incident with these signals, the likeliest cause first; empty when no silence is part of it.
+
+    A line that names the cause knows more than a job that merely stands still.
+    """
+    silences = [signal.fields["verdict"] for signal in ranked if signal.position is None and "verdict" in signal.fields]
+    said = _VERDICT_OF_CLASS.get(ranked[0].failure_class, "")
+    best = max(silences, key=lambda one: STRENGTH.get(one, 0), default="")
+    return said if best in ("", HUNG) and said else best
+
+
+def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str, now_ns: int) -> bool:
+    """Whether nothing at all was heard of the cluster since the job's last step, and chance does not explain it.
+
+    Only kernels, and workers of nodes without this job, ought to speak while the job hangs. Of a single node all that
+    there is comes from its own files, so there a hang is a hang.
+    """
+    of_cluster = {key: one for key, one in streams.items() if key.startswith(node_key(cluster, ""))}
+    after_ns = watch.progress.last_step_ns
+    if len(of_cluster) < 2 or any(one.spoken(after_ns, now_ns) for one in of_cluster.values()):
+        return False
+    mine = {node_key(cluster, node) for node in watch.nodes}
+    kernels = [one.kernel for one in of_cluster.values()]
+    ought = kernels + [one.worker for key, one in of_cluster.items() if key not in mine]
+    passed = now_ns // BUCKET_NS - -(-after_ns // BUCKET_NS)
+    expected = sum(passed / cadence.mean_gap for one in ought if (cadence := one.cadence(now_ns)))
+    return expected >= chance_gaps(1)
+
+
+def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding:
+    """What is known now of a job that has stopped."""
+    heard = _heard(watch, streams, now_ns)
+    return (
+        _silent_node(watch, heard, now_ns)
+        or _cut_line(watch.progress, heard, now_ns)
+        or _rank_behind(watch)
+        or _silent_workers(watch, heard, now_ns)
+        or _hung(watch)
+    )
+
+
+def _silent_node(watch: JobWatch, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
+    since = watch.progress.last_step_ns + BUCKET_NS, now_ns
+    silent = [node for node, one in heard.items() if one.kernel.count and not one.spoken(*since)]
+    for node in sorted(silent) if _are_few(silent, heard) else ():
+        peers = _peers(watch, node, heard)
+        others = [
+            one.kernel.spoken(*since) + (one.worker.spoken(*since) if other in peers else 0)
+            for other, one in heard.items()
+            if other not in silent
+        ]
+        is_overdue = any(others) and heard[node].kernel.is_overdue(now_ns, len(heard))
+        if is_overdue or fmean(others) >= chance_gaps(len(heard)):
+            text = (
+                f"{_stopped(watch.progress)}; since then neither the kernel nor a worker of {node} said a word, while "
+            )
+            return Finding(NODE_DEAD, node, None, f"{text}{sum(map(bool, others))} other nodes still speak")
+    return None
+
+
+def _silent_workers(watch: JobWatch, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
+    since = watch.progress.last_step_ns + BUCKET_NS, now_ns
+    silent = [node for node, one in heard.items() if one.worker.count and not one.worker.spoken(*since)]
+    for node in sorted(silent) if _are_few(silent, heard) else ():
+        others = [heard[other].worker.spoken(*since) for other in _peers(watch, node, heard) if other not in silent]
+        if others and fmean(others) >= chance_gaps(len(heard)):
+            kernel = "its kernel still speaks" if heard[node].kernel.spoken(*since) else "its kernel log is not known"
+            text = f"{_stopped(watch.progress)}; the workers of {node} are silent since then, those of other nodes not"
+            return Finding(RANK_DEAD, node, None, f"{text}; {kernel}")
+    return None
+
+
+def _peers(watch: JobWatch, node: str, heard: Mapping[str, NodeStreams]) -> list[str]:
+    """Nodes whose workers ought to speak as often while the job stands still: all of them tell steps, or none does.
+
+    A node that tells the steps of all falls silent by that alone, so none is its peer.
+    """
+    tellers = {one.node for one in watch.members.values()}
+    if tellers.issuperset(heard):
+        return list(heard)
+    return [] if node in tellers else [other for other in heard if other not in tellers]
+
+
+def _are_few(silent: Sequence[str], heard: Mapping[str, NodeStreams]) -> bool:
+    return 0 < len(silent) <= max(1, len(heard) // 4) and len(silent) < len(heard)
+
+
+def _heard(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> dict[str, NodeStreams]:
+    """The nodes of the job's newest attempt: those with workers that were heard of since it began."""
+    since_ns = watch.attempt_ns
+    of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes}
+    return {node: one for node, one in of_job.items() if one and one.was_heard(since_ns, now_ns)}
+
+
+def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
+    for node, one in sorted(heard.items()):
+        is_last = not one.worker.spoken(one.cut_ns + BUCKET_NS, now_ns)
+        if one.cut_ns >= progress.last_step_ns - BUCKET_NS and one.cuts <= MOST_CUTS and is_last:
+            text = f"{_stopped(progress)}; the last line of {node} ends in the middle, and nothing follows it"
+            return Finding(CUT_OFF, node, None, text)
+    return None
+
+
+def _rank_behind(watch: JobWatch) -> Finding | None:
+    """One rank, or the ranks of one node, that had kept up and lack the step that the others have."""
+    members = kept_up(watch)
+    behind = [one for one in members if one.step < watch.progress.last_step]
+    if not behind or len({one.node for one in behind}) > 1 or 2 * len(behind) > len(members):
+        return None
+    lowest = min(behind, key=lambda one: (one.step, one.step_ns, -1 if one.rank is None else one.rank))
+    ahead_ns = max(one.step_ns for one in members if one.step == watch.progress.last_step)
+    rank = lowest.rank if len(behind) == 1 else None
+    who = f"rank {rank} on {lowest.node}" if rank is not None else lowest.node
+    last = f"{len(members) - len(behind)} others are at step {watch.progress.last_step}"
+    if lowest.step_ns > ahead_ns:
+        return Finding(STRAGGLER, lowest.node, rank, f"{who} still goes on at step {lowest.step}; {last} and wait")
+    return Finding(
+        RANK_DEAD, lowest.node, rank, f"{_stopped(watch.progress)}; {who} is silent after step {lowest.step}, {last}"
+    )
+
+
+def not_started(watch: JobWatch) -> Finding | None:
+    """Ranks, or else nodes, that the others wait for: at most half of all."""
+    missing = sorted(set(range(watch.world_size)) - watch.ranks_placed)
+    if missing and len(missing) <= watch.world_size // 2:
+        shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
+        text = f"no first step; of {watch.world_size} ranks {len(missing)} never took their place: {shown}"
+        return Finding(NEVER_STARTED, rank=missing[0] if len(missing) == 1 else None, text=text)
+    absent = watch.node_count - len(watch.nodes)
+    if 0 < absent <= watch.node_count // 2:
+        return Finding(NEVER_STARTED, text=f"no first step; of {watch.node_count} nodes {absent} never said a word")
+    return None
+
+
+def kept_up(watch: JobWatch) -> list[Member]:
+    """The ranks that told several steps, one of them shortly before the job's last."""
+    progress = watch.progress
+    since_ns = progress.last_step_ns - max(_KEPT_UP_NS, 10 * (progress.pace_ns or 0))
+    return [one for one in watch.members.values() if one.told >= TOLD_TO_COUNT and one.step_ns >= since_ns]
+
+
+def laggard(watch: JobWatch, now_ns: int) -> str:
+    """The key of a rank that goes on some steps behind all others; empty when there is none."""
+    found = [
+        key
+        for key, one in watch.members.items()
+        if one.told >= TOLD_TO_COUNT and one.step <= watch.progress.last_step - LAG_STEPS
+    ]
+    if len(found) != 1 or len(watch.members) < 2:
+        return ""
+    pace_ns = watch.progress.pace_ns or 0
+    is_going_on = watch.members[found[0]].step_ns > now_ns - max(_KEPT_UP_NS, 10 * pace_ns)
+    return found[0] if is_going_on else ""
+
+
+def _hung(watch: JobWatch) -> Finding:
+    members = kept_up(watch)
+    step = watch.progress.last_step
+    are_equal = len(members) > 1 and all(one.step == step for one in members)
+    who = f"; all {len(members)} ranks that tell their steps are at step {step}" if are_equal else ""
+    return Finding(HUNG, watch.progress.node, None, _stopped(watch.progress) + who)
+
+
+def _stopped(progress: JobProgress) -> str:
+    return progress.sentence()

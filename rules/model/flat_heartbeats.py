@@ -1,0 +1,107 @@
+"""Heartbeats as they travel and as snapshots keep them: all of one shape, with a column for every fact."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rules.model.heartbeats import (
+    CHECKPOINT,
+    Advanced,
+    Alive,
+    CheckpointSaved,
+    Heartbeat,
+    LineCut,
+    NodeCount,
+    PhaseBegan,
+    Step,
+    WorldSize,
+)
+
+Facts = tuple[int | None, int | None, str, int, int | None]
+"""Step, rank, phase, world size and saved step, as the columns have them."""
+
+_NODES: Final = "nodes"
+_CUT: Final = "cut"
+_PROGRESS: Final = "progress"
+
+
+class FlatHeartbeat(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One heartbeat. A column that says nothing is None, an empty `phase` or a `world_size` of 0.
+
+    `phase` is what began, or `progress`, `cut` or `nodes`; with the last, `world_size` counts nodes.
+    """
+
+    event_time_ns: int
+    cluster: str
+    job: str
+    node: str
+    step: int | None = None
+    rank: int | None = None
+    source: str = "worker"
+    phase: str = ""
+    world_size: int = 0
+    saved_step: int | None = None
+
+
+def flattened(heartbeat: Heartbeat) -> FlatHeartbeat:
+    """The heartbeat in its columns."""
+    step, rank, phase, world_size, saved_step = facts_of(heartbeat)
+    return FlatHeartbeat(
+        heartbeat.event_time_ns,
+        heartbeat.cluster,
+        heartbeat.job,
+        heartbeat.node,
+        step,
+        rank,
+        heartbeat.source,
+        phase,
+        world_size,
+        saved_step,
+    )
+
+
+def facts_of(heartbeat: Heartbeat) -> Facts:
+    """What its columns say."""
+    match heartbeat:
+        case Step():
+            return heartbeat.step, heartbeat.rank, "", 0, None
+        case Alive():
+            return None, heartbeat.rank, "", 0, None
+        case WorldSize():
+            return None, heartbeat.rank, "", heartbeat.world_size, None
+        case PhaseBegan():
+            return None, None, heartbeat.phase, 0, None
+        case Advanced():
+            return None, None, _PROGRESS, 0, None
+        case CheckpointSaved():
+            return None, None, CHECKPOINT, 0, heartbeat.step
+        case NodeCount():
+            return None, None, _NODES, heartbeat.nodes, None
+        case LineCut():
+            return None, heartbeat.rank, _CUT, 0, None
+
+
+def unflattened(flat: FlatHeartbeat) -> Heartbeat:
+    """The heartbeat of these columns."""
+    who = (flat.event_time_ns, flat.cluster, flat.job, flat.node)
+    if flat.step is not None:
+        return Step(*who, flat.step, flat.rank, source=flat.source)
+    if flat.saved_step is not None:
+        return CheckpointSaved(*who, flat.saved_step, source=flat.source)
+    if flat.phase:
+        return _of_phase(flat, who)
+    if flat.world_size:
+        return WorldSize(*who, flat.world_size, flat.rank, source=flat.source)
+    return Alive(*who, flat.rank, source=flat.source)
+
+
+def _of_phase(flat: FlatHeartbeat, who: tuple[int, str, str, str]) -> Heartbeat:
+    if flat.phase == _PROGRESS:
+        return Advanced(*who, source=flat.source)
+    if flat.phase == _CUT:
+        return LineCut(*who, flat.rank, source=flat.source)
+    if flat.phase == _NODES and flat.world_size:
+        return NodeCount(*who, flat.world_size, source=flat.source)
+    return PhaseBegan(*who, flat.phase, source=flat.source)

@@ -1,0 +1,160 @@
+"""An incident: the document that every command prints and the store keeps."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Explanation(msgspec.Struct, frozen=True, gc=False):
+    """One end of a causal edge: the class and node of the first signal there, and how a cause has such an effect.
+
+    `node` is empty when the signal names none.
+    """
+
+    failure_class: str = msgspec.field(name="class")
+    node: str
+    why: str
+
+
+class RootCause(msgspec.Struct, frozen=True):
+    """The signal that explains the others. `confidence` lies in 0..1; `reasons` say why, in words.
+
+    `explains` are its effects, at most three, one a class; `explained_by` is what brings it about. Documents of older
+    versions have neither.
+    """
+
+    failure_class: str = msgspec.field(name="class")
+    rule: str
+    node: str
+    rank: int | None
+    gpu: str
+    event_time: str
+    confidence: float
+    reasons: tuple[str, ...]
+    explains: tuple[Explanation, ...] = ()
+    explained_by: Explanation | None = None
+
+
+class RankedCause(msgspec.Struct, frozen=True):
+    """A candidate for the root cause; `confidence` lies in 0..1 and falls from one candidate to the next.
+
+    `explains` and `explained_by` are as in `RootCause`.
+    """
+
+    failure_class: str = msgspec.field(name="class")
+    rule: str
+    node: str
+    rank: int | None
+    gpu: str
+    confidence: float
+    reasons: tuple[str, ...]
+    explains: tuple[Explanation, ...] = ()
+    explained_by: Explanation | None = None
+
+
+class ChainLink(msgspec.Struct, frozen=True):
+    """One step of the cascade, as the reports show it; times are ISO 8601, UTC."""
+
+    event_time: str
+    onset: str
+    node: str
+    rank: int | None
+    failure_class: str = msgspec.field(name="class")
+    role: str
+    text: str
+
+
+class Evidence(msgspec.Struct, frozen=True):
+    """One line, word for word, with where it stands (`line` counts from 1 in a file, from 0 in a partition)."""
+
+    source: str
+    line: int
+    node: str
+    failure_class: str = msgspec.field(name="class")
+    text: str
+
+
+class BlastRadius(msgspec.Struct, frozen=True):
+    """How many nodes, ranks, jobs and GPUs the incident reaches; `gpus` counts a rank whose GPU is not named as one."""
+
+    nodes: int
+    ranks: int
+    jobs: int
+    gpus: int = 0
+
+
+class Cost(msgspec.Struct, frozen=True):
+    """What the incident's jobs lost; None is what is not known, and the GPU-hours then are those known of.
+
+    `steps_lost` have to be done again, from `since_checkpoint_step` on. `gpus` are all that the jobs hold.
+    """
+
+    steps_lost: int | None = None
+    gpu_hours_lost: float | None = None
+    gpus: int | None = None
+    since_checkpoint_step: int | None = None
+
+
+class Progress(msgspec.Struct, frozen=True):
+    """How far a job had come; `step_time_s` is the median over its newest steps."""
+
+    last_step: int
+    last_step_time: str
+    step_time_s: float | None
+
+
+class Change(msgspec.Struct, frozen=True):
+    """Something that happened to an incident, in words; `time` is ISO 8601, UTC."""
+
+    time: str
+    what: str
+
+
+class Recurrence(msgspec.Struct, frozen=True):
+    """The job has failed before. `near_step` is given when all runs failed near one step, this one included; `nodes`
+    are those that something spoke against every time; `incidents` are the earlier ones, oldest first.
+    """
+
+    attempts: int
+    near_step: int | None
+    classes: tuple[str, ...]
+    nodes: tuple[str, ...]
+    incidents: tuple[str, ...]
+
+
+class Incident(msgspec.Struct, frozen=True):
+    """One real failure: the document that every command prints and the store keeps. `progress` is by job.
+
+    `candidates` are the ranked root causes, the one of `root_cause` first. `missing` says in words what evidence there
+    should be and is not; when it is empty, the evidence is complete.
+    `verdict` says what a silence in it means (hung, rank-dead, ...); empty when none of its signals is a silence.
+    `reopened` says how often it came back after it was resolved.
+    """
+
+    incident_id: str
+    revision: int
+    status: str
+    failure_class: str = msgspec.field(name="class")
+    severity: str
+    title: str
+    cluster: str
+    jobs: tuple[str, ...]
+    nodes: tuple[str, ...]
+    root_cause: RootCause
+    chain: tuple[ChainLink, ...]
+    blast_radius: BlastRadius
+    progress: dict[str, Progress]
+    first_seen: str
+    last_seen: str
+    signal_count: int
+    evidence: tuple[Evidence, ...]
+    next_steps: tuple[str, ...]
+    action: str
+    merged_into: str = ""
+    history: tuple[Change, ...] = ()
+    recurrence: Recurrence | None = None
+    candidates: tuple[RankedCause, ...] = ()
+    cost: Cost = Cost()
+    missing: tuple[str, ...] = ()
+    verdict: str = ""
+    reopened: int = 0

@@ -1,0 +1,121 @@
+"""What is kept for the record: gaps in the evidence, deliveries, samples, dead letters."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Final
+
+import msgspec
+
+from rules.errors import DeadLetterKind
+from rules.model.ids import stable_id
+from rules.model.records import Position
+from rules.model.signals import Signal
+
+KEPT_DEAD_BYTES: Final = 64 << 10
+"""So much of a dead letter is kept; its position leads to the rest."""
+
+
+class Joined(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A signal with the incident that it went into; what that one is merged into later is for the incident to say."""
+
+    incident_id: str
+    signal: Signal
+
+
+class Gap(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """Lines are missing: which `kind` of gap, of whom, and how many `records`, None when that is unknown.
+
+    `source` is where they should stand. For a silence, `ends_ns` is when it was declared.
+    """
+
+    gap_id: str
+    kind: str
+    cluster: str
+    node: str
+    job: str
+    source: str
+    begins_ns: int
+    ends_ns: int
+    records: int | None
+    text: str
+
+
+class Outcome(StrEnum):
+    """What became of a notification at one target, or why there was none. The values stand in messages and rows."""
+
+    SENT = "sent"
+    REFUSED = "refused"
+    WAITS = "waits"
+    HELD = "held"
+    """A silence within its grace period."""
+
+    REFUTED = "refuted"
+    """A silence that was over within it."""
+
+    MAINTENANCE = "maintenance"
+    SILENCED = "silenced"
+    INHIBITED = "inhibited"
+    ACKNOWLEDGED = "acknowledged"
+    UNROUTED = "unrouted"
+    """No route leads anywhere."""
+
+
+class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What became of a notification at one target, or why there was none.
+
+    `event_time` is the notification's, ISO 8601; `decided_ns` is the clock's; `reason` says why in words.
+    """
+
+    notification_id: str
+    target: str
+    outcome: Outcome
+    incident_id: str
+    revision: int
+    kind: str
+    event_time: str
+    reason: str
+    decided_ns: int
+
+
+class Sample(msgspec.Struct, frozen=True, array_like=True):
+    """One value of one of a process' metrics."""
+
+    time_s: int
+    process: str
+    name: str
+    labels: dict[str, str]
+    value: float
+
+
+class DeadLetter(msgspec.Struct, frozen=True):
+    """A record that could not be processed, kept with its position; `value` may be its first part only.
+
+    `kind` is what programs go by, `reason` says the same to people, with details.
+    """
+
+    dead_letter_id: str
+    reason: str
+    position: Position
+    size_bytes: int
+    value: bytes
+    key: bytes | None
+    received_ns: int
+    kind: DeadLetterKind = DeadLetterKind.UNKNOWN
+
+    @classmethod
+    def of(
+        cls,
+        kind: DeadLetterKind,
+        reason: str,
+        position: Position,
+        value: bytes,
+        key: bytes | None = None,
+        received_ns: int = 0,
+    ) -> DeadLetter:
+        """The dead letter of the record at this position; the same record gives the same id.
+
+        Its bytes are part of the id: a topic that was made again has other records at the same positions.
+        """
+        identity = stable_id(position.source, position.offset, value[:KEPT_DEAD_BYTES])
+        return cls(identity, reason, position, len(value), value[:KEPT_DEAD_BYTES], key, received_ns, kind)

@@ -1,0 +1,123 @@
+"""Raw records, log lines and what a rule finds in one."""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Position(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
+    """Where a record stands: a file and its line (from 1), or a Kafka `topic/partition` and its offset."""
+
+    source: str
+    offset: int
+
+
+class Origin(msgspec.Struct, frozen=True):
+    """Whose lines a plain file holds, for what they don't tell themselves.
+
+    `job` is told by the path or the first lines (`is_job_told`), or is a name of the file's own; empty for the log of a
+    machine or a daemon (`is_system`). `hosts` are the nodes of the tasks that srun labels, by their number, empty where
+    unknown; `tasks_are_ranks` is false where a task starts several ranks. `is_of_a_job`: the file is that of all tasks.
+    `log` is the file, `head_time_ns` the time of its first line that tells one, None when none of the first ones does.
+    """
+
+    job: str = ""
+    node: str = ""
+    rank: int | None = None
+    is_job_told: bool = False
+    is_system: bool = False
+    is_of_a_job: bool = False
+    hosts: tuple[str, ...] = ()
+    tasks_are_ranks: bool = True
+    log: str = ""
+    head_time_ns: int | None = None
+
+    def node_of(self, task: int | None) -> str:
+        """The node of a task, else that of the file; empty when it is unknown."""
+        return (self.hosts[task] if task is not None and task < len(self.hosts) else "") or self.node
+
+
+class RawRecord(msgspec.Struct, frozen=True, array_like=True):
+    """Bytes as they were read, before anything is known about them; of a plain file, with what that tells."""
+
+    value: bytes
+    position: Position
+    received_ns: int
+    key: bytes | None = None
+    origin: Origin | None = None
+
+
+class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One log line with its identity. `source` is empty when the record does not say what it is.
+
+    `log` is the plain file of a line that does not tell its node or job itself.
+    """
+
+    event_time_ns: int
+    text: str
+    position: Position
+    has_own_time: bool = True
+    cluster: str = "default"
+    node: str = ""
+    source: str = ""
+    job: str = ""
+    rank: int | None = None
+    pod: str = ""
+    container: str = ""
+    log: str = ""
+
+
+class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """One rule fits one line, or a line of a block, whose lines are then in `block`.
+
+    `match_id` comes from what the line says, so a second copy is the same match.
+    """
+
+    match_id: str
+    rule: str
+    event: LogEvent
+    fields: dict[str, str]
+    block: tuple[str, ...] = ()
+
+
+class Seat(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
+
+    `gpu` is its PCI address. `is_start`: the banner stands at the beginning of an attempt, so that its world size holds
+    even when it is smaller than before. `address` is another name of `node`; `pod` is one of the job's. Numbers that
+    the banner does not tell are None.
+    """
+
+    time_ns: int
+    cluster: str
+    job: str
+    node: str
+    rank: int | None = None
+    local_rank: int | None = None
+    gpu: str = ""
+    world_size: int | None = None
+    is_start: bool = False
+    address: str = ""
+    pod: str = ""
+
+    def written(self) -> Seat:
+        """The same as messages and snapshots have it: unknown ranks are -1, an unknown world size is 0."""
+        return msgspec.structs.replace(
+            self,
+            rank=-1 if self.rank is None else self.rank,
+            local_rank=-1 if self.local_rank is None else self.local_rank,
+            world_size=self.world_size or 0,
+        )
+
+    def read(self) -> Seat:
+        """What a seat that was `written` tells."""
+        return msgspec.structs.replace(
+            self,
+            rank=None if self.rank == -1 else self.rank,
+            local_rank=None if self.local_rank == -1 else self.local_rank,
+            world_size=self.world_size or None,
+        )
+
+    def order(self) -> tuple[object, ...]:
+        """By time, cluster, job, node and the rest; what is unknown comes first."""
+        return msgspec.structs.astuple(self.written())

@@ -1,0 +1,47 @@
+"""Signals: a rule's condition holds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from rules.model.records import Position
+from rules.model.times import NS_PER_S
+
+CLOCK_SKEW_NS: Final = 5 * NS_PER_S
+"""How far the clocks of two nodes may differ."""
+
+
+SEVERITIES: Final = ("info", "warning", "error", "critical")
+"""From least to most severe."""
+
+
+QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
+"""Roles that make no signal: facts about a job, where it runs, a step done, known noise."""
+
+
+class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """A rule's condition holds, from one line or from a silence. `onset_ns` is when it began by its own words.
+
+    `log` is the plain file of a line that names neither node nor job.
+    """
+
+    signal_id: str
+    rule: str
+    failure_class: str
+    severity: str
+    role: str
+    event_time_ns: int
+    onset_ns: int
+    cluster: str
+    node: str
+    source: str
+    job: str
+    rank: int | None
+    gpu: str
+    text: str
+    position: Position | None
+    fields: dict[str, str]
+    block: tuple[str, ...] = ()
+    log: str = ""

@@ -1,0 +1,51 @@
+"""Times and durations as people write them, to and from integer nanoseconds."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+from rules.errors import InvariantError
+
+NS_PER_S: Final = 1_000_000_000
+
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d{1,9}))?(?:Z|\+00:00)", re.ASCII)
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+UNIT_NS = {"ms": 1_000_000, "s": NS_PER_S, "m": 60 * NS_PER_S, "h": 3600 * NS_PER_S, "d": 86400 * NS_PER_S}
+
+
+def iso_from_ns(time_ns: int) -> str:
+    """ISO 8601 in UTC with nine digits: `2026-03-02T09:00:01.123456789Z`."""
+    seconds, fraction_ns = divmod(time_ns, NS_PER_S)
+    return f"{datetime.fromtimestamp(seconds, UTC).isoformat()[:19]}.{fraction_ns:09d}Z"
+
+
+def duration_ns(text: str) -> int:
+    """Nanoseconds of `90s`, `35m`, `1.5h`, `250ms` or `2d`.
+
+    Raises:
+        ValueError: the text is no such duration.
+    """
+    found = _DURATION.fullmatch(text.strip())
+    if not found:
+        raise ValueError(f"{text!r} is no duration: write a number and ms, s, m, h or d, such as 35m")
+    return round(float(found[1]) * UNIT_NS[found[2]])
+
+
+def iso_ns(text: str) -> int:
+    """Nanoseconds since the epoch of an ISO 8601 time in UTC, to the last of up to nine digits.
+
+    Raises:
+        InvariantError: it is no such time; incidents get theirs from our own core.
+    """
+    found = _ISO.fullmatch(text)
+    if found is None:
+        raise InvariantError(f"incident time {text!r}: not like 2026-03-02T09:00:01.123456789Z")
+    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    try:
+        whole = datetime(year, month, day, hour, minute, second, tzinfo=UTC) - _EPOCH
+    except ValueError as error:
+        raise InvariantError(f"incident time {text!r}: {error}") from error
+    return (whole.days * 86_400 + whole.seconds) * NS_PER_S + int((found[7] or "").ljust(9, "0"))

@@ -1,0 +1,135 @@
+"""What is wrong with the windows of a rule set as a whole: names that mean nothing, and chains without an end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from rules.packs.decode import ADDED
+from rules.packs.names import IDENTITY, STEP, is_rule_id, rules_named
+from rules.packs.ruleset import Rule, RuleSet
+from rules.packs.windows import WhenSpec
+
+_FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
+    "threshold": ("value",),
+    "slope": ("first", "last", "rise_percent"),
+    "spike": ("usual", "value", "rise_percent"),
+    "rate": ("usual",),
+}
+_OF_ALL_KINDS: Final = ("count", "span_s")
+_PLACE = re.compile(r"\{([^{}]*)\}")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A problem, and where in the rule it stands: a key of its `when`, and a place in that key's list."""
+
+    rule_id: str
+    path: tuple[str | int, ...]
+    message: str
+
+
+def faults(rules: RuleSet, switched_off: Collection[str] = ()) -> list[Fault]:
+    """Every problem of the windows; names of rules that were switched off are none."""
+    windows = [rule for rule in rules.rules if rule.spec.when]
+    found = [fault for rule in windows for fault in _of_names(rules, rule, switched_off)]
+    return [*found, *(fault for rule in windows for fault in _of_fields(rules, rule)), *_of_chains(rules, windows)]
+
+
+def _of_names(rules: RuleSet, rule: Rule, switched_off: Collection[str]) -> Iterator[Fault]:
+    when = _when(rule)
+    for key, names in (("of", when.of), ("without", when.without)):
+        for number, name in enumerate(names):
+            if name == STEP or name in switched_off or rules_named(rules, name):
+                continue
+            what = "rule; `epicenter rules list` shows all" if is_rule_id(name) else "class that any rule finds"
+            yield Fault(rule.spec.id, (key, number), f"{name}: there is no such {what}")
+
+
+def _of_fields(rules: RuleSet, rule: Rule) -> Iterator[Fault]:
+    when = _when(rule)
+    known = _fields_of(rules, when.of)
+    missing = _fields_of(rules, when.without) if when.without else None
+    for key, names in (("field", when.field), ("minus", when.minus), ("group_by", when.group_by)):
+        for number, name in enumerate(names):
+            if known is not None and name not in known:
+                yield Fault(rule.spec.id, (key, number), f"no input has a field {name}: {_known_fields(known)}")
+            elif key == "group_by" and missing is not None and name not in missing:
+                yield Fault(rule.spec.id, (key, number), f"nothing in `without` has a field {name}: it could never fit")
+    for name in when.where:
+        if known is not None and name not in known:
+            yield Fault(rule.spec.id, ("where", name), f"no input has a field {name}: {_known_fields(known)}")
+    told = {*_OF_ALL_KINDS, *_FIGURES.get(when.kind, ()), *when.group_by}
+    for name in _PLACE.findall(when.text):
+        if name not in told:
+            yield Fault(
+                rule.spec.id, ("text",), f"{{{name}}} is not known there: write one of {', '.join(sorted(told))}"
+            )
+
+
+def _known_fields(known: Collection[str]) -> str:
+    return f"write one of {', '.join(sorted(known))}"
+
+
+def _fields_of(rules: RuleSet, names: Iterable[str]) -> set[str] | None:
+    """The fields that some of the inputs may have; None when that can't be said."""
+    fields = set(IDENTITY)
+    for name in names:
+        if name == STEP:
+            fields |= {"step", "step_time_s"}
+        named = rules_named(rules, name)
+        if not named and name != STEP:
+            return None
+        try:
+            fields = fields.union(*map(_fields, named))
+        except (re.error, OverflowError, RecursionError):
+            return None
+    return fields
+
+
+def _fields(rule: Rule) -> set[str]:
+    if when := rule.spec.when:
+        return {*_OF_ALL_KINDS, *_FIGURES.get(when.kind, ()), *when.group_by}
+    named = {name for pattern in (*rule.patterns, *rule.extract) for name in pattern.groupindex}
+    return named | set(ADDED if rule.spec.decode else ())
+
+
+def _of_chains(rules: RuleSet, windows: Iterable[Rule]) -> Iterator[Fault]:
+    inputs = {
+        rule.spec.id: {
+            source.spec.id: (key, number)
+            for key, names in (("without", _when(rule).without), ("of", _when(rule).of))
+            for number, name in enumerate(names)
+            for source in rules_named(rules, name)
+            if source.spec.when
+        }
+        for rule in windows
+    }
+    told: set[frozenset[str]] = set()
+    for rule_id in inputs:
+        chain = _back_to(rule_id, inputs)
+        if chain and frozenset(chain) not in told:
+            told.add(frozenset(chain))
+            names = " <- ".join((*chain, rule_id))
+            yield Fault(rule_id, inputs[rule_id][chain[1 % len(chain)]], f"a window that feeds itself: {names}")
+
+
+def _back_to(rule_id: str, inputs: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """The shortest chain from a window over its inputs back to itself; empty without one."""
+    chains = [[rule_id]]
+    seen = set()
+    for chain in chains:
+        for source in inputs[chain[-1]]:
+            if source == rule_id:
+                return chain
+            if source not in seen:
+                seen.add(source)
+                chains.append([*chain, source])
+    return []
+
+
+def _when(rule: Rule) -> WhenSpec:
+    assert rule.spec.when is not None
+    return rule.spec.when

@@ -1,0 +1,143 @@
+"""Causal edges by the classes that they join, and the search for classes that would explain each other."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from rules.model.signals import CLOCK_SKEW_NS
+from rules.packs.spec import EdgeSpec, is_named
+
+
+class EdgeIndex:
+    """Edges by cause and effect. Each pair of classes is looked up once and remembered; there are few of them."""
+
+    def __init__(self, edges: Sequence[EdgeSpec]):
+        self._edges = edges
+        self._causing: dict[str, tuple[EdgeSpec, ...]] = {}
+        self._between: dict[tuple[str, str], tuple[EdgeSpec, ...]] = {}
+
+    def causing(self, cause: str) -> tuple[EdgeSpec, ...]:
+        """The edges that lead away from a class."""
+        if cause not in self._causing:
+            self._causing[cause] = tuple(edge for edge in self._edges if is_named(cause, edge.cause))
+        return self._causing[cause]
+
+    def between(self, cause: str, effect: str) -> tuple[EdgeSpec, ...]:
+        """The edges that lead from one class to another, in the order of their files; none leads to itself."""
+        if (cause, effect) not in self._between:
+            found = (edge for edge in self.causing(cause) if cause != effect and is_named(effect, edge.effect))
+            self._between[cause, effect] = tuple(found)
+        return self._between[cause, effect]
+
+
+class Loop(NamedTuple):
+    """Classes that would explain each other in a ring, and the edges between them: the first leads to the second.
+
+    The last edge is the one that was read last, so that the mistake is most likely there.
+    """
+
+    classes: tuple[str, ...]
+    edges: tuple[EdgeSpec, ...]
+
+
+def loops(edges: Sequence[EdgeSpec]) -> list[Loop]:
+    """Rings of classes each of which may be the cause of the next at the same time.
+
+    What holds over one scope may hold over a wider one as well: a GPU lies in a node, and its node in a job. So scopes
+    don't break a ring; only time does. Round a ring the lags add up to nothing, so it is none when the shortest lags
+    (`after`) of its edges, less what clocks may differ for each of them, add up to more.
+    """
+    index, found, left = EdgeIndex(edges), list[Loop](), _steps(edges)
+    for component in _components(left):
+        within = {cause: {one for one in effects if one in component} for cause, effects in left.items()}
+        while ring := _ring(index, {cause: within[cause] for cause in component}):
+            loop = _newest_last(Loop(ring, tuple(_soonest(index, *pair) for pair in _pairs(ring))), edges)
+            found.append(loop)
+            within[loop.classes[-1]].discard(loop.classes[0])
+    return found
+
+
+def _newest_last(loop: Loop, edges: Sequence[EdgeSpec]) -> Loop:
+    order = {id(edge): number for number, edge in enumerate(edges)}
+    start = 1 + max(range(len(loop.edges)), key=lambda number: order[id(loop.edges[number])])
+    return Loop(loop.classes[start:] + loop.classes[:start], loop.edges[start:] + loop.edges[:start])
+
+
+def _steps(edges: Sequence[EdgeSpec]) -> dict[str, set[str]]:
+    """What each class brings about; `xid-*` stands for all Xids that no edge names."""
+    names = {name for edge in edges for name in (*edge.cause, *edge.effect) if not name.startswith("!")}
+    steps: dict[str, set[str]] = {name: set() for name in names}
+    for edge in edges:
+        effects = _meant(edge.effect, names)
+        for cause in _meant(edge.cause, names):
+            steps[cause] |= effects - {cause}
+    return steps
+
+
+def _meant(patterns: tuple[str, ...], names: set[str]) -> set[str]:
+    wild = tuple(pattern[:-1] for pattern in patterns if pattern.endswith("*"))
+    meant = {name for name in names if name.startswith(wild)} if wild else set()
+    return (meant | names.intersection(patterns)) - {pattern[1:] for pattern in patterns if pattern.startswith("!")}
+
+
+def _soonest(index: EdgeIndex, cause: str, effect: str) -> EdgeSpec:
+    return min(index.between(cause, effect), key=lambda edge: edge.after)
+
+
+def _pairs(ring: Sequence[str]) -> Iterable[tuple[str, str]]:
+    return zip(ring, (*ring[1:], ring[0]), strict=True)
+
+
+def _components(steps: dict[str, set[str]]) -> list[set[str]]:
+    """Classes of which each is reached from each other one."""
+    backwards: dict[str, set[str]] = defaultdict(set)
+    for cause, effects in steps.items():
+        for effect in effects:
+            backwards[effect].add(cause)
+    left, components = set(steps), list[set[str]]()
+    for name in sorted(steps):
+        if name in left:
+            component = (_reached(name, steps, left) & _reached(name, backwards, left)) | {name}
+            left -= component
+            components += [component] if len(component) > 1 else []
+    return components
+
+
+def _reached(start: str, steps: dict[str, set[str]], among: set[str]) -> set[str]:
+    reached, ahead = set[str](), [start]
+    while ahead:
+        more = (steps.get(ahead.pop(), set()) & among) - reached
+        reached |= more
+        ahead += more
+    return reached
+
+
+def _ring(index: EdgeIndex, steps: dict[str, set[str]]) -> tuple[str, ...] | None:
+    """A ring that takes no time (Bellman and Ford's search for one of negative weight); the shortest of two if any."""
+    pairs = [(cause, effect) for cause in sorted(steps) for effect in sorted(steps[cause])]
+    lag_ns = {pair: _soonest(index, *pair).after - CLOCK_SKEW_NS for pair in pairs}
+    for cause, effect in pairs:
+        if lag_ns[cause, effect] + lag_ns.get((effect, cause), CLOCK_SKEW_NS * 2**30) <= 0:
+            return cause, effect
+    # A ring of n steps takes no time when its whole nanoseconds add up to less than one: so 1 / (n + 1) is taken off.
+    scale = len(steps) + 1
+    reached, before = dict.fromkeys(steps, 0), dict[str, str]()
+    for _ in steps:
+        last = ""
+        for cause, effect in pairs:
+            if (sooner := reached[cause] + lag_ns[cause, effect] * scale - 1) < reached[effect]:
+                reached[effect], before[effect], last = sooner, cause, effect
+        if not last:
+            return None
+    return _ring_before(last, before)
+
+
+def _ring_before(name: str, before: dict[str, str]) -> tuple[str, ...]:
+    for _ in before:
+        name = before[name]
+    ring = [name]
+    while (name := before[name]) != ring[0]:
+        ring.append(name)
+    return tuple(reversed(ring))

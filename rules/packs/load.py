@@ -1,0 +1,225 @@
+"""Rule files -> RuleSet. Files are read here and in `document`, `table` and `vocabulary` only, at the start."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from rules.documents.document import Document, Path_, line_of, parse_document, yaml_files
+from rules.errors import ConfigError
+from rules.match.compiled import is_compilable, refusal
+from rules.match.disk_cache import digest
+from rules.packs.check_windows import faults as window_faults
+from rules.packs.decode import DECODERS
+from rules.packs.edges import Loop, loops
+from rules.packs.pack_cache import Reading, keep_checked, recall_checked
+from rules.packs.ruleset import Rule, RuleSet
+from rules.packs.spec import EdgeSpec, PackSpec, RuleSpec
+from rules.packs.table import with_table
+from rules.packs.topology import NO_TOPOLOGY, Topology, read_topology
+from rules.packs.vocabulary import vocabulary
+
+CATALOG = Path(__file__).parents[1] / "catalog"
+
+
+def load(folders: Iterable[Path] = (), topology: Path | None = None, marks: tuple[str, ...] = ()) -> RuleSet:
+    """The bundled catalogue and the packs (`*.yaml`) of more files or folders, with the cluster's topology if given.
+
+    With `marks`, patterns are compiled together with these.
+
+    Raises:
+        ConfigError: with every problem of every file, each with its file and line.
+    """
+    problems: list[str] = []
+    paths = [Path(folder) for folder in (CATALOG, *folders)]
+    files = [file for path in paths for file in yaml_files(path, "rule pack", problems)]
+    packs = (None if problems else _recalled(files)) or _read(files, problems, marks)
+    found = packs.rule_set(read_topology(topology, problems) if topology else NO_TOPOLOGY)
+    if problems:
+        raise ConfigError(problems)
+    if topology:
+        packs.reading(topology)
+    digests = packs.reading.digests
+    return replace(found, files=tuple(digests), digest=digest(map(str.encode, digests.values())), marks=marks)
+
+
+def _recalled(files: Sequence[Path]) -> _Packs | None:
+    """Packs that passed every check before; None when something changed since."""
+    checked = recall_checked(files)
+    if checked is None:
+        return None
+    packs = _Packs([])
+    for document in checked.documents(files):
+        packs.take(document)
+    is_same = packs.reading.digests.items() <= checked.digests.items()
+    packs.reading.digests = checked.digests
+    return packs if is_same and not packs.problems else None
+
+
+def _read(files: Sequence[Path], problems: list[str], marks: tuple[str, ...]) -> _Packs:
+    """Packs with all that is wrong with them."""
+    packs = _Packs(problems)
+    documents = [packs.take(parse_document(file, packs.reading, "pack", problems)) for file in files]
+    found = replace(packs.rule_set(), marks=marks)
+    problems += [*packs.faults(found), *packs.edge_faults(found), *packs.window_faults(found)]
+    if not problems:
+        keep_checked([document for document in documents if document], packs.reading)
+    return packs
+
+
+class _Packs:
+    """What the files read so far say, with the line of everything."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        self.reading = Reading()
+        self.rules: dict[str, Rule] = {}
+        self.edges: list[EdgeSpec] = []
+        self._place_by_edge: dict[int, str] = {}
+        self._off: set[str] = set()
+        self._has_unread = False
+        self._lines_by_rule: dict[str, tuple[Path, dict[Path_, int], int]] = {}
+
+    def rule_set(self, topology: Topology = NO_TOPOLOGY) -> RuleSet:
+        """All rules, in order of their ids, and the edges."""
+        rules = tuple(sorted(self.rules.values(), key=lambda rule: rule.spec.id))
+        return RuleSet(rules, tuple(self.edges), topology)
+
+    def take(self, document: Document | None) -> Document | None:
+        """Add one more pack, and give it back; None stands for one that can't be read."""
+        pack = document.checked(PackSpec, "pack", self.problems) if document else None
+        if document is None or pack is None:
+            self._has_unread = True
+            return None
+        file, lines = document.file, document.lines
+        self._off.update(pack.off)
+        for number, rule_id in enumerate(pack.off):
+            if not self._switch_off(rule_id):
+                place = f"{file}:{line_of(lines, ('off', number))}"
+                self.problems.append(f"{place}: off: {rule_id}: no such rule; `epicenter rules list` shows all")
+        for number, spec in enumerate(pack.rules):
+            self._take_rule(spec, file, lines, number)
+        for number, edge in enumerate(pack.expanded_edges()):
+            self._take_edge(edge, f"{file}:{line_of(lines, ('edges', number))}: edges.{number}")
+        return document
+
+    def _take_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
+        place = f"{file}:{line_of(lines, ('rules', number, 'id'))}"
+        row = self._row(spec.id)
+        earlier = self.rules.get(spec.id) or (row[0].finer[row[1]] if row else None)
+        if earlier and not spec.override:
+            self.problems.append(
+                f"{place}: rule id {spec.id} is already taken at {earlier.place}: "
+                "choose another id, or write `override: true` to replace that rule"
+            )
+        if not earlier and spec.override:
+            self.problems.append(f"{place}: {spec.id}: override: there is no such rule to replace")
+        if spec.decode and spec.decode not in DECODERS:
+            self.problems.append(f"{place}: {spec.id}: decode: {spec.decode}: write one of {', '.join(DECODERS)}")
+        self._lines_by_rule[spec.id] = file, lines, number
+        if row:
+            self._put_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))
+        else:
+            self.rules[spec.id] = with_table(spec, place, file, self.reading, self.problems)
+
+    def _take_edge(self, edge: EdgeSpec, place: str) -> None:
+        self.edges.append(edge)
+        self._place_by_edge[id(edge)] = place
+        if not edge.effect:
+            self.problems.append(f"{place}: every class of `effect` is in `cause` too, and none brings itself about")
+
+    def _switch_off(self, rule_id: str) -> bool:
+        row = self._row(rule_id)
+        if row:
+            self._put_row(*row, row[0].finer[row[1]].silenced())
+        return bool(row or self.rules.pop(rule_id, None))
+
+    def _row(self, rule_id: str) -> tuple[Rule, str] | None:
+        """The rule whose table has a row of this id, and the row's code."""
+        owner, _, code = rule_id.rpartition("_")
+        rule = self.rules.get(owner)
+        return (rule, code) if rule and code in rule.finer else None
+
+    def _put_row(self, owner: Rule, code: str, rule: Rule) -> None:
+        self.rules[owner.spec.id] = replace(owner, finer={**owner.finer, code: rule})
+
+    def faults(self, found: RuleSet) -> list[str]:
+        """What is wrong with the rules' expressions, each with its file and line."""
+        is_sound = _is_sound(found)
+        shipped = tuple(rule for rule in found.rules if self._is_shipped(rule))
+        is_shipped_sound = is_sound or _is_sound(RuleSet(shipped, ()))
+        return [
+            fault
+            for rule in found.rules
+            for fault in self._faults(rule, is_sound or (is_shipped_sound and self._is_shipped(rule)))
+        ]
+
+    def edge_faults(self, found: RuleSet) -> list[str]:
+        """Edges with classes that nobody knows, and rings of classes that explain each other, with file and line."""
+        own = {rule.spec.failure_class for rule in found.all_rules}
+        unknown = [
+            f"{self._place_by_edge[id(edge)]}: class {name} is unknown: write one of "
+            "rules/packs/vocabulary.yaml, of a rule, or a group of this file"
+            for edge in self.edges
+            for name in dict.fromkeys((*edge.cause, *edge.effect))
+            if not _is_class(name.removeprefix("!"), own)
+        ]
+        return unknown + [self._told(loop) for loop in loops(self.edges)]
+
+    def _told(self, loop: Loop) -> str:
+        places = [self._place_by_edge[id(edge)] for edge in loop.edges]
+        ring = " -> ".join((*loop.classes, loop.classes[0]))
+        others = sorted({place.rpartition(": ")[0] for place in places if place != places[-1]})
+        beside = f" (with {', '.join(others)})" if others else ""
+        return (
+            f"{places[-1]}: a cycle{beside}: {ring} would explain each other at the same time: take one class out, "
+            "or give an edge an `after` longer than clocks may differ"
+        )
+
+    def window_faults(self, found: RuleSet) -> list[str]:
+        """What is wrong with the windows, each with its file and line; a pack that can't be read may hold the rest."""
+        if self._has_unread:
+            return []
+        places = ((fault, *self._lines_by_rule[fault.rule_id]) for fault in window_faults(found, self._off))
+        return [
+            f"{file}:{line_of(lines, ('rules', number, 'when', *fault.path))}: {fault.rule_id}: when."
+            f"{'.'.join(map(str, fault.path))}: {fault.message}"
+            for fault, file, lines, number in places
+        ]
+
+    def _is_shipped(self, rule: Rule) -> bool:
+        return self._lines_by_rule[rule.spec.id][0].parent == CATALOG
+
+    def _faults(self, rule: Rule, is_sound: bool) -> list[str]:
+        file, lines, number = self._lines_by_rule[rule.spec.id]
+        spec = rule.spec
+        groups = {"extract": spec.extract, "block": (spec.block.ends or spec.block.goes_on,) if spec.block else ()}
+        if not is_sound:
+            groups["patterns"] = spec.patterns
+        return [
+            f"{file}:{line_of(lines, ('rules', number, key, index))}: {spec.id}: pattern {pattern!r}: {fault}"
+            for key, patterns in groups.items()
+            for index, pattern in enumerate(patterns)
+            if (fault := _fault(pattern, searched_in_bulk=key == "patterns"))
+        ]
+
+
+def _is_class(name: str, own: set[str]) -> bool:
+    if name.endswith("*"):
+        return vocabulary().knows(name) or any(one.startswith(name[:-1]) for one in own)
+    return name in own or vocabulary().knows(name)
+
+
+def _is_sound(rules: RuleSet) -> bool:
+    searched = ((*rules.expressions, *rules.marks), rules.expressions_beside)
+    return all(is_compilable(patterns) for patterns in searched if patterns)
+
+
+def _fault(pattern: str, searched_in_bulk: bool) -> str:
+    try:
+        re.compile(pattern.encode())
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"{error}: correct the expression"
+    return refusal(pattern.encode()) if searched_in_bulk else ""

@@ -1,0 +1,71 @@
+"""Which of the rules that fit one line stand: harmless text wins where it lies, and fallbacks only speak alone."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from rules.model.signals import QUIET_ROLES
+from rules.packs.ruleset import Rule
+
+LEAST_TELLING = "python-exception"
+_SAYS_NO_FAILURE = (*QUIET_ROLES, "advice", "finished")
+
+Span = tuple[int, int]
+"""Bytes of a line, end not included."""
+
+
+class LineHit(msgspec.Struct, frozen=True):
+    """A rule that fits a line, with its fields."""
+
+    rule: Rule
+    fields: Mapping[str, str]
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether it says that something failed."""
+        return says_failure(self.rule.spec.role)
+
+    @property
+    def failure_class(self) -> str:
+        """The class, with its field filled in."""
+        return self.rule.class_of(self.fields)
+
+
+def says_failure(role: str) -> bool:
+    """Whether lines of rules with this role say that something failed."""
+    return role not in _SAYS_NO_FAILURE
+
+
+def is_harmless(rule: Rule) -> bool:
+    """Whether the text that the rule fits is known noise."""
+    return rule.spec.role == "harmless"
+
+
+def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
+    """The hits of one line or block without the fallbacks that others make needless.
+
+    Any other failure does, and of several fallbacks each does that says more than that Python raised something.
+    """
+    if len(hits) < 2:
+        return list(hits)
+    failures = [hit for hit in hits if hit.is_failure]
+    strongest = max(map(_strength, failures), default=0)
+    return [hit for hit in hits if not hit.is_failure or _strength(hit) == strongest or not hit.rule.spec.fallback]
+
+
+def _strength(hit: LineHit) -> int:
+    if not hit.rule.spec.fallback:
+        return 2
+    return int(hit.failure_class != LEAST_TELLING)
+
+
+def first_outside(places: Iterable[re.Match[bytes]], harmless: Sequence[Span]) -> re.Match[bytes] | None:
+    """The first of the places where a rule fits a line that does not lie over harmless text."""
+    return next((place for place in places if not _lies_over(place.span(), harmless)), None)
+
+
+def _lies_over(span: Span, others: Sequence[Span]) -> bool:
+    return any(span[0] < end and start < span[1] for start, end in others)

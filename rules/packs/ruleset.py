@@ -1,0 +1,177 @@
+"""Rules ready to use: compiled for `re`, in a fixed order, with their causal edges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from rules.model.records import Match
+from rules.model.times import UNIT_NS
+from rules.packs.decode import DECODERS
+from rules.packs.edges import EdgeIndex
+from rules.packs.spec import EdgeSpec, RuleSpec
+from rules.packs.topology import NO_TOPOLOGY, Topology
+
+NEAR_BYTES: Final = 4096
+"""Fields stand so near to the place that fits; without a bound, one long line could keep a pattern busy for minutes."""
+
+HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved"})
+
+
+@dataclass(frozen=True, eq=False)
+class Rule:
+    """One rule. Patterns are compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`.
+
+    `finer` holds the rules of its table by the content of the field `key_field`; `row` is what such a table says of
+    this rule, the vendor's own words included.
+    """
+
+    spec: RuleSpec
+    place: str = ""
+    key_field: str = ""
+    finer: Mapping[str, Rule] = field(default_factory=dict)
+    row: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def patterns(self) -> tuple[re.Pattern[bytes], ...]:
+        """Each selects a line."""
+        return tuple(map(_compile, self.spec.patterns))
+
+    @cached_property
+    def extract(self) -> tuple[re.Pattern[bytes], ...]:
+        """Each finds more fields in a selected line."""
+        return tuple(map(_compile, self.spec.extract))
+
+    def is_named(self, rule_id: str) -> bool:
+        """Whether it is the id of this rule, or of one of its table."""
+        return rule_id == self.spec.id or (bool(self.finer) and rule_id.startswith(f"{self.spec.id}_"))
+
+    def applies_to(self, source: str) -> bool:
+        """Whether lines of this source are looked at; a line of unknown source is."""
+        return source in ("", self.spec.source) or self.spec.source == "any"
+
+    @cached_property
+    def extract_for_heartbeats(self) -> tuple[re.Pattern[bytes], ...]:
+        """Those of `extract` that heartbeats need."""
+        return (
+            self.extract
+            if self.spec.decode
+            else tuple(one for one in self.extract if HEARTBEAT_FIELDS & one.groupindex.keys())
+        )
+
+    def fields_in(self, found: re.Match[bytes], for_heartbeats: bool = False) -> dict[str, str]:
+        """The named fields of a line that fits, with those of `extract` and of a decoder; maybe only for heartbeats."""
+        told = _stated(found)
+        near = max(0, found.start() - NEAR_BYTES), found.end() + NEAR_BYTES
+        for pattern in self.extract_for_heartbeats if for_heartbeats else self.extract:
+            if more := pattern.search(found.string, *near):
+                told |= _stated(more)
+        return DECODERS[self.spec.decode](told) if self.spec.decode else told
+
+    def for_fields(self, fields: Mapping[str, str]) -> Rule:
+        """The rule of the table row that the fields name, else this one."""
+        return self.finer.get(_code(fields.get(self.key_field, "")), self) if self.finer else self
+
+    def class_of(self, fields: Mapping[str, str]) -> str:
+        """The failure class, with its field filled in."""
+        name = self.spec.failure_class
+        return name.format_map({key: _code(value) for key, value in fields.items()}) if "{" in name else name
+
+    def silenced(self) -> Rule:
+        """The rule switched off: it still takes its lines, and says nothing of them."""
+        return replace(self, spec=self.spec.model_copy(update={"role": "context", "severity": "info"}))
+
+    def waited_ns(self, fields: dict[str, str]) -> int:
+        """How long before the line its trouble began, by its own words."""
+        waited = self.spec.waited
+        if waited is None:
+            return 0
+        if waited.constant:
+            return waited.constant
+        told = fields.get(waited.field, "")
+        return int(told) * UNIT_NS[waited.unit] if told.isascii() and told.isdigit() and len(told) < 10 else 0
+
+
+def _stated(found: re.Match[bytes]) -> dict[str, str]:
+    return {name: value.decode("utf-8", "replace") for name, value in found.groupdict().items() if value is not None}
+
+
+def _code(text: str) -> str:
+    """A number without leading zeros: drivers print the same code in several widths."""
+    return text.lstrip("0") or text
+
+
+def _compile(pattern: str) -> re.Pattern[bytes]:
+    return re.compile(pattern.encode())
+
+
+@dataclass(frozen=True)
+class RuleSet:
+    """All rules, by id and by number of pattern: pattern `n` belongs to `rule_of_pattern[n]`.
+
+    Rules of tables are found `by_id` only; the rule that has the table selects their lines. Patterns of rules that are
+    only asked `beside_failures` come last, and are no part of `expressions`. `digest` names what is in the `files`.
+    `marks` are no rules' patterns; they are to be looked for together with `expressions`.
+    """
+
+    rules: tuple[Rule, ...]
+    edges: tuple[EdgeSpec, ...]
+    topology: Topology = NO_TOPOLOGY
+    files: tuple[str, ...] = ()
+    digest: str = ""
+    marks: tuple[str, ...] = ()
+    by_id: dict[str, Rule] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "by_id", {rule.spec.id: rule for rule in self.all_rules})
+
+    @property
+    def all_rules(self) -> tuple[Rule, ...]:
+        """The rules, each followed by those of its table."""
+        return tuple(one for rule in self.rules for one in (rule, *rule.finer.values()))
+
+    @cached_property
+    def expressions(self) -> tuple[str, ...]:
+        """Every pattern that all lines are searched for, as it is written."""
+        return tuple(rule.spec.patterns[index] for rule, index in self._places if not rule.spec.beside_failures)
+
+    @cached_property
+    def expressions_beside(self) -> tuple[str, ...]:
+        """Every pattern that lines with a failure are searched for, as it is written; numbered after the others."""
+        return tuple(rule.spec.patterns[index] for rule, index in self._places if rule.spec.beside_failures)
+
+    def pattern(self, number: int) -> re.Pattern[bytes]:
+        """A pattern by its number, compiled when it is first asked for."""
+        rule, index = self._places[number]
+        return rule.patterns[index]
+
+    @cached_property
+    def rule_of_pattern(self) -> tuple[Rule, ...]:
+        """The rule that each of the patterns belongs to."""
+        return tuple(rule for rule, _ in self._places)
+
+    @cached_property
+    def _places(self) -> tuple[tuple[Rule, int], ...]:
+        ordered = sorted(self.rules, key=lambda rule: rule.spec.beside_failures)
+        return tuple((rule, index) for rule in ordered for index in range(len(rule.spec.patterns)))
+
+    @cached_property
+    def edge_index(self) -> EdgeIndex:
+        """The edges by the classes that they join."""
+        return EdgeIndex(self.edges)
+
+    def edges_between(self, cause: str, effect: str) -> tuple[EdgeSpec, ...]:
+        """The causal edges that lead from one class to another; nothing leads from a class to itself."""
+        return self.edge_index.between(cause, effect)
+
+    def of(self, match: Match) -> Rule:
+        """The rule that made this match."""
+        return self.by_id[match.rule]
+
+    def spec_of(self, match: Match) -> RuleSpec:
+        """What the rule says of this match, with its class filled in."""
+        rule = self.of(match)
+        return rule.spec.model_copy(update={"failure_class": rule.class_of(match.fields)})

@@ -1,0 +1,1 @@
+"""Which job runs on which node, and which rank on which GPU."""

@@ -1,0 +1,75 @@
+"""Banners of launchers and libraries -> who sits where. Rules with `role: placement` find them and their fields."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import msgspec
+
+from rules.model.records import LogEvent, Seat
+from rules.placement.hostlist import expand
+
+MOST_RANKS_A_LINE: Final = 1024
+
+_PASSED_ON_BY_RAY = re.compile(r"\([^\n()]{1,160}, ip=[\da-f.:]{3,45}\) ")
+_NUMBER = re.compile(r"\d{1,7}")
+
+
+def seats_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[Seat]:
+    """What a banner tells; nothing when it names no rank, no world size, no list of nodes and no address.
+
+    `rank`, `local_rank`, `world_size`; `ranks`: those of the local ranks 0, 1, … on this node; `bus`: NCCL's busId;
+    `node`: the host, where the line itself names it; `address`: one of this host, which NCCL calls `host`; `at`: the
+    address of another host that the line is about; `starts`: only the first banner of an attempt has it; `nodes`: hosts
+    of the job.
+    """
+    node = fields.get("at") or fields.get("node") or event.node
+    job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""))
+    told = Seat(event.event_time_ns, event.cluster, job, node, world_size=world_size, is_start="starts" in fields)
+    rank, local_rank = _number(fields.get("rank", "")), _number(fields.get("local_rank", ""))
+    gpu = pci_of_bus_id(fields.get("bus", ""))
+    if rank is not None and event.rank is not None and "bus" in fields and rank != event.rank:
+        rank = event.rank if event.rank >= 0 else None
+        told = _with(told, world_size=None)  # a smaller communicator counts its ranks anew
+    if rank is not None or world_size:
+        yield _with(told, rank=rank, local_rank=local_rank, gpu=gpu)
+    for local, number in enumerate(_NUMBER.findall(fields.get("ranks", ""))[:MOST_RANKS_A_LINE]):
+        yield _with(told, rank=int(number), local_rank=local)
+    if fields.get("address") and (host := _host(event, fields)):
+        yield _with(told, node=host, address=fields["address"])
+    yield from _hosts(told, fields.get("nodes", ""))
+
+
+def pci_of_bus_id(text: str) -> str:
+    """The PCI address of a GPU by NCCL's bus id, hexadecimal without leading zeros: `61000` is `0000:61:00`.
+
+    Its digits are those of `domain:bus:device.function` without the marks (NCCL src/misc/utils.cc, busIdToInt64).
+    """
+    try:
+        number = int(text, 16) if len(text) <= 12 else -1
+    except ValueError:
+        return ""
+    return "" if number < 0 else f"{number >> 20:04x}:{number >> 12 & 0xFF:02x}:{number >> 4 & 0xFF:02x}"
+
+
+def _host(event: LogEvent, fields: Mapping[str, str]) -> str:
+    """Who has the address: the log's node; the host that NCCL names in a line that Ray's driver only passes on."""
+    return fields.get("host", "") if _PASSED_ON_BY_RAY.match(event.text) else event.node
+
+
+def _hosts(told: Seat, text: str) -> Iterator[Seat]:
+    try:
+        hosts = expand(text)
+    except ValueError:
+        return
+    yield from (_with(told, node=host, world_size=None) for host in hosts)
+
+
+def _with(seat: Seat, **changes: object) -> Seat:
+    return msgspec.structs.replace(seat, **changes)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 8 else None

@@ -1,0 +1,112 @@
+"""A signal gets what its line leaves out, by the placement: its rank from a GPU, its node from a rank."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from rules.model.signals import Signal
+from rules.placement.hostlist import expand
+from rules.placement.placement import Placement
+from rules.placement.pods import job_in_name
+
+NODES_FIELD, TASKS_FIELD, NODE_FIELD, POD_FIELD = "nodes", "tasks", "node", "pod"
+ACCUSED_FIELD: Final = "missing_ranks"
+MOST_NODES: Final = 4096
+
+_ACCUSING_CLASSES = ("heartbeat-timeout",)
+_JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
+_ONE_TASK = re.compile(r"\d{1,7}")
+_FORWARDED_BY_RAY = re.compile(r"\((?:[^\n()]{1,160}?\bpid=\d{1,10}|raylet), ip=([\da-f.:]{3,45})\) ")
+
+_RAISED_IN_RAY = re.compile(r"\bray::[^\n]{1,160}? \(pid=\d{1,10}, ip=([\da-f.:]{3,45})")
+
+
+def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
+    """The signal with its job, rank and node, as far as the placement knows them; `pod` is the one that it is about.
+
+    Where a line names nodes in a list (`node[0001,0003]`), the first of them stands for whoever reads the log. A
+    single task of srun or JAX (`task:7`) that a line names is its rank, when the line has none of its own.
+    """
+    pod = pod or signal.fields.get(POD_FIELD, "").rpartition("/")[2]
+    if pod and not signal.job:
+        signal = msgspec.structs.replace(signal, job=_job_of_pod(signal, pod, placement))
+    node, rank = _named_node(signal, placement), signal.rank
+    if pod and not node:
+        node = placement.pods.node_of(signal.cluster, pod)
+    if rank is None:
+        rank = _named_rank(signal)
+    if not node and rank is not None and signal.job:
+        node = placement.node_of(signal.cluster, signal.job, rank, signal.event_time_ns)
+    if rank is None and signal.gpu and node:
+        rank = _rank_of_gpu(signal, node, placement)
+    fields = _fields_with_accused(signal)
+    if (node, rank) == (signal.node, signal.rank) and fields is signal.fields:
+        return signal
+    return msgspec.structs.replace(signal, node=node, rank=rank, fields=fields)
+
+
+def _job_of_pod(signal: Signal, pod: str, placement: Placement) -> str:
+    """The job that the pod told; that of its name for an event about a pod that has said nothing yet."""
+    told = placement.pods.job_of(signal.cluster, pod)
+    return told or (job_in_name(pod) if signal.source == "kubernetes" else "")
+
+
+def nodes_of(signal: Signal) -> tuple[str, ...]:
+    """Every node that the signal names, its own first."""
+    own = (signal.node,) if signal.node else ()
+    listed = _listed(signal)
+    return (*own, *(node for node in listed if node != signal.node)) if listed else own
+
+
+def _named_node(signal: Signal, placement: Placement) -> str:
+    if listed := _listed(signal):
+        return signal.fields.get(NODE_FIELD) or listed[0]
+    if not signal.fields.get(NODE_FIELD) and (told := _told_by_ray(signal)):
+        return placement.node_by_address.get(f"{signal.cluster}/{told[1]}", told[1])
+    return signal.node
+
+
+def _told_by_ray(signal: Signal) -> re.Match[str] | None:
+    """The address of the worker that wrote a line, or whose exception the driver prints."""
+    return _FORWARDED_BY_RAY.match(signal.text) or _RAISED_IN_RAY.search(signal.text)
+
+
+def _listed(signal: Signal) -> tuple[str, ...]:
+    if not (text := signal.fields.get(NODES_FIELD, "")):
+        return ()
+    try:
+        return expand(text.rstrip(".:;"))[:MOST_NODES]
+    except ValueError:
+        return ()
+
+
+def _named_rank(signal: Signal) -> int | None:
+    tasks = signal.fields.get(TASKS_FIELD, "")
+    if _ONE_TASK.fullmatch(tasks):
+        return int(tasks)
+    named = set(_jax_tasks(signal, tasks))
+    return named.pop() if len(named) == 1 else None
+
+
+def _jax_tasks(signal: Signal, tasks: str) -> Iterator[int]:
+    yield from map(int, _JAX_TASK.findall(tasks or signal.text))
+
+
+def _fields_with_accused(signal: Signal) -> dict[str, str]:
+    """The fields, and whom JAX's coordination service declares dead: its report names tasks line by line."""
+    if signal.failure_class not in _ACCUSING_CLASSES:
+        return signal.fields
+    accused = {int(task) for line in (signal.text, *signal.block) for task in _JAX_TASK.findall(line)}
+    return signal.fields | {ACCUSED_FIELD: ", ".join(map(str, sorted(accused)))} if accused else signal.fields
+
+
+def _rank_of_gpu(signal: Signal, node: str, placement: Placement) -> int | None:
+    """The rank that has this GPU, when only one job's banners gave it away."""
+    jobs = {signal.job} if signal.job else placement.jobs_on(signal.cluster, node, signal.event_time_ns)
+    told = (placement.rank_of(signal.cluster, job, node, signal.event_time_ns, signal.gpu) for job in sorted(jobs))
+    ranks = [rank for rank in told if rank is not None]
+    return ranks[0] if len(ranks) == 1 else None

@@ -1,0 +1,238 @@
+"""Which job runs on which node, and where its ranks sit: learnt from every line's envelope and from log banners."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Final
+
+import msgspec
+
+from rules.model.records import Seat
+from rules.model.times import NS_PER_S
+from rules.placement.pods import Pods
+
+PLACED_FOR_NS: Final = 3600 * NS_PER_S
+"""A job that was not heard of on a node for this long has left it, once another job is heard of there."""
+
+KEPT_FOR_NS: Final = 24 * 3600 * NS_PER_S
+SWEEP_EVERY_NS: Final = 3600 * NS_PER_S
+KEPT_VERSIONS: Final = 4
+MOST_ALIASES: Final = 65_536
+MOST_RANKS: Final = 1 << 17
+"""A rank above this is a slip of a log line: no job is as large."""
+
+
+class Version(msgspec.Struct, array_like=True, gc=False):
+    """Where a rank sat from `since_ns` on, as snapshots have it.
+
+    `local_rank` is -1 where no banner told it; `world_size` is that of the banner which said so, 0 when it told none.
+    """
+
+    since_ns: int
+    node: str
+    local_rank: int
+    gpu: str
+    world_size: int
+
+
+class JobPlaces(msgspec.Struct):
+    """The nodes of one job with when it was last heard of there, its world sizes, and the seats of its ranks.
+
+    Of each rank, and of the world size, the newest `KEPT_VERSIONS` versions are kept, oldest first.
+    """
+
+    last_ns: int = 0
+    heard_ns_by_node: dict[str, int] = {}
+    worlds: list[tuple[int, int]] = []
+    versions_by_rank: dict[int, list[Version]] = {}
+    ranks_by_node: dict[str, set[int]] = {}
+
+    def take(self, seat: Seat, node: str) -> None:
+        """Learn a seat, or a world size. Seats of a part of the ranks (a smaller communicator) are passed over."""
+        if seat.world_size and (seat.is_start or seat.world_size > (self.world_at(seat.time_ns) or 0)):
+            self._resize(seat, seat.world_size)
+        is_of_a_part = seat.world_size and seat.world_size < (self.world_at(seat.time_ns) or 0)
+        if seat.rank is not None and 0 <= seat.rank < MOST_RANKS and not is_of_a_part:
+            self._sit(seat, seat.rank, node)
+
+    def world_at(self, time_ns: int) -> int | None:
+        """The world size then, None when it is unknown."""
+        number = bisect_right(self.worlds, time_ns, key=lambda world: world[0])
+        return self.worlds[max(number - 1, 0)][1] if self.worlds else None
+
+    def at(self, rank: int, time_ns: int) -> Version | None:
+        """Where a rank sat then; before its first banner, where that put it."""
+        versions = self.versions_by_rank.get(rank)
+        if not versions:
+            return None
+        return versions[max(bisect_right(versions, time_ns, key=lambda version: version.since_ns) - 1, 0)]
+
+    def forget_before(self, oldest_ns: int) -> None:
+        """Forget the nodes that the job was not heard of on since then, and the seats that no version holds."""
+        heard_ns = self.heard_ns_by_node.items()
+        self.heard_ns_by_node = {node: last_ns for node, last_ns in heard_ns if last_ns >= oldest_ns}
+        if sum(map(len, self.ranks_by_node.values())) == sum(map(len, self.versions_by_rank.values())):
+            return
+        self.ranks_by_node = {}
+        for rank, versions in self.versions_by_rank.items():
+            for version in versions:
+                self.ranks_by_node.setdefault(version.node, set()).add(rank)
+
+    def _resize(self, seat: Seat, world_size: int) -> None:
+        """A new world. One that grew without a restart shows that the smaller one was a part; those were no ranks."""
+        if self.worlds and not seat.is_start:
+            since_ns, before = self.worlds[-1]
+            for rank, versions in list(self.versions_by_rank.items()):
+                kept = [one for one in versions if one.world_size != before or one.since_ns < since_ns]
+                self.versions_by_rank[rank] = kept
+                if not kept:
+                    del self.versions_by_rank[rank]
+        if self.world_at(seat.time_ns) != world_size:
+            self.worlds = sorted([*self.worlds, (seat.time_ns, world_size)])[-KEPT_VERSIONS:]
+
+    def _sit(self, seat: Seat, rank: int, node: str) -> None:
+        versions = self.versions_by_rank.setdefault(rank, [])
+        known, local_rank = self.at(rank, seat.time_ns), -1 if seat.local_rank is None else seat.local_rank
+        node = node or (known.node if known else "")
+        if known and known.node == node and seat.gpu in ("", known.gpu) and local_rank in (-1, known.local_rank):
+            return
+        is_more = known is not None and known.node == node and known.gpu in ("", seat.gpu)
+        if known and is_more:
+            known.gpu, known.local_rank = seat.gpu or known.gpu, max(local_rank, known.local_rank)
+        else:
+            versions.append(Version(seat.time_ns, node, local_rank, seat.gpu, seat.world_size or 0))
+            versions.sort(key=lambda version: version.since_ns)
+            del versions[:-KEPT_VERSIONS]
+        self.ranks_by_node.setdefault(node, set()).add(rank)
+
+
+class Placement(msgspec.Struct):
+    """Jobs on nodes, and ranks on GPUs, with the time since when: an old line is read by the map of its time.
+
+    A job, and a node on which none was heard of, is forgotten after 24 hours (`KEPT_FOR_NS`) of event time without a
+    word; looked for once an hour. An address of a node (`10.1.0.7`) stands for its name once a line told both; the
+    newest 65,536 of those are kept.
+    """
+
+    heard_by_node: dict[str, dict[str, tuple[int, int]]] = {}
+    by_job: dict[str, JobPlaces] = {}
+    node_by_address: dict[str, str] = {}
+    addresses_by_node: dict[str, list[str]] = {}
+    pods: Pods = msgspec.field(default_factory=Pods)
+    swept_ns: int = 0
+
+    def hear(self, cluster: str, node: str, job: str, time_ns: int) -> bool:
+        """A line of the job came from the node; true when it was not known to be there."""
+        heard = self.heard_by_node.setdefault(f"{cluster}/{node}", {})
+        known_ns = heard.get(job)
+        first_ns, last_ns = known_ns or (time_ns, time_ns)
+        heard[job] = min(first_ns, time_ns), max(last_ns, time_ns)
+        if len(heard) > 1:
+            for gone in [one for one, (_, last_ns) in heard.items() if last_ns < time_ns - PLACED_FOR_NS]:
+                del heard[gone]
+        places = self._of(cluster, job, time_ns)
+        places.heard_ns_by_node[node] = max(time_ns, places.heard_ns_by_node.get(node, 0))
+        self._sweep(time_ns)
+        return known_ns is None
+
+    def take(self, seat: Seat) -> None:
+        """Learn from a banner."""
+        if seat.address:
+            self._name(seat.cluster, seat.address, seat.node)
+        if seat.pod:
+            self.pods.hear(seat.cluster, seat.pod, seat.job, seat.node)
+        if seat.job:
+            self._of(seat.cluster, seat.job, seat.time_ns).take(seat, seat.node)
+            self._sweep(seat.time_ns)
+
+    def jobs_on(self, cluster: str, node: str, time_ns: int) -> set[str]:
+        """The jobs on a node then; where none had been heard of yet, those that came later."""
+        heard = self.heard_by_node.get(f"{cluster}/{node}", {})
+        return {job for job, (first_ns, _) in heard.items() if first_ns <= time_ns} or set(heard)
+
+    def node_of(self, cluster: str, job: str, rank: int, time_ns: int) -> str:
+        """The node of a rank then; empty when it is unknown."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        version = places.at(rank, time_ns) if places else None
+        return self._node(cluster, version.node) if version else ""
+
+    def rank_of(
+        self, cluster: str, job: str, node: str, time_ns: int, gpu: str = "", local_rank: int | None = None
+    ) -> int | None:
+        """The rank that had this GPU (its PCI address) or local rank of the node then; None when it is unknown."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        if places is None or not (gpu or local_rank is not None):
+            return None
+        names = {node, *self.addresses_by_node.get(f"{cluster}/{node}", ())}
+        for rank in sorted(rank for name in names for rank in places.ranks_by_node.get(name, ())):
+            version = places.at(rank, time_ns)
+            if version and version.node in names and (version.gpu == gpu if gpu else version.local_rank == local_rank):
+                return rank
+        return None
+
+    def seats_of(self, cluster: str, job: str, time_ns: int) -> dict[int, str]:
+        """The node then of each rank of the job that had been heard of by then."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        heard = sorted(places.versions_by_rank.items()) if places else ()
+        ranks = [rank for rank, versions in heard if versions and versions[0].since_ns <= time_ns]
+        return {rank: self.node_of(cluster, job, rank, time_ns) for rank in ranks}
+
+    def world_size(self, cluster: str, job: str, time_ns: int) -> int | None:
+        """How many ranks the job had then; None when no banner had said so by then."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        is_told = places and places.worlds and places.worlds[0][0] <= time_ns
+        return places.world_at(time_ns) if places and is_told else None
+
+    def nodes_of(self, cluster: str, job: str, time_ns: int) -> tuple[str, ...]:
+        """The nodes on which the job was heard of by then, and in the hour before its newest line; sorted."""
+        places = self.by_job.get(f"{cluster}/{job}")
+        if places is None:
+            return ()
+        since_ns = max(places.heard_ns_by_node.values(), default=0) - PLACED_FOR_NS
+        recent = (node for node, last_ns in places.heard_ns_by_node.items() if last_ns >= since_ns)
+        return tuple(sorted(node for node in recent if self._first_ns(cluster, node, job) <= time_ns))
+
+    def _first_ns(self, cluster: str, node: str, job: str) -> int:
+        """When the job was first heard of on the node; 0 when that is forgotten."""
+        first_ns, _ = self.heard_by_node.get(f"{cluster}/{node}", {}).get(job, (0, 0))
+        return first_ns
+
+    def _of(self, cluster: str, job: str, time_ns: int) -> JobPlaces:
+        key = f"{cluster}/{job}"
+        places = self.by_job.get(key)
+        if places is None:
+            places = self.by_job[key] = JobPlaces()
+        places.last_ns = max(places.last_ns, time_ns)
+        return places
+
+    def _node(self, cluster: str, name: str) -> str:
+        return self.node_by_address.get(f"{cluster}/{name}", name)
+
+    def _name(self, cluster: str, address: str, node: str) -> None:
+        self._unname(cluster, address)
+        self.node_by_address[f"{cluster}/{address}"] = node
+        self.addresses_by_node.setdefault(f"{cluster}/{node}", []).append(address)
+        if len(self.node_by_address) > MOST_ALIASES:
+            self._unname(*next(iter(self.node_by_address)).rsplit("/", 1))
+
+    def _unname(self, cluster: str, address: str) -> None:
+        node = self.node_by_address.pop(f"{cluster}/{address}", "")
+        addresses = self.addresses_by_node.get(f"{cluster}/{node}", [])
+        if address in addresses:
+            addresses.remove(address)
+            if not addresses:
+                del self.addresses_by_node[f"{cluster}/{node}"]
+
+    def _sweep(self, time_ns: int) -> None:
+        if time_ns < self.swept_ns + SWEEP_EVERY_NS:
+            return
+        self.swept_ns, oldest_ns = time_ns, time_ns - KEPT_FOR_NS
+        self.by_job = {job: places for job, places in self.by_job.items() if places.last_ns >= oldest_ns}
+        for places in self.by_job.values():
+            places.forget_before(oldest_ns)
+        for node, heard in list(self.heard_by_node.items()):
+            kept = {job: times for job, times in heard.items() if times[1] >= oldest_ns}
+            if kept:
+                self.heard_by_node[node] = kept
+            else:
+                del self.heard_by_node[node]

@@ -1,0 +1,159 @@
+"""Files with patterns of secrets -> `Redactor`; they are checked, their own examples included, when they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from rules.documents.document import Path_, line_of, read_document
+from rules.documents.strict import Strict
+from rules.errors import ConfigError
+from rules.redact.redactor import Redactor, Secret
+
+SHIPPED: Final = Path(__file__).parent / "secrets.yaml"
+_PART: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")
+_OPEN, _CLOSE = "«", "»"
+
+
+class SecretSpec(Strict):
+    """One kind of secret, as `rules/redact/secrets.yaml` explains it."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,39}$")
+    sought: tuple[Annotated[str, Field(min_length=2, pattern=r"^[ -~]+$")], ...] = Field(min_length=1)
+    patterns: tuple[str, ...] = Field(min_length=1)
+    finds: tuple[str, ...] = Field(min_length=1)
+    leaves: tuple[str, ...] = ()
+
+
+class SecretsSpec(Strict):
+    """A file of them. `off` names kinds of the shipped file that are not wanted."""
+
+    parts: dict[str, str] = Field(default_factory=dict)
+    no_secrets: tuple[str, ...] = ()
+    secrets: tuple[SecretSpec, ...] = ()
+    off: tuple[str, ...] = ()
+
+
+def load_redactor(files: Iterable[Path] = ()) -> Redactor:
+    """The shipped patterns after those of these files, which so name what both find.
+
+    Raises:
+        ConfigError: with every problem of every file, each with its file and line.
+    """
+    problems: list[str] = []
+    shipped = _shipped()
+    read = [_File(file, problems, shipped) for file in files]
+    own = [secret for file in read for secret in file.secrets]
+    off = {name for file in read for name in file.spec.off}
+    problems += _taken_twice(read, {secret.name for secret in shipped.secrets} - off)
+    if not problems:
+        redactor = Redactor(
+            [*own, *(secret for secret in shipped.secrets if secret.name not in off)],
+            [*shipped.spec.no_secrets, *(one for file in read for one in file.spec.no_secrets)],
+        )
+        problems += [fault for file in read for fault in file.wrong_examples(redactor)]
+    if problems:
+        raise ConfigError(problems)
+    return redactor
+
+
+def shipped_faults() -> list[str]:
+    """What is wrong with the shipped file's own examples."""
+    return list(_shipped().wrong_examples(load_redactor()))
+
+
+def shipped_words() -> list[str]:
+    """The words that make a text worth a look."""
+    return sorted({word for secret in _shipped().secrets for word in secret.sought})
+
+
+@cache
+def _shipped() -> _File:
+    problems: list[str] = []
+    file = _File(SHIPPED, problems)
+    if problems:
+        raise ConfigError(problems)
+    return file
+
+
+class _File:
+    """One file with what is right in it; what is wrong goes to `problems`."""
+
+    def __init__(self, file: Path, problems: list[str], shipped: _File | None = None):
+        spec, self._lines = read_document(file, SecretsSpec, "file of secrets", problems)
+        self.path, self.spec = file, spec or SecretsSpec()
+        self.parts: dict[str, str] = {**(shipped.parts if shipped else {}), **self.spec.parts}
+        self.secrets = tuple(self._secret(one) for one in self.spec.secrets)
+        problems += self._faults()
+        known = {secret.name for secret in shipped.secrets} if shipped else set()
+        problems += [
+            f"{self.place('off', number)}: off: {name}: no such kind; write one of {', '.join(sorted(known))}"
+            for number, name in enumerate(self.spec.off)
+            if name not in known
+        ]
+
+    def place(self, *path: str | int) -> str:
+        """File and line of a part."""
+        lines: dict[Path_, int] = self._lines
+        return f"{self.path}:{line_of(lines, path)}"
+
+    def wrong_examples(self, redactor: Redactor) -> Iterator[str]:
+        """Each example that does not do as it should, in words."""
+        for number, spec in enumerate(self.spec.secrets):
+            for key, examples in (("finds", spec.finds), ("leaves", spec.leaves)):
+                for index, example in enumerate(examples):
+                    found = redactor.redact(without_marks(example).encode()).text.decode()
+                    if found != (expected := _as_marked(example, spec.name)):
+                        place = self.place("secrets", number, key, index)
+                        yield f"{place}: {spec.name}: should become {expected!r}, and becomes {found!r}"
+
+    def _secret(self, spec: SecretSpec) -> Secret:
+        return Secret(spec.name, spec.sought, tuple(_filled(one, self.parts) for one in spec.patterns))
+
+    def _faults(self) -> Iterator[str]:
+        for index, pattern in enumerate(self.spec.no_secrets):
+            if fault := _fault(pattern):
+                yield f"{self.place('no_secrets', index)}: no_secrets: {pattern!r}: {fault}"
+        for number, secret in enumerate(self.secrets):
+            for index, pattern in enumerate(secret.expressions):
+                if fault := _fault(pattern):
+                    yield f"{self.place('secrets', number, 'patterns', index)}: {secret.name}: {pattern!r}: {fault}"
+            for index, example in enumerate(self.spec.secrets[number].finds):
+                if _OPEN not in example:
+                    place = self.place("secrets", number, "finds", index)
+                    yield f"{place}: {secret.name}: put the secret between {_OPEN} and {_CLOSE}: {example!r}"
+
+
+def without_marks(example: str) -> str:
+    """The text of an example."""
+    return example.replace(_OPEN, "").replace(_CLOSE, "")
+
+
+def _as_marked(example: str, name: str) -> str:
+    return re.sub(f"(?s){_OPEN}.*?{_CLOSE}", f"[redacted:{name}]", example)
+
+
+def _taken_twice(files: Iterable[_File], taken: set[str]) -> Iterator[str]:
+    for file in files:
+        for number, secret in enumerate(file.secrets):
+            if secret.name in taken:
+                place = file.place("secrets", number, "name")
+                yield f"{place}: {secret.name} is taken: choose another name, or write that one under `off`"
+            taken.add(secret.name)
+
+
+def _filled(pattern: str, parts: Mapping[str, str]) -> str:
+    return _PART.sub(lambda found: parts.get(found[1], found[0]), pattern)
+
+
+def _fault(pattern: str) -> str:
+    try:
+        compiled = re.compile(pattern.encode())
+    except (re.error, OverflowError, RecursionError) as error:
+        return f"{error}: correct the expression"
+    return "fits an empty text: let it find at least one character" if compiled.match(b"") else ""

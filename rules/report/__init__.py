@@ -1,0 +1,1 @@
+"""Incident state -> `Incident`, the document that people and programs read."""

@@ -1,0 +1,129 @@
+"""What evidence an incident lacks, in words, and its candidates for the root cause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from rules.cause.context import NOTHING_KNOWN, Known
+from rules.cause.ranking import Candidate, confidence
+from rules.cause.reasons import Reason, ReasonKind
+from rules.cause.suspects import WAITING_CLASSES, Blame
+from rules.correlate.state import IncidentState
+from rules.model.incident import RankedCause
+from rules.report.reason_text import reason_text
+
+MOST_CANDIDATES: Final = 5
+POINTS_THAT_HALVE: Final = 3
+"""A candidate so many points behind another one is half as likely as that one."""
+
+LEAST_CONFIDENCE: Final = 0.01
+"""What a candidate has that hardly anything speaks for."""
+
+_SHOWN_RANKS: Final = 8
+
+
+def candidates(ranked: Sequence[Candidate], blamed: Blame | None = None) -> tuple[RankedCause, ...]:
+    """The best candidates of different class or node, the best first; those that only waited name whom they waited for.
+
+    The first has the confidence of the root cause. The others share what is left of 1 by their points; none of them
+    gets more than the first, and none less than `LEAST_CONFIDENCE`.
+    """
+    first, *others = _distinct([_named(one, blamed) for one in ranked])
+    sure = confidence(ranked)
+    weights = [0.5 ** ((first.points - one.points) / POINTS_THAT_HALVE) for one in others]
+    shares = [min(sure, max(LEAST_CONFIDENCE, (1 - sure) * weight / sum(weights))) for weight in weights]
+    shown = [(first, sure), *zip(others, shares, strict=True)][:MOST_CANDIDATES]
+    return tuple(_cause(one, round(share, 2)) for one, share in shown)
+
+
+def _named(candidate: Candidate, blamed: Blame | None) -> Candidate:
+    signal = blamed.culprit_of(candidate.signal) if blamed else candidate.signal
+    if blamed is None or signal is candidate.signal:
+        return candidate
+    return replace(candidate, signal=signal, reasons=[Reason(ReasonKind.WAITED_FOR, 0, blamed), *candidate.reasons])
+
+
+def _distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
+    by_kind: dict[tuple[str, str], Candidate] = {}
+    for one in ranked:
+        by_kind.setdefault((one.signal.failure_class, one.signal.node), one)
+    return list(by_kind.values())
+
+
+def _cause(candidate: Candidate, share: float) -> RankedCause:
+    signal = candidate.signal
+    return RankedCause(
+        failure_class=signal.failure_class,
+        rule=signal.rule,
+        node=signal.node,
+        rank=signal.rank,
+        gpu=signal.gpu,
+        confidence=share,
+        reasons=tuple(map(reason_text, candidate.reasons)),
+        explains=candidate.explains,
+        explained_by=candidate.explained_by,
+    )
+
+
+def missing(
+    state: IncidentState, ranked: Sequence[Candidate], blamed: Blame | None, known: Known = NOTHING_KNOWN
+) -> tuple[str, ...]:
+    """What would have to be there for certainty, a sentence each; empty when nothing is known to be missing."""
+    root = ranked[0].signal
+    node = (blamed.culprit_of(root) if blamed else root).node
+    is_only_waiting = all(one.is_explained or one.signal.failure_class in WAITING_CLASSES for one in ranked)
+    return (
+        *_unheard_kernel(node, known),
+        *_unknown_culprit(state, is_only_waiting, blamed),
+        *_unheard_ranks(state, known),
+        *_cut_logs(state, known),
+        *_uncounted(state),
+    )
+
+
+def _unheard_kernel(node: str, known: Known) -> list[str]:
+    if not node:
+        return ["no line says on which node it began"]
+    if known.kernel_nodes is None or node in known.kernel_nodes:
+        return []
+    return [f"the kernel log of {node} was never heard, so its hardware can't be ruled in or out"]
+
+
+def _unknown_culprit(state: IncidentState, is_only_waiting: bool, blamed: Blame | None) -> list[str]:
+    if not is_only_waiting:
+        return []
+    if blamed:
+        return [f"only waiting was seen: nothing says why {_who(blamed)} did not come"]
+    return ["only waiting was seen: no rank is known to be absent or behind"]
+
+
+def _who(blamed: Blame) -> str:
+    return f"rank {blamed.rank}" if blamed.rank is not None else f"{len(blamed.suspects)} ranks"
+
+
+def _unheard_ranks(state: IncidentState, known: Known) -> list[str]:
+    found = []
+    for job in sorted(state.jobs):
+        size, heard = known.world_size_by_job.get(job), known.heard_ranks_by_job.get(job)
+        if size is None or heard is None:
+            continue
+        if unheard := sorted(set(range(size)) - set(heard)):
+            found.append(f"job {job}: nothing was ever heard from {len(unheard)} of {size} ranks: {_list(unheard)}")
+    return found
+
+
+def _list(ranks: Sequence[int]) -> str:
+    shown = ", ".join(map(str, ranks[:_SHOWN_RANKS]))
+    return f"{shown}, ..." if len(ranks) > _SHOWN_RANKS else shown
+
+
+def _cut_logs(state: IncidentState, known: Known) -> list[str]:
+    cut = sorted(state.nodes & set(known.cut_nodes or ()))
+    return [f"a log of {node} ends within a line: what came after it is lost" for node in cut]
+
+
+def _uncounted(state: IncidentState) -> list[str]:
+    dropped = state.signal_count - len(state.signals())
+    return [f"{dropped} more signals were counted without keeping their lines"] if dropped > 0 else []

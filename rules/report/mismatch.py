@@ -1,0 +1,47 @@
+"""Ranks that were found in different collectives: nobody says so, their time-outs laid side by side do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from msgspec import structs
+
+from rules.cause.collectives import REPORTING_CLASSES
+from rules.cause.suspects import Blame
+from rules.correlate.state import IncidentState
+from rules.event_time.ordering import onset_order
+from rules.model.ids import stable_id
+from rules.model.signals import Signal
+from rules.report.reason_text import blame_text
+
+MISMATCH_CLASS: Final = "collective-mismatch"
+MISMATCH_RULE: Final = "mismatch.collectives"
+
+
+def signals_with_mismatch(state: IncidentState, blamed: Blame | None) -> list[Signal]:
+    """The incident's signals; first the mismatch that its table of collectives shows, if it does, as one of its own.
+
+    It began when the first rank of the job began to wait. No line stands for it, so it has no position.
+    """
+    signals = state.signals()
+    if blamed is None or blamed.kind != "mismatch" or MISMATCH_CLASS in state.kept_by_class:
+        return signals
+    waiting = [one for one in signals if one.failure_class in REPORTING_CLASSES and one.job == blamed.job]
+    return [_mismatch(min(waiting, key=onset_order), blamed), *signals] if waiting else signals
+
+
+def _mismatch(first: Signal, blamed: Blame) -> Signal:
+    return structs.replace(
+        first,
+        signal_id=stable_id(MISMATCH_CLASS, first.signal_id),
+        rule=MISMATCH_RULE,
+        failure_class=MISMATCH_CLASS,
+        role="root",
+        node=blamed.node,
+        rank=blamed.rank,
+        gpu="",
+        text=blame_text(blamed),
+        position=None,
+        fields={},
+        block=(),
+    )

@@ -1,0 +1,156 @@
+"""IncidentState -> Incident: the document that people and programs read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from rules.cause.context import NOTHING_KNOWN, Known
+from rules.cause.cost import JobLoss, cost_of
+from rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
+from rules.cause.suspects import blame
+from rules.correlate.attempts import Attempt, recurrence
+from rules.correlate.state import IncidentState, place_of
+from rules.event_time.ordering import onset_order
+from rules.liveness.progress import JobProgress
+from rules.liveness.verdict import verdict_of
+from rules.model.incident import BlastRadius, ChainLink, Cost, Evidence, Incident, Progress, RankedCause, RootCause
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S, iso_from_ns
+from rules.packs.ruleset import RuleSet
+from rules.report.evidence import candidates, missing
+from rules.report.mismatch import signals_with_mismatch
+
+SHOWN_PER_CLASS: Final = 3
+LONGEST_TEXT: Final = 1000
+LONGEST_BLOCK: Final = 16_000
+
+
+def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Incident:
+    """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
+    blamed = blame(state.collectives, known)
+    ranked = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed, rules.topology)
+    root = ranked[0].signal
+    culprit = blamed.culprit_of(root) if blamed else root
+    causes = candidates(ranked, blamed)
+    cost = cost_of([known.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
+    rule = rules.by_id.get(root.rule)
+    chain = _chain(ranked, root)
+    return Incident(
+        incident_id=state.incident_id,
+        revision=state.revision,
+        status=state.status,
+        failure_class=root.failure_class,
+        severity=state.severity,
+        title=f"{rule.spec.title if rule else root.failure_class}{place_of(culprit)}",
+        cluster=state.cluster,
+        jobs=tuple(sorted(state.jobs)),
+        nodes=tuple(sorted(state.nodes)),
+        root_cause=_root_cause(causes[0], culprit),
+        chain=tuple(_link(candidate, root) for candidate in chain),
+        blast_radius=_blast_radius(state, cost),
+        progress=state.progress,
+        first_seen=iso_from_ns(state.first_onset_ns),
+        last_seen=iso_from_ns(state.last_seen_ns),
+        signal_count=state.signal_count,
+        evidence=tuple(_evidence(candidate.signal) for candidate in chain if candidate.signal.position),
+        next_steps=rule.spec.next_steps if rule else (),
+        action=rule.spec.action if rule else "none",
+        merged_into=state.merged_into,
+        history=tuple(state.history),
+        recurrence=recurrence(state.earlier, _attempt(state, culprit, state.last_seen_ns)),
+        candidates=causes,
+        cost=cost,
+        missing=missing(state, ranked, blamed, known),
+        verdict=verdict_of([candidate.signal for candidate in ranked]),
+        reopened=state.reopened,
+    )
+
+
+def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
+    gpus = cost.gpus if cost.gpus is not None else max(len(state.ranks), len(state.gpus))
+    return BlastRadius(len(state.nodes), len(state.ranks), len(state.jobs), gpus)
+
+
+def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Attempt:
+    """The run that the incident ended, as later runs of its jobs look back on it."""
+    blamed = blame(state.collectives, known)
+    root = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed, rules.topology)[
+        0
+    ].signal
+    return _attempt(state, blamed.culprit_of(root) if blamed else root, time_ns)
+
+
+def _attempt(state: IncidentState, root: Signal, time_ns: int) -> Attempt:
+    suspects = sorted({root.node, *state.kernel_nodes} - {""})
+    step = max((one.last_step for one in state.at_onset.values() if one.last_step is not None), default=None)
+    return Attempt.of(state.incident_id, time_ns, root.failure_class, tuple(suspects), step)
+
+
+def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
+    """The root, and the first few of each class, earliest onset first."""
+    shown: dict[str, int] = {}
+    chain = []
+    for candidate in sorted(ranked, key=_chain_order):
+        failure_class = candidate.signal.failure_class
+        shown[failure_class] = shown.get(failure_class, 0) + 1
+        if shown[failure_class] <= SHOWN_PER_CLASS or candidate.signal is root:
+            chain.append(candidate)
+    return chain
+
+
+def _chain_order(candidate: Candidate) -> tuple[int, int, str, str, int, str]:
+    """By onset; what was noticed by waiting, and is explained, comes when it was told."""
+    order = onset_order(candidate.signal)
+    is_told_late = candidate.is_explained and candidate.signal.failure_class in NOTICED_BY_WAITING
+    return (candidate.signal.event_time_ns, *order[1:]) if is_told_late else order
+
+
+def _link(candidate: Candidate, root: Signal) -> ChainLink:
+    signal = candidate.signal
+    is_consequence = signal.role == "root" and signal is not root and candidate.is_explained
+    return ChainLink(
+        event_time=iso_from_ns(signal.event_time_ns),
+        onset=iso_from_ns(signal.onset_ns),
+        node=signal.node,
+        rank=signal.rank,
+        failure_class=signal.failure_class,
+        role="root" if signal is root else "cascade" if is_consequence else signal.role,
+        text=signal.text[:LONGEST_TEXT],
+    )
+
+
+def _root_cause(cause: RankedCause, root: Signal) -> RootCause:
+    return RootCause(
+        failure_class=cause.failure_class,
+        rule=cause.rule,
+        node=cause.node,
+        rank=cause.rank,
+        gpu=cause.gpu,
+        event_time=iso_from_ns(root.event_time_ns),
+        confidence=cause.confidence,
+        reasons=cause.reasons,
+        explains=cause.explains,
+        explained_by=cause.explained_by,
+    )
+
+
+def progress_report(progress: JobProgress) -> Progress:
+    """How far the job has come by now."""
+    pace_ns = progress.pace_ns
+    return Progress(
+        last_step=progress.last_step,
+        last_step_time=iso_from_ns(progress.last_step_ns),
+        step_time_s=None if pace_ns is None else round(pace_ns / NS_PER_S, 3),
+    )
+
+
+def _evidence(signal: Signal) -> Evidence:
+    position = signal.position
+    return Evidence(
+        source=position.source if position else "",
+        line=position.offset if position else 0,
+        node=signal.node,
+        failure_class=signal.failure_class,
+        text="\n".join(signal.block)[:LONGEST_BLOCK] if signal.block else signal.text[:LONGEST_TEXT],
+    )

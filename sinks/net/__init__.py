@@ -1,0 +1,1 @@
+"""Connections: TLS errors in one line, and bearer tokens."""

@@ -1,0 +1,34 @@
+"""The local page's dead letters, as JSON: for the commands, while this process holds the embedded store."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from aiohttp import web
+
+from sinks.clickhouse.dead_letters import LetterFilter
+
+ListLetters = Callable[[LetterFilter, int], Awaitable[Sequence[dict[str, Any]]]]
+GetLetter = Callable[[str], Awaitable[dict[str, Any] | None]]
+
+
+def letter_routes(list_letters: ListLetters, get_letter: GetLetter) -> list[web.RouteDef]:
+    """`/api/deadletters` with the fields of the filter and `limit` as its query, `/api/deadletters/{id}`."""
+
+    async def find(request: web.Request) -> web.Response:
+        """Dead letters, the newest first; `reason`, `source`, `since_ns` and `limit` narrow them."""
+        query = request.query
+        try:
+            wanted = LetterFilter(query.get("reason", ""), query.get("source", ""), int(query.get("since_ns", 0)))
+            limit = int(query.get("limit", 50))
+        except ValueError as error:
+            return web.json_response({"error": str(error)}, status=400)
+        return web.json_response(list(await list_letters(wanted, limit)))
+
+    async def get(request: web.Request) -> web.Response:
+        """One of them, with its bytes in base64."""
+        document = await get_letter(request.match_info["id"])
+        return web.json_response(document or {"error": "no dead letter has this id"}, status=200 if document else 404)
+
+    return [web.get("/api/deadletters", find), web.get("/api/deadletters/{id}", get)]

@@ -1,0 +1,156 @@
+"""What every rendering asks of an incident, worked out once: short texts, inert, without any markup; pure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rules.model.incident import Incident
+from sinks.text import humanize
+from sinks.text.incident_parts import CauseView, ChangeView, EvidenceView, LinkView, ProgressView, recurrence_of
+from sinks.text.sanitize import make_inert
+
+
+class IncidentView(msgspec.Struct, frozen=True):
+    """An incident in words. Each property is worked out when it is asked for; lists are in the incident's order."""
+
+    incident: Incident
+
+    @property
+    def title(self) -> str:
+        """What failed, on one line."""
+        return make_inert(self.incident.title)
+
+    @property
+    def place(self) -> str:
+        """Where the root cause is: `node0002 · GPU 0000:52:00 · rank 10`."""
+        root = self.incident.root_cause
+        return make_inert(humanize.place(root.node, root.gpu, root.rank))
+
+    @property
+    def cause(self) -> CauseView:
+        """The root cause."""
+        return CauseView.of(self.incident.root_cause)
+
+    @property
+    def candidates(self) -> tuple[CauseView, ...]:
+        """The ranked causes, that of `cause` first; empty in documents of older versions."""
+        return tuple(map(CauseView.of, self.incident.candidates))
+
+    @property
+    def cause_line(self) -> str:
+        """What the cause says, word for word with its line ends: on its node, else of its class; empty if nothing."""
+        root = self.incident.root_cause
+        lines = [line for line in self.incident.evidence if line.failure_class == root.failure_class]
+        text = next((line.text for line in lines if line.node == root.node), lines[0].text if lines else "")
+        return make_inert(text, multiline=True)
+
+    @property
+    def sureness(self) -> str:
+        """The confidence in words: `likely`."""
+        return humanize.sureness(self.incident.root_cause.confidence)
+
+    @property
+    def headline(self) -> str:
+        """One sentence: what came first, where and when, and how it led to the rest: to another node, if it did."""
+        root, how = self.incident.root_cause, self._how
+        onset = next((link.onset for link in self.incident.chain if link.role == "root"), "")
+        began_ns = humanize.ns(onset)
+        when = f" at {humanize.clock(began_ns)} UTC" if began_ns is not None else ""
+        first = f"{root.failure_class}{humanize.where(root.node)} {self._doubt}came first{when}"
+        return make_inert(first + (f": {how}." if how else "."))
+
+    @property
+    def summary(self) -> str:
+        """A paragraph: the cause and how sure it is, when it began, what it reaches, and what became of it."""
+        root, blast = self.incident.root_cause, self.incident.blast_radius
+        place = humanize.where(root.node, root.gpu, root.rank)
+        sure = humanize.sure(root.confidence)
+        found = f"The cause is {self._doubt}{root.failure_class}{place}, with a confidence of {sure}"
+        began = f"It began at {humanize.date_and_clock(self.incident.first_seen)} UTC"
+        counts = (
+            humanize.count(blast.nodes, "node"),
+            humanize.count(blast.ranks, "rank"),
+            humanize.count(blast.jobs, "job"),
+        )
+        reached = "It reaches {}, {} and {}".format(*counts)
+        return make_inert(f"{found}. {began}. {reached}. {self._state}")
+
+    @property
+    def reach(self) -> str:
+        """`15 nodes, 113 ranks, 120 GPUs`; what is nought is left out."""
+        return humanize.reach(self.incident.blast_radius)
+
+    @property
+    def reach_in_full(self) -> str:
+        """`1 node, 0 ranks, 1 job, 8 GPUs`."""
+        return humanize.reach_in_full(self.incident.blast_radius)
+
+    @property
+    def lost(self) -> str:
+        """What it cost: `23.6 GPU-hours, 120 steps`; empty when nothing is known."""
+        return humanize.lost(self.incident.cost)
+
+    @property
+    def lost_since(self) -> str:
+        """What it cost, and from which checkpoint that has to be done again."""
+        return humanize.lost_since(self.incident.cost)
+
+    @property
+    def chain(self) -> tuple[LinkView, ...]:
+        """What led to what, with its times."""
+        return tuple(map(LinkView.of, self.incident.chain))
+
+    @property
+    def evidence(self) -> tuple[EvidenceView, ...]:
+        """The lines, those of the root cause first."""
+        lines = (EvidenceView.of(line, self.incident.root_cause) for line in self.incident.evidence)
+        return tuple(sorted(lines, key=lambda line: not line.is_root))
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """What evidence there should be and is not."""
+        return tuple(map(make_inert, self.incident.missing))
+
+    @property
+    def next_steps(self) -> tuple[str, ...]:
+        """What people may do, in this order."""
+        return tuple(map(make_inert, self.incident.next_steps))
+
+    @property
+    def progress(self) -> tuple[ProgressView, ...]:
+        """How far each job was."""
+        return tuple(ProgressView.of(job, progress) for job, progress in self.incident.progress.items())
+
+    @property
+    def history(self) -> tuple[ChangeView, ...]:
+        """What happened to the incident itself."""
+        return tuple(map(ChangeView.of, self.incident.history))
+
+    @property
+    def recurrence(self) -> tuple[str, ...]:
+        """How often its job failed before, in sentences; empty when it did not."""
+        return tuple(map(make_inert, recurrence_of(self.incident.recurrence))) if self.incident.recurrence else ()
+
+    def lasted(self, now_ns: int) -> str:
+        """How long an open incident has gone on, or how long one that is over took; empty when that is not known."""
+        first_ns, last_ns = humanize.ns(self.incident.first_seen), humanize.ns(self.incident.last_seen)
+        if first_ns is None or last_ns is None:
+            return ""
+        return humanize.length((now_ns if self.incident.status == "open" else last_ns) - first_ns)
+
+    @property
+    def _doubt(self) -> str:
+        return "" if self.incident.root_cause.confidence >= humanize.LIKELY else "probably "
+
+    @property
+    def _how(self) -> str:
+        root = self.incident.root_cause
+        effects = sorted(root.explains, key=lambda effect: effect.node == root.node)
+        return effects[0].why if effects else ""
+
+    @property
+    def _state(self) -> str:
+        if self.incident.merged_into:
+            return f"It is part of incident {self.incident.merged_into}."
+        what = {"open": "It is still open", "resolved": "It is over"}.get(self.incident.status, self.incident.status)
+        return f"{what}; lost so far: {self.lost_since}." if self.lost_since else f"{what}."

@@ -1,0 +1,161 @@
+"""An incident as a story in sections, for Markdown and HTML; its texts are as untrusted as log lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import ClassVar, Final
+
+import msgspec
+
+from rules.model.incident import Incident
+from sinks.text import humanize
+from sinks.text.incident_parts import EvidenceView, ProgressView
+from sinks.text.incident_view import IncidentView
+
+SHOWN_NODES: Final = 24
+SHOWN_TEXT: Final = 160
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """Names with their values."""
+
+    kind: ClassVar = "facts"
+    pairs: tuple[tuple[str, str], ...]
+
+
+class Points(msgspec.Struct, frozen=True):
+    """Sentences, or steps in their order when they are numbered."""
+
+    kind: ClassVar = "points"
+    items: tuple[str, ...]
+    is_numbered: bool = False
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """A table; with `quotes`, its last column holds lines word for word."""
+
+    kind: ClassVar = "grid"
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    quotes: bool = False
+
+
+class Quote(msgspec.Struct, frozen=True):
+    """Lines word for word, with where they stand; `reference` is what `epicenter logs` takes, if it is told."""
+
+    kind: ClassVar = "quote"
+    place: str
+    text: str
+    reference: str = ""
+
+
+Block = Facts | Points | Grid | Quote
+
+
+class Section(msgspec.Struct, frozen=True):
+    """What stands under one heading."""
+
+    title: str
+    blocks: tuple[Block, ...]
+
+
+class Story(msgspec.Struct, frozen=True):
+    """The whole of it: a title, one paragraph that says it all, then the sections, none of them empty."""
+
+    title: str
+    summary: str
+    sections: tuple[Section, ...]
+
+
+def story_of(incident: Incident) -> Story:
+    """The story of one incident."""
+    view = IncidentView(incident)
+    sections: list[tuple[str, list[Block]]] = [
+        ("Impact", [_impact(view)]),
+        ("Root cause", _root_cause(view)),
+        ("Next steps", [Points(view.next_steps, is_numbered=True), *_action(incident)]),
+        ("Timeline", [_timeline(view)]),
+        ("Evidence", [_quote(line) for line in view.evidence]),
+        ("Doubts", _doubts(view)),
+        ("Seen before", [Points(view.recurrence)]),
+    ]
+    filled = [Section(title, tuple(block for block in blocks if _has_content(block))) for title, blocks in sections]
+    return Story(view.title, view.summary, tuple(section for section in filled if section.blocks))
+
+
+def _impact(view: IncidentView) -> Facts:
+    incident = view.incident
+    pairs = {
+        "Severity": incident.severity,
+        "Status": incident.status,
+        "Cluster": incident.cluster,
+        "Jobs": ", ".join(incident.jobs),
+        "Reaches": view.reach_in_full,
+        "Nodes": humanize.names(incident.nodes, SHOWN_NODES),
+        "Lost": view.lost_since,
+        "First sign": f"{humanize.date_and_clock(incident.first_seen, 3)} UTC",
+        "Last sign": f"{humanize.date_and_clock(incident.last_seen, 3)} UTC",
+        **{f"Job {progress.name}": _progress(progress) for progress in view.progress},
+        "Incident": f"{incident.incident_id}, revision {incident.revision}",
+    }
+    return Facts(tuple((name, value) for name, value in pairs.items() if value))
+
+
+def _progress(progress: ProgressView) -> str:
+    pace = f", {progress.pace}" if progress.pace else ""
+    return f"last step {progress.last_step} at {progress.seen} UTC{pace}"
+
+
+def _root_cause(view: IncidentView) -> list[Block]:
+    cause = view.cause
+    pairs = (
+        ("Class", cause.failure_class),
+        ("Rule", cause.rule),
+        ("Where", cause.where.removeprefix(" on ") or "not told"),
+        ("Confidence", cause.sure),
+    )
+    return [Facts(pairs), Points(cause.reasons)]
+
+
+def _timeline(view: IncidentView) -> Grid:
+    """Links of the chain and changes of the incident, in the order of their times."""
+    rows = [
+        (link.onset, link.began, link.role, f"{link.failure_class}{link.where}", link.logged, _cut(link.text))
+        for link in view.chain
+    ]
+    rows += [(change.time, change.moment, "", change.what, "", "") for change in view.history]
+    return Grid(("Began (UTC)", "Role", "What", "Logged", "Line"), tuple(row[1:] for row in sorted(rows)), quotes=True)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= SHOWN_TEXT else text[: SHOWN_TEXT - 1] + "…"
+
+
+def _doubts(view: IncidentView) -> list[Block]:
+    rows = tuple(
+        (f"{cause.failure_class}{cause.where}", cause.sure, "; ".join(cause.reasons)) for cause in view.candidates[1:]
+    )
+    return [Grid(("Or else", "Confidence", "Why"), rows), Points(view.missing)]
+
+
+def _action(incident: Incident) -> Iterator[Block]:
+    if incident.action not in ("", "none"):
+        yield Facts((("Action", incident.action),))
+
+
+def _quote(line: EvidenceView) -> Quote:
+    return Quote(f"{line.place}{line.where}, {line.failure_class}", line.text)
+
+
+def _has_content(block: Block) -> bool:
+    content: Sequence[object] | str
+    match block:
+        case Facts():
+            content = block.pairs
+        case Points():
+            content = block.items
+        case Grid():
+            content = block.rows
+        case Quote():
+            content = block.text
+    return bool(content)

@@ -1,0 +1,34 @@
+"""The alerts file of the settings, or what the one setting `webhook_url` stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rules.alerts.spec import RouteSpec
+from sinks.notify.load import Alerts, load_alerts, webhook_alerts
+from sinks.text.humanize import count
+from stream.settings import Settings
+
+
+def alerts_of(settings: Settings, file: Path | None = None) -> Alerts | None:
+    """Who is told what: by this file, else by the settings; None when nobody is.
+
+    Raises:
+        ConfigError: with every problem of the file.
+    """
+    if chosen := file or settings.alerts:
+        return load_alerts(chosen)
+    url = settings.webhook_url.get_secret_value()
+    return webhook_alerts(url) if url else None
+
+
+def in_short(alerts: Alerts) -> str:
+    """How much there is of it, and nothing that may be secret."""
+    return f"{count(len(alerts.spec.targets), 'target')}, {count(sum(1 for _ in _routes(alerts.spec.route)), 'route')}"
+
+
+def _routes(route: RouteSpec) -> Iterator[RouteSpec]:
+    yield route
+    for inner in route.routes:
+        yield from _routes(inner)

@@ -1,0 +1,64 @@
+"""What people said that keeps others from being told: silences and acknowledgements, as the store has them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from time import time_ns
+from typing import Final
+
+from rules.alerts.muting import Said
+from rules.errors import ConfigError, PipelineError
+from rules.model.times import duration_ns
+from sinks.clickhouse.client import Client
+from sinks.clickhouse.operator_actions import list_acknowledgements, list_silences, standing
+from stream.settings import Settings
+from stream.store.thread import Store
+
+LOOKED_BACK_NS: Final = duration_ns("30d")
+
+
+def said_by(client: Client) -> Said:
+    """What holds now; of an incident's acknowledgements the newest, unless that one takes it back."""
+    now_ns = time_ns()
+    taken = list_acknowledgements(client, given_after_ns=now_ns - LOOKED_BACK_NS)
+    return Said(list_silences(client, ending_after_ns=now_ns), standing(taken))
+
+
+class StoredSaid:
+    """A worker's view of it, as it was at the last look; nothing when the store was away, so that everything is told.
+
+    `say` hears of that once, and again when the store was back meanwhile. An embedded store is read only beside the
+    service that writes it: to open it would take it from the process that does. `is_known` is set by the first look.
+    """
+
+    def __init__(self, settings: Settings, say: Callable[[str], None]):
+        is_elsewhere = settings.store_dsn.startswith("chdb:") and "store" not in settings.services
+        self._store = None if is_elsewhere else Store(settings.store_dsn)
+        self._say = say
+        self._is_away = False
+        self.newest = Said()
+        self.is_known = asyncio.Event()
+
+    async def look(self) -> None:
+        """Ask the store."""
+        try:
+            self.newest = await self._read()
+        except PipelineError as error:
+            self.newest = Said()
+            if not self._is_away:
+                self._say(f"silences can't be read, so everything is told: {error}")
+            self._is_away = True
+        else:
+            self._is_away = False
+        self.is_known.set()
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        if self._store:
+            await self._store.close()
+
+    async def _read(self) -> Said:
+        if self._store is None:
+            raise ConfigError(["the embedded store is another worker's: set `store`, or add `store` to `services`"])
+        return await self._store.ask(said_by)

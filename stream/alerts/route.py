@@ -1,0 +1,148 @@
+"""Who would be told of an incident, and what would keep them from being told, worked out without telling anybody."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from rules.alerts.action import action_of
+from rules.alerts.guard import Guard
+from rules.alerts.inhibit import OpenIncidents
+from rules.alerts.labels import Labels
+from rules.alerts.mute import Mute
+from rules.alerts.routing import Leg, Routing
+from rules.alerts.silences import Silence, silenced_labels
+from rules.errors import InputError
+from rules.model.incident import Incident
+from rules.model.times import NS_PER_S, iso_from_ns
+from sinks.clickhouse import operator_actions, reading
+from sinks.text.incident_document import incident_of
+from stream.settings import Settings
+from stream.store.evidence import stored_incident
+from stream.store.lookup import from_page, from_store
+
+STDIN: Final = "-"
+_OPEN: Final = reading.IncidentFilter(status="open")
+_MOST_OPEN: Final = 1_000
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is asked for, and all that goes on beside it at a time; a file knows of no silences."""
+
+    asked: Sequence[Incident]
+    beside: Sequence[Incident]
+    silences: Sequence[Silence]
+    now_ns: int
+
+    @classmethod
+    def of(cls, source: str, settings: Settings, now_ns: int) -> Situation:
+        """The incidents of a file or of standard input (`-`), else a stored one (`newest`: the newest).
+
+        Raises:
+            InputError: there is no such file or incident, or it holds something else.
+            TransientError: the store is away.
+        """
+        if source == STDIN or Path(source).is_file():
+            newest = list({one.incident_id: one for one in _read(source)}.values())
+            if not newest:
+                raise InputError(f"{source}: no incident in it")
+            return cls(newest, newest, (), now_ns)
+        if not (source.isascii() and source.isalnum()):
+            raise InputError(f"{source}: no such file, and no id of an incident")
+        incident = stored_incident(settings, source)
+        beside, silences = _beside(settings, now_ns)
+        return cls([incident], beside, silences, now_ns)
+
+
+def routed(
+    routing: Routing, incident: Incident, situation: Situation, can_be_held: Callable[[Incident], bool]
+) -> dict[str, Any]:
+    """Who is told, why, with which labels, what `mutes` it, and the action, in plain lists and mappings."""
+    labels = routing.labels_of(incident)
+    legs, reasons = routing.route(labels)
+    beside = [(one.incident_id, routing.labels_of(one)) for one in situation.beside if one.status == "open"]
+    action = Guard(routing.spec).judge(action_of(incident), (), situation.now_ns, incident.incident_id)
+    return {
+        "incident_id": incident.incident_id,
+        "status": incident.status,
+        "severity": incident.severity,
+        "title": incident.title,
+        "at": iso_from_ns(situation.now_ns),
+        "legs": [_leg(leg, labels) for leg in legs],
+        "reasons": list(reasons),
+        "labels": {name: list(values) for name, values in labels.items()},
+        "held_s": routing.spec.silence_grace / NS_PER_S if can_be_held(incident) else 0,
+        "mutes": {
+            "maintenance": _reason(routing.maintenance(labels, situation.now_ns)),
+            "silenced": _silenced(situation, labels),
+            "inhibited": _reason(routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, beside))),
+        },
+        "action": msgspec.to_builtins(action),
+    }
+
+
+def _leg(leg: Leg, labels: Labels) -> dict[str, Any]:
+    """A way to a target; all incidents with the same values in `group` are one message."""
+    return {
+        "target": leg.target,
+        "route": leg.route,
+        "after_s": leg.after_ns / NS_PER_S,
+        "group": {name: list(labels.get(name, ())) for name in leg.group_by},
+        "group_wait_s": leg.group_wait_ns / NS_PER_S,
+        "update_interval_s": leg.update_interval_ns / NS_PER_S,
+        "repeat_interval_s": leg.repeat_interval_ns / NS_PER_S,
+    }
+
+
+def _reason(mute: Mute | None) -> str:
+    return mute.reason if mute else ""
+
+
+def _silenced(situation: Situation, labels: Labels) -> str:
+    silence = silenced_labels(situation.silences, labels, situation.now_ns)
+    return f"until {iso_from_ns(silence.ends_ns)[:16]}Z by {silence.who}: {silence.reason}" if silence else ""
+
+
+def _beside(settings: Settings, now_ns: int) -> tuple[Sequence[Incident], Sequence[Silence]]:
+    """The open incidents of the store, and its silences that do not end before."""
+    documents = from_page(settings, f"api/incidents?status=open&limit={_MOST_OPEN}")
+    if documents is None:
+        return from_store(
+            settings,
+            lambda client: (
+                reading.find_incidents(client, _OPEN, _MOST_OPEN),
+                operator_actions.list_silences(client, ending_after_ns=now_ns),
+            ),
+        )
+    beside = [incident_of(document, "page") for document in documents]
+    return beside, msgspec.convert(from_page(settings, "api/silences") or [], list[Silence])
+
+
+def _read(source: str) -> Iterator[Incident]:
+    """The incidents of a file, as `epicenter replay --json` prints them: one a line, or a list of them."""
+    try:
+        text = sys.stdin.buffer.read() if source == STDIN else Path(source).read_bytes()
+    except OSError as error:
+        raise InputError(f"{source}: can't be read: {error.strerror}") from error
+    try:
+        whole = msgspec.json.decode(text)
+    except msgspec.DecodeError:
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.strip():
+                yield _decoded(line, f"{source}:{number}")
+        return
+    for document in whole if isinstance(whole, list) else [whole]:
+        yield incident_of(document, source)
+
+
+def _decoded(line: bytes, place: str) -> Incident:
+    try:
+        return incident_of(msgspec.json.decode(line), place)
+    except msgspec.DecodeError as error:
+        raise InputError(f"{place}: not JSON: {error}") from error

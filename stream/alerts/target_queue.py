@@ -1,0 +1,182 @@
+"""The way to one target: its notifications one at a time, in order, with pauses that grow while it is away.
+
+Lanes do not wait for each other. That a target is away is known of all that waits for it: the pause is the lane's, and
+after it one notification alone finds out whether the target is back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Final, Protocol
+
+from rules.alerts.state import Group, Planned
+from rules.errors import RejectedError, TransientError
+from rules.model.ids import stable_id
+from rules.model.times import NS_PER_S, duration_ns
+from sinks.log import get_logger
+from sinks.notify.target import Memo, Target
+
+FIRST_PAUSE_S: Final = 1.0
+LONGEST_PAUSE_S: Final = 60.0
+LONGEST_ASKED_S: Final = 3600.0
+FAILURES_TO_BE_AWAY: Final = 3
+TRIES_BEFORE_OTHERS: Final = 8
+"""One that fails so often while nothing else was tried lets the others of its target pass."""
+
+GIVE_UP_AFTER_NS: Final = duration_ns("3d")
+log: Final = get_logger(__name__)
+
+
+class Desk(Protocol):
+    """Where a lane gets its work, and tells what became of it; told means kept."""
+
+    def waiting(self, target: str) -> list[Group]:
+        """Groups with something for the target."""
+
+    async def note_sent(self, group: Group, memo: Memo) -> None:
+        """The target has the group's first notification."""
+
+    async def note_refused(self, group: Group, reason: str) -> None:
+        """The target will never take it.
+
+        Raises:
+            TransientError: that can't be kept now; it is to be asked again.
+        """
+
+    async def note_waits(self, group: Group, reason: str) -> None:
+        """The target is away; told once for each notification."""
+
+    def open_groups(self, target: str) -> list[Group]:
+        """Groups of the target that are not over."""
+
+
+class Lane:
+    """Delivers to one target. `clock_ns` is the time it is; nothing here waits but `run`."""
+
+    def __init__(self, target: Target, desk: Desk, clock_ns: Callable[[], int]):
+        self._target = target
+        self._desk = desk
+        self._clock_ns = clock_ns
+        self._failures = 0
+        self._tries: dict[str, int] = {}
+        self._not_before_ns = 0
+        self._refresh_ns = 0
+        self._has_news = asyncio.Event()
+        self._is_stopping = False
+
+    def wake(self) -> None:
+        """There is something to deliver."""
+        self._has_news.set()
+
+    def stop(self) -> None:
+        """End after the delivery in hand."""
+        self._is_stopping = True
+        self._has_news.set()
+
+    async def run(self) -> None:
+        """Deliver until stopped."""
+        while not self._is_stopping:
+            self._has_news.clear()
+            await self.step()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._wait_s()):
+                    await self._has_news.wait()
+
+    async def step(self) -> None:
+        """Deliver all that can be delivered now."""
+        while not self._is_stopping and self._clock_ns() >= self._not_before_ns and (group := self._first()):
+            await self._deliver(group)
+        if not self._is_stopping:
+            await self._refresh()
+
+    @property
+    def is_away(self) -> bool:
+        """Whether the target takes nothing, so that it is tried now and then only."""
+        return self._failures >= FAILURES_TO_BE_AWAY
+
+    @property
+    def next_ns(self) -> int:
+        """When it has to be asked again if nothing happens; 0: not at all."""
+        due = [self._not_before_ns] if self._first() else []
+        if self._target.refresh_every_s:
+            due.append(max(self._refresh_ns, self._not_before_ns))
+        return min(due, default=0)
+
+    def _wait_s(self) -> float | None:
+        return max(0.0, (self.next_ns - self._clock_ns()) / NS_PER_S) if self.next_ns else None
+
+    def _first(self) -> Group | None:
+        waiting = self._desk.waiting(self._target.name)
+        return min(waiting, key=self._order, default=None)
+
+    def _order(self, group: Group) -> tuple[bool, int, str]:
+        planned = group.pending[0]
+        tries = self._tries.get(planned.notification.notification_id, 0)
+        return (tries >= TRIES_BEFORE_OTHERS, planned.planned_ns, group.key)
+
+    async def _deliver(self, group: Group) -> None:
+        planned = group.pending[0]
+        try:
+            memo = await self._target.send(planned.notification, group.memo)
+        except TransientError as error:
+            await self._note_failure(group, planned, error)
+        except RejectedError as error:
+            await self._refuse(group, planned, str(error))
+        except Exception as error:  # a bug of ours in one target keeps nobody else from being told
+            log.exception("notification_failed_by_bug", **_fields(self._target, group), detail="it is tried again")
+            await self._note_failure(group, planned, TransientError(f"a bug of ours: {type(error).__name__}"))
+        else:
+            self._note_success(planned)
+            await self._desk.note_sent(group, memo)
+
+    async def _refuse(self, group: Group, planned: Planned, reason: str) -> None:
+        self._note_success(planned)
+        try:
+            await self._desk.note_refused(group, reason)
+        except TransientError as error:
+            log.warning("notification_refusal_not_kept", **_fields(self._target, group), error=str(error))
+            self._pause(planned.notification.notification_id, None)
+
+    def _note_success(self, planned: Planned) -> None:
+        self._failures, self._not_before_ns = 0, 0
+        self._tries.pop(planned.notification.notification_id, None)
+
+    async def _note_failure(self, group: Group, planned: Planned, error: TransientError) -> None:
+        notification_id = planned.notification.notification_id
+        tries = self._tries[notification_id] = self._tries.get(notification_id, 0) + 1
+        self._pause(notification_id, error.retry_after_s)
+        if self._clock_ns() - planned.planned_ns > GIVE_UP_AFTER_NS:
+            await self._refuse(
+                group, planned, f"not taken within {GIVE_UP_AFTER_NS // duration_ns('1d')} days: {error}"
+            )
+        elif tries == 1:
+            await self._desk.note_waits(group, str(error))
+
+    def _pause(self, seed: str, asked_s: float | None) -> None:
+        """Twice as long each time, a quarter more or less by chance of the id, and as long as the target asks for."""
+        self._failures += 1
+        chance = int(stable_id(seed, self._failures), 16) / 16**16
+        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 10)) * (0.75 + chance / 2)
+        pause_s = max(pause_s, min(asked_s or 0.0, LONGEST_ASKED_S))
+        self._not_before_ns = self._clock_ns() + round(pause_s * NS_PER_S)
+
+    async def _refresh(self) -> None:
+        every_s, now_ns = self._target.refresh_every_s, self._clock_ns()
+        if not every_s or now_ns < max(self._refresh_ns, self._not_before_ns):
+            return
+        self._refresh_ns = now_ns + round(every_s * NS_PER_S)
+        groups = self._desk.open_groups(self._target.name)
+        still_open = [(group.last, group.memo) for group in groups if group.last and not group.pending]
+        try:
+            if still_open:
+                await self._target.refresh(still_open)
+        except TransientError as error:
+            self._pause(self._target.name, error.retry_after_s)
+        except RejectedError as error:
+            log.error("target_refresh_refused", target=self._target.name, error=str(error))
+
+
+def _fields(target: Target, group: Group) -> dict[str, str]:
+    return {"target": target.name, "incident_id": group.pending[0].notification.incident.incident_id}

@@ -1,0 +1,192 @@
+"""Looking at Kafka: topics, groups and the newest raw records as facts. Nothing is written, and no group joined."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from time import monotonic, time
+from typing import Any, Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaError
+
+from rules.errors import PipelineError, TransientError
+from rules.packs.ruleset import RuleSet
+from sinks.text.humanize import count
+from stream.checks.finding import Finding, ok, refused, warning
+from stream.checks.groups import Group, Member, Place, group_findings
+from stream.checks.records import record_findings, seen_in
+from stream.checks.topics import Brokers, Topic, Wanted, topic_findings
+from stream.kafka.clients import make_consumer
+from stream.kafka.raw_batches import Chunk, Corrupt, note_plain_batches, source_of
+from stream.kafka.topics import DAY_MS, TopicNames, admin_of, wanted_topics
+from stream.scan.redaction import redactor_of
+from stream.scan.scan import BatchScanner
+from stream.settings import Settings
+
+RECORDS_LOOKED_AT: Final = 200
+READ_WITHIN_S: Final = 5.0
+OF_THE_TOPIC: Final = 1
+"""Where a value of a topic's configuration comes from: somebody set it for this topic."""
+
+MAKES_TOPICS: Final = "auto.create.topics.enable"
+WHAT_KAFKA_ANSWERS: Final = "look at the brokers' logs; docs/security.md says what this user has to be allowed"
+
+
+async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Finding]:
+    """All that is found there; when Kafka goes away or refuses something, what was found until then, and that."""
+    found = []
+    try:
+        async with admin_of(settings) as admin:
+            async for finding in _findings(settings, rules, admin):
+                found.append(finding)
+    except PipelineError as error:
+        found.append(refused("kafka", error, "start it, or set `kafka`"))
+    except KafkaError as error:
+        found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), WHAT_KAFKA_ANSWERS))
+    return found
+
+
+async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAdminClient) -> AsyncIterator[Finding]:
+    names, wanted = TopicNames(settings.prefix), [Wanted.of(new) for new in wanted_topics(settings)]
+    seen = await _brokers(admin, settings.kafka, [one.name for one in wanted])
+    yield ok("kafka", f"{settings.kafka}, {count(seen.brokers, 'broker')}")
+    for finding in topic_findings(wanted, seen, names, settings.raw_topic):
+        yield finding
+    consumer = make_consumer(settings, None)
+    await consumer.start()
+    try:
+        for name, topics in _groups(settings, names).items():
+            there = [seen.topics[topic] for topic in topics if topic in seen.topics]
+            try:
+                group = await _group(admin, consumer, name, there)
+            except GroupAuthorizationFailedError:
+                yield warning(f"group {name}", "this user may not see it", "allow it Describe on the group")
+                continue
+            for finding in group_findings(group, max((one.partitions for one in there), default=0), _now_ms()):
+                yield finding
+        if rules and (raw := seen.topics.get(settings.raw_topic)):
+            scanner = BatchScanner(rules, settings.cluster, redactor=redactor_of(settings))
+            for finding in record_findings(await _newest(consumer, raw, scanner)):
+                yield finding
+    finally:
+        await consumer.stop()
+
+
+def _groups(settings: Settings, names: TopicNames) -> dict[str, tuple[str, ...]]:
+    """Our groups with the topics that they read."""
+    groups: dict[str, tuple[str, ...]] = {
+        names.match_group: (settings.raw_topic,),
+        names.correlate_group: (names.matches,),
+        names.store_group: (names.matches, names.signals, names.incidents, names.dead_letters),
+    }
+    if settings.alerts or settings.webhook_url:
+        groups[names.notify_group] = (names.incidents,)
+    return groups
+
+
+async def _brokers(admin: AIOKafkaAdminClient, address: str, wanted: Collection[str]) -> Brokers:
+    cluster = await admin.describe_cluster()
+    found = [one for one in await admin.describe_topics() if one["topic"] in wanted]
+    some_broker = str(cluster["brokers"][0]["node_id"])
+    asked = [ConfigResource(ConfigResourceType.TOPIC, one["topic"]) for one in found]
+    answers = await admin.describe_configs([*asked, ConfigResource(ConfigResourceType.BROKER, some_broker)])
+    entries = {
+        (one["resource_type"], one["resource_name"]): one["config_entries"]
+        for answer in answers
+        for one in answer.to_object()["resources"]
+        if not one["error_code"]
+    }
+    of_broker = _configs(entries.get((ConfigResourceType.BROKER, some_broker), ()))
+    return Brokers(
+        address=address,
+        brokers=len(cluster["brokers"]),
+        topics={one["topic"]: _topic(one, entries.get((ConfigResourceType.TOPIC, one["topic"]))) for one in found},
+        makes_topics_itself=of_broker.get(MAKES_TOPICS) == "true",
+    )
+
+
+def _configs(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    return {one["config_names"]: one["config_value"] for one in entries if one["config_value"] is not None}
+
+
+def _topic(found: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] | None) -> Topic:
+    partitions = found["partitions"]
+    return Topic(
+        name=found["topic"],
+        partitions=len(partitions),
+        replicas=min(len(one["replicas"]) for one in partitions),
+        in_sync=min(len(one["isr"]) for one in partitions),
+        without_leader=sum(one["leader"] < 0 for one in partitions),
+        configs=None if entries is None else _configs(entries),
+        is_configured=any(one["config_source"] == OF_THE_TOPIC for one in entries or ()),
+    )
+
+
+async def _group(admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, name: str, topics: Sequence[Topic]) -> Group:
+    try:
+        (answer,) = await admin.describe_consumer_groups([name])
+        (found,) = answer.to_object()["groups"]
+        committed = await admin.list_consumer_group_offsets(name)
+    except GroupCoordinatorNotAvailableError:
+        return Group(name, (), ())  # nobody has ever used a group on these brokers
+    members = tuple(Member(one["client_id"], one["client_host"]) for one in found["members"])
+    by_name = {topic.name: topic for topic in topics}
+    read = {one: place.offset for one, place in committed.items() if one.topic in by_name and place.offset >= 0}
+    first, end = await consumer.beginning_offsets(list(read)), await consumer.end_offsets(list(read))
+    waiting = {one: max(offset, first[one]) for one, offset in read.items() if end[one] > max(offset, first[one])}
+    oldest = {one: records[0].timestamp for one, records in (await _read(consumer, waiting, 1)).items()}
+    places = tuple(
+        Place(
+            source=source_of(one),
+            first=first[one],
+            committed=offset,
+            end=end[one],
+            oldest_ms=oldest.get(one),
+            kept_ms=_kept_ms(by_name[one.topic]),
+        )
+        for one, offset in sorted(read.items())
+    )
+    return Group(name, members, places)
+
+
+def _kept_ms(topic: Topic) -> int:
+    configs = topic.configs or {}
+    return int(configs.get("retention.ms", "-1")) if "delete" in configs.get("cleanup.policy", "delete") else -1
+
+
+async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner) -> list[Any]:
+    sources = [TopicPartition(raw.name, number) for number in range(raw.partitions)]
+    first, end = await consumer.beginning_offsets(sources), await consumer.end_offsets(sources)
+    most = max(1, RECORDS_LOOKED_AT // len(sources))
+    starts = {one: max(first[one], end[one] - most) for one in sources if end[one] > first[one]}
+    plain: dict[TopicPartition, set[int]] = {one: set() for one in starts}
+    note_plain_batches(consumer, lambda one, offsets: plain[one].update(offsets))
+    found, now_ms = await _read(consumer, starts, most), _now_ms()
+    batches = {
+        one: Chunk(records, records[-1].offset + 1).as_batch(one, now_ms + DAY_MS) for one, records in found.items()
+    }
+    return [seen for one, batch in batches.items() for seen in seen_in(batch, scanner, now_ms, plain[one])]
+
+
+async def _read(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int], most: int) -> dict[Any, list[Any]]:
+    """Up to so many records of each partition from there on, as far as they come in time."""
+    if not starts:
+        return {}
+    consumer.assign(list(starts))
+    for partition, offset in starts.items():
+        consumer.seek(partition, offset)
+    found: dict[Any, list[Any]] = {}
+    end_s = monotonic() + READ_WITHIN_S
+    while open_ones := [one for one in starts if one not in found]:
+        if monotonic() > end_s:
+            break
+        for one, records in (await consumer.getmany(*open_ones, timeout_ms=500)).items():
+            if sound := [record for record in records[:most] if not isinstance(record, Corrupt)]:
+                found[one] = sound
+    return found
+
+
+def _now_ms() -> int:
+    return int(time() * 1000)

@@ -1,0 +1,60 @@
+"""`epicenter check`: settings, rules and every connection, looked at before anything is started and while it runs."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+
+import click
+import msgspec
+
+from rules.errors import ConfigError
+from sinks.text.humanize import count
+from stream.checks.collect import kafka_findings
+from stream.checks.finding import Finding, refused
+from stream.checks.machine import machine_findings, rules_of
+from stream.checks.store import store_findings
+from stream.checks.targets import target_findings
+from stream.process.logs import say
+from stream.settings import Settings
+
+TOLD = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
+SETTINGS = "settings"
+
+
+def check_all(settings: Settings, as_json: bool = False) -> bool:
+    """Print each finding; true when one is a problem."""
+    return show(find(settings), as_json)
+
+
+def wrong_settings(error: ConfigError, as_json: bool) -> bool:
+    """Print what is wrong with the settings, all at once: without them nothing else can be looked at."""
+    return show((refused(SETTINGS, ConfigError([one]), "mend this setting") for one in error.problems), as_json)
+
+
+def find(settings: Settings) -> Iterator[Finding]:
+    """Everything that can be looked at, each when it is asked for: Kafka and targets may take some seconds."""
+    rules, finding = rules_of(settings)
+    yield finding
+    yield from machine_findings(settings)
+    yield from asyncio.run(target_findings(settings))
+    yield from asyncio.run(kafka_findings(settings, rules))
+    yield from store_findings(settings.store_dsn)
+
+
+def show(findings: Iterator[Finding], as_json: bool) -> bool:
+    """Each as soon as it is found, or one JSON document of all; then how many call for something."""
+    found = []
+    for finding in findings:
+        found.append(finding)
+        if not as_json:
+            click.echo(f"{finding.name}: {TOLD[finding.status]}: {finding.found}")
+            if finding.fix:
+                click.echo(f"  do: {finding.fix}")
+    worst = next((status for status in ("problem", "warning") if any(one.status == status for one in found)), "ok")
+    if as_json:
+        click.echo(msgspec.json.encode({"status": worst, "findings": found}))
+    else:
+        by_status = [sum(one.status == status for one in found) for status in ("problem", "warning")]
+        say(f"{count(by_status[0], 'problem')}, {count(by_status[1], 'warning')}")
+    return worst == "problem"

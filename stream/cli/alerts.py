@@ -1,0 +1,86 @@
+"""`epicenter alerts …`: the file that says who is told what, checked, and tried without telling anybody."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from time import time_ns
+from typing import Any
+
+import click
+
+from rules.errors import ConfigError, InputError
+from stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, RULES, STORE
+
+
+@click.group()
+def alerts() -> None:
+    """Look at the file that says who is told what.
+
+    Example: epicenter alerts check alerts.yaml
+    """
+
+
+@alerts.command("check")
+@click.argument("file", type=click.Path(path_type=Path))
+def check_command(file: Path) -> None:
+    """Check an alerts file; exit 1 with every problem, each with file and line.
+
+    Example: epicenter alerts check alerts.yaml
+    """
+    from sinks.notify.load import load_alerts
+    from stream.alerts.file import in_short
+
+    if not file.is_file():
+        raise InputError(f"{file}: no such file")
+    try:
+        click.echo(f"{file}: ok: {in_short(load_alerts(file))}")
+    except ConfigError as error:
+        click.echo(error)
+        sys.exit(EXIT_PROBLEMS)
+
+
+@alerts.command("route")
+@click.argument("source", metavar="INCIDENT|FILE")
+@click.option("--alerts", "file", type=click.Path(path_type=Path), help="Instead of the file of the settings.")
+@click.option("--at", help="The time it is (ISO 8601), for silences and maintenance; the clock's when left out.")
+@JSON
+@RULES
+@CONFIG
+@DATA_DIR
+@STORE
+def route_command(
+    source: str,
+    file: Path | None,
+    at: str | None,
+    as_json: bool,
+    rules: tuple[Path, ...],
+    config: Path | None,
+    **given: Any,
+) -> None:
+    """Who would be told of a stored incident, or of those in a file (JSON, - for standard input), and why not others.
+
+    Nobody is told.
+
+    Example: epicenter alerts route incidents.jsonl --alerts alerts.yaml
+    """
+    from ingest.parse.times import time_from_field
+    from rules.packs.load import load
+    from stream.alerts.file import alerts_of
+    from stream.alerts.opening import is_silence
+    from stream.alerts.route import Situation, routed
+    from stream.cli.one_machine import print_document
+    from stream.cli.text.alerts import print_routed
+    from stream.settings import load_settings
+
+    settings = load_settings(config, rule_packs=rules or None, **given)
+    found = alerts_of(settings, file)
+    if found is None:
+        raise click.UsageError("there is no alerts file: give --alerts, or set `alerts` in the settings")
+    now_ns = time_from_field(at) if at else time_ns()
+    if now_ns is None:
+        raise click.UsageError(f"--at {at}: no time: write it like 2026-03-02T09:00:00Z")
+    situation = Situation.of(source, settings, now_ns)
+    can_be_held = is_silence(load(settings.rule_packs))
+    for incident in situation.asked:
+        print_document(routed(found.routing, incident, situation, can_be_held), as_json, print_routed)

@@ -1,0 +1,82 @@
+"""`epicenter match`, `triage`, `eval` and `replay`: what finished logs say."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stream.cli.options import CONFIG, EXIT_NO_INPUT, EXIT_PROBLEMS, JSON, RULES, TOPOLOGY, settings_of
+
+PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+
+
+@click.command()
+@PATHS
+@JSON
+@RULES
+@CONFIG
+@click.option("--all", "keep_all", is_flag=True, help="Harmless and progress lines too.")
+def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -> None:
+    """Every line that a rule fits, in plain log files or JSONL envelopes.
+
+    Example: epicenter match --json outputs/7877.log
+    """
+    from stream.cli.one_machine import match_files
+
+    match_files(settings_of(**given), list(paths), as_json, keep_all)
+
+
+@click.command()
+@PATHS
+@JSON
+@RULES
+@CONFIG
+@click.option("--now", help="The time it is for the job (ISO 8601); the clock's when left out.")
+@click.option("--job-state", help="What the scheduler says of the job: RUNNING, CANCELLED, TIMEOUT …")
+@click.option("--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder for Slurm ids.")
+def triage(
+    paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **given: Any
+) -> None:
+    """What became of a job: a log, a job's folder, a Slurm id under outputs/, or a whole folder of jobs.
+
+    Example: epicenter triage outputs/7877-llama.log
+    """
+    from stream.cli.triage import triage_paths
+
+    if triage_paths(settings_of(**given), list(paths), outputs, now, job_state, as_json):
+        sys.exit(EXIT_NO_INPUT)
+
+
+@click.command("eval")
+@PATHS
+@RULES
+@CONFIG
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def evaluate(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Hold the rules against labelled cases (JSONL): recall and precision, causes, false alarms, and every miss.
+
+    Example: epicenter eval cases.jsonl
+    """
+    from stream.rule_tools.evaluate import evaluate_files
+
+    if evaluate_files(settings_of(**given), list(paths), as_json):
+        sys.exit(EXIT_PROBLEMS)
+
+
+@click.command()
+@PATHS
+@JSON
+@RULES
+@TOPOLOGY
+@CONFIG
+def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
+    """Recorded lines, in event-time order, through the whole core: the final state of every incident.
+
+    Example: epicenter replay --json recorded/
+    """
+    from stream.cli.one_machine import replay_files
+
+    replay_files(settings_of(**given), list(paths), as_json)

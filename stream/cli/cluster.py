@@ -1,0 +1,93 @@
+"""`epicenter worker`, `topics`, `migrate` and `check`: what runs with Kafka and ClickHouse."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from rules.errors import ConfigError
+from stream.cli.options import (
+    CONFIG,
+    DATA_DIR,
+    EXIT_PROBLEMS,
+    RULES,
+    STORE,
+    TOPOLOGY,
+    long_running_settings,
+    settings_of,
+)
+
+
+@click.command()
+@RULES
+@TOPOLOGY
+@CONFIG
+@click.option("--kafka", help="Broker addresses, host:port, separated by commas.")
+@STORE
+@click.option("--web-port", type=int, help="Port of /metrics and /healthz.")
+@DATA_DIR
+def worker(**given: Any) -> None:
+    """The Faust worker: raw topics in, incidents out.
+
+    Example: epicenter worker --kafka broker:9092 --store http://clickhouse:8123/epicenter
+    """
+    from stream.worker import run_worker
+
+    sys.exit(run_worker(long_running_settings(**given)))
+
+
+@click.command()
+@CONFIG
+@click.option("--kafka", help="Broker addresses.")
+def topics(**given: Any) -> None:
+    """Make the Kafka topics that are missing; those that exist are left as they are.
+
+    Example: epicenter topics --kafka broker:9092
+    """
+    from stream.kafka.topics import make_topics
+
+    make_topics(settings_of(**given))
+
+
+@click.command()
+@CONFIG
+@STORE
+@DATA_DIR
+@click.option("--plan", is_flag=True, help="Only say what would be done, and why.")
+@click.option("--sql", is_flag=True, help="The same with every statement in full.")
+@click.option("--with-logs", is_flag=True, help="Raw logs too: the server reads the raw topic itself.")
+@click.option("--with-roles", is_flag=True, help="Roles too, for worker, page, Grafana and migrate.")
+@click.option("--kafka", help="Broker addresses for the raw logs, as the server reaches them.")
+@click.option("--raw-topic", help="Topic with the raw logs.")
+def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **given: Any) -> None:
+    """Bring the tables of the store up to date.
+
+    Example: epicenter migrate --store http://clickhouse:8123/epicenter --plan
+    """
+    from stream.cli.migrate import migrate_store
+
+    migrate_store(settings_of(**given), plan or sql, sql, with_logs, with_roles)
+
+
+@click.command()
+@RULES
+@TOPOLOGY
+@CONFIG
+@click.option("--kafka", help="Broker addresses.")
+@STORE
+@DATA_DIR
+@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+def check(as_json: bool, **given: Any) -> None:
+    """Check settings, rules and every connection, with what to do about each finding; exit 1 when one is a problem.
+
+    Example: epicenter check --config epicenter.toml
+    """
+    from stream.checks.run import check_all, wrong_settings
+
+    try:
+        settings = settings_of(**given)
+    except ConfigError as error:
+        sys.exit(EXIT_PROBLEMS if wrong_settings(error, as_json) else 0)
+    sys.exit(EXIT_PROBLEMS if check_all(settings, as_json) else 0)

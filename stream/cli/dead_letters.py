@@ -1,0 +1,109 @@
+"""`epicenter deadletters …`: the options, and what they mean."""
+
+from __future__ import annotations
+
+import sys
+from datetime import UTC, datetime
+from time import time_ns
+from typing import Any, Final
+
+import click
+
+from rules.model.times import NS_PER_S, duration_ns
+from stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE
+
+LAST_NS: Final = 2**63 - 1
+"""The last moment that the store knows, in 2262."""
+
+
+class Since(click.ParamType):
+    """A moment: `2h` ago, or an ISO 8601 time, UTC when it does not say otherwise."""
+
+    name = "time"
+
+    def convert(self, value: str, param: click.Parameter | None, context: click.Context | None) -> int:
+        """The moment in nanoseconds since the epoch."""
+        try:
+            return max(time_ns() - duration_ns(value), 0)
+        except ValueError:
+            pass
+        try:
+            moment = datetime.fromisoformat(value)
+        except ValueError:
+            self.fail(f"{value!r}: write how long ago, such as 2h, or a time, such as 2026-03-02T09:00:00Z")
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return min(max(int(aware.timestamp()), 0) * NS_PER_S, LAST_NS)
+
+
+@click.group()
+def deadletters() -> None:
+    """Look at the records that could not be processed, and send them again.
+
+    Example: epicenter deadletters list
+    """
+
+
+@deadletters.command("list")
+@JSON
+@CONFIG
+@click.option("--reason", default="", help="Only those whose reason holds this text.")
+@click.option("--source", default="", help="Only those whose topic/partition or file begins like this.")
+@click.option("--since", "since_ns", type=Since(), default="1970-01-01", help="Only newer ones: 2h, or a time.")
+@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many at most.")
+@DATA_DIR
+@STORE
+def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: int, **given: Any) -> None:
+    """The newest dead letters.
+
+    Example: epicenter deadletters list --reason "not JSON" --since 2h
+    """
+    from stream.cli.text.dead_letters import LetterFilter, list_letters
+    from stream.settings import load_settings
+
+    list_letters(load_settings(**given), LetterFilter(reason, source, since_ns), limit, as_json)
+
+
+@deadletters.command("show")
+@click.argument("letter_id", metavar="ID")
+@JSON
+@CONFIG
+@click.option("--raw", is_flag=True, help="Nothing but the original bytes.")
+@DATA_DIR
+@STORE
+def show_command(letter_id: str, as_json: bool, raw: bool, **given: Any) -> None:
+    """One dead letter, by its id or the beginning of it: the reason, the position, the bytes.
+
+    Example: epicenter deadletters show 3f2a --raw
+    """
+    from stream.cli.text.dead_letters import show_letter, write_bytes
+    from stream.settings import load_settings
+
+    if raw and as_json:
+        raise click.UsageError("--raw and --json exclude each other")
+    if raw:
+        write_bytes(load_settings(**given), letter_id)
+    else:
+        show_letter(load_settings(**given), letter_id, as_json)
+
+
+@deadletters.command("replay")
+@click.argument("letter_ids", nargs=-1, metavar="[ID...]")
+@JSON
+@CONFIG
+@click.option("--all", "is_all", is_flag=True, help="All that were never sent again.")
+@click.option("--reason", default="", help="Those of them whose reason holds this text.")
+@click.option("--kafka", help="Broker addresses.")
+@DATA_DIR
+@STORE
+def replay_command(letter_ids: tuple[str, ...], as_json: bool, is_all: bool, reason: str, **given: Any) -> None:
+    """Send records again to where they came from, so that the pipeline takes them once more.
+
+    Example: epicenter deadletters replay --reason "wrong shape"
+    """
+    from stream.settings import load_settings
+    from stream.store.dead_letter_replay import replay_letters
+
+    if bool(letter_ids) + is_all + bool(reason) != 1:
+        raise click.UsageError("say which: ids, --reason TEXT or --all, one of them")
+    if replay_letters(load_settings(**given), letter_ids, reason, as_json):
+        sys.exit(EXIT_NO_INPUT)

@@ -1,0 +1,174 @@
+"""`epicenter demo` and `epicenter simulate`: a simulated cluster with a fault, and the program at work on it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import tempfile
+import threading
+import webbrowser
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from time import sleep, time_ns
+from typing import Final
+
+from pydantic import SecretStr
+
+from ingest.collect.source import Sources
+from ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, truth_of, write_all, write_paced
+from rules.errors import ConfigError
+from rules.model.incident import Incident
+from rules.model.times import NS_PER_S, iso_ns
+from rules.packs.load import load
+from stream.cli.demo_history import write_history
+from stream.cli.one_machine import Announcer, hostname, print_incident
+from stream.local.runner import EmbeddedRun
+from stream.process.logs import say
+from stream.process.shutdown import end_on_signals
+from stream.settings import Settings
+
+SPEED: Final = 60.0
+SIMULATED_NS: Final = 800 * NS_PER_S
+"""The simulated time begins so long ago that it never runs ahead of the clock."""
+NODES_FOR_TWO_JOBS: Final = 16
+LATENESS_NS: Final = 60 * NS_PER_S
+"""One real second at this speed: the files are written and read by two threads."""
+
+
+def write_simulation(folder: Path, scenario: Scenario, speed: float | None) -> None:
+    """Write a simulated cluster's logs at once, or at `speed` times real time."""
+    if folder.exists() and any(folder.iterdir()):
+        raise ConfigError([f"{folder}: not empty: give a new or an empty folder"])
+    truth = write_paced(scenario, folder, speed, sleep) if speed else write_all(scenario, folder)
+    faults = "; ".join(f"{one.fault} {_where(one)}" for one in truth.faults) or "no fault"
+    say(f"{folder}: {truth.nodes} nodes, {len(truth.jobs)} jobs, {faults}; ground truth in truth.json")
+
+
+def _where(fault: TrueFault) -> str:
+    return f"on {fault.node}" if fault.node else f"in job {', '.join(fault.jobs)}"
+
+
+def scenario_of(
+    nodes: int, jobs: int | None, minutes: float, seed: int, faults: tuple[str, ...], is_healthy: bool
+) -> Scenario:
+    """A scenario as the command line asks for it: without faults a mix, one an hour and one at least.
+
+    Without a number of jobs there is one for eight nodes, up to four, and no fewer than faults.
+    """
+    wanted = faults or (() if is_healthy else mixed(seed, max(1, round(minutes / 60))))
+    count = jobs if jobs is not None else max(1, min(4, nodes // 8), len(wanted))
+    return Scenario(nodes=nodes, jobs=count, minutes=minutes, seed=seed, faults=wanted)
+
+
+def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
+    """A job that fails after two minutes, beside one that goes on; and of what follows, as much as there is to see."""
+    frameworks: tuple[Framework, ...] = ("megatron", "maxtext", "hf")
+    if fault != "none" and fault not in KINDS:
+        raise ConfigError([f"--fault: {fault}: not known; there are none, {', '.join(sorted(KINDS))}"])
+    fitting = tuple(one for one in frameworks if fault == "none" or one in KINDS[fault].frameworks)
+    return Scenario(
+        nodes=nodes,
+        jobs=2 if nodes >= NODES_FOR_TWO_JOBS else 1,
+        faults=() if fault == "none" else (fault,),
+        frameworks=fitting[:1],
+        minutes=4 if fault == "none" else 0.1,
+        start_ns=start_ns,
+        step_time_s=2.0,
+        fault_at_s=120.0,
+        after_fault_s=50.0,
+        is_tidy=True,
+    )
+
+
+def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, keep: bool | None) -> None:
+    """Write the logs at 60 times real time and follow them meanwhile; compare with the truth at the end.
+
+    The page stays until Ctrl-C if `keep` says so, and without a word when somebody sits at a terminal.
+    """
+    scenario = demo_scenario(nodes, fault, time_ns() - SIMULATED_NS)
+    with ExitStack() as stack:
+        base = folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="epicenter-demo-")))
+        logs = base / "logs"
+        if logs.exists():
+            raise ConfigError([f"{logs}: is there already: give --folder a new folder"])
+        logs.mkdir(parents=True)
+        say(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
+        inside = settings.model_copy(
+            update={"data_dir": base / "data", "store": SecretStr(""), "lateness_ns": LATENESS_NS}
+        )
+        write = partial(write_paced, scenario, logs / "now", SPEED)
+        stays = keep if keep is not None else sys.stdin.isatty() and sys.stderr.isatty()
+        asyncio.run(_Demo(inside, logs, scenario).watch(write, stays))
+
+
+class _Demo:
+    """The cluster writes, the run follows; the page stays for as long as somebody wants to look."""
+
+    def __init__(self, settings: Settings, logs: Path, scenario: Scenario):
+        self._settings = settings
+        self._logs = logs
+        self._scenario = scenario
+        self._has_written = asyncio.Event()
+        self._is_over = asyncio.Event()
+        self._gives_up = threading.Event()
+        self._announcer = Announcer(as_json=False, in_full=False)
+
+    async def watch(self, write: Callable[..., object], stays: bool) -> None:
+        loop = asyncio.get_running_loop()
+        end_on_signals(self._stop)
+        node = next((fault.node for fault in truth_of(self._scenario).faults), "")
+        await asyncio.to_thread(write_history, self._logs / "before", self._scenario.start_ns, node)
+        writer = threading.Thread(target=self._write, args=(write, loop), name="cluster")
+        rules = load(self._settings.rule_packs, self._settings.topology)
+        sources = Sources([str(self._logs)], hostname(), follow=True)
+        run = EmbeddedRun(self._settings, rules, sources, self._show, say, _open_browser)
+        writer.start()
+        try:
+            await run.follow(self._has_written, partial(self._end, stays))
+        finally:
+            self._gives_up.set()
+            await asyncio.to_thread(writer.join)
+
+    def _write(self, write: Callable[..., object], loop: asyncio.AbstractEventLoop) -> None:
+        write(wait=lambda length_s: self._gives_up.wait(length_s) and None)
+        loop.call_soon_threadsafe(self._has_written.set)
+
+    async def _end(self, stays: bool) -> None:
+        _compare(self._announcer.newest, self._scenario)
+        if stays and not self._is_over.is_set():
+            say("all is written; the page stays until Ctrl-C")
+            await self._is_over.wait()
+
+    def _stop(self) -> None:
+        self._gives_up.set()
+        self._has_written.set()
+        self._is_over.set()
+
+    def _show(self, incident: Incident) -> None:
+        """The past is for the page alone."""
+        if iso_ns(incident.first_seen) >= self._scenario.start_ns:
+            self._announcer(incident)
+
+
+def _open_browser(url: str) -> None:
+    """Show the page to whoever sits at a screen."""
+    has_screen = sys.platform == "darwin" or "DISPLAY" in os.environ or "WAYLAND_DISPLAY" in os.environ
+    if has_screen and sys.stderr.isatty():
+        webbrowser.open(url)
+
+
+def _compare(found: dict[str, Incident], scenario: Scenario) -> None:
+    fault = next(iter(truth_of(scenario).faults), None)
+    incidents = [incident for incident in found.values() if not incident.merged_into]
+    if fault is None:
+        say(f"truth: a healthy job; found {len(incidents)} incidents")
+        return
+    say(f"truth: {fault.failure_class or fault.verdict} on {fault.node or 'no node'}")
+    for incident in incidents:
+        print_incident(incident, as_json=False)
+        cause = incident.root_cause
+        reach = f"{incident.signal_count} signals, {len(incident.nodes)} nodes"
+        say(f"found: {cause.failure_class} on {cause.node}, {reach}")

@@ -1,0 +1,190 @@
+"""`epicenter explain`, `epicenter logs` and `epicenter mcp`: what is handed over to people and machines."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rules.errors import ConfigError, InputError
+from stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+
+if TYPE_CHECKING:
+    from rules.model.incident import Incident
+    from stream.store.lines import Found
+
+LEAST_BYTES = 6_144
+MOST_AROUND = 200
+
+
+@click.command()
+@click.argument("incident")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["markdown", "json"]),
+    default="markdown",
+    show_default=True,
+    help="Of the text.",
+)
+@click.option(
+    "--max-bytes", type=click.IntRange(LEAST_BYTES), default=16_384, show_default=True, help="Of all that is printed."
+)
+@click.option("--id", "incident_id", help="Which incident of a file that holds several; the beginning will do.")
+@CONFIG
+@DATA_DIR
+@STORE
+def explain(
+    incident: str, form: str, max_bytes: int, incident_id: str | None, config: Path | None, **given: Any
+) -> None:
+    """The evidence of an incident in a bounded pack, each claim with a reference for `epicenter logs`.
+
+    INCIDENT is a stored id or its beginning, `newest`, a JSON file as `epicenter replay --json` writes it, or `-`.
+
+    Example: epicenter explain 3f2a --format json
+    """
+    from sinks.evidence.pack import pack_of
+    from sinks.evidence.render import RENDERERS
+    from stream.settings import load_settings
+    from stream.store.evidence import stored_pack
+
+    settings = load_settings(config, **given)
+    from_file = _from_file(incident, incident_id or "")
+    pack = stored_pack(settings, incident) if from_file is None else pack_of(from_file)
+    sys.stdout.buffer.write(RENDERERS[form](pack, max_bytes))
+
+
+@click.command()
+@click.argument("reference", metavar="REF")
+@click.option("--before", type=click.IntRange(0, MOST_AROUND), default=5, show_default=True, help="Lines before it.")
+@click.option("--after", type=click.IntRange(0, MOST_AROUND), default=5, show_default=True, help="Lines after it.")
+@click.option(
+    "--incident", type=click.Path(path_type=Path), help="JSON file with the incident of an incident: reference."
+)
+@click.option("--raw", "is_raw", is_flag=True, help="Whole records, not only the text in them.")
+@click.option("--kafka", help="Broker addresses.")
+@JSON
+@CONFIG
+@DATA_DIR
+@STORE
+def logs(
+    reference: str,
+    before: int,
+    after: int,
+    incident: Path | None,
+    is_raw: bool,
+    as_json: bool,
+    config: Path | None,
+    **given: Any,
+) -> None:
+    """The line that a reference leads to: in the file, else in the store, else in Kafka.
+
+    REF is FILE:LINE, TOPIC/PARTITION:OFFSET, or what an evidence pack calls a reference.
+
+    Example: epicenter logs /var/log/kern.log:1041 --before 20
+    """
+    from stream.settings import load_settings
+    from stream.store.lines import Around, find
+
+    settings = load_settings(config, **given)
+    from_file = None if incident is None else _from_file(str(incident), "")
+    if incident is not None and from_file is None:
+        raise InputError(f"{incident}: no such file")
+    try:
+        found = find(settings, reference, Around(before, after, is_raw), from_file)
+    except ValueError as error:
+        raise click.BadParameter(str(error), param_hint="REF") from error
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+    else:
+        _print(found)
+
+
+class Place(click.ParamType):
+    """`PORT`, `HOST:PORT` or `[HOST]:PORT`."""
+
+    name = "[host:]port"
+
+    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> tuple[str, int]:
+        """Host and port; the host is 127.0.0.1 when it is left out."""
+        host, _, port = str(value).rpartition(":")
+        if not (port.isascii() and port.isdecimal() and int(port) <= 65_535):
+            self.fail(f"{value!r}: write a port, or a host of this machine and a port, such as 127.0.0.1:8018")
+        return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+@click.command()
+@click.option(
+    "--http", type=Place(), help="Over HTTP on the loopback; 0: any free port. Else on standard input/output."
+)
+@click.option("--kafka", help="Broker addresses, for lines that only Kafka still has.")
+@CONFIG
+@DATA_DIR
+@STORE
+def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None:
+    """Let language models look incidents up (Model Context Protocol); they can change nothing.
+
+    Example: epicenter mcp --data-dir /var/lib/epicenter
+    """
+    from stream.process.logs import set_up_logs
+    from stream.settings import load_settings
+
+    try:
+        from stream.mcp.server import serve_http, serve_stdio
+    except ModuleNotFoundError as error:
+        if error.name not in ("mcp", "mcp_types", "uvicorn"):
+            raise
+        raise ConfigError(["epicenter mcp: its packages are not installed: pip install 'epicenter[mcp]'"]) from error
+    settings = load_settings(config, **given)
+    set_up_logs(settings.log_format)
+    if http is None:
+        serve_stdio(settings)
+    else:
+        serve_http(settings, *http)
+
+
+def _from_file(name: str, incident_id: str) -> Incident | None:
+    """The incident that a file or standard input holds; None when there is no such file."""
+    from sinks.text.incident_document import incident_of
+
+    if name != "-" and not Path(name).is_file():
+        return None
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).read_bytes()
+        documents = _documents(content)
+    except OSError as error:
+        raise InputError(f"{name}: can't be read: {error.strerror}") from error
+    except msgspec.DecodeError as error:
+        raise InputError(f"{name}: not JSON: {error}") from error
+    wanted = [one for one in documents if str(one.get("incident_id", "")).startswith(incident_id)]
+    if len(wanted) != 1:
+        ids = ", ".join(str(one.get("incident_id", "?"))[:16] for one in documents[:20])
+        raise InputError(f"{name}: {len(wanted)} incidents in it fit: say which with --id: {ids or 'it is empty'}")
+    return incident_of(wanted[0], name)
+
+
+def _documents(content: bytes) -> list[dict[str, Any]]:
+    """One incident, a list of some, or one a line; a notification holds one too."""
+    try:
+        decoded = [msgspec.json.decode(content)]
+    except msgspec.DecodeError:
+        decoded = [msgspec.json.decode(line) for line in content.splitlines() if line.strip()]
+    flat = [one for each in decoded for one in (each if isinstance(each, list) else [each])]
+    held = [one.get("incident", one) if isinstance(one, dict) else one for one in flat]
+    return [one if isinstance(one, dict) else {} for one in held]
+
+
+def _print(found: Found) -> None:
+    from sinks.text.sanitize import make_inert
+    from stream.process.logs import say
+
+    say(f"from: {found.found_in}" + (f" ({make_inert(found.note)})" if found.note else ""))
+    width = max((len(str(line.number)) for line in found.lines), default=0)
+    for line in found.lines:
+        mark = ">" if line.is_wanted else " "
+        click.echo(f"{mark} {line.number:>{width}}  {make_inert(line.untrusted_log_text)}")
+    if found.facts:
+        click.echo(make_inert(msgspec.json.format(msgspec.json.encode(found.facts)).decode(), multiline=True))

@@ -1,0 +1,134 @@
+"""`epicenter incidents …` and `epicenter export`: stored incidents as text, JSON or a draft of a post-mortem."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlencode
+
+import click
+
+from rules.errors import ConfigError, InputError
+from stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+
+if TYPE_CHECKING:
+    from stream.settings import Settings
+
+if TYPE_CHECKING:
+    from rules.model.incident import Incident
+
+
+@click.group()
+def incidents() -> None:
+    """Look at the stored incidents.
+
+    Example: epicenter incidents list
+    """
+
+
+@incidents.command("list")
+@JSON
+@CONFIG
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many at most.")
+@click.option("--status", type=click.Choice(["open", "resolved"]), help="Only these.")
+@click.option("--search", "q", default="", help="Words, and node:NAME, job:ID, class:NAME or cluster:NAME.")
+@DATA_DIR
+@STORE
+def list_command(as_json: bool, limit: int, status: str | None, q: str, config: Path | None, **given: Any) -> None:
+    """The newest incidents, open ones first.
+
+    Example: epicenter incidents list --search "node:node0003 bus"
+    """
+    from sinks.clickhouse import reading
+    from sinks.page.search import ListQuery
+    from sinks.text.incident_document import incident_of
+    from stream.cli.one_machine import print_document
+    from stream.cli.text.incident import incident_line
+    from stream.cli.text.terminal import console
+    from stream.process.logs import say
+    from stream.settings import load_settings
+    from stream.store.lookup import from_page, from_store
+
+    settings = load_settings(config, **given)
+    query = ListQuery(q=q, status=status or "")
+    found = from_page(settings, f"api/incidents?{urlencode({'q': q, 'status': status or '', 'limit': limit})}")
+    if found is None:
+        found = from_store(settings, lambda client: reading.find_incidents(client, query.wanted(), limit))
+    for document in found:
+        incident = incident_of(document, "page")
+        print_document(incident, as_json, lambda shown: console().print(incident_line(shown)))
+    if not found:
+        say("no incidents")
+
+
+@incidents.command("show")
+@click.argument("incident_id")
+@JSON
+@CONFIG
+@DATA_DIR
+@STORE
+def show_command(incident_id: str, as_json: bool, config: Path | None, **given: Any) -> None:
+    """One incident, by its id or the beginning of it.
+
+    Example: epicenter incidents show 3f2a
+    """
+    from stream.cli.one_machine import print_document
+    from stream.cli.text.incident import print_incident_report
+    from stream.settings import load_settings
+
+    print_document(stored(load_settings(config, **given), incident_id), as_json, print_incident_report)
+
+
+@click.command()
+@click.argument("incident_id")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["html", "markdown"]),
+    default="markdown",
+    show_default=True,
+    help="Of the text.",
+)
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of standard output.")
+@CONFIG
+@DATA_DIR
+@STORE
+def export(
+    incident_id: str, form: Literal["html", "markdown"], output: Path | None, config: Path | None, **given: Any
+) -> None:
+    """The draft of a post-mortem: one file that needs no other, as Markdown or HTML.
+
+    Example: epicenter export 3f2a --format html --output post-mortem.html
+    """
+    from sinks.page import postmortem
+    from stream.settings import load_settings
+
+    incident = stored(load_settings(config, **given), incident_id)
+    draft = postmortem.html(incident) if form == "html" else postmortem.markdown(incident)
+    if output is None:
+        click.echo(draft, nl=False)
+        return
+    try:
+        output.write_text(draft, encoding="utf-8")
+    except OSError as error:
+        raise ConfigError([f"{output}: can't be written: {error.strerror}"]) from error
+
+
+def stored(settings: Settings, incident_id: str) -> Incident:
+    """A stored incident, by its id or the beginning of it.
+
+    Raises:
+        InputError: there is none, or more than one.
+    """
+    from sinks.clickhouse import reading
+    from sinks.text.incident_document import incident_of
+    from stream.store.lookup import from_page, from_store
+
+    if not incident_id.isalnum():
+        raise InputError(f"{incident_id}: no incident id: they are made of letters and digits")
+    document = from_page(settings, f"api/incidents/{incident_id}")
+    if document is None:
+        document = from_store(settings, lambda client: reading.get_incident(client, incident_id))
+    if not document:
+        raise InputError(f"{incident_id}: no such incident, or more than one begins like that")
+    return incident_of(document, incident_id)

@@ -1,0 +1,89 @@
+"""`epicenter run`, `page`, `demo` and `simulate`: all of it on one machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from stream.cli.options import CONFIG, DATA_DIR, EXIT_USAGE, JSON, RULES, STORE, TOPOLOGY, long_running_settings
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="PATH...")
+@JSON
+@RULES
+@TOPOLOGY
+@CONFIG
+@click.option("--once", is_flag=True, help="Read to the end and stop.")
+@DATA_DIR
+@STORE
+@click.option("--page-port", type=int, help="Port of the local page.")
+def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None:
+    """Follow files, folders, standard input (-), or with no PATH the journal or kernel log of this machine.
+
+    Example: epicenter run /var/log/kern.log outputs/
+    """
+    from stream.cli.one_machine import run_embedded
+
+    run_embedded(long_running_settings(**given), list(paths), as_json, once)
+
+
+@click.command()
+@CONFIG
+@click.option("--dsn", "--store", "store", help="ClickHouse DSN; the embedded store of --data-dir when left out.")
+@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
+@click.option("--port", "page_port", type=click.IntRange(0, 65535), help="Port on the loopback; 0: any free one.")
+def page(**given: Any) -> None:
+    """The local page over a store that somebody else writes; only this machine's browsers are answered.
+
+    Example: epicenter page --dsn http://clickhouse:8123/epicenter --port 8017
+    """
+    from stream.local.page import serve_page
+
+    serve_page(long_running_settings(**given))
+
+
+@click.command()
+@CONFIG
+@click.option("--kafka", "with_kafka", is_flag=True, hidden=True)
+@click.option("--folder", type=click.Path(path_type=Path), help="Where the simulated cluster writes.")
+@click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True, help="Of the cluster.")
+@click.option("--fault", default="gpu-off-bus", show_default=True, help="A kind of fault, or none.")
+@click.option("--keep/--no-keep", default=None, help="Leave the page open until Ctrl-C; on a terminal it is.")
+def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool | None, config: Path | None) -> None:
+    """Simulate a cluster with a fault, live, and watch epicenter find it.
+
+    Example: epicenter demo --fault host-oom
+    """
+    from stream.cli.demo import run_demo
+
+    if with_kafka:
+        click.echo("epicenter: demo --kafka was removed; run `make cluster` in a clone of the repository", err=True)
+        sys.exit(EXIT_USAGE)
+    run_demo(long_running_settings(config=config), folder, nodes, fault, keep)
+
+
+@click.command()
+@click.argument("folder", type=click.Path(path_type=Path))
+@click.option("--nodes", type=click.IntRange(2, 2048), default=32, show_default=True, help="Of the cluster.")
+@click.option("--jobs", type=click.IntRange(1, 256), help="Jobs side by side; as a rule one for eight nodes.")
+@click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), default=40.0, show_default=True, help="How much time passes."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same logs.")
+@click.option("--speed", type=click.FloatRange(0, min_open=True), help="Write at so many times real time.")
+@click.option("--fault", "faults", multiple=True, help="A kind of fault; may be given once for each job.")
+@click.option("--healthy", is_flag=True, help="No fault. Without either, one fault an hour by published shares.")
+def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, **given: Any) -> None:
+    """Write the logs of a simulated cluster, with the ground truth in truth.json.
+
+    Example: epicenter simulate /tmp/cluster --nodes 64 --jobs 3 --fault host-oom
+    """
+    from stream.cli.demo import scenario_of, write_simulation
+
+    if healthy and faults:
+        raise click.UsageError("--healthy and --fault exclude each other")
+    write_simulation(folder, scenario_of(**given, faults=faults, is_healthy=healthy), speed)

@@ -1,0 +1,108 @@
+"""The command `epicenter`. Data goes to standard output, messages and progress to standard error."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+import click
+
+from rules.errors import ConfigError, InputError, PipelineError, TransientError
+from stream.cli.options import EXIT_NO_INPUT
+from stream.process.logs import say, set_up_logs
+from stream.process.shutdown import end_at_once_as_process_1
+
+FEWER_COLLECTIONS = (100_000, 50, 50)
+"""Matches are many and hold no cycles: with Python's own thresholds a fifth of the time goes into looking for some."""
+MANY_PATTERNS = 500
+EXIT_AWAY, EXIT_BUG, EXIT_CONFIG = 69, 70, 78
+
+COMMANDS = {
+    "ack": "stream.cli.operator_actions:ack",
+    "alerts": "stream.cli.alerts:alerts",
+    "check": "stream.cli.cluster:check",
+    "deadletters": "stream.cli.dead_letters:deadletters",
+    "demo": "stream.cli.local:demo",
+    "eval": "stream.cli.analyze:evaluate",
+    "explain": "stream.cli.evidence:explain",
+    "export": "stream.cli.incidents:export",
+    "incidents": "stream.cli.incidents:incidents",
+    "logs": "stream.cli.evidence:logs",
+    "match": "stream.cli.analyze:match",
+    "mcp": "stream.cli.evidence:mcp",
+    "migrate": "stream.cli.cluster:migrate",
+    "page": "stream.cli.local:page",
+    "replay": "stream.cli.analyze:replay",
+    "rules": "stream.cli.rules:rules",
+    "run": "stream.cli.local:run",
+    "silences": "stream.cli.operator_actions:silences",
+    "simulate": "stream.cli.local:simulate",
+    "topics": "stream.cli.cluster:topics",
+    "triage": "stream.cli.analyze:triage",
+    "worker": "stream.cli.cluster:worker",
+}
+"""Name -> module:object. A module named here is imported for its commands and for help, so it imports no more than
+click at its top: what a command needs, it imports when it runs."""
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for, as click's documentation shows."""
+
+    def __init__(self, *args: Any, lazy_commands: Mapping[str, str], **kwargs: Any):
+        super().__init__(*args, **kwargs)
+        self._lazy_commands = lazy_commands
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Their names, in order."""
+        return sorted({*super().list_commands(ctx), *self._lazy_commands})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported by now; None without one."""
+        if cmd_name not in self._lazy_commands:
+            return super().get_command(ctx, cmd_name)
+        module, _, name = self._lazy_commands[cmd_name].partition(":")
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+
+@click.group(cls=LazyGroup, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="epicenter")
+def cli() -> None:
+    """Say which failure, on which node of a GPU cluster, came first."""
+    from rules.match import compiled
+
+    gc.set_threshold(*FEWER_COLLECTIONS)
+    compiled.before_compiling = _tell_of_compiling
+
+
+def main() -> None:
+    """Run the command; turn every error of ours into one message and its exit code."""
+    end_at_once_as_process_1()
+    set_up_logs("text", lazily=True)
+    try:
+        cli.main(prog_name="epicenter", standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except (click.Abort, KeyboardInterrupt):
+        sys.exit(130)
+    except PipelineError as error:
+        say(f"epicenter: {error}", logging.ERROR)
+        sys.exit(_exit_code(error))
+    except Exception as error:
+        say("epicenter: this is a bug of ours; please report it with the lines above", logging.CRITICAL, error)
+        sys.exit(EXIT_BUG)
+
+
+def _tell_of_compiling(patterns: int) -> None:
+    if patterns > MANY_PATTERNS and sys.stderr.isatty():
+        click.echo(f"compiling {patterns} patterns; this machine keeps them for the next time", err=True)
+
+
+def _exit_code(error: PipelineError) -> int:
+    codes = {ConfigError: EXIT_CONFIG, InputError: EXIT_NO_INPUT, TransientError: EXIT_AWAY}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), EXIT_BUG)

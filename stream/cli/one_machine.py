@@ -1,0 +1,161 @@
+"""What the commands on one machine do: match, replay, run, migrate."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import click
+import msgspec
+import orjson
+
+from ingest.collect.source import Sources
+from rules.liveness.watch import Verdict
+from rules.model.incident import Incident
+from rules.model.ledger import DeadLetter
+from rules.model.records import Match
+from rules.model.times import NS_PER_S, iso_from_ns
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
+from stream.cli.text.incident import incident_line, print_incident_report
+from stream.cli.text.terminal import SEVERITY_STYLES, console, safe, watched
+from stream.local.pipeline import Pipeline, read_to_the_end, replay
+from stream.process.logs import say
+from stream.process.shutdown import end_on_signals, run_unless_told_to_end
+from stream.scan.block_buffer import HoldingScanner
+from stream.scan.redaction import redactor_of
+from stream.scan.scan import BatchScanner
+from stream.settings import Settings
+
+TOLD_SKEW_NS = NS_PER_S // 2
+Document = TypeVar("Document")
+
+
+def hostname() -> str:
+    """This machine's short name, as its kernel log has it."""
+    return socket.gethostname().partition(".")[0]
+
+
+def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> None:
+    """Print every match of finished files."""
+    rules = load(settings.rule_packs, settings.topology)
+    scanner = HoldingScanner(BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings)))
+    records = matches = harmless = 0
+    dead_letters: list[DeadLetter] = []
+    batches = read_to_the_end(Sources(paths, host="", follow=False))
+    for scanned in scanner.scan_all(watched(batches, paths)):
+        records, harmless = records + scanned.records, harmless + scanned.harmless
+        dead_letters += scanned.dead_letters
+        for found in sorted(scanned.matches, key=lambda one: (one.event.position, one.rule)):
+            matches += 1
+            _print_match(rules, found, as_json)
+    say(f"{records} lines, {matches} matches, {harmless} harmless, {_dead_summary(dead_letters)}")
+
+
+def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
+    """Print the final state of every incident in recorded input."""
+    rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
+    pipeline = Pipeline(rules, settings.cluster, settings.lateness_ns, redactor=redactor)
+    incidents = replay(pipeline, Sources(paths, host="", follow=False))
+    for incident in incidents:
+        print_incident(incident, as_json)
+    for verdict in pipeline.verdicts():
+        say(_verdict_line(verdict))
+    for node, skew_ns in pipeline.skews_ns().items():
+        if abs(skew_ns) >= TOLD_SKEW_NS:
+            way = "ahead of" if skew_ns > 0 else "behind"
+            say(f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the others of its jobs")
+    say(f"{len(incidents)} incidents")
+
+
+def _verdict_line(verdict: Verdict) -> str:
+    who = [f"job {verdict.job}" * bool(verdict.job), verdict.node, f"rank {verdict.rank}" * (verdict.rank is not None)]
+    place = ", ".join(filter(None, who))
+    return f"{iso_from_ns(verdict.time_ns)}  {verdict.verdict}  {safe(f'{place}: {verdict.text}')}"
+
+
+def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:
+    """Follow sources, or read them once, into the embedded store."""
+    from sinks.clickhouse.client import address_of
+    from stream.local.runner import EmbeddedRun
+    from stream.rule_tools.trial import proven
+
+    rules = proven(settings.rule_packs, settings.topology)
+    sources = Sources(paths, hostname(), follow=not once)
+    reader = EmbeddedRun(settings, rules, sources, Announcer(as_json), say)
+    if once:
+        run_unless_told_to_end(reader.once())
+    else:
+        asyncio.run(_until_stopped(reader))
+    say(f"{reader.records} lines read, {reader.dead} dead letters; store: {address_of(settings.store_dsn)}")
+
+
+async def _until_stopped(reader: Any) -> None:
+    stop = asyncio.Event()
+    end_on_signals(stop.set)
+    await reader.follow(stop)
+
+
+def _print_match(rules: RuleSet, found: Match, as_json: bool) -> None:
+    event, spec = found.event, rules.spec_of(found)
+    row = {
+        "file": event.position.source,
+        "line": event.position.offset,
+        "rule": spec.id,
+        "class": spec.failure_class,
+        "severity": spec.severity,
+        "role": spec.role,
+        "source": event.source or spec.source,
+        "fields": found.fields,
+        "text": event.text,
+    }
+    if found.block:
+        row["block"] = found.block
+    print_document(row, as_json, lambda match: console().print(_match_line(match)))
+
+
+def _match_line(row: dict[str, Any]) -> str:
+    severity = row["severity"]
+    place = f"{safe(row['file'])}:{row['line']}"
+    return f"{place}  [{SEVERITY_STYLES[severity]}]{severity}[/]  {row['class']}  [dim]{safe(row['text'])}[/]"
+
+
+def print_incident(incident: Incident, as_json: bool) -> None:
+    """Print an incident in full."""
+    print_document(incident, as_json, print_incident_report)
+
+
+class Announcer:
+    """Prints incidents as they open and change: in full when one opens (if wanted) and a line for each change."""
+
+    def __init__(self, as_json: bool, in_full: bool = True):
+        self._as_json = as_json
+        self._in_full = in_full
+        self.newest: dict[str, Incident] = {}
+
+    def __call__(self, incident: Incident) -> None:
+        """Print one change."""
+        is_new = incident.incident_id not in self.newest
+        self.newest[incident.incident_id] = incident
+        if self._as_json or (is_new and self._in_full):
+            print_incident(incident, self._as_json)
+        else:
+            news = "opened" if is_new else "resolved" if incident.status == "resolved" else "updated"
+            console().print(f"{news:<8}  {incident_line(incident)}")
+
+
+def print_document(document: Document, as_json: bool, show: Callable[[Document], None]) -> None:
+    """Print a document as a line of JSON, or for people."""
+    if as_json:
+        click.echo(orjson.dumps(document, default=msgspec.to_builtins))
+    else:
+        show(document)
+
+
+def _dead_summary(dead_letters: Sequence[DeadLetter]) -> str:
+    if not dead_letters:
+        return "no dead letters"
+    first = dead_letters[0]
+    return f"{len(dead_letters)} dead letters (first: {first.position.source}:{first.position.offset}: {first.reason})"

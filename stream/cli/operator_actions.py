@@ -1,0 +1,202 @@
+"""`epicenter ack` and `epicenter silences …`: what people say of incidents, from a terminal."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+from time import time_ns
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from rules.alerts.silences import MATCHERS, Silence
+from rules.errors import InputError
+from rules.model.times import iso_from_ns
+from stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+
+if TYPE_CHECKING:
+    from sinks.clickhouse.client import Client
+    from stream.settings import Settings
+
+
+def _login() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""
+
+
+WHO = click.option("--who", default=_login, show_default="your login name", help="Your name, for those who ask.")
+
+
+@click.command()
+@click.argument("incident_id", metavar="INCIDENT")
+@JSON
+@CONFIG
+@WHO
+@click.option("--note", default="", help="What you do about it.")
+@click.option("--undo", is_flag=True, help="Nobody takes care of it any more.")
+@DATA_DIR
+@STORE
+def ack(
+    incident_id: str, as_json: bool, config: Any, who: str, note: str, undo: bool, data_dir: Any, store: str | None
+) -> None:
+    """Say that you take care of an incident (its id or the beginning of it): it is not told again meanwhile.
+
+    Example: epicenter ack 3f2a --who ada --note "case 4711 is open"
+    """
+    from rules.model.notification import Acknowledgement
+    from sinks import operator_actions
+    from stream.settings import load_settings
+
+    form = operator_actions.AcknowledgementForm(who, note, undo)
+    given = _said(
+        load_settings(config, data_dir=data_dir, store=store),
+        f"api/incidents/{_id(incident_id)}/acknowledgement",
+        form,
+        lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()),
+        Acknowledgement,
+    )
+    what = "nobody takes care of it any more, says" if given.is_taken_back else "taken care of by"
+    _tell(given, as_json, f"incident {given.incident_id}: {what} {given.who}{f': {note}' if note else ''}")
+
+
+@click.group()
+def silences() -> None:
+    """What nobody wants to hear of for a while.
+
+    Example: epicenter silences list
+    """
+
+
+@silences.command("list")
+@JSON
+@CONFIG
+@click.option("--all", "is_all", is_flag=True, help="Those that are over too.")
+@DATA_DIR
+@STORE
+def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None:
+    """The silences that go on, the one that lasts longest first.
+
+    Example: epicenter silences list --json
+    """
+    from sinks.clickhouse.operator_actions import list_silences
+    from stream.process.logs import say
+    from stream.settings import load_settings
+    from stream.store.lookup import from_page, from_store
+
+    settings, now_ns = load_settings(config, **given), time_ns()
+    answer = from_page(settings, f"api/silences?all={int(is_all)}")
+    if answer is None:
+        found = from_store(settings, lambda client: list_silences(client, 0 if is_all else now_ns))
+    else:
+        found = msgspec.convert(answer, list[Silence])
+    for one in found:
+        _tell(one, as_json, _silence_line(one, now_ns))
+    if not found:
+        say("no silences" if is_all else "no silence goes on")
+
+
+@silences.command("add")
+@JSON
+@CONFIG
+@click.option("--match", "matchers", multiple=True, required=True, metavar="LABEL=VALUE", help=", ".join(MATCHERS))
+@click.option("--for", "duration", default="", help="How long: 90m, 4h, 2d; 90d at most.")
+@click.option("--until", default="", metavar="TIME", help="Until when: 2026-03-02T09:00:00Z; UTC when not said.")
+@click.option("--reason", required=True, help="Why, for those who wonder later.")
+@WHO
+@DATA_DIR
+@STORE
+def add_command(
+    as_json: bool, matchers: tuple[str, ...], duration: str, until: str, reason: str, who: str, **given: Any
+) -> None:
+    """Mute incidents that fit all of the matchers, from now on.
+
+    Example: epicenter silences add --match class=xid-79 --match node=n7 --for 4h --reason "drained, case 4711"
+    """
+    from sinks import operator_actions
+    from stream.settings import load_settings
+
+    form = operator_actions.SilenceForm(_matchers(matchers), reason, duration, until, who)
+    begun = _said(
+        load_settings(**given),
+        "api/silences",
+        form,
+        lambda client: operator_actions.silence(client, form, time_ns()),
+        Silence,
+    )
+    _tell(begun, as_json, _silence_line(begun, begun.begins_ns))
+
+
+@silences.command("end")
+@click.argument("silence_id", metavar="ID")
+@JSON
+@CONFIG
+@DATA_DIR
+@STORE
+def end_command(silence_id: str, as_json: bool, **given: Any) -> None:
+    """End a silence now, by its id or the beginning of it.
+
+    Example: epicenter silences end 3f2a
+    """
+    from sinks import operator_actions
+    from stream.settings import load_settings
+
+    ended = _said(
+        load_settings(**given),
+        f"api/silences/{_id(silence_id)}/end",
+        {},
+        lambda client: operator_actions.end_silence(client, silence_id, time_ns()),
+        Silence,
+    )
+    _tell(ended, as_json, _silence_line(ended, ended.ends_ns))
+
+
+def _said(settings: Settings, path: str, form: object, write: Callable[[Client], Any], kind: type[Any]) -> Any:
+    """Say it to the page that holds the store, or write it: what came of it, of this kind."""
+    from sinks.operator_actions import RefusedError, read_form
+    from stream.store.lookup import from_store, to_page
+
+    try:
+        read_form(msgspec.json.encode(form), type(form))
+        answer = to_page(settings, path, msgspec.to_builtins(form))
+        return from_store(settings, write) if answer is None else msgspec.convert(answer, kind)
+    except RefusedError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            raise InputError(str(error)) from error
+        raise click.UsageError(str(error)) from error
+    except UnicodeEncodeError as error:
+        raise click.UsageError("this is not UTF-8") from error
+
+
+def _id(text: str) -> str:
+    if not (text.isascii() and text.isalnum()):
+        raise InputError(f"{text}: no id: they are made of letters and digits")
+    return text
+
+
+def _matchers(given: Sequence[str]) -> dict[str, str]:
+    matchers: dict[str, str] = {}
+    for matcher in given:
+        name, equals, value = matcher.partition("=")
+        if not (name and equals and value.strip()):
+            raise click.BadParameter(f"{matcher!r}: write LABEL=VALUE, such as node=n7", param_hint="--match")
+        if name in matchers:
+            raise click.BadParameter(f"{name} stands there twice: make a silence for each", param_hint="--match")
+        matchers[name] = value
+    return matchers
+
+
+def _silence_line(silence: Silence, now_ns: int) -> str:
+    fits = " ".join(f"{name}={value}" for name, value in silence.matchers.items())
+    end = f"{'until' if silence.is_active(now_ns) else 'ended'} {iso_from_ns(silence.ends_ns)[:19]}Z"
+    return f"{silence.silence_id}  {fits}  {end}  {silence.who}: {silence.reason}"
+
+
+def _tell(word: msgspec.Struct, as_json: bool, line: str) -> None:
+    from stream.cli.one_machine import print_document
+    from stream.cli.text.terminal import console, safe
+
+    print_document(msgspec.to_builtins(word), as_json, lambda _: console().print(safe(line)))

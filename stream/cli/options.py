@@ -1,0 +1,46 @@
+"""What several commands have in common: options, exit codes, and the settings that options and files come to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+if TYPE_CHECKING:
+    from stream.settings import Settings
+
+EXIT_PROBLEMS: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_NO_INPUT: Final = 66
+
+CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
+RULES = click.option("--rules", type=click.Path(path_type=Path), multiple=True, help="More rule packs: file or folder.")
+TOPOLOGY = click.option("--topology", type=click.Path(path_type=Path), help="Racks, switches, rails (YAML or JSON).")
+JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable: JSON, one object a line.")
+DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
+STORE = click.option("--store", "--dsn", "store", help="ClickHouse DSN; without one, the embedded store.")
+
+
+def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **given: Any) -> Settings:
+    """The settings, with a warning on standard error for each that is insecure or has a former name.
+
+    Raises:
+        ConfigError: with everything that is wrong with them.
+    """
+    from stream.process.insecure_settings import unwise
+    from stream.settings import load_settings
+
+    settings = load_settings(config, rule_packs=rules or None, **given)
+    for text in (*settings.warnings, *unwise(settings)):
+        click.echo(f"epicenter: warning: {text}", err=True)
+    return settings
+
+
+def long_running_settings(**given: Any) -> Settings:
+    """The same for a command that runs until it is stopped: from here on its log lines are written as they say."""
+    from stream.process.logs import set_up_logs
+
+    settings = settings_of(**given)
+    set_up_logs(settings.log_format)
+    return settings

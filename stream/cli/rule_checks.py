@@ -1,0 +1,105 @@
+"""What `epicenter rules …` does."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+import orjson
+import yaml
+
+from rules.errors import ConfigError, InputError
+from rules.match.reference import ReferenceScanner
+from rules.packs.load import CATALOG, load
+from rules.packs.ruleset import RuleSet
+from rules.packs.vocabulary import vocabulary
+from stream.rule_tools.examples import AllPatterns, example_failures
+from stream.rule_tools.lint import problems
+from stream.scenarios.check import check_all
+from stream.scenarios.reading import Scenario, read_scenarios, scenario_folders
+
+Packs = tuple[Path, ...]
+
+
+def list_rules(packs: Packs, as_json: bool) -> None:
+    """Print every rule, one a line."""
+    for rule in load(packs).all_rules:
+        spec = rule.spec
+        row = {
+            "rule": spec.id,
+            "class": spec.failure_class,
+            "parent": vocabulary().parent(spec.failure_class),
+            "severity": spec.severity,
+            "role": spec.role,
+            "title": spec.title,
+        }
+        click.echo(
+            orjson.dumps(row) if as_json else f"{spec.id:<32} {spec.failure_class:<24} {spec.severity:<9} {spec.title}"
+        )
+
+
+def show_rule(packs: Packs, rule_id: str) -> None:
+    """Print one rule as YAML."""
+    rule = load(packs).by_id.get(rule_id)
+    if rule is None:
+        raise InputError(f"{rule_id}: no such rule; `epicenter rules list` shows all")
+    fields = rule.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    if parent := vocabulary().parent(rule.spec.failure_class):
+        fields["parent"] = parent
+    click.echo(yaml.safe_dump(fields, sort_keys=False, allow_unicode=True, width=120), nl=False)
+
+
+def lint_rules(packs: Packs) -> bool:
+    """Check the packs' form and how the rules agree; true when there were problems."""
+    try:
+        rules = load(packs)
+    except ConfigError as error:
+        click.echo(str(error))
+        return True
+    found = problems(rules)
+    for problem in found:
+        click.echo(problem)
+    what = f"{len(found)} problems" if found else "no problems"
+    click.echo(f"{len(rules.rules)} rules, {len(rules.all_rules)} with table rows, {len(rules.edges)} edges: {what}")
+    return bool(found)
+
+
+def test_rules(packs: Packs, scenarios: Sequence[Path] = (), only_scenarios: bool = False) -> bool:
+    """Hold each rule against its examples, with both ways of matching, and play the scenarios; true when one fails.
+
+    Those in a folder `scenarios` beside a pack are played too. With packs of one's own, the slow way is asked of these.
+    """
+    rules = load(packs)
+    stories = read_scenarios(dict.fromkeys((*scenario_folders(packs), *scenarios)))
+    if only_scenarios and not stories:
+        raise click.UsageError("there are no scenarios: give --scenarios, or put a folder `scenarios` beside your pack")
+    has_wrong_examples = not only_scenarios and _test_examples(rules, only_own=bool(packs))
+    return _test_scenarios(rules, stories) or has_wrong_examples
+
+
+def _test_examples(rules: RuleSet, only_own: bool) -> bool:
+    reference = ReferenceScanner((*rules.expressions, *rules.expressions_beside))
+    slowly = [rule for rule in rules.rules if not (only_own and rule.place.startswith(f"{CATALOG}/"))]
+    failures = [f"{failure} (by Hyperscan)" for failure in example_failures(rules, AllPatterns(rules))]
+    failures += [f"{failure} (by re)" for failure in example_failures(rules, reference, slowly)]
+    for failure in failures:
+        click.echo(failure)
+    examples = sum(
+        len(one.spec.examples.matches) + len(one.spec.examples.near_misses) for one in rules.rules if one.spec.examples
+    )
+    click.echo(f"{len(rules.rules)} rules, {examples} examples, {len(failures)} failures")
+    return bool(failures)
+
+
+def _test_scenarios(rules: RuleSet, stories: Sequence[Scenario]) -> bool:
+    if not stories:
+        return False
+    outcome = check_all(stories, rules)
+    for failure in outcome.failures:
+        click.echo(failure)
+    click.echo(
+        f"{len(stories)} scenarios, {outcome.expectations} expectations, {outcome.runs} runs, restarts at "
+        f"{outcome.restarts} of {outcome.points} points, {len(outcome.failures)} failures"
+    )
+    return bool(outcome.failures)

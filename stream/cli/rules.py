@@ -1,0 +1,84 @@
+"""`epicenter rules …`: look at the rules and check them."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import click
+
+from stream.cli.options import EXIT_PROBLEMS, JSON, RULES
+
+
+@click.group()
+def rules() -> None:
+    """Look at the rules and check them.
+
+    Example: epicenter rules test
+    """
+
+
+@rules.command("list")
+@RULES
+@JSON
+def rules_list(rules: tuple[Path, ...], as_json: bool) -> None:
+    """Every rule.
+
+    Example: epicenter rules list
+    """
+    from stream.cli.rule_checks import list_rules
+
+    list_rules(rules, as_json)
+
+
+@rules.command("show")
+@click.argument("rule_id")
+@RULES
+def rules_show(rule_id: str, rules: tuple[Path, ...]) -> None:
+    """One rule, with its meaning, next steps and examples.
+
+    Example: epicenter rules show nvidia.xid_79
+    """
+    from stream.cli.rule_checks import show_rule
+
+    show_rule(rules, rule_id)
+
+
+@rules.command("test")
+@RULES
+@click.option("--scenarios", type=click.Path(path_type=Path), multiple=True, help="More scenarios: file or folder.")
+@click.option("--only-scenarios", is_flag=True, help="Pass over the rules' examples.")
+def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenarios: bool) -> None:
+    """Hold every rule against its own examples, and play scenarios; exit 1 when one does not do as it should.
+
+    Example: epicenter rules test --rules my-pack.yaml --scenarios my-scenarios/
+    """
+    from stream.cli.rule_checks import test_rules
+
+    sys.exit(EXIT_PROBLEMS if test_rules(rules, scenarios, only_scenarios) else 0)
+
+
+@rules.command("lint")
+@RULES
+def rules_lint(rules: tuple[Path, ...]) -> None:
+    """Check the packs' form; exit 1 with every problem, each with file and line.
+
+    Example: epicenter rules lint --rules my-pack.yaml
+    """
+    from stream.cli.rule_checks import lint_rules
+
+    sys.exit(EXIT_PROBLEMS if lint_rules(rules) else 0)
+
+
+@rules.command("import")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
+@click.option("--from", type=click.Choice(["npd"]), expose_value=False, hidden=True)
+@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of standard output.")
+def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
+    """Turn monitors of node-problem-detector into a rule pack to review; whatever is lost is listed.
+
+    Example: epicenter rules import kernel-monitor.json --output imported.yaml
+    """
+    from stream.rule_tools.import_rules import import_rules
+
+    import_rules(files, output)

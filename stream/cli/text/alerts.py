@@ -1,0 +1,66 @@
+"""How the way of an incident to people looks on a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from rules.model.times import NS_PER_S
+from sinks.text.humanize import length
+from stream.cli.text.incident import Line, print_hanging
+from stream.cli.text.terminal import SEVERITY_STYLES, console, safe
+
+
+def print_routed(document: Mapping[str, Any]) -> None:
+    """Print what `stream.alerts_route.routed` says."""
+    print_hanging(console(), _lines(document))
+
+
+def _lines(document: Mapping[str, Any]) -> Iterator[Line]:
+    severity = document["severity"]
+    style = SEVERITY_STYLES.get(severity, "")
+    title = f"[{style}]{safe(severity)}[/]  {safe(document['title'])}" if style else safe(document["title"])
+    yield "", f"{safe(document['incident_id'])}  {safe(document['status'])}  {title}"
+    for leg in document["legs"]:
+        yield "  tells       ", _leg(leg)
+    if not document["legs"]:
+        yield "  tells       ", "nobody"
+    for reason in document["reasons"]:
+        yield "  because     ", safe(reason)
+    if document["held_s"]:
+        yield "  held        ", f"for {_length(document['held_s'])}, in case the silence is refuted"
+    for name, why in document["mutes"].items():
+        if why:
+            yield f"  {name:<12}", f"[yellow]{safe(why)}[/]"
+    for name, values in document["labels"].items():
+        yield "  label       ", f"{name}: {safe(', '.join(values))}"
+    yield "  action      ", _action(document["action"])
+
+
+def _leg(leg: Mapping[str, Any]) -> str:
+    when = f"after {_length(leg['after_s'])} without acknowledgement" if leg["after_s"] else "at once"
+    group = ", ".join(f"{name} {'+'.join(values) or 'unknown'}" for name, values in leg["group"].items())
+    wait = f", waits {_length(leg['group_wait_s'])} for others" if leg["group_wait_s"] else ""
+    pace = (
+        f"updates {_length(leg['update_interval_s'])} apart, repeated every {_length(leg['repeat_interval_s'])}{wait}"
+    )
+    place = f"by {leg['route']}, group: {group or 'everything'}"
+    return safe(f"{leg['target']} {when}, {place}; {pace}")
+
+
+def _action(action: Mapping[str, Any]) -> str:
+    parts = {
+        "nodes": action["nodes"],
+        "GPU": [action["gpu"]] if action["gpu"] else [],
+        "jobs": action["jobs"],
+        "without": action["exclude_nodes"],
+        "from step": [] if action["resume_step"] is None else [str(action["resume_step"])],
+    }
+    told = "".join(f", {name} {', '.join(values)}" for name, values in parts.items() if values)
+    leave = "allowed" if action["is_allowed"] else "not allowed"
+    dry = " (dry run)" if action["is_dry_run"] and action["is_allowed"] else ""
+    return safe(f"{action['kind']}{told}: {leave}{dry}: {action['why']}")
+
+
+def _length(length_s: float) -> str:
+    return length(round(length_s * NS_PER_S))

@@ -1,0 +1,84 @@
+"""What `epicenter deadletters list` and `show` do; what stands in the letters is made inert first."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+from urllib.parse import urlencode
+
+import click
+import msgspec
+import orjson
+from rich.markup import escape
+
+from sinks.clickhouse.dead_letters import LetterFilter as LetterFilter
+from sinks.clickhouse.dead_letters import Letters, letter_of
+from sinks.text.sanitize import make_inert
+from stream.cli.text.terminal import console, safe
+from stream.settings import Settings
+from stream.store.dead_letters import find
+from stream.store.lookup import from_page, from_store
+
+HEAD = f"{'id':<16}  {'received':<20}  {'position':<24}  {'bytes':>8}  {'replays':>7}  reason"
+
+
+def list_letters(settings: Settings, wanted: LetterFilter, limit: int, as_json: bool) -> None:
+    """Print the newest dead letters, one a line."""
+    query = urlencode({**msgspec.structs.asdict(wanted), "limit": limit})
+    documents = from_page(settings, f"api/deadletters?{query}")
+    if documents is None:
+        documents = from_store(settings, lambda client: Letters(client).newest(wanted, limit))
+    if documents and not as_json and sys.stdout.isatty():
+        console().print(f"[bold]{HEAD}[/]")
+    for document in documents:
+        _print(document, as_json, letter_line(document))
+    if not documents:
+        click.echo("no dead letters", err=True)
+
+
+def show_letter(settings: Settings, letter_id: str, as_json: bool) -> None:
+    """Print one dead letter with what is kept of its bytes."""
+    document = find(settings, letter_id)
+    _print(document, as_json, letter_report(document))
+
+
+def write_bytes(settings: Settings, letter_id: str) -> None:
+    """Write what is kept of the original bytes to standard output."""
+    sys.stdout.buffer.write(letter_of(find(settings, letter_id)).value)
+
+
+def letter_line(document: dict[str, Any]) -> str:
+    """A dead letter on one line."""
+    place = f"{document['source']}:{document['offset']}"
+    return (
+        f"{document['dead_letter_id']}  {document['received'][:19]}Z  {safe(place):<24}  {document['size_bytes']:>8}"
+        f"  {document['replays']:>7}  {safe(document['reason'])}"
+    )
+
+
+def letter_report(document: dict[str, Any]) -> str:
+    """A dead letter in full, its bytes written out."""
+    letter = letter_of(document)
+    is_cut = letter.size_bytes > len(letter.value)
+    lines = [
+        f"dead letter  {letter.dead_letter_id}",
+        f"  reason     {safe(letter.reason, longest=4_000)}",
+        f"  position   {safe(letter.position.source)}, offset {letter.position.offset}",
+        f"  received   {document['received']}",
+        f"  key        {'-' if letter.key is None else safe(letter.key.decode('utf-8', 'backslashreplace'))}",
+        f"  replays    {document['replays']}",
+        f"  bytes      {letter.size_bytes}" + (f", of which the first {len(letter.value)} are kept" if is_cut else ""),
+        _shown(letter.value),
+    ]
+    return "\n".join(lines)
+
+
+def _shown(value: bytes) -> str:
+    return escape(make_inert(value.decode("utf-8", "backslashreplace"), multiline=True))
+
+
+def _print(document: dict[str, Any], as_json: bool, shown: str) -> None:
+    if as_json:
+        click.echo(orjson.dumps(document))
+    else:
+        console().print(shown)

@@ -1,0 +1,48 @@
+"""What goes to a terminal: log text made inert first, colours and bars only where they are seen."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress
+
+from ingest.batch.batch import Batch
+from ingest.batch.text import TextLines
+from sinks.text.sanitize import make_inert
+
+SEVERITY_STYLES: Final = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
+LONGEST_LINE: Final = 220
+
+
+def console() -> Console:
+    """Standard output: coloured on a terminal, plain in a pipe, never wrapped there."""
+    return Console(highlight=False, emoji=False, soft_wrap=True)
+
+
+def safe(text: object, longest: int = LONGEST_LINE) -> str:
+    """Log text as it may be shown: inert, on one line, not too long."""
+    shown = make_inert(str(text))
+    return escape(shown if len(shown) <= longest else shown[: longest - 1] + "…")
+
+
+def watched(batches: Iterable[Batch], paths: Iterable[str]) -> Iterator[Batch]:
+    """The same batches, with a bar of the bytes read on standard error, when that is a terminal."""
+    if not sys.stderr.isatty():
+        yield from batches
+        return
+    total_bytes = sum(Path(path).stat().st_size for path in paths if Path(path).is_file())
+    with Progress(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=total_bytes or None)
+        for batch in batches:
+            bar.update(task, advance=size_bytes(batch.values))
+            yield batch
+
+
+def size_bytes(values: Sequence[bytes]) -> int:
+    """How many bytes of a file these lines are, without cutting a text up."""
+    return len(values.text) if isinstance(values, TextLines) else sum(map(len, values)) + len(values)

@@ -1,0 +1,181 @@
+"""How a triage report looks: Markdown that reads well in a terminal and in a ticket, with log text made inert."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+from ingest.parse.prefix import clean
+from rules.triage.document import Check, EvidenceLine, FindingReport, ProgressReport, Triage
+from sinks.text.sanitize import make_inert
+
+LONGEST_LINE: Final = 400
+SHOWN_BLOCK_LINES: Final = 30
+SHOWN_REASONS: Final = 3
+_MARKDOWN: Final = re.compile(r"([\\`*\[\]<>])")
+
+
+def ticket(report: Triage) -> str:
+    """One job's report as Markdown."""
+    parts = [
+        _head(report),
+        _section("What happened", safe(report.summary)),
+        _section("Evidence", "\n".join(map(_evidence, report.evidence))),
+        _section("Training progress projection", _progress(report.progress)),
+        _section("Diagnosis", "\n".join(map(_check, report.checks))),
+        _section("Cascade", "\n".join(f"- {safe(line)}" for line in report.cascade)),
+        _section("Additional findings", _findings(report)),
+        _section("Live dashboards", "\n".join(f"- {safe(line)}" for line in report.dashboards)),
+        _section("Recommended next steps", "\n".join(f"{n}. {step}" for n, step in enumerate(report.next_steps, 1))),
+    ]
+    return "\n".join(part for part in parts if part) + "\n"
+
+
+def table(reports: Sequence[Triage]) -> str:
+    """Many jobs, one a row."""
+    rows = ["| Job | Status | Primary failure | Last step | What happened |", "|---|---|---|---|---|"]
+    rows += [
+        f"| {cell(report.path)} | {report.status} | {safe(report.primary or '-')} | {_last_step(report.progress)} "
+        f"| {cell(report.summary)} |"
+        for report in reports
+    ]
+    return "\n".join(rows) + "\n"
+
+
+def safe(text: str) -> str:
+    """Log text on one line: inert on a terminal, and no markup or link in a ticket."""
+    return _MARKDOWN.sub(r"\\\1", make_inert(clean(text))[:LONGEST_LINE])
+
+
+def cell(text: str) -> str:
+    """Text for a cell of a table."""
+    return safe(text).replace("|", "\\|")
+
+
+def code(text: str) -> str:
+    """Log text as a block of code: indented, so that nothing in it is Markdown."""
+    return f"      {make_inert(clean(text))[:LONGEST_LINE]}"
+
+
+def _head(report: Triage) -> str:
+    primary = report.primary or "none"
+    if report.family and report.family != report.primary:
+        primary += f" ({report.family})"
+    facts = [("Status", report.status), ("Primary failure", primary), ("Stage", report.stage or "unknown")]
+    if report.confidence is not None:
+        facts.append(("Confidence", f"{report.confidence:.2f}, because {'; '.join(report.reasons[:SHOWN_REASONS])}"))
+    if report.files and report.files[0] not in ("", report.path):
+        facts.append(("Log", report.files[0]))
+    lines = [f"**{name}:** {safe(told)}  " for name, told in facts]
+    return "\n".join([f"## Job triage: {safe(report.path)}", "", *lines, ""])
+
+
+def _section(title: str, body: str) -> str:
+    return f"### {title}\n\n{body.rstrip()}\n" if body else ""
+
+
+def _evidence(line: EvidenceLine) -> str:
+    shown = line.text.split("\n")
+    if len(shown) > SHOWN_BLOCK_LINES:
+        left_out = len(shown) - SHOWN_BLOCK_LINES
+        shown = [*shown[: SHOWN_BLOCK_LINES // 2], f"[{left_out} lines left out]", *shown[-SHOWN_BLOCK_LINES // 2 :]]
+    file = f"{safe(line.file)}, " if line.file else ""
+    return "\n".join([f"- {file}line {line.line}, {safe(line.failure_class)}:", "", *map(code, shown), ""])
+
+
+def _check(check: Check) -> str:
+    told = f"- {safe(check.question)} **{safe(check.answer)}**"
+    return f"{told}\n\n{code(check.quote)}\n" if check.quote else told
+
+
+def _findings(report: Triage) -> str:
+    return "\n".join(_finding(found) for found in report.findings if found.failure_class != report.primary)
+
+
+def _finding(found: FindingReport) -> str:
+    times = "once" if found.count == 1 else f"{found.count} times, first"
+    return f"- {safe(found.failure_class)}: {found.title} ({times} at line {found.first_line}; {_ROLES[found.role]})"
+
+
+_ROLES: Final = {
+    "root": "can be a cause",
+    "cascade": "mostly follows from something else",
+    "confirmation": "confirms something else",
+    "teardown": "part of the ending",
+    "advice": "a hint",
+}
+
+
+def _progress(progress: ProgressReport) -> str:
+    if progress.last_step is None:
+        return "No training step was logged."
+    about = "about " if progress.is_time_estimated else ""
+    rows = [
+        ("Start", _start(progress)),
+        (
+            "Steps completed (this run)",
+            f"{progress.steps_this_run} steps (step {progress.first_step} through {progress.last_step})",
+        ),
+        ("Overall progress", _overall(progress)),
+        ("Steady-state step time", _step_time(progress)),
+        ("Last step made", f"{about}{progress.last_step_time[:19]}Z" if progress.last_step_time else "unknown"),
+        ("Expected step by now", _expected(progress)),
+        ("Last periodic ckpt this run", _checkpoint(progress)),
+        ("Progress lost", _lost(progress)),
+        ("Estimated time remaining", _duration(progress.time_left_s)),
+    ]
+    if progress.attempts > 1:
+        rows.append(("Attempts in this log", f"{progress.attempts}; the rows above are about the newest"))
+    return "\n".join(["| Metric | Value |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+
+
+def _start(progress: ProgressReport) -> str:
+    return f"restored from ckpt {progress.restored_step}" if progress.start == "restored" else progress.start
+
+
+def _overall(progress: ProgressReport) -> str:
+    share = "" if progress.percent is None else f" ({progress.percent} %)"
+    return f"{_last_step(progress)}{share}"
+
+
+def _step_time(progress: ProgressReport) -> str:
+    return "unknown: too few steps" if progress.step_time_s is None else f"{progress.step_time_s:.3f} s"
+
+
+def _expected(progress: ProgressReport) -> str:
+    if progress.expected_step_now is None or progress.last_step is None:
+        return "unknown: the log does not tell when steps were made, or how fast"
+    ahead = progress.expected_step_now - progress.last_step
+    return f"{progress.expected_step_now}" + (f" ({ahead} ahead of the last one)" if ahead else "")
+
+
+def _checkpoint(progress: ProgressReport) -> str:
+    if progress.last_checkpoint_step is not None:
+        return f"step {progress.last_checkpoint_step}"
+    period = progress.checkpoint_period
+    return f"none: did not reach the period of {period}" if period else "none: no checkpoints as far as the log says"
+
+
+def _lost(progress: ProgressReport) -> str:
+    if not progress.steps_lost:
+        return "nothing"
+    told = f"{progress.steps_lost} steps ({_duration(progress.time_lost_s)})"
+    return f"{told} since the last ckpt" if progress.last_checkpoint_step is not None else f"all, {told}"
+
+
+def _last_step(progress: ProgressReport) -> str:
+    """Steps made so far, as a share of all of them."""
+    if progress.last_step is None:
+        return "-"
+    return f"{progress.steps_done}/{progress.total_steps}" if progress.total_steps else str(progress.steps_done)
+
+
+def _duration(time_s: float | None) -> str:
+    if time_s is None:
+        return "time unknown"
+    whole = round(time_s)
+    hours, minutes, seconds = whole // 3600, whole % 3600 // 60, whole % 60
+    if hours:
+        return f"{hours} h {minutes} min"
+    return f"{minutes} min {seconds} s" if minutes else f"{time_s:.1f} s"

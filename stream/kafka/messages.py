@@ -1,0 +1,137 @@
+"""What travels on our own Kafka topics, between the scan and the correlation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, Final, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from rules.errors import DeadLetterKind, RecordError
+from rules.model.flat_heartbeats import FlatHeartbeat
+from rules.model.ledger import Delivery, Gap, Joined, Sample
+from rules.model.records import Match, Seat
+
+SPLIT_ABOVE_BYTES: Final = 512 << 10
+One = TypeVar("One")
+
+
+class Part(msgspec.Struct, frozen=True, array_like=True):
+    """What a batch of one raw partition held, up to the raw offset `end`, which is not included.
+
+    A batch that is too large comes in pieces; `end` and `newest_ns`, its newest event time, come with the last one.
+    """
+
+    source: str
+    end: int | None
+    newest_ns: int | None
+    matches: tuple[Match, ...]
+    heartbeats: tuple[FlatHeartbeat, ...]
+    seats: tuple[Seat, ...] = ()
+
+
+class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
+    """Batches of several raw partitions."""
+
+    parts: tuple[Part, ...]
+
+    @property
+    def has_content(self) -> bool:
+        """Whether it tells more than the time."""
+        return any(part.matches or part.heartbeats or part.seats for part in self.parts)
+
+
+class Tick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
+    """How far the raw partitions are read. What lies below these offsets came before this message.
+
+    `ends` are the committed offsets; `lagging` names the partitions that held more at that moment. `elapsed_ns` is the
+    time since the newest record was written; `at_pace` says whether time goes on in silence.
+    """
+
+    ends: dict[str, int]
+    lagging: tuple[str, ...]
+    elapsed_ns: int
+    at_pace: bool
+    has_content: ClassVar[bool] = False
+
+
+class Kept(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
+    """What the store is to keep beside matches and incidents; nothing else reads it."""
+
+    signals: tuple[Joined, ...] = ()
+    gaps: tuple[Gap, ...] = ()
+    deliveries: tuple[Delivery, ...] = ()
+    samples: tuple[Sample, ...] = ()
+    has_content: ClassVar[bool] = False
+
+
+Message = Found | Tick | Kept
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
+
+
+def encode(message: Message) -> bytes:
+    """The message as bytes."""
+    return _encoder.encode(_with_seats(message, Seat.written))
+
+
+def decode(value: bytes) -> Message:
+    """The message in these bytes.
+
+    Raises:
+        RecordError: they are none of ours.
+    """
+    try:
+        return _with_seats(_decoder.decode(value), Seat.read)
+    except msgspec.DecodeError as error:
+        raise RecordError(f"no message of ours: {error}", DeadLetterKind.NOT_OURS) from error
+
+
+def _with_seats(message: Message, change: Callable[[Seat], Seat]) -> Message:
+    if not isinstance(message, Found) or not any(part.seats for part in message.parts):
+        return message
+    return Found(tuple(replace(part, seats=tuple(map(change, part.seats))) for part in message.parts))
+
+
+def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
+    """The parts in as many messages as their size needs, in order."""
+    value = encode(Found(tuple(parts)))
+    halves = _halves(parts) if len(value) > SPLIT_ABOVE_BYTES else None
+    if halves is None:
+        yield value
+    else:
+        for half in halves:
+            yield from encode_in_pieces(half)
+
+
+def kept_in_pieces(kept: Kept) -> Iterator[bytes]:
+    """The same in as many messages as its size needs, in order; none when it is empty."""
+    columns = (kept.signals, kept.gaps, kept.deliveries, kept.samples)
+    most = max(map(len, columns))
+    value = encode(kept) if most else b""
+    if len(value) <= SPLIT_ABOVE_BYTES or most == 1:
+        yield from (value,) if value else ()
+    else:
+        yield from kept_in_pieces(_half(kept, is_first=True))
+        yield from kept_in_pieces(_half(kept, is_first=False))
+
+
+def _half(kept: Kept, is_first: bool) -> Kept:
+    def half(column: tuple[One, ...]) -> tuple[One, ...]:
+        middle = len(column) // 2
+        return column[:middle] if is_first else column[middle:]
+
+    return Kept(half(kept.signals), half(kept.gaps), half(kept.deliveries), half(kept.samples))
+
+
+def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | None:
+    if len(parts) > 1:
+        return parts[: len(parts) // 2], parts[len(parts) // 2 :]
+    (part,) = parts
+    middle = len(part.matches) // 2
+    if middle == 0:
+        return None
+    first = Part(part.source, None, None, part.matches[:middle], ())
+    return [first], [Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.heartbeats, part.seats)]

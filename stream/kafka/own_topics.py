@@ -1,0 +1,139 @@
+"""Reading our own topics: what is wrong with them or with Kafka is named and counted, and ends no worker.
+
+What can't be unpacked becomes a dead letter and is passed over; what was deleted unread is counted as lost; whatever
+else Kafka answers, the messages in hand come again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Final, TypeAlias
+
+import msgspec
+from aiokafka import AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, KafkaTimeoutError
+
+from rules.errors import TransientError
+from stream.kafka.clients import make_consumer
+from stream.kafka.faults import Trouble, Troubles
+from stream.kafka.raw_batches import Corrupt, give_corrupt_batches, source_of
+from stream.kafka.resuming import Resuming
+from stream.kafka.topics import TopicNames
+from stream.metrics import Metrics
+from stream.settings import Settings
+
+COMMIT_WITHIN_S: Final = 30.0
+"""aiokafka commits for ever where a topic was deleted."""
+
+Message: TypeAlias = ConsumerRecord[bytes, bytes]
+Fetched = dict[TopicPartition, list[Message]]
+Given = Mapping[TopicPartition, Sequence[Message | Corrupt]]
+
+
+class OwnTopics:
+    """Some of our topics, as one member of a consumer group reads them."""
+
+    def __init__(self, settings: Settings, group: str, producer: AIOKafkaProducer, metrics: Metrics):
+        self._dead_letters = TopicNames(settings.prefix).dead_letters
+        self._group = group
+        self._producer = producer
+        self._metrics = metrics
+        self.troubles = Troubles(metrics)
+        self.consumer = make_consumer(settings, group, auto_offset_reset="none")
+        self._resuming = Resuming(group, self.consumer, self.troubles, self.note_lost)
+
+    async def start(self, *topics: str, listener: ConsumerRebalanceListener | None = None) -> None:
+        """Join the group."""
+        self._topics = topics
+        await self.consumer.start()
+        give_corrupt_batches(self.consumer)
+        self.consumer.subscribe(topics, listener=listener)
+
+    async def stop(self) -> None:
+        """Leave the group."""
+        await self.consumer.stop()
+
+    @asynccontextmanager
+    async def fetched(self, timeout_ms: int, most: int) -> AsyncIterator[Fetched]:
+        """The next messages, if any came in time. When Kafka fails within the block, it ends and they come again."""
+        found = await self._fetch(timeout_ms, most)
+        try:
+            yield found
+        except (KafkaError, TransientError) as error:
+            await self._again(found, error)
+        else:
+            if found:
+                self.troubles.is_over(Trouble.KAFKA_ERROR, self._group)
+
+    async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
+        """Note how far we are.
+
+        Raises:
+            KafkaError: it is not noted.
+        """
+        try:
+            await asyncio.wait_for(self.consumer.commit(next_offsets), COMMIT_WITHIN_S)
+        except TimeoutError as error:
+            raise KafkaTimeoutError(f"no commit within {COMMIT_WITHIN_S:.0f} s") from error
+
+    async def wait(self, pause_ms: int) -> None:
+        """Wait without leaving the group: a paused consumer is asked for records all the same.
+
+        A rebalance lifts the pause; what comes then is put back, to be read again.
+        """
+        self.consumer.pause(*self.consumer.assignment())
+        try:
+            self.put_back(await self.consumer.getmany(timeout_ms=pause_ms))
+        finally:
+            self.consumer.resume(*self.consumer.assignment())
+
+    async def pass_over(self, partition: TopicPartition, batch: Corrupt) -> None:
+        """Go on behind a batch that can't be unpacked, once its letter is sent."""
+        letter = self.troubles.note_corrupt(source_of(partition), batch)
+        await self._producer.send_and_wait(self._dead_letters, msgspec.json.encode(letter))
+        self.note_lost(source_of(partition), batch.records)
+
+    def note_lost(self, source: str, messages: int) -> None:
+        """Count messages that this group can't read any more."""
+        self._metrics.note_lost_messages(self._group, source, messages)
+
+    async def _fetch(self, timeout_ms: int, most: int) -> Fetched:
+        given: Given = {}
+        try:
+            given = await self.consumer.getmany(timeout_ms=timeout_ms, max_records=most)
+            sound = {partition: await self._sound(partition, given[partition]) for partition in given}
+        except KafkaError as error:
+            await self._again(given, error)
+            return {}
+        self._name_missing()
+        return {partition: messages for partition, messages in sound.items() if messages}
+
+    async def _sound(self, partition: TopicPartition, given: Sequence[Message | Corrupt]) -> list[Message]:
+        for one in given:
+            if isinstance(one, Corrupt):
+                await self.pass_over(partition, one)
+        return [one for one in given if not isinstance(one, Corrupt)]
+
+    async def _again(self, given: Given, error: KafkaError | TransientError) -> None:
+        self.put_back(given)
+        if isinstance(error, CommitFailedError | IllegalStateError):
+            self.troubles.note(Trouble.TAKEN_AWAY, self._group, "what was not committed is done again")
+        elif isinstance(error, TransientError):
+            await self._resuming.wait_a_little(error)
+        else:
+            await self._resuming.after(error)
+
+    def put_back(self, given: Given) -> None:
+        """These come again."""
+        for partition in given.keys() & self.consumer.assignment():
+            self.consumer.seek(partition, given[partition][0].offset)
+
+    def _name_missing(self) -> None:
+        for topic in self._topics:
+            if self.consumer.partitions_for_topic(topic):
+                self.troubles.is_over(Trouble.TOPIC_MISSING, topic)
+            else:
+                self.troubles.note(Trouble.TOPIC_MISSING, topic, "waiting for it; `epicenter topics` makes it")

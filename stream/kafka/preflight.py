@@ -1,0 +1,192 @@
+"""Whether the brokers take us, and if not, what is wrong and what to set; in one line, within `LONGEST_S`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from aiokafka.conn import collect_hosts, create_conn
+from aiokafka.errors import (
+    IllegalSaslStateError,
+    KafkaConnectionError,
+    KafkaError,
+    SaslAuthenticationFailed,
+    UnsupportedSaslMechanismError,
+)
+from aiokafka.protocol.admin import SaslHandShakeRequest
+from aiokafka.protocol.metadata import MetadataRequest
+
+from rules.errors import ConfigError, PipelineError, TransientError
+from sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls
+from sinks.text.sanitize import make_inert
+from stream.kafka.security import security_arguments
+from stream.settings import Settings
+
+ANSWER_S: Final = 4.0
+"""So long a broker may take for one answer."""
+
+LOOK_S: Final = 5.0
+"""So long one look may take, all answers together; finding out why it failed takes at most as long again."""
+
+LONGEST_S: Final = 4 * LOOK_S
+"""A look at the given brokers, one at those that they name, and why one of each failed."""
+
+LOOK_AGAIN_S: Final = 30.0
+
+WHAT_TO_DO: Final = {
+    Fault.EXPIRED: "renew it on the broker",
+    Fault.NOT_YET_VALID: "look at the clocks of both machines",
+    Fault.OTHER_NAME: "use the name that the certificate has, in `kafka` and in the broker's advertised.listeners",
+    Fault.UNKNOWN_CA: "set kafka_ca to the PEM file of the CA that signed it",
+    Fault.NOT_BELIEVED: "look at kafka_ca and at the broker's certificate",
+    Fault.WANTS_OURS: "set kafka_cert and kafka_key",
+    Fault.REFUSES_OURS: "look at kafka_cert: the broker's truststore has to hold the CA that signed it",
+    Fault.NO_TLS: "give `kafka` the TLS port, or set kafka_security without ssl",
+    Fault.ONLY_TLS: "set kafka_security to ssl or sasl_ssl",
+}
+WANTS_A_USER: Final = "it wants a user: set kafka_security to {security}, kafka_username and kafka_password"
+
+
+async def reach(settings: Settings) -> None:
+    """Return when a broker of the list takes us, and none that it names refuses us.
+
+    Raises:
+        ConfigError: a setting is wrong: a password, a CA, a port.
+        TransientError: all are away, or their certificates have expired.
+    """
+    hosts = [(host, port) for host, port, _ in collect_hosts(settings.kafka, randomize=False)]
+    looks = await asyncio.gather(*(_look(settings, *host) for host in hosts))
+    problems = [look for look in looks if isinstance(look, PipelineError)]
+    if len(problems) == len(looks):
+        raise _together(problems)
+    named = {broker for look in looks if not isinstance(look, PipelineError) for broker in look} - set(hosts)
+    others = await asyncio.gather(*(_look(settings, *broker) for broker in sorted(named)))
+    if refused := [other for other in others if isinstance(other, ConfigError)]:
+        raise _together(refused)
+
+
+async def watch(settings: Settings, say: Callable[[str], None]) -> None:
+    """For as long as a worker runs: tell once when the brokers take no new connection of ours, and when they do again.
+
+    Its own connections stay open, or are tried again without a word, so nobody else would tell.
+    """
+    was_well = True
+    while True:
+        await asyncio.sleep(LOOK_AGAIN_S)
+        try:
+            await reach(settings)
+        except PipelineError as error:
+            if was_well:
+                say(f"{error}; tried again until then")
+            was_well = False
+        else:
+            if not was_well:
+                say(f"Kafka: {settings.kafka}: takes us again")
+            was_well = True
+
+
+def _together(problems: Sequence[PipelineError]) -> PipelineError:
+    """One line of all: a broker that refuses us says more than one that is away."""
+    told = [one for one in problems if isinstance(one, ConfigError)] or problems
+    text = "; ".join(dict.fromkeys(str(one) for one in told))
+    return ConfigError([text]) if isinstance(told[0], ConfigError) else TransientError(text)
+
+
+async def _look(settings: Settings, host: str, port: int) -> list[tuple[str, int]] | PipelineError:
+    """The brokers that it names, or what is wrong."""
+    try:
+        async with asyncio.timeout(LOOK_S):
+            return await _brokers(settings, host, port)
+    except (KafkaError, OSError) as error:  # a certificate that is not believed is an OSError and a ValueError
+        failed = error
+    except (ValueError, AssertionError):
+        return ConfigError([f"Kafka: {host}:{port}: what answers there is no Kafka broker: look at `kafka`"])
+    try:
+        async with asyncio.timeout(LOOK_S):
+            return await _why(settings, host, port, failed)
+    except TimeoutError:
+        return _away(host, port, f"no answer within {LOOK_S:.0f} s")
+
+
+async def _brokers(settings: Settings, host: str, port: int) -> list[tuple[str, int]]:
+    connection = await _connected(host, port, **security_arguments(settings))
+    try:
+        answer = await connection.send(MetadataRequest([]))
+    finally:
+        connection.close()
+    return [(broker[1], broker[2]) for broker in answer.brokers]
+
+
+async def _connected(host: str, port: int, **security: Any) -> Any:
+    return await create_conn(
+        host, port, client_id="epicenter-look", request_timeout_ms=int(ANSWER_S * 1000), **security
+    )
+
+
+async def _why(settings: Settings, host: str, port: int, error: BaseException) -> PipelineError:
+    place = f"Kafka: {host}:{port}"
+    if told := _told_by_sasl(settings, error):
+        return ConfigError([f"{place}: {told}"])
+    found = fault_in(error) or await _other_protocol(settings, host, port, error)
+    if isinstance(found, Found):
+        if found.fault is Fault.REFUSES_OURS and not settings.kafka_cert:
+            found = Found(Fault.WANTS_OURS)
+        text = f"{place}: {found}: {WHAT_TO_DO[found.fault]}"
+        return TransientError(text) if found.fault in ON_ITS_SIDE else ConfigError([text])
+    if found:
+        return ConfigError([f"{place}: {found}"])
+    is_late = isinstance(error, TimeoutError)
+    return _away(host, port, f"no answer within {LOOK_S:.0f} s" if is_late else make_inert(str(error)))
+
+
+def _away(host: str, port: int, said: str) -> TransientError:
+    return TransientError(f"Kafka is away: {host}:{port}: {said}: start it, or give --kafka host:port")
+
+
+def _told_by_sasl(settings: Settings, error: BaseException) -> str:
+    if isinstance(error, SaslAuthenticationFailed):
+        known = f"user {make_inert(settings.kafka_username)} is refused with {settings.kafka_sasl_mechanism}"
+        return f"{known}: look at kafka_username, kafka_password and kafka_sasl_mechanism"
+    if isinstance(error, UnsupportedSaslMechanismError):
+        return f"it does not know {settings.kafka_sasl_mechanism}: set kafka_sasl_mechanism to one that it knows"
+    if isinstance(error, IllegalSaslStateError):
+        without = settings.kafka_security.removeprefix("sasl_")
+        return f"this port takes no user and password: set kafka_security to {without}, or give `kafka` another port"
+    return ""
+
+
+async def _other_protocol(settings: Settings, host: str, port: int, error: BaseException) -> Found | str:
+    """A broker that is spoken to in the wrong way closes the connection, or waits for more: speak in the other way."""
+    if isinstance(error, ConnectionRefusedError):
+        return ""
+    is_tls = settings.kafka_security.endswith("ssl")
+    if not is_tls and await asyncio.to_thread(speaks_tls, host, port, ANSWER_S):
+        return Found(Fault.ONLY_TLS)
+    if is_tls and await _speaks_plainly(host, port):
+        return Found(Fault.NO_TLS)
+    if not settings.kafka_security.startswith("sasl") and (known := await _mechanisms(settings, host, port)):
+        told = WANTS_A_USER.format(security="sasl_ssl" if is_tls else "sasl_plaintext")
+        return f"{told}; it knows {', '.join(known)}"
+    return ""
+
+
+async def _speaks_plainly(host: str, port: int) -> bool:
+    try:
+        (await _connected(host, port)).close()
+    except (KafkaError, OSError, ValueError, AssertionError):
+        return False
+    return True
+
+
+async def _mechanisms(settings: Settings, host: str, port: int) -> list[str]:
+    """Those by which it lets users in, if it demands one."""
+    try:
+        connection = await _connected(host, port, **security_arguments(settings))
+        try:
+            answer = await connection.send(SaslHandShakeRequest(settings.kafka_sasl_mechanism))
+        finally:
+            connection.close()
+    except (KafkaConnectionError, KafkaError, OSError):
+        return []
+    return sorted(answer.enabled_mechanisms)

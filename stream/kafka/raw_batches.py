@@ -1,0 +1,276 @@
+"""Whole record batches out of aiokafka, without an object of its own for each record; and corrupt ones by name.
+
+All that leans on aiokafka's inside is in here. aiokafka's fetcher makes a `PartitionRecords` for what a broker sent,
+which then gives records one by one; ours gives them by the thousand, as aiokafka's parser has decoded them. When the
+inside of an installed aiokafka looks otherwise, `RawBatches` takes the public path.
+"""
+
+from __future__ import annotations
+
+import inspect
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter
+from types import FunctionType, MethodType
+from typing import Any, Final
+
+import aiokafka.consumer.fetcher as inside
+import msgspec
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.memory_records import MemoryRecords
+from cramjam import DecompressionError
+
+from ingest.batch.batch import Batch
+from ingest.batch.columns import Read
+from rules.model.times import NS_PER_S
+from sinks.log import get_logger
+
+log: Final = get_logger(__name__)
+
+CHUNK_RECORDS: Final = 4_000
+"""A chunk is searched at once. Smaller ones have too few hits in a row: the first of each finds the caches cold."""
+
+_NS_PER_MS: Final = NS_PER_S // 1000
+_MADE_WITH: Final = ("tp", "records", "aborted_transactions", "fetch_offset", "key_deserializer", "value_deserializer",
+                     "check_crcs", "isolation_level")  # fmt: skip
+"""What a `PartitionRecords` is made with, in aiokafka 0.14."""
+
+
+CORRUPT: Final = (CorruptRecordException, DecompressionError, ValueError)
+"""What aiokafka raises at bytes that are no batch."""
+
+_OFFSET, _LENGTH = struct.Struct(">q"), struct.Struct(">i")
+_LENGTH_AT, _LAST_DELTA_AT, _COUNT_AT, _HEAD_BYTES = 8, 23, 57, 61
+"""Where things stand in the head of a batch, in the record format of Kafka 0.11 and newer."""
+
+
+def source_of(partition: TopicPartition) -> str:
+    """How positions and messages name a raw partition."""
+    return f"{partition.topic}/{partition.partition}"
+
+
+class Corrupt(msgspec.Struct, frozen=True):
+    """A batch that can't be unpacked, as the broker sent it: `offset` is its first, `next_offset` comes after it."""
+
+    offset: int
+    next_offset: int
+    reason: str
+    value: bytes
+
+    @property
+    def records(self) -> int:
+        """How many records are lost with it, as far as can be told."""
+        return self.next_offset - self.offset
+
+
+class Chunk(msgspec.Struct, frozen=True):
+    """Records of one partition in the order of their offsets, and where to go on reading after them.
+
+    It has none where a broker keeps only what is not for us, such as the marks of transactions, or a `corrupt` batch.
+    `newest_ms` is the newest time of receipt that the records claim.
+    """
+
+    records: Sequence[Any]
+    next_offset: int
+    newest_ms: int = 0
+    corrupt: Corrupt | None = None
+
+    def as_batch(self, partition: TopicPartition, now_ms: int) -> Batch:
+        """The records by columns. A missing value counts as an empty one, a time in the future as now."""
+        values = list(map(attrgetter("value"), self.records))
+        return Batch(
+            source=source_of(partition),
+            values=values if all(values) else [value or b"" for value in values],
+            keys=list(map(attrgetter("key"), self.records)),
+            received_ns=Read(self.records, lambda record: min(record.timestamp, now_ms) * _NS_PER_MS),
+            offsets=Read(self.records, attrgetter("offset")),
+        )
+
+
+class RawBatches:
+    """Reads a started consumer by chunks."""
+
+    def __init__(self, consumer: AIOKafkaConsumer, most_records: int):
+        self._consumer = consumer
+        self._chunk_records = min(most_records, CHUNK_RECORDS)
+        self.is_whole = fits_inside()
+        if self.is_whole:
+            _let_fetcher_make(consumer, lambda *given: WholeBatches(self._chunk_records, *given))
+        else:
+            log.warning("aiokafka_internals_changed", detail="records are read one by one, at half the speed")
+
+    async def fetch(self, timeout_ms: int) -> list[tuple[TopicPartition, Chunk]]:
+        """The next chunk, if any came in time; on the public path, one of several partitions maybe.
+
+        Raises:
+            KafkaError: as `AIOKafkaConsumer.getmany` does.
+        """
+        if self.is_whole:
+            chunks = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=1)
+            return [(partition, found[0]) for partition, found in chunks.items()]
+        fetched = await self._consumer.getmany(timeout_ms=timeout_ms, max_records=self._chunk_records)
+        return [
+            (partition, Chunk(records, records[-1].offset + 1, max(map(attrgetter("timestamp"), records))))
+            for partition, records in fetched.items()
+            if records
+        ]
+
+
+def fits_inside() -> bool:
+    """Whether the installed aiokafka has the parts that whole batches need."""
+    try:
+        asked = inside.Fetcher._proc_fetch_request.__code__.co_names
+        made_with = tuple(inspect.signature(inside.PartitionRecords).parameters)
+        is_asked_back = (
+            inside.PartitionRecords._consume_aborted_up_to
+            and inside.PartitionRecords._contains_abort_marker
+            and inside.PartitionRecords._consumer_record
+        )
+    except (AttributeError, TypeError, ValueError):
+        return False
+    return {"PartitionRecords", "MemoryRecords"} <= set(asked) and made_with == _MADE_WITH and bool(is_asked_back)
+
+
+def give_corrupt_batches(consumer: AIOKafkaConsumer) -> None:
+    """Let a started consumer give a `Corrupt` in the place of records that can't be unpacked, where aiokafka raises."""
+    if fits_inside():
+        _let_fetcher_make(consumer, lambda *given: OneByOne(CHUNK_RECORDS, *given))
+
+
+def note_plain_batches(consumer: AIOKafkaConsumer, note: Callable[[TopicPartition, range], None]) -> None:
+    """Let a started consumer tell which offsets came in batches that are not compressed; also as above."""
+    if fits_inside():
+        _let_fetcher_make(consumer, lambda *given: _TellsPlain(note, CHUNK_RECORDS, *given))
+
+
+def _let_fetcher_make(consumer: AIOKafkaConsumer, make: Callable[..., WholeBatches]) -> None:
+    """Our kind of `PartitionRecords`, for this consumer alone; other consumers keep aiokafka's."""
+    fetcher = consumer._fetcher
+    names = {**vars(inside), "PartitionRecords": make, "MemoryRecords": KeptRecords}
+    fetcher._proc_fetch_request = MethodType(FunctionType(type(fetcher)._proc_fetch_request.__code__, names), fetcher)
+
+
+class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
+    """What a broker sent of one partition, in chunks of at most so many records.
+
+    Transactions, control batches and gaps are dealt with as aiokafka does.
+    """
+
+    def __init__(self, most_records: int, *given: Any):
+        super().__init__(*given)
+        self.next_fetch_offset: int
+        self._most_records = most_records
+
+    def _unpack_records(self) -> Iterator[Chunk]:
+        records: list[Any] = []
+        told, newest_ms = self.next_fetch_offset, 0
+        while self._records.has_next():
+            try:
+                batch = self._records.next_batch()
+                if self._check_crcs and not batch.validate_crc():
+                    raise CorruptRecordException("its checksum is wrong")
+                if not self._is_skipped(batch):
+                    records += self._from_here_on(batch)
+                    newest_ms = max(newest_ms, getattr(batch, "max_timestamp", 0))
+            except CORRUPT as error:
+                if records:
+                    yield Chunk(records, self.next_fetch_offset, newest_ms)
+                yield self._corrupt(error)
+                records, told = [], self.next_fetch_offset
+                continue
+            while len(records) > self._most_records:
+                piece, records = records[: self._most_records], records[self._most_records :]
+                self.next_fetch_offset = records[0].offset
+                yield Chunk(piece, self.next_fetch_offset, newest_ms)
+            self.next_fetch_offset = batch.next_offset
+            if len(records) == self._most_records:
+                yield Chunk(records, self.next_fetch_offset, newest_ms)
+                records, told, newest_ms = [], self.next_fetch_offset, 0
+        if self.next_fetch_offset > told:
+            yield Chunk(records, self.next_fetch_offset, newest_ms)
+
+    def _corrupt(self, error: Exception) -> Chunk:
+        """The batch in hand; reading goes on behind it, or at its next offset when nothing tells its end."""
+        first, value = self.next_fetch_offset, self._records.newest
+        self.next_fetch_offset = max(_believable_end(value) or self._records.base_of_next or 0, first + 1)
+        return Chunk((), self.next_fetch_offset, 0, Corrupt(first, self.next_fetch_offset, f"{error}", value))
+
+    def _from_here_on(self, batch: Any) -> list[Any]:
+        """Without what lies before the offset that was asked for: brokers send whole batches."""
+        records = list(batch)
+        if records and records[0].offset < self.next_fetch_offset:
+            return [record for record in records if record.offset >= self.next_fetch_offset]
+        return records
+
+    def _is_skipped(self, batch: Any) -> bool:
+        """Whether it holds no records for us: a control batch, or one of an aborted transaction."""
+        if self._isolation_level == inside.READ_COMMITTED and batch.producer_id is not None:
+            self._consume_aborted_up_to(batch.base_offset)
+            if batch.is_control_batch and self._contains_abort_marker(batch):
+                self._aborted_producers.discard(batch.producer_id)
+            if batch.is_transactional and batch.producer_id in self._aborted_producers:
+                return True
+        return bool(batch.is_control_batch)
+
+
+class OneByOne(WholeBatches):
+    """The same, record by record as aiokafka gives them."""
+
+    def _unpack_records(self) -> Iterator[Any]:
+        for chunk in super()._unpack_records():
+            for record in chunk.records:
+                self.next_fetch_offset = record.offset + 1
+                yield self._consumer_record(self._tp, record)
+            self.next_fetch_offset = chunk.next_offset
+            if chunk.corrupt:
+                yield chunk.corrupt
+
+
+class _TellsPlain(OneByOne):
+    def __init__(self, note: Callable[[TopicPartition, range], None], *given: Any):
+        super().__init__(*given)
+        self._note = note
+
+    def _from_here_on(self, batch: Any) -> list[Any]:
+        if not batch.compression_type:
+            self._note(self._tp, range(batch.base_offset, batch.next_offset))
+        return super()._from_here_on(batch)
+
+
+class KeptRecords:
+    """As aiokafka's `MemoryRecords`, with the bytes of the newest batch at hand."""
+
+    def __init__(self, fetched: bytes):
+        self._inner = MemoryRecords(fetched)
+        self._fetched = fetched
+        self._start = self._end = 0
+        self.has_next, self.size_in_bytes = self._inner.has_next, self._inner.size_in_bytes
+
+    def next_batch(self) -> Any:
+        """The next batch, not unpacked."""
+        (length,) = _LENGTH.unpack_from(self._fetched, self._end + _LENGTH_AT)
+        self._start, self._end = self._end, self._end + _LENGTH_AT + _LENGTH.size + length
+        return self._inner.next_batch()
+
+    @property
+    def newest(self) -> bytes:
+        """The bytes of the batch that came last."""
+        return bytes(self._fetched[self._start : self._end])
+
+    @property
+    def base_of_next(self) -> int | None:
+        """The offset with which the batch begins that comes next, if one was fetched with this one."""
+        return int(_OFFSET.unpack_from(self._fetched, self._end)[0]) if self.has_next() else None
+
+
+def _believable_end(batch: bytes) -> int | None:
+    """The offset behind a batch, if its head says twice how many records it holds; broken bytes seldom do."""
+    if len(batch) < _HEAD_BYTES:
+        return None
+    (first,), (last_delta,), (count,) = (
+        _OFFSET.unpack_from(batch),
+        _LENGTH.unpack_from(batch, _LAST_DELTA_AT),
+        _LENGTH.unpack_from(batch, _COUNT_AT),
+    )
+    return int(first + count) if 0 < count == last_delta + 1 else None

@@ -1,0 +1,89 @@
+"""Where a consumer goes on after fetching failed: what it can't get any more is named and counted."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import (
+    ClusterAuthorizationFailedError,
+    GroupAuthorizationFailedError,
+    IllegalStateError,
+    KafkaError,
+    NoOffsetForPartitionError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
+
+from rules.errors import TransientError
+from stream.kafka.faults import Trouble, Troubles
+from stream.kafka.raw_batches import source_of
+
+PAUSE_S: Final = 1.0
+NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError, ClusterAuthorizationFailedError)
+TO_GRANT: Final = "; the brokers' ACLs do not allow it to this user: docs/security.md has what each service needs"
+NoteLost = Callable[[str, int], None]
+"""Counts records of a source that were deleted before they were read."""
+
+
+class Resuming:
+    """Sees to one consumer, which must have no way of its own to reset offsets (`auto_offset_reset="none"`)."""
+
+    def __init__(self, what: str, consumer: AIOKafkaConsumer, troubles: Troubles, note_lost: NoteLost):
+        self._what = what
+        self._consumer = consumer
+        self._troubles = troubles
+        self._note_lost = note_lost
+
+    async def after(self, error: KafkaError) -> None:
+        """Go to where it can go on, or wait a little. The error is named and counted."""
+        try:
+            if isinstance(error, OffsetOutOfRangeError):
+                for partition, offset in error.args[0].items():
+                    await self._back_into_range(partition, offset)
+            elif isinstance(error, NoOffsetForPartitionError):
+                await self.to_what_is_committed(error.args[0])
+            else:
+                await self.wait_a_little(error)
+        except KafkaError as another:
+            await self.wait_a_little(another)
+
+    async def wait_a_little(self, error: KafkaError | TransientError) -> None:
+        """Name and count it, and let some time go by."""
+        text = f"trying again{TO_GRANT if isinstance(error, NOT_ALLOWED) else ''}"
+        self._troubles.note(Trouble.KAFKA_ERROR, f"{self._what}: {error!r}", text)
+        await asyncio.sleep(PAUSE_S)
+
+    async def to_what_is_committed(self, partition: TopicPartition) -> None:
+        """To the committed offset; to the first record where nothing is committed."""
+        offset = await self._consumer.committed(partition)
+        if offset is None:
+            await self.to_the_beginning([partition])
+        else:
+            self._seek(partition, offset)
+
+    async def to_the_beginning(self, partitions: Collection[TopicPartition]) -> None:
+        """To the first record that there is."""
+        if partitions:
+            for partition, offset in (await self._consumer.beginning_offsets(partitions)).items():
+                self._seek(partition, offset)
+
+    async def _back_into_range(self, partition: TopicPartition, offset: int) -> None:
+        first = (await self._consumer.beginning_offsets([partition]))[partition]
+        end = (await self._consumer.end_offsets([partition]))[partition]
+        if offset < first:
+            text = f"{first - offset} records from offset {offset} on were deleted before they were read"
+            self._troubles.note_lost(source_of(partition), offset, first - offset, text)
+            self._note_lost(source_of(partition), first - offset)
+        elif offset > end:
+            text = f"ends at {end}, and {offset} was read before: read from its first record on"
+            self._troubles.note(Trouble.TOPIC_MADE_AGAIN, f"{source_of(partition)}:{offset}", text)
+        self._seek(partition, offset if first <= offset <= end else first)
+
+    def _seek(self, partition: TopicPartition, offset: int) -> None:
+        try:
+            self._consumer.seek(partition, offset)
+        except IllegalStateError:
+            self._troubles.note(Trouble.TAKEN_AWAY, source_of(partition), "its next owner sees to it")

@@ -1,0 +1,46 @@
+"""What a scan of raw records found, on its way to the correlators."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import msgspec
+from aiokafka import TopicPartition
+
+from rules.model.flat_heartbeats import flattened
+from rules.model.ids import stable_id
+from rules.model.records import Match
+from stream.kafka.messages import Part
+from stream.kafka.raw_batches import source_of
+from stream.scan.scan import Scanned
+
+
+class FoundInRange(msgspec.Struct, frozen=True):
+    """What the records of a raw partition hold that were read since the last one, up to the offset `end` (excluded)."""
+
+    partition: TopicPartition
+    end: int
+    scanned: Scanned
+
+    @property
+    def source(self) -> str:
+        """The raw partition's name."""
+        return source_of(self.partition)
+
+    def part(self, number: int, partitions: int) -> Part:
+        """What of it belongs to one of the partitions of matches."""
+        scanned = self.scanned
+
+        def belongs(one: Match) -> bool:
+            return match_partition(one.event.cluster, partitions) == number
+
+        matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
+        heartbeats = (one for one in scanned.heartbeats if match_partition(one.cluster, partitions) == number)
+        seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
+        return Part(self.source, self.end, scanned.newest_ns, matches, tuple(map(flattened, heartbeats)), seats)
+
+
+@lru_cache
+def match_partition(cluster: str, partitions: int) -> int:
+    """Where a cluster's matches meet: all evidence of one cluster is correlated in one place."""
+    return int(stable_id(cluster), 16) % partitions

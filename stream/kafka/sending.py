@@ -1,0 +1,46 @@
+"""What was found in raw records -> matches and dead letters on our own topics."""
+
+from __future__ import annotations
+
+import asyncio
+from asyncio import Future
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from aiokafka import AIOKafkaProducer
+
+from rules.model.ledger import DeadLetter, Gap
+from stream.kafka.messages import Kept, encode_in_pieces, kept_in_pieces
+from stream.kafka.scan_messages import FoundInRange
+from stream.kafka.topics import TopicNames
+from stream.settings import Settings
+
+
+class Sender:
+    """Writes to the topics that the correlators and the store read."""
+
+    def __init__(self, settings: Settings, producer: AIOKafkaProducer):
+        self._names = TopicNames(settings.prefix)
+        self._match_partitions = settings.match_partitions
+        self._producer = producer
+
+    async def send(self, found: Sequence[FoundInRange]) -> None:
+        """Return when all of it is acknowledged."""
+        sends = []
+        for number in range(self._match_partitions):
+            for value in encode_in_pieces([one.part(number, self._match_partitions) for one in found]):
+                sends.append(await self._producer.send(self._names.matches, value, partition=number))
+        for one in found:
+            sends += [await self._send_dead(letter) for letter in one.scanned.dead_letters]
+        await asyncio.gather(*sends)
+
+    async def send_gaps(self, gaps: tuple[Gap, ...]) -> None:
+        """Return when they are acknowledged."""
+        for value in kept_in_pieces(Kept(gaps=gaps)):
+            await self._producer.send_and_wait(self._names.signals, value)
+
+    async def _send_dead(self, letter: DeadLetter) -> Future[Any]:
+        key = f"{letter.position.source}:{letter.position.offset}".encode()
+        sent: Future[Any] = await self._producer.send(self._names.dead_letters, msgspec.json.encode(letter), key=key)
+        return sent

@@ -1,0 +1,74 @@
+"""Telling the correlators how far all partitions are read: time goes on by that, over quiet partitions too."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from time import monotonic_ns
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+from aiokafka.admin import AIOKafkaAdminClient
+
+from stream.kafka.alignment import Pace
+from stream.kafka.messages import Tick, encode
+from stream.kafka.raw_batches import source_of
+from stream.kafka.recovery import Recovery
+from stream.kafka.topics import TopicNames
+from stream.metrics import Metrics
+from stream.settings import Settings
+
+
+class Ticker:
+    """One of the group ticks: the worker that owns the first partition."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        consumer: AIOKafkaConsumer,
+        producer: AIOKafkaProducer,
+        recovery: Recovery,
+        metrics: Metrics,
+        pace: Pace,
+    ):
+        self._settings = settings
+        self._names = TopicNames(settings.prefix)
+        self._consumer, self._producer = consumer, producer
+        self._recovery = recovery
+        self._metrics = metrics
+        self._pace = pace
+        self._written, self._changed_ns = 0, monotonic_ns()
+
+    async def tick(self, admin: AIOKafkaAdminClient) -> None:
+        """See how far the partitions are, and tell all correlators, if it is on us.
+
+        Raises:
+            KafkaError: the broker is away.
+        """
+        partitions = await self._recovery.look(admin)
+        if not partitions:
+            self._metrics.note_lag({})
+            return
+        read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
+        ends = await self._consumer.end_offsets(partitions)  # after `read`: never too little lag
+        self._pace.look(read, ends)
+        if partitions[0] not in self._consumer.assignment():
+            self._metrics.note_lag({})
+            return
+        if sum(ends.values()) != self._written:
+            self._written, self._changed_ns = sum(ends.values()), monotonic_ns()
+        await self._send(ends, {one: max(read[one].offset if one in read else 0, 0) for one in partitions})
+
+    async def _send(self, ends: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int]) -> None:
+        lags = {source_of(one): end - read[one] for one, end in ends.items()}
+        self._metrics.note_lag(lags)
+        value = encode(
+            Tick(
+                ends={source_of(one): offset for one, offset in read.items()},
+                lagging=tuple(source for source, lag in lags.items() if lag > 0),
+                elapsed_ns=monotonic_ns() - self._changed_ns,
+                at_pace=self._settings.time_goes_on,
+            )
+        )
+        numbers = range(self._settings.match_partitions)
+        sends = [await self._producer.send(self._names.matches, value, partition=number) for number in numbers]
+        await asyncio.gather(*sends)

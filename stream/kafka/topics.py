@@ -1,0 +1,159 @@
+"""Our Kafka topics: their names, and making those that are missing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+
+import click
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError
+
+from rules.errors import ConfigError, TransientError
+from stream.kafka.preflight import reach
+from stream.kafka.security import client_arguments
+from stream.settings import Settings
+
+CREATED, EXISTS = 0, 36
+LARGEST_RAW_BYTES: Final = 16 << 20
+"""Larger than we process, so that a shipper's oversized record reaches the dead letters and is not lost on its side."""
+
+SEGMENT_BYTES: Final = 64 << 20
+"""Kafka never compacts the newest segment; one of its usual size would hold a gigabyte of old snapshots."""
+
+DAY_MS: Final = 86_400_000
+
+
+@dataclass(frozen=True)
+class TopicNames:
+    """Every topic and group that carries our prefix."""
+
+    prefix: str
+
+    @property
+    def matches(self) -> str:
+        """Matches and heartbeats, a partition for each share of the clusters."""
+        return f"{self.prefix}.matches"
+
+    @property
+    def signals(self) -> str:
+        """For the store alone: what windows told, what joined which incident, gaps, deliveries, what workers count."""
+        return f"{self.prefix}.signals"
+
+    @property
+    def incidents(self) -> str:
+        """The newest revision of each incident, by its id."""
+        return f"{self.prefix}.incidents"
+
+    @property
+    def alerts(self) -> str:
+        """What each group of people was told and is still to be told; in the partition of their incidents."""
+        return f"{self.prefix}.alerts"
+
+    @property
+    def dead_letters(self) -> str:
+        """Records that could not be processed."""
+        return f"{self.prefix}.deadletters"
+
+    @property
+    def snapshots(self) -> str:
+        """Snapshots of the correlators, a partition for each of the matches."""
+        return f"{self.prefix}.snapshots"
+
+    @property
+    def match_group(self) -> str:
+        """The consumer group that scans raw records."""
+        return f"{self.prefix}.match"
+
+    @property
+    def correlate_group(self) -> str:
+        """The consumer group that correlates matches."""
+        return f"{self.prefix}.correlate"
+
+    @property
+    def store_group(self) -> str:
+        """The consumer group that writes to the store."""
+        return f"{self.prefix}.store"
+
+    @property
+    def notify_group(self) -> str:
+        """The consumer group that tells people."""
+        return f"{self.prefix}.notify"
+
+
+def wanted_topics(settings: Settings) -> list[NewTopic]:
+    """Each topic with its partitions and configuration."""
+    names = TopicNames(settings.prefix)
+    ours = {"retention.ms": str(3 * DAY_MS), "max.message.bytes": str(4 << 20)}
+    compacted = {"cleanup.policy": "compact", "max.message.bytes": str(LARGEST_RAW_BYTES)}
+    for_a_month = {"retention.ms": str(30 * DAY_MS)}
+    raw = {"retention.ms": str(DAY_MS), "max.message.bytes": str(LARGEST_RAW_BYTES)}
+    return [
+        _topic(settings, settings.raw_topic, settings.raw_partitions, raw),
+        _topic(settings, names.matches, settings.match_partitions, ours),
+        _topic(settings, names.signals, settings.match_partitions, ours),
+        _topic(settings, names.incidents, settings.match_partitions, compacted),
+        _topic(settings, names.alerts, settings.match_partitions, compacted),
+        _topic(settings, names.dead_letters, 1, {**ours, **for_a_month}),
+        _topic(
+            settings, names.snapshots, settings.match_partitions, {**compacted, "segment.bytes": str(SEGMENT_BYTES)}
+        ),
+    ]
+
+
+def make_topics(settings: Settings) -> None:
+    """Make the missing topics, and print what became of each.
+
+    Raises:
+        TransientError: the broker is away.
+        ConfigError: it refuses a topic.
+    """
+    for name, outcome in asyncio.run(_make(settings)).items():
+        click.echo(f"{name}: {outcome}")
+
+
+async def missing_topics(settings: Settings) -> list[str]:
+    """Names of our topics that the broker does not have."""
+    async with admin_of(settings) as admin:
+        known = set(await admin.list_topics())
+    return [topic.name for topic in wanted_topics(settings) if topic.name not in known]
+
+
+def _topic(settings: Settings, name: str, partitions: int, configs: dict[str, str]) -> NewTopic:
+    return NewTopic(name, partitions, settings.replication, topic_configs=configs)
+
+
+async def _make(settings: Settings) -> dict[str, str]:
+    async with admin_of(settings) as admin:
+        answer = await admin.create_topics(wanted_topics(settings))
+    problems = [
+        f"{name}: the broker refuses it: {text}"
+        for name, code, text in answer.topic_errors
+        if code not in (CREATED, EXISTS)
+    ]
+    if problems:
+        raise ConfigError(problems)
+    return {name: "made" if code == CREATED else "exists" for name, code, _ in answer.topic_errors}
+
+
+class admin_of:  # noqa: N801
+    """An admin client for the length of a `with`, once it is known that the brokers take us. Raises as `reach` does."""
+
+    def __init__(self, settings: Settings):
+        self._settings = settings
+        self._client = AIOKafkaAdminClient(**client_arguments(settings), request_timeout_ms=10_000)
+
+    async def __aenter__(self) -> AIOKafkaAdminClient:
+        await reach(self._settings)
+        try:
+            await self._client.start()
+        except KafkaError as error:
+            await self._client.close()
+            raise TransientError(
+                f"Kafka is away: {self._settings.kafka}: {error}: start it, or give --kafka host:port"
+            ) from error
+        return self._client
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.close()

@@ -1,0 +1,1 @@
+"""One machine: files in, embedded store and page out, no server."""

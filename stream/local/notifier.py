@@ -1,0 +1,110 @@
+"""Incidents of `epicenter run` -> their targets, each piece of news once, beside the reading."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from time import monotonic, time, time_ns
+from typing import Final
+
+import msgspec
+
+from rules.alerts.muting import Said
+from rules.alerts.state import Planned
+from rules.errors import DeadLetterKind, PipelineError
+from rules.model.incident import Incident
+from rules.model.ledger import DeadLetter, Delivery, Outcome
+from rules.model.records import Position
+from rules.packs.ruleset import RuleSet
+from sinks.notify.load import Alerts
+from stream.alerts.journal import FileJournal
+from stream.alerts.opening import dispatcher
+from stream.alerts.operator_actions import said_by
+from stream.local.store_writer import Keeper
+from stream.settings import Settings
+from stream.store.thread import Store
+
+LOOK_EVERY_S: Final = 1.0
+JOURNAL: Final = "alerts.sqlite"
+
+
+class Teller:
+    """Delivers in the background; a file in the data folder holds what was told, and what is still to be told.
+
+    `say` is for what people at the terminal should know.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        alerts: Alerts,
+        rules: RuleSet,
+        store: Store,
+        keeper: Keeper,
+        say: Callable[[str], None],
+    ):
+        self._store = store
+        self._keeper = keeper
+        self._say = say
+        self._looked_s = 0.0
+        self._is_deaf = False
+        self._dispatcher = dispatcher(alerts, rules, FileJournal(settings.data_dir / JOURNAL), self)
+
+    async def open(self) -> None:
+        """Take up what the last run left, and begin to deliver.
+
+        Raises:
+            ConfigError: the journal can't be used.
+        """
+        await self._dispatcher.open()
+        self._dispatcher.start()
+
+    async def take(self, incidents: Iterable[Incident]) -> None:
+        """Tell what these revisions give to tell, and what is due by now."""
+        revisions = [(incident, Position("alerts", incident.revision)) for incident in incidents]
+        if revisions or monotonic() - self._looked_s >= LOOK_EVERY_S:
+            self._looked_s = monotonic()
+            await self._listen()
+            await self._dispatcher.take(revisions)
+            self._count_pending()
+
+    async def close(self, is_read: bool, patience_s: float = 10.0) -> None:
+        """Wait a little for what is still to be delivered; when all `is_read`, nothing waits for more to come."""
+        if is_read:
+            await self._dispatcher.look(is_last=True)
+        await self._dispatcher.close(patience_s)
+        if any(map(self._dispatcher.pending, self._dispatcher.lanes)):
+            self._say("some notifications were not delivered; they are kept, and the next run delivers them")
+
+    async def note(self, deliveries: Sequence[Delivery]) -> None:
+        """For the store; at the terminal, what did not go well."""
+        for one in deliveries:
+            self._keeper.note_delivery(one)
+            if one.outcome in (Outcome.WAITS, Outcome.REFUSED):
+                what = "waits" if one.outcome is Outcome.WAITS else "can't be delivered"
+                self._say(f"a notification {what}: {one.target}: {one.reason}")
+
+    async def give_up(self, planned: Planned, reason: str) -> None:
+        """A dead letter with the incident's revision."""
+        value = msgspec.json.encode(planned.notification.incident)
+        text = f"{planned.notification.target}: {reason}"
+        kind = DeadLetterKind.NOTIFICATION_REFUSED
+        self._keeper.note_dead_letter(DeadLetter.of(kind, text, planned.position, value, received_ns=time_ns()))
+
+    def count(self, delivery: Delivery) -> None:
+        """In the metrics."""
+        self._keeper.metrics.note_delivery(delivery, time())
+
+    def _count_pending(self) -> None:
+        for name, lane in self._dispatcher.lanes.items():
+            self._keeper.metrics.note_pending(name, self._dispatcher.pending(name), lane.is_away)
+
+    async def _listen(self) -> None:
+        try:
+            self._dispatcher.said = await self._store.ask(said_by)
+        except PipelineError as error:
+            self._dispatcher.said = Said()
+            if not self._is_deaf:
+                self._say(f"silences can't be read, so everything is told: {error}")
+            self._is_deaf = True
+        else:
+            self._is_deaf = False

@@ -1,0 +1,109 @@
+"""`epicenter page`: the local page over any store, and how a page is served on the loopback."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Final
+
+from aiohttp import web
+
+from rules.errors import ConfigError, InputError, TransientError
+from sinks.clickhouse.client import StoreInUseError
+from sinks.clickhouse.reading import newest_change
+from sinks.net.loopback import is_loopback
+from sinks.page import Feed, Watcher, page
+from sinks.page.dead_letters import letter_routes
+from stream.process.logs import say
+from stream.process.page_token import checked_token
+from stream.process.shutdown import end_on_signals
+from stream.rule_tools.reload import running
+from stream.settings import Settings
+from stream.store.thread import Store
+
+LOOK_EVERY_S: Final = 2.0
+LONGEST_GOODBYE_S: Final = 2.0
+"""A browser that stops taking its answer does not keep the process from ending."""
+
+
+def serve_page(settings: Settings) -> None:
+    """Serve until told to stop; a server that is away is waited for.
+
+    Raises:
+        InputError: there is no embedded store in the folder.
+        StoreInUseError: another process has it open.
+        ConfigError: the DSN, the user or the password is wrong.
+    """
+    folder = settings.data_dir / "store"
+    if not settings.store and not folder.exists():
+        raise InputError(f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --dsn or --data-dir")
+    asyncio.run(_serve(settings, say))
+
+
+async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
+    store, feed, stop = Store(settings.store_dsn), Feed(), asyncio.Event()
+    end_on_signals(stop.set)
+    watcher = Watcher(feed, lambda: store.ask(newest_change), say)
+    token = checked_token(settings, "page")
+    application = page(store.ask, lambda: {"status": watcher.status, "store": store.address}, feed, token)
+    application.add_routes(letter_routes(store.list_letters, store.get_letter))
+    note = None if settings.store else page_note(settings.data_dir)
+    try:
+        await _refuse_if_hopeless(store)
+        async with served(application, settings, note) as url:
+            say(f"incidents: {url}")
+            async with running(watcher.follow(LOOK_EVERY_S)):
+                await stop.wait()
+            await store.close()
+    finally:
+        await store.close()
+
+
+async def _refuse_if_hopeless(store: Store) -> None:
+    """A server that is away may come back; a wrong DSN, or an embedded store in other hands, has to be told now."""
+    try:
+        await store.ask(newest_change)
+    except StoreInUseError:
+        raise
+    except TransientError:
+        return
+
+
+@asynccontextmanager
+async def served(application: web.Application, settings: Settings, note: Path | None) -> AsyncIterator[str]:
+    """Serve, on the loopback on any free port when the wanted one is taken; `note` tells commands here the address.
+
+    Raises:
+        ConfigError: there is no such address, or its port is taken.
+    """
+    runner = web.AppRunner(application, shutdown_timeout=LONGEST_GOODBYE_S)
+    await runner.setup()
+    try:
+        url = await _listen(runner, settings.page_host, settings.page_port)
+        if note:
+            note.write_text(url)
+        yield url
+    finally:
+        if note:
+            note.unlink(missing_ok=True)
+        await runner.cleanup()
+
+
+def page_note(data_dir: Path) -> Path:
+    """The file in which a running process tells where its page is."""
+    data_dir.mkdir(parents=True, exist_ok=True)
+    return data_dir / "page.url"
+
+
+async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
+    for wanted in (port, 0) if is_loopback(host) else (port,):
+        with suppress(OSError):
+            await web.TCPSite(runner, host, wanted).start()
+            break
+    else:
+        raise ConfigError([f"page_host, page_port: {host}:{port}: can't listen there: taken, or no address of ours"])
+    address, chosen = runner.addresses[0][:2]
+    reached = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)
+    return f"http://{reached}:{chosen}/"

@@ -1,0 +1,109 @@
+"""The core on one machine: batches in, incidents out. `match`, `replay`, `run` and `demo` stand on it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from time import sleep, time_ns
+from typing import Final
+
+from ingest.batch.batch import Batch
+from ingest.collect.source import Sources
+from rules.detect.signal import match_of
+from rules.engine import Engine
+from rules.event_time.watermark import Watermark
+from rules.liveness.watch import Verdict
+from rules.model.incident import Incident
+from rules.model.ledger import Gap, Joined
+from rules.model.records import Match
+from rules.packs.ruleset import RuleSet
+from rules.redact.redactor import Redactor
+from stream.scan.block_buffer import HoldingScanner
+from stream.scan.rule_budget import Throttle
+from stream.scan.scan import BatchScanner, Scanned
+
+PAUSE_S: Final = 0.05
+
+
+class Pipeline:
+    """Scanner, watermark and engine put together."""
+
+    def __init__(
+        self,
+        rules: RuleSet,
+        cluster: str,
+        lateness_ns: int,
+        throttle: Throttle | None = None,
+        lists_joined: bool = False,
+        redactor: Redactor | None = None,
+    ):
+        self._scanner = HoldingScanner(BatchScanner(rules, cluster, throttle=throttle, redactor=redactor))
+        self._engine = Engine(rules, lists_joined=lists_joined)
+        self._watermark = Watermark(lateness_ns)
+
+    def use(self, rules: RuleSet) -> None:
+        """Go on with these rules; all that is known of nodes, jobs and incidents stays."""
+        self._scanner.use(rules)
+        self._engine.use(rules)
+
+    def take(self, batch: Batch) -> Scanned:
+        """Scan a batch and hand what it held to the engine."""
+        return self._note(batch.source, self._scanner.scan(batch))
+
+    def rest(self) -> list[Scanned]:
+        """Scan what was held back for the rest of a block, which does not come."""
+        return [self._note(source, scanned) for source, scanned in self._scanner.rest()]
+
+    def _note(self, source: str, scanned: Scanned) -> Scanned:
+        self._watermark.observe(source, scanned.newest_ns)
+        self._engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.seats)
+        return scanned
+
+    def advance(self, lagging: Collection[str], elapsed_ns: int = 0) -> list[Incident]:
+        """Let time go on: the incidents that changed. `lagging` are the sources that still have something to read."""
+        if behind := [*lagging, *self._scanner.waiting]:
+            return self._engine.advance(self._watermark.hold(behind))
+        return self._engine.advance(self._watermark.idle(elapsed_ns, at_pace=True))
+
+    def verdicts(self) -> list[Verdict]:
+        """What silences meant, incidents or not."""
+        return self._engine.verdicts()
+
+    def skews_ns(self) -> dict[str, int]:
+        """How far nodes' clocks are ahead of the others, where that is known."""
+        return self._engine.skews_ns()
+
+    def windowed(self) -> list[Match]:
+        """What windows told since the last call, as rows of the store have it."""
+        return list(map(match_of, self._engine.windowed()))
+
+    def joined(self) -> list[Joined]:
+        """As `Engine.joined`."""
+        return self._engine.joined()
+
+    def gaps(self) -> list[Gap]:
+        """As `Engine.gaps`."""
+        return self._engine.gaps()
+
+    def flush(self) -> list[Incident]:
+        """The input has ended: take what waits; call `rest` before."""
+        return self._engine.flush()
+
+
+def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> Iterator[Batch]:
+    """Every batch of finished sources, one source after the other."""
+    for source in sources.all():
+        while not source.has_ended:
+            if batch := source.read(now_ns()):
+                yield batch
+            elif not source.has_ended:
+                sleep(PAUSE_S)
+
+
+def replay(pipeline: Pipeline, sources: Sources) -> list[Incident]:
+    """The final state of every incident in recorded input, first seen first; one that another took over is left out."""
+    for batch in read_to_the_end(sources):
+        pipeline.take(batch)
+    pipeline.rest()
+    newest = {incident.incident_id: incident for incident in pipeline.flush()}
+    final = [incident for incident in newest.values() if not incident.merged_into]
+    return sorted(final, key=lambda incident: (incident.first_seen, incident.incident_id))

@@ -1,0 +1,193 @@
+"""`epicenter run`: one machine, live, with the embedded store and a local page; no server needed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from time import monotonic_ns, time_ns
+from typing import Final, TypeVar
+
+from ingest.collect.source import Source, Sources
+from rules.model.incident import Incident
+from rules.model.times import NS_PER_S
+from rules.packs.ruleset import RuleSet
+from sinks.page import Feed, page
+from sinks.page.dead_letters import letter_routes
+from stream.alerts.file import alerts_of
+from stream.local.notifier import Teller
+from stream.local.page import page_note, served
+from stream.local.pipeline import Pipeline
+from stream.local.store_writer import Keeper
+from stream.process.page_token import checked_token
+from stream.rule_tools.reload import Reloader, running
+from stream.scan.block_buffer import HOLD_NS
+from stream.scan.redaction import redactor_of
+from stream.scan.scan import Scanned
+from stream.settings import Settings
+from stream.store.thread import Store
+
+PAUSE_S: Final = 0.1
+ROUNDS_BETWEEN_LOOKS: Final = 10
+Show = Callable[[Incident], None]
+Result = TypeVar("Result")
+
+
+class EmbeddedRun:
+    """Follows sources, or reads them once, and keeps store and page up to date.
+
+    `on_page` gets the address of the page once it is served.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        rules: RuleSet,
+        sources: Sources,
+        show: Show,
+        tell: Callable[[str], None],
+        on_page: Callable[[str], None] | None = None,
+    ):
+        self._settings = settings
+        self._rules = rules
+        self._sources = sources
+        self._show = show
+        self._tell = tell
+        self._on_page = on_page
+        self._store = Store(settings.store_dsn)
+        self._keeper = Keeper(self._store, rules, tell)
+        self._pipeline = Pipeline(
+            rules,
+            settings.cluster,
+            settings.lateness_ns,
+            self._keeper.throttle,
+            lists_joined=True,
+            redactor=redactor_of(settings),
+        )
+        self._alerts = alerts_of(settings)
+        self._teller: Teller | None = None
+        self._is_read = False
+        self._new_rules: RuleSet | None = None
+        self._reloader = Reloader(settings, rules, self._note_rules, self._keeper.metrics.note_reload, tell)
+        self._feed: Feed | None = None
+        self._newest_read_ns = monotonic_ns()
+        self.records = 0
+        self.dead = 0
+
+    async def once(self) -> None:
+        """Read every source to its end, and stop."""
+        await self._open()
+        try:
+            while lagging := [source for source in self._sources.all() if not source.has_ended]:
+                if not await self._round(lagging):
+                    await asyncio.sleep(PAUSE_S)
+                still = [source.name for source in lagging if not source.has_ended]
+                await self._publish(self._pipeline.advance(still) if still else [])
+            await self._finish()
+            self._is_read = True
+        finally:
+            await self._close()
+
+    async def follow(self, until: asyncio.Event, afterwards: Callable[[], Awaitable[None]] | None = None) -> None:
+        """Go on until told to stop; the local page is served meanwhile, and for as long as `afterwards` takes."""
+        await self._open()
+        try:
+            async with self._page(), running(self._reloader.follow()):
+                rounds = 0
+                while not until.is_set():
+                    self._take_new_rules()
+                    lagging = await self._round(self._sources.all())
+                    elapsed_ns = monotonic_ns() - self._newest_read_ns
+                    if elapsed_ns >= HOLD_NS:
+                        await self._write(self._pipeline.rest())
+                    await self._keeper.keep_counts()
+                    await self._publish(self._pipeline.advance(lagging, elapsed_ns))
+                    rounds += 1
+                    if rounds % ROUNDS_BETWEEN_LOOKS == 0:
+                        self._sources.look_for_new_files()
+                    if not lagging:
+                        with suppress(TimeoutError):
+                            await asyncio.wait_for(until.wait(), PAUSE_S)
+                self._sources.look_for_new_files()
+                await self._round(self._sources.all())
+                await self._finish()
+                if afterwards:
+                    await afterwards()
+        finally:
+            await self._close()
+
+    async def _note_rules(self, rules: RuleSet) -> None:
+        self._new_rules = rules
+
+    def _take_new_rules(self) -> None:
+        """Between two rounds: what the old rules found is written with what they say of it."""
+        if self._new_rules:
+            self._rules, self._new_rules = self._new_rules, None
+            self._pipeline.use(self._rules)
+
+    async def _round(self, sources: list[Source]) -> list[str]:
+        """Read each source once; the names of those that had something."""
+        lagging = []
+        found: list[Scanned] = []
+        for source in sources:
+            if batch := source.read(time_ns()):
+                lagging.append(source.name)
+                self._newest_read_ns = monotonic_ns()
+                found.append(self._pipeline.take(batch))
+                await asyncio.sleep(0)
+        await self._write(found)
+        return lagging
+
+    async def _write(self, found: list[Scanned]) -> None:
+        if not found:
+            return
+        self.records += sum(scanned.records for scanned in found)
+        self.dead += sum(scanned.dead for scanned in found)
+        await self._keeper.keep_found(found, self._rules)
+
+    async def _finish(self) -> None:
+        await self._write(self._pipeline.rest())
+        await self._publish(self._pipeline.flush())
+
+    async def _publish(self, incidents: list[Incident]) -> None:
+        is_shown = await self._keeper.keep_outcome(self._pipeline, incidents, self._rules)
+        if self._teller:
+            await self._teller.take(incidents)
+        if is_shown and self._feed:
+            self._feed.tell()
+        for incident in incidents:
+            self._show(incident)
+
+    @asynccontextmanager
+    async def _page(self) -> AsyncIterator[None]:
+        self._feed = Feed()
+        application = page(self._store.ask, self._health, self._feed, checked_token(self._settings, "page"))
+        application.add_routes(letter_routes(self._store.list_letters, self._store.get_letter))
+        async with served(application, self._settings, page_note(self._settings.data_dir)) as url:
+            self._tell(f"incidents: {url}")
+            if self._on_page:
+                self._on_page(url)
+            yield
+
+    def _health(self) -> dict[str, object]:
+        silent_s = (monotonic_ns() - self._newest_read_ns) // NS_PER_S
+        return {
+            "status": "ok",
+            "records": self.records,
+            "dead_letters": self.dead,
+            "seconds_since_last_line": silent_s,
+            "rules": self._reloader.health(),
+        }
+
+    async def _open(self) -> None:
+        await self._store.open()
+        if self._alerts:
+            self._teller = Teller(self._settings, self._alerts, self._rules, self._store, self._keeper, self._tell)
+            await self._teller.open()
+
+    async def _close(self) -> None:
+        self._sources.close()
+        if self._teller:
+            await self._teller.close(self._is_read)
+        await self._keeper.keep_last()
+        await self._store.close()

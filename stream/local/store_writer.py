@@ -1,0 +1,117 @@
+"""What `epicenter run` hands to the store: what was found, what came of it, and what was counted."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Iterable
+from time import monotonic, perf_counter, time_ns
+from typing import Any, Final
+
+from rules.errors import PipelineError
+from rules.model.incident import Incident
+from rules.model.ledger import DeadLetter, Delivery
+from rules.model.records import Match
+from rules.model.signals import QUIET_ROLES
+from rules.model.times import NS_PER_S
+from rules.packs.ruleset import RuleSet
+from rules.packs.spec import RuleSpec
+from stream.local.pipeline import Pipeline
+from stream.metrics import Metrics
+from stream.process.sampling import Sampler
+from stream.scan.rule_budget import Throttle
+from stream.scan.scan import Scanned
+from stream.store.thread import Store
+
+LOCAL: Final = "local"
+"""All sources of this machine count as one: there may be ten thousand files."""
+
+Known = list[tuple[Match, RuleSpec]]
+
+
+class Keeper:
+    """Writes for one run, and counts what it wrote. `tell` is for what went wrong and stops nothing."""
+
+    def __init__(self, store: Store, rules: RuleSet, tell: Callable[[str], None]):
+        self._store = store
+        self._tell = tell
+        self._deliveries: list[Delivery] = []
+        self._letters: list[DeadLetter] = []
+        self.metrics = Metrics()
+        self.throttle = Throttle(clock_s=perf_counter)
+        self._sampler = Sampler(self.metrics)
+        self.metrics.note_rules(rules)
+
+    def note_delivery(self, delivery: Delivery) -> None:
+        """Remember what became of a notification, for the next write."""
+        self._deliveries.append(delivery)
+
+    def note_dead_letter(self, letter: DeadLetter) -> None:
+        """Remember a notification that its target never takes, for the next write."""
+        self._letters.append(letter)
+
+    async def keep_found(self, found: Collection[Scanned], rules: RuleSet) -> None:
+        """Write what batches held, with what these rules say of it."""
+        for scanned in found:
+            self._note_scan(scanned)
+        told, quiet = _with_rules([one for scanned in found for one in (*scanned.matches, *scanned.observed)], rules)
+        await self._keep(
+            matches=told,
+            observed=quiet,
+            heartbeats=[heartbeat for scanned in found for heartbeat in scanned.heartbeats],
+            seats=[seat for scanned in found for seat in scanned.seats],
+            dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
+        )
+
+    async def keep_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
+        """Write what an advance of the pipeline led to, and what was delivered since; whether a page shows it."""
+        told, quiet = _with_rules(pipeline.windowed(), rules)
+        delivered = self._take_deliveries()
+        await self._keep(
+            incidents=incidents,
+            matches=told,
+            observed=quiet,
+            signals=pipeline.joined(),
+            gaps=pipeline.gaps(),
+            **delivered,
+        )
+        return bool(incidents or delivered["deliveries"])
+
+    async def keep_counts(self) -> None:
+        """Write what was counted, now and then. When that fails, everything goes on."""
+        if used := self.throttle.turn(monotonic()):
+            self.metrics.note_uses(used)
+        if samples := self._sampler.due():
+            await self._try_to_keep(samples=samples)
+
+    async def keep_last(self) -> None:
+        """Write what was delivered and counted at the very end."""
+        self.metrics.note_uses(self.throttle.turn(math.inf) or {})
+        await self._try_to_keep(**self._take_deliveries(), samples=self._sampler.samples())
+
+    def _note_scan(self, scanned: Scanned) -> None:
+        self.metrics.note_scan(LOCAL, scanned)
+        if scanned.newest_ns is not None:
+            self.metrics.note_behind(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
+
+    def _take_deliveries(self) -> dict[str, list[Any]]:
+        taken: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._letters}
+        self._deliveries, self._letters = [], []
+        return taken
+
+    async def _try_to_keep(self, **contents: list[Any]) -> None:
+        try:
+            await self._store.write_once(**contents)
+        except PipelineError as error:
+            self._tell(f"the run's own figures were not stored: {error}")
+
+    async def _keep(self, **contents: list[Any]) -> None:
+        if any(contents.values()):
+            await self._store.write(**contents)
+            self.metrics.note_stored({table: len(rows) for table, rows in contents.items() if rows})
+
+
+def _with_rules(matches: Iterable[Match], rules: RuleSet) -> tuple[Known, Known]:
+    """Those that say a failure, and the quiet ones."""
+    known = [(match, rules.spec_of(match)) for match in matches]
+    quiet = [one for one in known if one[1].role in QUIET_ROLES]
+    return [one for one in known if one[1].role not in QUIET_ROLES], quiet

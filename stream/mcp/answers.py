@@ -1,0 +1,216 @@
+"""What the MCP server's tools answer: read from the store, bounded in size, log text marked as untrusted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from itertools import islice
+from time import time_ns
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from rules.errors import InputError
+from rules.model.incident import Incident
+from rules.model.times import NS_PER_S, duration_ns
+from sinks.clickhouse.reading import Similar
+from sinks.evidence.ranges import ranges
+from sinks.evidence.reference import LineReference, parse, part_reference
+from sinks.evidence.render import as_json, as_markdown
+from sinks.evidence.untrusted import NOTICE, cut, defused
+from sinks.page.grid import Cell, grid_of
+from sinks.text.incident_document import incident_of
+from stream.settings import Settings
+from stream.store.evidence import ask, stored_incident, stored_pack
+from stream.store.lines import Around, find
+
+MOST_BYTES: Final = 32_768
+"""Of a tool's structured answer; what has no room is counted under `left_out`."""
+
+MOST_TEXT_BYTES: Final = 2_000
+ROOM_FOR_COUNTS_BYTES: Final = 400
+MOST_NAMED: Final = 8
+
+Answer = dict[str, Any]
+
+
+def incidents(settings: Settings, limit: int, since: str, **wanted: str) -> Answer:
+    """Incidents in short, open ones first, then the newest; `wanted` as the question `incidents` takes it."""
+    given = {name: value for name, value in wanted.items() if value}
+    found = ask(settings, "incidents", limit=limit + 1, since_ns=moment_ns(since) if since else 0, **given)
+    shown = [_brief(incident_of(document, "store")) for document in found[:limit]]
+    return _bounded({"notice": NOTICE, "incidents": shown, "has_more": len(found) > limit}, "incidents")
+
+
+def incident(settings: Settings, incident_id: str, revision: int) -> Answer:
+    """The whole document at a revision, 0 for the newest, with who was told of it."""
+    found = stored_incident(settings, incident_id, revision)
+    document = msgspec.to_builtins(found)
+    for name in ("chain", "evidence"):
+        references = (part_reference(found, name, number) for number in range(len(document[name])))
+        document[name] = [_marked(*pair) for pair in zip(document[name], references, strict=True)]
+    deliveries = ask(settings, "deliveries", id=found.incident_id)
+    answer = _safe({"notice": NOTICE, "incident": document, "deliveries": deliveries})
+    held = answer["incident"]
+    return _bounded(answer, "deliveries", *((name, held) for name in _LONG_PARTS), ("reasons", held["root_cause"]))
+
+
+def pack(settings: Settings, incident_id: str, most_bytes: int) -> tuple[str, Answer]:
+    """The evidence pack as Markdown, and the same as JSON has it; each within the size."""
+    whole = stored_pack(settings, incident_id)
+    return as_markdown(whole, most_bytes).decode(), orjson.loads(as_json(whole, most_bytes))
+
+
+def evidence(settings: Settings, reference: str, around: Around) -> Answer:
+    """The lines at a reference that the store knows; no other file can be read in this way.
+
+    Raises:
+        ValueError: it is no reference.
+        InputError: the store does not know it, or nothing is found at it.
+    """
+    place, expected = parse(reference), ""
+    if isinstance(place, LineReference):
+        known = ask(settings, "line", source=place.source, number=place.number)
+        if not known:
+            raise InputError(
+                f"{defused(reference)}: the store knows no such line: only lines that a rule fits are read"
+            )
+        expected = known["line"]["text"]
+    found = _safe({"notice": NOTICE, **msgspec.to_builtins(find(settings, reference, around, expected=expected))})
+    found["lines"].sort(key=lambda line: not line["is_wanted"])
+    answer = _bounded(found, "lines")
+    answer["lines"].sort(key=lambda line: line["number"])
+    return answer
+
+
+def jobs(settings: Settings) -> Answer:
+    """Jobs of the last day: nodes, ranks, newest step, when last heard, open incidents."""
+    rows = [{**row, "heard": _iso(row["heard_ns"])} for row in ask(settings, "jobs")]
+    return _bounded(_safe({"notice": NOTICE, "jobs": rows}), "jobs")
+
+
+def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
+    """How far a job and its ranks have come, and which ranks to look at first.
+
+    Raises:
+        InputError: nothing was heard of the job, or jobs of several clusters have this name.
+    """
+    clusters = [cluster] if cluster else [row["cluster"] for row in ask(settings, "jobs") if row["job"] == job]
+    if len(clusters) > 1:
+        raise InputError(f"job {defused(job)}: there is one in each of {', '.join(clusters)}: say which cluster")
+    rows = ask(settings, "ranks", cluster=clusters[0], job=job) if clusters else []
+    if not rows:
+        raise InputError(f"job {defused(job)}: nothing was heard of it")
+    grid = grid_of(rows, time_ns())
+    by_state: dict[str, list[int]] = {}
+    for cell in grid.cells:
+        by_state.setdefault(cell.state, []).append(cell.rank)
+    answer = {
+        "notice": NOTICE,
+        "job": job,
+        "cluster": clusters[0],
+        "ranks": len(grid.cells),
+        "newest_step": grid.newest_step,
+        "newest_line": _iso(grid.newest_ns),
+        "states": {state: {"count": len(of_state), "ranks": ranges(of_state)} for state, of_state in by_state.items()},
+        "look_first_at": [_cell(cell) for cell in grid.worst()],
+    }
+    return _bounded(_safe(answer), "look_first_at")
+
+
+def similar(settings: Settings, incident_id: str, limit: int) -> Answer:
+    """Other incidents of the same class, node, GPU or job, the most similar first, and what people said of them."""
+    full_id = stored_incident(settings, incident_id).incident_id
+    found = msgspec.convert(ask(settings, "similar", id=full_id, limit=limit), list[Similar])
+    shown = [{**_brief(one.incident), "shared": list(one.shared), "verdicts": list(one.verdicts)} for one in found]
+    return _bounded({"notice": NOTICE, "incident_id": full_id, "similar": shown}, "similar")
+
+
+def silences(settings: Settings, with_ended: bool) -> Answer:
+    """What nobody wants to hear of for a while."""
+    shown = [
+        {**one, "begins": _iso(one["begins_ns"]), "ends": _iso(one["ends_ns"])}
+        for one in ask(settings, "silences", all=int(with_ended))
+    ]
+    return _bounded(_safe({"notice": NOTICE, "silences": shown}), "silences")
+
+
+def moment_ns(text: str) -> int:
+    """Nanoseconds of `2h` ago, or of an ISO 8601 time, UTC when it does not say otherwise.
+
+    Raises:
+        ValueError: it is neither.
+    """
+    if re.fullmatch(r"[\d.]+[a-z]+", text):
+        return max(0, time_ns() - duration_ns(text))
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as error:
+        raise ValueError(f"since: {defused(text[:80])}: write 2h, or a time such as 2026-03-02T09:00:00Z") from error
+    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * NS_PER_S)
+
+
+_LONG_PARTS: Final = (
+    *("history", "candidates", "evidence", "chain", "missing", "next_steps", "nodes", "jobs", "progress"),
+)
+
+
+def _brief(incident: Incident) -> Answer:
+    document = msgspec.to_builtins(incident)
+    brief = {name: document[name] for name in ("incident_id", "revision", "status", "severity", "class", "title")}
+    brief |= {name: document[name] for name in ("cluster", "first_seen", "last_seen", "blast_radius", "action")}
+    brief["jobs"] = document["jobs"][:MOST_NAMED]
+    brief["root_cause"] = {
+        name: document["root_cause"][name] for name in ("class", "node", "rank", "gpu", "confidence")
+    }
+    shown: Answer = _safe(brief)
+    return shown
+
+
+def _marked(row: Mapping[str, Any], reference: str) -> Answer:
+    """A link or a line with its reference, its text under a name that says what it is."""
+    kept = {name: value for name, value in row.items() if name != "text"}
+    return {**kept, "reference": reference, "untrusted_log_text": row["text"]}
+
+
+def _cell(cell: Cell) -> Answer:
+    heard = {"heard": _iso(cell.heard_ns) if cell.heard_ns else None}
+    shown: Answer = {name: value for name, value in msgspec.to_builtins(cell).items() if name != "heard_ns"}
+    return shown | heard
+
+
+def _iso(time_ns: int) -> str:
+    return f"{datetime.fromtimestamp(time_ns // NS_PER_S, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def _safe(value: Any) -> Any:
+    """The same with every text inert, short, and without what looks like a tag or a speaker; the notice is ours."""
+    if isinstance(value, str):
+        return (
+            value if value == NOTICE else "\n".join(cut(defused(line), MOST_TEXT_BYTES) for line in value.split("\n"))
+        )
+    if isinstance(value, Mapping):
+        return {str(_safe(name)): _safe(one) for name, one in value.items()}
+    return [_safe(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _bounded(answer: Answer, *parts: str | tuple[str, Answer]) -> Answer:
+    """The answer with the ends of these lists and mappings left out, the first of them first, until it is small enough.
+
+    A part is named, with what holds it where that is not the answer itself.
+    """
+    left_out: dict[str, int] = {}
+    for one in parts:
+        name, held = (one, answer) if isinstance(one, str) else one
+        whole = len(held[name])
+        while held[name] and len(orjson.dumps(answer)) > MOST_BYTES - ROOM_FOR_COUNTS_BYTES:
+            held[name] = _shorter(held[name])
+            left_out[name] = whole - len(held[name])
+    return answer | ({"left_out": left_out} if left_out else {})
+
+
+def _shorter(value: Any) -> Any:
+    kept = len(value) * 3 // 4
+    return dict(islice(value.items(), kept)) if isinstance(value, dict) else value[:kept]

@@ -1,0 +1,1 @@
+"""A process of ours: its logs, its shutdown, its health."""

@@ -1,0 +1,37 @@
+"""What settings allow and nobody should want: told at the start, since it does not show otherwise."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl, urlsplit
+
+from sinks.net.loopback import is_loopback
+from stream.settings import Settings
+
+
+def unwise(settings: Settings) -> list[str]:
+    """A line for each; none of them holds a secret."""
+    return [text for text in (_kafka_in_the_clear(settings), _store_not_verified(settings)) if text]
+
+
+def _kafka_in_the_clear(settings: Settings) -> str:
+    if settings.kafka_security != "sasl_plaintext":
+        return ""
+    from aiokafka.conn import collect_hosts
+
+    away = [host for host, _, _ in collect_hosts(settings.kafka, randomize=False) if not is_loopback(host)]
+    told = f"kafka_security: sasl_plaintext: nothing between us and {', '.join(away)} is encrypted: use sasl_ssl"
+    return told if away else ""
+
+
+def _store_not_verified(settings: Settings) -> str:
+    try:
+        parts = urlsplit(settings.store.get_secret_value())
+    except ValueError:
+        return ""
+    options = {name: value.lower() for name, value in parse_qsl(parts.query)}
+    if options.get("verify") in ("false", "0"):
+        return f"store: verify=false: whoever answers as {parts.hostname} is believed: use ca_cert=/path/of/the/ca.pem"
+    is_plain = parts.scheme in ("http", "clickhouse") and options.get("secure") not in ("true", "1")
+    if is_plain and parts.password and not is_loopback(parts.hostname or ""):
+        return f"store: its password goes to {parts.hostname} in the clear: use https"
+    return ""

@@ -1,0 +1,124 @@
+"""What a log line goes through, ours and those of libraries: limited, redacted, made inert, rendered.
+
+Each step is a structlog processor. Text in lines may come from logs, brokers and targets.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from time import monotonic
+from typing import Any, Final
+
+import orjson
+import structlog
+from structlog.processors import LogfmtRenderer
+from structlog.typing import EventDict, Processor
+
+from rules.redact.patterns import load_redactor
+from sinks.text.sanitize import make_inert
+from stream.process.logs import SAID, LogFormat
+
+AGAIN_AFTER_S: Final = 60.0
+MAX_REMEMBERED: Final = 1_000
+
+_logfmt: Final = LogfmtRenderer()
+
+
+def formatter(log_format: LogFormat) -> logging.Formatter:
+    """A formatter for one handler. It holds a redactor, which belongs to one thread at a time, as handlers do.
+
+    `format` raises `structlog.DropEvent` for a line that came a moment ago.
+    """
+    traceback = structlog.processors.format_exc_info
+    chain: list[Processor] = [RepeatLimiter(), add_origin, traceback, Sanitizer(), RENDERERS[log_format]]
+    return structlog.stdlib.ProcessorFormatter(processors=chain)
+
+
+class RepeatLimiter:
+    """Drops a line that came within the last minute, with the same fields; the next one says how often (`repeated`)."""
+
+    def __init__(self) -> None:
+        self._last_s: dict[tuple[str, str], float] = {}
+        self._dropped: dict[tuple[str, str], int] = {}
+
+    def __call__(self, logger: Any, method: str, line: EventDict) -> EventDict:
+        """The line, or DropEvent."""
+        record: logging.LogRecord = line["_record"]
+        if record.name == SAID:
+            return line
+        words = record.name, repr(sorted((name, str(line[name])) for name in line if name not in NOT_TEXT))
+        now_s = monotonic()
+        if now_s - self._last_s.get(words, -AGAIN_AFTER_S) < AGAIN_AFTER_S:
+            self._dropped[words] = self._dropped.get(words, 0) + 1
+            raise structlog.DropEvent
+        if len(self._last_s) >= MAX_REMEMBERED:
+            self._last_s.clear()
+            self._dropped.clear()
+        self._last_s[words] = now_s
+        repeated = self._dropped.pop(words, 0)
+        return {**line, "repeated": repeated} if repeated else line
+
+
+NOT_TEXT: Final = {"_record", "_from_structlog", "exc_info", "stack_info"}
+
+
+def add_origin(logger: Any, method: str, line: EventDict) -> EventDict:
+    """With time (UTC), level and logger in front; a library's text is a `message`, our event name stays `event`."""
+    record: logging.LogRecord = line.pop("_record")
+    moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if not line.pop("_from_structlog"):
+        line = {"message": line.pop("event"), **line}
+    line.pop("stack_info", None)
+    return {"time": moment, "level": record.levelname.lower(), "logger": record.name, **line}
+
+
+class Sanitizer:
+    """Takes secrets and control characters out of every value; a traceback keeps its lines."""
+
+    def __init__(self) -> None:
+        self._redactor = load_redactor()
+
+    def __call__(self, logger: Any, method: str, line: EventDict) -> EventDict:
+        """The line, with numbers as they are and everything else as text."""
+        return {
+            name: value if isinstance(value, int | float) else self._safe(str(value), multiline=name == "exception")
+            for name, value in line.items()
+            if value is not None
+        }
+
+    def _safe(self, text: str, *, multiline: bool) -> str:
+        redacted = self._redactor.redact(text.encode("utf-8", "replace")).text.decode("utf-8", "replace")
+        return make_inert(redacted, multiline=multiline)
+
+
+def as_json(logger: Any, method: str, line: EventDict) -> str:
+    """One object; `message` is there for our events too, as people read it."""
+    head = {name: line.pop(name) for name in ("time", "level", "logger")}
+    event = {"event": line["event"]} if "event" in line else {}
+    return orjson.dumps({**head, "message": _sentence(line), **event, **line}).decode()
+
+
+def as_text(logger: Any, method: str, line: EventDict) -> str:
+    """`2026-03-02T09:00:00.123Z WARNING stream.storing: store_write_failed error="…"`, and a traceback below it."""
+    times = f" ({line['repeated']} times more since)" if "repeated" in line else ""
+    head = f"{line.pop('time')} {line.pop('level').upper()} {line.pop('logger')}: "
+    trace = f"\n{line['exception']}" if "exception" in line else ""
+    return head + _sentence(line) + times + trace
+
+
+def traceback_of(error: BaseException) -> str:
+    """The traceback as text that is fit to be shown."""
+    line = structlog.processors.format_exc_info(None, "error", {"exc_info": error})
+    return str(Sanitizer()(None, "error", line)["exception"])
+
+
+def _sentence(line: EventDict) -> str:
+    """The text of a library's line, or our event with its fields in logfmt."""
+    if "message" in line:
+        return str(line["message"])
+    fields = {name: value for name, value in line.items() if name not in ("event", "exception", "repeated")}
+    return f"{line['event']} {_logfmt(None, '', fields)}".rstrip()
+
+
+RENDERERS: Final = {"json": as_json, "text": as_text}

@@ -1,0 +1,29 @@
+"""What it takes to listen on addresses that other machines reach."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rules.errors import ConfigError
+from sinks.net.loopback import is_loopback
+from stream.settings import Settings
+
+LEAST_TOKEN_CHARACTERS: Final = 16
+MAKE_ONE: Final = "make one with `openssl rand -hex 32`"
+
+
+def checked_token(settings: Settings, what: str) -> str:
+    """The token of `page` or `web`: empty when everybody on this machine may ask.
+
+    Raises:
+        ConfigError: others could ask too, without one or with one that is soon guessed.
+    """
+    host, token = getattr(settings, f"{what}_host"), getattr(settings, f"{what}_token").get_secret_value()
+    if not token and not is_loopback(host):
+        raise ConfigError([f"{what}_host: {host}: others reach it, so it needs a {what}_token: {MAKE_ONE}"])
+    if token and (
+        len(token) < LEAST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token
+    ):
+        least = f"{LEAST_TOKEN_CHARACTERS} printable ASCII characters at least, without spaces"
+        raise ConfigError([f"{what}_token: write {least}: {MAKE_ONE}"])
+    return str(token)

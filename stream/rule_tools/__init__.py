@@ -1,0 +1,1 @@
+"""Tools for people who write rules: lint, trial, import, evaluation."""

@@ -1,0 +1,61 @@
+"""Rules against their own examples: each line that should fit, and each near miss."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import orjson
+
+from ingest.batch.batch import Batch
+from rules.match.hyperscan import Hit, HyperscanScanner, Scanner
+from rules.packs.ruleset import Rule, RuleSet
+from stream.scan.scan import BatchScanner
+
+A_TIME_NS = 1_767_225_600_000_000_000
+
+
+class AllPatterns:
+    """Searches for every pattern, those too that are only asked beside failures, as compiled for use."""
+
+    def __init__(self, rules: RuleSet):
+        self._first_beside = len(rules.expressions)
+        self._usual = HyperscanScanner(rules.expressions, rules.marks)
+        self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
+
+    def scan(self, values: Sequence[bytes]) -> list[Hit]:
+        """Candidates in order."""
+        beside = self._beside.scan(values) if self._beside else []
+        return sorted(
+            [*self._usual.scan(values), *((record, self._first_beside + number) for record, number in beside)]
+        )
+
+
+def example_failures(rules: RuleSet, scanner: Scanner, of: Iterable[Rule] | None = None) -> list[str]:
+    """Each example (of some rules, or of all) that does not do as it should, in words."""
+    batch_scanner = BatchScanner(rules, "test", scanner, keep_all=True)
+    return [failure for rule in (rules.rules if of is None else of) for failure in _failures(rule, batch_scanner)]
+
+
+def _failures(rule: Rule, scanner: BatchScanner) -> list[str]:
+    examples = rule.spec.examples
+    if examples is None:
+        return []
+    wanted = [(line, True) for line in examples.matches] + [(line, False) for line in examples.near_misses]
+    return [
+        f"{rule.place}: {rule.spec.id}: should {'fit' if should_fit else 'not fit'}: {line}"
+        for line, should_fit in wanted
+        if _fits(rule, scanner, line) != (should_fit, should_fit)
+    ]
+
+
+def _fits(rule: Rule, scanner: BatchScanner, line: str) -> tuple[bool, ...]:
+    """Whether the rule fits the line as it is, and in an envelope."""
+    own = {rule.spec.id, *(finer.spec.id for finer in rule.finer.values())}
+    return tuple(not own.isdisjoint(found) for found in rules_in(scanner, line, rule.spec.source))
+
+
+def rules_in(scanner: BatchScanner, line: str, source: str) -> tuple[set[str], ...]:
+    """The ids of the rules that fit the line as it is, and in an envelope."""
+    values = (line.encode(), orjson.dumps({"message": line, "source": source}))
+    batches = (Batch("example", [value], [None], [A_TIME_NS], [1]) for value in values)
+    return tuple({found.rule for found in scanner.scan(batch).matches} for batch in batches)

@@ -1,0 +1,156 @@
+"""Rule changes without a restart: packs are watched, tried elsewhere, and taken between two batches.
+
+A broken pack changes nothing: the rules that run go on, and what is wrong is told once, in the log and on /healthz.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
+from typing import Final, Literal
+
+from rules.errors import ConfigError
+from rules.model.times import NS_PER_S
+from rules.packs.load import CATALOG, load
+from rules.packs.ruleset import RuleSet
+from sinks.text.sanitize import make_inert
+from stream.rule_tools.trial import compile_all, tried
+from stream.scan.prefilter import MARKS
+from stream.settings import Settings
+
+TOLD_PROBLEMS: Final = 10
+Outcome = Literal["taken", "unchanged", "broken"]
+Look = frozenset[tuple[str, ...]]
+
+
+class Reloader:
+    """Follows the packs and the topology file of a running process.
+
+    `use` takes new rules; `note` counts what became of a change; `tell` says it.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        rules: RuleSet,
+        use: Callable[[RuleSet], Awaitable[None]],
+        note: Callable[[Outcome, RuleSet], None],
+        tell: Callable[[str], None],
+    ):
+        self._packs, self._topology = settings.rule_packs, settings.topology
+        self._every_s = settings.reload_every_ns / NS_PER_S
+        self._rules, self._use, self._note, self._tell = rules, use, note, tell
+        self._asked = asyncio.Event()
+        self._problems: list[str] = []
+        self._tried = self._last = self._look()
+
+    def health(self) -> dict[str, object]:
+        """Which rules run, and what is wrong with those that should."""
+        return {"digest": self._rules.digest, "count": len(self._rules.rules), "problems": self._problems}
+
+    async def follow(self) -> None:
+        """Take every change that is sound, until cancelled. SIGHUP asks to look at once."""
+        with _on_hangup(self._asked.set):
+            while True:
+                if await self._has_changed():
+                    await self._try()
+
+    async def _has_changed(self) -> bool:
+        """Whether to try the packs now: when asked, or when they changed and have kept still for one look since."""
+        with suppress(TimeoutError):
+            await asyncio.wait_for(self._asked.wait(), self._every_s)
+        look, self._last = self._last, self._look()
+        if not self._asked.is_set() and (self._last == self._tried or look != self._last):
+            return False
+        self._asked.clear()
+        self._tried = self._last
+        return True
+
+    async def _try(self) -> None:
+        try:
+            rules = await self._proven()
+        except ConfigError as error:
+            self._refuse(error.problems)
+        else:
+            await self._take(rules)
+
+    async def _proven(self) -> RuleSet:
+        """Rules that passed; those that change while they are tried are tried again.
+
+        Raises:
+            ConfigError: with what is wrong with them.
+        """
+        while True:
+            verdict = await tried(self._packs, self._topology)
+            if verdict.problems:
+                raise ConfigError(verdict.problems)
+            rules = await asyncio.to_thread(_ready, self._packs, self._topology)
+            if rules.digest == verdict.digest:
+                return rules
+
+    async def _take(self, rules: RuleSet) -> None:
+        outcome: Outcome = "unchanged" if rules.digest == self._rules.digest else "taken"
+        before, self._problems = self._rules, []
+        if outcome == "taken":
+            await self._use(rules)
+            self._rules = rules
+            self._tell(f"{_difference(before, rules)}; {len(rules.rules)} rules run now ({rules.digest})")
+        self._note(outcome, self._rules)
+
+    def _refuse(self, problems: list[str]) -> None:
+        self._problems = [make_inert(problem) for problem in problems[:TOLD_PROBLEMS]]
+        more = len(problems) - TOLD_PROBLEMS
+        told = [*self._problems, *([f"and {more} more; `epicenter rules test` tells all"] if more > 0 else [])]
+        self._tell("\n  ".join(["new rules are not taken, the old ones go on; correct and save these:", *told]))
+        self._note("broken", self._rules)
+
+    def _look(self) -> Look:
+        """Names, sizes, times and places on the disk; a symlink is what it leads to."""
+        packs = [file for path in self._packs for file in ([path] if path.is_file() else path.glob("*.yaml"))]
+        used = [file for file in map(Path, self._rules.files) if CATALOG not in file.parents]
+        return frozenset(map(_state_of, (*packs, *used)))
+
+
+@asynccontextmanager
+async def running(work: Coroutine[None, None, None]) -> AsyncIterator[None]:
+    """The work goes on inside the block, and is cancelled at its end."""
+    task = asyncio.create_task(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+def _ready(packs: tuple[Path, ...], topology: Path | None) -> RuleSet:
+    """The rules with all that takes long, off the event loop: Hyperscan lets others go on while it compiles."""
+    rules = load(packs, topology, MARKS)
+    compile_all(rules)
+    return rules
+
+
+def _state_of(file: Path) -> tuple[str, ...]:
+    try:
+        stat = file.stat()
+    except OSError as error:
+        return str(file), str(error.errno)
+    return tuple(map(str, (file, stat.st_dev, stat.st_ino, stat.st_size, stat.st_mtime_ns)))
+
+
+def _difference(before: RuleSet, after: RuleSet) -> str:
+    old, new = before.by_id, after.by_id
+    changed = sum(old[one].spec != new[one].spec for one in old.keys() & new.keys())
+    return f"rules taken: {len(new.keys() - old.keys())} new, {changed} changed, {len(old.keys() - new.keys())} gone"
+
+
+@contextmanager
+def _on_hangup(ask: Callable[[], None]) -> Iterator[None]:
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGHUP, ask)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGHUP)

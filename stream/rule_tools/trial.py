@@ -1,0 +1,116 @@
+"""New rule packs are tried in a process of their own: read, checked, compiled, held against their examples.
+
+What it finds is one JSON document on standard output. What it read and compiled lies in the cache afterwards, so that
+the process that asked needs a fraction of a second for the same packs.
+
+    python -m stream.trial TOPOLOGY PACK...
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rules.errors import ConfigError
+from rules.match.compiled import database
+from rules.match.disk_cache import digest, keep, recall
+from rules.packs.load import load
+from rules.packs.pack_cache import code
+from rules.packs.ruleset import RuleSet
+from stream.rule_tools.examples import AllPatterns, example_failures
+from stream.scan.prefilter import MARKS
+
+LONGEST_S: Final = 600.0
+_KIND: Final = "examples"
+_PASSED: Final = b"passed"
+LESS_URGENT: Final = 5
+"""Scanning goes first where both want the same core."""
+
+
+class Verdict(msgspec.Struct):
+    """What is wrong with the packs, each problem with its file and line, and which packs these were."""
+
+    problems: list[str]
+    digest: str = ""
+
+
+async def tried(packs: Sequence[Path], topology: Path | None) -> Verdict:
+    """The verdict of another process, which is stopped when nobody waits for it any more."""
+    command = [sys.executable, "-m", "stream.rule_tools.trial", str(topology or ""), *map(str, packs)]
+    quiet, told = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    try:
+        process = await asyncio.create_subprocess_exec(*command, stdin=quiet, stdout=told, stderr=told)
+    except OSError as error:
+        return Verdict([f"new packs can't be tried: no process can be started: {error}"])
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), LONGEST_S)
+        return msgspec.json.decode(out, type=Verdict)
+    except TimeoutError:
+        return Verdict([f"the packs were not read and compiled within {LONGEST_S:.0f} s: make them smaller"])
+    except msgspec.MsgspecError:
+        last_words = err.decode("utf-8", "replace").strip().rpartition("\n")[2]
+        return Verdict([f"the process that tries new packs ended with {process.returncode}: {last_words}"])
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+def verdict(packs: Sequence[Path], topology: Path | None) -> Verdict:
+    """What is wrong with the packs; that they go together with the shipped rules is part of it."""
+    try:
+        rules = proven(packs, topology, MARKS)
+    except ConfigError as error:
+        return Verdict(error.problems)
+    compile_all(rules)
+    return Verdict([], rules.digest)
+
+
+def proven(packs: Sequence[Path], topology: Path | None, marks: tuple[str, ...] = ()) -> RuleSet:
+    """Rules that pass their examples, or passed them on this machine before; those we ship did when they were shipped.
+
+    Raises:
+        ConfigError: with what is wrong.
+    """
+    rules = load(packs, topology, marks)
+    if not packs or recall(_KIND, name := digest([_code(), rules.digest.encode()])) == _PASSED:
+        return rules
+    if failures := example_failures(rules, AllPatterns(rules)):
+        raise ConfigError(failures)
+    keep(_KIND, name, _PASSED)
+    return rules
+
+
+@cache
+def _code() -> bytes:
+    """What holds rules against examples."""
+    own = Path(__file__).parents[2]
+    sources = sorted(file for folder in ("ingest", "stream") for file in (own / folder).rglob("*.py"))
+    return digest([code(), *(file.read_bytes() for file in sources)]).encode()
+
+
+def compile_all(rules: RuleSet) -> None:
+    """Make every database that a worker searches with, or find them in the cache."""
+    for patterns in ((*rules.expressions, *rules.marks), rules.expressions_beside):
+        if patterns:
+            database(patterns)
+
+
+def main() -> None:
+    """Try the packs that the command line names."""
+    os.nice(LESS_URGENT)
+    topology, *packs = sys.argv[1:]
+    found = verdict([Path(pack) for pack in packs], Path(topology) if topology else None)
+    sys.stdout.buffer.write(msgspec.json.encode(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""A batch of records -> matches, heartbeats and dead letters. No Kafka in here."""

@@ -1,0 +1,155 @@
+"""Lines that belong together become one match: a traceback with its exception, an out-of-memory report, an oops.
+
+A rule with `block` opens one; `rules.spec.Block` says how far it goes. Lines of other speakers in between are passed
+over. Inside a block each class is told once, and a fallback only when nothing else is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+import msgspec
+
+from ingest.parse.envelope import Parsed
+from rules.model.records import Match
+from rules.packs.precedence import LineHit, without_needless_fallbacks
+from rules.packs.spec import Block
+
+KEPT_HEAD_LINES = 60
+KEPT_TAIL_LINES = 60
+KEPT_LINE_CHARS = 1000
+_PASSED_OVER_PER_LINE = 8
+
+LineAt = Callable[[int], Parsed | None]
+"""The record of that number as a line; None when it can't be read."""
+
+
+class Spoken(msgspec.Struct):
+    """A record that says something: what stands in it, and the lines of the block that it speaks for."""
+
+    number: int
+    parsed: Parsed
+    hits: Sequence[LineHit]
+    block: tuple[str, ...] = ()
+
+
+@dataclass
+class _Extent:
+    numbers: list[int]
+    lines: list[str] = field(default_factory=list)
+    is_complete: bool = True
+
+
+def join_blocks(spoken: dict[int, Spoken], line_at: LineAt, count: int, is_last: bool) -> int:
+    """Join the blocks among the spoken records of a batch of `count`, in place.
+
+    Returns the number of the record at which a block begins that the batch does not hold whole: what is said from
+    there on has to wait for the next batch, and so have earlier blocks that reach beyond there. `count` when there is
+    none, or when no more will come.
+    """
+    joined: set[int] = set()
+    reach: list[tuple[int, int]] = []
+    for number in sorted(spoken):
+        opener = next((hit for hit in spoken[number].hits if hit.rule.spec.block), None)
+        if opener is None or opener.rule.spec.block is None or number in joined:
+            continue
+        extent = _extent(spoken[number], opener.rule.spec.block, line_at, count)
+        if not (extent.is_complete or is_last):
+            return _before_all_of(reach, number)
+        joined.update(extent.numbers)
+        reach.append((number, extent.numbers[-1]))
+        _join([spoken[one] for one in extent.numbers if one in spoken], _bounded(extent.lines))
+    return count
+
+
+def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:
+    """The latest place up to `end` that is inside of none of these blocks, given by first and last record."""
+    for first, last in reversed(reach):
+        if last >= end:
+            end = first
+    return end
+
+
+def _extent(opening: Spoken, block: Block, line_at: LineAt, count: int) -> _Extent:
+    first = opening.number
+    extent = _Extent([first], [opening.parsed.event.text])
+    has_last = False
+    farthest = first + block.most_lines * _PASSED_OVER_PER_LINE
+    for number in range(first + 1, min(count, farthest)):
+        line = line_at(number)
+        if line is None or speaker(line) != speaker(opening.parsed):
+            continue
+        goes_on = not block.goes_on or _compiled(block.goes_on).search(line.body) is not None
+        begins_anew = has_last and _compiled(_OPENS).search(line.body)
+        if begins_anew or (not goes_on and (has_last or not block.and_one_more)):
+            return _trimmed(extent)
+        has_last = not goes_on or (has_last and not _compiled(_CONNECTS).search(line.body))
+        extent.numbers.append(number)
+        extent.lines.append(line.event.text)
+        if block.ends and _compiled(block.ends).search(line.body):
+            return extent
+        if len(extent.numbers) >= block.most_lines:
+            return extent if block.goes_on else _Extent([first], extent.lines[:1])
+    extent.is_complete = farthest <= count
+    return _trimmed(extent)
+
+
+_OPENS = r"^Traceback \(most recent call last\)"
+_CONNECTS = r"^(?:During handling of the above|The above exception was|Original Traceback)"
+"""Lines of Python between the parts of one chained traceback."""
+
+
+def _trimmed(extent: _Extent) -> _Extent:
+    while len(extent.lines) > 1 and not extent.lines[-1].strip():
+        extent.lines.pop()
+        extent.numbers.pop()
+    return extent
+
+
+def _join(inside: Sequence[Spoken], lines: tuple[str, ...]) -> None:
+    if len(inside) > 1:
+        _tell_once(inside)
+    for spoken in inside:
+        if any(hit.is_failure for hit in spoken.hits):
+            spoken.block = lines
+
+
+def _tell_once(inside: Sequence[Spoken]) -> None:
+    """Leave one hit of each class: that of a usual cause before others, and what is found inside before the opener."""
+    failures = [hit for spoken in inside for hit in spoken.hits if hit.is_failure]
+    standing = without_needless_fallbacks(failures)
+    opened = [hit for hit in standing if hit.rule.spec.fallback and hit.rule.spec.block]
+    standing = [hit for hit in standing if hit not in opened] or standing
+    kept: dict[str, LineHit] = {}
+    for hit in sorted(standing, key=lambda hit: (hit.rule.spec.role != "root", hit.rule.spec.block is not None)):
+        kept.setdefault(hit.failure_class, hit)
+    for spoken in inside:
+        spoken.hits = [hit for hit in spoken.hits if not hit.is_failure or hit is kept.get(hit.failure_class)]
+
+
+def _bounded(lines: list[str]) -> tuple[str, ...]:
+    if len(lines) > KEPT_HEAD_LINES + KEPT_TAIL_LINES:
+        left_out = len(lines) - KEPT_HEAD_LINES - KEPT_TAIL_LINES
+        lines = [*lines[:KEPT_HEAD_LINES], f"[{left_out} lines left out]", *lines[-KEPT_TAIL_LINES:]]
+    return tuple(lines) if len(lines) > 1 else ()
+
+
+def with_short_lines(match: Match) -> Match:
+    """The match with the heads of its block's lines."""
+    if all(len(line) <= KEPT_LINE_CHARS for line in match.block):
+        return match
+    return msgspec.structs.replace(match, block=tuple(line[:KEPT_LINE_CHARS] for line in match.block))
+
+
+def speaker(line: Parsed) -> tuple[str, str, str, str, int | None, str]:
+    """Who said it: lines of one block have one speaker."""
+    event = line.event
+    return event.node, event.source, event.pod, event.container, event.rank, line.speaker
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)

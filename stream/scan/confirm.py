@@ -1,0 +1,164 @@
+"""Candidates of one record -> what really stands in it, and who says it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Final, NamedTuple
+
+import msgspec
+
+from ingest.parse.envelope import Parsed, parse
+from ingest.parse.pieces import pieces_of
+from rules.match.hyperscan import Hit, HyperscanScanner, Scanner
+from rules.model.records import RawRecord
+from rules.packs.precedence import LineHit, first_outside, is_harmless, says_failure, without_needless_fallbacks
+from rules.packs.ruleset import Rule, RuleSet
+
+MOST_PLACES: Final = 100
+"""So many of the places where one pattern fits a line are looked at, to tell failures beside harmless text."""
+KEPT_STEPS: Final = 8
+"""So many of a line's last progress bars are looked at."""
+
+
+def patterns_by_record(hits: Iterable[Hit]) -> dict[int, list[int]]:
+    """The patterns that each record may fit."""
+    found: dict[int, list[int]] = {}
+    for number, pattern in hits:
+        found.setdefault(number, []).append(pattern)
+    return found
+
+
+class _Asked(NamedTuple):
+    """A pattern with what is asked of its rule for every line."""
+
+    rule: Rule
+    rule_id: str
+    pattern: re.Pattern[bytes]
+    is_harmless: bool
+    is_for_heartbeats: bool
+
+
+class _AskedByNumber(dict[int, _Asked]):
+    """By number of pattern; a pattern is compiled when it is first asked for."""
+
+    def __init__(self, rules: RuleSet, told_whole: Container[str] | None):
+        super().__init__()
+        self._rules = rules
+        self._told_whole = told_whole
+
+    def __missing__(self, number: int) -> _Asked:
+        rule = self._rules.rule_of_pattern[number]
+        is_for_heartbeats = (
+            rule.spec.role == "progress" and self._told_whole is not None and rule.spec.id not in self._told_whole
+        )
+        pattern = self._rules.pattern(number)
+        asked = self[number] = _Asked(rule, rule.spec.id, pattern, is_harmless(rule), is_for_heartbeats)
+        return asked
+
+
+class Confirmer:
+    """Holds each candidate against its own line. A line that holds several records is looked at piece by piece.
+
+    Of progress lines the fields that make heartbeats are read, and all of them for the rules `told_whole`; None: for
+    all.
+    """
+
+    def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str, told_whole: Container[str] | None = None):
+        self._rules = rules
+        self._scanner = scanner
+        self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
+        self._cluster = cluster
+        self._asked = _AskedByNumber(rules, told_whole)
+        told = enumerate(rules.rule_of_pattern)
+        self._of_failures = {number for number, rule in told if says_failure(rule.spec.role)}
+
+    def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> tuple[Parsed, list[LineHit]]:
+        """The line with what stands in it; of several pieces, the one that speaks, with the hits of all.
+
+        Raises:
+            RecordError: an envelope whose text is no text.
+        """
+        whole = parse(record, self._cluster)
+        pieces = pieces_of(whole.body)
+        if len(pieces) == 1:
+            return whole, _standing(self._fitting(whole, patterns).values())
+        in_whole = self._fitting(whole, patterns)
+        told, fitting_ids = [], set[str]()
+        candidates = patterns_by_record(
+            self._scanner.scan([piece.encode("utf-8", "surrogatepass") for piece in pieces])
+        )
+        for number, of_piece in self._worth_a_look(candidates):
+            parsed = parse(record, self._cluster, pieces[number])
+            fitting = self._fitting(parsed, of_piece)
+            told.append((parsed, _standing(_with_fields_of(in_whole.get(name), hit) for name, hit in fitting.items())))
+            fitting_ids.update(fitting)
+        told.append((whole, _standing(hit for name, hit in in_whole.items() if name not in fitting_ids)))
+        return _speaking(told), _each_once(hit for _, hits in told for hit in hits)
+
+    def _worth_a_look(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
+        """Pieces in order; of those that can only tell a step, the newest few."""
+        quiet = [number for number, found in candidates.items() if all(map(self._is_progress, found))]
+        passed_over = set(quiet[:-KEPT_STEPS])
+        return [(number, found) for number, found in candidates.items() if number not in passed_over]
+
+    def _is_progress(self, pattern: int) -> bool:
+        return self._rules.rule_of_pattern[pattern].spec.role == "progress"
+
+    def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
+        """What each rule that fits says, by its id; None where it only fits over harmless text."""
+        body = parsed.body.encode("utf-8", "surrogatepass")
+        beside = self._asked_beside(body, patterns)
+        numbers = sorted({*patterns, *beside}) if beside else patterns
+        asked = [one for one in map(self._asked.__getitem__, numbers) if one.rule.applies_to(parsed.event.source)]
+        harmless = [place.span() for one in asked if one.is_harmless for place in _places(one.pattern, body)]
+        found: dict[str, LineHit | None] = {}
+        for one in asked:
+            if found.get(one.rule_id):
+                continue
+            avoided = () if one.is_harmless else harmless
+            place = first_outside(_places(one.pattern, body), avoided) if avoided else one.pattern.search(body)
+            if place:
+                fields = one.rule.fields_in(place, one.is_for_heartbeats)
+                found[one.rule_id] = LineHit(one.rule.for_fields(fields), fields)
+            elif harmless and one.pattern.search(body):
+                found[one.rule_id] = None
+        return found
+
+    def _asked_beside(self, body: bytes, patterns: Sequence[int]) -> list[int]:
+        """The harmless patterns that are only asked where something may have failed, and may fit there."""
+        rules = self._rules
+        if not self._beside or self._of_failures.isdisjoint(patterns):
+            return []
+        return [len(rules.expressions) + number for _, number in self._beside.scan([body])]
+
+
+def _places(pattern: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes]]:
+    return islice(pattern.finditer(body), MOST_PLACES)
+
+
+def _standing(fitting: Iterable[LineHit | None]) -> list[LineHit]:
+    return without_needless_fallbacks([hit for hit in fitting if hit])
+
+
+def _with_fields_of(in_whole: LineHit | None, hit: LineHit | None) -> LineHit | None:
+    """A piece's hit with the fields that only the whole line tells: the step of the bar in front of it."""
+    return msgspec.structs.replace(hit, fields={**in_whole.fields, **hit.fields}) if in_whole and hit else hit
+
+
+def _speaking(told: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:
+    """The first piece that says that something failed, else the first that says anything."""
+    by_weight = sorted(told, key=lambda one: (not any(hit.is_failure for hit in one[1]), not one[1]))
+    return by_weight[0][0]
+
+
+def _each_once(hits: Iterable[LineHit]) -> list[LineHit]:
+    """One hit of each rule: the newest step, and the first of everything else."""
+    by_rule: dict[str, LineHit] = {}
+    for hit in hits:
+        if hit.rule.spec.role == "progress":
+            by_rule[hit.rule.spec.id] = hit
+        else:
+            by_rule.setdefault(hit.rule.spec.id, hit)
+    return list(by_rule.values())

@@ -1,0 +1,105 @@
+"""Many lines -> few heartbeats: who was alive, which steps were done, what began, which ranks took their place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from rules.liveness.progress import ROUND_NS, is_number
+from rules.liveness.streams import BUCKET_NS
+from rules.model.flat_heartbeats import facts_of
+from rules.model.heartbeats import (
+    Advanced,
+    Alive,
+    CheckpointSaved,
+    Heartbeat,
+    LineCut,
+    NodeCount,
+    PhaseBegan,
+    Step,
+    WorldSize,
+)
+from rules.model.records import LogEvent
+from rules.model.times import NS_PER_S
+
+
+class Heartbeats:
+    """The earliest line of each step of a rank in a round, of each phase of a job in a second, of each rank's place.
+
+    Liveness is told once for each job, node, source and bucket of ten seconds, and never by rank. So a batch sends no
+    more heartbeats than it has ranks, steps and phases.
+    """
+
+    def __init__(self) -> None:
+        self._first: dict[Hashable, Heartbeat] = {}
+
+    def add_step(self, event: LogEvent, step: str, rank: str = "") -> None:
+        """The line says that this step is done, and maybe by which rank; text that is no step is passed over."""
+        if is_number(step, 16):
+            self._add(event, ROUND_NS, Step, int(step), int(rank) if is_number(rank) else event.rank)
+        self.add_alive(event)
+
+    def add_progress(self, event: LogEvent) -> None:
+        """The line says that the job gets further, and not how far."""
+        self._add(event, NS_PER_S, Advanced)
+        self.add_alive(event)
+
+    def add_phase(self, event: LogEvent, phase: str) -> None:
+        """The line says that the job begins or ends something that takes longer than a step."""
+        self._add(event, NS_PER_S, PhaseBegan, phase)
+        self.add_alive(event)
+
+    def add_place(self, event: LogEvent, rank: str, world_size: str) -> None:
+        """The line says which of how many ranks it comes from."""
+        own = int(rank) if is_number(rank) else event.rank
+        if is_number(world_size) and int(world_size):
+            self._add(event, BUCKET_NS, WorldSize, int(world_size), own)
+        else:
+            self._add(event, BUCKET_NS, Alive, own)
+        self.add_alive(event)
+
+    def add_node_count(self, event: LogEvent, count: str) -> None:
+        """The line says on how many nodes the job is started; text that is no number, or zero, is passed over."""
+        if is_number(count) and int(count):
+            self._add(event, BUCKET_NS, NodeCount, int(count))
+
+    def add_saved(self, event: LogEvent, step: str) -> None:
+        """The line says that the checkpoint of this step is complete."""
+        if is_number(step, 16):
+            self._add(event, NS_PER_S, CheckpointSaved, int(step))
+
+    def add_alive(self, event: LogEvent) -> None:
+        """The line says that its node is alive, and that its job is there."""
+        self._add(event, BUCKET_NS, Alive, None)
+
+    def add_cut(self, event: LogEvent) -> None:
+        """The line ends in the middle."""
+        self._add(event, NS_PER_S, LineCut, event.rank)
+
+    def sorted(self) -> list[Heartbeat]:
+        """All heartbeats, in an order that does not depend on the lines' order."""
+        return sorted(self._first.values(), key=heartbeat_order)
+
+    def _add(self, event: LogEvent, length_ns: int, kind: Callable[..., Heartbeat], *facts: int | str | None) -> None:
+        """The same is told once in such a stretch of time, by the earliest line that says it."""
+        time_ns, source = event.event_time_ns, event.source or "worker"
+        key = (kind, event.cluster, event.job, event.node, source, facts, time_ns // length_ns)
+        known = self._first.get(key)
+        if known is None or time_ns < known.event_time_ns:
+            self._first[key] = kind(time_ns, event.cluster, event.job, event.node, *facts, source=source)
+
+
+def heartbeat_order(heartbeat: Heartbeat) -> tuple[int, str, str, str, int, int, str, str, int, int]:
+    """By time; the rest makes the order the same everywhere."""
+    step, rank, phase, world_size, saved_step = facts_of(heartbeat)
+    return (
+        heartbeat.event_time_ns,
+        heartbeat.cluster,
+        heartbeat.job,
+        heartbeat.node,
+        -1 if step is None else step,
+        -1 if rank is None else rank,
+        heartbeat.source,
+        phase,
+        world_size,
+        -1 if saved_step is None else saved_step,
+    )

@@ -1,0 +1,51 @@
+"""Lines without a time of their own in recorded files: they take the time of a line near them."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ingest.batch.batch import Batch
+from ingest.parse.envelope import Parsed, own_time
+
+LOOK_BACK_LINES: Final = 200
+
+
+class LineTimes:
+    """Times for lines of a recorded batch that have none. Ask in order: then each line is looked at once at most."""
+
+    def __init__(self, batch: Batch, timed: tuple[int, int] | None):
+        self.batch = batch
+        self._at_start = self._timed = timed
+        self._seen = 0
+
+    def put_into(self, parsed: Parsed, number: int) -> Parsed:
+        """A recorded line with the time of the nearest timed line before it; as it is when that is too far away.
+
+        At the head of a plain file it is that of the first timed line.
+        """
+        if parsed.event.has_own_time or not self.batch.is_recorded:
+            return parsed
+        timed = self._before(number) or self._at_head(number)
+        if timed is None or timed[0] <= self.batch.offsets[number] - LOOK_BACK_LINES:
+            return parsed
+        return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
+
+    def upto(self, end: int) -> tuple[int, int] | None:
+        """(line, time) of the newest timed line before `end`, back to the batches before this one."""
+        return self._before(end) if end >= self._seen else LineTimes(self.batch, self._at_start)._before(end)
+
+    def _at_head(self, number: int) -> tuple[int, int] | None:
+        """The time that a plain file's first timed line tells, for the untimed ones at its head."""
+        origin, offset = self.batch.origin, self.batch.offsets[number]
+        time_ns = origin.head_time_ns if origin else None
+        return None if time_ns is None or offset > LOOK_BACK_LINES else (offset, time_ns)
+
+    def _before(self, number: int) -> tuple[int, int] | None:
+        for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):
+            if (time_ns := own_time(self.batch.record(earlier))) is not None:
+                self._timed = self.batch.offsets[earlier], time_ns
+                break
+        self._seen = max(self._seen, number)
+        return self._timed

@@ -1,0 +1,54 @@
+"""What a pass over a batch's bytes tells of its records, before any of them is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from ingest.batch.records import Records
+from ingest.batch.text import TextLines
+from rules.match.hyperscan import Hit, HyperscanScanner, Scanner
+
+_OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern', '"syslog"')
+"""What the host itself says: its kernel and its services."""
+
+_NOT_AS_WRITTEN: Final = ('"MESSAGE":\\[', "\\x1b", "#033\\[", "\\x00")
+"""Journald's bytes, colours between the words, NULs: the text is not what the raw bytes show."""
+
+MARKS: Final = (*_OF_KERNEL, *_NOT_AS_WRITTEN)
+
+
+@dataclass(frozen=True)
+class Glance:
+    """Candidates, and numbers of records: those of a kernel, those whose raw bytes differ from their text, and odd
+    ones: envelopes that have their text in no usual place or no end, and what begins like no text.
+    """
+
+    candidates: Sequence[Hit]
+    of_kernel: Sequence[int]
+    escaped: Sequence[int]
+    odd: Sequence[int]
+
+
+class Glancer:
+    """One for each thread: it owns one scratch space. A scanner that knows the marks itself spares a second pass."""
+
+    def __init__(self, scanner: Scanner):
+        self._scanner = scanner
+        if isinstance(scanner, HyperscanScanner) and scanner.has_marks:
+            self._found = scanner.scan_with_marks
+        else:
+            marks = HyperscanScanner(MARKS)
+            self._found = lambda values: (scanner.scan(values), marks.scan(values))
+
+    def glance(self, values: Records | TextLines) -> Glance:
+        """Lines of a plain text are all of one speaker, so their kernel is not looked for."""
+        if isinstance(values, TextLines):
+            return Glance(self._scanner.scan(values), (), values.cleaned_differently(), ())
+        candidates, marks = self._found(values)
+        of_kernel, escaped = set[int](), set(values.escaped())
+        for number, mark in marks:
+            (of_kernel if mark < len(_OF_KERNEL) else escaped).add(number)
+        odd = sorted({*values.odd_envelopes(), *values.begun_in_binary()})
+        return Glance(candidates, sorted(of_kernel), sorted(escaped), odd)

@@ -1,0 +1,150 @@
+"""What a scan found, without the secrets in it: before any of it is stored or sent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from rules.errors import DeadLetterKind
+from rules.model.ids import stable_id
+from rules.model.ledger import DeadLetter
+from rules.model.records import LogEvent, Match, RawRecord
+from rules.redact.patterns import load_redactor
+from rules.redact.redactor import Redacted, Redactor
+from stream.settings import Settings
+
+SHORTEST_PIECE: Final = 8
+"""A field as long as this that is a piece of a secret goes, too."""
+
+SHORTEST_SECRET: Final = 4
+"""What is shorter may stand in a field by chance, and is taken out of it only where it is all of it."""
+
+Redactions = list[str]
+"""The kind of each secret that was taken out of a text."""
+
+_Found = Mapping[str, Redacted]
+
+
+def redactor_of(settings: Settings) -> Redactor | None:
+    """What takes the secrets out; None when it is switched off.
+
+    Raises:
+        ConfigError: with every problem of every file of patterns.
+    """
+    return load_redactor(settings.redact_patterns) if settings.redact else None
+
+
+def without_secrets(redactor: Redactor, matches: Sequence[Match]) -> tuple[list[Match], Redactions]:
+    """The matches with their texts, blocks and fields redacted. A block is looked at as one text: a key may fill lines.
+
+    A match that held a secret has the id of what it says without it.
+    """
+    texts = list(dict.fromkeys(text for match in matches for text in _texts(match)))
+    by_number = redactor.redact_all([_encoded(text) for text in texts])
+    if not by_number:
+        return list(matches), []
+    found = {texts[number]: redacted for number, redacted in by_number.items()}
+    redactions = {
+        (match.event.position.offset, text): found[text].kinds
+        for match in matches
+        for text in _whole_texts(match)
+        if text in found
+    }
+    return [_without(match, found) for match in matches], [kind for kinds in redactions.values() for kind in kinds]
+
+
+def dead_letter(
+    redactor: Redactor | None, kind: DeadLetterKind, reason: str, record: RawRecord
+) -> tuple[DeadLetter, Redactions]:
+    """The dead letter of a record, redacted before it is cut to its first part: bytes, key and reason.
+
+    Its size is that of the record as it came.
+    """
+    found = redactor.redact(record.value) if redactor else Redacted(record.value, (), ())
+    key = bytes_without_secrets(redactor, record.key) if record.key else record.key
+    reason = text_without_secrets(redactor, reason)
+    letter = DeadLetter.of(kind, reason, record.position, found.text, key, record.received_ns)
+    return msgspec.structs.replace(letter, size_bytes=len(record.value)), list(found.kinds)
+
+
+def bytes_without_secrets(redactor: Redactor | None, content: bytes) -> bytes:
+    """Any bytes, redacted."""
+    return redactor.redact(content).text if redactor else content
+
+
+def text_without_secrets(redactor: Redactor | None, text: str) -> str:
+    """Any text, redacted."""
+    return _decoded(bytes_without_secrets(redactor, _encoded(text)))
+
+
+def lines_without_secrets(redactor: Redactor | None, lines: Sequence[str]) -> list[str]:
+    """Lines that stand below each other, as many as before: of a key over several of them a mark stays in each."""
+    if redactor is None:
+        return list(lines)
+    found = redactor.redact(_encoded("\n".join(lines)))
+    over_lines = [
+        (piece, f"[redacted:{kind}]")
+        for secret, kind in zip(found.secrets, found.kinds, strict=True)
+        if b"\n" in secret
+        for piece in secret.decode("utf-8", "replace").split("\n")
+        if piece
+    ]
+    return [_field(text_without_secrets(redactor, line), over_lines) for line in lines]
+
+
+def _texts(match: Match) -> Iterator[str]:
+    yield from _whole_texts(match)
+    yield from match.fields.values()
+
+
+def _whole_texts(match: Match) -> Iterator[str]:
+    yield match.event.text
+    if match.block:
+        yield "\n".join(match.block)
+
+
+def _without(match: Match, found: _Found) -> Match:
+    if found.keys().isdisjoint(_texts(match)):
+        return match
+    event = msgspec.structs.replace(match.event, text=_redacted(match.event.text, found))
+    secrets = [secret for text in _whole_texts(match) if text in found for secret in found[text].secrets]
+    marks = [f"[redacted:{kind}]" for text in _whole_texts(match) if text in found for kind in found[text].kinds]
+    taken = list(zip([secret.decode("utf-8", "replace") for secret in secrets], marks, strict=True))
+    return Match(
+        match_id=match_id(match.rule, event),
+        rule=match.rule,
+        event=event,
+        fields={name: _field(_redacted(value, found), taken) for name, value in match.fields.items()},
+        block=tuple(_redacted("\n".join(match.block), found).split("\n")) if match.block else (),
+    )
+
+
+def match_id(rule_id: str, event: LogEvent) -> str:
+    """The id of what a line says, where it says no time of its own with its place."""
+    origin = () if event.has_own_time else (event.position.source, event.position.offset)
+    said = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
+    return stable_id(rule_id, *said, *origin)
+
+
+def _redacted(text: str, found: _Found) -> str:
+    return _decoded(found[text].text) if text in found else text
+
+
+def _field(value: str, taken: Sequence[tuple[str, str]]) -> str:
+    """A field that is cut out of a text does not show the name before the secret: it goes by what it says."""
+    for secret, mark in taken:
+        if value == secret or (len(value) >= SHORTEST_PIECE and value in secret):
+            return mark
+        if len(secret) >= SHORTEST_SECRET:
+            value = value.replace(secret, mark)
+    return value
+
+
+def _encoded(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _decoded(text: bytes) -> str:
+    return text.decode("utf-8", "surrogatepass")

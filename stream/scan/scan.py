@@ -1,0 +1,281 @@
+"""One batch of records -> its matches, heartbeats and dead letters; only lines with a hit are looked at one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from ingest.batch.batch import Batch
+from ingest.batch.records import Records
+from ingest.batch.text import TextLines
+from ingest.parse.envelope import Parsed, parse
+from rules.detect.inputs import observed
+from rules.errors import DeadLetterKind, RecordError
+from rules.match.hyperscan import HyperscanScanner, Scanner
+from rules.model.heartbeats import Heartbeat
+from rules.model.ledger import DeadLetter
+from rules.model.records import LogEvent, Match, Seat
+from rules.model.signals import QUIET_ROLES
+from rules.model.times import NS_PER_S
+from rules.packs.precedence import LineHit
+from rules.packs.ruleset import RuleSet
+from rules.placement.banners import seats_of
+from rules.redact.redactor import Redactor
+from stream.scan.blocks import Spoken, join_blocks, with_short_lines
+from stream.scan.confirm import Confirmer, patterns_by_record
+from stream.scan.heartbeats import Heartbeats
+from stream.scan.line_times import LineTimes
+from stream.scan.liveness import MOST_SPEAKERS, Liveness
+from stream.scan.prefilter import Glance, Glancer
+from stream.scan.redaction import Redactions, dead_letter, match_id, without_secrets
+from stream.scan.rule_budget import Throttle
+from stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
+
+_HOUR_NS = 3600 * NS_PER_S
+
+
+@dataclass
+class Scanned:
+    """What a batch held. `records = matched + quiet + dead`, exactly: a record too large counts as dead, whatever its
+    head says. `newest_ns` is None when no time was seen. `observed` are matches that say no failure, for windows that
+    watch them. `redactions` are the secrets that were taken out of their texts.
+    """
+
+    records: int = 0
+    matched: int = 0
+    dead: int = 0
+    harmless: int = 0
+    newest_ns: int | None = None
+    matches: list[Match] = field(default_factory=list)
+    observed: list[Match] = field(default_factory=list)
+    heartbeats: list[Heartbeat] = field(default_factory=list)
+    seats: list[Seat] = field(default_factory=list)
+    dead_letters: list[DeadLetter] = field(default_factory=list)
+    redactions: Redactions = field(default_factory=list)
+
+    @property
+    def quiet(self) -> int:
+        """Records that were scanned and said nothing."""
+        return self.records - self.matched - self.dead
+
+    @property
+    def told(self) -> int:
+        """How much of it waits for its time."""
+        return len(self.matches) + len(self.observed) + len(self.heartbeats)
+
+
+class BatchScanner:
+    """Scans batches of one cluster; they may be cut anywhere.
+
+    Rules decide on what a line says; a `redactor` takes the secrets out of what they found. What is kept between
+    batches: for a recorded source the newest line that has a time of its own, and who was alive.
+    """
+
+    def __init__(
+        self,
+        rules: RuleSet,
+        cluster: str,
+        scanner: Scanner | None = None,
+        keep_all: bool = False,
+        throttle: Throttle | None = None,
+        redactor: Redactor | None = None,
+    ):
+        self._redactor = redactor
+        self._throttle = throttle or Throttle()
+        self._cluster = cluster
+        self._keep_all = keep_all
+        self.use(rules, scanner)
+        self._timed_by_source: dict[str, tuple[int, int]] = {}
+        self._liveness = Liveness()
+        self._told_pods: set[tuple[str, str, str]] = set()
+        self._placed_hour_by_source: dict[str, int] = {}
+
+    def use(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
+        """Go on with these rules from the next batch on; what was seen of sources stays."""
+        self._scanner = scanner or HyperscanScanner(rules.expressions, rules.marks)
+        self._glancer = Glancer(self._scanner)
+        self._owners = rules.rule_of_pattern
+        self._observed = observed(rules)
+        told_whole = None if self._keep_all else self._observed
+        self._confirmer = Confirmer(rules, self._scanner, self._cluster, told_whole)
+
+    def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
+        """Every match, heartbeat and dead letter of the batch, the same for the same batch.
+
+        With `is_last` false, it stops before a block that goes on beyond the batch: `records` says how many were
+        taken, and the others have to come again at the head of the next batch.
+        """
+        whole = searchable(batch.values)
+        unfit = why_unfit(whole, batch.is_text)
+        values = without_tails(whole, unfit)
+        batch, legible = replace(batch, values=whole), replace(batch, values=values)
+        glance = self._glancer.glance(values)
+        times = LineTimes(legible, self._timed_by_source.get(batch.source))
+        spoken = self._spoken(times, self._candidates(values, glance), unfit)
+        end = join_blocks(spoken, lambda number: self._line(legible, number, unfit), len(batch), is_last)
+        for number in glance.odd:
+            if number not in spoken and number not in unfit and (fault := envelope_fault(values[number])):
+                unfit[number] = fault
+        if batch.is_recorded and (timed := times.upto(end)):
+            self._timed_by_source[batch.source] = timed
+        said = [one for number, one in sorted(spoken.items()) if number < end]
+        unfit = {number: fault for number, fault in unfit.items() if number < end}
+        scanned, heartbeats = self._scanned(batch, end, said, unfit)
+        self._note_who_was_alive(batch, end, unfit, glance, scanned, heartbeats)
+        return self._finished(scanned, heartbeats, batch, unfit)
+
+    def _spoken(
+        self, times: LineTimes, candidates: Mapping[int, Sequence[int]], unfit: dict[int, Fault]
+    ) -> dict[int, Spoken]:
+        spoken = {}
+        for number, patterns in candidates.items():
+            if not (asked := self._throttle.let_through(patterns, self._owners)):
+                continue
+            begun_s = self._throttle.clock_s()
+            try:
+                parsed, hits = self._confirmer.confirmed(times.batch.record(number), asked)
+            except RecordError as error:
+                unfit[number] = Fault.of(error)
+                continue
+            self._throttle.note(asked, self._owners, hits, begun_s)
+            if hits:
+                spoken[number] = Spoken(number, times.put_into(parsed, number), hits)
+        return spoken
+
+    def _line(self, batch: Batch, number: int, unfit: Mapping[int, Fault]) -> Parsed | None:
+        try:
+            return None if number in unfit else parse(batch.record(number), self._cluster)
+        except RecordError:
+            return None
+
+    def _scanned(
+        self, batch: Batch, end: int, said: Sequence[Spoken], unfit: Mapping[int, Fault]
+    ) -> tuple[Scanned, Heartbeats]:
+        """What the records that say something tell; the rest is still to come."""
+        scanned, heartbeats = Scanned(records=end), Heartbeats()
+        scanned.matched = sum(one.number not in unfit for one in said)
+        for spoken in said:
+            event = spoken.parsed.event
+            self._note_pod(event, scanned)
+            if spoken.parsed.event.has_own_time or not batch.is_recorded:
+                scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[spoken.number])
+            scanned.harmless += "harmless" in [hit.rule.spec.role for hit in spoken.hits]
+            for hit in spoken.hits:
+                _note_heartbeat(heartbeats, event, hit)
+                if hit.rule.spec.role == "placement":
+                    scanned.seats += seats_of(event, hit.fields)
+                if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
+                    scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
+                elif hit.rule.spec.id in self._observed:
+                    scanned.observed.append(_match(hit, event, ()))
+        self._note_cut_lines(batch, unfit, heartbeats)
+        return scanned, heartbeats
+
+    def _candidates(self, values: Records | TextLines, glance: Glance) -> dict[int, list[int]]:
+        hits, escaped = glance.candidates, glance.escaped
+        if escaped:
+            plain = [unescaped(values[number]) for number in escaped]
+            hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
+        return patterns_by_record(hits)
+
+    def _note_who_was_alive(
+        self,
+        batch: Batch,
+        end: int,
+        unfit: Mapping[int, Fault],
+        glance: Glance,
+        scanned: Scanned,
+        heartbeats: Heartbeats,
+    ) -> None:
+        """Every speaker in every ten seconds; so his job is on his node, and time goes on."""
+
+        own_node = batch.origin is None or not batch.origin.hosts
+
+        def look(number: int) -> int | None:
+            try:
+                event = None if number in unfit else parse(batch.record(number), self._cluster).event
+            except RecordError:
+                event = None
+            if event is None or not (event.has_own_time or not batch.is_recorded):
+                return None
+            scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
+            heartbeats.add_alive(event if own_node else msgspec.structs.replace(event, node=""))
+            self._note_pod(event, scanned)
+            if event.job and not own_node:
+                scanned.seats += self._hosts_seats(event, batch)
+            return event.event_time_ns
+
+        self._liveness.look(batch, end, glance.of_kernel, look)
+
+    def _note_pod(self, event: LogEvent, scanned: Scanned) -> None:
+        """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
+        pod = (event.cluster, event.pod, event.node)
+        if event.pod and event.job and pod not in self._told_pods:
+            if len(self._told_pods) >= MOST_SPEAKERS:
+                self._told_pods.clear()
+            self._told_pods.add(pod)
+            scanned.seats.append(Seat(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod))
+
+    def _hosts_seats(self, event: LogEvent, batch: Batch) -> list[Seat]:
+        """Once in an hour: the job of a file of labelled tasks is on their nodes, be they quiet."""
+        hour = event.event_time_ns // _HOUR_NS
+        if batch.origin is None or self._placed_hour_by_source.get(batch.source) == hour:
+            return []
+        self._placed_hour_by_source[batch.source] = hour
+        hosts = sorted({host for host in batch.origin.hosts if host})
+        return [Seat(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
+
+    def _finished(self, scanned: Scanned, heartbeats: Heartbeats, batch: Batch, unfit: Mapping[int, Fault]) -> Scanned:
+        scanned.heartbeats, scanned.seats = heartbeats.sorted(), sorted(set(scanned.seats), key=Seat.order)
+        for number, fault in sorted(unfit.items()):
+            letter, redactions = dead_letter(self._redactor, *fault, batch.record(number))
+            scanned.dead_letters.append(letter)
+            scanned.redactions += redactions
+        scanned.dead = len(scanned.dead_letters)
+        self._redact(scanned)
+        return scanned
+
+    def _redact(self, scanned: Scanned) -> None:
+        """In place; long lines of blocks are cut afterwards, so that no half of a secret stays."""
+        matches = [*scanned.matches, *scanned.observed]
+        if self._redactor and matches:
+            matches, redactions = without_secrets(self._redactor, matches)
+            scanned.redactions += redactions
+        matches = list(map(with_short_lines, matches))
+        scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
+
+    def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
+        """Envelopes that end in the middle: whoever wrote them was stopped."""
+        for number, fault in unfit.items():
+            if fault.kind is DeadLetterKind.NOT_JSON and not batch.values[number].rstrip().endswith(b"}"):
+                heartbeats.add_cut(parse(batch.record(number), self._cluster).event)
+
+
+def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
+    rule_id = hit.rule.spec.id
+    return Match(match_id(rule_id, event), rule_id, event, dict(hit.fields), block)
+
+
+def _note_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> None:
+    spec, fields = hit.rule.spec, hit.fields
+    if spec.role == "progress":
+        if fields.get("step"):
+            heartbeats.add_step(event, fields["step"], fields.get("rank", ""))
+        else:
+            heartbeats.add_progress(event)
+    elif spec.role == "placement":
+        heartbeats.add_place(event, fields.get("rank", ""), fields.get("world_size", ""))
+        heartbeats.add_node_count(event, fields.get("node_count", ""))
+    if spec.phase == "cut":
+        heartbeats.add_cut(event)
+    elif spec.phase:
+        heartbeats.add_phase(event, spec.phase)
+    if saved_step := fields.get("step_saved"):
+        heartbeats.add_saved(event, saved_step)
+
+
+def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
+    """Event time as a clock: never ahead of receipt, so that one node's fast clock can't hurry the others."""
+    return max(newest_ns or 0, min(event.event_time_ns, received_ns))

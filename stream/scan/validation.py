@@ -1,0 +1,71 @@
+"""Values as they come -> what can be searched, and which of them can't be taken whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ingest.batch.records import Records
+from ingest.batch.text import TextLines
+from ingest.parse.envelope import check_envelope, text_of
+from ingest.parse.prefix import clean
+from rules.errors import DeadLetterKind, RecordError
+from rules.model.ledger import KEPT_DEAD_BYTES
+
+MAX_RECORD_BYTES: Final = 1 << 20
+
+
+class Fault(NamedTuple):
+    """Why a record can't be processed."""
+
+    kind: DeadLetterKind
+    reason: str
+
+    @classmethod
+    def of(cls, error: RecordError) -> Fault:
+        """The same as a value."""
+        return cls(error.kind, str(error))
+
+
+def searchable(values: Sequence[bytes]) -> Records | TextLines:
+    """A text of plain lines as it is, everything else as records."""
+    if not isinstance(values, TextLines):
+        return Records(values)
+    if values.is_plain and not values.has_longer(MAX_RECORD_BYTES):
+        return values
+    return Records(values.cut_up())
+
+
+def why_unfit(values: Records | TextLines, is_text: bool) -> dict[int, Fault]:
+    """Records that can't be taken whole, and why."""
+    if isinstance(values, TextLines):
+        return {}
+    faults = {} if is_text else dict.fromkeys(values.empty(), Fault(DeadLetterKind.EMPTY, "empty value"))
+    for number in values.longer_than(MAX_RECORD_BYTES):
+        reason = f"too large: {len(values[number])} bytes, the limit is {MAX_RECORD_BYTES}"
+        faults[number] = Fault(DeadLetterKind.TOO_LARGE, reason)
+    return faults
+
+
+def without_tails(values: Records | TextLines, unfit: Mapping[int, Fault]) -> Records | TextLines:
+    """No more of what is too large than its head: what failed there is found all the same."""
+    if not unfit:
+        return values
+    return Records([value[:KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(values)])
+
+
+def envelope_fault(value: bytes) -> Fault | None:
+    """Why no log line can be had from a record; None when it can."""
+    try:
+        check_envelope(value)
+    except RecordError as error:
+        return Fault.of(error)
+    return None
+
+
+def unescaped(value: bytes) -> bytes:
+    """The text as its writer wrote it; the record itself where it has none."""
+    try:
+        return clean(text_of(value)).encode("utf-8", "surrogatepass")
+    except RecordError:
+        return value

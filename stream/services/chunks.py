@@ -1,0 +1,82 @@
+"""Chunks of raw partitions -> what they hold."""
+
+from __future__ import annotations
+
+from time import monotonic_ns, time_ns
+from typing import Final
+
+from aiokafka import TopicPartition
+
+from rules.packs.ruleset import RuleSet
+from rules.redact.redactor import Redactor
+from stream.kafka.faults import Trouble, Troubles
+from stream.kafka.raw_batches import Chunk, Corrupt, source_of
+from stream.kafka.scan_messages import FoundInRange
+from stream.metrics import Metrics
+from stream.scan.block_buffer import HOLD_NS, HoldingScanner
+from stream.scan.rule_budget import Throttle
+from stream.scan.scan import BatchScanner, Scanned
+from stream.settings import Settings
+
+FUTURE_MS: Final = 60_000
+"""What is received this much later than now is told; clocks of shippers may be a little ahead."""
+
+
+class ChunkScanner:
+    """Scans the chunks of every partition that this worker reads; a block waits for its rest in the next chunk."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        rules: RuleSet,
+        throttle: Throttle,
+        metrics: Metrics,
+        troubles: Troubles,
+        redactor: Redactor | None = None,
+    ):
+        self._metrics = metrics
+        self._troubles = troubles
+        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle, redactor=redactor))
+        self._read_to: dict[TopicPartition, tuple[int, int]] = {}
+
+    def use(self, rules: RuleSet) -> None:
+        """Go on with these rules from the next chunk on."""
+        self._scanner.use(rules)
+
+    def forget(self) -> None:
+        """Others will read what is held back."""
+        self._scanner.forget()
+        self._read_to.clear()
+
+    def scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
+        """What a chunk holds, after what was held back of its partition."""
+        source, now_ms = source_of(partition), time_ns() // 1_000_000
+        self._metrics.note_behind(source, (now_ms - (chunk.newest_ms or now_ms)) / 1000)
+        if chunk.corrupt:
+            scanned = self._dead_batch(source, chunk.corrupt)
+        else:
+            scanned = self._scanner.scan(chunk.as_batch(partition, now_ms))
+        self._name_future(source, chunk, now_ms)
+        held = self._scanner.first_held(source)
+        self._read_to[partition] = chunk.next_offset, monotonic_ns()
+        end = chunk.next_offset if held is None else held
+        return FoundInRange(partition, end, scanned)
+
+    def blocks_without_rest(self) -> list[FoundInRange]:
+        """Blocks of partitions of which nothing came for so long that they are taken as they are."""
+        waited = []
+        for partition, (end, read_ns) in self._read_to.items():
+            source = source_of(partition)
+            if self._scanner.first_held(source) is not None and monotonic_ns() - read_ns >= HOLD_NS:
+                waited.append(FoundInRange(partition, end, self._scanner.rest_of(source)))
+        return waited
+
+    def _name_future(self, source: str, chunk: Chunk, now_ms: int) -> None:
+        if chunk.newest_ms > now_ms + FUTURE_MS:
+            times = sum(record.timestamp > now_ms + FUTURE_MS for record in chunk.records)
+            text = "taken as received now; check the shippers' clocks"
+            self._troubles.note(Trouble.FROM_THE_FUTURE, source, text, times)
+
+    def _dead_batch(self, source: str, corrupt: Corrupt) -> Scanned:
+        letter = self._troubles.note_corrupt(source, corrupt)
+        return Scanned(records=corrupt.records, dead=corrupt.records, dead_letters=[letter])

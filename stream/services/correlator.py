@@ -1,0 +1,271 @@
+"""Matches -> incidents: a correlator for each partition of matches that this worker owns.
+
+A service of the Faust app with a consumer group of its own. The order never changes: send what changed, wait for the
+acknowledgements, keep a snapshot now and then, commit what it covers. Whoever owns a partition next begins with its
+snapshot and reads on from there, whatever is committed; what was sent since then is sent again, the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from time import monotonic
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from aiokafka import TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from mode import Service
+
+from rules.errors import RecordError, RejectedError, TransientError
+from rules.model.ledger import DeadLetter
+from rules.model.records import Position
+from rules.model.times import NS_PER_S
+from rules.packs.ruleset import RuleSet
+from sinks.log import get_logger
+from stream.kafka.clients import make_admin, make_producer
+from stream.kafka.faults import Trouble
+from stream.kafka.messages import Part, decode, encode_in_pieces, kept_in_pieces
+from stream.kafka.own_topics import Fetched, Message, OwnTopics
+from stream.kafka.raw_batches import source_of
+from stream.kafka.raw_topic import described
+from stream.kafka.topics import TopicNames
+from stream.metrics import Metrics
+from stream.process.shutdown import ENDING
+from stream.services.partition import Correlator
+from stream.services.snapshots import Snapshots
+from stream.settings import Settings
+
+log: Final = get_logger(__name__)
+
+FETCH_WAIT_MS: Final = 200
+MESSAGES_A_FETCH: Final = 100
+STOP_WITHIN_S: Final = 5.0
+READ_AGAIN: Final = "the next owner reads the newest messages again"
+LEAVE_WITHIN_S: Final = 1.0
+SMALL_SHARE: Final = 10
+"""Snapshots take a tenth of the time at most."""
+
+IDLE_TIMES: Final = 12
+"""Where only time went on since the last snapshot, the next one waits this many times as long."""
+
+
+class Outgoing(NamedTuple):
+    """A record to send."""
+
+    topic: str
+    value: bytes
+    key: bytes | None = None
+    partition: int | None = None
+
+
+@dataclass
+class Owned:
+    """A correlator with what is known of its last snapshot."""
+
+    correlator: Correlator
+    topic_id: str
+    kept_offset: int
+    kept_s: float = 0.0
+    took_s: float = 0.0
+    has_news: bool = False
+
+    def is_due(self, every_s: float) -> bool:
+        """Whether it is time for the next snapshot."""
+        wait_s = max(every_s, SMALL_SHARE * self.took_s) * (1 if self.has_news else IDLE_TIMES)
+        return self.correlator.offset > self.kept_offset and monotonic() - self.kept_s >= wait_s
+
+
+class Correlating(Service):
+    """Takes whole fetches. The thinking is done in a thread, so that heartbeats go on meanwhile."""
+
+    def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._settings = settings
+        self._names = TopicNames(settings.prefix)
+        self._rules = rules
+        self._metrics = metrics
+        self._snapshots = Snapshots(settings)
+        self._owned: dict[TopicPartition, Owned] = {}
+        self._busy = asyncio.Lock()
+        self.last_fetch_s = monotonic()
+
+    async def on_start(self) -> None:
+        """Join the group."""
+        self._producer = make_producer(self._settings)
+        self._topics = OwnTopics(self._settings, self._names.correlate_group, self._producer, self._metrics)
+        self._consumer = self._topics.consumer
+        self._admin = make_admin(self._settings)
+        await self._admin.start()
+        await self._snapshots.start()
+        await self._producer.start()
+        await self._topics.start(self._names.matches, listener=_Handover(self))
+
+    async def on_stop(self) -> None:
+        """Leave the group with everything kept, so that the next owner has nothing to do again."""
+        try:
+            await asyncio.wait_for(self.hand_over(), ENDING.left_s(STOP_WITHIN_S, LEAVE_WITHIN_S))
+        except (TimeoutError, KafkaError):
+            log.warning("last_snapshot_missing", within_s=STOP_WITHIN_S, detail=READ_AGAIN)
+        await self._topics.stop()
+        await self._producer.stop()
+        await self._snapshots.stop()
+        await self._admin.close()
+
+    async def use(self, rules: RuleSet) -> None:
+        """Go on with these rules from the next fetch on."""
+        async with self._busy:
+            self._rules = rules
+            for owned in self._owned.values():
+                owned.correlator.use(rules)
+
+    async def hand_over(self) -> None:
+        """Keep all that is not kept yet, and forget it: others may go on with it."""
+        async with self._busy:
+            for partition, owned in self._owned.items():
+                if owned.correlator.offset > owned.kept_offset:
+                    await self._keep(partition, owned)
+            self._owned.clear()
+
+    async def begin_anew(self) -> None:
+        """Forget what is known: every partition waits until its snapshot is restored."""
+        async with self._busy:
+            self._forget()
+
+    def _forget(self) -> None:
+        self._owned.clear()
+        self._consumer.pause(*self._consumer.assignment())
+
+    @Service.task
+    async def _run(self) -> None:
+        while not self.should_stop:
+            async with self._topics.fetched(FETCH_WAIT_MS, MESSAGES_A_FETCH) as fetched, self._busy:
+                try:
+                    await self._correlate(fetched)
+                except (KafkaError, TransientError):
+                    self._forget()  # of what was thought, nobody knows what was sent
+                    raise
+            self.last_fetch_s = monotonic()
+
+    async def _correlate(self, fetched: Fetched) -> None:
+        begun = self._consumer.paused()
+        for partition in begun:
+            await self._restore(partition)
+        for partition in (fetched.keys() & self._owned.keys()) - begun:
+            await self._take(partition, fetched[partition])
+        for partition, owned in self._owned.items():
+            if owned.is_due(self._settings.snapshot_every_ns / NS_PER_S):
+                await self._keep(partition, owned)
+
+    async def _take(self, partition: TopicPartition, records: Sequence[Message]) -> None:
+        owned, sends = self._owned[partition], []
+        if records[0].offset <= owned.correlator.offset:
+            self._consumer.pause(partition)  # the topic was made again
+            return
+        for record in records:
+            for one in await asyncio.to_thread(self._think, owned, record):
+                sends.append(await self._producer.send(*one))
+        await asyncio.gather(*sends)
+        self._metrics.note_engine(partition.partition, owned.correlator.engine.counts)
+        self._metrics.note_wait(partition.partition, owned.correlator.wait_ns)
+
+    def _think(self, owned: Owned, record: Message) -> list[Outgoing]:
+        """What a message leads to. Taken twice, from one snapshot, it leads to the same."""
+        source, value = f"{record.topic}/{record.partition}", record.value or b""
+        try:
+            message = decode(value)
+        except RecordError as error:
+            received_ns = record.timestamp * (NS_PER_S // 1000)
+            position = Position(source, record.offset)
+            letter = DeadLetter.of(error.kind, str(error), position, value, record.key, received_ns)
+            return [Outgoing(self._names.dead_letters, msgspec.json.encode(letter))]
+        changed = owned.correlator.take(record.offset, message)
+        owned.has_news |= bool(changed) or message.has_content
+        found = [
+            Outgoing(self._names.incidents, msgspec.json.encode(one), one.incident_id.encode(), record.partition)
+            for one in changed
+        ]
+        told = list(kept_in_pieces(owned.correlator.kept()))
+        if windowed := owned.correlator.windowed():
+            told += encode_in_pieces([Part(source, None, None, tuple(windowed), ())])
+        return found + [Outgoing(self._names.signals, one, None, record.partition) for one in told]
+
+    async def _restore(self, partition: TopicPartition) -> None:
+        """Begin with the snapshot; the messages after it come next. Without one, those after what is committed."""
+
+        def restored(state: bytes | None) -> Correlator:
+            return Correlator(self._rules, self._settings.lateness_ns, state)
+
+        topic = await described(self._admin, partition.topic)
+        kept = await self._snapshots.read(partition.partition, restored, self._tell_unreadable)
+        correlator, topic_id = kept or (restored(None), "")
+        is_new = topic_id not in ("", topic.topic_id)
+        start = await (self._after(partition, correlator, is_new) if kept else self._committed(partition))
+        if partition in self._consumer.assignment():
+            self._owned[partition] = Owned(correlator, topic.topic_id, kept_offset=correlator.offset)
+            self._consumer.seek(partition, start)
+            self._consumer.resume(partition)
+
+    def _tell_unreadable(self, problem: str) -> None:
+        detail = "the one before it is tried; without any, earlier incidents are not known"
+        log.error("snapshot_unreadable", error=problem, detail=detail)
+        self._metrics.note_snapshot_failure("unreadable")
+
+    async def _committed(self, partition: TopicPartition) -> int:
+        committed: int | None = await self._consumer.committed(partition)
+        return committed or int((await self._consumer.beginning_offsets([partition]))[partition])
+
+    async def _after(self, partition: TopicPartition, correlator: Correlator, is_new: bool) -> int:
+        """The offset to go on from."""
+        first = (await self._consumer.beginning_offsets([partition]))[partition]
+        end = (await self._consumer.end_offsets([partition]))[partition]
+        if is_new or correlator.offset >= end:
+            text = f"its snapshot covers {correlator.offset} of its forerunner: read from its first message on"
+            self._topics.troubles.note(Trouble.TOPIC_MADE_AGAIN, source_of(partition), text)
+            correlator.begin_at(first)
+        elif correlator.offset + 1 < first:
+            lost = first - correlator.offset - 1
+            text = f"{lost} messages were deleted before they were correlated"
+            self._topics.troubles.note_lost(source_of(partition), correlator.offset, lost, text)
+            self._topics.note_lost(source_of(partition), lost)
+            correlator.begin_at(first)
+        return correlator.offset + 1
+
+    async def _keep(self, partition: TopicPartition, owned: Owned) -> None:
+        """A snapshot, then the commit of what it covers."""
+        begun_s, offset = monotonic(), owned.correlator.offset
+        state = await asyncio.to_thread(owned.correlator.snapshot)
+        owned.took_s = monotonic() - begun_s  # not the time for which Kafka was away: the next one would wait for hours
+        try:
+            packed_bytes = await self._snapshots.write(partition.partition, state, owned.topic_id)
+            await self._topics.commit({partition: offset + 1})
+        except RejectedError as error:
+            detail = "until one fits again, a restart begins with the last one that did"
+            log.error("snapshot_refused", **_place(partition), error=str(error), detail=detail)
+            self._metrics.note_snapshot_failure("too large")
+        except (CommitFailedError, IllegalStateError):
+            log.warning("partition_taken_away", **_place(partition), detail=READ_AGAIN)
+        else:
+            owned.kept_offset, owned.has_news = offset, False
+            self._metrics.note_snapshot(partition.partition, packed_bytes, monotonic() - begun_s)
+        owned.kept_s = monotonic()
+        self._metrics.note_skews(owned.correlator.engine.skews_ns())
+
+
+class _Handover(ConsumerRebalanceListener):
+    """Partitions are given back between fetches, with all kept."""
+
+    def __init__(self, service: Correlating):
+        self._service = service
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        await self._service.hand_over()
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        await self._service.begin_anew()
+
+
+def _place(partition: TopicPartition) -> dict[str, Any]:
+    return {"topic": partition.topic, "partition": partition.partition}

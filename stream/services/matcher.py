@@ -1,0 +1,221 @@
+"""The hot path: whole fetches of raw records -> one scan each -> matches and heartbeats on our own topic.
+
+A service of the Faust app with a consumer group of its own. The order never changes: scan, send, wait for the
+acknowledgements, commit. Killed at any point, the records are scanned again, and every id comes out the same.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from time import monotonic, perf_counter
+from typing import Any, Final
+
+from aiokafka import TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
+from mode import Service
+
+from rules.packs.ruleset import RuleSet
+from sinks.log import get_logger
+from stream.kafka.alignment import Pace
+from stream.kafka.clients import make_admin, make_consumer, make_producer
+from stream.kafka.faults import Trouble, Troubles
+from stream.kafka.raw_batches import Chunk, RawBatches
+from stream.kafka.recovery import Recovery
+from stream.kafka.scan_messages import FoundInRange
+from stream.kafka.sending import Sender
+from stream.kafka.ticker import Ticker
+from stream.kafka.topics import TopicNames
+from stream.metrics import Metrics
+from stream.scan.redaction import redactor_of
+from stream.scan.rule_budget import Throttle, floods
+from stream.services.chunks import ChunkScanner
+from stream.settings import Settings
+
+log: Final = get_logger(__name__)
+
+FETCH_WAIT_MS: Final = 200
+PARTITION_FETCH_BYTES: Final = 4 << 20
+TICK_S: Final = 0.2
+RARELY: Final = 50_000, 10, 50
+"""Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it. Futures and
+retries do leave cycles, some hundred objects a second."""
+
+
+class Matcher(Service):
+    """Scans the raw topic's partitions that this worker owns."""
+
+    def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._settings = settings
+        self._names = TopicNames(settings.prefix)
+        self._metrics = metrics
+        redactor = redactor_of(settings)
+        self._troubles = Troubles(metrics, redactor)
+        self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
+        self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles, redactor)
+        self._busy = asyncio.Lock()
+        self._unsent: list[FoundInRange] = []
+        self._pace = Pace()
+        self._paused: set[TopicPartition] = set()
+        self.floods: list[str] = []
+        self.last_fetch_s = monotonic()
+
+    async def use(self, rules: RuleSet) -> None:
+        """Go on with these rules from the next batch on."""
+        async with self._busy:
+            self._scanner.use(rules)
+
+    async def on_start(self) -> None:
+        """Join the group."""
+        settings, group = self._settings, self._names.match_group
+        self._producer = make_producer(settings)
+        self._consumer = make_consumer(
+            settings,
+            group,
+            max_partition_fetch_bytes=PARTITION_FETCH_BYTES,
+            auto_offset_reset="none",
+            isolation_level="read_committed",
+        )
+        self._admin = make_admin(settings)
+        self._recovery = Recovery(
+            settings.raw_topic, group, self._consumer, self._troubles, self._metrics.note_lost_records
+        )
+        self._sender = Sender(settings, self._producer)
+        self._ticker = Ticker(settings, self._consumer, self._producer, self._recovery, self._metrics, self._pace)
+        await self._admin.start()
+        await self._producer.start()
+        await self._consumer.start()
+        self._batches = RawBatches(self._consumer, settings.fetch_records)
+        listener = _BetweenBatches(self._busy, self._forget_uncommitted, self._start_with)
+        self._consumer.subscribe([settings.raw_topic], listener=listener)
+        gc.freeze()
+        gc.set_threshold(*RARELY)
+
+    async def on_stop(self) -> None:
+        """Leave the group after the batch in hand; what is not committed will be read again."""
+        async with self._busy:
+            await self._consumer.stop()
+            await self._producer.stop()
+            await self._admin.close()
+
+    async def _start_with(self, partitions: Collection[TopicPartition]) -> None:
+        """Nothing of them is given out before it is known that their offsets are those of this topic."""
+        self._consumer.pause(*partitions)
+        self._metrics.note_assigned(self._settings.raw_topic, len(partitions))
+        try:
+            await self._recovery.check_committed(self._admin, partitions)
+        except KafkaError as error:
+            self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "what is committed is believed")
+        self._consumer.resume(*self._consumer.assignment().intersection(partitions))
+
+    @Service.task
+    async def _run(self) -> None:
+        while not self.should_stop:
+            if self._recovery.is_topic_new:
+                async with self._busy:
+                    self._forget_uncommitted()
+                    await self._recovery.begin_anew()
+            chunks = await self._fetched(0 if self._unsent else FETCH_WAIT_MS)
+            async with self._busy:
+                self._unsent += [await self._scan(*one) for one in chunks if self._is_mine(one[0])]
+                if not chunks or sum(one.scanned.records for one in self._unsent) >= self._settings.fetch_records:
+                    await self._settle()
+            await self._sender.send_gaps(self._troubles.take_gaps())
+            self._note_costs()
+
+    def _note_costs(self) -> None:
+        if (used := self._throttle.turn(monotonic())) is not None:
+            self._metrics.note_uses(used)
+            self.floods = floods(used)
+            for flood in self.floods:
+                log.warning("rule_over_budget", detail=flood)
+
+    async def _fetched(self, wait_ms: int) -> Sequence[tuple[TopicPartition, Chunk]]:
+        try:
+            chunks = await self._batches.fetch(wait_ms)
+        except KafkaError as error:
+            await self._recovery.after(error)
+            return ()
+        self._troubles.is_over(Trouble.KAFKA_ERROR, "fetch")
+        self.last_fetch_s = monotonic()
+        return chunks
+
+    async def _settle(self) -> None:
+        """Send what was found, wait for the acknowledgements, commit."""
+        found, self._unsent = [*self._unsent, *self._scanner.blocks_without_rest()], []
+        if not found:
+            return
+        await self._sender.send(found)
+        for one in found:
+            self._pace.note(one.partition, one.scanned.newest_ns, one.scanned.told)
+        topic_id = self._recovery.topic_id
+        try:
+            await self._consumer.commit(
+                {one.partition: (one.end, self._pace.mark(one.partition, topic_id)) for one in found}
+            )
+        except (CommitFailedError, IllegalStateError) as error:
+            text = "before the commit; what was not committed will be read again"
+            self._troubles.note(Trouble.TAKEN_AWAY, repr(error), text)
+            return
+        for one in found:
+            self._metrics.note_scan(one.source, one.scanned)
+
+    async def _scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
+        found = self._scanner.scan(partition, chunk)
+        await asyncio.sleep(0)
+        return found
+
+    def _is_mine(self, partition: TopicPartition) -> bool:
+        return partition in self._consumer.assignment()
+
+    def _forget_uncommitted(self) -> None:
+        self._scanner.forget()
+        self._unsent.clear()
+        self._pace.forget()
+        self._paused.clear()
+
+    @Service.task
+    async def _tick(self) -> None:
+        while not self.should_stop:
+            await self.sleep(TICK_S)
+            try:
+                await self._ticker.tick(self._admin)
+            except KafkaError as error:
+                if not self.should_stop:
+                    self._troubles.note(Trouble.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
+            else:
+                self._troubles.is_over(Trouble.KAFKA_ERROR, "tick")
+            self._keep_pace()
+
+    def _keep_pace(self) -> None:
+        """Read no further where we are too far ahead of the slowest partition, whoever reads that one."""
+        mine = self._consumer.assignment()
+        too_far = self._pace.too_far() & mine
+        self._consumer.resume(*(self._paused & mine) - too_far)
+        self._consumer.pause(*too_far)
+        self._paused = too_far
+        self._metrics.note_paused(self._settings.raw_topic, len(too_far))
+
+
+class _BetweenBatches(ConsumerRebalanceListener):
+    """Partitions are given back between batches only."""
+
+    def __init__(
+        self,
+        busy: asyncio.Lock,
+        forget_uncommitted: Callable[[], None],
+        start_with: Callable[[Collection[TopicPartition]], Awaitable[None]],
+    ):
+        self._busy = busy
+        self._forget_uncommitted = forget_uncommitted
+        self._start_with = start_with
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        async with self._busy:
+            self._forget_uncommitted()
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        await self._start_with(assigned)

@@ -1,0 +1,50 @@
+"""What this worker counts -> the store, by way of our own topic: a worker may run without the store writer."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from aiokafka.errors import KafkaError
+from mode import Service
+
+from rules.packs.ruleset import RuleSet
+from sinks.log import get_logger
+from stream.kafka.clients import make_producer
+from stream.kafka.messages import Kept, kept_in_pieces
+from stream.kafka.topics import TopicNames
+from stream.metrics import Metrics
+from stream.process.sampling import Sampler
+from stream.settings import Settings
+
+log: Final = get_logger(__name__)
+
+LOOK_EVERY_S: Final = 1.0
+
+
+class Exporter(Service):
+    """Sends samples every 15 seconds. When that fails they are lost, and nothing else is."""
+
+    def __init__(self, settings: Settings, _: RuleSet, metrics: Metrics, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._settings = settings
+        self._topic = TopicNames(settings.prefix).signals
+        self._sampler = Sampler(metrics)
+
+    async def on_start(self) -> None:
+        """Connect."""
+        self._producer = make_producer(self._settings)
+        await self._producer.start()
+
+    async def on_stop(self) -> None:
+        """Let go of Kafka."""
+        await self._producer.stop()
+
+    @Service.task
+    async def _run(self) -> None:
+        while not self.should_stop:
+            await self.sleep(LOOK_EVERY_S)
+            try:
+                for message in kept_in_pieces(Kept(samples=tuple(self._sampler.due()))):
+                    await self._producer.send_and_wait(self._topic, message)
+            except KafkaError as error:
+                log.warning("metrics_not_sent", error=repr(error))

@@ -1,0 +1,203 @@
+"""Incidents -> people, each piece of news once for each target.
+
+A service of the Faust app with a consumer group of its own, so that targets that are away stop nothing else. Whoever
+owns a partition of incidents, with all of some clusters, begins with the journal that its last owner kept; revisions
+are committed when what they give to tell is kept there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from datetime import datetime
+from time import monotonic, time
+from typing import Any, Final
+
+import msgspec
+from aiokafka import TopicPartition
+from aiokafka.abc import ConsumerRebalanceListener
+from mode import Service
+
+from rules.alerts.state import Planned
+from rules.errors import DeadLetterKind
+from rules.model.incident import Incident
+from rules.model.ledger import DeadLetter, Delivery
+from rules.model.records import Position
+from rules.packs.ruleset import RuleSet
+from sinks.log import get_logger
+from stream.alerts.dispatcher import Dispatcher
+from stream.alerts.file import alerts_of
+from stream.alerts.opening import dispatcher
+from stream.alerts.operator_actions import StoredSaid
+from stream.alerts.topic_journal import TopicJournal
+from stream.kafka.clients import make_producer
+from stream.kafka.messages import Kept, encode
+from stream.kafka.own_topics import Message, OwnTopics
+from stream.kafka.topics import TopicNames
+from stream.metrics import Metrics
+from stream.settings import Settings
+
+log: Final = get_logger(__name__)
+RECORDS_A_FETCH: Final = 500
+PAUSE_MS: Final = 500
+LOOK_AT_WHAT_WAS_SAID_EVERY_S: Final = 2.0
+FIRST_LOOK_BACK_MS: Final = 3_600_000
+"""Alerts that are set up for the first time tell of the last hour, and of nothing before."""
+
+
+class Notifier(Service):
+    """Tells the targets of `alerts.yaml`, a dispatcher for each partition of incidents that this worker owns."""
+
+    def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._settings = settings
+        self._rules = rules
+        self._names = TopicNames(settings.prefix)
+        self._metrics = metrics
+        self._busy = asyncio.Lock()
+        self._alerts = alerts_of(settings)
+        self._owned: dict[int, Dispatcher] = {}
+        self._is_member = False
+        self._said = StoredSaid(settings, lambda text: log.warning("operator_actions_unread", detail=text))
+        self.last_fetch_s = monotonic()
+
+    async def on_start(self) -> None:
+        """Join the group."""
+        self._producer = make_producer(self._settings)
+        self._topics = OwnTopics(self._settings, self._names.notify_group, self._producer, self._metrics)
+        self._consumer = self._topics.consumer
+        await self._producer.start()
+        await self._topics.start(self._names.incidents, listener=_Handover(self))
+
+    async def on_stop(self) -> None:
+        """Leave the group after the deliveries in hand."""
+        await self.hand_over()
+        await self._topics.stop()
+        await self._producer.stop()
+        await self._said.close()
+
+    async def begin(self) -> None:
+        """The partitions that were assigned are taken up with the next fetch."""
+        async with self._busy:
+            self._is_member = True
+
+    async def hand_over(self) -> None:
+        """Others may go on with the partitions: nothing is delivered for them any more."""
+        async with self._busy:
+            self._is_member = False
+            owned, self._owned = self._owned, {}
+            await asyncio.gather(*(one.close() for one in owned.values()))
+
+    @Service.task
+    async def _run(self) -> None:
+        await self._said.is_known.wait()
+        while not self.should_stop:
+            async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched, self._busy:
+                self.last_fetch_s = monotonic()
+                if not self._is_member:
+                    self._topics.put_back(fetched)
+                    continue
+                for partition in self._consumer.assignment():
+                    if await self._is_ready(partition):
+                        await self._take(partition, fetched.get(partition, ()))
+                self._count_pending()
+
+    @Service.task
+    async def _listen(self) -> None:
+        while not self.should_stop:
+            await self._said.look()
+            await self.sleep(LOOK_AT_WHAT_WAS_SAID_EVERY_S)
+
+    async def _is_ready(self, partition: TopicPartition) -> bool:
+        """Whether these records are to be told; what was told of the partition is known then."""
+        if partition.partition in self._owned:
+            return True
+        assert self._alerts
+        journal = TopicJournal(self._settings, self._producer, partition.partition, self._topics.pass_over)
+        outlet = _Outlet(self._names, partition.partition, self._producer, self._metrics)
+        owned = dispatcher(self._alerts, self._rules, journal, outlet)
+        await owned.open()
+        skips = await self._skips_the_past(partition)
+        owned.start()
+        self._owned[partition.partition] = owned
+        return not skips
+
+    async def _skips_the_past(self, partition: TopicPartition) -> bool:
+        if await self._consumer.committed(partition) is not None:
+            return False
+        recently_ms = int(time() * 1000) - FIRST_LOOK_BACK_MS
+        end = (await self._consumer.end_offsets([partition]))[partition]  # before the look back: what comes now is told
+        found = (await self._consumer.offsets_for_times({partition: recently_ms}))[partition]
+        start = found.offset if found else end
+        if partition in self._consumer.assignment():
+            self._consumer.seek(partition, start)
+            await self._topics.commit({partition: start})
+        return True
+
+    async def _take(self, partition: TopicPartition, records: Sequence[Message]) -> None:
+        owned = self._owned[partition.partition]
+        owned.said = self._said.newest
+        await owned.take([revision for record in records for revision in _revisions(record)])
+        if records:
+            await self._topics.commit({partition: records[-1].offset + 1})
+
+    def _count_pending(self) -> None:
+        assert self._alerts
+        for target in self._alerts.spec.targets:
+            pending = sum(one.pending(target) for one in self._owned.values())
+            is_away = any(one.lanes[target].is_away for one in self._owned.values())
+            self._metrics.note_pending(target, pending, is_away)
+
+
+class _Outlet:
+    """What became of a partition's notifications: rows, dead letters, metrics."""
+
+    def __init__(self, names: TopicNames, partition: int, producer: Any, metrics: Metrics):
+        self._names = names
+        self._partition = partition
+        self._producer = producer
+        self._metrics = metrics
+
+    async def note(self, deliveries: Sequence[Delivery]) -> None:
+        """For the store, which the store writer keeps."""
+        kept = encode(Kept(deliveries=tuple(deliveries)))
+        await self._producer.send_and_wait(self._names.signals, kept, partition=self._partition)
+
+    async def give_up(self, planned: Planned, reason: str) -> None:
+        """A dead letter with the incident's revision: sent again, it asks the target again."""
+        incident = planned.notification.incident
+        value, key = msgspec.json.encode(incident), incident.incident_id.encode()
+        reason = f"{planned.notification.target}: {reason}"
+        event_s = datetime.fromisoformat(planned.notification.event_time).timestamp()
+        received_ns = int(event_s * 1000) * 1_000_000
+        kind = DeadLetterKind.NOTIFICATION_REFUSED
+        letter = DeadLetter.of(kind, reason, planned.position, value, key, received_ns)
+        await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
+
+    def count(self, delivery: Delivery) -> None:
+        """In the metrics."""
+        self._metrics.note_delivery(delivery, time())
+
+
+class _Handover(ConsumerRebalanceListener):
+    """Partitions are given back between deliveries only.
+
+    Between that and the new assignment aiokafka still calls the old ones assigned.
+    """
+
+    def __init__(self, service: Notifier):
+        self._service = service
+
+    async def on_partitions_revoked(self, revoked: Any) -> None:
+        await self._service.hand_over()
+
+    async def on_partitions_assigned(self, assigned: Any) -> None:
+        await self._service.begin()
+
+
+def _revisions(record: Message) -> list[tuple[Incident, Position]]:
+    try:
+        incident = msgspec.json.decode(record.value or b"", type=Incident)
+    except msgspec.DecodeError:
+        return []  # the store writer reads it too, and dead-letters it
+    return [(incident, Position(f"{record.topic}/{record.partition}", record.offset))]

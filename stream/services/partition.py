@@ -1,0 +1,125 @@
+"""Matches of one partition -> incidents, with a snapshot from which another worker goes on. No Kafka in here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from rules.detect.signal import match_of
+from rules.engine import Engine
+from rules.event_time.watermark import Watermark
+from rules.model.flat_heartbeats import unflattened
+from rules.model.incident import Incident
+from rules.model.ledger import Joined
+from rules.model.records import Match
+from rules.packs.ruleset import RuleSet
+from stream.kafka.messages import Found, Kept, Message, Part, Tick
+
+
+class Snapshot(msgspec.Struct):
+    """Everything that a correlator knows, after the message at `offset`; `engine` is filled in snapshots only.
+
+    `unconfirmed` holds, for each raw partition, (end of a batch, its newest event time) of batches that no tick has
+    confirmed yet. `idle_ns` is how long the raw topic has ended at `idle_ends`; of it the newest tick said `told_ns`.
+    """
+
+    engine: bytes = b""
+    offset: int = -1
+    watermark: Watermark = msgspec.field(default_factory=lambda: Watermark(0))
+    unconfirmed: dict[str, list[tuple[int, int]]] = {}
+    idle_ends: dict[str, int] = {}
+    idle_ns: int = 0
+    told_ns: int = 0
+
+
+class Correlator:
+    """Takes messages in the order of their offsets; one that was taken before changes nothing.
+
+    Time moves with ticks only: a batch of one partition says nothing about what the others still hold.
+    """
+
+    def __init__(self, rules: RuleSet, lateness_ns: int, snapshot: bytes | None = None):
+        self._state = msgspec.msgpack.decode(snapshot, type=Snapshot) if snapshot else Snapshot()
+        self._state.watermark.lateness_ns = lateness_ns
+        self.engine = Engine(rules, self._state.engine or None, lists_joined=True)
+        self._state.engine = b""
+
+    def use(self, rules: RuleSet) -> None:
+        """Go on with these rules."""
+        self.engine.use(rules)
+
+    @property
+    def offset(self) -> int:
+        """The offset of the last message taken; -1 before the first."""
+        return self._state.offset
+
+    @property
+    def wait_ns(self) -> int:
+        """How long lines are waited for, as things are."""
+        return self._state.watermark.wait_ns
+
+    def begin_at(self, offset: int) -> None:
+        """Take this message next, whatever was taken before."""
+        self._state.offset = offset - 1
+
+    def take(self, offset: int, message: Message) -> list[Incident]:
+        """The incidents that changed by the message."""
+        if offset <= self._state.offset:
+            return []
+        self._state.offset = offset
+        if isinstance(message, Tick):
+            return self.engine.advance(self._watermark_at(message))
+        for part in message.parts if isinstance(message, Found) else ():
+            self._state.watermark.learn(_times_ns(part))
+            self.engine.add(part.matches, map(unflattened, part.heartbeats), part.seats)
+            if part.end is not None and part.newest_ns is not None:
+                self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
+        return []
+
+    def windowed(self) -> list[Match]:
+        """What windows told since the last call, as rows of the store have it."""
+        return list(map(match_of, self.engine.windowed()))
+
+    def kept(self) -> Kept:
+        """What went into incidents since the last call, and the gaps in the evidence that were seen."""
+        return Kept(signals=tuple(map(_slender, self.engine.joined())), gaps=tuple(self.engine.gaps()))
+
+    def snapshot(self) -> bytes:
+        """The state as bytes."""
+        return msgspec.msgpack.encode(msgspec.structs.replace(self._state, engine=self.engine.snapshot()))
+
+    def _watermark_at(self, tick: Tick) -> int:
+        """Each partition counts as far as it was read when the tick was made, however much came in since."""
+        watermark = self._state.watermark
+        watermark.is_live = tick.at_pace
+        for source, batches in self._state.unconfirmed.items():
+            read_to = tick.ends.get(source, 0)
+            for end, newest_ns in batches:
+                if end <= read_to:
+                    watermark.observe(source, newest_ns)
+            self._state.unconfirmed[source] = [batch for batch in batches if batch[0] > read_to]
+        if tick.lagging:
+            return watermark.hold(tick.lagging)
+        return watermark.idle(self._idle_ns(tick), tick.at_pace)
+
+    def _idle_ns(self, tick: Tick) -> int:
+        """How long nothing was written; a worker that ticks since a moment ago counts from then on."""
+        state = self._state
+        if tick.ends != state.idle_ends:
+            state.idle_ends, state.idle_ns, state.told_ns = tick.ends, 0, 0
+        is_of_another = tick.elapsed_ns < state.told_ns
+        state.idle_ns += tick.elapsed_ns - (0 if is_of_another else state.told_ns)
+        state.told_ns = tick.elapsed_ns
+        return state.idle_ns
+
+
+def _slender(joined: Joined) -> Joined:
+    """Without what the store does not keep of a signal: tracebacks are long."""
+    signal = msgspec.structs.replace(joined.signal, position=None, fields={}, block=())
+    return Joined(joined.incident_id, signal)
+
+
+def _times_ns(part: Part) -> Iterator[int]:
+    yield from (match.event.event_time_ns for match in part.matches)
+    yield from (heartbeat.event_time_ns for heartbeat in part.heartbeats)

@@ -1,0 +1,227 @@
+"""Matches, heartbeats, incidents and dead letters from our topics into the store.
+
+A service of the Faust app with a consumer group of its own, so that a store that is away stops nothing else: Kafka
+holds the backlog. Written first, committed after; ids make a second writing harmless.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from time import monotonic
+from typing import Any, Final, Literal, NamedTuple
+
+import msgspec
+from aiokafka import TopicPartition
+from mode import Service
+
+from rules.errors import ConfigError, DeadLetterKind, RecordError, RejectedError, TransientError
+from rules.model.flat_heartbeats import flattened, unflattened
+from rules.model.incident import Incident
+from rules.model.ledger import DeadLetter
+from rules.model.records import Match, Position
+from rules.model.signals import QUIET_ROLES
+from rules.packs.ruleset import RuleSet
+from rules.packs.spec import RuleSpec
+from sinks.log import get_logger
+from stream.kafka.clients import make_producer
+from stream.kafka.messages import Found, Kept, Part, Tick, decode, encode
+from stream.kafka.own_topics import Fetched, Message, OwnTopics
+from stream.kafka.raw_batches import source_of
+from stream.kafka.topics import TopicNames
+from stream.metrics import Metrics
+from stream.settings import Settings
+from stream.store.thread import Store
+
+log: Final = get_logger(__name__)
+
+RECORDS_A_FETCH: Final = 2_000
+BYTES_A_WRITE: Final = 4 << 20
+"""Some eight thousand rows of matches, which take ten times as much memory on their way."""
+
+PAUSE_MS: Final = 1_000
+RETRY_FOR_S: Final = 5.0
+
+
+Table = Literal[
+    "matches",
+    "observed",
+    "heartbeats",
+    "seats",
+    "signals",
+    "gaps",
+    "deliveries",
+    "samples",
+    "incidents",
+    "dead_letters",
+]
+
+
+class Row(NamedTuple):
+    """What the store keeps of a message, with the message."""
+
+    table: Table
+    content: Any
+    message: Message
+
+
+class StoreWriter(Service):
+    """Writes whole fetches, and goes on trying for as long as the store is away."""
+
+    def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
+        super().__init__(**kwargs)
+        self._settings = settings
+        self._names = TopicNames(settings.prefix)
+        self._rules = rules
+        self._metrics = metrics
+        self._store = Store(settings.store_dsn, RETRY_FOR_S)
+        self.last_fetch_s = monotonic()
+
+    async def use(self, rules: RuleSet) -> None:
+        """Go on with these rules."""
+        self._rules = rules
+
+    async def on_start(self) -> None:
+        """Join the group."""
+        names = self._names
+        self._producer = make_producer(self._settings)
+        self._topics = OwnTopics(self._settings, names.store_group, self._producer, self._metrics)
+        await self._producer.start()
+        await self._topics.start(names.matches, names.signals, names.incidents, names.dead_letters)
+
+    async def on_stop(self) -> None:
+        """Leave the group and let go of the store."""
+        await self._topics.stop()
+        await self._producer.stop()
+        await self._store.close()
+
+    @Service.task
+    async def _run(self) -> None:
+        while not self.should_stop:
+            async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched:
+                self.last_fetch_s = monotonic()
+                for piece in pieces(fetched):
+                    if await self._write(self._rows(piece)):
+                        await self._topics.commit({one: messages[-1].offset + 1 for one, messages in piece.items()})
+
+    async def _write(self, rows: Sequence[Row]) -> bool:
+        """True when the rows are stored, or refused for good and dead-lettered; false when we are to stop.
+
+        Of refused rows, halves are tried, so that one bad row takes no other with it.
+        """
+        while not self.should_stop:
+            try:
+                await self._store.write(**_by_table(rows))
+            except RejectedError as error:
+                await self._wait(0)
+                if len(rows) == 1:
+                    await self._give_up(rows[0], str(error))
+                    return True
+                middle = len(rows) // 2
+                return await self._write(rows[:middle]) and await self._write(rows[middle:])
+            except (TransientError, ConfigError) as error:
+                log.warning("store_write_failed", error=str(error), detail="it is tried again")
+                self._metrics.note_store_failure("away" if isinstance(error, TransientError) else "not set up")
+                await self._wait(PAUSE_MS)
+            else:
+                self._metrics.note_stored(Counter(row.table for row in rows))
+                return True
+        return False
+
+    async def _wait(self, pause_ms: int) -> None:
+        await self._topics.wait(pause_ms)
+        self.last_fetch_s = monotonic()
+
+    def _rows(self, fetched: Fetched) -> list[Row]:
+        return [row for messages in fetched.values() for message in messages for row in self._rows_of(message)]
+
+    def _rows_of(self, message: Message) -> list[Row]:
+        try:
+            return list(self._decoded(message))
+        except (RecordError, msgspec.DecodeError) as error:
+            return [
+                Row(
+                    "dead_letters",
+                    _dead_letter(message, message.value or b"", DeadLetterKind.NOT_OURS, str(error)),
+                    message,
+                )
+            ]
+
+    def _decoded(self, message: Message) -> Iterator[Row]:
+        value = message.value or b""
+        if message.topic == self._names.incidents:
+            yield Row("incidents", msgspec.json.decode(value, type=Incident), message)
+        elif message.topic == self._names.dead_letters:
+            yield Row("dead_letters", msgspec.json.decode(value, type=DeadLetter), message)
+        else:
+            yield from (Row(*told, message) for told in self._told(decode(value)))
+
+    def _told(self, found: Found | Kept | Tick) -> Iterator[tuple[Table, Any]]:
+        for part in found.parts if isinstance(found, Found) else ():
+            yield from (("heartbeats", unflattened(heartbeat)) for heartbeat in part.heartbeats)
+            yield from (("seats", seat) for seat in part.seats)
+            yield from map(self._with_its_rule, self._known(part.matches))
+        if isinstance(found, Kept):
+            yield from (("signals", joined) for joined in found.signals)
+            yield from (("gaps", gap) for gap in found.gaps)
+            yield from (("deliveries", delivery) for delivery in found.deliveries)
+            yield from (("samples", sample) for sample in found.samples)
+
+    def _known(self, matches: Sequence[Match]) -> list[Match]:
+        known = [match for match in matches if match.rule in self._rules.by_id]
+        self._metrics.note_unknown(len(matches) - len(known))
+        return known
+
+    def _with_its_rule(self, match: Match) -> tuple[Table, tuple[Match, RuleSpec]]:
+        spec = self._rules.spec_of(match)
+        return ("observed" if spec.role in QUIET_ROLES else "matches"), (match, spec)
+
+    async def _give_up(self, row: Row, reason: str) -> None:
+        """A dead letter that holds this row of its message and no other."""
+        log.error("store_row_refused", table=row.table, error=reason)
+        self._metrics.note_store_failure("refused")
+        if row.table != "dead_letters":
+            letter = _dead_letter(row.message, _alone(row), DeadLetterKind.ROW_REFUSED, reason)
+            await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
+
+
+def pieces(fetched: Fetched) -> Iterator[Fetched]:
+    """The fetch in order, by so much as is written at once: `BYTES_A_WRITE` at most, or one message."""
+    piece: Fetched = {}
+    size_bytes = 0
+    for partition, messages in fetched.items():
+        for message in messages:
+            size_bytes += len(message.value or b"")
+            if piece and size_bytes > BYTES_A_WRITE:
+                yield piece
+                piece, size_bytes = {}, len(message.value or b"")
+            piece.setdefault(partition, []).append(message)
+    if piece:
+        yield piece
+
+
+def _by_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
+    contents: dict[str, list[Any]] = {}
+    for row in rows:
+        contents.setdefault(row.table, []).append(row.content)
+    return contents
+
+
+def _alone(row: Row) -> bytes:
+    """A message that says no more than this row."""
+    source = source_of(TopicPartition(row.message.topic, row.message.partition))
+    match row.table:
+        case "matches" | "observed":
+            return encode(Found((Part(source, None, None, (row.content[0],), ()),)))
+        case "heartbeats":
+            return encode(Found((Part(source, None, None, (), (flattened(row.content),)),)))
+        case "seats":
+            return encode(Found((Part(source, None, None, (), (), (row.content,)),)))
+        case "signals" | "gaps" | "deliveries" | "samples":
+            return encode(Kept(**{row.table: (row.content,)}))
+    return row.message.value or b""
+
+
+def _dead_letter(message: Message, value: bytes, kind: DeadLetterKind, reason: str) -> DeadLetter:
+    position = Position(f"{message.topic}/{message.partition}", message.offset)
+    return DeadLetter.of(kind, reason, position, value, message.key, message.timestamp * 1_000_000)

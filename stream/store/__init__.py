@@ -1,0 +1,1 @@
+"""Questions to the store, and the thread that asks them."""

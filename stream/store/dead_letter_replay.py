@@ -1,0 +1,215 @@
+"""`epicenter deadletters replay`: original records go back to the partition that they came from, as new records."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from time import time_ns
+from typing import Any, Final
+
+import click
+import msgspec
+import orjson
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
+from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
+
+from rules.errors import DeadLetterKind, RecordError, TransientError
+from rules.model.ledger import DeadLetter
+from rules.model.records import Position
+from rules.redact.redactor import MARK_BEGINS
+from sinks.clickhouse.dead_letters import LetterFilter, Letters, Replay, letter_of
+from sinks.text.sanitize import make_inert
+from stream.kafka.preflight import reach
+from stream.kafka.security import client_arguments
+from stream.kafka.topics import LARGEST_RAW_BYTES, TopicNames
+from stream.scan.redaction import bytes_without_secrets, redactor_of
+from stream.settings import Settings
+from stream.store.dead_letters import find
+from stream.store.lookup import from_store
+
+FIRST_POSITION_HEADER: Final = "epicenter-replay-of"
+REPLAYS_HEADER: Final = "epicenter-replays"
+ANSWER_S: Final = 20.0
+LETTERS_A_ROUND: Final = 200
+
+
+def replay_letters(settings: Settings, letter_ids: Sequence[str], reason: str, as_json: bool) -> bool:
+    """Send the records of these letters again, or those of all letters never sent again whose reason holds `reason`.
+
+    True when a letter was refused; each has its message on standard error.
+
+    Raises:
+        TransientError: the store or Kafka is away.
+    """
+    chosen = [find(settings, letter_id)["dead_letter_id"] for letter_id in letter_ids]
+
+    def replay(client: Any) -> bool:
+        letters = Letters(client)
+        ids = chosen if letter_ids else letters.waiting(LetterFilter(reason))
+        return asyncio.run(_replay(settings, letters, list(dict.fromkeys(ids)), as_json))
+
+    return from_store(settings, replay)
+
+
+async def _replay(settings: Settings, letters: Letters, ids: Sequence[str], as_json: bool) -> bool:
+    sent, refused = 0, 0
+    async with _Broker(settings) as broker:
+        for start in range(0, len(ids), LETTERS_A_ROUND):
+            replays = []
+            try:
+                for letter_id in ids[start : start + LETTERS_A_ROUND]:
+                    try:
+                        replays.append(await _send_again(letters, broker, letter_id))
+                    except RecordError as error:
+                        refused += 1
+                        click.echo(f"{letter_id}: not sent again: {error}", err=True)
+            finally:
+                if replays:
+                    letters.note(replays)
+            for replay in replays:
+                click.echo(orjson.dumps(msgspec.to_builtins(replay)) if as_json else replay_line(replay))
+            sent += len(replays)
+    click.echo(f"{sent} sent again" + (f", {refused} refused" if refused else ""), err=True)
+    return refused > 0
+
+
+def replay_line(replay: Replay) -> str:
+    """What was done, on one line."""
+    first, sent = (
+        make_inert(f"{replay.first.source}:{replay.first.offset}"),
+        f"{replay.sent.source}:{replay.sent.offset}",
+    )
+    return f"{replay.dead_letter_id}  {first} sent again as {sent} (replay {replay.number})"
+
+
+async def _send_again(letters: Letters, broker: _Broker, letter_id: str) -> Replay:
+    document = letters.get(letter_id)
+    if document is None:
+        raise RecordError("the store does not hold it any more")
+    letter = letter_of(document)
+    made_by = letters.replay_that_made(letter.position)
+    first = made_by.first if made_by else letter.position
+    number = (made_by.number if made_by else 0) + document["replays"] + 1
+    sent = await broker.send(letter, first, number)
+    return Replay(letter_id, number, first, sent, time_ns())
+
+
+class _Broker:
+    """Kafka, spoken to when the first record is to be sent."""
+
+    def __init__(self, settings: Settings):
+        names = TopicNames(settings.prefix)
+        self._settings = settings
+        self._address = settings.kafka
+        self._raw_topic = settings.raw_topic
+        self._redactor = redactor_of(settings)
+        self._topics = {settings.raw_topic, names.matches, names.signals, names.incidents}
+        self._producer: AIOKafkaProducer | None = None
+
+    async def __aenter__(self) -> _Broker:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._producer is not None:
+            await self._producer.stop()
+
+    async def send(self, letter: DeadLetter, first: Position, number: int) -> Position:
+        """The position of the new record.
+
+        Raises:
+            RecordError: it can't be sent again; the message says why.
+            TransientError: Kafka is away.
+        """
+        partition = self._partition_of(letter)
+        headers = [
+            (FIRST_POSITION_HEADER, f"{first.source}:{first.offset}".encode()),
+            (REPLAYS_HEADER, str(number).encode()),
+        ]
+        try:
+            producer = await self._started()
+            if partition.partition not in await producer.partitions_for(partition.topic):
+                raise RecordError(f"{self._address} has no partition {partition.topic}/{partition.partition} any more")
+            value = letter.value if self._is_whole(letter, partition) else await self._fetched(letter, partition)
+            sent = await producer.send_and_wait(
+                partition.topic,
+                value,
+                letter.key,
+                partition.partition,
+                timestamp_ms=letter.received_ns // 1_000_000 or None,
+                headers=headers,
+            )
+        except UnknownTopicOrPartitionError as error:
+            raise RecordError(f"{self._address} has no topic {partition.topic} any more") from error
+        except KafkaError as error:
+            if not error.retriable:
+                raise RecordError(f"{self._address} refuses it: {error!r}") from error
+            raise TransientError(
+                f"Kafka is away: {self._address}: {error}: start it, or give --kafka host:port"
+            ) from error
+        return Position(f"{sent.topic}/{sent.partition}", sent.offset)
+
+    def _partition_of(self, letter: DeadLetter) -> TopicPartition:
+        topic, _, number = letter.position.source.rpartition("/")
+        if letter.kind is DeadLetterKind.CORRUPT_BATCH:
+            raise RecordError("these bytes are a whole batch that can't be unpacked; ask its sender to send it again")
+        if topic not in self._topics or not number.isdecimal():
+            raise RecordError(
+                f"it came from {make_inert(letter.position.source)}, which is none of our topics. A file is read again"
+                " with `epicenter run --once FILE`; another raw topic needs its name in EPICENTER_RAW_TOPIC"
+            )
+        return TopicPartition(topic, int(number))
+
+    def _is_whole(self, letter: DeadLetter, partition: TopicPartition) -> bool:
+        """Whether it holds the record as it came: on our own topics, what is redacted has never been anything else."""
+        is_redacted = MARK_BEGINS in letter.value and partition.topic == self._raw_topic
+        return len(letter.value) == letter.size_bytes and not is_redacted
+
+    async def _started(self) -> AIOKafkaProducer:
+        if self._producer is None:
+            await reach(self._settings)
+            producer = AIOKafkaProducer(
+                **client_arguments(self._settings),
+                acks="all",
+                enable_idempotence=True,
+                compression_type="lz4",
+                max_request_size=LARGEST_RAW_BYTES,
+                request_timeout_ms=int(ANSWER_S * 1000),
+            )
+            try:
+                await producer.start()
+            except KafkaError:
+                await producer.stop()
+                raise
+            self._producer = producer
+        return self._producer
+
+    async def _fetched(self, letter: DeadLetter, partition: TopicPartition) -> bytes:
+        """The value as it came, of which the letter keeps the beginning only, or no secrets, from where it stood."""
+        record = await self._record_at(partition, letter.position.offset)
+        value = bytes(record.value or b"") if record else b""
+        kept = bytes_without_secrets(self._redactor, value)
+        if len(value) != letter.size_bytes or not (value.startswith(letter.value) or kept.startswith(letter.value)):
+            place = f"{letter.position.source}:{letter.position.offset}"
+            raise RecordError(
+                f"only {len(letter.value)} of its {letter.size_bytes} bytes are kept, and {place} does not hold it"
+                " any more; ask its sender to send it again"
+            )
+        return value
+
+    async def _record_at(self, partition: TopicPartition, offset: int) -> ConsumerRecord[bytes, bytes] | None:
+        consumer = AIOKafkaConsumer(**client_arguments(self._settings), enable_auto_commit=False)
+        await consumer.start()
+        try:
+            consumer.assign([partition])
+            if (await consumer.beginning_offsets([partition]))[partition] > offset:
+                return None
+            if (await consumer.end_offsets([partition]))[partition] <= offset:
+                return None
+            consumer.seek(partition, offset)
+            async with asyncio.timeout(ANSWER_S):
+                record: ConsumerRecord[bytes, bytes] = await consumer.getone()
+            return record if record.offset == offset else None
+        except TimeoutError as error:
+            raise KafkaTimeoutError(f"no answer within {ANSWER_S:.0f} s") from error
+        finally:
+            await consumer.stop()

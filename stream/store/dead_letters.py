@@ -1,0 +1,27 @@
+"""A dead letter by its id, or by how its id begins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rules.errors import InputError
+from sinks.clickhouse.dead_letters import Letters
+from sinks.text.sanitize import make_inert
+from stream.settings import Settings
+from stream.store.lookup import from_page, from_store
+
+
+def find(settings: Settings, letter_id: str) -> dict[str, Any]:
+    """The document of a dead letter.
+
+    Raises:
+        InputError: there is none, or more than one begins like that.
+    """
+    if not letter_id.isalnum():
+        raise InputError(f"{make_inert(letter_id)}: no dead letter's id: they are made of letters and digits")
+    document = from_page(settings, f"api/deadletters/{letter_id}")
+    if document is None:
+        document = from_store(settings, lambda client: Letters(client).get(letter_id))
+    if not document:
+        raise InputError(f"{letter_id}: no such dead letter, or more than one begins like that")
+    return dict(document)

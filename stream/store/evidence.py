@@ -1,0 +1,72 @@
+"""The hand-over's questions, put to the page of the epicenter that holds the store, else to the store; only reading."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+
+from rules.errors import InputError
+from rules.model.incident import Incident
+from rules.model.times import iso_from_ns
+from sinks.evidence.pack import pack_of
+from sinks.evidence.questions import answer
+from sinks.evidence.reference import part_reference
+from sinks.evidence.shape import Change, FromStore, Pack, RankGroup
+from sinks.page.views import changes
+from sinks.text.incident_document import incident_of
+from sinks.text.sanitize import make_inert
+from stream.settings import Settings
+from stream.store.lookup import from_page, from_store
+
+
+def ask(settings: Settings, question: str, **given: object) -> Any:
+    """What is found; None when there is no such thing.
+
+    Raises:
+        InputError: there is no embedded store yet.
+        ConfigError: the store's tables are of an older epicenter.
+        TransientError: the store is away.
+    """
+    texts = {name: str(value) for name, value in given.items()}
+    found = from_page(settings, f"api/handover/{question}?{urlencode(texts)}")
+    if found is None:
+        found = from_store(settings, lambda client: answer(client, question, texts), is_read_only=True)
+    return found.get("found")
+
+
+def stored_incident(settings: Settings, incident_id: str, revision: int = 0) -> Incident:
+    """A stored incident, by its id, a beginning of it, or `newest`.
+
+    Raises:
+        InputError: there is none, or more than one begins like that.
+    """
+    return incident_of(_asked_of_incident(settings, "incident", incident_id, revision), incident_id)
+
+
+def stored_pack(settings: Settings, incident_id: str) -> Pack:
+    """The evidence of a stored incident, with what the store knows of it beside its document.
+
+    Raises:
+        InputError: there is none, or more than one begins like that.
+    """
+    evidence = _asked_of_incident(settings, "evidence", incident_id, 0)
+    incident = incident_of(evidence["document"], incident_id)
+    told = changes((), evidence["revisions"])
+    known = FromStore(
+        ranks=msgspec.convert(evidence["ranks"], tuple[RankGroup, ...]),
+        changes=tuple(Change(iso_from_ns(time_ns), says, part_reference(incident)) for time_ns, says in told),
+    )
+    return pack_of(incident, known)
+
+
+def _asked_of_incident(settings: Settings, question: str, incident_id: str, revision: int) -> dict[str, Any]:
+    shown = make_inert(incident_id[:80])
+    if not (incident_id.isascii() and incident_id.isalnum() and len(incident_id) <= 64):
+        raise InputError(f"{shown}: no incident id: they are made of letters and digits")
+    found = ask(settings, question, id=incident_id, revision=revision)
+    if not found:
+        what = f"no revision {revision} of it is kept" if revision else "or more than one begins like that"
+        raise InputError(f"{shown}: no such incident, {what}")
+    return dict(found)

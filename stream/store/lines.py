@@ -1,0 +1,277 @@
+"""`epicenter logs`: a reference is followed to the line itself: in the file, else in the store, else in Kafka."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import orjson
+from aiokafka import TopicPartition
+from aiokafka.errors import KafkaError
+
+from ingest.collect.files import FileSource
+from ingest.parse.envelope import text_of
+from rules.errors import InputError, PipelineError, RecordError, TransientError
+from rules.model.incident import Evidence, Incident
+from sinks.evidence.links import lines_of_links
+from sinks.evidence.reference import LineReference, PartReference, Reference, SignalReference, parse, part_of
+from sinks.text.sanitize import make_inert
+from stream.kafka.clients import make_consumer
+from stream.kafka.preflight import reach
+from stream.scan.redaction import lines_without_secrets, redactor_of
+from stream.settings import Settings
+from stream.store.evidence import ask, stored_incident
+
+LONGEST_LINE: Final = 65_536
+"""So many characters of a line are shown."""
+
+KAFKA_ANSWERS_S: Final = 10.0
+METADATA_LOOK_S: Final = 0.05
+_KEY_CHARACTERS: Final = 120
+
+
+class NumberedLine(msgspec.Struct, frozen=True):
+    """A line with its number or offset; `is_wanted`: the one that was asked for."""
+
+    number: int
+    untrusted_log_text: str
+    is_wanted: bool = False
+
+
+class Found(msgspec.Struct, frozen=True):
+    """What a reference led to: lines (`found_in` is file, store, Kafka or incident), and what is known of a silence.
+
+    `note` says what is to be known of how it was found; empty when there is nothing.
+    """
+
+    reference: str
+    found_in: str
+    lines: tuple[NumberedLine, ...] = ()
+    facts: dict[str, Any] = {}
+    note: str = ""
+
+
+class Around(msgspec.Struct, frozen=True):
+    """How many lines before and after the wanted one are wanted too; `is_raw`: whole records, not the text in them."""
+
+    before: int
+    after: int
+    is_raw: bool = False
+
+
+def find(settings: Settings, text: str, around: Around, incident: Incident | None = None, expected: str = "") -> Found:
+    """Follow a reference; `incident` is the one that `incident:` references are about, else the store has it.
+
+    `expected` is what stood in the line when it was read; a file that holds another one by now is not believed.
+
+    Raises:
+        ValueError: it is no reference.
+        InputError: nothing can be found at it; the message says where was looked.
+        TransientError: it may be where somebody is away.
+    """
+    reference: Reference = parse(text)
+    match reference:
+        case LineReference():
+            return _line(settings, text, reference, around, expected)
+        case SignalReference():
+            return _signal(settings, text, reference, around)
+        case PartReference():
+            return _part(settings, text, reference, around, incident)
+
+
+def _line(settings: Settings, text: str, wanted: LineReference, around: Around, expected: str = "") -> Found:
+    tried: list[str] = []
+    away: PipelineError | None = None
+    for look in (_in_file, _in_store, _in_kafka):
+        try:
+            lines = _as_told(settings, look(settings, wanted, around))
+        except (InputError, TransientError) as error:
+            away = error if isinstance(error, TransientError) else away
+            tried.append(str(error))
+            continue
+        if expected and not _says(lines, expected):
+            tried.append(f"{_PLACES[look]} holds another line there now")
+            continue
+        return Found(text, _PLACES[look], tuple(lines), note=_note(lines, around, _PLACES[look]))
+    sentence = f"{make_inert(text)}: not found: {'; '.join(tried)}"
+    raise TransientError(sentence) if away else InputError(sentence)
+
+
+def _in_file(settings: Settings, wanted: LineReference, around: Around) -> Sequence[NumberedLine]:
+    path = Path(wanted.source)
+    if not path.is_file():
+        raise InputError("no such file here")
+    found = list(_lines_of_file(path, wanted.number, around))
+    if not any(line.is_wanted for line in found):
+        raise InputError(f"the file has no line {wanted.number}")
+    return found
+
+
+def _lines_of_file(path: Path, wanted: int, around: Around) -> Iterator[NumberedLine]:
+    """Numbered as they were when they were read: by the same reader."""
+    source = FileSource(path, "", follow=False)
+    try:
+        while not source.has_ended:
+            batch = source.read(0)
+            if batch is None or batch.offsets[len(batch.offsets) - 1] < wanted - around.before:
+                continue
+            for number, value in zip(batch.offsets, batch.values, strict=True):
+                if wanted - around.before <= number <= wanted + around.after:
+                    yield _numbered(number, value, wanted, around)
+                elif number > wanted + around.after:
+                    return
+    finally:
+        source.close()
+
+
+def _in_store(settings: Settings, wanted: LineReference, around: Around) -> Sequence[NumberedLine]:
+    found = ask(
+        settings,
+        "line",
+        source=wanted.source,
+        number=wanted.number,
+        before=around.before,
+        after=around.after,
+    )
+    if not found:
+        raise InputError("no rule fits a line there, as far as the store remembers")
+    by_number = {line["number"]: line["text"] for line in found["matched"]} | dict(found["raw"])
+    return [NumberedLine(number, text, number == wanted.number) for number, text in sorted(by_number.items())]
+
+
+def _in_kafka(settings: Settings, wanted: LineReference, around: Around) -> Sequence[NumberedLine]:
+    if wanted.partition is None:
+        raise InputError("it names no Kafka partition")
+    return asyncio.run(_records(settings, *wanted.partition, wanted.number, around))
+
+
+async def _records(
+    settings: Settings, topic: str, partition: int, wanted: int, around: Around
+) -> Sequence[NumberedLine]:
+    consumer, place = make_consumer(settings, None), TopicPartition(topic, partition)
+    try:
+        async with asyncio.timeout(KAFKA_ANSWERS_S):
+            await consumer.start()
+            if topic not in await consumer.topics():  # asked for by its name alone, a broker might make it
+                raise InputError("Kafka has no such topic")
+            consumer.assign([place])
+            if partition not in await _partitions(consumer, topic):
+                raise InputError("Kafka has no such partition")
+            oldest = (await consumer.beginning_offsets([place]))[place]
+            end = (await consumer.end_offsets([place]))[place]
+            if not oldest <= wanted < end:
+                raise InputError(f"Kafka holds offsets {oldest} to {end - 1} of it")
+            consumer.seek(place, max(oldest, wanted - around.before))
+            return await _read_to(consumer, place, min(end - 1, wanted + around.after), wanted, around)
+    except (KafkaError, TimeoutError, OSError) as error:
+        await reach(settings)
+        raise TransientError(f"Kafka is away: {settings.kafka}") from error
+    finally:
+        await consumer.stop()
+
+
+async def _partitions(consumer: Any, topic: str) -> set[int]:
+    """As soon as the metadata of a topic that was just assigned have come."""
+    while not (known := consumer.partitions_for_topic(topic)):
+        await asyncio.sleep(METADATA_LOOK_S)
+    return set(known)
+
+
+async def _read_to(
+    consumer: Any, place: TopicPartition, last: int, wanted: int, around: Around
+) -> Sequence[NumberedLine]:
+    found: list[NumberedLine] = []
+    while await consumer.position(place) <= last:
+        for record in (await consumer.getmany(place, timeout_ms=200)).get(place, ()):
+            if record.offset <= last:
+                found.append(_numbered(record.offset, record.value or b"", wanted, around))
+    if not any(line.is_wanted for line in found):
+        raise InputError("Kafka holds no record at this offset any more")
+    return found
+
+
+def _signal(settings: Settings, text: str, wanted: SignalReference, around: Around) -> Found:
+    signal = ask(settings, "signal", id=wanted.signal_id)
+    if not signal:
+        raise InputError(f"{make_inert(text)}: not found: the store knows no such signal")
+    facts = {
+        name: value for name, value in signal.items() if name not in ("text", "position_source", "position_offset")
+    }
+    if signal["position_source"]:
+        place = LineReference(signal["position_source"], signal["position_offset"])
+        try:
+            return msgspec.structs.replace(_line(settings, text, place, around), facts=facts)
+        except PipelineError:
+            pass
+    lines = (NumberedLine(signal["position_offset"], signal["text"], True),)
+    return Found(text, "store", lines, facts, "no line of a log stands for it: it is a silence, or was worked out")
+
+
+def _part(settings: Settings, text: str, wanted: PartReference, around: Around, incident: Incident | None) -> Found:
+    if incident is None:
+        incident = stored_incident(settings, wanted.incident_id, wanted.revision)
+    elif (incident.incident_id, incident.revision) != (wanted.incident_id, wanted.revision or incident.revision):
+        raise InputError(f"{make_inert(text)}: the file holds another incident, or another revision of it")
+    try:
+        part = part_of(incident, wanted.path)
+    except KeyError as error:
+        raise InputError(f"{make_inert(text)}: this incident has no such part") from error
+    line = _line_of_part(incident, wanted.path)
+    if line is None:
+        facts = _facts_of_silence(incident, part) if wanted.path[:1] == ("chain",) else {"part": part}
+        return Found(text, "incident", (), facts)
+    place = LineReference(line.source, line.line)
+    try:
+        return _line(settings, text, place, around, line.text)
+    except PipelineError as error:
+        lines = tuple(NumberedLine(place.number, one, True) for one in line.text.split("\n"))
+        return Found(text, "incident", lines, note=f"as the incident keeps it; {error}")
+
+
+def _line_of_part(incident: Incident, path: tuple[str, ...]) -> Evidence | None:
+    """The evidence that a part of an incident is, or stands on."""
+    if len(path) < 2 or path[0] not in ("chain", "evidence"):
+        return None
+    number = int(path[1]) if path[0] == "evidence" else lines_of_links(incident)[int(path[1])]
+    return None if number is None else incident.evidence[number]
+
+
+def _facts_of_silence(incident: Incident, link: Any) -> dict[str, Any]:
+    return {"silence": link, "means": incident.verdict, "progress": incident.progress}
+
+
+def _says(lines: Sequence[NumberedLine], expected: str) -> bool:
+    """Whether the wanted line is the expected one, or one of the expected block."""
+    found = next(line.untrusted_log_text for line in lines if line.is_wanted)
+    keys = [line[:_KEY_CHARACTERS] for line in expected.split("\n") if line.strip()]
+    return not keys or any(key in found or orjson.dumps(key)[1:-1].decode() in found for key in keys)
+
+
+def _note(lines: Sequence[NumberedLine], around: Around, place: str) -> str:
+    if place != "store" or len(lines) > max(around.before, around.after):
+        return ""
+    return "the store keeps the lines that a rule fits, not those between them"
+
+
+def _numbered(number: int, value: bytes, wanted: int, around: Around) -> NumberedLine:
+    text = value.decode("utf-8", "replace")
+    if not around.is_raw:
+        with suppress(RecordError):
+            text = text_of(value).rstrip("\r\n")
+    return NumberedLine(number, text, number == wanted)
+
+
+def _as_told(settings: Settings, lines: Sequence[NumberedLine]) -> list[NumberedLine]:
+    """As a match of these lines is kept: files and Kafka have them as they were written. Not longer than is shown."""
+    texts = lines_without_secrets(redactor_of(settings), [line.untrusted_log_text for line in lines])
+    return [
+        msgspec.structs.replace(line, untrusted_log_text=text[:LONGEST_LINE])
+        for line, text in zip(lines, texts, strict=True)
+    ]
+
+
+_PLACES: Final = {_in_file: "file", _in_store: "store", _in_kafka: "Kafka"}

@@ -1,0 +1,122 @@
+"""What commands ask of the store: through the page of a running epicenter that holds it, else by themselves."""
+
+from __future__ import annotations
+
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import orjson
+
+from rules.errors import ConfigError, InputError, TransientError
+from sinks.operator_actions import RefusedError
+from stream.settings import Settings
+
+if TYPE_CHECKING:
+    from sinks.clickhouse.client import Client
+
+PAGE_TIMEOUT_S: Final = 5.0
+JSON: Final = "application/json"
+Result = TypeVar("Result")
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def from_page(settings: Settings, path: str) -> Any:
+    """What a running epicenter with the same folder answers; None when none is running."""
+    note = settings.data_dir / "page.url"
+    if settings.store or not note.exists():
+        return None
+    try:
+        with _DIRECT.open(_request(settings, note.read_text() + path), timeout=PAGE_TIMEOUT_S) as answer:
+            return orjson.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        _tell_wrong_token(error)
+        return {} if error.code == 404 else None
+    except (OSError, ValueError):
+        return None
+
+
+def to_page(settings: Settings, path: str, form: object) -> Any:
+    """What a running epicenter with the same folder answers to a form; None when none is running.
+
+    Raises:
+        RefusedError: it does not take the form, and says why.
+        TransientError: it can't write now.
+    """
+    note = settings.data_dir / "page.url"
+    if settings.store or not note.exists():
+        return None
+    try:
+        request = _request(settings, note.read_text() + path, orjson.dumps(form))
+        with _DIRECT.open(request, timeout=PAGE_TIMEOUT_S) as answer:
+            return orjson.loads(answer.read())
+    except urllib.error.HTTPError as error:
+        _tell_wrong_token(error)
+        _tell_refusal(error)
+        return None
+    except (OSError, ValueError):
+        return None
+
+
+def _request(settings: Settings, url: str, form: bytes | None = None) -> urllib.request.Request:
+    headers = {"Content-Type": JSON} if form is not None else {}
+    if token := settings.page_token.get_secret_value():
+        headers["Authorization"] = f"Bearer {token}"
+    return urllib.request.Request(url, form, headers)
+
+
+def _tell_wrong_token(error: urllib.error.HTTPError) -> None:
+    """Raise what to set where a running page asks for a token."""
+    if error.code == 401 and error.headers.get("WWW-Authenticate") == "Bearer":
+        raise ConfigError(["page_token: the running epicenter's page refuses it: set the one that it was started with"])
+
+
+def _tell_refusal(error: urllib.error.HTTPError) -> None:
+    """Raise what a page of ours says; another program may have its port by now, and says something else."""
+    try:
+        told = orjson.loads(error.read())["error"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    raise TransientError(str(told)) if error.code == 503 else RefusedError(str(told), error.code)
+
+
+def from_store(settings: Settings, ask: Callable[[Client], Result], is_read_only: bool = False) -> Result:
+    """What `ask` finds in the store, its tables brought up to date, or only looked at.
+
+    Raises:
+        InputError: there is no embedded store yet.
+        ConfigError: nothing may be written, and the tables are those of an older epicenter.
+        TransientError: the store is away.
+    """
+    if not settings.store and not Path(settings.data_dir, "store").exists():
+        raise InputError(
+            f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --store or --data-dir"
+        )
+    with _opened(settings, is_read_only) as client:
+        return ask(client)
+
+
+@contextmanager
+def _opened(settings: Settings, is_read_only: bool) -> Iterator[Client]:
+    from sinks.clickhouse.client import StoreInUseError, connect
+    from sinks.clickhouse.migrate import migrate, plan
+
+    client = None
+    try:
+        client = connect(settings.store_dsn)
+        if not is_read_only:
+            migrate(client)
+        elif plan(client):
+            raise ConfigError([f"{client.address}: its tables are of an older epicenter: run `epicenter migrate`"])
+    except StoreInUseError:
+        raise
+    except TransientError as error:
+        raise TransientError(f"store is away: {error}") from error
+    else:
+        yield client
+    finally:
+        if client is not None:
+            client.close()

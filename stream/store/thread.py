@@ -1,0 +1,136 @@
+"""The store behind one thread of its own: its calls block, and the embedded engine wants one caller."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, Final, TypeVar
+
+from rules.errors import TransientError
+from sinks.clickhouse.client import Client, address_of, connect
+from sinks.clickhouse.dead_letters import LetterFilter, Letters
+from sinks.clickhouse.migrate import migrate
+from sinks.clickhouse.sink import ClickHouseSink
+from stream.process.shutdown import ENDING, FOR_THE_STORE_S
+
+ANSWER_WITHIN_S: Final = 5
+"""For questions, where the DSN says nothing else: nobody looks at a page for longer, nor waits so long for its end."""
+
+LONGEST_WRITE_S: Final = 120
+"""A minute of trying again, and what the last try takes: what is then still being written is left to the next run."""
+
+MOST_QUESTIONS: Final = 32
+"""So many wait for an answer, or get one."""
+
+Result = TypeVar("Result")
+
+
+class Store:
+    """`ClickHouseSink`, and questions to the store, for callers on an event loop. Errors are those of the client."""
+
+    def __init__(self, dsn: str, retry_for_s: float = 60.0):
+        self._dsn = dsn
+        self._retry_for_s = retry_for_s
+        self._thread = ThreadPoolExecutor(1, "store")
+        self._is_embedded = dsn.startswith("chdb:")
+        self._questions = self._thread if self._is_embedded else ThreadPoolExecutor(1, "store-questions")
+        self._client: Client | None = None
+        self._second_client: Client | None = None
+        self._sink: ClickHouseSink | None = None
+        self._asking = 0
+        self._is_closed = False
+
+    @property
+    def address(self) -> str:
+        """The DSN without user and password."""
+        return address_of(self._dsn)
+
+    async def open(self) -> None:
+        """Connect, if that is still to be done, and bring the tables up to date."""
+        if self._sink is None:
+            await self._run(self._thread, self._open)
+
+    async def write(self, **rows: Any) -> None:
+        """As `ClickHouseSink.write`."""
+        await self._run(self._thread, lambda: self._opened.write(**rows))
+
+    async def write_once(self, **rows: Any) -> None:
+        """The same without trying again."""
+
+        def write() -> None:
+            assert self._opened and self._client
+            ClickHouseSink(self._client, retry_for_s=0).write(**rows)
+
+        await self._run(self._thread, write)
+
+    async def ask(self, question: Callable[[Client], Result], /) -> Result:
+        """What a question to the store answers; on a server it does not wait for what is being written.
+
+        Raises:
+            TransientError: also when `MOST_QUESTIONS` wait already, or the store was closed.
+        """
+        if self._is_closed:
+            raise TransientError(f"{self.address}: this process lets go of the store")
+        if self._asking >= MOST_QUESTIONS:
+            raise TransientError(f"{self.address}: {MOST_QUESTIONS} questions wait for an answer already")
+        self._asking += 1
+        try:
+            return await self._run(self._questions, lambda: question(self._asked))
+        finally:
+            self._asking -= 1
+
+    async def list_letters(self, wanted: LetterFilter, limit: int) -> list[dict[str, Any]]:
+        """As `Letters.newest`."""
+        return await self.ask(lambda client: Letters(client).newest(wanted, limit))
+
+    async def get_letter(self, dead_letter_id: str) -> dict[str, Any] | None:
+        """As `Letters.get`."""
+        return await self.ask(lambda client: Letters(client).get(dead_letter_id))
+
+    async def close(self) -> None:
+        """Let go of the store: what is being written is waited for, a question to a server is not."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if not self._is_embedded:
+            self._questions.shutdown(wait=False, cancel_futures=True)
+        if self._second_client is not None:
+            self._second_client.close()
+        if self._client is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(ENDING.left_s(LONGEST_WRITE_S, FOR_THE_STORE_S)):
+                    await self._run(self._thread, self._client.close)
+        self._thread.shutdown(wait=False, cancel_futures=True)
+
+    @property
+    def _opened(self) -> ClickHouseSink:
+        if self._sink is None:
+            self._open()
+        assert self._sink is not None
+        return self._sink
+
+    @property
+    def _asked(self) -> Client:
+        """The client for questions: the embedded store has one for all, a server one more."""
+        if self._is_embedded:
+            assert self._opened and self._client
+            return self._client
+        if self._second_client is None:
+            self._second_client = connect(_impatient(self._dsn))
+        return self._second_client
+
+    def _open(self) -> None:
+        self._client = connect(self._dsn)
+        migrate(self._client)
+        self._sink = ClickHouseSink(self._client, self._retry_for_s)
+
+    async def _run(self, thread: ThreadPoolExecutor, work: Callable[[], Result]) -> Result:
+        return await asyncio.get_running_loop().run_in_executor(thread, work)
+
+
+def _impatient(dsn: str) -> str:
+    """A server's DSN with short timeouts, where it names none itself."""
+    place, _, options = dsn.partition("?")
+    return f"{place}?send_receive_timeout={ANSWER_WITHIN_S}&{options}"

@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ingest.provenance.path import origin_of
+
+
+@pytest.mark.parametrize(
+    ("path", "job"),
+    [
+        ("slurm-7877.out", "7877"),
+        ("slurm-7877.out.1", "7877"),
+        ("slurm-7877_3.out", "7877_3"),
+        ("7877.out", "7877"),
+        ("7877.0.err", "7877"),
+        ("7877-llama.log", "7877"),
+        ("7877-llama/ray.log", "7877"),
+        ("llama-7b-7877.out", "7877"),
+        ("outputs/7877/log.txt", "7877"),
+        ("job-7877/rank3.log", "7877"),
+        ("llama-7877/rank3.log", "7877"),
+        ("job-7877/node0007/worker.log", "7877"),
+        ("7877_x1y2z3w4/attempt_0/3/stderr.log", "7877"),
+        ("outputs/7877/slurm-7878.out", "7878"),
+    ],
+)
+def test_the_job_stands_in_the_nearest_name(path: str, job: str) -> None:
+    origin = origin_of(Path("logs", path), Path("logs"))
+    assert (origin.job, origin.is_job_told) == (job, True)
+
+
+@pytest.mark.parametrize(
+    ("path", "job"),
+    [
+        ("train.log", "train"),
+        ("train-2026.log", "train-2026"),
+        ("2026-03-02.log", "2026-03-02"),
+        ("20260302.out", "20260302"),
+        ("app-12345.log", "app-12345"),
+        ("rank3.log", "logs"),
+        ("night/rank3.log", "night"),
+        ("night/node0007/worker.log", "night"),
+        ("night/attempt_0/3/stderr.log", "night"),
+        ("night/logs/rank3.log", "night"),
+    ],
+)
+def test_without_a_job_the_lines_have_a_name_in_common(path: str, job: str) -> None:
+    origin = origin_of(Path("logs", path), Path("logs"))
+    assert (origin.job, origin.is_job_told, origin.is_of_a_job) == (job, False, False)
+
+
+@pytest.mark.parametrize(
+    ("path", "node"),
+    [
+        ("node0007/worker.log", "node0007"),
+        ("gpu-a-12.log", "gpu-a-12"),
+        ("worker-3.log", "worker-3"),
+        ("ip-10-0-3-17/kern.log", "ip-10-0-3-17"),
+        ("kern-node17.log", "node17"),
+        ("dgx-56.kern.log", "dgx-56"),
+        ("dmesg-h7.txt", "h7"),
+        ("h7_dmesg.txt", "h7"),
+        ("node0007/node0008.log", "node0008"),
+        ("gpu-off-bus-1602/worker.log", ""),
+        ("gpu3.log", ""),
+        ("dmesg-20260302.txt", ""),
+        ("syslog", ""),
+        ("train.log", ""),
+    ],
+)
+def test_the_node_stands_in_a_name(path: str, node: str) -> None:
+    assert origin_of(Path("logs", path), Path("logs")).node == node
+
+
+@pytest.mark.parametrize(
+    ("path", "rank"),
+    [
+        ("rank3.log", 3),
+        ("log_rank_3.txt", 3),
+        ("rank-3/worker.log", 3),
+        ("attempt_0/3/stderr.log", 3),
+        ("node0007/attempt_0/3/stderr.log", None),
+        ("local_rank3.log", None),
+        ("crank3x.log", None),
+        ("train.log", None),
+    ],
+)
+def test_the_rank_stands_in_a_name(path: str, rank: int | None) -> None:
+    assert origin_of(Path("logs", path), Path("logs")).rank == rank
+
+
+@pytest.mark.parametrize("name", ["kern.log", "kern.log.1", "dmesg.txt", "syslog", "slurmctld.log", "journal.txt"])
+def test_the_log_of_a_machine_is_of_no_job(name: str) -> None:
+    origin = origin_of(Path("7877", name), Path("7877"))
+    assert (origin.job, origin.is_system) == ("", True)
+
+
+def test_only_the_log_of_all_tasks_is_of_a_job() -> None:
+    whole, part = (origin_of(Path("logs", name), Path("logs")) for name in ("slurm-7877.out", "job-7877/rank3.log"))
+    assert (whole.is_of_a_job, part.is_of_a_job) == (True, False)
+
+
+def test_folders_above_the_given_one_say_nothing() -> None:
+    assert not origin_of(Path("job-7877/node0007/logs/a.log"), Path("job-7877/node0007/logs")).is_job_told
+
+
+def test_a_file_given_by_itself_is_looked_at_with_the_folders_above_it() -> None:
+    file = Path("job-7877/node0007/worker.log")
+    origin = origin_of(file, file)
+    assert (origin.job, origin.node) == ("7877", "node0007")

@@ -1,0 +1,292 @@
+"""What is wrong with a file is told with its line and what to write instead, all at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rules.alerts.validation.samples import samples
+from tests.support.alerts import read_routing
+
+TARGETS = ("chat", "oncall")
+
+
+def problems_of(tmp_path: Path, text: str, targets: tuple[str, ...] = TARGETS) -> list[str]:
+    """Without the name of the file."""
+    file = tmp_path / "alerts.yaml"
+    file.write_text(text)
+    return [problem.removeprefix(f"{file}:") for problem in read_routing(file, targets)[1]]
+
+
+ROUTE = "route: {targets: [chat, oncall]}\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(
+            "route: {targets: [chat, oncal]}",
+            "1: route.targets: no target is called oncal: write oncall",
+            id="unknown target",
+        ),
+        pytest.param(
+            ROUTE + "inhibit:\n  - {source: {clas: hang}, target: {class: hang}}",
+            "3: inhibit.0.source.clas: no label has this name: write class",
+            id="unknown label",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {class: xid79}, who: a, reason: b, until: 2030-01-01}]",
+            "2: maintenance.0.match.class: no class fits xid79: write xid-*",
+            id="unknown class",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {class: 'ncl-error*'}, who: a, reason: b, until: 2030-01-01}]",
+            "2: maintenance.0.match.class: no class fits ncl-error*: write nccl-error, nvlink-error, cublas-error",
+            id="wildcard that fits no class",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {severity: '!eror'}, who: a, reason: b, until: 2030-01-01}]",
+            "2: maintenance.0.match.severity: no severity fits eror: write error",
+            id="unknown severity",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {family: gpu}, who: a, reason: b, until: 2030-01-01}]",
+            "2: maintenance.0.match.family: no family fits gpu: write nvidia, amd, memory, machine, kernel, "
+            "storage, network, collectives, cuda, jax, processes, training …",
+            id="unknown family",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {job: []}, who: a, reason: b, until: 2030-01-01}]",
+            "2: maintenance.0.match.job: it names no word: write one, or leave the label out",
+            id="no word",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {job: 4711}, who: a, reason: b, until: 2030-01-01}]",
+            "2: maintenance.0.match.job: 4711 is no text for YAML: put it in quotes",
+            id="a number",
+        ),
+        pytest.param(
+            "route:\n  routes: [{targets: [chat]}, {match: {node: n1}, targets: oncall}]",
+            "2: route: it tells nobody: write `targets`, or `targets: []` when nobody is to be told",
+            id="no target",
+        ),
+        pytest.param(
+            "route:\n  targets: [chat, oncall]\n  match: {node: n1}",
+            "3: route.match: the outermost route takes everything: move this into its `routes`",
+            id="outermost with a match",
+        ),
+        pytest.param(
+            "route:\n  targets: [chat]\n  escalate: [{after: 0s, targets: oncall}]",
+            "3: route.escalate.0.after: nobody has time to acknowledge: write 5m or more, or put it in `targets`",
+            id="escalation at once",
+        ),
+        pytest.param(
+            "route:\n  targets: [chat, oncall]\n  repeat_interval: 0s",
+            "3: route.repeat_interval: it would be repeated without end: write 1m or more",
+            id="repeated without end",
+        ),
+        pytest.param(
+            "route:\n  targets: [chat, oncall]\n  update_interval: 0s",
+            "3: route.update_interval: every change would be told at once: write 1s or more",
+            id="updates without end",
+        ),
+        pytest.param(
+            "route:\n  targets: [chat, oncall]\n  group_by: [nod]",
+            "3: route.group_by: nod: no label has this name: write node",
+            id="unknown label to group by",
+        ),
+        pytest.param(
+            ROUTE + "labels: [{match: {}, set: {class: mine}}]",
+            "2: labels.0.set.class: every incident has its own class: choose another name",
+            id="a built-in label",
+        ),
+        pytest.param(
+            ROUTE + "labels: [{match: {team: ml}, set: {site: east}}, {match: {}, set: {team: ml}}]",
+            "2: labels.0.match.team: no label has this name: write class, family, severity, cluster, job, "
+            "node, gpu, rank, rule, verdict, incident",
+            id="a label that is set only later",
+        ),
+        pytest.param(
+            ROUTE + "labels: [{match: {}, set: {cost-centre: x}}]",
+            "2: labels.0.set.cost-centre: a label's name has letters, digits and _ only, and begins with no "
+            "digit: choose such a name",
+            id="a label that no target takes",
+        ),
+        pytest.param(
+            ROUTE + "inhibit: [{source: {}, target: {class: hang}, equal: job}]",
+            "2: inhibit.0.source: every incident would mute others: name the cause",
+            id="everything mutes",
+        ),
+        pytest.param(
+            ROUTE + "inhibit: [{source: {class: node-fail}, target: {class: '*'}}]",
+            "2: inhibit.0.target: everything would be muted: name the consequences, or write `equal`",
+            id="everything is muted",
+        ),
+        pytest.param(
+            ROUTE + "inhibit: [{source: {class: hang}, target: {class: hang}, equal: job}]",
+            "2: inhibit.0: source and target fit the same incidents, so they would mute each other: make them differ",
+            id="mutes itself",
+        ),
+        pytest.param(
+            ROUTE + "inhibit: [{source: {class: hang, severity: info}, target: {class: node-fail}, equal: [jobs]}]",
+            "2: inhibit.0.equal: jobs: no label has this name: write job",
+            id="unknown equal label",
+        ),
+        pytest.param(
+            ROUTE + "inhibit: [{source: {class: hang}, target: {class: node-fail}, equal: [incident]}]",
+            "2: inhibit.0.equal: no two incidents have the same id: remove incident",
+            id="equal id",
+        ),
+        pytest.param(
+            ROUTE + "inhibit: [{source: {class: hang, family: amd}, target: {class: node-fail}}]",
+            "2: inhibit.0.source: no incident fits all of it: take out what contradicts the rest",
+            id="class of another family",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {}, who: a, reason: b, begins: 2030-01-02, until: 2030-01-01}]",
+            "2: maintenance.0.until: it is over before it begins: write a time after `begins`",
+            id="over before it begins",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {}, who: a, reason: b, begins: 2030-01-02}]",
+            "2: maintenance.0: it never ends: write `until`, or `weekly` with days, start and end",
+            id="never ends",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {}, who: a, reason: b, until: 2030-01-02, "
+            "weekly: {days: mon, start: '08:00', end: '09:00'}}]",
+            "2: maintenance.0.weekly: it is weekly and has `begins` or `until` too: make two windows of it",
+            id="both kinds",
+        ),
+        pytest.param(
+            ROUTE
+            + "maintenance: [{match: {}, who: a, reason: b, weekly: {days: monday, start: '08:00', end: '9:00'}}]",
+            "2: maintenance.0.weekly.days: monday is no day: write some of mon, tue, wed, thu, fri, sat, sun",
+            id="no day",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {}, who: a, reason: b, weekly: {days: mon, start: '08:00', end: '9:00'}}]",
+            "2: maintenance.0.weekly.end: '9:00' is no time of day: write it as 08:30",
+            id="no time",
+        ),
+        pytest.param(
+            ROUTE + "maintenance: [{match: {}, who: a, reason: b, weekly: {days: mon, start: '08:00', end: '09:00', "
+            "timezone: Europe/Berlyn}}]",
+            "2: maintenance.0.weekly.timezone: Europe/Berlyn is no time zone: write Europe/Berlin",
+            id="no time zone",
+        ),
+        pytest.param(
+            ROUTE + "guard: {fleet_share: 0.1}",
+            "2: guard.fleet_share: of how many nodes? write `fleet_nodes` too",
+            id="share of nothing",
+        ),
+        pytest.param(
+            ROUTE + "guard:\n  fleet_nodes: 32",
+            "3: guard.fleet_nodes: 0.02 of 32 nodes is less than one, so none is ever allowed: write "
+            "`fleet_share: 0.032`",
+            id="share of less than one node",
+        ),
+        pytest.param(
+            ROUTE + "page_url: epicenter/",
+            "2: page_url: no web address: write https://host/path",
+            id="no web address",
+        ),
+        pytest.param(
+            ROUTE + "page_url: https://ada:secret@epicenter.example/",
+            "2: page_url: it is told to everybody: leave name and password out",
+            id="a secret in the address",
+        ),
+        pytest.param(
+            "route: {targets: chat}",
+            "1: targets.oncall: nobody is told here: remove it or name it in a route",
+            id="a target that nobody uses",
+        ),
+    ],
+)
+def test_one_problem(text: str, problem: str, tmp_path: Path) -> None:
+    assert problem in problems_of(tmp_path, text)
+
+
+def routes(*lines: str, beside: str = "") -> str:
+    inner = "".join(f"    - {line}\n" for line in lines)
+    return f"route:\n  targets: [chat, oncall]\n  routes:\n{inner}{beside}"
+
+
+SETS_TEAM = "labels: [{match: {job: '1*'}, set: {team: ml}}]"
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        pytest.param(
+            routes("match: {class: 'xid-*'}", "match: {node: n1, class: xid-79}"),
+            "5: route.routes.1: no incident gets here: the route at line 4 takes all of it: put it before "
+            "that one, or write `continue: true` there",
+            id="taken by the one before it",
+        ),
+        pytest.param(
+            routes("match: {family: nvidia}", "match: {class: xid-79}"),
+            "5: route.routes.1: no incident gets here: the route at line 4 takes all of it: put it before "
+            "that one, or write `continue: true` there",
+            id="taken by its family",
+        ),
+        pytest.param(
+            routes("match: {severity: [info, warning]}", "match: {severity: [error, critical]}", "match: {node: n1}"),
+            "6: route.routes.2: no incident gets here: the routes before it take all of it: put it before "
+            "them, or write `continue: true` there",
+            id="taken by two",
+        ),
+        pytest.param(
+            routes("{match: {node: n1}, routes: [{match: {node: 'm*'}}]}"),
+            "4: route.routes.0.routes.0: no incident gets here: its match contradicts the routes around it, "
+            "up to line 4: move it out of there",
+            id="contradicts the one around it",
+        ),
+        pytest.param(
+            routes("match: {node: [n1, '!n*']}"),
+            "4: route.routes.0: no incident gets here: none fits all of its match: take out what contradicts the rest",
+            id="contradicts itself",
+        ),
+        pytest.param(
+            routes("match: {team: ops}", beside=SETS_TEAM),
+            "4: route.routes.0.match.team: no team fits ops: write ml",
+            id="a team that nobody is",
+        ),
+        pytest.param(
+            routes("match: {team: ml}", "match: {team: ''}", "match: {severity: info}", beside=SETS_TEAM),
+            "6: route.routes.2: no incident gets here: the routes before it take all of it: put it before "
+            "them, or write `continue: true` there",
+            id="with and without a team",
+        ),
+    ],
+)
+def test_a_route_that_no_incident_can_reach(text: str, problem: str, tmp_path: Path) -> None:
+    assert problems_of(tmp_path, text) == [problem]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        routes("{match: {class: 'xid-*'}, continue: true}", "match: {class: xid-79}"),
+        routes("match: {class: xid-79}", "match: {class: 'xid-*'}"),
+        routes("match: {node: 'rack1-*'}", "match: {node: '*-n1'}"),
+        routes("{match: {job: a}, routes: [{match: {job: b}}]}"),
+        routes("match: {team: ml}", "match: {team: '!ml'}", beside=SETS_TEAM),
+        routes("match: {node: ''}", "match: {node: '*'}"),
+    ],
+)
+def test_a_route_that_some_incident_reaches_is_none(text: str, tmp_path: Path) -> None:
+    assert problems_of(tmp_path, text) == []
+
+
+def test_all_problems_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = "route:\n  targets: [chat, x]\n  group_by: [y]\npage_url: z\n"
+    found = [problem.split(": ")[:2] for problem in problems_of(tmp_path, text, ("chat",))]
+    assert found == [["2", "route.targets"], ["3", "route.group_by"], ["4", "page_url"]]
+
+
+def test_words_that_overlap_in_too_many_ways_make_no_route_unreachable(tmp_path: Path) -> None:
+    words = [f"*{first}*{second}*{third}*" for first in "abc" for second in "def" for third in "ghi"]
+    assert samples(words) is None
+    assert problems_of(tmp_path, routes(*(f"match: {{node: '{word}'}}" for word in (*words, words[0])))) == []

@@ -1,0 +1,140 @@
+"""Which signal explains the others, and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.cause.ranking import CLOCK_SKEW_NS, Candidate, confidence, explains, rank
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+from rules.packs.spec import EdgeSpec
+from tests.support.logs import the_rules
+from tests.support.signals import a_signal
+
+XID = {"source": "kernel", "role": "root"}
+
+
+def jobs_of(signal: Signal) -> set[str]:
+    return {signal.job} if signal.job else {"A"}
+
+
+def ranked(*signals: Signal) -> list[Candidate]:
+    return rank(signals, the_rules().edges_between, jobs_of)
+
+
+def classes(candidates: list[Candidate]) -> list[str]:
+    return [candidate.signal.failure_class for candidate in candidates]
+
+
+def test_a_broken_gpu_explains_time_outs_that_were_reported_ten_minutes_later() -> None:
+    best, *others = ranked(
+        a_signal("nccl-timeout", 600, "n1", "A", onset=0.5),
+        a_signal("xid-79", 0, "n2", **XID),
+        a_signal("nccl-timeout", 601, "n2", "A", onset=1),
+    )
+    assert best.signal.failure_class == "xid-79"
+    assert not best.is_explained
+    assert all(other.is_explained for other in others)
+    assert [effect.failure_class for effect in best.explains] == ["nccl-timeout"]
+
+
+def test_even_when_the_time_out_s_clock_is_a_little_ahead() -> None:
+    assert classes(ranked(a_signal("nccl-timeout", 600, "n1", "A", onset=-4), a_signal("xid-79", 0, "n2", **XID)))[
+        0
+    ] == ("xid-79")
+
+
+def test_explained_signals_rank_below_what_explains_them() -> None:
+    found = ranked(
+        a_signal("host-oom-kill", 0, "n1", **XID),
+        a_signal("dataloader-worker-died", 1, "n1", "A"),
+        a_signal("python-exception", 2, "n1", "A"),
+        a_signal("nccl-error", 5, "n2", "A"),
+    )
+    assert classes(found)[0] == "host-oom-kill"
+    assert [one.is_explained for one in found] == [False, True, True, True]
+    assert found[0].points > max(one.points for one in found[1:])
+
+
+def test_of_two_causes_the_one_that_the_other_explains_ranks_below_even_if_it_was_said_first() -> None:
+    found = ranked(
+        a_signal("gpu-fallen-off-bus", 0, "n1", gpu="g", **XID),
+        a_signal("xid-79", 1, "n1", gpu="g", **XID),
+    )
+    assert classes(found) == ["xid-79", "gpu-fallen-off-bus"]
+    assert found[1].points < found[0].points - 3
+
+
+def test_without_edges_the_earliest_of_equals_is_the_root() -> None:
+    assert classes(ranked(a_signal("b", 2, "n1", "A"), a_signal("a", 1, "n1", "A"))) == ["a", "b"]
+
+
+def test_what_only_ends_a_job_is_never_the_root_of_an_error() -> None:
+    found = ranked(a_signal("slurm-cancelled", 0, "n1", "A", role="teardown"), a_signal("gloo-error", 9, "n1", "A"))
+    assert classes(found) == ["gloo-error", "slurm-cancelled"]
+
+
+EDGE = EdgeSpec.model_validate(
+    {"cause": ["xid-*"], "effect": ["nccl-timeout"], "scope": "job", "within": "40m", "reason": "they wait"}
+)
+
+
+@pytest.mark.parametrize(
+    ("lag_s", "expected"),
+    [(0, True), (2400, True), (2401, False), (-CLOCK_SKEW_NS // NS_PER_S, True), (-6, False)],
+)
+def test_an_edge_reaches_as_far_as_it_says(lag_s: int, expected: bool) -> None:
+    cause, effect = a_signal("xid-31", 0, "n1", "A"), a_signal("nccl-timeout", lag_s, "n2", "A")
+    assert explains(cause, effect, EDGE, jobs_of) is expected
+
+
+@pytest.mark.parametrize(
+    ("scope", "node", "job", "gpu", "expected"),
+    [
+        pytest.param("job", "n2", "A", "g2", True, id="job-other-node"),
+        pytest.param("job", "n2", "B", "g1", False, id="other-job-other-node"),
+        pytest.param("job", "n1", "B", "g1", True, id="other-job-same-node"),
+        pytest.param("node", "n1", "B", "g2", True, id="same-node"),
+        pytest.param("node", "n2", "A", "g1", False, id="node-other-node"),
+        pytest.param("gpu", "n1", "A", "g1", True, id="same-gpu"),
+        pytest.param("gpu", "n1", "A", "g2", False, id="other-gpu"),
+        pytest.param("gpu", "n2", "A", "g1", False, id="same-gpu-of-another-node"),
+    ],
+)
+def test_an_edge_reaches_over_its_scope(scope: str, node: str, job: str, gpu: str, expected: bool) -> None:
+    edge = EDGE.model_copy(update={"scope": scope})
+    effect = a_signal("nccl-timeout", 1, node, job, gpu=gpu)
+    assert explains(a_signal("xid-79", 0, "n1", "A", gpu="g1"), effect, edge, jobs_of) is expected
+
+
+def test_confidence_grows_with_the_lead_and_stays_in_its_bounds() -> None:
+    alone = ranked(a_signal("xid-79", 0, "n2", **XID))
+    rivals = ranked(a_signal("a", 0, "n1", "A"), a_signal("b", 0, "n2", "A"))
+    clear = ranked(
+        a_signal("host-oom-kill", 0, "n1", **XID),
+        a_signal("dataloader-worker-died", 1, "n1", "A"),
+        a_signal("nccl-error", 5, "n2", "A"),
+    )
+    assert confidence(rivals) < confidence(alone) < confidence(clear) <= 0.95
+    assert confidence(rivals) >= 0.3
+
+
+@pytest.mark.parametrize("failure_class", ["nan-loss", "xla-compile-fail"])
+def test_what_a_line_says_goes_before_a_standstill_that_began_with_the_last_step(failure_class: str) -> None:
+    found = ranked(
+        a_signal("hang", 20, "", "A", onset=-4, role="root"),
+        a_signal(failure_class, 0, "n1", "A", role="root"),
+    )
+    assert classes(found)[0] == failure_class
+    assert found[1].is_explained
+
+
+@pytest.mark.parametrize("failure_class", ["nan-loss", "python-exception", "hang"])
+@pytest.mark.parametrize("warning", ["edac-ce", "mce-corrected", "pcie-aer-corrected"])
+@pytest.mark.parametrize("second", [-200, 200])
+def test_corrected_errors_before_or_after_are_no_cause_of_a_failure(
+    failure_class: str, warning: str, second: int
+) -> None:
+    corrected = a_signal(warning, second, "n1", source="kernel", role="root", severity="warning")
+    found = ranked(corrected, a_signal(failure_class, 0, "n1", "A", role="root"))
+    assert classes(found)[0] == failure_class

@@ -1,0 +1,152 @@
+"""Which signals make one incident."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.correlate.correlator import Correlator
+from rules.correlate.state import KEPT_IDS, KEPT_PER_CLASS, IncidentState
+from rules.model.signals import Signal
+from tests.support.logs import at
+from tests.support.signals import a_signal, related
+
+
+def correlated(*signals: Signal, placed: tuple[tuple[str, str], ...] = (), at_second: float = 0) -> list[IncidentState]:
+    correlator = Correlator()
+    for node, job in placed:
+        correlator.place("default", node, job, at(at_second))
+    for signal in signals:
+        correlator.take(signal, related)
+    return sorted(correlator.open.values(), key=lambda incident: incident.first_onset_ns)
+
+
+def xid(second: float, node: str = "n1", **more: object) -> Signal:
+    return a_signal("xid-79", second, node, source="kernel", role="root", severity="critical", **more)
+
+
+def test_copies_are_known_for_tens_of_thousands_of_signals() -> None:
+    incident = IncidentState("one", "default")
+    many = [a_signal("nccl-timeout", second, "n1", "A") for second in range(3 * KEPT_IDS)]
+    assert sum(incident.add(one, {"A"}) for one in many + many[-KEPT_IDS:]) == len(many)
+    assert incident.signal_count == len(many)
+    assert len(incident.seen) + len(incident.seen_before) < 2 * KEPT_IDS
+
+
+def test_a_kernel_line_without_job_joins_its_job_s_incident_by_learnt_placement() -> None:
+    (incident,) = correlated(a_signal("nccl-timeout", 1, "n2", "A"), xid(2, "n1"), placed=(("n1", "A"),))
+    assert (incident.jobs, incident.nodes, incident.signal_count) == ({"A"}, {"n1", "n2"}, 2)
+
+
+def test_a_kernel_line_of_a_node_without_jobs_stays_alone() -> None:
+    assert len(correlated(a_signal("nccl-timeout", 1, "n2", "A"), xid(2, "n1"))) == 2
+
+
+def test_a_kernel_line_joins_what_was_said_on_its_own_node() -> None:
+    (incident,) = correlated(a_signal("python-exception", 1, "n1", "A"), xid(2, "n1"))
+    assert incident.kernel_nodes == {"n1"}
+
+
+def test_a_worker_line_joins_what_its_node_s_kernel_said() -> None:
+    (incident,) = correlated(xid(1, "n1"), a_signal("python-exception", 2, "n1", "A"))
+    assert incident.jobs == {"A"}
+
+
+def test_two_jobs_that_share_a_node_as_victims_stay_apart() -> None:
+    first, second = correlated(
+        a_signal("oom-gpu", 1, "n1", "A"),
+        a_signal("cuda-illegal-access", 2, "n3", "B"),
+        a_signal("python-exception", 3, "n2", "A"),
+        a_signal("python-exception", 4, "n2", "B"),
+        placed=(("n2", "A"), ("n2", "B")),
+    )
+    assert (first.jobs, second.jobs) == ({"A"}, {"B"})
+
+
+def test_a_node_s_crash_is_one_incident_with_all_its_jobs() -> None:
+    (incident,) = correlated(
+        xid(1, "n2"),
+        a_signal("nccl-timeout", 600, "n1", "A"),
+        a_signal("nccl-timeout", 601, "n3", "B"),
+        placed=(("n2", "A"), ("n2", "B")),
+    )
+    assert (incident.jobs, incident.nodes) == ({"A", "B"}, {"n1", "n2", "n3"})
+
+
+def test_what_links_two_incidents_makes_them_one() -> None:
+    correlator = Correlator()
+    (first,) = correlator.take(a_signal("nccl-timeout", 10, "n1", "A"), related)
+    (second,) = correlator.take(a_signal("nccl-timeout", 20, "n3", "B"), related)
+    correlator.place("default", "n2", "A", at(0))
+    correlator.place("default", "n2", "B", at(0))
+    changed = correlator.take(xid(30, "n2"), related)
+    assert changed == [first, second]
+    assert (second.status, second.merged_into) == ("resolved", first.incident_id)
+    assert list(correlator.open) == [first.incident_id]
+    assert (first.signal_count, first.first_onset_ns, first.last_seen_ns) == (3, at(10), at(30))
+
+
+@pytest.mark.parametrize("role", ["teardown", "advice", "confirmation", "finished"])
+def test_what_follows_from_others_opens_nothing_but_joins(role: str) -> None:
+    said = a_signal("slurm-cancelled", 2, "n1", "A", role=role, severity="critical")
+    assert correlated(said) == []
+    (incident,) = correlated(a_signal("oom-gpu", 1, "n1", "A"), said)
+    assert incident.signal_count == 2
+
+
+@pytest.mark.parametrize("severity", ["info", "warning"])
+def test_what_is_no_error_opens_nothing(severity: str) -> None:
+    assert correlated(a_signal("mce-corrected", 1, severity=severity, role="root")) == []
+
+
+def test_clusters_are_worlds_apart() -> None:
+    assert len(correlated(a_signal("oom-gpu", 1, "n1", "A"), a_signal("oom-gpu", 2, "n1", "A", cluster="other"))) == 2
+
+
+def test_a_copy_changes_nothing() -> None:
+    correlator = Correlator()
+    assert correlator.take(a_signal("oom-gpu", 1, "n1", "A"), related)
+    assert correlator.take(a_signal("oom-gpu", 1, "n1", "A"), related) == []
+    assert [incident.signal_count for incident in correlator.open.values()] == [1]
+
+
+def test_many_ranks_are_counted_and_the_earliest_are_kept() -> None:
+    said = [a_signal("nccl-timeout", 600 + rank, "n1", "A", onset=rank, rank=rank) for rank in reversed(range(40))]
+    (incident,) = correlated(*said)
+    assert (incident.signal_count, len(incident.ranks)) == (40, 40)
+    assert [signal.rank for signal in incident.signals()] == list(range(KEPT_PER_CLASS))
+
+
+def test_a_job_leaves_its_node_when_only_others_are_heard_there() -> None:
+    correlator = Correlator()
+    correlator.place("default", "n1", "old", at(0))
+    assert correlator.jobs_of(xid(30_000)) == {"old"}
+    correlator.place("default", "n1", "new", at(20_000))
+    assert correlator.jobs_of(xid(30_000)) == {"new"}
+
+
+def test_jobs_that_share_a_node_are_all_placed_there() -> None:
+    correlator = Correlator()
+    for second in (0, 3000, 6000):
+        correlator.place("default", "n1", "A", at(second))
+        correlator.place("default", "n1", "B", at(second + 1))
+    assert correlator.jobs_of(xid(7000)) == {"A", "B"}
+    assert correlator.jobs_of(xid(7000, cluster="other")) == set()
+
+
+def test_a_placement_learnt_late_brings_both_incidents_together() -> None:
+    correlator = Correlator()
+    correlator.take(xid(60, "n1"), related)
+    correlator.take(a_signal("nccl-timeout", 660, "n2", "A"), related)
+    changed = correlator.place("default", "n1", "A", at(5))
+    (incident,) = correlator.open.values()
+    assert (incident.jobs, incident.nodes, incident.signal_count) == ({"A"}, {"n1", "n2"}, 2)
+    assert [one.merged_into for one in changed] == ["", incident.incident_id]
+
+
+def test_a_job_that_comes_after_the_kernel_s_line_is_not_linked_to_it() -> None:
+    correlator = Correlator()
+    correlator.take(xid(60, "n1"), related)
+    assert correlator.place("default", "n1", "B", at(61)) == []
+    assert correlator.place("elsewhere", "n1", "A", at(5)) == []
+    (incident,) = correlator.open.values()
+    assert incident.jobs == set()

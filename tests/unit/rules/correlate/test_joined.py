@@ -1,0 +1,78 @@
+"""Which signals went into which incident, and which silences left a gap in the evidence."""
+
+from __future__ import annotations
+
+from rules.engine import Engine
+from rules.liveness.gaps import gap_of
+from rules.liveness.watch import Verdict
+from rules.model.ledger import Joined
+from rules.model.records import Match
+from stream.kafka.messages import Found, Part, Tick
+from stream.services.partition import Correlator
+from tests.support.logs import at, the_rules
+from tests.support.signals import a_match, a_timeout, an_xid
+
+MATCHES: list[Match] = [
+    a_match("nccl.remote_error", 95, node="n2", job="A"),
+    an_xid(79, 100, "n1", job="A"),
+    *(a_timeout(710 + rank / 10, f"n{rank}", "A", rank) for rank in range(8)),
+    an_xid(79, 5000, "n9", job="B"),
+]
+
+
+def joined_in(engine: Engine, seconds: list[float]) -> list[Joined]:
+    found = []
+    for second in seconds:
+        engine.advance(at(second))
+        found += engine.joined()
+    engine.flush()
+    return found + engine.joined()
+
+
+def test_every_signal_that_an_incident_counts_is_listed_once_with_it() -> None:
+    engine = Engine(the_rules(), lists_joined=True)
+    engine.add([*MATCHES, MATCHES[1]])
+    incidents = {one.incident_id: one for one in engine.flush()}
+    joined = engine.joined()
+    assert len(joined) == len({one.signal.signal_id for one in joined}) == len(MATCHES)
+    for incident in incidents.values():
+        assert sum(one.incident_id == incident.incident_id for one in joined) == incident.signal_count
+    assert engine.joined() == []
+
+
+def test_how_time_goes_on_changes_nothing() -> None:
+    at_once, by_and_by = Engine(the_rules(), lists_joined=True), Engine(the_rules(), lists_joined=True)
+    at_once.add(MATCHES)
+    by_and_by.add(reversed(MATCHES))
+    assert joined_in(by_and_by, [96, 101, 711, 720, 4000]) == joined_in(at_once, [])
+
+
+def test_without_being_asked_for_nothing_is_kept() -> None:
+    engine = Engine(the_rules())
+    engine.add(MATCHES)
+    assert engine.flush()
+    assert engine.joined() == []
+
+
+def test_a_correlator_that_goes_on_from_a_snapshot_lists_the_rest() -> None:
+    part = Part("logs.raw/0", len(MATCHES), at(5000), tuple(MATCHES), ())
+    ends = {"logs.raw/0": len(MATCHES)}
+    first = Correlator(the_rules(), 0)
+    first.take(0, Found((part,)))
+    second = Correlator(the_rules(), 0, first.snapshot())
+    for one in (first, second):
+        one.take(1, Tick(ends, (), 10**12, True))
+    kept = first.kept()
+    assert len(kept.signals) == len(MATCHES)
+    assert second.kept() == kept
+
+
+def test_only_silences_of_the_evidence_are_gaps() -> None:
+    told = {name: Verdict(name, "c", "A", "n1", None, at(60), at(0), "why") for name in ("hung", "cut-off", "buffered")}
+    assert gap_of(told["hung"]) is None
+    gaps = [gap_of(told[name]) for name in ("cut-off", "buffered")]
+    assert [(one.kind, one.begins_ns, one.ends_ns, one.text) for one in gaps if one] == [
+        ("cut-off", at(0), at(60), "why"),
+        ("buffered", at(0), at(60), "why"),
+    ]
+    assert len({one.gap_id for one in gaps if one}) == 2

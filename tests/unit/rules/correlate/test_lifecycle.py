@@ -1,0 +1,122 @@
+"""Held back, dropped, reopened, flapping, recurring: what becomes of an incident, with time handed in."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.correlate.correlator import HOLD_NS
+from rules.correlate.lifecycle import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
+from rules.engine import Engine
+from rules.model.heartbeats import Step
+from rules.model.incident import Incident
+from rules.model.times import NS_PER_S
+from tests.support.logs import at, the_rules
+from tests.support.signals import a_match, a_step, a_timeout, an_xid
+
+HOLD_S = HOLD_NS // NS_PER_S
+PACE_S = 5
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine(the_rules())
+
+
+def steps(first: int, count: int, start_s: float, job: str = "A") -> list[Step]:
+    return [a_step(first + number, start_s + PACE_S * number, job) for number in range(count)]
+
+
+def whats(incident: Incident) -> list[str]:
+    return [change.what for change in incident.history]
+
+
+def test_a_lone_exception_is_told_after_a_moment(engine: Engine) -> None:
+    engine.add([a_match("python.traceback", 100, "n1", "A")])
+    assert engine.advance(at(100 + HOLD_S) - 1) == []
+    (told,) = engine.advance(at(100 + HOLD_S))
+    assert (told.failure_class, told.status) == ("python-exception", "open")
+
+
+def test_at_once_when_more_follows(engine: Engine) -> None:
+    engine.add([a_match("python.traceback", 100, "n1", "A"), an_xid(79, 101, "n1")])
+    assert [told.failure_class for told in engine.advance(at(101))] == ["xid-79"]
+
+
+def test_and_when_the_input_ends(engine: Engine) -> None:
+    engine.add([a_match("python.traceback", 100, "n1", "A")])
+    assert [told.failure_class for told in engine.flush()] == ["python-exception"]
+
+
+def test_a_job_that_makes_two_steps_after_it_has_survived_it(engine: Engine) -> None:
+    engine.add([a_match("python.traceback", 60, "n1", "A")], [*steps(0, 11, 5), *steps(11, 2, 61)])
+    assert engine.flush() == []
+    assert engine.counts.signals == 1
+
+
+def test_a_slow_job_gets_the_time_of_two_steps_for_that(engine: Engine) -> None:
+    slow = [a_step(number, 20 * number) for number in range(10)]
+    engine.add([a_match("python.traceback", 185, "n1", "A")], [*slow, a_step(10, 200), a_step(11, 220)])
+    assert engine.advance(at(230)) == []
+
+
+def test_an_incident_that_progress_resolved_too_early_is_reopened_by_what_it_explains(engine: Engine) -> None:
+    engine.add([an_xid(79, 52, "n1", job="A")], [*steps(0, 11, 0), *steps(11, 4, 55)])
+    (resolved,) = engine.advance(at(80))
+    engine.add([a_timeout(680, "n2", "A", 8)])
+    (again,) = engine.advance(at(700))
+    assert (again.incident_id, again.status, again.failure_class) == (resolved.incident_id, "open", "xid-79")
+    assert whats(again)[1:] == ["resolved: job A made 3 further steps", "reopened: hang on job A"]
+
+
+def test_one_that_flaps_stays_open_until_it_is_quiet(engine: Engine) -> None:
+    for number in range(REOPENED_TO_FLAP + 1):
+        start_s = 100 * number
+        engine.add([an_xid(94, start_s, "n1", job="A")], steps(10 * number, 5, start_s + 1))
+    (flapping,) = engine.advance(at(600))
+    assert (flapping.status, whats(flapping)[-1]) == ("open", "reopened: xid-94 on n1, GPU 0000:9a:00")
+    (resolved,) = engine.advance(at(3000) + RESOLVE_AFTER_NS)
+    assert whats(resolved)[-1] == "resolved: quiet for 60 minutes"
+
+
+def test_progress_does_not_mend_a_loss_that_is_no_number(engine: Engine) -> None:
+    engine.add([a_match("training.nan_loss", 52, "n1", "A")], [*steps(0, 11, 0), *steps(11, 10, 55)])
+    assert [incident.status for incident in engine.advance(at(200))] == ["open"]
+
+
+def test_a_job_that_fails_every_run_near_one_step_says_so(engine: Engine) -> None:
+    told: list[Incident] = []
+    failures = (an_xid(79, 60, "n7", job="A"), a_match("memory.oom_gpu", 1060, "n7", "A"), an_xid(31, 2060, "n7"))
+    for run, failure in enumerate(failures):
+        start_s = 1000 * run
+        engine.add([failure], steps(4090, 12, start_s))
+        told += engine.advance(at(start_s + 900))
+    last = told[-1]
+    assert whats(told[0])[-1] == "opened: xid-79 on n7, GPU 0000:9a:00"
+    assert whats(told[1])[-1] == "resolved: job A started again and made 3 further steps"
+    assert last.recurrence is not None
+    assert (last.recurrence.attempts, last.recurrence.near_step, last.recurrence.nodes) == (3, 4101, ("n7",))
+    assert last.recurrence.classes == ("xid-79", "oom-gpu", "xid-31")
+
+
+def test_the_first_failure_of_a_job_recurs_to_nothing(engine: Engine) -> None:
+    engine.add([an_xid(79, 60, "n7", job="A")], steps(0, 12, 0))
+    (told,) = engine.advance(at(100))
+    assert told.recurrence is None
+
+
+def test_what_says_that_it_is_over_resolves_it(engine: Engine) -> None:
+    down = a_match("nic.link_down", 10, "n1")
+    engine.add([down, a_match("nic.link_up", 20, "n2"), a_match("nic.link_up", 30, "n1", text="eth2: Link up")])
+    (resolved,) = engine.advance(at(40))
+    assert (resolved.status, whats(resolved)[-1]) == ("resolved", "resolved: cleared: eth2: Link up")
+
+
+def test_but_not_while_something_else_is_broken(engine: Engine) -> None:
+    engine.add([a_match("nic.link_down", 10, "n1"), an_xid(79, 11, "n1"), a_match("nic.link_up", 30, "n1")])
+    assert [incident.status for incident in engine.advance(at(40))] == ["open"]
+
+
+def test_and_what_breaks_again_opens_it_again(engine: Engine) -> None:
+    engine.add([a_match(f"nic.link_{way}", second, "n1") for way, second in (("down", 10), ("up", 30), ("down", 50))])
+    (again,) = engine.advance(at(60))
+    assert (again.status, len(again.history)) == ("open", 3)

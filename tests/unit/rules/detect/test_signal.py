@@ -1,0 +1,36 @@
+"""Who and what a line is about."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.detect.signal import pci_address
+from tests.support.signals import signals_of
+
+REQUEUED = "[2026-03-02T09:00:00.120] preempted JobId=7877 has been requeued to reclaim resources for JobId=7901"
+KILLED = "[2026-03-02T09:00:00.120] Killing JobId=7877 on failed node n7"
+CANCELLED = "slurmstepd: error: *** STEP 7877.0 ON n7 CANCELLED AT 2026-03-02T09:00:00 DUE TO PREEMPTION ***"
+LIMIT = "salloc: Job 7877 has exceeded its time limit and its allocation has been revoked."
+OOM = "slurmstepd: error: Detected 1 oom_kill event in StepId=7877.0. Some of the step tasks have been OOM Killed."
+
+
+@pytest.mark.parametrize(
+    ("text", "source", "node"),
+    [
+        (REQUEUED, "slurmctld", ""),
+        (REQUEUED, "file", ""),
+        (KILLED, "slurmctld", "n7"),
+        (CANCELLED, "kubernetes_logs", "n7"),
+        (LIMIT, "kubernetes_logs", ""),
+        (OOM, "kubernetes_logs", "host"),
+    ],
+)
+def test_what_a_scheduler_does_to_a_job_happens_where_the_line_says_and_not_on_the_scheduler_s_host(
+    text: str, source: str, node: str
+) -> None:
+    (signal,) = signals_of(text, node="host", source_type=source)
+    assert signal.node == node
+
+
+def test_a_pci_address_is_one_key_however_it_is_written() -> None:
+    assert {pci_address(text) for text in ("0000:3B:00.0", "3b:00", "00000000:3b:00.0")} == {"0000:3b:00"}

@@ -1,0 +1,151 @@
+"""A job's pace, and when it has stopped."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.liveness.progress import SETTLED_NS, STEPS_TO_SETTLE, JobProgress
+from rules.model.times import NS_PER_S
+from tests.support.logs import at
+
+FLOOR_NS = 900 * NS_PER_S
+
+
+def after(*steps: tuple[int, float]) -> JobProgress:
+    progress = JobProgress(FLOOR_NS)
+    for step, second in steps:
+        progress.step(step, at(second))
+    return progress
+
+
+def settled(*steps: tuple[int, float]) -> JobProgress:
+    """A job that was watched for an hour before."""
+    progress = JobProgress(FLOOR_NS, seen_steps=STEPS_TO_SETTLE, seen_ns=SETTLED_NS)
+    for step, second in steps:
+        progress.step(step, at(second))
+    return progress
+
+
+def every(pace_s: float, count: int, first: int = 0, start_s: float = 0) -> list[tuple[int, float]]:
+    return [(first + number, start_s + number * pace_s) for number in range(count)]
+
+
+def test_learns_its_pace_from_three_steps_on() -> None:
+    assert after(*every(5, 3)).pace_ns is None
+    assert after(*every(5, 4)).pace_ns == 5 * NS_PER_S
+
+
+def test_the_pace_is_a_step_s_even_where_steps_are_skipped() -> None:
+    assert after((0, 0), (10, 50), (20, 100), (30, 150)).pace_ns == 5 * NS_PER_S
+
+
+def test_one_long_checkpoint_does_not_change_the_pace() -> None:
+    assert after(*every(5, 10), *every(5, 10, first=10, start_s=700)).pace_ns == 5 * NS_PER_S
+
+
+def test_the_pace_follows_the_newest_steps() -> None:
+    assert after(*every(5, 30), *every(9, 30, first=30, start_s=145 + 9)).pace_ns == 9 * NS_PER_S
+
+
+@pytest.mark.parametrize(
+    ("pace_s", "patience_s"),
+    [pytest.param(5, 900, id="the-floor-for-fast-steps"), pytest.param(120, 1200, id="ten-paces-for-slow-steps")],
+)
+def test_is_stopped_after_ten_paces_but_not_before_the_floor(pace_s: int, patience_s: int) -> None:
+    assert after(*every(pace_s, 5)).stall_due_ns == at(4 * pace_s + patience_s)
+
+
+def test_nothing_is_due_before_the_pace_is_known_or_after_the_end() -> None:
+    assert after(*every(5, 3)).stall_due_ns is None
+    ended, stalled = after(*every(5, 5)), after(*every(5, 5))
+    ended.has_ended = stalled.is_stalled = True
+    assert ended.stall_due_ns is None
+    assert stalled.stall_due_ns is None
+
+
+def test_a_further_step_ends_a_stall() -> None:
+    progress = after(*every(5, 5))
+    progress.is_stalled = True
+    assert progress.step(5, at(2000))
+    assert progress.stall_due_ns == at(2000 + 3 * 1980 / 2)
+
+
+def test_a_known_cadence_is_trusted_to_three_steps() -> None:
+    assert settled(*every(5, 118)).stall_due_ns == at(117 * 5 + 5 + 15)
+    assert settled(*every(30, 118)).stall_due_ns == at(117 * 30 + 30 + 90)
+
+
+def test_a_job_that_has_not_shown_its_pauses_yet_may_pause_for_ten_minutes() -> None:
+    assert after(*every(5, 118)).stall_due_ns == at(117 * 5 + 600)
+    assert after(*every(5, 725)).stall_due_ns == at(724 * 5 + 20)
+
+
+def test_a_pause_that_nothing_foretold_may_last_thrice_as_long_ever_after() -> None:
+    steps = [*every(5, 487), *every(5, 632, first=487, start_s=486 * 5 + 40)]
+    assert after(*steps).stall_due_ns == at(steps[-1][1] + 120)
+
+
+def test_a_pause_that_is_told_when_it_is_over_comes_unforetold_too() -> None:
+    progress = after(*every(5, 487))
+    progress.begin_phase("checkpoint", at(486 * 5 + 39))
+    for step, second in every(5, 632, first=487, start_s=486 * 5 + 40):
+        progress.step(step, at(second))
+    assert progress.stall_due_ns == at(486 * 5 + 40 + 631 * 5 + 120)
+
+
+def test_bars_after_the_end_are_no_steps() -> None:
+    progress = JobProgress(FLOOR_NS)
+    assert progress.count(at(0))
+    progress.end(is_finished=True)
+    assert not progress.count(at(10))
+
+
+def test_the_longest_gap_may_come_again_thrice_as_long() -> None:
+    steps = [*every(5, 62), *every(5, 56, first=62, start_s=61 * 5 + 30)]
+    assert settled(*steps).stall_due_ns == at(steps[-1][1] + 90)
+
+
+@pytest.mark.parametrize("count", [100, 101], ids=["counted-from-zero", "counted-from-one"])
+def test_a_round_step_may_be_followed_by_a_pause_the_first_time(count: int) -> None:
+    assert after(*every(5, count)).stall_due_ns == at((count - 1) * 5 + 600)
+
+
+def test_a_pause_known_of_a_period_may_come_again_and_last_twice_as_long() -> None:
+    steps = [*every(5, 101), *every(5, 100, first=101, start_s=100 * 5 + 400)]
+    progress = after(*steps)
+    assert (progress.last_step, progress.stall_due_ns) == (200, at(steps[-1][1] + 800))
+
+
+def test_a_phase_lasts_until_the_next_step() -> None:
+    progress = settled(*every(5, 117))
+    progress.begin_phase("checkpoint", at(581))
+    assert progress.stall_due_ns == at(580 + 600)
+    progress.step(117, at(700))
+    assert progress.stall_due_ns == at(720)
+
+
+@pytest.mark.parametrize("second", [20, 20.01, 50], ids=["same-time", "just-after", "same-minute"])
+@pytest.mark.parametrize("step", [4, 3], ids=["same-step", "straggler"])
+def test_a_slower_rank_s_report_changes_nothing(step: int, second: float) -> None:
+    progress = after(*every(5, 5))
+    assert not progress.step(step, at(second))
+    assert (progress.last_step, progress.last_step_ns) == (4, at(20))
+
+
+def test_a_slower_rank_may_lag_by_two_paces() -> None:
+    progress = after(*every(300, 5))
+    assert not progress.step(3, at(1200 + 590))
+    assert progress.last_step == 4
+
+
+def test_goes_on_from_a_checkpoint() -> None:
+    progress = after(*every(5, 101))
+    assert progress.step(51, at(800))
+    assert not progress.step(51, at(801))
+    assert progress.step(52, at(805))
+    assert (progress.last_step, progress.pace_ns) == (52, 5 * NS_PER_S)
+    assert progress.stall_due_ns == at(805 + 900)
+
+
+def test_says_what_is_known() -> None:
+    assert after(*every(5, 5)).sentence() == "no step after step 4; a step had taken 5.0 s"

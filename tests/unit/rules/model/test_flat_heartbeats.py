@@ -1,0 +1,52 @@
+"""Heartbeats as they travel: one shape, which version 0.1 wrote and reads."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
+from rules.model.heartbeats import (
+    Advanced,
+    Alive,
+    CheckpointSaved,
+    Heartbeat,
+    LineCut,
+    NodeCount,
+    PhaseBegan,
+    Step,
+    WorldSize,
+)
+
+WHO = (7, "east", "A", "n1")
+
+
+@pytest.mark.parametrize(
+    ("heartbeat", "columns"),
+    [
+        (Alive(*WHO), [None, None, "worker", "", 0, None]),
+        (Alive(*WHO, source="kernel"), [None, None, "kernel", "", 0, None]),
+        (Alive(*WHO, 3), [None, 3, "worker", "", 0, None]),
+        (Step(*WHO, 41, 3), [41, 3, "worker", "", 0, None]),
+        (Step(*WHO, 0), [0, None, "worker", "", 0, None]),
+        (Advanced(*WHO), [None, None, "worker", "progress", 0, None]),
+        (PhaseBegan(*WHO, "evaluation"), [None, None, "worker", "evaluation", 0, None]),
+        (WorldSize(*WHO, 16, 3), [None, 3, "worker", "", 16, None]),
+        (WorldSize(*WHO, 16), [None, None, "worker", "", 16, None]),
+        (NodeCount(*WHO, 2), [None, None, "worker", "nodes", 2, None]),
+        (CheckpointSaved(*WHO, 40), [None, None, "worker", "checkpoint", 0, 40]),
+        (LineCut(*WHO, 3), [None, 3, "worker", "cut", 0, None]),
+    ],
+    ids=lambda one: type(one).__name__ if isinstance(one, Heartbeat) else "",
+)
+def test_each_kind_has_its_columns(heartbeat: Heartbeat, columns: list[Any]) -> None:
+    written = msgspec.msgpack.encode(flattened(heartbeat))
+    assert msgspec.msgpack.decode(written) == [*WHO, *columns]
+    assert unflattened(msgspec.msgpack.decode(written, type=FlatHeartbeat)) == heartbeat
+
+
+def test_columns_that_an_older_version_did_not_have_are_empty() -> None:
+    old = msgspec.msgpack.encode([*WHO, 5])
+    assert unflattened(msgspec.msgpack.decode(old, type=FlatHeartbeat)) == Step(*WHO, 5)

@@ -1,0 +1,167 @@
+"""Each mistake in a rule pack is one sentence with its file and line, and all of them come at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rules.errors import ConfigError
+from rules.packs.load import load
+from tests.support.packs import A_PACK as RULE
+
+EDGE = """\
+edges:
+  - {cause: [mine-one], effect: [hang], scope: job, within: 5m, reason: so it is}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _a_small_catalogue(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path_factory.mktemp("catalog")
+    (folder / "small.yaml").write_text(RULE.replace("mine.one", "nvidia.xid_79") + EDGE)
+    monkeypatch.setattr("rules.packs.load.CATALOG", folder)
+
+
+def problems(*folders: Path) -> list[str]:
+    with pytest.raises(ConfigError) as refused:
+        load(folders)
+    return refused.value.problems
+
+
+def test_a_pack_comes_on_top_of_the_catalogue(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(RULE + EDGE)
+    bundled, both = load(), load([tmp_path])
+    assert both.by_id.keys() - bundled.by_id.keys() == {"mine.one"}
+    assert len(both.edges) == len(bundled.edges) + 1
+    assert [rule.spec.id for rule in both.rules] == sorted(both.by_id)
+
+
+CHANGES = [
+    pytest.param("'went wrong: \\d'", "'went (wrong'", 7, "unterminated subpattern", id="pattern-no-expression"),
+    pytest.param("'went wrong: \\d'", "'went a{99999999999}b'", 7, "repetition number", id="pattern-repeats-too-often"),
+    pytest.param("'went wrong: \\d'", "'went (?=wrong)w'", 7, "can't be searched in bulk", id="look-around"),
+    pytest.param("'went wrong: \\d'", "'went $ wrong'", 7, "anchor", id="anchor"),
+    pytest.param("['went wrong: \\d']", "['ok', 'went wrong: \\d+']", 7, "ends in a repeat", id="second-pattern-open"),
+    pytest.param("    title: One\n", "", 3, "title: Field required", id="missing-field"),
+    pytest.param("    role: root\n", "    role: root\n    role: cascade\n", 10, "role is written twice", id="twice"),
+    pytest.param("    entity: job\n", "    entity: job\n    color: red\n", 11, "color: Extra inputs", id="unknown-key"),
+    pytest.param("    role: root\n", "    role: boss\n", 9, "role: Input should be", id="unknown-role"),
+    pytest.param(
+        "    meaning:", "    waited: {constant: 5 minutes}\n    meaning:", 11, "is no duration", id="duration"
+    ),
+    pytest.param("    title: One\n", "    title: 2026-02-30\n", 4, "put it in quotes", id="date-that-is-none"),
+    pytest.param("    severity: error\n", "\tseverity: error\n", 8, "not YAML", id="tab"),
+    pytest.param("pack: mine\n", "pack: mine\x07\n", 1, "not YAML", id="control-character"),
+    pytest.param("pack: mine\n", "pack: !!python/name:os.system x\n", 1, "not YAML", id="python-object"),
+    pytest.param("id: mine.one", "id: nvidia.xid_79", 3, "already taken at", id="id-of-the-catalogue"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "told"), CHANGES)
+def test_one_mistake_is_one_sentence_with_its_place(tmp_path: Path, old: str, new: str, line: int, told: str) -> None:
+    assert old in RULE
+    file = tmp_path / "mine.yaml"
+    file.write_text(RULE.replace(old, new, 1))
+    found = problems(file)
+    assert len(found) == 1, found
+    assert found[0].startswith(f"{file}:{line}: ")
+    assert told in found[0]
+
+
+BILLIONS = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [
+        pytest.param("", "pack: Input should be", id="empty"),
+        pytest.param("- a\n- b\n", "pack: Input should be", id="a-list"),
+        pytest.param("pack: &again [*again]\n", "alias holds itself", id="endless-alias"),
+        pytest.param(BILLIONS, "too many parts", id="billions-of-aliases"),
+    ],
+)
+def test_files_that_are_no_pack(tmp_path: Path, content: str, told: str) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text(content)
+    (found,) = problems(file)
+    assert found.startswith(f"{file}:1: ")
+    assert told in found
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_bytes(b"pack: \xff\n")
+    (found,) = problems(tmp_path)
+    assert found.startswith(f"{tmp_path}/mine.yaml: can't be read")
+
+
+def test_an_edge_without_an_end(tmp_path: Path) -> None:
+    file = tmp_path / "mine.yaml"
+    file.write_text("pack: mine\n" + EDGE.replace("5m", "soon"))
+    assert problems(file) == [
+        f"{file}:3: edges.0.within: 'soon' is no duration: write a number and ms, s, m, h or d, such as 35m"
+    ]
+
+
+def test_no_such_folder_and_a_folder_without_packs(tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    assert problems(missing, tmp_path) == [
+        f"{folder}: no rule pack here: give a .yaml file, or a folder with some" for folder in (missing, tmp_path)
+    ]
+
+
+def test_an_id_that_two_files_have(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(RULE)
+    second.write_text("# a comment\n" + RULE)
+    assert problems(tmp_path) == [
+        f"{second}:4: rule id mine.one is already taken at {first}:3: choose another id, "
+        "or write `override: true` to replace that rule",
+    ]
+
+
+def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(RULE.replace("role: root", "role: boss").replace("entity: job", "entity: cloud"))
+    (tmp_path / "b.yaml").write_text("pack: [")
+    (tmp_path / "c.yaml").write_text(RULE.replace("wrong: \\d", "(wrong"))
+    found = problems(tmp_path, tmp_path / "missing")
+    assert [one.split(": ")[0].removeprefix(f"{tmp_path}/") for one in found] == [
+        "missing",
+        "a.yaml:9",
+        "a.yaml:10",
+        "b.yaml:1",
+        "c.yaml:7",
+    ]
+
+
+def test_the_message_holds_every_problem(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as refused:
+        load([tmp_path / "x", tmp_path / "y"])
+    assert str(refused.value).splitlines() == refused.value.problems
+
+
+def test_a_pack_replaces_and_switches_off_rules_of_earlier_packs(tmp_path: Path) -> None:
+    first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
+    first.write_text(RULE + RULE.partition("rules:\n")[2].replace("mine.one", "mine.two"))
+    second.write_text(
+        RULE.replace("rules:", "off: [mine.two]\nrules:").replace("title: One", "title: Mine\n    override: true")
+    )
+    rules = load([tmp_path])
+    assert rules.by_id["mine.one"].spec.title == "Mine"
+    assert "mine.two" not in rules.by_id
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        (("rules:", "off: [mine.no]\nrules:"), "a.yaml:2: off: mine.no: no such rule; `epicenter rules list`"),
+        (("title: One", "override: true\n    title: One"), "a.yaml:3: mine.one: override: there is no such rule to"),
+        (("title: One", "decode: magic\n    title: One"), "a.yaml:3: mine.one: decode: magic: write one of "),
+        (("title: One", "block: {ends: '('}\n    title: One"), "a.yaml:4: mine.one: pattern '(': missing )"),
+    ],
+    ids=["off", "override", "decode", "block"],
+)  # fmt: skip
+def test_what_names_nothing_is_told(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
+    (tmp_path / "a.yaml").write_text(RULE.replace(*change))
+    (told,) = problems(tmp_path)
+    assert told.startswith(f"{tmp_path}/{problem}")

@@ -1,0 +1,97 @@
+"""A rule with a table: one finer rule for each row, and classes that hold a code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rules.errors import ConfigError
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
+from stream.scan.scan import BatchScanner
+from tests.support.logs import batch
+
+PACK = """\
+pack: mine
+rules:
+  - id: mine.fault
+    title: A fault
+    class: sxid-{code}
+    source: any
+    patterns: ['fault <(?P<code>\\d{1,6})>']
+    table: faults.tsv
+    severity: warning
+    role: cascade
+    entity: gpu
+    meaning: It has a fault.
+    examples:
+      matches: ['fault <7>', 'a fault <0012> here']
+      near_misses: ['fault <x>']
+"""
+TABLE = """\
+code\ttitle\tseverity\trole\taction\tnext_steps\tvendor
+7\tSeventh fault\tcritical\troot\treset-gpu\tReset it. | Call.\tRESET_GPU
+12\tTwelfth fault\t\t\t\t\tIGNORE
+"""
+
+
+@pytest.fixture
+def rules(tmp_path: Path) -> RuleSet:
+    return loaded(tmp_path, TABLE)
+
+
+def loaded(folder: Path, table: str) -> RuleSet:
+    (folder / "mine.yaml").write_text(PACK)
+    (folder / "faults.tsv").write_text(table)
+    return load([folder / "mine.yaml"])
+
+
+def found(rules: RuleSet, line: str) -> tuple[str, str, str, str]:
+    (match,) = BatchScanner(rules, "c").scan(batch([line.encode()])).matches
+    spec = rules.spec_of(match)
+    return match.rule, spec.failure_class, spec.severity, spec.title
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("fault <7>", ("mine.fault_7", "sxid-7", "critical", "Seventh fault")),
+        ("fault <007>", ("mine.fault_7", "sxid-7", "critical", "Seventh fault")),
+        ("fault <12>", ("mine.fault_12", "sxid-12", "warning", "Twelfth fault")),
+        ("fault <99>", ("mine.fault", "sxid-99", "warning", "A fault")),
+        ("fault <000>", ("mine.fault", "sxid-000", "warning", "A fault")),
+    ],
+    ids=["row", "zeros-in-front", "empty-cells-say-nothing", "no-row", "nothing-but-zeros"],
+)
+def test_the_row_of_the_code_speaks(rules: RuleSet, line: str, expected: tuple[str, str, str, str]) -> None:
+    assert found(rules, line) == expected
+
+
+def test_a_row_has_its_own_steps(rules: RuleSet) -> None:
+    spec = rules.by_id["mine.fault_7"].spec
+    assert (spec.next_steps, spec.action, spec.meaning) == (("Reset it.", "Call."), "reset-gpu", "It has a fault.")
+
+
+@pytest.mark.parametrize(
+    ("table", "problem"),
+    [
+        ("code\ttitle\n7\n", "faults.tsv:2: 1 columns, but the first line has 2"),
+        (
+            "code\tseverity\n7\tawful\n",
+            "faults.tsv:2: severity: Input should be 'info', 'warning', 'error' or 'critical'",
+        ),
+        ("code\ttitle\n7\ta\n7\tb\n", "faults.tsv:3: code 7 has a row before: leave one of them out"),
+    ],
+    ids=["too-short", "no-such-severity", "twice"],
+)
+def test_a_wrong_row_is_named_with_its_line(tmp_path: Path, table: str, problem: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        loaded(tmp_path, table)
+    assert str(caught.value) == f"{tmp_path}/{problem}"
+
+
+def test_a_table_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").write_text(PACK)
+    with pytest.raises(ConfigError, match=r"mine.yaml:3: mine.fault: table: faults.tsv: can't be read"):
+        load([tmp_path / "mine.yaml"])

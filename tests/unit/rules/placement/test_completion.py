@@ -1,0 +1,47 @@
+"""What a signal leaves out is filled in from the placement."""
+
+from __future__ import annotations
+
+from rules.model.records import Seat
+from rules.placement.completion import completed
+from rules.placement.placement import Placement
+from tests.support.logs import at
+from tests.support.signals import a_signal
+
+
+def test_an_event_about_a_pod_belongs_to_the_pod_s_job_by_its_word_or_its_name() -> None:
+    placement = Placement()
+    placement.take(Seat(at(0), "default", "7877", "", pod="train-7877-worker-0"))
+    event = a_signal("k8s-evicted", 5, "", source="kubernetes")
+    assert completed(event, placement, "train-7877-worker-0").job == "7877"
+    assert completed(event, placement, "llama-7b-worker-0").job == "llama-7b"
+    daemon = a_signal("gpu-thermal", 5, "n1")
+    assert completed(daemon, placement, "dcgm-exporter-x7k2p").job == ""
+
+
+def test_an_event_about_a_pod_happened_on_the_node_that_the_pod_told() -> None:
+    placement = Placement()
+    placement.take(Seat(at(0), "default", "7877", "n3", pod="train-7877-worker-0"))
+    placement.take(Seat(at(1), "default", "7877", "", pod="train-7877-worker-0"))
+    event = a_signal("k8s-evicted", 5, "", source="kubernetes")
+    assert completed(event, placement, "train-7877-worker-0").node == "n3"
+    assert completed(event, placement, "train-7877-worker-1").node == ""
+
+
+def test_whom_jax_declares_dead_is_named_line_by_line() -> None:
+    said = (
+        "The following tasks are unhealthy:",
+        "/job:jax_worker/replica:0/task:7",
+        "/job:jax_worker/replica:0/task:2",
+    )
+    report = a_signal("heartbeat-timeout", 5, "n1", "A", rank=0, block=said)
+    assert completed(report, Placement()).fields["missing_ranks"] == "2, 7"
+    assert "missing_ranks" not in completed(a_signal("heartbeat-timeout", 5, "n1", "A"), Placement()).fields
+
+
+def test_an_exception_that_ray_s_driver_prints_happened_at_the_worker() -> None:
+    placement = Placement()
+    placement.take(Seat(at(0), "default", "A", "n2", address="10.0.0.2"))
+    text = "(TrainController pid=9) ray.exceptions.RayTaskError(KeyError): ray::RayTrainWorker.run() (pid=4016, ip={})"
+    for ip, node in (("10.0.0.2", "n2"), ("10.0.0.7", "10.0.0.7")):
+        assert completed(a_signal("python-exception", 5, "head", "A", text=text.format(ip)), placement).node == node

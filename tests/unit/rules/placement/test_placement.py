@@ -1,0 +1,254 @@
+"""Which job runs on which node, and which rank sits on which GPU, then and later."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+
+from rules.engine import Engine
+from rules.model.records import Seat
+from rules.placement.completion import completed, nodes_of
+from rules.placement.placement import KEPT_VERSIONS, Placement
+from tests.support.logs import a_scanner, at, batch, the_rules, vector
+from tests.support.signals import a_match, a_signal, alive, an_xid
+
+HOUR_S = 3600
+
+
+def a_seat(second: float, node: str, rank: int | None = None, job: str = "A", **more: Any) -> Seat:
+    return Seat(at(second), "c", job, node, rank, **more)
+
+
+def placed(*seats: Seat) -> Placement:
+    placement = Placement()
+    for seat in sorted(seats, key=Seat.order):
+        placement.take(seat)
+    return placement
+
+
+def test_a_rank_is_found_by_its_gpu_or_local_rank_and_its_node_by_the_rank() -> None:
+    placement = placed(
+        a_seat(0, "n1", 0, world_size=4, gpu="0000:61:00", local_rank=0),
+        a_seat(0, "n2", 3, world_size=4, gpu="0000:61:00", local_rank=1),
+    )
+    assert placement.node_of("c", "A", 3, at(9)) == "n2"
+    assert placement.rank_of("c", "A", "n2", at(9), gpu="0000:61:00") == 3
+    assert placement.rank_of("c", "A", "n1", at(9), local_rank=0) == 0
+    assert placement.world_size("c", "A", at(9)) == 4
+    assert placement.seats_of("c", "A", at(9)) == {0: "n1", 3: "n2"}
+    assert placement.rank_of("c", "A", "n2", at(9), gpu="0000:62:00") is None
+    assert placement.node_of("c", "B", 3, at(9)) == placement.node_of("other", "A", 3, at(9)) == ""
+
+
+def test_after_a_restart_old_lines_are_read_by_the_old_map() -> None:
+    placement = placed(
+        a_seat(0, "n1", 0, gpu="g0"), a_seat(0, "n1", 1, gpu="g1"), a_seat(100, "n2", 0, gpu="g0"),
+        a_seat(0, "n1", world_size=2, is_start=True), a_seat(100, "n2", world_size=1, is_start=True),
+    )  # fmt: skip
+    assert [placement.node_of("c", "A", 0, at(second)) for second in (-5, 0, 99, 100, 500)] == ["n1"] * 3 + ["n2"] * 2
+    assert placement.rank_of("c", "A", "n1", at(50), gpu="g0") == 0
+    assert placement.rank_of("c", "A", "n1", at(150), gpu="g0") is None
+    assert [placement.world_size("c", "A", at(second)) for second in (50, 150)] == [2, 1]
+
+
+def test_banners_of_several_sources_add_up() -> None:
+    placement = placed(a_seat(0, "n1", 9, local_rank=1), a_seat(1, "n1", 9, gpu="g1", world_size=16))
+    assert placement.rank_of("c", "A", "n1", at(0), gpu="g1") == 9
+    assert placement.rank_of("c", "A", "n1", at(9), local_rank=1) == 9
+
+
+@pytest.mark.parametrize("first", [0, 5], ids=["the-part-first", "the-world-first"])
+def test_ranks_of_a_smaller_communicator_are_no_ranks_of_the_job(first: int) -> None:
+    part = [a_seat(first, "n2", 0, world_size=8, gpu="g0"), a_seat(first, "n1", 0, world_size=8, gpu="g0")]
+    world = [a_seat(2, "n1", 0, world_size=16, gpu="g0"), a_seat(2, "n2", 8, world_size=16, gpu="g0")]
+    placement = placed(*part, *world)
+    assert placement.world_size("c", "A", at(9)) == 16
+    assert placement.rank_of("c", "A", "n2", at(9), gpu="g0") == 8
+    assert placement.node_of("c", "A", 0, at(9)) == "n1"
+
+
+def test_an_address_stands_for_the_name_of_its_node() -> None:
+    placement = placed(a_seat(0, "10.1.0.9", 3, local_rank=1), a_seat(1, "n2", address="10.1.0.9"))
+    assert placement.node_of("c", "A", 3, at(2)) == "n2"
+    assert placement.rank_of("c", "A", "n2", at(2), local_rank=1) == 3
+
+
+def test_a_banner_that_ray_s_driver_passes_on_is_about_the_host_that_it_names() -> None:
+    said = "n2:2211:2801 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.9<0>"
+    lines = [vector("head", 0, f"(RayTrainWorker pid=2211, ip=10.1.0.9) {said}", "A"), vector("n2", 1, said, "A")]
+    seats = [seat for line in lines for seat in a_scanner().scan(batch([line])).seats if seat.address]
+    assert [(seat.node, seat.address) for seat in seats] == [("n2", "10.1.0.9")] * 2
+
+
+def test_what_ray_says_of_another_address_happened_there() -> None:
+    placement = placed(a_seat(0, "n2", address="10.1.0.9"))
+    for head in ("(raylet, ip=10.1.0.9) ", "(RayTrainWorker pid=2211, ip=10.1.0.9) "):
+        said = a_signal("ray-worker-died", 1, "head", text=f"{head}A worker died", cluster="c")
+        assert completed(said, placement).node == "n2"
+
+
+def test_an_address_may_move_to_another_node() -> None:
+    placement = placed(a_seat(0, "10.1.0.9", 3, gpu="g0"), *(a_seat(n, f"n{n}", address="10.1.0.9") for n in (1, 2, 2)))
+    assert placement.node_of("c", "A", 3, at(5)) == "n2"
+    assert placement.rank_of("c", "A", "n1", at(5), gpu="g0") is None
+    assert placement.addresses_by_node == {"c/n2": ["10.1.0.9"]}
+
+
+def test_jobs_on_a_node() -> None:
+    placement = Placement()
+    assert [placement.hear("c", "n1", "A", at(0)), placement.hear("c", "n1", "A", at(5))] == [True, False]
+    placement.hear("c", "n1", "B", at(1800))
+    assert placement.jobs_on("c", "n1", at(10)) == {"A"}
+    assert placement.jobs_on("c", "n1", at(1800)) == {"A", "B"}
+    placement.hear("c", "n1", "B", at(HOUR_S + 10))
+    assert placement.jobs_on("c", "n1", at(HOUR_S + 10)) == {"B"}
+    assert placement.jobs_on("c", "n2", at(0)) == set()
+    assert placement.nodes_of("c", "B", at(HOUR_S)) == ("n1",)
+    assert placement.nodes_of("c", "B", at(1799)) == ()
+    assert placement.nodes_of("c", "C", at(HOUR_S)) == ()
+
+
+def test_what_was_not_heard_of_for_a_day_is_forgotten() -> None:
+    placement = placed(a_seat(0, "n1", 0, gpu="g0"))
+    placement.hear("c", "n1", "A", at(0))
+    placement.hear("c", "n2", "B", at(23 * HOUR_S))
+    assert set(placement.by_job) == {"c/A", "c/B"}
+    placement.hear("c", "n2", "B", at(25 * HOUR_S))
+    assert set(placement.by_job) == {"c/B"}
+    assert set(placement.heard_by_node) == {"c/n2"}
+
+
+def test_the_versions_of_a_rank_are_few_and_an_absurd_rank_is_none() -> None:
+    placement = placed(*(a_seat(number, f"n{number}", 0) for number in range(100)), a_seat(0, "n1", 10**6))
+    assert len(placement.by_job["c/A"].versions_by_rank[0]) == KEPT_VERSIONS
+    assert set(placement.by_job["c/A"].versions_by_rank) == {0}
+
+
+def test_a_snapshot_holds_all_of_it() -> None:
+    placement = placed(a_seat(0, "n1", 0, gpu="g0", world_size=2), a_seat(1, "n2", address="10.0.0.1"))
+    placement.hear("c", "n1", "A", at(0))
+    assert msgspec.msgpack.decode(msgspec.msgpack.encode(placement), type=Placement) == placement
+
+
+PLACED = placed(
+    a_seat(0, "n1", 3, gpu="0000:9a:00"), a_seat(0, "n2", 7), a_seat(0, "n9", address="10.1.0.9"),
+)  # fmt: skip
+PLACED.hear("c", "n1", "A", at(0))
+
+
+@pytest.mark.parametrize(
+    ("given", "node", "rank"),
+    [
+        pytest.param({"node": "n1", "gpu": "0000:9a:00", "source": "kernel"}, "n1", 3, id="gpu-of-a-kernel-line"),
+        pytest.param({"node": "n1", "gpu": "0000:1b:00", "source": "kernel"}, "n1", None, id="gpu-of-nobody"),
+        pytest.param({"node": "", "job": "A", "rank": 7}, "n2", 7, id="node-of-a-rank"),
+        pytest.param({"node": "", "job": "A", "text": "/job:jax_worker/replica:0/task:7"}, "n2", 7, id="jax-task"),
+        pytest.param(
+            {"node": "n1", "job": "A", "text": "/job:w/replica:0/task:7 /job:w/replica:0/task:8"}, "n1", None, id="two"
+        ),
+        pytest.param({"node": "login", "fields": {"nodes": "n[2-3]", "tasks": "0,2-4"}}, "n2", None, id="srun-list"),
+        pytest.param({"node": "n2", "fields": {"node": "n2", "tasks": "7"}}, "n2", 7, id="srun-one-task"),
+        pytest.param({"node": "n1", "text": "(RayTrainWorker pid=9, ip=10.1.0.9) died"}, "n9", None, id="ray"),
+        pytest.param({"node": "n1", "rank": 1}, "n1", 1, id="nothing-to-add"),
+    ],
+)
+def test_a_signal_gets_what_its_line_leaves_out(given: dict[str, Any], node: str, rank: int | None) -> None:
+    found = completed(a_signal("hang", 1, cluster="c", **given), PLACED)
+    assert (found.node, found.rank) == (node, rank)
+
+
+def test_all_nodes_of_a_list_are_named() -> None:
+    signal = completed(a_signal("sigkill", 1, "login", fields={"nodes": "node[0001,0003-0004]"}), PLACED)
+    assert nodes_of(signal) == ("node0001", "node0003", "node0004")
+    assert nodes_of(a_signal("sigkill", 1, "n1", fields={"nodes": "n["})) == ("n1",)
+
+
+def nccl(node: str, rank: int, device: int, bus: str, world: int = 16) -> str:
+    who = f"ncclCommInitRank comm 0x55d00003a9c0 rank {rank} nranks {world} cudaDev {device} nvmlDev {device}"
+    return f"{node}:991:1203 [{device}] NCCL INFO {who} busId {bus} commId 0xb886029f29f1a815 - Init COMPLETE"
+
+
+BANNERS = [
+    pytest.param([nccl("n7", 11, 3, "61000")], [("n7", 11, None, "0000:61:00", 16)], id="nccl"),
+    pytest.param([nccl("n7", 11, 3, "10061000")], [("n7", 11, None, "0100:61:00", 16)], id="nccl-domain"),
+    pytest.param(
+        ["  global_ranks=[8, 9]", "  global_world_sizes=[16, 16]"],
+        [("n1", None, None, "", 16), ("n1", 8, 0, "", None), ("n1", 9, 1, "", None)],
+        id="torchrun",
+    ),
+    pytest.param(["Initializing distributed: GLOBAL_RANK: 3, MEMBER: 4/16"], [("n1", 3, None, "", 16)], id="lightning"),
+    pytest.param(
+        ["(TrainController pid=22) - (ip=10.1.0.9, pid=41) world_rank=11, local_rank=3, node_rank=1"],
+        [("10.1.0.9", 11, 3, "", None)],
+        id="ray",
+    ),
+    pytest.param(
+        ["Num processes: 16", "Process index: 5"],
+        [("n1", None, None, "", 16), ("n1", 5, None, "", None)],
+        id="accelerate",
+    ),
+    pytest.param(
+        ["SLURM_JOB_NODELIST: gpu-a-[1-2]"],
+        [("gpu-a-1", None, None, "", None), ("gpu-a-2", None, None, "", None)],
+        id="slurm",
+    ),
+    pytest.param(
+        [
+            "I0302 09:00:01.200000 1570 coordination_service_agent.cc:391] /job:jax_worker/replica:0/task:4 has"
+            " connected to coordination service. Incarnation: 7414"
+        ],
+        [("n1", 4, None, "", None)],
+        id="jax",
+    ),
+]
+
+
+@pytest.mark.parametrize(("lines", "seats"), BANNERS)
+def test_banners_tell_who_sits_where(
+    lines: list[str], seats: list[tuple[str, int | None, int | None, str, int | None]]
+) -> None:
+    found = a_scanner().scan(batch([vector("n1", 0, line, job="A") for line in lines])).seats
+    told = Counter((one.node, one.rank, one.local_rank, one.gpu, one.world_size) for one in found if not one.pod)
+    assert told == Counter(seats)
+    assert {one.job for one in found} == {"A"}
+
+
+def test_a_kernel_line_joins_its_job_and_names_its_rank() -> None:
+    """The NCCL banner gives the GPU of rank 11; the kernel's Xid ten minutes later names only its PCI address."""
+    engine = Engine(the_rules())
+    scanned = a_scanner().scan(batch([vector("n7", 0, nccl("n7", 11, 3, "9a000"), job="A")]))
+    engine.add([an_xid(79, 600, "n7", pci="0000:9a:00")], [alive(590, "A", "n7")], scanned.seats)
+    (incident,) = engine.flush()
+    assert (incident.jobs, incident.root_cause.rank, incident.root_cause.node) == (("A",), 11, "n7")
+
+
+def test_a_list_of_nodes_counts_for_all_of_them() -> None:
+    engine = Engine(the_rules())
+    fields = {"nodes": "node[0001,0003]", "tasks": "0,2-4", "exit_code": "1"}
+    engine.add([a_match("slurm.task_exit", 1, "login", "A", fields=fields)])
+    (incident,) = engine.flush()
+    assert incident.nodes == ("node0001", "node0003")
+    assert incident.root_cause.node == "node0001"
+
+
+def test_seats_are_written_with_numbers_and_read_without_those_that_say_nothing() -> None:
+    unknown = a_seat(1, "n1")
+    written = unknown.written()
+    assert (written.rank, written.local_rank, written.world_size) == (-1, -1, 0)
+    told = a_seat(1, "n1", 0, local_rank=0, world_size=8)
+    assert [told.written().read(), written.read()] == [told, unknown]
+    assert told.written() == told
+
+
+def test_a_seat_that_waits_in_a_snapshot_is_the_same_afterwards() -> None:
+    one, other = Engine(the_rules()), Engine(the_rules())
+    for engine in (one, other):
+        engine.add((), (), [a_seat(1, "n1", gpu="g0"), a_seat(2, "n1", 3, gpu="g1", world_size=8)])
+    kept = msgspec.msgpack.decode(one.snapshot())
+    assert [(seat[4], seat[5], seat[7]) for *_, seat in kept["waiting"]] == [(-1, -1, 0), (3, -1, 8)]
+    restored = Engine(the_rules(), one.snapshot())
+    assert restored.flush() == other.flush()
+    assert restored.snapshot() == other.snapshot()

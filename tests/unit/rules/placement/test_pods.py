@@ -1,0 +1,48 @@
+"""A pod's job, told or read from its name."""
+
+from __future__ import annotations
+
+import pytest
+
+from rules.placement.pods import KEPT_PODS, Pods, job_in_name
+
+
+@pytest.mark.parametrize(
+    ("pod", "job"),
+    [
+        ("llama-7b-a6eb-worker-3", "llama-7b-a6eb"),
+        ("llama-7b-master-0", "llama-7b"),
+        ("llama-7b-launcher-x7k2p", "llama-7b"),
+        ("llama-7b-0-x7k2p", "llama-7b"),
+        ("llama-7b-x7k2p", "llama-7b"),
+        ("llama-7b-0", "llama-7b"),
+        ("llama-7b-0-3", "llama-7b"),
+        ("llama-7b", "llama-7b"),
+        ("", ""),
+    ],
+)
+def test_the_name_of_a_pod_holds_that_of_its_job(pod: str, job: str) -> None:
+    assert job_in_name(pod) == job
+
+
+def test_a_pod_s_job_is_what_it_told() -> None:
+    pods = Pods()
+    pods.hear("c", "train-7877-worker-0", "7877")
+    assert pods.job_of("c", "train-7877-worker-0") == "7877"
+    assert pods.job_of("other", "train-7877-worker-0") == ""
+
+
+def test_so_is_its_node() -> None:
+    pods = Pods()
+    pods.hear("c", "train-7877-worker-0", "7877", "n1")
+    pods.hear("c", "train-7877-worker-0", "7877")
+    assert pods.node_of("c", "train-7877-worker-0") == "n1"
+    assert pods.node_of("other", "train-7877-worker-0") == ""
+
+
+def test_it_is_bounded() -> None:
+    pods = Pods()
+    for number in range(KEPT_PODS + 2):
+        pods.hear("c", f"p{number}", "J", "n1")
+    assert len(pods.job_by_pod) == len(pods.node_by_pod) == KEPT_PODS
+    assert pods.job_of("c", "p0") == ""

@@ -1,0 +1,129 @@
+"""Secrets go, what stands around them stays; a wrong file of patterns is told with file and line."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rules.errors import ConfigError
+from rules.redact.patterns import load_redactor, shipped_faults
+from rules.redact.redactor import Redactor, Secret
+
+DOCUMENT = Path(__file__).parents[4] / "docs/secrets.md"
+REDACTOR = load_redactor()
+
+
+def redacted(text: str, redactor: Redactor = REDACTOR) -> str:
+    return redactor.redact(text.encode()).text.decode()
+
+
+def test_every_shipped_example_does_as_it_says() -> None:
+    assert shipped_faults() == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "9fceb02d0ae598e95dc970b74767f19372d61af8 is the commit",
+        "run id 550e8400-e29b-41d4-a716-446655440000",
+        "NVRM: Xid (PCI:0000:9a:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.",
+        "nccl unique id 0x7f3a2c9d00000001 commHash 0x9a1b2c3d4e5f6071",
+        "nvcr.io/nvidia/pytorch@sha256:9fceb02d0ae598e95dc970b74767f19372d61af89fceb02d0ae598e95dc970b7",
+        "ip-10-0-3-17.eu-west-1.compute.internal: rank 3 joined tcp://10.0.0.1:29500",
+        "tensor([[0.1, -0.2]], device='cuda:0', dtype=torch.bfloat16)",
+        "md5 d41d8cd98f00b204e9800998ecf8427e, crc32c: yZRlqg==",
+        "core dump: f0VMRgIBAQAAAAAAAAAAAAMAPgABAAAAUBAAAAAAAABAAAAAAAAAAGg2AAAAAAAA",
+        "token=128 tokens per second 18234.5 max_tokens: 4096",
+        "num_key_value_heads: 8, key=value, tokenizer.json, tokenizer_class=LlamaTokenizerFast",
+        'FATAL:  password authentication failed for user "x"',
+        "{'eos_token': '<|end_of_text|>', 'pad_token_id': 128001, 'unk_token': None}",
+        "Missing key(s) in state_dict: model.layers.0.self_attn.k_proj.weight",
+        "KeyError: 'secret_key'",
+        "ssh-rsa AAAAB3NzaC1yc2EAAAADAQABAAABgQC7example user@host",
+        "slurm_load_jobs error: Unable to contact slurm controller; munge credential expired",
+        "secret \"hf-token\" not found; imagePullSecrets: [{'name': 'regcred'}]",
+    ],
+)
+def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+    assert redacted(text) == text
+
+
+def test_where_kinds_overlap_the_first_one_names_all_of_it() -> None:
+    both = Redactor([Secret("first", ("abc",), ("abcd",)), Secret("second", ("abc",), ("bcdef",))])
+    assert redacted("xabcdefx", both) == "x[redacted:first]x"
+
+
+def test_half_a_character_does_not_stay() -> None:
+    cut = Redactor([Secret("cut", ("key",), (r"key=(?P<secret>.{3})",))])
+    assert redacted("key=aéé!", cut) == "key=[redacted:cut]é!"
+    assert redacted("key=ééé!", cut) == "key=[redacted:cut]é!"
+
+
+def test_a_text_that_never_comes_to_rest_goes_whole() -> None:
+    chain = Redactor([Secret("chain", ("a",), (r"(?<=\])a|^a",))])
+    assert redacted("a" * 100, chain) == "[redacted:text]"
+
+
+def test_kinds_and_secrets_are_told_in_order() -> None:
+    found = REDACTOR.redact(b"redis://:hunter2@h/0 PGPASSWORD=hunter3")
+    assert (found.kinds, found.secrets) == (("url-password", "password"), (b"hunter2", b"hunter3"))
+
+
+def own_file(tmp_path: Path, content: str) -> Path:
+    file = tmp_path / "ours.yaml"
+    file.write_text(content)
+    return file
+
+
+OURS = """\
+secrets:
+  - name: acme-key
+    sought: [acme_]
+    patterns: ['acme_[0-9a-f]{8}']
+    finds: ['key «acme_01234567» refused']
+    leaves: [acme_gpu_01]
+"""
+
+
+def test_own_patterns_come_first(tmp_path: Path) -> None:
+    redactor = load_redactor([own_file(tmp_path, OURS)])
+    assert redacted("password=acme_01234567 PGPASSWORD=x1", redactor) == (
+        "password=[redacted:acme-key] PGPASSWORD=[redacted:password]"
+    )
+
+
+def test_the_file_in_the_document_is_right(tmp_path: Path) -> None:
+    shown = re.search(r"^```yaml\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
+    assert shown
+    assert "acme-key" in load_redactor([own_file(tmp_path, shown[1])]).kinds
+
+
+def test_a_shipped_kind_can_be_left_out(tmp_path: Path) -> None:
+    redactor = load_redactor([own_file(tmp_path, "off: [cookie]\n")])
+    assert "cookie" not in redactor.kinds
+    assert redacted("Cookie: session=abcdef", redactor) == "Cookie: session=abcdef"
+
+
+@pytest.mark.parametrize(
+    ("content", "line", "told"),
+    [
+        pytest.param(OURS.replace("{8}'", "{8}('"), 4, "correct the expression", id="expression"),
+        pytest.param(OURS.replace("[0-9a-f]{8}", "{0,1}|x*"), 4, "fits an empty text", id="empty"),
+        pytest.param(OURS.replace("acme_01234567", "acme_0123"), 5, "and becomes", id="finds"),
+        pytest.param(OURS.replace("acme_gpu_01", "acme_89abcdef"), 6, "and becomes", id="leaves"),
+        pytest.param(OURS.replace("«", "").replace("»", ""), 5, "put the secret between « and »", id="no-marks"),
+        pytest.param(OURS.replace("acme-key", "jwt"), 2, "jwt is taken", id="taken"),
+        pytest.param(OURS.replace("acme-key", "Acme Key"), 2, "String should match", id="name"),
+        pytest.param(OURS.replace("sought:", "look_for:"), 2, "Field required", id="no-words"),
+        pytest.param("off: [cokie]\n", 1, "no such kind; write one of", id="off"),
+        pytest.param("no_secrets: ['(']\n", 1, "correct the expression", id="no-secrets"),
+        pytest.param("secrets: [\n", 2, "not YAML", id="yaml"),
+    ],
+)
+def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, content: str, line: int, told: str) -> None:
+    file = own_file(tmp_path, content)
+    with pytest.raises(ConfigError) as refused:
+        load_redactor([file])
+    assert any(one.startswith(f"{file}:{line}: ") and told in one for one in refused.value.problems), refused.value

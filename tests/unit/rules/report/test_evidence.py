@@ -1,0 +1,128 @@
+"""What an incident lacks, its candidates, and what the report makes of both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from rules.cause.context import NOTHING_KNOWN, Known
+from rules.cause.cost import JobLoss
+from rules.correlate.state import IncidentState
+from rules.model.incident import Incident
+from rules.model.signals import Signal
+from rules.model.times import NS_PER_S
+from rules.report.evidence import MOST_CANDIDATES
+from rules.report.report import report
+from tests.support.logs import at, the_rules
+from tests.support.signals import a_signal
+
+XID = {"source": "kernel", "role": "root", "gpu": "0000:9a:00"}
+ALL_HEARD = Known(kernel_nodes={"n0", "n1", "n2"})
+
+
+def an_incident(signals: Iterable[Signal], known: Known = NOTHING_KNOWN) -> Incident:
+    state = IncidentState("00000000000000a1", "default")
+    for signal in signals:
+        state.add(signal, {"A"})
+    return report(state, the_rules(), known)
+
+
+def timeouts(*ranks: int) -> list[Signal]:
+    """Four ranks a node wait in the same collective."""
+    fields = {"seq": "90", "op": "ALLREDUCE", "numel": "8"}
+    return [
+        a_signal("nccl-timeout", 600 + rank / 100, f"n{rank // 4}", "A", onset=0, rank=rank, fields=fields)
+        for rank in ranks
+    ]
+
+
+def test_time_outs_alone_name_the_rank_that_is_not_among_them() -> None:
+    incident = an_incident(timeouts(0, 1, 2, 3, 4, 6, 7), Known(world_size_by_job={"A": 8}))
+    root = incident.root_cause
+    assert (root.failure_class, root.node, root.rank) == ("nccl-timeout", "n1", 5)
+    assert root.reasons[0] == "rank 5 never reported the time-out, as 7 of 8 ranks did"
+    assert incident.title.endswith(" on n1")
+    assert len(incident.candidates) == 1
+    assert "only waiting was seen: nothing says why rank 5 did not come" in incident.missing
+
+
+def test_an_error_on_the_suspect_s_node_gains_by_it() -> None:
+    known = Known(world_size_by_job={"A": 8})
+    gpu_error = a_signal("xid-79", 0, "n1", **XID)
+    plain = an_incident([gpu_error, *timeouts(*range(8))], known)
+    blamed = an_incident([gpu_error, *timeouts(0, 1, 2, 3, 4, 6, 7)], known)
+    assert plain.root_cause.node == blamed.root_cause.node == "n1"
+    assert any("rank 5 never reported" in reason for reason in blamed.root_cause.reasons)
+    assert not any("never reported" in reason for reason in plain.root_cause.reasons)
+    assert blamed.root_cause.rank is None
+
+
+def test_the_wrong_node_s_error_loses_to_the_suspect_s() -> None:
+    errors = [a_signal("xid-31", 0, "n0", **XID), a_signal("xid-31", 0.5, "n1", **XID)]
+    assert an_incident([*errors, *timeouts(*range(8))]).root_cause.node == "n0"
+    assert an_incident([*errors, *timeouts(0, 1, 2, 3, 4, 6, 7)]).root_cause.node == "n1"
+
+
+def test_candidates_differ_in_class_or_node_and_fall_off() -> None:
+    errors = [a_signal(f"error-{number % 7}", number, f"n{number % 2}", "A") for number in range(20)]
+    incident = an_incident([a_signal("xid-79", 0, "n1", **XID), *errors])
+    kinds = [(one.failure_class, one.node) for one in incident.candidates]
+    shares = [one.confidence for one in incident.candidates]
+    assert len(kinds) == len(set(kinds)) == MOST_CANDIDATES
+    assert shares == sorted(shares, reverse=True)
+    assert shares[0] == incident.root_cause.confidence
+    assert all(0 < share <= 1 for share in shares)
+    first, root = incident.candidates[0], incident.root_cause
+    assert (first.failure_class, first.rule, first.node, first.reasons) == (
+        root.failure_class,
+        root.rule,
+        root.node,
+        root.reasons,
+    )
+
+
+@pytest.mark.parametrize(
+    ("known", "expected"),
+    [
+        pytest.param(ALL_HEARD, (), id="complete"),
+        pytest.param(NOTHING_KNOWN, (), id="nobody-keeps-account"),
+        pytest.param(
+            Known(kernel_nodes={"n0"}),
+            ("the kernel log of n1 was never heard, so its hardware can't be ruled in or out",),
+            id="no-kernel-log",
+        ),
+        pytest.param(
+            Known(cut_nodes={"n1", "n9"}), ("a log of n1 ends within a line: what came after it is lost",), id="cut-off"
+        ),
+        pytest.param(
+            Known(world_size_by_job={"A": 12}, heard_ranks_by_job={"A": {0, 11}}),
+            ("job A: nothing was ever heard from 10 of 12 ranks: 1, 2, 3, 4, 5, 6, 7, 8, ...",),
+            id="unheard-ranks",
+        ),
+    ],
+)
+def test_what_is_missing_is_said(known: Known, expected: tuple[str, ...]) -> None:
+    assert an_incident([a_signal("oom-gpu", 0, "n1", "A", role="root")], known).missing == expected
+
+
+def test_signals_beyond_the_bound_are_told() -> None:
+    incident = an_incident([a_signal("oom-gpu", 0, "n2", "A", role="root"), *timeouts(*range(12))], ALL_HEARD)
+    assert incident.missing == ("4 more signals were counted without keeping their lines",)
+
+
+def test_an_unknown_place_is_missing() -> None:
+    assert an_incident([a_signal("oom-gpu", 0, "", "A")]).missing == ("no line says on which node it began",)
+
+
+def test_blast_radius_counts_gpus_by_the_best_that_is_known() -> None:
+    signals = [a_signal("xid-79", 0, "n1", **XID), *timeouts(0, 1)]
+    assert an_incident(signals).blast_radius.gpus == 2
+    known = Known(loss_by_job={"A": JobLoss(last_step=9, last_step_ns=at(0), until_ns=at(3600), gpus=16)})
+    incident = an_incident(signals, known)
+    assert (incident.blast_radius.gpus, incident.cost.gpus, incident.cost.gpu_hours_lost) == (16, 16, 16.0)
+
+
+def test_time_since_the_last_step_is_in_hours() -> None:
+    loss = JobLoss(last_step=9, last_step_ns=0, until_ns=1800 * NS_PER_S, gpus=8)
+    assert an_incident(timeouts(0), Known(loss_by_job={"A": loss})).cost.gpu_hours_lost == 4.0

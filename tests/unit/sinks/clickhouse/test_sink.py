@@ -1,0 +1,88 @@
+"""How the sink tries again; the store itself is tested in `tests/integration`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import stamina
+
+from rules.errors import RejectedError, TransientError
+from sinks.clickhouse.sink import ClickHouseSink
+from tests.unit.sinks.clickhouse.test_rows import XidFacts, a_match, an_incident
+
+
+class FlakyClient:
+    """A store that is away for the first calls, and keeps account of the tokens."""
+
+    address = "flaky"
+    is_embedded = True
+
+    def __init__(self, failures: int, error: Exception | None = None):
+        self.failures = failures
+        self.error = error or TransientError("away")
+        self.tables: list[str] = []
+        self.tokens: list[str] = []
+        self.settings: dict[str, Any] = {}
+
+    def insert(self, table: str, columns: Any, names: Any, types: Any, settings: dict[str, Any]) -> None:
+        self.tables.append(table)
+        self.settings = settings
+        self.tokens.append(settings["insert_deduplication_token"])
+        if len(self.tokens) <= self.failures:
+            raise self.error
+
+
+@pytest.fixture
+def _no_waiting() -> Iterator[None]:
+    with stamina.set_testing(True, attempts=5):
+        yield
+
+
+@pytest.mark.usefixtures("_no_waiting")
+def test_a_store_that_comes_back_gets_the_same_token_again() -> None:
+    flaky: Any = FlakyClient(failures=3)
+    ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
+    assert len(flaky.tokens) == 4
+    assert len(set(flaky.tokens)) == 1
+
+
+@pytest.mark.usefixtures("_no_waiting")
+def test_a_store_that_stays_away_is_told() -> None:
+    flaky: Any = FlakyClient(failures=99)
+    with pytest.raises(TransientError, match="away"):
+        ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
+    assert len(flaky.tokens) == 5
+
+
+def test_without_time_to_retry_there_is_one_attempt() -> None:
+    flaky: Any = FlakyClient(failures=99)
+    with pytest.raises(TransientError):
+        ClickHouseSink(flaky, retry_for_s=0).write(matches=[(a_match(), XidFacts())])
+    assert len(flaky.tokens) == 1
+
+
+def test_a_refused_batch_is_not_tried_again() -> None:
+    flaky: Any = FlakyClient(failures=99, error=RejectedError("never"))
+    with pytest.raises(RejectedError):
+        ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
+    assert len(flaky.tables) == 1
+
+
+def test_only_tables_with_rows_are_written() -> None:
+    flaky: Any = FlakyClient(failures=0)
+    sink = ClickHouseSink(flaky)
+    sink.write()
+    assert flaky.tables == []
+    sink.write(incidents=[an_incident()])
+    assert flaky.tables == ["incident_revisions", "incidents"]
+
+
+@pytest.mark.parametrize(("is_embedded", "expected"), [(True, 0), (False, 1)], ids=["embedded", "server"])
+def test_a_server_gathers_small_inserts_and_says_when_they_are_stored(is_embedded: bool, expected: int) -> None:
+    flaky: Any = FlakyClient(failures=0)
+    flaky.is_embedded = is_embedded
+    ClickHouseSink(flaky).write(incidents=[an_incident()])
+    assert flaky.settings["async_insert"] == expected
+    assert flaky.settings["wait_for_async_insert"] == 1

@@ -1,0 +1,177 @@
+"""The swim-lanes as geometry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rules.model.incident import BlastRadius, ChainLink, Explanation, Incident, RankedCause
+from rules.model.times import NS_PER_S, iso_from_ns
+from sinks.page.lanes import LETTER_PX, MOST_LANES, NARROW_PX, WIDE_PX, Lanes, lay_out
+from sinks.page.timescale import BREAK_PX, scale_of, tick_times
+from tests.unit.sinks.clickhouse.test_rows import an_incident
+
+START_NS = 1_772_442_000 * NS_PER_S
+MINUTE_NS = 60 * NS_PER_S
+
+
+def link(onset_s: float, node: str, failure_class: str, role: str, told_s: float | None = None) -> ChainLink:
+    onset_ns = START_NS + round(onset_s * NS_PER_S)
+    told_ns = onset_ns if told_s is None else START_NS + round(told_s * NS_PER_S)
+    return ChainLink(iso_from_ns(told_ns), iso_from_ns(onset_ns), node, None, failure_class, role, "")
+
+
+def a_chain(
+    chain: Sequence[ChainLink],
+    explains: tuple[Explanation, ...] = (),
+    nodes: int = 0,
+    candidates: Sequence[RankedCause] = (),
+) -> Incident:
+    """An incident with this chain."""
+    names = sorted({link.node for link in chain} - {""})
+    return msgspec.structs.replace(
+        an_incident(),
+        chain=tuple(chain),
+        nodes=tuple(names),
+        root_cause=msgspec.structs.replace(an_incident().root_cause, explains=explains),
+        blast_radius=BlastRadius(nodes=nodes or len(names), ranks=0, jobs=0),
+        candidates=tuple(candidates),
+    )
+
+
+def a_candidate(failure_class: str, node: str, *reasons: str) -> RankedCause:
+    return RankedCause(failure_class, "r", node, None, "", 0.5, reasons)
+
+
+XID = link(0, "n1", "xid-79", "root")
+CHAIN = [
+    XID,
+    link(0.1, "n1", "xid-154", "confirmation"),
+    link(0.2, "n2", "nccl-timeout", "cascade", told_s=600),
+    link(602, "n3", "sigabrt", "cascade"),
+    link(605, "", "subprocess-fail", "teardown"),
+]
+
+
+def drawn(incident: Incident, width: float = WIDE_PX) -> Lanes:
+    found = lay_out(incident, width)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize("width", [WIDE_PX, NARROW_PX])
+def test_the_roots_lane_is_first_and_lines_without_a_node_are_last(width: float) -> None:
+    lanes = drawn(a_chain([link(-5, "n0", "straggler", "cascade"), *CHAIN]), width).lanes
+    assert [lane.name for lane in lanes] == ["n1", "n0", "n2", "n3", "no node"]
+    assert [lane.is_root for lane in lanes] == [True, False, False, False, False]
+
+
+def test_few_nodes_are_shown_and_the_others_counted() -> None:
+    chain = [XID, *(link(number, f"m{number}", "nccl-error", "cascade") for number in range(1, 20))]
+    lanes = drawn(a_chain(chain, nodes=1_025)).lanes
+    assert len(lanes) == MOST_LANES + 1
+    assert (lanes[-1].name, lanes[-1].is_folded, lanes[-1].marks) == ("and 1,019 more nodes", True, ())
+
+
+def test_a_wait_reaches_from_its_onset_to_when_it_was_told() -> None:
+    (mark,) = drawn(a_chain(CHAIN)).lanes[1].marks
+    assert mark.told_x - mark.x > 100
+    assert mark.label == "nccl-timeout, waited 10 min"
+
+
+def test_lines_of_one_class_close_together_are_one_mark() -> None:
+    chain = [XID, *(link(5 + number / 100, "n2", "nccl-error", "cascade") for number in range(3))]
+    (mark,) = drawn(a_chain(chain)).lanes[1].marks
+    assert mark.label == "nccl-error ×3"
+
+
+def test_a_long_quiet_time_is_cut_short() -> None:
+    drawing = drawn(a_chain(CHAIN))
+    (gap,) = drawing.breaks
+    assert (round(gap.right - gap.left), gap.label) == (BREAK_PX, "10 min")
+    assert {tick.label for tick in drawing.ticks} >= {"09:00:00", "09:10:05"}
+
+
+def test_arrows_lead_to_what_the_root_explains_and_to_the_others() -> None:
+    explains = (Explanation("nccl-timeout", "n2", "the others wait"),)
+    titles = [arrow.title for arrow in drawn(a_chain(CHAIN, explains, nodes=9)).arrows]
+    assert titles == ["xid-79 → nccl-timeout: the others wait", "xid-79 → sigabrt", "and 6 more nodes"]
+
+
+def test_no_arrow_leads_to_a_candidate_that_nothing_explains() -> None:
+    candidates = [a_candidate("xid-79", "n1"), a_candidate("sigabrt", "n3")]
+    titles = [arrow.title for arrow in drawn(a_chain(CHAIN, candidates=candidates)).arrows]
+    assert titles == ["xid-79 → nccl-timeout"]
+
+
+def test_an_incident_without_explanations_draws_what_its_roles_tell_and_no_reason() -> None:
+    candidates = [a_candidate(name, "n3", "explained by xid-79") for name in ("xid-79", "sigabrt")]
+    incident = a_chain(CHAIN, candidates=candidates)
+    root = msgspec.structs.replace(incident.root_cause, reasons=("it explains nccl-timeout: the others wait",))
+    titles = [arrow.title for arrow in drawn(msgspec.structs.replace(incident, root_cause=root)).arrows]
+    assert titles == ["xid-79 → nccl-timeout"]
+
+
+def test_without_a_readable_time_there_is_no_drawing() -> None:
+    assert lay_out(a_chain([])) is None
+    assert lay_out(a_chain([msgspec.structs.replace(XID, onset="soon")])) is None
+
+
+LINKS = st.builds(
+    link,
+    st.floats(0, 4_000),
+    st.sampled_from(["n1", "node-with-a-long-name.example", "n3", ""]),
+    st.sampled_from(["xid-79", "nccl-timeout", "elastic-worker-failed"]),
+    st.sampled_from(["cascade", "confirmation", "teardown"]),
+    st.none() | st.floats(0, 9_000),
+)
+
+
+@given(st.lists(LINKS, max_size=25), st.sampled_from([WIDE_PX, NARROW_PX]))
+def test_every_mark_and_label_stands_inside_and_no_label_on_another(links: list[ChainLink], width: float) -> None:
+    drawing = drawn(a_chain([XID, *links]), width)
+    for lane in drawing.lanes:
+        boxes = []
+        for mark in lane.marks:
+            assert drawing.plot_left <= mark.x <= mark.told_x <= width
+            assert lane.y <= mark.y <= lane.y + lane.height
+            length = len(mark.label) * LETTER_PX
+            begin = mark.label_x - length if mark.anchor == "end" else mark.label_x
+            if width == WIDE_PX:
+                assert begin >= 0 and begin + length <= width
+            boxes.append((mark.y, begin, begin + length))
+        for (y, begin, end), (other_y, other_begin, other_end) in combinations(boxes, 2):
+            assert y != other_y or end <= other_begin or other_end <= begin
+    for arrow in drawing.arrows:
+        assert arrow.path.startswith("M")
+
+
+@given(st.lists(st.integers(0, 10**15), min_size=1, max_size=40))
+def test_a_scale_keeps_order_and_uses_the_whole_width(times_ns: list[int]) -> None:
+    scale = scale_of(times_ns, 100, 1_000)
+    places = [scale.x(time_ns) for time_ns in sorted(times_ns)]
+    assert places == sorted(places)
+    assert all(100 <= x <= 1_000.1 for x in places)
+    labels = [tick.label_x for tick in scale.ticks()]
+    assert labels == sorted(labels) and labels
+    assert round(scale.right) == 1_000
+
+
+@pytest.mark.parametrize(
+    ("length_s", "most", "expected_s"),
+    [
+        (10, 6, [0, 2, 4, 6, 8, 10]),
+        (600, 6, [0, 120, 240, 360, 480, 600]),
+        (0.01, 6, [0, 0.002, 0.004, 0.006, 0.008, 0.01]),
+        (7_200, 4, [0, 3_600, 7_200]),
+        (40 * 86_400, 4, [0, 1_209_600, 2_419_200]),
+    ],
+)
+def test_ticks_are_round_and_few(length_s: float, most: int, expected_s: list[float]) -> None:
+    found = tick_times(0, round(length_s * NS_PER_S), most)
+    assert [time_ns / NS_PER_S for time_ns in found] == expected_s

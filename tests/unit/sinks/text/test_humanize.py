@@ -1,0 +1,189 @@
+"""What the page says of times and numbers, what an address asks for, and the cells of a job."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rules.model.incident import BlastRadius, Cost
+from rules.model.times import NS_PER_S
+from sinks.clickhouse.reading import IncidentFilter
+from sinks.page.grid import grid_of
+from sinks.page.search import LONGEST, ListQuery
+from sinks.text import humanize
+
+NOW_NS = 1_772_442_000 * NS_PER_S
+"""2026-03-02T09:00:00Z"""
+
+
+@pytest.mark.parametrize(
+    ("length_s", "said"),
+    [
+        (0, "0 ms"),
+        (0.45, "450 ms"),
+        (1, "1 s"),
+        (602, "10 min 2 s"),
+        (3_600, "1 h"),
+        (3_605, "1 h"),
+        (200_000, "2 d 7 h"),
+    ],
+)
+def test_length(length_s: float, said: str) -> None:
+    assert humanize.length(round(length_s * NS_PER_S)) == said
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "said"),
+    [
+        (-10_900, "in 3 h (its clock?)"),
+        (-61, "in 1 min (its clock?)"),
+        (-60, "just now"),
+        (4, "just now"),
+        (59, "59 s ago"),
+        (3_599, "59 min ago"),
+        (90_000, "1 d ago"),
+    ],
+)
+def test_ago(passed_s: int, said: str) -> None:
+    assert humanize.ago(NOW_NS - passed_s * NS_PER_S, NOW_NS) == said
+
+
+@pytest.mark.parametrize(("confidence", "said"), [(0.08, "8%"), (0.987, "99%"), (0.996, "99%"), (1.0, "99%")])
+def test_nothing_is_wholly_sure(confidence: float, said: str) -> None:
+    assert humanize.sure(confidence) == said
+
+
+def test_times() -> None:
+    assert humanize.clock(NOW_NS + 1_234_567_890, 3) == "09:00:01.234"
+    assert humanize.moment(NOW_NS, NOW_NS) == "09:00:00"
+    assert humanize.moment(NOW_NS - 86_400 * NS_PER_S, NOW_NS) == "1 Mar 2026, 09:00:00"
+    assert humanize.iso(NOW_NS) == "2026-03-02T09:00:00.000Z"
+    assert humanize.ns("yesterday") is None
+
+
+def test_counts_and_names() -> None:
+    assert humanize.count(1, "node") == "1 node"
+    assert humanize.count(1_019, "node") == "1,019 nodes"
+    assert humanize.names(["a", "b", "c", "d", "e"]) == "a, b, c and 2 more"
+    assert humanize.reach(BlastRadius(nodes=2, ranks=0, jobs=1, gpus=16)) == "2 nodes, 16 GPUs"
+    assert humanize.reach_in_full(BlastRadius(nodes=2, ranks=0, jobs=1)) == "2 nodes, 0 ranks, 1 job, 0 GPUs"
+
+
+@pytest.mark.parametrize(
+    ("cost", "told", "since"),
+    [
+        (Cost(), "", ""),
+        (Cost(since_checkpoint_step=9), "", ""),
+        (Cost(steps_lost=1), "1 step", "1 step"),
+        (Cost(1, 1234.5), "1,234 GPU-hours, 1 step", "1,234 GPU-hours, 1 step"),
+        (Cost(2, since_checkpoint_step=9), "2 steps", "2 steps since the checkpoint of step 9"),
+    ],
+)
+def test_cost(cost: Cost, told: str, since: str) -> None:
+    assert (humanize.lost(cost), humanize.lost_since(cost)) == (told, since)
+
+
+@pytest.mark.parametrize(
+    ("cause", "alone", "in_a_sentence"),
+    [
+        (("n1", "0000:3b:00", 3), "n1 · GPU 0000:3b:00 · rank 3", " on n1, GPU 0000:3b:00, rank 3"),
+        (("", "", 0), "rank 0", " on rank 0"),
+        (("", "", None), "", ""),
+    ],
+)
+def test_places(cause: tuple[str, str, int | None], alone: str, in_a_sentence: str) -> None:
+    assert (humanize.place(*cause), humanize.where(*cause)) == (alone, in_a_sentence)
+
+
+@pytest.mark.parametrize(
+    ("confidence", "said"),
+    [(0.95, "almost certain"), (0.7, "likely"), (0.55, "more likely than not"), (0.3, "a guess")],
+)
+def test_sureness(confidence: float, said: str) -> None:
+    assert humanize.sureness(confidence) == said
+
+
+@pytest.mark.parametrize(
+    ("address", "wanted"),
+    [
+        ({"q": "node:n1 Out OF memory"}, IncidentFilter(node="n1", terms=["out", "of", "memory"])),
+        (
+            {"q": "class:xid-79 job:7801 cluster:east"},
+            IncidentFilter(failure_class="xid-79", job="7801", cluster="east"),
+        ),
+        ({"q": "0000:52:00 node:"}, IncidentFilter(terms=["0000:52:00", "node:"])),
+        ({"status": "open", "class": "hang"}, IncidentFilter(status="open", failure_class="hang")),
+        ({"q": " ".join("abcdefghijkl")}, IncidentFilter(terms=list("abcdefgh"))),
+    ],
+)
+def test_what_an_address_asks_for(address: dict[str, str], wanted: IncidentFilter) -> None:
+    assert ListQuery.of(address).wanted() == wanted
+
+
+@pytest.mark.parametrize("page", ["0", "-1", "x", "²", "99999", ""])
+def test_a_page_that_makes_no_sense_is_the_first(page: str) -> None:
+    assert ListQuery.of({"page": page}).page == 1
+
+
+def test_an_address_says_only_what_is_asked_for() -> None:
+    query = ListQuery.of({"q": "a b", "class": "x&y", "page": "3"})
+    assert query.address() == "/?q=a+b&class=x%26y"
+    assert query.address(page=2) == "/?q=a+b&class=x%26y&page=2"
+    assert ListQuery().address() == "/"
+    assert len(ListQuery.of({"q": "x" * 999}).q) == LONGEST
+
+
+def a_rank(rank: int, step: int | None, ago_s: float, node_ago_s: float = 0, node: str = "n1") -> dict[str, Any]:
+    heard_ns = 0 if ago_s == -1 else NOW_NS - round(ago_s * NS_PER_S)
+    node_heard_ns = 0 if node_ago_s == -1 else NOW_NS - round(node_ago_s * NS_PER_S)
+    return {"rank": rank, "node": node, "gpu": "", "step": step, "heard_ns": heard_ns, "node_heard_ns": node_heard_ns}
+
+
+@pytest.mark.parametrize(
+    ("rank", "state"),
+    [
+        (a_rank(1, 100, 0), "level"),
+        (a_rank(1, 99, 5), "level"),
+        (a_rank(1, 98, 5), "behind"),
+        (a_rank(1, 100, 121), "silent"),
+        (a_rank(1, None, -1, node_ago_s=3), "level"),
+        (a_rank(1, None, -1, node_ago_s=500), "silent"),
+        (a_rank(1, None, -1, node_ago_s=-1), "unheard"),
+    ],
+)
+def test_the_state_of_a_rank(rank: dict[str, Any], state: str) -> None:
+    grid = grid_of([a_rank(0, 100, 0), rank, a_rank(-1, 7, 0)], NOW_NS)
+    assert [cell.state for cell in grid.cells] == ["level", state]
+    assert grid.newest_step == 100
+
+
+def test_the_worst_ranks_come_first() -> None:
+    ranks = [a_rank(0, 100, 0), a_rank(1, 90, 0), a_rank(2, 50, 0), a_rank(3, 99, 300), a_rank(4, None, -1, -1)]
+    assert [cell.rank for cell in grid_of(ranks, NOW_NS).worst()] == [3, 4, 2, 1]
+
+
+def test_a_grid_for_the_browser_names_each_node_once() -> None:
+    columns = grid_of([a_rank(0, 5, 0), a_rank(1, 5, 0), a_rank(2, 5, 0, node="n2")], NOW_NS).columns()
+    assert (columns["nodes"], columns["node"], columns["state"]) == (["n1", "n2"], [0, 0, 1], [0, 0, 0])
+
+
+def test_a_job_of_which_nothing_is_known() -> None:
+    grid = grid_of([], NOW_NS)
+    assert (grid.cells, grid.newest_step, grid.newest_ns, grid.counts) == ((), None, 0, {})
+
+
+def test_one_clock_that_is_ahead_makes_no_other_rank_silent() -> None:
+    ranks = [a_rank(rank, 100, 5, 5, f"n{rank // 8}") for rank in range(16)]
+    ranks[3] = a_rank(3, 100, -600, -600, "n0")
+    grid = grid_of(ranks, NOW_NS)
+    assert grid.counts == {"level": 16}
+    assert grid.newest_ns == NOW_NS - 5 * NS_PER_S
+    assert grid.cells[3].silent_s == 0
+
+
+@pytest.mark.parametrize("shift_s", [365 * 86_400, -3_600])
+def test_old_logs_and_an_asker_whose_clock_is_behind_see_the_same(shift_s: int) -> None:
+    ranks = [a_rank(0, 100, 0), a_rank(1, 100, 121, 121)]
+    grid = grid_of(ranks, NOW_NS + shift_s * NS_PER_S)
+    assert ([cell.state for cell in grid.cells], grid.newest_ns) == (["level", "silent"], NOW_NS)

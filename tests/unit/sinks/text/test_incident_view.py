@@ -1,0 +1,164 @@
+"""What every rendering asks of an incident, in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from rules.model.incident import ChainLink, Change, Cost, Evidence, Explanation, Progress, RankedCause, Recurrence
+from rules.model.times import NS_PER_S
+from sinks.text.humanize import ns
+from sinks.text.incident_view import IncidentView
+from tests.unit.sinks.clickhouse.test_rows import an_incident
+from tests.unit.sinks.page.test_postmortem import with_root
+
+NASTY = "a\x1b[31m\u202eb\nc"
+SHOWN = r"a\x1b[31m\u202eb\nc"
+
+
+def a_view(**changed: Any) -> IncidentView:
+    return IncidentView(msgspec.structs.replace(an_incident(), **changed))
+
+
+def test_the_cause() -> None:
+    view = a_view()
+    assert view.place == "gpu-001 · GPU 0000:3b:00"
+    cause = view.cause
+    assert (cause.failure_class, cause.where) == ("gpu.fell_off_bus", " on gpu-001, GPU 0000:3b:00")
+    assert (cause.sure, view.sureness, cause.reasons) == ("90%", "almost certain", ("earliest",))
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "gpu.fell_off_bus on gpu-001 came first at 09:00:01 UTC."),
+        ({"confidence": 0.6}, "gpu.fell_off_bus on gpu-001 probably came first at 09:00:01 UTC."),
+        ({"node": ""}, "gpu.fell_off_bus came first at 09:00:01 UTC."),
+        (
+            {
+                "explains": (
+                    Explanation("sigabrt", "gpu-001", "it ends"),
+                    Explanation("nccl-timeout", "n2", "the others wait"),
+                )
+            },
+            "gpu.fell_off_bus on gpu-001 came first at 09:00:01 UTC: the others wait.",
+        ),
+        (
+            {"explains": (Explanation("hang", "gpu-001", "it waits"),)},
+            "gpu.fell_off_bus on gpu-001 came first at 09:00:01 UTC: it waits.",
+        ),
+    ],
+)
+def test_the_headline_says_what_came_first_and_how_it_led_to_the_rest(changed: dict[str, Any], said: str) -> None:
+    assert IncidentView(with_root(an_incident(), **changed)).headline == said
+
+
+def test_the_headline_is_silent_about_a_time_that_is_not_known() -> None:
+    assert a_view(chain=()).headline == "gpu.fell_off_bus on gpu-001 came first."
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({}, "It is still open."),
+        ({"status": "resolved", "cost": Cost(3, since_checkpoint_step=7)}, "It is over; lost so far: 3 steps since"),
+        ({"merged_into": "00000000000000a2"}, "It is part of incident 00000000000000a2."),
+    ],
+)
+def test_the_summary_ends_with_the_state(changed: dict[str, Any], said: str) -> None:
+    assert f"It reaches 2 nodes, 16 ranks and 1 job. {said}" in a_view(**changed).summary
+
+
+def test_a_link_says_when_it_was_logged_only_if_it_began_before() -> None:
+    began = "2026-03-02T09:00:01.250000000Z"
+    late = ChainLink("2026-03-02T09:10:01.500000000Z", began, "n2", 3, "nccl-timeout", "cascade", "Watchdog")
+    first, second = a_view(chain=(msgspec.structs.replace(late, event_time=began), late)).chain
+    assert (first.began, first.clock, first.logged) == ("2026-03-02 09:00:01.250", "09:00:01.250", "")
+    assert (second.logged, second.where) == ("09:10:01.500", " on n2, rank 3")
+
+
+def test_lines_of_the_root_cause_come_first() -> None:
+    other = Evidence("worker.log", 1, "gpu-001", "nccl-timeout", "Watchdog")
+    view = a_view(evidence=(other, *an_incident().evidence))
+    assert [(line.place, line.is_root) for line in view.evidence] == [("kern.log:3", True), ("worker.log:1", False)]
+
+
+@pytest.mark.parametrize(
+    ("node", "failure_class", "line"),
+    [
+        ("gpu-001", "gpu.fell_off_bus", "of the node"),
+        ("gpu-009", "gpu.fell_off_bus", "of another"),
+        ("gpu-001", "hang", ""),
+    ],
+)
+def test_what_the_cause_says(node: str, failure_class: str, line: str) -> None:
+    evidence = tuple(
+        Evidence("kern.log", 1, on, "gpu.fell_off_bus", text)
+        for on, text in (("gpu-002", "of another"), ("gpu-001", "of the node"))
+    )
+    view = IncidentView(with_root(a_view(evidence=evidence).incident, node=node, failure_class=failure_class))
+    assert view.cause_line == line
+
+
+@pytest.mark.parametrize(("step_time_s", "pace"), [(None, ""), (3.987, "3.99 s a step"), (0.0, "")])
+def test_progress(step_time_s: float | None, pace: str) -> None:
+    (shown,) = a_view(progress={"j": Progress(9, "2026-03-02T08:59:59.000000000Z", step_time_s)}).progress
+    assert (shown.last_step, shown.seen, shown.clock, shown.pace) == (9, "2026-03-02 08:59:59", "08:59:59", pace)
+
+
+@pytest.mark.parametrize(
+    ("recurrence", "said"),
+    [
+        (None, ()),
+        (Recurrence(2, None, ("a",), (), ()), ("The job has failed 2 times by now.",)),
+        (
+            Recurrence(3, 400, ("a",), ("n1",), ("a0", "a1")),
+            (
+                "The job has failed 3 times by now, each time near step 400.",
+                "Against these nodes something spoke every time: n1.",
+                "Earlier: a0, a1.",
+            ),
+        ),
+    ],
+)
+def test_recurrence(recurrence: Recurrence | None, said: tuple[str, ...]) -> None:
+    assert a_view(recurrence=recurrence).recurrence == said
+
+
+@pytest.mark.parametrize(("status", "lasted"), [("open", "1 h"), ("resolved", "10 min")])
+def test_how_long_it_lasted(status: str, lasted: str) -> None:
+    view = a_view(status=status)
+    first_ns = ns(view.incident.first_seen)
+    assert first_ns is not None
+    assert view.lasted(first_ns + 3_600 * NS_PER_S) == lasted
+    assert a_view(first_seen="soon").lasted(0) == ""
+
+
+def test_every_text_is_inert() -> None:
+    time = "2026-03-02T09:00:01.000000000Z"
+    incident = msgspec.structs.replace(
+        with_root(an_incident(), node=NASTY, gpu=NASTY, failure_class=NASTY, rule=NASTY, reasons=(NASTY,)),
+        title=NASTY,
+        chain=(ChainLink(time, time, NASTY, 0, NASTY, NASTY, NASTY),),
+        evidence=(Evidence(NASTY, 1, NASTY, NASTY, NASTY),),
+        candidates=(RankedCause(NASTY, NASTY, NASTY, None, NASTY, 0.5, (NASTY,)),),
+        missing=(NASTY,),
+        next_steps=(NASTY,),
+        progress={NASTY: Progress(1, NASTY, None)},
+        history=(Change(NASTY, NASTY),),
+        recurrence=Recurrence(2, None, (), (NASTY,), (NASTY,)),
+        first_seen=NASTY,
+        merged_into=NASTY,
+    )
+    view = IncidentView(incident)
+    assert (view.title, view.missing, view.next_steps) == (SHOWN, (SHOWN,), (SHOWN,))
+    assert view.cause_line == view.evidence[0].text == SHOWN.replace(r"\n", "\n")
+    texts = [view.title, view.place, view.headline, view.summary, *view.missing, *view.next_steps, *view.recurrence]
+    texts += [text for part in (view.cause, *view.candidates) for text in (part.failure_class, part.where, part.rule)]
+    texts += [*view.cause.reasons, *(text for link in view.chain for text in (link.role, link.node, link.text))]
+    texts += [text for line in view.evidence for text in (line.place, line.node, line.failure_class)]
+    texts += [text for change in view.history for text in (change.what, change.moment)]
+    texts += [text for progress in view.progress for text in (progress.name, progress.seen)]
+    assert [text for text in texts if not text.isprintable()] == []

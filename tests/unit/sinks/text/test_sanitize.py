@@ -1,0 +1,52 @@
+"""Text made safe to show."""
+
+from __future__ import annotations
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sinks.text.sanitize import make_inert
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("", ""),
+        ("NVRM: Xid (PCI:0000:3b:00): 79, GPU is lost", "NVRM: Xid (PCI:0000:3b:00): 79, GPU is lost"),
+        ("Grüße 温度 🙂", "Grüße 温度 🙂"),
+        ("\x1b[2J\x1b]0;owned\x07", r"\x1b[2J\x1b]0;owned\x07"),
+        ("\x9b31m", r"\x9b31m"),
+        ("a\r\nb\0", r"a\r\nb\x00"),
+        ("a\tb\u00a0c", "a b c"),
+        ("abc\u202edcba\u2066\u200f", r"abc\u202edcba\u2066\u200f"),
+        ("zero\u200bwidth\ufeff", r"zero\u200bwidth\ufeff"),
+        ("tag\U000e0041", r"tag\U000e0041"),
+        ("half \udc80", r"half \udc80"),
+    ],
+)
+def test_shows_what_would_otherwise_act(text: str, shown: str) -> None:
+    assert make_inert(text) == shown
+
+
+def test_multiline_keeps_newlines_only() -> None:
+    assert make_inert("a\n\r\x1b", multiline=True) == "a\n\\r\\x1b"
+
+
+@given(st.text(st.characters()))
+def test_nothing_that_acts_is_left(text: str) -> None:
+    shown = make_inert(text)
+    assert not [character for character in shown if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
+    shown.encode("utf-8")
+
+
+@given(st.text(st.characters()))
+def test_twice_is_once(text: str) -> None:
+    assert make_inert(make_inert(text)) == make_inert(text)
+
+
+@given(st.text(st.characters(blacklist_categories=("C", "Z")) | st.just(" ")))
+def test_printable_text_is_unchanged(text: str) -> None:
+    assert make_inert(text) == text

@@ -1,0 +1,345 @@
+"""The console command as its users meet it: help, exit codes, JSON, and nothing raw on a terminal."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import click
+import pytest
+
+from stream.cli.main import cli
+from tests.support.logs import kernel, vector
+from tests.support.packs import A_PACK
+
+XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
+TRACEBACK = "Traceback (most recent call last):"
+COMMAND = Path(sys.executable).with_name("epicenter")
+
+MATCH_FIELDS = ["file", "line", "rule", "class", "severity", "role", "source", "fields", "text"]
+INCIDENT_FIELDS = {
+    *("incident_id", "status", "class", "severity", "title", "cluster", "jobs", "nodes", "root_cause", "chain"),
+    *("blast_radius", "progress", "first_seen", "last_seen", "signal_count", "evidence", "next_steps", "action"),
+    *("candidates", "cost", "missing"),
+}
+OF_THE_STORE = {"revision", "merged_into", "history", "recurrence", "verdict", "reopened"}
+"""What the stored document has on top of the contract."""
+
+
+def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+
+
+COMMANDS = [pytest.param(path, command, id=" ".join(path)) for path, command in commands(cli)]
+
+
+def epicenter(*arguments: object, stdin: str | bytes = b"", **environment: str) -> subprocess.CompletedProcess[bytes]:
+    """The command as another process."""
+    sent = stdin.encode() if isinstance(stdin, str) else stdin
+    whole = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", **environment}
+    return subprocess.run([COMMAND, *map(str, arguments)], input=sent, capture_output=True, timeout=60, env=whole)
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> Path:
+    """A folder as two shippers leave it: the kernel's lines of one node, and its job's."""
+    folder = tmp_path / "logs"
+    folder.mkdir()
+    step = "completed step: {}, seconds: 5.000, TFLOP/s/device: 380.1"
+    worker = [vector("n1", number * 5, step.format(number), job="A") for number in range(5)]
+    worker += [vector("n1", 30, TRACEBACK, job="A"), vector("n1", 31, "RuntimeError: gone", job="A")]
+    (folder / "worker.jsonl").write_bytes(b"\n".join(worker) + b"\n")
+    (folder / "kern.log").write_bytes(kernel("n1", 25, XID) + b"\n")
+    return folder
+
+
+# help
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS)
+def test_every_command_has_help_with_an_example_that_parses(path: tuple[str, ...], command: click.Command) -> None:
+    (example,) = re.findall(r"Example: epicenter (.+)", command.help or "")
+    words = shlex.split(example)
+    found: click.Command = cli
+    while isinstance(found, click.Group):
+        found = found.get_command(click.Context(found), words.pop(0)) or pytest.fail("no such command")
+    found.make_context(found.name or "", words)
+    assert shlex.split(example)[: len(path)] == list(path)
+
+
+@pytest.mark.parametrize(("path", "command"), COMMANDS)
+def test_every_command_shows_its_help(path: tuple[str, ...], command: click.Command, run: Any) -> None:
+    code, out, err = run(*path, "--help")
+    assert (code, err) == (0, "")
+    assert "Example: epicenter" in out
+    assert out.startswith(f"Usage: epicenter {' '.join(path)} ")
+
+
+def test_version_and_help_of_the_whole(run: Any) -> None:
+    assert run("--version")[0] == 0
+    assert run("-h")[0] == 0
+
+
+# exit codes
+
+
+def test_exit_0_when_all_is_well(logs: Path) -> None:
+    found = epicenter("replay", logs)
+    assert (found.returncode, found.stderr) == (0, b"1 incidents\n")
+
+
+def test_exit_1_when_a_check_finds_problems(tmp_path: Path, run: Any) -> None:
+    pack = tmp_path / "pack.yaml"
+    pack.write_text(A_PACK.replace("it went wrong: 2", "it went well: 2"))
+    code, out, _ = run("rules", "test", "--rules", pack)
+    assert code == 1
+    assert f"{pack}:3: mine.one: should fit: it went well: 2 (by Hyperscan)" in out
+    pack.write_text("pack: [")
+    code, out, _ = run("rules", "lint", "--rules", pack)
+    assert code == 1
+    assert out.startswith(f"{pack}:1: not YAML")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["nonsense"],
+        ["match"],
+        ["match", "--nonsense", "x"],
+        ["simulate", "/tmp/x", "--nodes", "1"],
+        ["incidents", "show"],
+    ],
+    ids=" ".join,
+)
+def test_exit_2_for_wrong_usage(arguments: list[str], run: Any) -> None:
+    code, out, err = run(*arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("Usage: epicenter")
+    assert "Error: " in err
+
+
+@pytest.mark.parametrize("command", ["match", "replay", "run --once"])
+def test_exit_66_when_an_input_can_not_be_read(command: str, tmp_path: Path, run: Any) -> None:
+    missing = tmp_path / "missing.log"
+    code, out, err = run(*command.split(), missing, *(["--data-dir", tmp_path] if command.startswith("run") else []))
+    assert (code, out, err) == (66, "", f"epicenter: {missing}: no such file or folder\n")
+
+
+def test_exit_66_without_a_store_or_a_rule_of_that_name(tmp_path: Path, run: Any) -> None:
+    code, _, err = run("incidents", "list", "--data-dir", tmp_path)
+    assert code == 66
+    assert "no store here yet: start `epicenter run`" in err
+    assert run("rules", "show", "no.such")[0] == 66
+    assert run("incidents", "show", "../etc", "--data-dir", tmp_path)[0] == 66
+
+
+def test_exit_69_when_the_store_is_away(run: Any) -> None:
+    code, out, err = run("migrate", "--store", "http://127.0.0.1:9/epicenter", "--plan")
+    assert (code, out) == (69, "")
+    assert "127.0.0.1:9" in err
+    assert "Traceback" not in err
+
+
+def test_exit_70_for_a_bug_of_ours(run: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(*_: object) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("stream.cli.rule_checks.list_rules", broken)
+    code, _, err = run("rules", "list")
+    assert code == 70
+    assert "ZeroDivisionError: ours" in err
+    assert err.endswith("epicenter: this is a bug of ours; please report it with the lines above\n")
+
+
+@pytest.mark.parametrize("command", ["match", "replay", "run --once", "rules list", "rules test"])
+def test_exit_78_for_a_broken_rule_pack(command: str, logs: Path, tmp_path: Path) -> None:
+    pack = tmp_path / "pack.yaml"
+    pack.write_text(A_PACK.replace("went wrong: \\d", "went (wrong"))
+    paths = [] if command.startswith("rules") else [logs]
+    found = epicenter(*command.split(), *paths, "--rules", pack, XDG_DATA_HOME=str(tmp_path))
+    assert (found.returncode, found.stdout) == (78, b"")
+    assert found.stderr.decode().startswith(f"epicenter: {pack}:7: mine.one: pattern")
+    assert b"Traceback" not in found.stderr
+    assert len(found.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize("command", ["run --once", "worker", "check"])
+def test_nothing_starts_with_a_rule_whose_example_fails(command: str, tmp_path: Path, run: Any) -> None:
+    pack = tmp_path / "pack.yaml"
+    pack.write_text(A_PACK.replace("it went wrong: 2", "it went well: 2"))
+    code, out, err = run(*command.split(), "--rules", pack, "--data-dir", tmp_path)
+    assert code == (1 if command == "check" else 78)
+    assert f"{pack}:3: mine.one: should fit: it went well: 2\n" in (out or err)
+
+
+def test_exit_78_for_wrong_settings(tmp_path: Path, logs: Path) -> None:
+    config = tmp_path / "epicenter.toml"
+    config.write_text("latenes = '5s'\n")
+    found = epicenter("replay", logs, "--config", config)
+    assert found.returncode == 78
+    assert found.stderr.decode().startswith(f"epicenter: {config}:1: latenes: no such setting")
+    assert epicenter("replay", logs, EPICENTER_LATENESS="soon").returncode == 78
+
+
+# match and replay
+
+
+def test_match_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
+    code, out, err = run("match", "--json", logs)
+    rows = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (0, "8 lines, 2 matches, 0 harmless, no dead letters\n")
+    assert [list(row) for row in rows] == [MATCH_FIELDS, [*MATCH_FIELDS, "block"]]
+    assert rows[0] | {"text": ""} == {
+        "file": str(logs / "kern.log"),
+        "line": 1,
+        "rule": "nvidia.xid_79",
+        "class": "xid-79",
+        "severity": "critical",
+        "role": "root",
+        "source": "kernel",
+        "fields": {"code": "79", "pci": "0000:9a:00", "pid": "48213", "comm": "python3"},
+        "text": "",
+    }
+    assert (rows[1]["line"], rows[1]["source"], rows[1]["text"]) == (7, "worker", "RuntimeError: gone")
+
+
+def test_match_leaves_out_what_is_well_unless_all_is_wanted(logs: Path, run: Any) -> None:
+    assert "progress" not in run("match", "--json", logs)[1]
+    everything = run("match", "--json", "--all", logs)[1]
+    assert [json.loads(line)["role"] for line in everything.splitlines()] == ["root", *["progress"] * 5, "cascade"]
+
+
+def test_match_names_the_first_dead_letter(tmp_path: Path, run: Any) -> None:
+    (tmp_path / "a.jsonl").write_text('{"message":"fine"}\n{"message":17}\n')
+    _, _, err = run("match", tmp_path)
+    assert f"1 dead letters (first: {tmp_path}/a.jsonl:2: " in err
+
+
+def test_match_takes_rules_from_outside(tmp_path: Path, run: Any) -> None:
+    (tmp_path / "pack.yaml").write_text(A_PACK)
+    (tmp_path / "a.log").write_text("it went wrong: 7\n")
+    _, out, _ = run("match", "--json", "--rules", tmp_path / "pack.yaml", tmp_path / "a.log")
+    assert [json.loads(line)["rule"] for line in out.splitlines()] == ["mine.one"]
+
+
+def test_match_reads_standard_input(tmp_path: Path) -> None:
+    found = epicenter("match", "--json", "-", stdin=f"quiet\n{TRACEBACK}")
+    row = json.loads(found.stdout)
+    assert (row["file"], row["line"], row["text"]) == ("stdin", 2, TRACEBACK)
+
+
+def test_replay_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
+    code, out, _ = run("replay", "--json", logs)
+    (incident,) = map(json.loads, out.splitlines())
+    assert code == 0
+    assert incident.keys() == INCIDENT_FIELDS | OF_THE_STORE
+    assert incident["root_cause"].keys() == {
+        *("class", "rule", "node", "rank", "gpu", "event_time", "confidence", "reasons", "explains", "explained_by")
+    }
+    assert [link.keys() for link in incident["chain"]] == [
+        {"event_time", "onset", "node", "rank", "class", "role", "text"}
+    ] * 2
+    assert incident["blast_radius"] == {"nodes": 1, "ranks": 0, "jobs": 1, "gpus": 1}
+    assert incident["progress"]["A"].keys() == {"last_step", "last_step_time", "step_time_s"}
+    assert [evidence["line"] for evidence in incident["evidence"]] == [1, 7]
+    assert (incident["class"], incident["jobs"], incident["status"]) == ("xid-79", ["A"], "open")
+
+
+def test_replay_leaves_out_what_another_incident_took_over(tmp_path: Path, run: Any) -> None:
+    lines = [vector("n1", 10, TRACEBACK, job="A"), vector("n3", 11, TRACEBACK, job="B")]
+    lines += [vector("n2", 1, "loading", job="A"), vector("n2", 2, "Status: SUCCESS (exit 0)", job="B")]
+    (tmp_path / "w.jsonl").write_bytes(b"\n".join(lines))
+    for job in "AB":
+        (tmp_path / f"n2-{job}.jsonl").write_bytes(vector("n2", 3, "loading", job=job))
+    (tmp_path / "kern.log").write_bytes(kernel("n2", 20, XID))
+    incidents = [json.loads(line) for line in run("replay", "--json", tmp_path)[1].splitlines()]
+    assert [incident["jobs"] for incident in incidents] == [["A", "B"]]
+
+
+def test_replay_tells_people_the_whole_story(logs: Path, run: Any) -> None:
+    _, out, _ = run("replay", logs)
+    assert "root cause  xid-79 on n1" in out
+    assert "1. Drain the node" in out
+    assert "job A: last step 4 at 09:00:20, 5 s a step" in out
+
+
+# what a line may do to a terminal
+
+NASTY = {
+    "colour": "\x1b[31mred\x1b[0m",
+    "window-title": "\x1b]0;owned\x07",
+    "c1-control": "\x9b2J",
+    "carriage-return": "ok\rgone",
+    "backspace": "a\x08b",
+    "right-to-left": "\u202egnp.exe",
+    "newline": "a\nincident: none",
+    "markup": "[bold red]x[/] [/] [link=http://x]y[/link]",
+    "backslashes": "ends in \\\\\\",
+}
+
+
+@pytest.mark.parametrize("command", ["match", "replay"])
+def test_no_escape_sequence_reaches_a_terminal(command: str, tmp_path: Path, run: Any) -> None:
+    illegal = "CUDA error: an illegal memory access was encountered"
+    for number, (name, nasty) in enumerate(NASTY.items()):
+        lines = [vector(f"n{number}", 5, f"{TRACEBACK} {name} {nasty}", job=f"A{nasty}")]
+        lines += [vector(f"n{nasty}", 6, f"{illegal} {name} {nasty}", job=f"A{nasty}")]
+        (tmp_path / f"{name}.jsonl").write_bytes(b"\n".join(lines))
+    code, out, _ = run(command, tmp_path)
+    assert code == 0
+    assert [name for name in NASTY if f"{TRACEBACK} {name}" not in out or f"{illegal} {name}" not in out] == []
+    assert sorted({character for character in out if not character.isprintable()}) == ["\n"]
+    assert "\nincident: none" not in out
+
+
+def test_what_looks_like_an_emoji_or_markup_is_printed_as_it_is(tmp_path: Path, run: Any) -> None:
+    (tmp_path / "a.log").write_text(f"{TRACEBACK} :fire: [red]x[/red] [/]\n")
+    assert f"{TRACEBACK} :fire: [red]x[/red] [/]" in run("match", tmp_path)[1]
+
+
+@pytest.mark.parametrize("arguments", [["rules", "list"], ["match", "{logs}"]], ids=["rules-list", "match"])
+def test_a_broken_pipe_is_quiet(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "big.log").write_text(f"{TRACEBACK}\n" * 4_000)
+    words = [word.format(logs=tmp_path / "big.log") for word in arguments]
+    process = subprocess.Popen([COMMAND, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    assert process.stderr
+    process.stdout.close()
+    told = process.stderr.read().decode()
+    process.stderr.close()
+    assert process.wait(60) in (0, 1)
+    assert told == "" or re.fullmatch(r"\d+ lines, .*\n", told)
+
+
+def test_an_incident_is_wrapped_to_the_terminal_and_never_in_a_pipe(
+    logs: Path, run: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, piped, _ = run("replay", logs)
+    assert max(map(len, piped.splitlines())) > 100
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.setenv("COLUMNS", "60")
+    _, coloured, _ = run("replay", logs)
+    plain = re.sub(r"\x1b\[[\d;]*m", "", coloured)
+    assert "\x1b[1m" in coloured
+    assert max(map(len, plain.splitlines())) <= 60
+    assert plain.split() == piped.split()
+
+
+def test_what_was_removed_names_what_takes_its_place() -> None:
+    ran = epicenter("demo", "--kafka")
+    assert ran.returncode == 2
+    assert ran.stderr.decode() == (
+        "epicenter: demo --kafka was removed; run `make cluster` in a clone of the repository\n"
+    )

@@ -1,0 +1,363 @@
+"""`epicenter triage` as its users meet it: files good and bad, tickets, tables, JSON, and nothing raw on a terminal."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from rules.triage.document import Triage
+from rules.triage.report import Asked
+from stream.cli.main import main
+from stream.cli.text.triage import table, ticket
+from stream.cli.triage import reports_at
+from tests.support.job_logs import (
+    AT_300,
+    CANCELLED,
+    CONTRACT,
+    HEAD,
+    LATE,
+    OOM,
+    TRACEBACK,
+    labelled,
+    lightning,
+    maxtext,
+    megatron,
+    scancel,
+    steps,
+    summary,
+    write_job,
+    write_log,
+)
+from tests.support.logs import LATER_NS, at, iso, the_rules
+
+Run = Callable[..., tuple[int, str, str]]
+
+FAILED = [*AT_300, labelled(3, TRACEBACK), labelled(3, OOM), *summary(1, "Training FAILED (exit=1)")]
+SOON = 1510.0
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[bytes]) -> Run:
+    """The command in this process: (exit code, standard output, standard error)."""
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["epicenter", "triage", *map(str, arguments)])
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as left:
+            code = left.code or 0
+        out, err = capsysbinary.readouterr()
+        return code, out.decode(), err.decode()
+
+    return call
+
+
+def report_on(path: object, now: float | None = None, job_state: str = "", outputs: Path = Path("outputs")) -> Triage:
+    """The report on the one job at a path that can be read."""
+    unread: list[str] = []
+    asked = Asked(None if now is None else at(now), job_state)
+    (report,) = reports_at(str(path), outputs, the_rules(), asked, unread)
+    assert unread == []
+    return report
+
+
+# JSON
+
+
+def test_json_is_one_object_a_path_with_the_fields_of_the_contract(tmp_path: Path, run: Run) -> None:
+    first, second = write_log(tmp_path / "7877-a.log", FAILED), write_log(tmp_path / "7878-b.log", AT_300)
+    code, out, err = run("--json", first, second, "--now", iso(SOON))
+    found = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (0, "")
+    assert [set(CONTRACT) <= report.keys() for report in found] == [True, True]
+    assert [(report["path"], report["status"], report["primary"]) for report in found] == [
+        (str(first), "failed", "oom-gpu"),
+        (str(second), "running", None),
+    ]
+    assert found[0]["evidence"][0] | {"text": ""} == {"line": 310, "text": "", "class": "oom-gpu", "file": ""}
+
+
+@pytest.mark.parametrize("now", ["2026-03-02T10:25:00Z", "2026-03-02 10:25:00", "1772447100"])
+def test_now_is_taken_in_several_forms(now: str, tmp_path: Path, run: Run) -> None:
+    _, out, _ = run("--json", write_log(tmp_path / "a.log", AT_300), "--now", now, "--job-state", "RUNNING")
+    report = json.loads(out)
+    assert (report["status"], report["progress"]["expected_step_now"]) == ("hanging", 999)
+
+
+def test_a_time_that_is_none_is_wrong_usage(tmp_path: Path, run: Run) -> None:
+    code, out, err = run(write_log(tmp_path / "a.log", AT_300), "--now", "soon")
+    assert (code, out) == (2, "")
+    assert "--now soon: no time: write it like 2026-03-02T09:00:00Z" in err
+
+
+@pytest.mark.parametrize("seconds_since_write", [0, 10**6])
+def test_the_age_of_the_file_decides_nothing(seconds_since_write: int, tmp_path: Path) -> None:
+    log = write_log(tmp_path / "a.log", AT_300)
+    written_ns = LATER_NS + seconds_since_write * 10**9
+    os.utime(log, ns=(written_ns, written_ns))
+    assert [report_on(log, now, "RUNNING").status for now in (LATE, SOON)] == ["hanging", "running"]
+
+
+def test_the_time_of_a_line_without_one_is_not_that_of_the_file(tmp_path: Path) -> None:
+    lines = [*HEAD, *(maxtext(step, second=-1) for step in range(50))]
+    report = report_on(write_log(tmp_path / "a.log", lines), LATE, "RUNNING")
+    assert (report.status, report.progress.last_step_time) == ("running", None)
+
+
+# jobs and their files
+
+
+def test_a_folder_a_log_and_a_slurm_id_tell_of_the_same_job(tmp_path: Path) -> None:
+    folder = write_job(tmp_path / "outputs", "7877-llama", FAILED)
+    given = [folder, folder.with_name("7877-llama.log"), folder / "log", "7877"]
+    found = [report_on(path, outputs=tmp_path / "outputs") for path in given]
+    assert [report.path for report in found] == [str(path) for path in given]
+    same = [msgspec.structs.replace(report, path="", files=()) for report in found]
+    assert same == [same[0]] * 4
+
+
+def test_what_ray_workers_printed_belongs_to_the_job(tmp_path: Path) -> None:
+    folder = write_job(tmp_path, "7877-llama", [*AT_300, *summary(1, "Training FAILED (exit=1)")])
+    worker = write_log(folder / "ray_logs" / "node-0" / "worker-1.out", [*steps(0, 320), TRACEBACK, OOM])
+    report = report_on(folder)
+    assert (report.primary, report.progress.last_step, report.progress.attempts) == ("oom-gpu", 320, 1)
+    assert (report.evidence[0].file, report.evidence[0].line) == (str(worker), 323)
+
+
+def test_restores_are_confirmed_by_ray_workers(tmp_path: Path) -> None:
+    folder = write_job(tmp_path, "7877-llama", [*HEAD, *steps(801, 820)])
+    write_log(folder / "ray_logs" / "n" / "worker-1.out", ["restoring from this run's directory step 800"])
+    progress = report_on(folder).progress
+    assert (progress.start, progress.restored_step) == ("restored", 800)
+
+
+def test_a_folder_of_jobs_is_a_table(tmp_path: Path, run: Run) -> None:
+    write_job(tmp_path, "7877-llama", FAILED)
+    write_job(tmp_path, "7878-gemma", [*HEAD, *steps(0, 999), *summary(0)])
+    write_log(tmp_path / "llama-ckpt" / "events.out", [TRACEBACK, OOM])
+    code, out, err = run(tmp_path)
+    assert (code, err) == (0, "")
+    rows = [[cell.strip() for cell in row.strip("|").split(" | ")] for row in out.splitlines()]
+    assert rows[0] == ["Job", "Status", "Primary failure", "Last step", "What happened"]
+    assert [row[:4] for row in rows[2:]] == [
+        [f"{tmp_path}/7877-llama", "failed", "oom-gpu", "301/1000"],
+        [f"{tmp_path}/7878-gemma", "completed", "-", "1000/1000"],
+    ]
+
+
+def test_several_paths_are_a_ticket_each(tmp_path: Path, run: Run) -> None:
+    logs = [write_log(tmp_path / name, FAILED) for name in ("a.log", "b.log")]
+    _, out, _ = run(*logs)
+    assert re.findall("^## Job triage: (.+)$", out, re.MULTILINE) == [str(log) for log in logs]
+
+
+# bad input
+
+
+def bad(tmp_path: Path) -> dict[str, tuple[Path, str]]:
+    """Paths that can't be triaged, each with what is said of it."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "binary.log").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 80)
+    os.mkfifo(tmp_path / "pipe.log")
+    (tmp_path / "job").mkdir()
+    (tmp_path / "job" / "log").symlink_to("../gone.log")
+    (tmp_path / "loop.log").symlink_to("loop.log")
+    return {
+        "missing": (tmp_path / "missing.log", "no such file or folder"),
+        "binary": (tmp_path / "binary.log", "a binary file, no log: give the text of the log"),
+        "fifo": (tmp_path / "pipe.log", "no regular file: pipe it in, and give - as the PATH"),
+        "device": (Path("/dev/zero"), "no regular file: pipe it in, and give - as the PATH"),
+        "folder-without-logs": (tmp_path / "empty", "no log in this folder"),
+        "dangling-link": (tmp_path / "job", "leads to no log file"),
+        "link-to-itself": (tmp_path / "loop.log", "leads to no log file"),
+    }
+
+
+BAD = ["missing", "binary", "fifo", "device", "folder-without-logs", "dangling-link", "link-to-itself"]
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_can_not_be_read_is_told_in_one_line_with_66(name: str, tmp_path: Path, run: Run) -> None:
+    path, told = bad(tmp_path)[name]
+    code, out, err = run(path)
+    assert (code, out) == (66, "")
+    assert re.fullmatch(rf"epicenter: {re.escape(str(path))}(/log)?: {re.escape(told)}\n", err)
+
+
+def test_every_bad_path_has_a_case(tmp_path: Path) -> None:
+    assert list(bad(tmp_path)) == BAD
+
+
+def test_one_bad_path_does_not_stop_the_others(tmp_path: Path, run: Run) -> None:
+    good = [write_log(tmp_path / name, FAILED) for name in ("a.log", "b.log")]
+    code, out, err = run("--json", good[0], *(path for path, _ in bad(tmp_path).values()), good[1])
+    assert code == 66
+    assert [json.loads(line)["path"] for line in out.splitlines()] == [str(log) for log in good]
+    assert len(err.splitlines()) == len(BAD)
+
+
+@pytest.mark.parametrize("name", ["job/core.log", "7877-llama/ray_logs/n/worker-1.out"], ids=["loose", "ray"])
+def test_a_binary_file_among_the_logs_of_a_job_is_told_and_passed_over(name: str, tmp_path: Path, run: Run) -> None:
+    write_job(tmp_path, "7877-llama", FAILED)
+    write_log(tmp_path / "job" / "rank3.log", FAILED)
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).write_bytes(b"\x7fELF\x02\x01\x01\0\0\0\0\0")
+    code, out, err = run("--json", tmp_path / Path(name).parts[0])
+    assert (code, json.loads(out)["primary"]) == (66, "oom-gpu")
+    assert err == f"epicenter: {tmp_path / name}: a binary file, no log: give the text of the log\n"
+
+
+def test_a_job_whose_log_is_gone_does_not_stop_the_table(tmp_path: Path, run: Run) -> None:
+    write_job(tmp_path, "7877-llama", FAILED)
+    write_job(tmp_path, "7878-gemma", FAILED)
+    write_job(tmp_path, "7879-gone", FAILED)
+    (tmp_path / "7879-gone.log").unlink()
+    code, out, err = run(tmp_path)
+    assert (code, err) == (66, f"epicenter: {tmp_path}/7879-gone/log: leads to no log file\n")
+    assert out.count("oom-gpu") == 2
+
+
+ODD: dict[str, tuple[bytes, str, str | None]] = {
+    "empty": (b"", "unknown-death", "unknown-death"),
+    "blank": (b"\n\n\n", "unknown-death", None),
+    "no-steps": ("\n".join([*HEAD, *summary(0)]).encode(), "completed", None),
+    "latin-1": ("\n".join([*AT_300, TRACEBACK, OOM, "gelöscht"]).encode("latin-1"), "failed", "oom-gpu"),
+    "nul-bytes-at-the-head": (b"\0" * 4096 + "\n".join(FAILED).encode(), "failed", "oom-gpu"),
+    "carriage-returns": ("\r\n".join(FAILED).encode(), "failed", "oom-gpu"),
+    "torn-line": ("\n".join(AT_300).encode()[:-60], "unknown-death", "unknown-death"),
+    "torn-character": ("\n".join([*AT_300, "schö"]).encode()[:-1], "unknown-death", "unknown-death"),
+    "huge-line": (b"x" * (2 << 20) + b"\n" + "\n".join(FAILED).encode(), "failed", "oom-gpu"),
+    "json-lines": (
+        b"\n".join(json.dumps({"message": line, "timestamp": iso(1)}).encode() for line in FAILED),
+        "failed",
+        "oom-gpu",
+    ),
+}
+
+
+@pytest.mark.parametrize(("content", "status", "primary"), ODD.values(), ids=ODD)
+def test_odd_files_get_a_correct_report(content: bytes, status: str, primary: str | None, tmp_path: Path) -> None:
+    log = tmp_path / "7877-odd.log"
+    log.write_bytes(content)
+    os.utime(log, ns=(LATER_NS, LATER_NS))
+    report = report_on(log, LATE)
+    assert (report.status, report.primary) == (status, primary)
+
+
+def test_a_name_that_is_no_utf_8(tmp_path: Path, run: Run) -> None:
+    log = tmp_path / os.fsdecode(b"7877-\xff.log")
+    write_log(log, FAILED)
+    _, out, _ = run("--json", log)
+    report = json.loads(out)
+    assert (report["path"], report["primary"]) == (f"{tmp_path}/7877-\ufffd.log", "oom-gpu")
+
+
+def test_a_log_that_is_cut_off_says_so(tmp_path: Path, run: Run) -> None:
+    log = write_log(tmp_path / "a.log", [*AT_300, "I0302 09:25:04.1 140110937 metric_lo"], end="")
+    out = ticket(report_on(log, LATE))
+    assert "Is the log cut off? **yes, in the middle of its last line: an abrupt kill**" in out
+    assert "\n      I0302 09:25:04.1 140110937 metric_lo\n" in out
+
+
+# frameworks
+
+FRAMEWORKS = {
+    "maxtext": ([maxtext(step) for step in range(20)], 0, 19),
+    "maxtext-labelled": ([maxtext(step, task=task) for step in range(20) for task in range(3)], 0, 19),
+    "megatron": ([megatron(step) for step in range(1, 21)], 1, 20),
+    "lightning": ([lightning(0, step) for step in range(1, 21)], 1, 20),
+}
+
+
+@pytest.mark.parametrize(("lines", "first", "last"), FRAMEWORKS.values(), ids=FRAMEWORKS)
+def test_steps_of_many_frameworks(lines: list[str], first: int, last: int, tmp_path: Path) -> None:
+    progress = report_on(write_log(tmp_path / "a.log", lines)).progress
+    assert (progress.first_step, progress.last_step, progress.attempts) == (first, last, 1)
+
+
+# the ticket
+
+
+def test_the_ticket_has_the_sections_of_the_seed(tmp_path: Path, run: Run) -> None:
+    _, out, _ = run(write_job(tmp_path, "7877-llama", FAILED))
+    assert re.findall("^#+ .+$", out, re.MULTILINE) == [
+        f"## Job triage: {tmp_path}/7877-llama",
+        "### What happened",
+        "### Evidence",
+        "### Training progress projection",
+        "### Diagnosis",
+        "### Recommended next steps",
+    ]
+    assert "**Status:** failed  \n**Primary failure:** oom-gpu  \n**Stage:** Training  \n" in out
+    assert f"**Log:** {tmp_path}/7877-llama/log  \n" in out
+
+
+def test_the_projection_table_of_the_ticket(tmp_path: Path) -> None:
+    out = ticket(report_on(write_log(tmp_path / "a.log", FAILED)))
+    rows = dict(re.findall(r"^\| (.+?) \| (.+) \|$", out, re.MULTILINE))
+    assert rows == {
+        "Metric": "Value",
+        "Start": "fresh",
+        "Steps completed (this run)": "301 steps (step 0 through 300)",
+        "Overall progress": "301/1000 (30.1 %)",
+        "Steady-state step time": "5.000 s",
+        "Last step made": "2026-03-02T09:25:00Z",
+        "Expected step by now": "300",
+        "Last periodic ckpt this run": "step 200",
+        "Progress lost": "100 steps (8 min 20 s) since the last ckpt",
+        "Estimated time remaining": "58 min 15 s",
+    }
+
+
+def test_a_hang_makes_the_gap_obvious(tmp_path: Path) -> None:
+    out = ticket(report_on(write_log(tmp_path / "a.log", AT_300), 1500 + 3000, "RUNNING"))
+    assert "**Status:** hanging" in out
+    assert "| Expected step by now | 900 (600 ahead of the last one) |" in out
+
+
+def test_the_ticket_of_a_cancelled_hang(tmp_path: Path) -> None:
+    lines = [*AT_300, scancel(1500 + 9000), *summary(143, CANCELLED)]
+    out = ticket(report_on(write_log(tmp_path / "a.log", lines)))
+    assert "**Status:** cancelled  \n**Primary failure:** hang  \n" in out
+    assert "- cancelled: The job was cancelled (once at line 311; part of the ending)" in out
+
+
+NASTY = {
+    "colour": "\x1b[31mred\x1b[0m",
+    "window-title": "\x1b]0;owned\x07",
+    "c1-control": "\x9b2J",
+    "carriage-return": "ok\rgone",
+    "right-to-left": "\u202egnp.exe",
+    "image": "![x](http://x.example/y.png)",
+    "html": "<img src=x>",
+    "heading": "\n# owned",
+    "row": "a | b |",
+    "fence": "```\n# owned",
+}
+
+
+@pytest.mark.parametrize("nasty", NASTY.values(), ids=NASTY)
+def test_log_text_is_inert_on_a_terminal_and_in_a_ticket(nasty: str, tmp_path: Path) -> None:
+    node = f"n1{nasty}"
+    value = {"timestamp": iso(1501), "host": node, "message": f"{OOM} {nasty}"}
+    lines = [*AT_300, json.dumps(value), f"ssh -L 8265:h:8265 -L 6006:h:6006 -L 9191:h:9191 {nasty}", f"end {nasty}"]
+    report = report_on(write_log(tmp_path / "a.log", lines, end=""), LATE)
+    for out in (ticket(report), table([report])):
+        assert sorted({character for character in out if not character.isprintable()}) == ["\n"]
+        prose = [line for line in out.splitlines() if not line.startswith("      ")]
+        assert [line for line in prose if re.search(r"(?<!\\)(?:\[x\]|<img|```)|^# owned", line)] == []
+
+
+def test_a_table_keeps_its_columns(tmp_path: Path) -> None:
+    value = {"timestamp": iso(1501), "host": "n1 | n2", "message": OOM}
+    out = table([report_on(write_log(tmp_path / "a.log", [*AT_300, json.dumps(value)]))] * 2)
+    assert {len(re.findall(r"(?<!\\)\|", row)) for row in out.splitlines()} == {6}

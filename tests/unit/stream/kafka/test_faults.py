@@ -1,0 +1,33 @@
+"""What trouble with Kafka leaves behind."""
+
+from __future__ import annotations
+
+from stream.kafka.faults import Trouble, Troubles
+from stream.metrics import Metrics
+
+
+def test_lost_records_are_counted_told_and_a_gap() -> None:
+    metrics = Metrics()
+    troubles = Troubles(metrics)
+    troubles.note_lost("logs.raw/3", 7, 5, "5 records from offset 7 on were deleted before they were read")
+    (gap,) = troubles.take_gaps()
+    assert (gap.kind, gap.source, gap.records, "offset 7" in gap.text) == ("records-lost", "logs.raw/3", 5, True)
+    assert troubles.take_gaps() == ()
+    assert ("epicenter_trouble_total", {"kind": Trouble.RECORDS_LOST.value}, 1.0) in list(metrics.series())
+
+
+def test_the_same_loss_met_again_is_the_same_gap() -> None:
+    ids = []
+    for _ in range(2):
+        troubles = Troubles(Metrics())
+        troubles.note_lost("logs.raw/3", 7, 5, "why")
+        ids += [gap.gap_id for gap in troubles.take_gaps()]
+    assert len(ids) == 2 and len(set(ids)) == 1
+
+
+def test_only_series_with_a_value_are_told() -> None:
+    metrics = Metrics()
+    metrics.note_stored({"matches": 3, "beats": 0})
+    told = [(name, labels["table"], value) for name, labels, value in metrics.series() if "stored_rows" in name]
+    assert told == [("epicenter_stored_rows_total", "matches", 3.0)]
+    assert not any(name.endswith("_created") for name, _, _ in metrics.series())

@@ -1,0 +1,47 @@
+"""What travels to the store, in as many messages as its size needs."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rules.model.ledger import Gap, Joined, Sample
+from stream.kafka.messages import SPLIT_ABOVE_BYTES, Found, Kept, Part, decode, encode, kept_in_pieces
+from tests.support.signals import a_signal
+
+
+def a_joined(number: int, length: int) -> Joined:
+    return Joined("i1", msgspec.structs.replace(a_signal("xid-79", 1), signal_id=str(number), text="x" * length))
+
+
+@pytest.mark.parametrize(
+    ("lengths", "messages"),
+    [
+        pytest.param([], 0, id="nothing"),
+        pytest.param([10] * 100, 1, id="little"),
+        pytest.param([SPLIT_ABOVE_BYTES // 4] * 8, 4, id="much"),
+        pytest.param([SPLIT_ABOVE_BYTES + 1], 1, id="one-that-is-too-large"),
+    ],
+)
+def test_all_of_it_arrives_in_order(lengths: list[int], messages: int) -> None:
+    joined = [a_joined(number, length) for number, length in enumerate(lengths)]
+    pieces = list(kept_in_pieces(Kept(signals=tuple(joined))))
+    assert len(pieces) == messages
+    arrived = [decode(piece) for piece in pieces]
+    assert [one for piece in arrived if isinstance(piece, Kept) for one in piece.signals] == joined
+
+
+def test_kinds_are_split_alike() -> None:
+    gap = Gap("g", "cut-off", "c", "n1", "A", "", 1, 2, None, "x" * SPLIT_ABOVE_BYTES)
+    sample = Sample(1, "h:1", "epicenter_records_total", {"source": "local"}, 1.0)
+    pieces = [decode(one) for one in kept_in_pieces(Kept(gaps=(gap, gap), samples=(sample,) * 3))]
+    kept = [one for one in pieces if isinstance(one, Kept)]
+    assert [gap for one in kept for gap in one.gaps] == [gap, gap]
+    assert [sample for one in kept for sample in one.samples] == [sample] * 3
+
+
+def test_messages_of_earlier_versions_are_still_read() -> None:
+    """A part had no seats once: as it then stood in the topic."""
+    old = msgspec.msgpack.encode(["found", [["logs.raw/0", 7, None, [], []]]])
+    assert decode(old) == Found((Part("logs.raw/0", 7, None, (), ()),))
+    assert decode(encode(Kept())) == Kept()

@@ -1,0 +1,218 @@
+"""Our own log lines: what a person and what a collector gets, and what never stands in them."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from sinks.log import get_logger
+from stream.cli.main import main
+from stream.kafka.faults import Trouble, Troubles
+from stream.metrics import Metrics
+from stream.process.logs import say, set_up_logs
+from stream.process.shutdown import Ending, end_at_once_as_process_1
+
+TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
+log = get_logger("stream.somewhere")
+theirs = logging.getLogger("faust.somewhere")
+
+
+@pytest.fixture
+def lines(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], list[Any]]]:
+    """What was written since the logs were set up in a form."""
+    before, level = logging.root.handlers[:], logging.root.level
+
+    def read(log_format: str) -> list[Any]:
+        written = capsys.readouterr().err.splitlines()
+        return [orjson.loads(line) for line in written] if log_format == "json" else written
+
+    yield read
+    logging.root.handlers[:] = before
+    logging.root.setLevel(level)
+
+
+def test_a_line_of_json_has_time_level_logger_message_event_and_fields(lines: Any) -> None:
+    set_up_logs("json")
+    log.warning("snapshot_refused", topic="logs.raw", partition=3, incident_id="abc", target=None)
+    (line,) = lines("json")
+    assert line.pop("time").endswith("Z")
+    assert line == {
+        "level": "warning",
+        "logger": "stream.somewhere",
+        "message": "snapshot_refused topic=logs.raw partition=3 incident_id=abc",
+        "event": "snapshot_refused",
+        "topic": "logs.raw",
+        "partition": 3,
+        "incident_id": "abc",
+    }
+
+
+def test_a_line_of_a_library_is_its_message(lines: Any) -> None:
+    set_up_logs("json")
+    theirs.error("%s left", "n1", extra={"event": "theirs"})
+    (line,) = lines("json")
+    assert line.pop("time").endswith("Z")
+    assert line == {"level": "error", "logger": "faust.somewhere", "message": "n1 left"}
+
+
+def test_for_people_it_is_one_line_of_text(lines: Any) -> None:
+    set_up_logs("text")
+    log.error("it_broke", node="n1", detail="a = b")
+    theirs.error("it broke")
+    assert [line.partition(" ")[2] for line in lines("text")] == [
+        'ERROR stream.somewhere: it_broke node=n1 detail="a = b"',
+        "ERROR faust.somewhere: it broke",
+    ]
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_text_is_inert_and_holds_no_secret_not_even_in_a_traceback(log_format: Any, lines: Any) -> None:
+    set_up_logs(log_format)
+    try:
+        raise ValueError(f"\x1b[31m {TOKEN}")
+    except ValueError:
+        theirs.exception("\x1b]0;x\x07\nforged: token %s", TOKEN)
+        log.exception("failed", token=TOKEN, nested={"\x1b]0;x\x07": [TOKEN]}, error=ValueError("a\nforged"))
+    written = str(lines("text"))
+    assert written.count("Traceback") == 2 and written.count("[redacted:") >= 5
+    assert TOKEN not in written and "\x1b" not in written and written.count("\\nforged") >= 2
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_line_that_can_not_be_put_together_stops_nobody_and_is_told(log_format: Any, lines: Any) -> None:
+    set_up_logs(log_format)
+    theirs.warning("%d lines of %s", "many")
+    (line,) = map(str, lines(log_format))
+    assert "test_logs.py" in line and "can't be written: TypeError" in line
+    assert "many" not in line
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_field_that_has_no_text_stops_nobody_and_is_told(log_format: Any, lines: Any) -> None:
+    class Broken:
+        def __str__(self) -> str:
+            raise RuntimeError("no text")
+
+    set_up_logs(log_format)
+    log.warning("store_write_failed", error=Broken())
+    (line,) = map(str, lines(log_format))
+    assert "stream.somewhere" in line and "can't be written: RuntimeError" in line
+
+
+def test_before_logs_are_set_up_as_settings_say_a_command_writes_them_as_text(
+    lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["epicenter", "--version"])
+    main()
+    log.warning("rule_over_budget")
+    assert lines("text")[-1].endswith("WARNING stream.somewhere: rule_over_budget")
+
+
+def test_a_bug_of_a_command_is_told_without_secrets(lines: Any) -> None:
+    set_up_logs("text")
+    say("this is a bug of ours", exc_info=ValueError(f"\x1b[31m {TOKEN}"))
+    written = str(lines("text"))
+    assert "ValueError" in written and "this is a bug of ours" in written
+    assert TOKEN not in written and "\x1b" not in written
+
+
+def test_what_commands_say_is_plain_for_people_and_json_for_programs(lines: Any) -> None:
+    set_up_logs("text")
+    say("incidents: http://127.0.0.1:8017/")
+    assert lines("text") == ["incidents: http://127.0.0.1:8017/"]
+    set_up_logs("json")
+    say("7 lines read")
+    assert [(line["level"], line["message"]) for line in lines("json")] == [("info", "7 lines read")]
+
+
+def test_the_same_words_come_once_a_minute_and_say_how_often_they_were_left_out(
+    lines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    times_s = iter((100.0, 101.0, 102.0, 159.0, 161.0))
+    monkeypatch.setattr("stream.process.log_chain.monotonic", lambda: next(times_s))
+    set_up_logs("json")
+    for table in ("matches", "matches", "signals", "matches", "matches"):
+        log.warning("store_write_failed", table=table)
+    told = [(line["table"], line.get("repeated")) for line in lines("json")]
+    assert told == [("matches", None), ("signals", None), ("matches", 2)]
+
+
+def test_other_libraries_speak_through_it_but_for_two(lines: Any) -> None:
+    set_up_logs("json")
+    for name in ("mode.worker", "faust.app", "aiohttp.server", "aiokafka.conn"):
+        logging.getLogger(name).error("oh")
+    assert [line["logger"] for line in lines("json")] == ["mode.worker", "faust.app", "aiohttp.server"]
+
+
+def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
+    set_up_logs("json")
+    troubles = Troubles(Metrics())
+    troubles.note(Trouble.RECORDS_LOST, "logs.raw/3:700", "gone")
+    troubles.note(Trouble.TAKEN_AWAY, "epicenter.store", "again")
+    lost, taken = lines("json")
+    assert (lost["kind"], lost["topic"], lost["partition"], lost["offset"]) == ("records-lost", "logs.raw", 3, 700)
+    assert (taken["event"], taken["kind"], taken["group"]) == (
+        "kafka_fault",
+        "partitions-taken-away",
+        "epicenter.store",
+    )
+    assert taken["message"] == "kafka_fault kind=partitions-taken-away group=epicenter.store detail=again"
+
+
+def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s, left = 1000.0, list[int]()
+    monkeypatch.setattr("stream.process.shutdown.monotonic", lambda: now_s)
+    ending = Ending(leave=left.append, within_s=9.0)
+    assert ending.left_s(60) == 60
+    ending.ask()
+    now_s += 0.1
+    ending.ask()
+    assert not left, "a terminal signals a process and its group"
+    now_s += 2
+    assert ending.left_s(60, reserve_s=4.0) == pytest.approx(2.9)
+    assert ending.left_s(1) == 1
+    ending.ask(15)
+    assert left == [143]
+    now_s += 60
+    assert ending.left_s(60) == 0
+
+
+def test_the_first_process_of_a_container_hears_that_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    before, left = signal.getsignal(signal.SIGTERM), list[int]()
+    monkeypatch.setattr(os, "_exit", left.append)
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    try:
+        end_at_once_as_process_1()
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    assert left == [143]
+
+
+def test_nobody_who_reads_what_is_written_does_not_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    left, full, go_on = list[int](), logging.Handler(), threading.Event()
+    monkeypatch.setattr(full, "emit", lambda _: go_on.wait(60))
+    monkeypatch.setattr("stream.process.shutdown.LAST_WORDS_S", 0.01)
+    monkeypatch.setattr(logging.root, "handlers", [full])
+    ending = Ending(leave=left.append, within_s=0.0)
+    ending.ask()
+    ending.last.join(30)
+    assert left == [0]
+    go_on.set()
+
+
+def test_after_the_deadline_it_leaves_whatever_hangs(lines: Any) -> None:
+    set_up_logs("json")
+    left = list[int]()
+    ending = Ending(leave=left.append, within_s=0.0)
+    ending.ask()
+    ending.last.join(10)
+    assert left == [0]
+    assert lines("json")[0]["event"] == "shutdown_deadline_passed"

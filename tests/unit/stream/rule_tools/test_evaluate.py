@@ -1,0 +1,64 @@
+"""How right the rules are on labelled cases: counted fairly, and every miss is named."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from rules.errors import InputError
+from stream.rule_tools.evaluate import Case, Score, judged, read_cases
+from stream.scan.scan import BatchScanner
+from tests.support.logs import the_rules
+
+XID = "[ 9.123456] NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
+
+
+def scored(case: Case, classes: set[str], primary: str | None) -> Score:
+    score = Score()
+    score.take(case, classes, primary)
+    return score
+
+
+def test_a_case_goes_through_the_rules_and_the_triage() -> None:
+    scanner = BatchScanner(the_rules(), "eval", keep_all=True)
+    assert judged(Case("a", [XID], ["xid-79"]), the_rules(), scanner) == ({"xid-79"}, "xid-79")
+    assert judged(Case("b", ["loading shard 7"], []), the_rules(), scanner) == (set(), None)
+
+
+@pytest.mark.parametrize(
+    ("case", "classes", "missing", "extra"),
+    [
+        (Case("a", [], ["oom-gpu"]), {"oom-gpu"}, [], []),
+        (Case("a", [], ["oom-gpu"]), {"hang"}, ["oom-gpu"], ["hang"]),
+        (Case("a", [], ["signal-kill"]), {"sigabrt"}, [], []),
+        (Case("a", [], ["port-in-use"]), {"port-fail"}, [], []),
+        (Case("a", [], ["oom-gpu"], also_ok=["hang"]), {"oom-gpu", "hang"}, [], []),
+        (Case("a", [], ["oom-gpu"], alt={"oom-gpu": ["hang"]}), {"hang"}, [], []),
+        (Case("a", [], ["oom-gpu"], alt=["hang"]), {"hang"}, [], []),
+        (Case("a", [], []), {"hang"}, [], ["hang"]),
+    ],
+    ids=["right", "wrong", "finer-class", "alias", "allowed-too", "accepted-instead", "accepted-list", "false-alarm"],
+)
+def test_what_counts_as_missing_and_extra(case: Case, classes: set[str], missing: list[str], extra: list[str]) -> None:
+    score = scored(case, classes, None)
+    told = [(miss["missing"], miss["extra"]) for miss in score.misses] or [([], [])]
+    assert told == [(missing, extra)]
+    assert score.benign_flagged == (not case.expect and bool(extra))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "primary", "right"), [("oom-gpu", "oom-gpu", 1), ("signal-kill", "sigabrt", 1), ("hang", None, 0)]
+)
+def test_when_the_cause_is_right(wanted: str, primary: str | None, right: int) -> None:
+    score = scored(Case("a", [], [wanted], primary=wanted), {primary or wanted}, primary)
+    assert (score.with_primary, score.primary_right) == (1, right)
+    assert score.falls_short("worker") == (not right)
+
+
+def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "cases.jsonl"
+    file.write_text(json.dumps({"id": "a", "lines": [], "expect": []}) + "\n{\n")
+    with pytest.raises(InputError, match=r"cases.jsonl:2: no labelled case"):
+        read_cases(file)

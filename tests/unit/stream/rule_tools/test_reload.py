@@ -1,0 +1,117 @@
+"""Packs of a running process change: sound ones are taken, broken ones change nothing and are told."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from rules.packs.load import load
+from rules.packs.ruleset import RuleSet
+from stream.rule_tools.reload import Reloader, running
+from stream.rule_tools.trial import LONGEST_S, tried
+from stream.settings import load_settings
+from tests.support.packs import A_PACK
+
+PATIENCE_S = 60.0
+
+
+class Process:
+    """What a worker does with new rules, without the worker."""
+
+    def __init__(self, packs: Path):
+        settings = load_settings(rule_packs=(packs,), reload_every="50ms")
+        self.taken: list[RuleSet] = []
+        self.outcomes: asyncio.Queue[str] = asyncio.Queue()
+        self.told: list[str] = []
+        self.reloader = Reloader(
+            settings, load([packs]), self.use, lambda one, _: self.outcomes.put_nowait(one), self.told.append
+        )
+
+    async def use(self, rules: RuleSet) -> None:
+        self.taken.append(rules)
+
+    async def next_outcome(self) -> str:
+        return await asyncio.wait_for(self.outcomes.get(), PATIENCE_S)
+
+    @property
+    def title(self) -> str:
+        return self.taken[-1].by_id["mine.one"].spec.title
+
+
+@pytest.fixture
+def packs(tmp_path: Path) -> Path:
+    """A folder as a ConfigMap is mounted: the file is a symlink, by way of a symlink that is swapped."""
+    mount(tmp_path, A_PACK)
+    (tmp_path / "mine.yaml").symlink_to("..data/mine.yaml")
+    return tmp_path
+
+
+def mount(folder: Path, content: str) -> None:
+    version = folder / f"..{len(list(folder.iterdir()))}"
+    version.mkdir()
+    (version / "mine.yaml").write_text(content)
+    (folder / "..new").symlink_to(version.name)
+    (folder / "..new").rename(folder / "..data")
+
+
+@pytest.fixture
+async def process(packs: Path) -> AsyncIterator[Process]:
+    process = Process(packs)
+    async with running(process.reloader.follow()):
+        yield process
+
+
+async def test_a_change_is_taken_and_a_mistake_is_not(process: Process, packs: Path) -> None:
+    mount(packs, A_PACK.replace("title: One", "title: Two"))
+    assert await process.next_outcome() == "taken"
+    assert process.title == "Two"
+    assert process.told[-1].startswith("rules taken: 0 new, 1 changed, 0 gone; ")
+
+    mount(packs, A_PACK.replace("it went wrong: 2", "it went well: 2"))
+    assert await process.next_outcome() == "broken"
+    assert len(process.taken) == 1
+    problem = f"{packs}/mine.yaml:3: mine.one: should fit: it went well: 2"
+    assert process.told[-1].splitlines() == [
+        "new rules are not taken, the old ones go on; correct and save these:",
+        f"  {problem}",
+    ]
+    assert process.reloader.health()["problems"] == [problem]
+
+    mount(packs, A_PACK.replace("title: One", "title: Three"))
+    assert await process.next_outcome() == "taken"
+    assert process.title == "Three"
+    health = process.reloader.health()
+    assert (health["problems"], health["digest"]) == ([], load([packs]).digest)
+
+
+async def test_a_hangup_asks_to_look_at_once(packs: Path) -> None:
+    process = Process(packs)
+    os.utime(packs / "mine.yaml")
+    async with running(process.reloader.follow()):
+        await asyncio.sleep(0)
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert await process.next_outcome() == "unchanged"
+    assert (process.taken, process.told) == ([], [])
+    assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
+
+
+async def test_who_tries_packs_may_die(packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("stream.rule_tools.trial.LONGEST_S", 0.01)
+    assert "were not read and compiled within" in (await tried([packs], None)).problems[0]
+    monkeypatch.setattr("stream.rule_tools.trial.LONGEST_S", LONGEST_S)
+    monkeypatch.setattr("sys.executable", "/nowhere/python")
+    assert (await tried([packs], None)).problems[0].startswith("new packs can't be tried: no process can be started: ")
+    monkeypatch.setattr("sys.executable", "/bin/false")
+    assert (await tried([packs], None)).problems == ["the process that tries new packs ended with 1: "]
+
+
+async def test_a_topology_that_contradicts_itself_is_told(packs: Path, tmp_path: Path) -> None:
+    topology = tmp_path / "topology.json"
+    topology.write_text('{"nodes": {"n[1-2]": {"rack": "r1"}, "n1": {"rack": "r2"}}}')
+    (problem,) = (await tried([packs], topology)).problems
+    assert problem.startswith(f"{topology}:1: ")

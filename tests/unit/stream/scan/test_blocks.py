@@ -1,0 +1,161 @@
+"""Lines that belong together become one match, wherever the batches are cut."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from ingest.batch.batch import Batch
+from rules.model.records import Match
+from rules.packs.ruleset import RuleSet
+from stream.scan.block_buffer import HoldingScanner
+from stream.scan.scan import BatchScanner
+from tests.support.logs import batch
+from tests.unit.stream.scan.test_scan import a_rule
+
+TRACEBACK = {"goes_on": r"^(?:\s|$|During handling|Traceback)", "and_one_more": True}
+RULES = RuleSet(
+    (
+        a_rule("traceback", r"^Traceback \(most recent call last\):", fallback=True, block=TRACEBACK),
+        a_rule("any_error", r"^[A-Z]\w{1,40}Error: ", fallback=True, **{"class": "traceback"}),
+        a_rule("oom", "CUDA out of memory"),
+        a_rule(
+            "report", "invoked oom-killer", block={"ends": "Killed process", "most_lines": 6}, **{"class": "killed"}
+        ),
+        a_rule("killed", "Killed process", **{"class": "killed"}),
+    ),
+    (),
+)
+FRAMES = ["Traceback (most recent call last):", '  File "train.py", line 7, in <module>', "    step()"]
+OOM = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+CHAINED = [
+    *FRAMES,
+    "ValueError: bad shape",
+    "",
+    "During handling of the above exception, another exception occurred:",
+    "",
+    *FRAMES,
+    OOM,
+]
+REPORT = ["a invoked oom-killer: x", "b", "Killed process 1 (a)"]
+
+
+def a_text(lines: Sequence[str], first: int = 1) -> Batch:
+    return replace(batch([line.encode() for line in lines], first=first), is_text=True)
+
+
+def found(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[tuple[int, str, int]]:
+    """(line, rule, lines of the block) of each match, with batches that end at `cuts`."""
+    return [(one.event.position.offset, one.rule, len(one.block)) for one in matches(lines, cuts)]
+
+
+def matches(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[Match]:
+    borders = [0, *cuts, len(lines)]
+    pieces = [a_text(lines[start:end], start + 1) for start, end in pairwise(borders) if end > start]
+    return [match for scanned in HoldingScanner(BatchScanner(RULES, "c")).scan_all(pieces) for match in scanned.matches]
+
+
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        pytest.param([*FRAMES, OOM, "next"], [(4, "test.oom", 4)], id="the-exception-says-what-it-is"),
+        pytest.param([*FRAMES, "KeyError: 1", "next"], [(4, "test.any_error", 4)], id="an-exception-of-no-other-rule"),
+        pytest.param([*FRAMES, "Oops: my own"], [(1, "test.traceback", 4)], id="an-exception-nobody-knows"),
+        pytest.param(CHAINED, [(11, "test.oom", 11)], id="chained"),
+        pytest.param(
+            [*FRAMES, "ValueError: x", *FRAMES, OOM],
+            [(4, "test.any_error", 4), (8, "test.oom", 4)],
+            id="one-right-after-the-other",
+        ),
+        pytest.param(FRAMES[:2], [(1, "test.traceback", 2)], id="cut-off"),
+        pytest.param([*REPORT, OOM], [(3, "test.killed", 3), (4, "test.oom", 0)], id="up-to-an-end"),
+        pytest.param(
+            [REPORT[0], *"bcdefgh", REPORT[2]], [(1, "test.report", 0), (9, "test.killed", 0)], id="no-end-near-enough"
+        ),
+        pytest.param(["KeyError: 'x'"], [(1, "test.any_error", 0)], id="no-block-at-all"),
+    ],
+)
+def test_one_block_is_one_match(lines: list[str], expected: list[tuple[int, str, int]]) -> None:
+    assert found(lines) == expected
+
+
+def test_ranks_that_shout_together_are_told_apart() -> None:
+    first, second = ([f"[rank{rank}]: {line}" for line in [*FRAMES, OOM]] for rank in (0, 1))
+    mixed = [line for pair in zip(first, second, strict=True) for line in pair]
+    assert found(mixed) == [(7, "test.oom", 4), (8, "test.oom", 4)]
+    assert [one.block[0][:7] for one in matches(mixed)] == ["[rank0]", "[rank1]"]
+
+
+@pytest.mark.parametrize("cut", range(1, 13))
+def test_a_cut_anywhere_changes_nothing(cut: int) -> None:
+    lines = [*CHAINED, "next", *REPORT]
+    assert matches(lines, [cut]) == matches(lines)
+    assert matches(lines, [cut, cut + 2]) == matches(lines)
+
+
+@pytest.mark.parametrize("cut", range(1, 10))
+def test_a_block_that_reaches_into_an_unfinished_one_waits_with_it(cut: int) -> None:
+    first, second = ([f"[rank{rank}]: {line}" for line in [*FRAMES, OOM, "next"]] for rank in (0, 1))
+    mixed = [*first[:2], second[0], *first[2:], *second[1:]]
+    assert matches(mixed, [cut]) == matches(mixed)
+
+
+def test_what_is_held_back_is_told_when_nothing_more_comes() -> None:
+    scanner = HoldingScanner(BatchScanner(RULES, "c"))
+    first = scanner.scan(a_text(["CUDA out of memory", *FRAMES]))
+    assert (first.records, [match.rule for match in first.matches]) == (1, ["test.oom"])
+    ((source, rest),) = scanner.rest()
+    assert (source, rest.records, [match.rule for match in rest.matches]) == ("test", 3, ["test.traceback"])
+    assert scanner.rest() == []
+
+
+def test_a_block_whose_speaker_falls_silent_holds_nothing_back_for_long() -> None:
+    lines = [f"[rank0]: {FRAMES[0]}", *(f"[rank1]: step {number}" for number in range(2000)), f"[rank1]: {OOM}"]
+    scanned = HoldingScanner(BatchScanner(RULES, "c")).scan(a_text(lines))
+    assert scanned.records == len(lines)
+    assert [match.rule for match in scanned.matches] == ["test.traceback", "test.oom"]
+
+
+def test_a_block_holds_back_its_own_source_only() -> None:
+    scanner = HoldingScanner(BatchScanner(RULES, "c"))
+    scanner.scan(a_text(FRAMES))
+    other = Batch("other", [OOM.encode()], [None], [0], [1])
+    assert [match.rule for match in scanner.scan(other).matches] == ["test.oom"]
+
+
+def test_a_long_block_keeps_its_head_and_tail() -> None:
+    frames = [f"  frame {number}" for number in range(150)]
+    (match,) = matches([FRAMES[0], *frames, OOM])
+    assert len(match.block) == 121
+    assert (match.block[0], match.block[60], match.block[-1]) == (FRAMES[0], "[32 lines left out]", OOM)
+
+
+def by_speaker(first: str, second: str) -> list[str]:
+    """Two tracebacks, line by line between each other."""
+    mine, yours = [*FRAMES, OOM], [*FRAMES, "KeyError: 1"]
+    return [line for a, b in zip(mine, yours, strict=True) for line in (f"{first}{a}", f"{second}{b}")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("[rank0]: ", "[rank1]: "),
+        ("(W pid=4) ", "(W pid=5) "),
+        ("[default0]:", "[default1]:"),
+        ("10.1.0.7: ", "10.1.0.8: "),
+        ("[1,0]<stderr>:", "[1,0]<stdout>:"),
+        ("worker-0  | ", "worker-1  | "),
+        ("2026-03-02T09:00:05Z stdout F ", "2026-03-02T09:00:05Z stderr F "),
+    ],
+)
+def test_interleaved_speakers_are_told_apart(first: str, second: str) -> None:
+    assert found(by_speaker(first, second)) == [(7, "test.oom", 4), (8, "test.any_error", 4)]
+
+
+def test_a_block_that_begins_behind_a_progress_bar() -> None:
+    opener = f" 50%|#5   | 1/2 [00:12<00:12, 12.1s/it]\r[rank3]: {FRAMES[0]}"
+    lines = [opener, *(f"[rank3]: {line}" for line in [*FRAMES[1:], OOM])]
+    assert found(lines) == [(4, "test.oom", 4)]

@@ -1,0 +1,25 @@
+"""What a worker's own clock may not decide."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+from aiokafka import TopicPartition
+
+from rules.model.records import Match
+from stream.kafka.raw_batches import Chunk
+from tests.support.logs import a_scanner, at, kernel
+
+XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU has fallen off the bus."
+
+
+def test_a_worker_s_clock_changes_nothing_of_lines_that_state_their_time() -> None:
+    record = SimpleNamespace(value=kernel("n1", 5, XID), key=b"n1", timestamp=at(5) // 10**6, offset=7)
+
+    def found(clock_is_off_s: float) -> list[Match]:
+        now_ms = at(6 + clock_is_off_s) // 10**6
+        batch = Chunk([record], 8, record.timestamp).as_batch(TopicPartition("raw", 0), now_ms)
+        return a_scanner().scan(batch).matches
+
+    assert found(-7_200) == found(0) == found(7_200)
+    assert [match.rule for match in found(0)] == ["nvidia.xid_79"]

@@ -1,0 +1,20 @@
+"""Which records of a batch tell who was alive."""
+
+from __future__ import annotations
+
+from stream.scan.liveness import Liveness
+from tests.support.logs import batch
+
+STEP = b'{"host":"n1","message":"step 100"}'
+KERNEL = b'{"host":"n1","source":"kernel","message":"usb 1-1: new device"}'
+
+
+def test_a_kernel_line_that_is_held_back_is_not_looked_at() -> None:
+    looked: list[int] = []
+
+    def look(number: int) -> int:
+        looked.append(number)
+        return 0
+
+    Liveness().look(batch([STEP, STEP, KERNEL]), 2, [2], look)
+    assert set(looked) == {0, 1}

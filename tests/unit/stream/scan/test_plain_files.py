@@ -1,0 +1,149 @@
+"""Folders of ordinary files: one incident a failure, with the job and the node, and never the reader's host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from ingest.collect.source import Sources
+from rules.model.incident import Incident
+from rules.model.times import NS_PER_S
+from stream.local.pipeline import Pipeline, replay
+from tests.support.logs import the_rules
+
+OUT_OF_MEMORY = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. "
+    "GPU 0 has a total capacity of 79.10 GiB of which 1.00 GiB is free.\n"
+)
+XID = "[Mon Mar  2 09:09:50 2026] NVRM: Xid (PCI:0000:3b:00): 79, pid=1234, GPU has fallen off the bus.\n"
+STARTED = "2026-03-02 09:09:00,000 INFO started\n"
+
+
+def timed_out(rank: int) -> str:
+    return (
+        f"[rank{rank}]:[E302 09:20:00.{rank:03d}000000 ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught "
+        "collective operation timeout: WorkNCCL(SeqNum=13, OpType=ALLREDUCE, NumelIn=8, NumelOut=8, "
+        "Timeout(ms)=600000) ran for 600012 milliseconds before timing out.\n"
+    )
+
+
+def incidents_of(folder: Path, files: dict[str, str], host: str = "") -> list[Incident]:
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    pipeline = Pipeline(the_rules(), "default", 5 * NS_PER_S)
+    return replay(pipeline, Sources([str(folder)], host, follow=False))
+
+
+LAUNCHED = "".join(f"{task}: W0302 09:00:01.000000 201 torch/distributed/run.py:774] \n" for task in range(2))
+LABELLED = "".join(f"{rank // 8}: {timed_out(rank)}" for rank in range(15))
+
+FOLDERS = [
+    pytest.param(
+        {
+            "slurm-7877.out": f"JOB_NODELIST=gpu-a-[11-12]\n{LAUNCHED}{LABELLED}",
+            "dmesg-gpu-a-12.txt": XID,
+        },
+        ("xid-79", "gpu-a-12", ("7877",), ("gpu-a-11", "gpu-a-12")),
+        id="slurm-and-dmesg",
+    ),
+    pytest.param(
+        {
+            "node0007/worker.log": STARTED + "".join(map(timed_out, range(8))),
+            "node0008/worker.log": STARTED + "".join(map(timed_out, range(8, 15))),
+            "node0008/kern.log": XID,
+        },
+        ("xid-79", "node0008", ("night",), ("node0007", "node0008")),
+        id="folders-of-nodes",
+    ),
+    pytest.param(
+        {f"job-7878/rank{rank}.log": STARTED + (OUT_OF_MEMORY if rank == 2 else timed_out(rank)) for rank in range(4)},
+        ("oom-gpu", "", ("7878",), ()),
+        id="ranks-of-a-job",
+    ),
+    pytest.param(
+        {
+            f"7879_a1b2c3d4/attempt_0/{rank}/stderr.log": STARTED + (timed_out(rank) if rank else OUT_OF_MEMORY)
+            for rank in range(4)
+        },
+        ("oom-gpu", "", ("7879",), ()),
+        id="torchrun-folders",
+    ),
+    pytest.param(
+        {"llama-7880.out": STARTED + OUT_OF_MEMORY, "llama-7880.err": timed_out(1)},
+        ("oom-gpu", "", ("7880",), ()),
+        id="out-and-err",
+    ),
+    pytest.param(
+        {"train.log": STARTED + OUT_OF_MEMORY + timed_out(1)},
+        ("oom-gpu", "", ("train",), ()),
+        id="nothing-told",
+    ),
+    pytest.param(
+        {"all.txt": STARTED + timed_out(0) + XID},
+        ("xid-79", "", ("all",), ()),
+        id="kernel-among-workers",
+    ),
+]
+
+
+@pytest.mark.parametrize(("files", "expected"), FOLDERS)
+def test_one_failure_is_one_incident(
+    tmp_path: Path, files: dict[str, str], expected: tuple[str, str, tuple[str, ...], tuple[str, ...]]
+) -> None:
+    (incident,) = incidents_of(tmp_path / "night", files)
+    cause = incident.root_cause
+    assert (cause.failure_class, cause.node, incident.jobs, incident.nodes) == expected
+
+
+def test_two_jobs_are_two_incidents(tmp_path: Path) -> None:
+    files = {f"slurm-7877_{task}.out": STARTED + OUT_OF_MEMORY for task in (3, 4)}
+    assert sorted(incident.jobs for incident in incidents_of(tmp_path, files)) == [("7877_3",), ("7877_4",)]
+
+
+def test_what_a_kernel_without_a_name_says_belongs_together(tmp_path: Path) -> None:
+    failed = "EXT4-fs error (device nvme0n1p2): ext4_find_entry:1455: inode #2: comm python: reading directory lblock 0"
+    (incident,) = incidents_of(tmp_path, {"dmesg.txt": f"{XID}[Mon Mar  2 09:09:55 2026] {failed}\n"})
+    assert (incident.root_cause.failure_class, incident.nodes, incident.jobs) == ("xid-79", (), ())
+
+
+def test_two_kernels_without_a_name_are_two_incidents(tmp_path: Path) -> None:
+    assert len(incidents_of(tmp_path, {"a/dmesg.txt": XID, "b/dmesg.txt": XID.replace("3b", "9d")})) == 2
+
+
+def test_on_its_own_machine_a_file_is_of_that_node_unless_all_tasks_write_into_it(tmp_path: Path) -> None:
+    files = {"train.log": STARTED + OUT_OF_MEMORY, "slurm-7877.out": STARTED + OUT_OF_MEMORY}
+    found = {incident.jobs: incident.nodes for incident in incidents_of(tmp_path, files, host="n1")}
+    assert found == {("train",): ("n1",), ("7877",): ()}
+
+
+def test_a_task_of_torchrun_is_no_rank(tmp_path: Path) -> None:
+    text = f"JOB_NODELIST=n[1-2]\n{LAUNCHED}1: 2026-03-02 09:10:00,000 ERROR x\n1: {OUT_OF_MEMORY}"
+    (incident,) = incidents_of(tmp_path, {"slurm-7877.out": text})
+    assert (incident.root_cause.node, incident.root_cause.rank) == ("n2", None)
+
+
+def test_a_task_of_a_plain_program_is_its_rank(tmp_path: Path) -> None:
+    text = f"JOB_NODELIST=n[1-2]\n0: 2026-03-02 09:10:00,000 x\n1: {OUT_OF_MEMORY}"
+    (incident,) = incidents_of(tmp_path, {"slurm-7877.out": text})
+    assert (incident.root_cause.node, incident.root_cause.rank) == ("n2", 1)
+
+
+def test_what_ray_forwards_is_of_the_node_that_it_names(tmp_path: Path) -> None:
+    text = f"{STARTED}(RayTrainWorker pid=4124, ip=10.1.0.8) {OUT_OF_MEMORY}"
+    (incident,) = incidents_of(tmp_path, {"head/driver.log": text}, host="head")
+    assert incident.nodes == ("10.1.0.8",)
+
+
+def test_the_head_of_a_file_has_the_time_of_the_first_line_that_tells_one(tmp_path: Path) -> None:
+    banner = "n1:991:1203 [0] NCCL INFO comm 0x55d00003a9c0 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 3b000\n"
+    files = {"slurm-7877.out": f"{OUT_OF_MEMORY}{banner}{STARTED}", "kern-n1.log": XID}
+    (incident,) = [one for one in incidents_of(tmp_path, files) if one.jobs]
+    assert incident.first_seen.startswith("2026-03-02T09:09:00")
+
+
+def test_lines_without_a_time_come_in_the_order_of_their_file(tmp_path: Path) -> None:
+    fallen, failed = "[   12.000000] " + XID.partition("] ")[2], "[   13.000000] EXT4-fs error (device sda1): x: y\n"
+    (incident,) = incidents_of(tmp_path, {"dmesg.txt": fallen + failed})
+    assert incident.root_cause.failure_class == "xid-79"

@@ -1,0 +1,156 @@
+"""Rules decide on what a line says; what leaves the scan holds no secret, whoever scans it and however often."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from rules.errors import DeadLetterKind
+from rules.model.ledger import KEPT_DEAD_BYTES
+from rules.redact.patterns import load_redactor
+from stream.kafka.faults import Troubles
+from stream.kafka.raw_batches import Corrupt
+from stream.metrics import Metrics
+from stream.scan.block_buffer import HoldingScanner
+from stream.scan.redaction import lines_without_secrets
+from stream.scan.scan import BatchScanner, Scanned
+from tests.support.logs import batch, the_rules, vector
+
+REDACTOR = load_redactor()
+SECRET = "hunter2-horse"
+KEY_LINES = ["MIIEowIBAAKCAQEA" + letter * 48 for letter in "ab"]
+TRACEBACK = [
+    "Traceback (most recent call last):",
+    '  File "/app/train.py", line 12, in main',
+    f'    engine = connect(user="mlflow", password="{SECRET}")',
+    "    key = '''-----BEGIN RSA PRIVATE KEY-----",
+    *KEY_LINES,
+    "    -----END RSA PRIVATE KEY-----'''",
+    f"sqlalchemy.exc.OperationalError: can't reach postgresql://mlflow:{SECRET}@db:5432/runs",
+]
+LINES = [
+    f"RuntimeError: CUDA error: an illegal memory access was encountered, DB_PASSWORD={SECRET}",
+    *TRACEBACK,
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB.",
+]
+
+
+def scanned(lines: list[str], with_redactor: bool = True, keep_all: bool = True) -> Scanned:
+    """Lines of one pod, a second apart."""
+    values = [vector("n1", second, line, "llama") for second, line in enumerate(lines)]
+    redactor = REDACTOR if with_redactor else None
+    return BatchScanner(the_rules(), "c", keep_all=keep_all, redactor=redactor).scan(batch(values))
+
+
+def everything(found: Scanned) -> str:
+    """All that leaves a scan, as one text."""
+    kept = (found.matches, found.observed, found.heartbeats, found.seats)
+    letters = [(one.reason, one.value.decode("latin-1"), str(one.key)) for one in found.dead_letters]
+    return str(msgspec.to_builtins([*kept, letters]))
+
+
+def test_the_rules_find_the_same() -> None:
+    plain, redacted = scanned(LINES, with_redactor=False), scanned(LINES)
+    assert len(plain.matches) > 2
+    assert [(one.rule, one.event.position) for one in redacted.matches] == [
+        (one.rule, one.event.position) for one in plain.matches
+    ]
+    assert (redacted.heartbeats, redacted.seats, redacted.matched) == (plain.heartbeats, plain.seats, plain.matched)
+
+
+def test_no_secret_leaves_a_scan() -> None:
+    assert SECRET in everything(scanned(LINES, with_redactor=False))
+    left = everything(scanned(LINES))
+    assert not [secret for secret in (SECRET, *KEY_LINES) if secret in left]
+    assert "postgresql://mlflow:[redacted:url-password]@db:5432/runs" in left
+    assert 'password=\\"[redacted:password]' in left or 'password="[redacted:password]' in left
+
+
+def test_lines_without_a_secret_keep_their_ids() -> None:
+    plain, redacted = scanned(LINES, with_redactor=False), scanned(LINES)
+    for before, after in zip(plain.matches, redacted.matches, strict=True):
+        assert (before.match_id == after.match_id) == (SECRET not in before.event.text)
+
+
+def test_the_id_says_nothing_of_the_secret() -> None:
+    other = [line.replace(SECRET, "another-1") for line in LINES]
+    assert [one.match_id for one in scanned(other).matches] == [one.match_id for one in scanned(LINES).matches]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_wherever_a_batch_is_cut(size: int) -> None:
+    values = [vector("n1", second, line, "llama") for second, line in enumerate(LINES)]
+    whole = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch(values)).matches
+    scanner = HoldingScanner(BatchScanner(the_rules(), "c", redactor=REDACTOR))
+    pieces = [batch(values[first : first + size], first=first + 1) for first in range(0, len(values), size)]
+    assert [match for found in scanner.scan_all(pieces) for match in found.matches] == whole
+
+
+def test_a_second_time_changes_nothing() -> None:
+    once = scanned(LINES)
+    again = scanned([one.event.text for one in once.matches if not one.block])
+    assert again.redactions == []
+    assert "[redacted:password]" in everything(again)
+
+
+def test_fields_that_are_cut_out_of_a_secret() -> None:
+    found = scanned([f"torch.distributed.DistStoreError: connect to redis://u:{SECRET}@10.0.0.1:6379 failed"])
+    assert SECRET not in everything(found)
+
+
+def test_a_long_line_of_a_block_is_cut_after_it_was_redacted() -> None:
+    lines = [*TRACEBACK]
+    lines[2] = f"{'x' * 980} WANDB_API_KEY={'0123456789abcdef' * 2}01234567"
+    (block,) = {match.block for match in scanned(lines).matches if match.block}
+    assert max(map(len, block)) <= 1000
+    assert "0123" not in str(block)
+
+
+def test_dead_letters() -> None:
+    broken = b'{"message": "PGPASSWORD=' + SECRET.encode() + b" " + b"x" * (1 << 20)
+    key = f"n1?token={SECRET}".encode()
+    found = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch([broken], key=key))
+    (letter,) = found.dead_letters
+    assert found.redactions == ["password"]
+    assert letter.size_bytes == len(broken)
+    assert letter.value.startswith(b'{"message": "PGPASSWORD=[redacted:password] xxx')
+    assert len(letter.value) == KEPT_DEAD_BYTES
+    assert letter.key == b"n1?token=[redacted:url-secret]"
+    other = broken.replace(SECRET.encode(), b"another-1")
+    (same,) = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch([other], key=key)).dead_letters
+    assert same.dead_letter_id == letter.dead_letter_id
+
+
+def test_a_corrupt_batch() -> None:
+    content = f"\x00\x01password={SECRET}\x00".encode()
+    letter = Troubles(Metrics(), REDACTOR).note_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
+    assert letter.kind is DeadLetterKind.CORRUPT_BATCH
+    assert SECRET.encode() not in letter.value
+
+
+def test_each_is_counted_by_kind() -> None:
+    metrics = Metrics()
+    metrics.note_scan("here", scanned(LINES))
+    lines = metrics.text().decode().splitlines()
+    counts = {
+        line.split('kind="')[1].split('"')[0]: float(line.split()[-1]) for line in lines if "redactions_total{" in line
+    }
+    assert counts == {"password": 2, "private-key": 1, "url-password": 1}
+    assert SECRET not in metrics.text().decode()
+
+
+def test_the_same_line_of_two_ranks_counts_twice() -> None:
+    assert scanned([LINES[0], LINES[0]]).redactions == ["password", "password"]
+
+
+def test_without_a_redactor_all_stays() -> None:
+    assert scanned(LINES, with_redactor=False).redactions == []
+
+
+def test_lines_below_each_other_stay_as_many_and_lose_a_key_over_several() -> None:
+    key = ["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "", "-----END PRIVATE KEY-----"]
+    lines = ["step 7", "password=hunter2", *key, "password: none"]
+    mark = "[redacted:private-key]"
+    expected = ["step 7", "password=[redacted:password]", key[0], mark, "", key[3], "password: none"]
+    assert lines_without_secrets(load_redactor(), lines) == expected
+    assert lines_without_secrets(None, lines) == lines

@@ -1,0 +1,128 @@
+"""Rules are passed over when they have had their share of the time, and not before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rules.packs.load import CATALOG, load
+from rules.packs.ruleset import Rule, RuleSet
+from stream.scan.rule_budget import INTERVAL_S, Throttle, floods
+from stream.scan.scan import BatchScanner, Scanned
+from tests.support.logs import batch, the_rules
+from tests.support.packs import A_PACK
+
+COST_S = 0.01
+CASCADE = A_PACK.replace("role: root", "role: cascade")
+
+
+class Clock:
+    """Each look at it takes so long."""
+
+    def __init__(self) -> None:
+        self.time_s = 0.0
+
+    def __call__(self) -> float:
+        self.time_s += COST_S
+        return self.time_s
+
+
+def lines(count: int, text: str = "it went wrong: 1") -> list[bytes]:
+    return [f"line {number}: {text}".encode() for number in range(count)]
+
+
+def throttle(share: float = 0.1, trusted: float = 0.9) -> Throttle:
+    made = Throttle(share, trusted, Clock())
+    made.turn(0)
+    return made
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> RuleSet:
+    (tmp_path / "mine.yaml").write_text(CASCADE)
+    return load([tmp_path])
+
+
+def scanned(rules: RuleSet, limits: Throttle, values: list[bytes]) -> Scanned:
+    return BatchScanner(rules, "default", throttle=limits).scan(batch(values))
+
+
+def test_a_rule_that_floods_is_cut_named_and_counted(own: RuleSet) -> None:
+    limits, looks = throttle(), round(0.1 * INTERVAL_S / COST_S)
+    found = scanned(own, limits, [*lines(120), b"NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"])
+    assert [match.rule for match in found.matches] == ["mine.one"] * looks + ["nvidia.xid_79"]
+    assert (found.records, found.matched, found.quiet) == (121, looks + 1, 120 - looks)
+    used = limits.turn(INTERVAL_S) or {}
+    mine, place = used[own.by_id["mine.one"]], own.by_id["mine.one"].place
+    assert (mine.candidates, mine.hits, mine.passed_over) == (looks, looks, 120 - looks)
+    assert mine.seconds == pytest.approx(looks * COST_S)
+    (flood,) = floods(used)
+    assert flood.startswith(f"{place}: mine.one: {120 - looks} lines that it may fit were not held against it in 5 s")
+
+
+def test_the_next_interval_begins_anew(own: RuleSet) -> None:
+    limits = throttle()
+    scanned(own, limits, lines(120))
+    assert scanned(own, limits, lines(1)).matched == 0
+    assert limits.turn(INTERVAL_S - 0.01) is None
+    assert floods(limits.turn(INTERVAL_S) or {})
+    assert scanned(own, limits, lines(1)).matched == 1
+    used = limits.turn(2 * INTERVAL_S)
+    assert used is not None
+    assert [use.hits for use in used.values()] == [1]
+    assert floods(used) == []
+    assert limits.turn(3 * INTERVAL_S) == {}
+
+
+def test_other_rules_of_the_same_line_are_looked_at(own: RuleSet) -> None:
+    limits = throttle()
+    scanned(own, limits, lines(120))
+    both = "it went wrong: 1 NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"
+    assert [match.rule for match in scanned(own, limits, lines(1, both)).matches] == ["nvidia.xid_79"]
+
+
+@pytest.mark.parametrize(
+    ("change", "is_cut"),
+    [
+        (("", ""), True),
+        (("role: cascade", "role: root"), False),
+        (("severity: error", "severity: critical"), False),
+        (("role: cascade", "role: harmless"), False),
+        (("role: cascade", "role: progress"), False),
+    ],
+    ids=["own", "root", "critical", "harmless", "progress"],
+)
+def test_who_is_trusted_is_cut_later(own: RuleSet, change: tuple[str, str], is_cut: bool) -> None:
+    old, new = change
+    mine = own.by_id["mine.one"].spec
+    name, _, value = new.partition(": ")
+    rule = Rule(mine.model_copy(update={name: value} if old else {}), "mine.yaml:3")
+    limits, owners = throttle(), (rule,)
+    while limits.clock_s() < 2:
+        limits.note((0,), owners, (), limits.clock_s())
+    assert (not limits.let_through((0,), owners)) == is_cut
+
+
+def test_a_shipped_rule_is_trusted_but_not_for_ever() -> None:
+    rule = the_rules().by_id["nccl.watchdog_timeout"]
+    assert rule.place.startswith(str(CATALOG))
+    limits = throttle()
+    limits.note((0,), (rule,), (), limits.clock_s() - 0.8 * INTERVAL_S)
+    assert limits.let_through((0,), (rule,)) == (0,)
+    limits.note((0,), (rule,), (), limits.clock_s() - 0.1 * INTERVAL_S)
+    assert limits.let_through((0,), (rule,)) == []
+
+
+def test_a_line_is_shared_by_the_rules_that_may_fit_it() -> None:
+    first, second = the_rules().rules[:2]
+    limits = throttle()
+    limits.note((0, 1, 2), (first, second, second), (), limits.clock_s() - 1)
+    used = limits.turn(INTERVAL_S) or {}
+    assert [use.candidates for use in used.values()] == [1, 1]
+    assert used[first].seconds == used[second].seconds == pytest.approx((1 + COST_S) / 2)
+
+
+@pytest.mark.parametrize("limits", [Throttle(), Throttle(1, 1, Clock())], ids=["none", "all of the time"])
+def test_without_limits_nothing_is_passed_over(own: RuleSet, limits: Throttle) -> None:
+    assert scanned(own, limits, lines(1000)).matched == 1000
