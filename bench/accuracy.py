@@ -21,14 +21,14 @@ import msgspec
 from bench.accuracy_report import as_json, as_text, goals_missed
 from bench.accuracy_score import Found, Scores, Truth, found_of
 from bench.baselines import BASELINES, error_lines
-from ingest.batch.batch import Batch
-from ingest.collect.source import Sources
-from rules.model.records import Match
-from rules.model.times import NS_PER_S
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from stream.local.pipeline import Pipeline, replay
-from stream.scan.scan import Scanned
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.collect.source import Sources
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.local.pipeline import Pipeline, replay
+from epicenter.stream.scan.scan import Scanned
 
 PROCESSES = 2
 LATENESS_NS = 5 * NS_PER_S

@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from ingest.simulate import KINDS, Scenario, mixed, write_all
+from epicenter.ingest.simulate import KINDS, Scenario, mixed, write_all
 
 MOST_NODES: Final = 512
 MOST_HEALTHY_NODES: Final = 64

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from time import process_time
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.planning import Office, incident, routing
 
 RANKS = int(os.environ.get("BENCH_RANKS", 16_384))

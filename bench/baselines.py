@@ -8,11 +8,11 @@ from typing import Final
 import msgspec
 
 from bench.accuracy_score import Found
-from rules.detect.signal import signal_of
-from rules.model.records import Match
-from rules.model.signals import SEVERITIES
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import RuleSet
+from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import SEVERITIES
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import RuleSet
 
 WINDOW_S: Final = 300.0
 

@@ -23,8 +23,8 @@ from typing import Any, Final
 from bench.clickhouse_fill import BIG_INCIDENT, BIG_JOB, fill, works
 from bench.clickhouse_inserts import inserts
 from bench.clickhouse_questions import questions
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.migrate import migrate
 from tests.support.grafana import ALL, Value, View, expanded, queries_of, read_dashboards
 
 ROWS = int(os.environ.get("ROWS", 100_000_000))

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from rules.model.signals import QUIET_ROLES
-from rules.model.times import NS_PER_S
-from rules.packs.load import load
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.migrate import statements_of
-from sinks.clickhouse.rows import incident_rows
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.load import load
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.migrate import statements_of
+from epicenter.sinks.clickhouse.rows import incident_rows
 from tests.support.written_day import a_day
 
 STATEMENTS: Final = Path(__file__).with_suffix(".sql")

@@ -8,15 +8,15 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.detect.signal import signal_of
-from rules.model.ledger import Joined
-from rules.model.records import Match
-from rules.model.times import NS_PER_S
-from rules.packs.load import load
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.logs import RawTopic, log_statements
-from sinks.clickhouse.rows import match_rows
-from sinks.clickhouse.sink import ClickHouseSink
+from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.model.ledger import Joined
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.load import load
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.logs import RawTopic, log_statements
+from epicenter.sinks.clickhouse.rows import match_rows
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from tests.support.logs import vector
 from tests.support.signals import an_xid
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from bench.clickhouse_fill import BIG_INCIDENT, BIG_JOB
-from rules.errors import InputError
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.jobs import list_jobs, list_ranks
-from sinks.clickhouse.reading import (
+from epicenter.rules.errors import InputError
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.jobs import list_jobs, list_ranks
+from epicenter.sinks.clickhouse.reading import (
     IncidentFilter,
     find_incidents,
     get_incident,

@@ -22,12 +22,12 @@ from typing import Any
 
 from bench.correlate_day import BATCH_NS, Day
 from bench.correlate_input import START_NS, Job, as_received, failing_jobs, jobs, rule_set
-from rules.detect.signal import signal_of
-from rules.engine import Engine
-from rules.model.heartbeats import Heartbeat
-from rules.model.incident import Incident
-from rules.model.records import Match
-from rules.model.times import NS_PER_S
+from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.times import NS_PER_S
 
 HOURS = int(os.environ.get("BENCH_HOURS", 24))
 SIGNALS = int(os.environ.get("BENCH_SIGNALS", 1 << 30))

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from random import Random
 
 from bench.correlate_input import GPUS, START_NS, TIMEOUT_S, Job, happening
-from rules.model.heartbeats import Heartbeat
-from rules.model.records import Match
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.times import NS_PER_S
 
 BATCH_NS = 300 * NS_PER_S
 """A batch of heartbeats: what each node said first and last within it, and each step once."""

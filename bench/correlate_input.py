@@ -10,14 +10,14 @@ from random import Random
 import msgspec
 import orjson
 
-from ingest.batch.batch import Batch
-from rules.model.heartbeats import Alive, Step, WorldSize
-from rules.model.ids import stable_id
-from rules.model.records import Match
-from rules.model.times import NS_PER_S
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from stream.scan.scan import BatchScanner
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.heartbeats import Alive, Step, WorldSize
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.scan.scan import BatchScanner
 
 START_NS = 1_772_442_000 * NS_PER_S
 GPUS = 8

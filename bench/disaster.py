@@ -20,12 +20,12 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from deploy.dev.broker import dev_broker
 from deploy.dev.clickhouse import dev_clickhouse
-from rules.alerts.silences import Silence
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.operator_actions import write_silence
-from stream.kafka.topics import TopicNames
+from epicenter.rules.alerts.silences import Silence
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.operator_actions import write_silence
+from epicenter.stream.kafka.topics import TopicNames
 from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.logs import kernel
 from tests.support.packs import A_PACK

@@ -14,7 +14,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import Final, NamedTuple
 
-from sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.client import Client, connect
 from tests.support.grafana import ALL, View, expanded, queries_of, read_dashboards
 from tests.support.rsyslog import NODE, Rsyslog
 from tests.support.waiting import eventually

@@ -23,8 +23,8 @@ import msgspec
 
 from bench.fuzz_checks import BrokenError, Cores, check_borders, check_other_cut, check_reference, scan_in_pieces
 from bench.fuzz_records import record
-from ingest.batch.batch import Batch
-from rules.model.times import NS_PER_S
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import LATER_NS
 
 PROCESSES: Final = 2

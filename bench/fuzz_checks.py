@@ -14,20 +14,20 @@ from typing import Final
 import msgspec
 from rich.console import Console
 
-from ingest.batch.batch import Batch
-from rules.engine import Engine
-from rules.match.hyperscan import HyperscanScanner
-from rules.match.reference import ReferenceScanner
-from rules.model.flat_heartbeats import flattened
-from rules.model.ledger import DeadLetter
-from rules.model.records import Match
-from sinks.page import incident_html, incidents_html
-from stream.cli.text.incident import Line, incident_report, print_hanging
-from stream.cli.text.terminal import safe
-from stream.kafka.messages import Part, decode, encode_in_pieces
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.prefilter import MARKS
-from stream.scan.scan import BatchScanner, Scanned
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.engine import Engine
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.match.reference import ReferenceScanner
+from epicenter.rules.model.flat_heartbeats import flattened
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import Match
+from epicenter.sinks.page import incident_html, incidents_html
+from epicenter.stream.cli.text.incident import Line, incident_report, print_hanging
+from epicenter.stream.cli.text.terminal import safe
+from epicenter.stream.kafka.messages import Part, decode, encode_in_pieces
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.prefilter import MARKS
+from epicenter.stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import the_rules
 
 REFERENCE_RECORDS: Final = 40

@@ -8,9 +8,9 @@ from functools import cache
 from random import Random
 from typing import Final
 
-from ingest.simulate import KINDS, Scenario, simulate
-from rules.packs.load import load
-from stream.scan.validation import MAX_RECORD_BYTES
+from epicenter.ingest.simulate import KINDS, Scenario, simulate
+from epicenter.rules.packs.load import load
+from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import fluent_bit, journald, kernel, python_json, vector
 
 DEEP: Final = 100_000

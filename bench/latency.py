@@ -24,8 +24,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from bench.live_input import LiveCluster, gpu_lost
 from bench.servers import Servers, servers
 from deploy.dev.process import EPICENTER
-from sinks.clickhouse.client import connect
-from stream.kafka.messages import Found, decode
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.stream.kafka.messages import Found, decode
 
 FAULTS = int(os.environ.get("BENCH_FAULTS", 300))
 SECONDS = float(os.environ.get("BENCH_SECONDS", 120))

@@ -15,13 +15,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
 
-from ingest.collect.source import Sources
-from rules.packs.load import load
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.spec import Examples, RuleSpec
-from stream.local.pipeline import read_to_the_end
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.scan import BatchScanner
+from epicenter.ingest.collect.source import Sources
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.spec import Examples, RuleSpec
+from epicenter.stream.local.pipeline import read_to_the_end
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.scan import BatchScanner
 
 SIZE_BYTES = int(os.environ.get("BENCH_BYTES", 1 << 30))
 PATTERNS_BESIDE_RG = 300

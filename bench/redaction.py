@@ -11,9 +11,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from bench.redaction_shapes import Shape, shapes
-from rules.packs.load import load
-from rules.redact.patterns import load_redactor
-from rules.redact.redactor import Redactor
+from epicenter.rules.packs.load import load
+from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.redactor import Redactor
 
 SEED: Final = 2026
 OTHER_SEEDS: Final = range(100)

@@ -12,11 +12,11 @@ from typing import Any, Final
 
 from bench.redaction_shapes import shapes
 from bench.stream_input import HITS
-from ingest.batch.batch import Batch
-from rules.packs.load import load
-from rules.redact.patterns import load_redactor
-from stream.scan.redaction import without_secrets
-from stream.scan.scan import BatchScanner
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.packs.load import load
+from epicenter.rules.redact.patterns import load_redactor
+from epicenter.stream.scan.redaction import without_secrets
+from epicenter.stream.scan.scan import BatchScanner
 
 RUNS: Final = 9
 A_TIME_NS: Final = 1_767_225_600_000_000_000

@@ -19,15 +19,15 @@ from aiokafka.record.memory_records import MemoryRecords
 
 from bench.match import some_rules
 from bench.stream_input import HEARTBEATS, HITS, PARTITIONS, RECORDS_A_BATCH, envelopes
-from ingest.batch.records import Records
-from rules.match.hyperscan import HyperscanScanner
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from stream.kafka.raw_batches import CHUNK_RECORDS, Chunk, WholeBatches
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.prefilter import MARKS, Glancer
-from stream.scan.scan import BatchScanner
-from stream.services.matcher import RARELY
+from epicenter.ingest.batch.records import Records
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.kafka.raw_batches import CHUNK_RECORDS, Chunk, WholeBatches
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.prefilter import MARKS, Glancer
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.services.matcher import RARELY
 
 RECORDS: Final = 400_000
 BATCHES_A_FETCH: Final = 20

@@ -23,8 +23,8 @@ from aiokafka import AIOKafkaProducer
 from bench.correlate_input import GPUS, LINES, TIMEOUT_S, Job, jobs, templates, timed_out_ns
 from deploy.dev.broker import dev_broker
 from deploy.dev.clickhouse import dev_clickhouse
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import connect
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster, Worker
 from tests.support.waiting import eventually
 

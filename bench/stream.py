@@ -26,13 +26,13 @@ from bench.servers import counted
 from bench.stream_input import PARTITIONS, produce
 from deploy.dev.broker import dev_broker
 from deploy.dev.process import EPICENTER, free_ports
-from rules.match.hyperscan import HyperscanScanner
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from stream.app import build_app
-from stream.scan.prefilter import MARKS
-from stream.settings import Settings
-from stream.worker import run_app
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.app import build_app
+from epicenter.stream.scan.prefilter import MARKS
+from epicenter.stream.settings import Settings
+from epicenter.stream.worker import run_app
 
 RECORDS = int(os.environ.get("BENCH_RECORDS", 5_000_000))
 AGENT_RECORDS = 60_000

@@ -23,10 +23,10 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from deploy.dev.broker import dev_broker
 from deploy.dev.clickhouse import dev_clickhouse
-from rules.model.times import iso_from_ns
-from sinks.clickhouse.client import connect
-from stream.kafka.scan_messages import match_partition
-from stream.kafka.topics import TopicNames
+from epicenter.rules.model.times import iso_from_ns
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.stream.kafka.scan_messages import match_partition
+from epicenter.stream.kafka.topics import TopicNames
 from tests.support.cluster import Cluster, Worker
 from tests.support.waiting import eventually
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from rules.packs.spec import is_named
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.spec import is_named
 
 HERE = Path(__file__).parent
 SHOWN_RULES = 8

@@ -19,20 +19,20 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
 from docs.reference_texts import API, MADE, METRICS, SETTINGS
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S
-from rules.packs.spec import PackSpec
-from rules.triage.document import Triage
-from sinks import operator_actions
-from sinks.evidence.questions import QUESTIONS
-from sinks.notify.config import AlertsSpec
-from sinks.page.dead_letters import letter_routes
-from sinks.page.live import Feed
-from sinks.page.server import page
-from stream.cli.main import cli
-from stream.mcp.server import build
-from stream.metrics import Metrics
-from stream.settings import PREFIX, Settings
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.spec import PackSpec
+from epicenter.rules.triage.document import Triage
+from epicenter.sinks import operator_actions
+from epicenter.sinks.evidence.questions import QUESTIONS
+from epicenter.sinks.notify.config import AlertsSpec
+from epicenter.sinks.page.dead_letters import letter_routes
+from epicenter.sinks.page.live import Feed
+from epicenter.sinks.page.server import page
+from epicenter.stream.cli.main import cli
+from epicenter.stream.mcp.server import build
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.settings import PREFIX, Settings
 
 FOLDER = Path(__file__).parent / "reference"
 FORMS = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaProducer
 
-from ingest.batch.batch import Batch
+from epicenter.ingest.batch.batch import Batch
 
 
 class RawProducer:

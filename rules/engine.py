@@ -10,30 +10,30 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.cause.context import Known
-from rules.cause.ranking import Relations
-from rules.correlate.attempts import Attempt
-from rules.correlate.lifecycle import Life
-from rules.correlate.state import IncidentState
-from rules.detect.detectors import Detectors, DetectorState
-from rules.detect.inputs import step_signal
-from rules.detect.signal import signal_of
-from rules.event_time.ordering import Order, heartbeat_order, match_order, seat_order
-from rules.event_time.skew import ClockSkew
-from rules.liveness.gaps import gap_of
-from rules.liveness.signals import rules_by_verdict, silence_signal
-from rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
-from rules.liveness.watch import Silence, Verdict
-from rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
-from rules.model.heartbeats import Heartbeat, Step
-from rules.model.incident import Incident, Progress
-from rules.model.ledger import Gap, Joined
-from rules.model.records import Match, Seat
-from rules.model.signals import QUIET_ROLES, Signal
-from rules.packs.ruleset import RuleSet
-from rules.placement.completion import completed
-from rules.report.context import known_of, note_onset
-from rules.report.report import attempt_of, progress_report, report
+from epicenter.rules.cause.context import Known
+from epicenter.rules.cause.ranking import Relations
+from epicenter.rules.correlate.attempts import Attempt
+from epicenter.rules.correlate.lifecycle import Life
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.detect.detectors import Detectors, DetectorState
+from epicenter.rules.detect.inputs import step_signal
+from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.event_time.ordering import Order, heartbeat_order, match_order, seat_order
+from epicenter.rules.event_time.skew import ClockSkew
+from epicenter.rules.liveness.gaps import gap_of
+from epicenter.rules.liveness.signals import rules_by_verdict, silence_signal
+from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
+from epicenter.rules.liveness.watch import Silence, Verdict
+from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
+from epicenter.rules.model.heartbeats import Heartbeat, Step
+from epicenter.rules.model.incident import Incident, Progress
+from epicenter.rules.model.ledger import Gap, Joined
+from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.signals import QUIET_ROLES, Signal
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.placement.completion import completed
+from epicenter.rules.report.context import known_of, note_onset
+from epicenter.rules.report.report import attempt_of, progress_report, report
 
 ENDS: Final = (
     *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout", "stage-fail"),

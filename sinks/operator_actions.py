@@ -9,14 +9,14 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from rules.alerts.silences import MATCHERS, Silence
-from rules.model.ids import stable_id
-from rules.model.incident import Incident
-from rules.model.notification import Acknowledgement
-from rules.model.times import NS_PER_S, duration_ns
-from rules.packs.vocabulary import vocabulary
-from sinks.clickhouse import operator_actions, reading
-from sinks.clickhouse.client import Client
+from epicenter.rules.alerts.silences import MATCHERS, Silence
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.times import NS_PER_S, duration_ns
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.sinks.clickhouse import operator_actions, reading
+from epicenter.sinks.clickhouse.client import Client
 
 LONGEST_SILENCE_NS: Final = duration_ns("90d")
 Short = Annotated[str, msgspec.Meta(max_length=200)]

@@ -17,19 +17,19 @@ import faust
 from faust.web import Request, Response, View
 from mode import Service
 
-from rules.packs.ruleset import RuleSet
-from sinks.log import get_logger
-from sinks.net.token_guard import IS_KNOWN, only_bearers
-from stream.kafka.preflight import watch
-from stream.metrics import Metrics
-from stream.process.page_token import checked_token
-from stream.rule_tools.reload import Reloader
-from stream.services.correlator import Correlating
-from stream.services.matcher import Matcher
-from stream.services.metrics_exporter import Exporter
-from stream.services.notifier import Notifier
-from stream.services.store_writer import StoreWriter
-from stream.settings import Settings
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.log import get_logger
+from epicenter.sinks.net.token_guard import IS_KNOWN, only_bearers
+from epicenter.stream.kafka.preflight import watch
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.process.page_token import checked_token
+from epicenter.stream.rule_tools.reload import Reloader
+from epicenter.stream.services.correlator import Correlating
+from epicenter.stream.services.matcher import Matcher
+from epicenter.stream.services.metrics_exporter import Exporter
+from epicenter.stream.services.notifier import Notifier
+from epicenter.stream.services.store_writer import StoreWriter
+from epicenter.stream.settings import Settings
 
 STALLED_AFTER_S: Final = 60.0
 log: Final = get_logger(__name__)

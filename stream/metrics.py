@@ -8,12 +8,12 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
-from rules.engine import Counts
-from rules.model.ledger import Delivery, Outcome
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import Rule, RuleSet
-from stream.scan.rule_budget import Use
-from stream.scan.scan import Scanned
+from epicenter.rules.engine import Counts
+from epicenter.rules.model.ledger import Delivery, Outcome
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.stream.scan.rule_budget import Use
+from epicenter.stream.scan.scan import Scanned
 
 NEW_KINDS: Final = ("opened", "reopened", "updated", "resolved")
 """What is repeated, escalated or acknowledged happened long before, as a rule."""

@@ -24,8 +24,8 @@ from pydantic_settings import (
     SettingsError,
 )
 
-from rules.errors import ConfigError
-from rules.model.times import NS_PER_S, duration_ns
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.times import NS_PER_S, duration_ns
 
 PREFIX: Final = "EPICENTER_"
 DurationNs = Annotated[int, BeforeValidator(lambda value: duration_ns(str(value)))]
@@ -293,7 +293,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    from rules.redact.patterns import load_redactor
+    from epicenter.rules.redact.patterns import load_redactor
 
     return load_redactor().redact(text.encode("utf-8", "replace")).text.decode()
 

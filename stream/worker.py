@@ -8,15 +8,15 @@ import faust
 from aiokafka.errors import KafkaConnectionError
 from faust.worker import Worker
 
-from rules.errors import ConfigError, TransientError
-from stream.app import build_app
-from stream.kafka.topics import missing_topics
-from stream.process.memory import give_back_what_is_free
-from stream.process.page_token import checked_token
-from stream.process.shutdown import end_on_signals
-from stream.rule_tools.trial import proven
-from stream.scan.prefilter import MARKS
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError, TransientError
+from epicenter.stream.app import build_app
+from epicenter.stream.kafka.topics import missing_topics
+from epicenter.stream.process.memory import give_back_what_is_free
+from epicenter.stream.process.page_token import checked_token
+from epicenter.stream.process.shutdown import end_on_signals
+from epicenter.stream.rule_tools.trial import proven
+from epicenter.stream.scan.prefilter import MARKS
+from epicenter.stream.settings import Settings
 
 
 def run_worker(settings: Settings) -> int:

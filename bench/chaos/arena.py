@@ -15,7 +15,7 @@ from bench.chaos.judge import Outcome, differences, misbooked
 from bench.chaos.pipeline import BrokenError, Pipeline
 from deploy.dev.broker import OwnBroker, own_broker
 from deploy.dev.clickhouse import DevClickHouse, dev_clickhouse
-from rules.errors import PipelineError
+from epicenter.rules.errors import PipelineError
 from tests.support.small_disk import SmallDisk, small_disk
 
 ROUNDS_A_FEED: Final = 10

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from random import Random
 from typing import Final, NamedTuple
 
-from ingest.simulate import Scenario, simulate
-from ingest.simulate.faults import fabric, gpu, node, program
-from rules.model.times import NS_PER_S
-from stream.scan.validation import MAX_RECORD_BYTES
+from epicenter.ingest.simulate import Scenario, simulate
+from epicenter.ingest.simulate.faults import fabric, gpu, node, program
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 
 LOGS: Final = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 """Files whose every line states its time: a second copy of one is the same line."""

@@ -12,10 +12,10 @@ from typing import Any, Final
 import msgspec
 
 from bench.chaos.pipeline import Pipeline, digest
-from ingest.parse.envelope import check_envelope, text_of
-from rules.errors import RecordError
-from rules.model.incident import Incident
-from stream.scan.validation import MAX_RECORD_BYTES
+from epicenter.ingest.parse.envelope import check_envelope, text_of
+from epicenter.rules.errors import RecordError
+from epicenter.rules.model.incident import Incident
+from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.waiting import POLL_S
 
 SHOWN: Final = 4

@@ -18,10 +18,10 @@ from aiokafka.errors import KafkaError
 from bench.chaos.feed import LATENESS_S, Record
 from deploy.dev.broker import OwnBroker
 from deploy.dev.clickhouse import DevClickHouse
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import connect
-from stream.kafka.messages import Tick, decode
-from stream.kafka.topics import LARGEST_RAW_BYTES, TopicNames
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.stream.kafka.messages import Tick, decode
+from epicenter.stream.kafka.topics import LARGEST_RAW_BYTES, TopicNames
 from tests.support.cluster import Cluster, Worker
 from tests.support.receiver import Receiver
 from tests.support.small_disk import SmallDisk

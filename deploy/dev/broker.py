@@ -21,7 +21,7 @@ from typing import Any, Protocol
 from platformdirs import user_cache_path
 
 from deploy.dev.process import START_TIMEOUT_S, ChildServer, free_ports, wait_until_ready
-from rules.errors import ConfigError, InvariantError
+from epicenter.rules.errors import ConfigError, InvariantError
 
 KAFKA_VERSION = "4.3.1"
 OLDEST_JAVA = 17

@@ -21,12 +21,12 @@ from deploy.dev.broker import REPOSITORY, dev_broker
 from deploy.dev.clickhouse import DevClickHouse
 from deploy.dev.monitoring import ALERTS, READY, Monitor, find_alertmanager, find_prometheus
 from deploy.dev.process import EPICENTER, ChildServer, answers, port_or_free
-from rules.errors import ConfigError, PipelineError
-from sinks.clickhouse.client import address_of, connect
-from sinks.clickhouse.migrate import migrate
-from stream.kafka.topics import make_topics
-from stream.process.logs import say
-from stream.settings import Settings, load_settings
+from epicenter.rules.errors import ConfigError, PipelineError
+from epicenter.sinks.clickhouse.client import address_of, connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.stream.kafka.topics import make_topics
+from epicenter.stream.process.logs import say
+from epicenter.stream.settings import Settings, load_settings
 
 STOP_WITHIN_S: Final = 9.0
 

@@ -18,15 +18,15 @@ from typing import Final
 
 import click
 
-from ingest.collect.source import Sources
-from ingest.producer import RawProducer
-from ingest.simulate import Scenario, mixed, write_paced
-from rules.errors import PipelineError
-from rules.model.times import NS_PER_S
-from stream.cli.one_machine import hostname
-from stream.kafka.preflight import reach
-from stream.process.logs import say
-from stream.settings import Settings, load_settings
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.producer import RawProducer
+from epicenter.ingest.simulate import Scenario, mixed, write_paced
+from epicenter.rules.errors import PipelineError
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.cli.one_machine import hostname
+from epicenter.stream.kafka.preflight import reach
+from epicenter.stream.process.logs import say
+from epicenter.stream.settings import Settings, load_settings
 
 LENGTH_S: Final = 160.0
 KEPT_ROUNDS: Final = 2

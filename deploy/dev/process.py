@@ -13,10 +13,10 @@ from http.client import HTTPException
 from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
-from rules.errors import TransientError
-from stream.process.shutdown import ENDING
+from epicenter.rules.errors import TransientError
+from epicenter.stream.process.shutdown import ENDING
 
-EPICENTER = [sys.executable, "-c", "from stream.cli.main import main; main()"]
+EPICENTER = [sys.executable, "-c", "from epicenter.stream.cli.main import main; main()"]
 """The command line of the console command, whether or not its folder is on PATH."""
 
 START_TIMEOUT_S = 120

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from rules.model.records import Origin, Position, RawRecord
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.records import Origin, Position, RawRecord
+from epicenter.rules.model.times import NS_PER_S
 
 LATEST_RECEIPT_NS: Final = 2**63 - 2 * 86_400 * NS_PER_S
 """Clocks of shippers may show anything; two days more, and times would no longer fit 64 bits."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache, cached_property
 from typing import overload
 
-from rules.match.marks import Marks
+from epicenter.rules.match.marks import Marks
 
 _NEWLINE = b"\n"
 _ENVELOPE = b'{"'

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, Final
 
-from ingest.batch.batch import Batch
-from ingest.batch.columns import Repeated
-from ingest.collect.lines import LineCutter, Lines
-from ingest.provenance.first_lines import HEAD_BYTES, told_by
-from ingest.provenance.path import origin_of
-from rules.errors import InputError
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.columns import Repeated
+from epicenter.ingest.collect.lines import LineCutter, Lines
+from epicenter.ingest.provenance.first_lines import HEAD_BYTES, told_by
+from epicenter.ingest.provenance.path import origin_of
+from epicenter.rules.errors import InputError
 
 READ_BYTES: Final = 4 << 20
 _LOG_SUFFIXES: Final = ("", ".log", ".out", ".err", ".txt", ".jsonl", ".ndjson")

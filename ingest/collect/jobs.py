@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ingest.collect.files import log_files
-from ingest.provenance.path import NAMED, slurm_id_in
-from rules.errors import InputError
+from epicenter.ingest.collect.files import log_files
+from epicenter.ingest.provenance.path import NAMED, slurm_id_in
+from epicenter.rules.errors import InputError
 
 LINK: Final = "log"
 """A job's folder has a link of this name to its log; a folder without one holds shared checkpoints."""

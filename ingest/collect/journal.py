@@ -5,8 +5,8 @@ from __future__ import annotations
 import shutil
 import subprocess
 
-from ingest.batch.batch import Batch
-from ingest.collect.pipe import PipeSource
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.collect.pipe import PipeSource
 
 
 class JournalSource:

@@ -12,8 +12,8 @@ from typing import Final
 
 import orjson
 
-from ingest.batch.batch import Batch
-from rules.model.times import NS_PER_S
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.times import NS_PER_S
 
 DEVICE: Final = Path("/dev/kmsg")
 _RECORD_BYTES: Final = 8192

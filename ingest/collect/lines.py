@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence, Sized
 from typing import Final, NamedTuple
 
-from ingest.batch.columns import Numbers
-from ingest.batch.text import TextLines
-from ingest.parse.cri import CriJoiner
+from epicenter.ingest.batch.columns import Numbers
+from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.parse.cri import CriJoiner
 
 LONGEST_LINE_BYTES: Final = 16 << 20
 

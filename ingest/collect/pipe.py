@@ -7,10 +7,10 @@ import sys
 from select import select
 from typing import Final
 
-from ingest.batch.batch import Batch
-from ingest.batch.columns import Repeated
-from ingest.collect.lines import LineCutter, Lines
-from rules.model.records import Origin
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.columns import Repeated
+from epicenter.ingest.collect.lines import LineCutter, Lines
+from epicenter.rules.model.records import Origin
 
 READ_BYTES: Final = 1 << 20
 

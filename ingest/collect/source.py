@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Protocol
 
-from ingest.batch.batch import Batch
-from ingest.collect.files import FileSource, log_files, unrotated
-from ingest.collect.journal import JournalSource
-from ingest.collect.kmsg import DEVICE, KmsgSource
-from ingest.collect.pipe import PipeSource
-from rules.errors import InputError
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.collect.files import FileSource, log_files, unrotated
+from epicenter.ingest.collect.journal import JournalSource
+from epicenter.ingest.collect.kmsg import DEVICE, KmsgSource
+from epicenter.ingest.collect.pipe import PipeSource
+from epicenter.rules.errors import InputError
 
 
 class Source(Protocol):

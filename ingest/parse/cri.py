@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.batch.text import TextLines
+from epicenter.ingest.batch.text import TextLines
 
 LONGEST_JOINED_BYTES: Final = 1 << 20
 """A line that is longer by its parts comes in several pieces, so that none of it is lost."""

@@ -12,13 +12,13 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from ingest.parse.foreign import product_of_bytes, product_of_fields
-from ingest.parse.identity import Told, told_by
-from ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
-from ingest.parse.prefix import Peeled, peel
-from ingest.parse.times import plausible, time_at_head, time_from_field
-from rules.errors import DeadLetterKind, RecordError
-from rules.model.records import LogEvent, Origin, RawRecord
+from epicenter.ingest.parse.foreign import product_of_bytes, product_of_fields
+from epicenter.ingest.parse.identity import Told, told_by
+from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
+from epicenter.ingest.parse.prefix import Peeled, peel
+from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
+from epicenter.rules.errors import DeadLetterKind, RecordError
+from epicenter.rules.model.records import LogEvent, Origin, RawRecord
 
 TEXT_FIELDS: Final = ("message", "log", "msg", "MESSAGE", "body")
 _TIME_FIELDS = ("timestamp", "@timestamp", "time", "date", "ts", "__REALTIME_TIMESTAMP")

@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from ingest.parse.kube_event import ORIGIN_FIELDS, ClusterEvent, cluster_event
+from epicenter.ingest.parse.kube_event import ORIGIN_FIELDS, ClusterEvent, cluster_event
 
 _NODE_FIELDS = (
     "host",

@@ -13,7 +13,7 @@ from datetime import date
 from functools import lru_cache
 from typing import Any, Final
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 DAY_NS: Final = 86_400 * NS_PER_S
 EARLIEST_NS: Final = timegm((2000, 1, 1, 0, 0, 0)) * NS_PER_S

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from ingest.parse.envelope import own_time
-from rules.model.records import Origin, Position, RawRecord
-from rules.placement.hostlist import expand
+from epicenter.ingest.parse.envelope import own_time
+from epicenter.rules.model.records import Origin, Position, RawRecord
+from epicenter.rules.placement.hostlist import expand
 
 HEAD_BYTES: Final = 256 << 10
 HEAD_LINES: Final = 200

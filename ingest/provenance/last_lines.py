@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from rules.errors import InputError
+from epicenter.rules.errors import InputError
 
 HEAD_BYTES: Final = 8 << 10
 TAIL_BYTES: Final = 16 << 10

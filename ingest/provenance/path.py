@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model.records import Origin
+from epicenter.rules.model.records import Origin
 
 MOST_FOLDERS: Final = 4
 """So many folders above a file that was given by itself are looked at."""

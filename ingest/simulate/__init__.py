@@ -5,11 +5,11 @@ The files of a folder: a kernel log and `worker.jsonl` for each node, what sched
 `truth.json`.
 """
 
-from ingest.simulate.faults import KINDS
-from ingest.simulate.model import Framework, Scenario, SimulatedLine, TrueFault, TrueJob, Truth
-from ingest.simulate.plan import mixed
-from ingest.simulate.run import simulate, truth_of
-from ingest.simulate.write import TRUTH_FILE, write_all, write_paced
+from epicenter.ingest.simulate.faults import KINDS
+from epicenter.ingest.simulate.model import Framework, Scenario, SimulatedLine, TrueFault, TrueJob, Truth
+from epicenter.ingest.simulate.plan import mixed
+from epicenter.ingest.simulate.run import simulate, truth_of
+from epicenter.ingest.simulate.write import TRUTH_FILE, write_all, write_paced
 
 __all__ = [
     "KINDS",

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from heapq import heappop, heappush
 
-from ingest.simulate.model import SimulatedLine, ns
+from epicenter.ingest.simulate.model import SimulatedLine, ns
 
 Process = Generator[float, None, None]
 

@@ -6,12 +6,12 @@ from collections.abc import Iterable
 from random import Random
 from typing import Final
 
-from ingest.simulate import envelopes
-from ingest.simulate.clockwork import Clockwork, Process
-from ingest.simulate.envelopes import Pod
-from ingest.simulate.headers import rfc3339_us
-from ingest.simulate.model import Job, Node, Scenario, Text, Timed
-from ingest.simulate.transport import Channel, Wrap
+from epicenter.ingest.simulate import envelopes
+from epicenter.ingest.simulate.clockwork import Clockwork, Process
+from epicenter.ingest.simulate.envelopes import Pod
+from epicenter.ingest.simulate.headers import rfc3339_us
+from epicenter.ingest.simulate.model import Job, Node, Scenario, Text, Timed
+from epicenter.ingest.simulate.transport import Channel, Wrap
 
 SLURMCTLD: Final = "scheduler/slurmctld.log"
 EVENTS: Final = "scheduler/kubernetes-events.jsonl"

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from ingest.simulate import jax_lines, ray_lines, torch_lines
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.envelopes import container_name, pod_name
-from ingest.simulate.headers import hostlist, moment, ranges, spread
-from ingest.simulate.model import MS, Job
+from epicenter.ingest.simulate import jax_lines, ray_lines, torch_lines
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.envelopes import container_name, pod_name
+from epicenter.ingest.simulate.headers import hostlist, moment, ranges, spread
+from epicenter.ingest.simulate.model import MS, Job
 
 _KINDS = {"megatron": "PyTorchJob", "hf": "PyTorchJob", "maxtext": "JobSet", "ray": "RayJob"}
 

@@ -12,9 +12,9 @@ from uuid import NAMESPACE_DNS, uuid5
 
 import msgspec
 
-from ingest.simulate.headers import rfc3339_ns, rfc3339_us
-from ingest.simulate.model import US, Job, Node
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.headers import rfc3339_ns, rfc3339_us
+from epicenter.ingest.simulate.model import US, Job, Node
+from epicenter.rules.model.times import NS_PER_S
 
 _CONTAINERS = {"megatron": "pytorch", "maxtext": "maxtext", "hf": "pytorch", "ray": "ray-head"}
 _AT_ERROR = ("error", "Error", "Out of memory", "panic", "blocked for", "SXid", "Fatal", "failed")

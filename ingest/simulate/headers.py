@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from ingest.simulate.model import MS, US, Job, Node, Text, Timed
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.model import MS, US, Job, Node, Text, Timed
+from epicenter.rules.model.times import NS_PER_S
 
 SITE: Final = "/usr/local/lib/python3.12/dist-packages"
 """Where the job's image has its Python packages."""

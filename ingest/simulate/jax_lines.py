@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ingest.simulate.headers import absl, moment, spread
-from ingest.simulate.model import MS, US, Text, Timed
+from epicenter.ingest.simulate.headers import absl, moment, spread
+from epicenter.ingest.simulate.model import MS, US, Text, Timed
 
 _THREAD = 1_570
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.endings import say_header
-from ingest.simulate.frameworks import PRINTERS
-from ingest.simulate.model import MS, Job
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.endings import say_header
+from epicenter.ingest.simulate.frameworks import PRINTERS
+from epicenter.ingest.simulate.model import MS, Job
 
 START_UP_S: Final = 30.0
 """From the first line of a job to its first step."""

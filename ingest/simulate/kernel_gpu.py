@@ -9,8 +9,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from ingest.simulate.headers import spread
-from ingest.simulate.model import BUSES, MS, US, Timed, bus
+from epicenter.ingest.simulate.headers import spread
+from epicenter.ingest.simulate.model import BUSES, MS, US, Timed, bus
 
 _RESET_REQUIRED: Final = "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"
 _REBOOT_REQUIRED: Final = "GPU recovery action changed from 0x0 (None) to 0x2 (Node Reboot Required)"

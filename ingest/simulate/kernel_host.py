@@ -8,9 +8,9 @@ from __future__ import annotations
 from random import Random
 from uuid import NAMESPACE_DNS, uuid5
 
-from ingest.simulate.envelopes import pod_name
-from ingest.simulate.headers import spread
-from ingest.simulate.model import MS, US, Job, Timed
+from epicenter.ingest.simulate.envelopes import pod_name
+from epicenter.ingest.simulate.headers import spread
+from epicenter.ingest.simulate.model import MS, US, Job, Timed
 
 _STACK = (
     "Call Trace:",

@@ -7,7 +7,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 US: Final = 1_000
 MS: Final = 1_000_000

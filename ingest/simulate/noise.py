@@ -8,10 +8,10 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.headers import spread
-from ingest.simulate.model import MS, US, Node
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.headers import spread
+from epicenter.ingest.simulate.model import MS, US, Node
 
 _BOOT: Final = (
     (0, "Linux version 6.8.0-60-generic (buildd@lcy02-amd64-060) (gcc 13.3.0) #63-Ubuntu SMP PREEMPT_DYNAMIC"),

@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from ingest.simulate.faults import KINDS, Case, FaultKind
-from ingest.simulate.headers import rfc3339_us
-from ingest.simulate.jobs import START_UP_S
-from ingest.simulate.model import (
+from epicenter.ingest.simulate.faults import KINDS, Case, FaultKind
+from epicenter.ingest.simulate.headers import rfc3339_us
+from epicenter.ingest.simulate.jobs import START_UP_S
+from epicenter.ingest.simulate.model import (
     BUSES,
     Framework,
     Job,
@@ -23,7 +23,7 @@ from ingest.simulate.model import (
     Truth,
     ns,
 )
-from rules.errors import ConfigError
+from epicenter.rules.errors import ConfigError
 
 MOST_NODES: Final = 2048
 LEAST_STEPS: Final = 25

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hashlib import sha1
 
-from ingest.simulate.headers import spread
-from ingest.simulate.model import Job, Text, Timed
+from epicenter.ingest.simulate.headers import spread
+from epicenter.ingest.simulate.model import Job, Text, Timed
 
 _CONTROLLER = "(TrainController pid=2201) "
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection
 from random import Random
 from typing import Final
 
-from ingest.simulate import endings, jax_lines, ray_lines, torch_lines
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.frameworks.ray_train import forwarded
-from ingest.simulate.model import MS, Job, Timed, ns
-from ingest.simulate.torch_lines import Collective
+from epicenter.ingest.simulate import endings, jax_lines, ray_lines, torch_lines
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.frameworks.ray_train import forwarded
+from epicenter.ingest.simulate.model import MS, Job, Timed, ns
+from epicenter.ingest.simulate.torch_lines import Collective
 
 HEARTBEAT_S: Final = 100.0
 """jaxlib's default."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.faults import Case, FaultKind
-from ingest.simulate.jobs import live
-from ingest.simulate.model import Scenario, SimulatedLine, Truth
-from ingest.simulate.noise import murmur
-from ingest.simulate.plan import Plan, plan_of
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.faults import Case, FaultKind
+from epicenter.ingest.simulate.jobs import live
+from epicenter.ingest.simulate.model import Scenario, SimulatedLine, Truth
+from epicenter.ingest.simulate.noise import murmur
+from epicenter.ingest.simulate.plan import Plan, plan_of
+from epicenter.rules.model.times import NS_PER_S
 
 
 def simulate(scenario: Scenario) -> Iterator[SimulatedLine]:

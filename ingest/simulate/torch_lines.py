@@ -10,8 +10,18 @@ from typing import Final
 
 import msgspec
 
-from ingest.simulate.headers import NCCL_VERSION, SITE, by_rank, c10d, moment, nccl, nccl_warn, spread, torch_python
-from ingest.simulate.model import MS, US, Job, Node, Text, Timed
+from epicenter.ingest.simulate.headers import (
+    NCCL_VERSION,
+    SITE,
+    by_rank,
+    c10d,
+    moment,
+    nccl,
+    nccl_warn,
+    spread,
+    torch_python,
+)
+from epicenter.ingest.simulate.model import MS, US, Job, Node, Text, Timed
 
 SCRIPTS: Final = {"megatron": "/opt/megatron/pretrain_gpt.py", "hf": "/workspace/train.py", "ray": "train_ray.py"}
 

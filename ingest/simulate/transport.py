@@ -6,9 +6,9 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from ingest.simulate.clockwork import Clockwork
-from ingest.simulate.model import MS, SimulatedLine, ns
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.clockwork import Clockwork
+from epicenter.ingest.simulate.model import MS, SimulatedLine, ns
+from epicenter.rules.model.times import NS_PER_S
 
 BUFFER_BYTES: Final = 8192
 """What C and Python hold back before they write to a pipe."""

@@ -9,11 +9,11 @@ from typing import Final
 
 import msgspec
 
-from ingest.simulate.model import MS, Scenario, Truth
-from ingest.simulate.plan import plan_of
-from ingest.simulate.run import simulate
-from rules.errors import ConfigError
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.model import MS, Scenario, Truth
+from epicenter.ingest.simulate.plan import plan_of
+from epicenter.ingest.simulate.run import simulate
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.times import NS_PER_S
 
 TRUTH_FILE: Final = "truth.json"
 

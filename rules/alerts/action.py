@@ -7,9 +7,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rules.model.incident import Incident
-from rules.model.notification import Action
-from rules.packs.vocabulary import vocabulary
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Action
+from epicenter.rules.packs.vocabulary import vocabulary
 
 SURE_ENOUGH: Final = 0.6
 """Below it nothing may be done: `rules.cause.confidence` gives 0.59 when the best cause is one point ahead of a rival

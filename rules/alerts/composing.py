@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rules.alerts.action import action_of
-from rules.alerts.guard import HOUR_NS, Acted, Guard
-from rules.alerts.news import event_time, worst_first
-from rules.alerts.routing import Routing
-from rules.alerts.state import ACTED, AlertState, Group
-from rules.model.ids import stable_id
-from rules.model.incident import Incident
-from rules.model.notification import MOST_BRIEFS, Action, Brief, Notification
+from epicenter.rules.alerts.action import action_of
+from epicenter.rules.alerts.guard import HOUR_NS, Acted, Guard
+from epicenter.rules.alerts.news import event_time, worst_first
+from epicenter.rules.alerts.routing import Routing
+from epicenter.rules.alerts.state import ACTED, AlertState, Group
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import MOST_BRIEFS, Action, Brief, Notification
 
 
 class Composer:

@@ -8,9 +8,9 @@ from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from rules.alerts.spec import GuardSpec, RoutingSpec
-from rules.model.notification import Action
-from rules.model.times import NS_PER_S
+from epicenter.rules.alerts.spec import GuardSpec, RoutingSpec
+from epicenter.rules.model.notification import Action
+from epicenter.rules.model.times import NS_PER_S
 
 HOUR_NS: Final = 3600 * NS_PER_S
 _TOUCHES_NOTHING: Final = ("none", "wait")

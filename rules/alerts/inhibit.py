@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from heapq import merge
 from typing import NamedTuple
 
-from rules.alerts.labels import Labels
-from rules.alerts.match import fits, values_of, why_it_fits
-from rules.alerts.spec import InhibitSpec
+from epicenter.rules.alerts.labels import Labels
+from epicenter.rules.alerts.match import fits, values_of, why_it_fits
+from epicenter.rules.alerts.spec import InhibitSpec
 
 
 class Inhibiting(NamedTuple):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from rules.model.incident import Incident
-from rules.packs.vocabulary import vocabulary
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.packs.vocabulary import vocabulary
 
 Labels = Mapping[str, tuple[str, ...]]
 """Each label with its values: a job's label has as many as the incident has jobs. An unknown one is left out."""

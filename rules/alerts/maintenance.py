@@ -9,8 +9,8 @@ from difflib import get_close_matches
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
-from rules.alerts.spec import MaintenanceSpec, WeeklySpec
-from rules.model.times import NS_PER_S
+from epicenter.rules.alerts.spec import MaintenanceSpec, WeeklySpec
+from epicenter.rules.model.times import NS_PER_S
 
 DAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK = re.compile(r"([01]\d|2[0-3]):([0-5]\d)")

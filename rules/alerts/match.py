@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from rules.alerts.labels import Labels
+from epicenter.rules.alerts.labels import Labels
 
 _MOST_SHOWN: Final = 3
 

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model.ledger import Outcome
+from epicenter.rules.model.ledger import Outcome
 
 
 class Mute(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from rules.alerts.inhibit import OpenIncidents
-from rules.alerts.mute import Mute
-from rules.alerts.routing import Routing
-from rules.alerts.silences import Silence, silenced_labels
-from rules.alerts.state import Known
-from rules.model.incident import Incident
-from rules.model.ledger import Outcome
-from rules.model.notification import Acknowledgement
-from rules.model.times import iso_from_ns
+from epicenter.rules.alerts.inhibit import OpenIncidents
+from epicenter.rules.alerts.mute import Mute
+from epicenter.rules.alerts.routing import Routing
+from epicenter.rules.alerts.silences import Silence, silenced_labels
+from epicenter.rules.alerts.state import Known
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Outcome
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.times import iso_from_ns
 
 NEVER_MUTED: Final = ("acknowledged", "resolved")
 """Who was told that something began is told that it is over, silence or not."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from rules.model.incident import Incident
-from rules.model.notification import Brief
-from rules.model.signals import SEVERITIES
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Brief
+from epicenter.rules.model.signals import SEVERITIES
 
 KINDS: Final = ("opened", "reopened", "escalated", "updated", "acknowledged", "resolved", "repeated")
 """Of several news of a group, the first of these names them all."""

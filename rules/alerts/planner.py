@@ -9,18 +9,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
-from rules.alerts.composing import Composer
-from rules.alerts.inhibit import OpenIncidents
-from rules.alerts.mute import Mute
-from rules.alerts.muting import Moment, Muting, Said
-from rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, news_of
-from rules.alerts.routing import Leg, Routing
-from rules.alerts.state import GROUP, INCIDENT, KEPT_FOR_NS, AlertState, Group, Known, Member, Planned, group_key
-from rules.model.ids import stable_id
-from rules.model.incident import Incident
-from rules.model.ledger import Delivery, Outcome
-from rules.model.notification import Acknowledgement
-from rules.model.records import Position
+from epicenter.rules.alerts.composing import Composer
+from epicenter.rules.alerts.inhibit import OpenIncidents
+from epicenter.rules.alerts.mute import Mute
+from epicenter.rules.alerts.muting import Moment, Muting, Said
+from epicenter.rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, news_of
+from epicenter.rules.alerts.routing import Leg, Routing
+from epicenter.rules.alerts.state import (
+    GROUP,
+    INCIDENT,
+    KEPT_FOR_NS,
+    AlertState,
+    Group,
+    Known,
+    Member,
+    Planned,
+    group_key,
+)
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Delivery, Outcome
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.records import Position
 
 MOST_PENDING: Final = 20
 """Of what waits longer for a target, people would read the newest only; and a group's record has to fit into Kafka."""

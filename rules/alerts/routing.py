@@ -7,16 +7,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from rules.alerts import maintenance, tree
-from rules.alerts.inhibit import OpenIncidents
-from rules.alerts.labels import Labels, built_in_labels
-from rules.alerts.match import fits
-from rules.alerts.mute import Mute
-from rules.alerts.spec import RoutingSpec
-from rules.alerts.tree import Leg
-from rules.documents.document import line_of
-from rules.model.incident import Incident
-from rules.model.ledger import Outcome
+from epicenter.rules.alerts import maintenance, tree
+from epicenter.rules.alerts.inhibit import OpenIncidents
+from epicenter.rules.alerts.labels import Labels, built_in_labels
+from epicenter.rules.alerts.match import fits
+from epicenter.rules.alerts.mute import Mute
+from epicenter.rules.alerts.spec import RoutingSpec
+from epicenter.rules.alerts.tree import Leg
+from epicenter.rules.documents.document import line_of
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Outcome
 
 __all__ = ["Labels", "Leg", "Routed", "Routing"]
 

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from rules.alerts.labels import BUILT_IN, Labels, built_in_labels
-from rules.alerts.match import fits_words, values_of
-from rules.model.incident import Incident
+from epicenter.rules.alerts.labels import BUILT_IN, Labels, built_in_labels
+from epicenter.rules.alerts.match import fits_words, values_of
+from epicenter.rules.model.incident import Incident
 
 MATCHERS: Final = BUILT_IN
 """What a silence may name; all that it names has to fit."""

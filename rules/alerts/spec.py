@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from rules.documents.strict import DurationNs, Strict
-from rules.model.times import NS_PER_S
+from epicenter.rules.documents.strict import DurationNs, Strict
+from epicenter.rules.model.times import NS_PER_S
 
 
 def _as_tuple(value: object) -> object:

@@ -7,15 +7,15 @@ from typing import Final
 
 import msgspec
 
-from rules.alerts.guard import Acted
-from rules.alerts.mute import Mute, mute_of_text
-from rules.alerts.news import Age
-from rules.alerts.routing import Leg
-from rules.model.ids import stable_id
-from rules.model.incident import Incident
-from rules.model.notification import Notification
-from rules.model.records import Position
-from rules.model.times import duration_ns
+from epicenter.rules.alerts.guard import Acted
+from epicenter.rules.alerts.mute import Mute, mute_of_text
+from epicenter.rules.alerts.news import Age
+from epicenter.rules.alerts.routing import Leg
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Notification
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import duration_ns
 
 INCIDENT: Final = "incident/"
 GROUP: Final = "group/"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
-from rules.alerts.labels import Labels
-from rules.alerts.match import fits, why_it_fits, why_not
-from rules.alerts.spec import EscalateSpec, RouteSpec
-from rules.model.times import NS_PER_S
+from epicenter.rules.alerts.labels import Labels
+from epicenter.rules.alerts.match import fits, why_it_fits, why_not
+from epicenter.rules.alerts.spec import EscalateSpec, RouteSpec
+from epicenter.rules.model.times import NS_PER_S
 
 Place = tuple[str | int, ...]
 

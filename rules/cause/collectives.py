@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model.signals import Signal
+from epicenter.rules.model.signals import Signal
 
 MOST_RANKS: Final = 1 << 16
 """Ranks of a process group that a table has room for: those from 0 up to this number, end not included."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from rules.cause.cost import JobLoss
+from epicenter.rules.cause.cost import JobLoss
 
 JobRank = tuple[str, int]
 

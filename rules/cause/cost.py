@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-from rules.model.incident import Cost
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.incident import Cost
+from epicenter.rules.model.times import NS_PER_S
 
 _NS_PER_HOUR: Final = 3600 * NS_PER_S
 

@@ -6,16 +6,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
-from rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
-from rules.cause.scope import JobsOf, in_scope
-from rules.cause.suspects import Blame
-from rules.event_time.ordering import onset_order
-from rules.model.incident import Explanation
-from rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
-from rules.model.signals import SEVERITIES, Signal
-from rules.model.times import NS_PER_S
-from rules.packs.spec import EdgeSpec
-from rules.packs.topology import NO_TOPOLOGY, Topology
+from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
+from epicenter.rules.cause.scope import JobsOf, in_scope
+from epicenter.rules.cause.suspects import Blame
+from epicenter.rules.event_time.ordering import onset_order
+from epicenter.rules.model.incident import Explanation
+from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
+from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.spec import EdgeSpec
+from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
 NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")

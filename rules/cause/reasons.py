@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from rules.cause.suspects import Blame
-from rules.model.incident import Explanation
-from rules.model.signals import Signal
+from epicenter.rules.cause.suspects import Blame
+from epicenter.rules.model.incident import Explanation
+from epicenter.rules.model.signals import Signal
 
 
 class ReasonKind(StrEnum):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-from rules.model.signals import Signal
-from rules.packs.topology import NO_TOPOLOGY, Topology
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 
 JobsOf = Callable[[Signal], set[str]]
 """The jobs that a signal touches."""

@@ -10,9 +10,9 @@ from typing import ClassVar, Final, Literal, get_args
 import msgspec
 from msgspec import structs
 
-from rules.cause.collectives import FINGERPRINT, LOCAL, UNGROUPED, CollectiveTable, NamedBy, Row
-from rules.cause.context import NOTHING_KNOWN, Known
-from rules.model.signals import Signal
+from epicenter.rules.cause.collectives import FINGERPRINT, LOCAL, UNGROUPED, CollectiveTable, NamedBy, Row
+from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.model.signals import Signal
 
 MOST_SUSPECTS: Final = 64
 """Suspects of a job that are told, lowest ranks first."""

@@ -7,8 +7,8 @@ from typing import Final
 
 import msgspec
 
-from rules.model.incident import Recurrence
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.incident import Recurrence
+from epicenter.rules.model.times import NS_PER_S
 
 LOOK_BACK_NS: Final = 7 * 24 * 3600 * NS_PER_S
 KEPT_PER_JOB: Final = 10

@@ -6,15 +6,26 @@ from typing import Final
 
 import msgspec
 
-from rules.cause.ranking import Relations
-from rules.correlate.keys import FILE, FOLDER, HOLDS_NS, JOB, KERNEL, NODE, is_of_a_maker, keys_of, keys_sought, kind_of
-from rules.correlate.state import IncidentState, place_of
-from rules.correlate.unattached import LooseSignals
-from rules.model.ids import stable_id
-from rules.model.ledger import Joined
-from rules.model.signals import SEVERITIES, Signal
-from rules.model.times import NS_PER_S
-from rules.placement.placement import Placement
+from epicenter.rules.cause.ranking import Relations
+from epicenter.rules.correlate.keys import (
+    FILE,
+    FOLDER,
+    HOLDS_NS,
+    JOB,
+    KERNEL,
+    NODE,
+    is_of_a_maker,
+    keys_of,
+    keys_sought,
+    kind_of,
+)
+from epicenter.rules.correlate.state import IncidentState, place_of
+from epicenter.rules.correlate.unattached import LooseSignals
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.ledger import Joined
+from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.placement.placement import Placement
 
 HOLD_NS: Final = 10 * NS_PER_S
 """A lone error of a worker is not told before this: a retry that succeeds, or a cancel, may follow at once."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from rules.cause.scope import DEPENDENCY_FIELD, MISSING_FIELD, folders_of, makers_of
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.packs.vocabulary import vocabulary
+from epicenter.rules.cause.scope import DEPENDENCY_FIELD, MISSING_FIELD, folders_of, makers_of
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.vocabulary import vocabulary
 
 JOB: Final = "job"
 KERNEL: Final = "kernel"

@@ -8,15 +8,15 @@ from typing import Final
 
 import msgspec
 
-from rules.cause.ranking import Relations
-from rules.correlate.attempts import Attempt, Attempts
-from rules.correlate.correlator import Correlator
-from rules.correlate.keys import JOB, KERNEL
-from rules.correlate.state import IncidentState
-from rules.liveness.verdict import STRAGGLER
-from rules.model.heartbeats import Heartbeat
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
+from epicenter.rules.cause.ranking import Relations
+from epicenter.rules.correlate.attempts import Attempt, Attempts
+from epicenter.rules.correlate.correlator import Correlator
+from epicenter.rules.correlate.keys import JOB, KERNEL
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.liveness.verdict import STRAGGLER
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
 
 RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
 """Quiet time after which an incident is over: longer than any causal delay."""

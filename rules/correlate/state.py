@@ -7,14 +7,14 @@ from typing import Final
 
 import msgspec
 
-from rules.cause.collectives import CollectiveTable
-from rules.correlate.attempts import Attempt
-from rules.event_time.ordering import onset_order
-from rules.liveness.progress import JobProgress
-from rules.model.incident import Change, Progress
-from rules.model.signals import SEVERITIES, Signal
-from rules.model.times import iso_from_ns
-from rules.placement.completion import nodes_of
+from epicenter.rules.cause.collectives import CollectiveTable
+from epicenter.rules.correlate.attempts import Attempt
+from epicenter.rules.event_time.ordering import onset_order
+from epicenter.rules.liveness.progress import JobProgress
+from epicenter.rules.model.incident import Change, Progress
+from epicenter.rules.model.signals import SEVERITIES, Signal
+from epicenter.rules.model.times import iso_from_ns
+from epicenter.rules.placement.completion import nodes_of
 
 KEPT_PER_CLASS: Final = 8
 """The earliest signals of each class that an incident keeps word for word; it counts the others."""

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
 
 KEPT_FOR_NS: Final = 2 * 3600 * NS_PER_S
 KEPT_PER_KEY: Final = 16

@@ -10,14 +10,14 @@ from typing import Final
 
 import msgspec
 
-from rules.detect.inputs import Router, entry_of, group_of
-from rules.detect.kinds import Finding, fire, take
-from rules.detect.series import Series
-from rules.model.ids import stable_id
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.windows import WhenSpec
+from epicenter.rules.detect.inputs import Router, entry_of, group_of
+from epicenter.rules.detect.kinds import Finding, fire, take
+from epicenter.rules.detect.series import Series
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.windows import WhenSpec
 
 KEPT_SERIES: Final = 20_000
 KEPT_ENTRIES: Final = 200_000

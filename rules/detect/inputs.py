@@ -7,16 +7,16 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from rules.detect.kinds import MISSING
-from rules.detect.series import Entry
-from rules.model.heartbeats import Heartbeat, Step
-from rules.model.ids import stable_id
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.packs.names import STEP, ids_of, is_rule_id, rules_named
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.spec import is_named
-from rules.packs.windows import WhenSpec
+from epicenter.rules.detect.kinds import MISSING
+from epicenter.rules.detect.series import Entry
+from epicenter.rules.model.heartbeats import Heartbeat, Step
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.names import STEP, ids_of, is_rule_id, rules_named
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.spec import is_named
+from epicenter.rules.packs.windows import WhenSpec
 
 LONGEST_VALUE: Final = 200
 """Longer texts of fields are cut before they are compared or kept."""

@@ -11,9 +11,9 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rules.detect.metric import slope, spike, threshold
-from rules.detect.series import Entry, Series, in_window, quiet_until
-from rules.packs.windows import MOST_ENTRIES, WhenSpec
+from epicenter.rules.detect.metric import slope, spike, threshold
+from epicenter.rules.detect.series import Entry, Series, in_window, quiet_until
+from epicenter.rules.packs.windows import MOST_ENTRIES, WhenSpec
 
 MISSING: Final = -1
 """The `term` of what is named in `without`."""

@@ -6,8 +6,8 @@ from bisect import bisect_left, insort
 
 import msgspec
 
-from rules.model.records import Position
-from rules.packs.windows import WhenSpec
+from epicenter.rules.model.records import Position
+from epicenter.rules.packs.windows import WhenSpec
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True, order=True):

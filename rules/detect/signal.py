@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from rules.model.records import LogEvent, Match, Position
-from rules.model.signals import Signal
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.spec import RuleSpec
-from rules.packs.vocabulary import vocabulary
+from epicenter.rules.model.records import LogEvent, Match, Position
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.spec import RuleSpec
+from epicenter.rules.packs.vocabulary import vocabulary
 
 _KERNEL_FAMILIES = ("nvidia", "amd", "machine", "kernel")
 _DECIDED_BY_A_SCHEDULER = ("slurm-preempted", "slurm-time-limit", "slurm-cancelled", "slurm-dependency-failed")

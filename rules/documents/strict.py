@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
-from rules.model.times import duration_ns
+from epicenter.rules.model.times import duration_ns
 
 DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)), json_schema_input_type=str)]
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.model.flat_heartbeats import facts_of
-from rules.model.heartbeats import Heartbeat
-from rules.model.records import Match, Seat
-from rules.model.signals import Signal
+from epicenter.rules.model.flat_heartbeats import facts_of
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.signals import Signal
 
 Order = tuple[int, int, str, str, str, int, int, str, str]
 

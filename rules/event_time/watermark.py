@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 KEPT_MINUTES: Final = 10
 MINUTES_TO_LEARN: Final = 2

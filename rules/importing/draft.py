@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.importing.pattern import Adapted
-from rules.importing.samples import near_miss, samples
+from epicenter.rules.importing.pattern import Adapted
+from epicenter.rules.importing.samples import near_miss, samples
 
 UNKNOWN_CLASS: Final = "unclassified"
 

@@ -6,9 +6,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from rules.documents.document import Document, line_of
-from rules.importing.draft import Drafts
-from rules.importing.pattern import adapted
+from epicenter.rules.documents.document import Document, line_of
+from epicenter.rules.importing.draft import Drafts
+from epicenter.rules.importing.pattern import adapted
 
 _BY_HAND = "a condition is set and never cleared by a log; write `clears` into the rule that tells that it is over"
 

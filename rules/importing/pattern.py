@@ -6,8 +6,8 @@ import re
 
 import msgspec
 
-from rules.match.compiled import refusal
-from rules.packs.spec import check_extract, check_pattern
+from epicenter.rules.match.compiled import refusal
+from epicenter.rules.packs.spec import check_extract, check_pattern
 
 _ATOM = r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.|[^\\()\[\]|*+?{}])"
 _OPEN_END = re.compile(_ATOM + r"(\*\??|\?\??|\+\??|\{(\d+),\}\??)(\)*)$")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.liveness import verdict as told
-from rules.liveness.watch import Verdict
-from rules.model.ids import stable_id
-from rules.model.ledger import Gap
+from epicenter.rules.liveness import verdict as told
+from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.ledger import Gap
 
 GAP_VERDICTS: Final = (told.SHIPPER_SILENT, told.CUT_OFF, told.BUFFERED)
 

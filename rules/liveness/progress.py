@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 KEPT_PACES: Final = 20
 KEPT_GAPS: Final = 256

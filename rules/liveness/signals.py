@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from rules.liveness.verdict import HUNG
-from rules.liveness.watch import Verdict
-from rules.model.ids import stable_id
-from rules.model.signals import Signal
-from rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.liveness.verdict import HUNG
+from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.ruleset import Rule, RuleSet
 
 
 def rules_by_verdict(rules: RuleSet) -> dict[str, Rule]:

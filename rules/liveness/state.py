@@ -6,9 +6,9 @@ from typing import Final
 
 import msgspec
 
-from rules.liveness.progress import JobProgress
-from rules.model.heartbeats import Heartbeat, NodeCount, Step, WorldSize
-from rules.model.times import NS_PER_S
+from epicenter.rules.liveness.progress import JobProgress
+from epicenter.rules.model.heartbeats import Heartbeat, NodeCount, Step, WorldSize
+from epicenter.rules.model.times import NS_PER_S
 
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
 """So long a job whose cadence is not known yet may be silent: it compiles, restores or warms up."""

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 BUCKET_NS: Final = 10 * NS_PER_S
 KEPT_BUCKETS: Final = 24

@@ -8,11 +8,11 @@ from typing import Final
 
 import msgspec
 
-from rules.liveness.progress import JobProgress
-from rules.liveness.state import JobWatch, Member, node_key
-from rules.liveness.streams import BUCKET_NS, NodeStreams, chance_gaps
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
+from epicenter.rules.liveness.progress import JobProgress
+from epicenter.rules.liveness.state import JobWatch, Member, node_key
+from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams, chance_gaps
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
 
 HUNG: Final = "hung"
 STRAGGLER: Final = "straggler"

@@ -8,12 +8,12 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from rules.liveness import verdict as told
-from rules.liveness.progress import PHASE_NS, JobProgress
-from rules.liveness.state import JobWatch, job_key, new_watch, node_key
-from rules.liveness.streams import NodeStreams
-from rules.liveness.verdict import STRENGTH, Finding, all_silent, find, laggard, not_started
-from rules.model.heartbeats import (
+from epicenter.rules.liveness import verdict as told
+from epicenter.rules.liveness.progress import PHASE_NS, JobProgress
+from epicenter.rules.liveness.state import JobWatch, job_key, new_watch, node_key
+from epicenter.rules.liveness.streams import NodeStreams
+from epicenter.rules.liveness.verdict import STRENGTH, Finding, all_silent, find, laggard, not_started
+from epicenter.rules.model.heartbeats import (
     CHECKPOINT,
     Advanced,
     Alive,
@@ -25,7 +25,7 @@ from rules.model.heartbeats import (
     Step,
     WorldSize,
 )
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 START_UP_NS: Final = 900 * NS_PER_S
 QUIET_START_NS: Final = 300 * NS_PER_S

@@ -9,7 +9,7 @@ from importlib.metadata import version
 
 import hyperscan
 
-from rules.match.disk_cache import digest, keep, recall
+from epicenter.rules.match.disk_cache import digest, keep, recall
 
 
 def _say_nothing(patterns: int) -> None:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeGuard
 
 import hyperscan
 
-from rules.match.compiled import database
+from epicenter.rules.match.compiled import database
 
 Hit = tuple[int, int]
 """(number of the record in the batch, number of the pattern)"""

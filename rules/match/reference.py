@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from rules.match.compiled import prefilter
-from rules.match.hyperscan import Hit
+from epicenter.rules.match.compiled import prefilter
+from epicenter.rules.match.hyperscan import Hit
 
 
 class ReferenceScanner:

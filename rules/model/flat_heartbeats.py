@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model.heartbeats import (
+from epicenter.rules.model.heartbeats import (
     CHECKPOINT,
     Advanced,
     Alive,

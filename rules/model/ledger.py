@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from rules.errors import DeadLetterKind
-from rules.model.ids import stable_id
-from rules.model.records import Position
-from rules.model.signals import Signal
+from epicenter.rules.errors import DeadLetterKind
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.signals import Signal
 
 KEPT_DEAD_BYTES: Final = 64 << 10
 """So much of a dead letter is kept; its position leads to the rest."""

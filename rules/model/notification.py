@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from rules.model.incident import Incident
+from epicenter.rules.model.incident import Incident
 
 
 class Action(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from rules.model.records import Position
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import NS_PER_S
 
 CLOCK_SKEW_NS: Final = 5 * NS_PER_S
 """How far the clocks of two nodes may differ."""

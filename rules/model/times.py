@@ -6,7 +6,7 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from rules.errors import InvariantError
+from epicenter.rules.errors import InvariantError
 
 NS_PER_S: Final = 1_000_000_000
 

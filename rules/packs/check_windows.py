@@ -7,10 +7,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from rules.packs.decode import ADDED
-from rules.packs.names import IDENTITY, STEP, is_rule_id, rules_named
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.windows import WhenSpec
+from epicenter.rules.packs.decode import ADDED
+from epicenter.rules.packs.names import IDENTITY, STEP, is_rule_id, rules_named
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.windows import WhenSpec
 
 _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "threshold": ("value",),

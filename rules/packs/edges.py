@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from rules.model.signals import CLOCK_SKEW_NS
-from rules.packs.spec import EdgeSpec, is_named
+from epicenter.rules.model.signals import CLOCK_SKEW_NS
+from epicenter.rules.packs.spec import EdgeSpec, is_named
 
 
 class EdgeIndex:

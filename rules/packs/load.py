@@ -7,19 +7,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rules.documents.document import Document, Path_, line_of, parse_document, yaml_files
-from rules.errors import ConfigError
-from rules.match.compiled import is_compilable, refusal
-from rules.match.disk_cache import digest
-from rules.packs.check_windows import faults as window_faults
-from rules.packs.decode import DECODERS
-from rules.packs.edges import Loop, loops
-from rules.packs.pack_cache import Reading, keep_checked, recall_checked
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.spec import EdgeSpec, PackSpec, RuleSpec
-from rules.packs.table import with_table
-from rules.packs.topology import NO_TOPOLOGY, Topology, read_topology
-from rules.packs.vocabulary import vocabulary
+from epicenter.rules.documents.document import Document, Path_, line_of, parse_document, yaml_files
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.match.compiled import is_compilable, refusal
+from epicenter.rules.match.disk_cache import digest
+from epicenter.rules.packs.check_windows import faults as window_faults
+from epicenter.rules.packs.decode import DECODERS
+from epicenter.rules.packs.edges import Loop, loops
+from epicenter.rules.packs.pack_cache import Reading, keep_checked, recall_checked
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.spec import EdgeSpec, PackSpec, RuleSpec
+from epicenter.rules.packs.table import with_table
+from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology, read_topology
+from epicenter.rules.packs.vocabulary import vocabulary
 
 CATALOG = Path(__file__).parents[1] / "catalog"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.spec import is_named
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.spec import is_named
 
 STEP: Final = "step"
 """The name of what progress tells: a job completed a step, with `step` and `step_time_s`."""

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.documents.document import Document
-from rules.match.disk_cache import digest, keep, recall
+from epicenter.rules.documents.document import Document
+from epicenter.rules.match.disk_cache import digest, keep, recall
 
 _KIND: Final = "packs"
 _LIBRARIES: Final = ("hyperscan", "pydantic", "pyyaml")

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from rules.model.signals import QUIET_ROLES
-from rules.packs.ruleset import Rule
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.packs.ruleset import Rule
 
 LEAST_TELLING = "python-exception"
 _SAYS_NO_FAILURE = (*QUIET_ROLES, "advice", "finished")

@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 from pydantic import Field, model_validator
 
-from rules.documents.strict import Strict
+from epicenter.rules.documents.strict import Strict
 
 CapacityKind = Literal[
     "submitted",

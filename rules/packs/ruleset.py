@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
-from rules.model.records import Match
-from rules.model.times import UNIT_NS
-from rules.packs.decode import DECODERS
-from rules.packs.edges import EdgeIndex
-from rules.packs.spec import EdgeSpec, RuleSpec
-from rules.packs.topology import NO_TOPOLOGY, Topology
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.times import UNIT_NS
+from epicenter.rules.packs.decode import DECODERS
+from epicenter.rules.packs.edges import EdgeIndex
+from epicenter.rules.packs.spec import EdgeSpec, RuleSpec
+from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 
 NEAR_BYTES: Final = 4096
 """Fields stand so near to the place that fits; without a bound, one long line could keep a pattern busy for minutes."""

@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from rules.documents.strict import DurationNs, Strict
-from rules.model.signals import CLOCK_SKEW_NS
-from rules.model.times import NS_PER_S, duration_ns
-from rules.packs.recorded import Recorded
-from rules.packs.windows import WhenSpec
+from epicenter.rules.documents.strict import DurationNs, Strict
+from epicenter.rules.model.signals import CLOCK_SKEW_NS
+from epicenter.rules.model.times import NS_PER_S, duration_ns
+from epicenter.rules.packs.recorded import Recorded
+from epicenter.rules.packs.windows import WhenSpec
 
 Severity = Literal["info", "warning", "error", "critical"]
 Role = Literal[

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from rules.packs.ruleset import Rule
-from rules.packs.spec import RuleSpec, TableRow
+from epicenter.rules.packs.ruleset import Rule
+from epicenter.rules.packs.spec import RuleSpec, TableRow
 
 
 def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], bytes], problems: list[str]) -> Rule:

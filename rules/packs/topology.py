@@ -9,8 +9,8 @@ from typing import Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from rules.documents.document import Path_, line_of, read_document
-from rules.placement.hostlist import expand
+from epicenter.rules.documents.document import Path_, line_of, read_document
+from epicenter.rules.placement.hostlist import expand
 
 KINDS: Final = ("rack", "switch", "rail", "nvlink", "storage")
 _KIND_BY_KEY: Final = {"rack": "rack", "switches": "switch", "rails": "rail", "nvlink": "nvlink", "storage": "storage"}

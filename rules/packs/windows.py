@@ -8,8 +8,8 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from rules.documents.strict import DurationNs, Strict
-from rules.model.times import NS_PER_S
+from epicenter.rules.documents.strict import DurationNs, Strict
+from epicenter.rules.model.times import NS_PER_S
 
 Kind = Literal[
     "count",

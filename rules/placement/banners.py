@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from rules.model.records import LogEvent, Seat
-from rules.placement.hostlist import expand
+from epicenter.rules.model.records import LogEvent, Seat
+from epicenter.rules.placement.hostlist import expand
 
 MOST_RANKS_A_LINE: Final = 1024
 

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from rules.model.signals import Signal
-from rules.placement.hostlist import expand
-from rules.placement.placement import Placement
-from rules.placement.pods import job_in_name
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.placement.hostlist import expand
+from epicenter.rules.placement.placement import Placement
+from epicenter.rules.placement.pods import job_in_name
 
 NODES_FIELD, TASKS_FIELD, NODE_FIELD, POD_FIELD = "nodes", "tasks", "node", "pod"
 ACCUSED_FIELD: Final = "missing_ranks"

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from rules.model.records import Seat
-from rules.model.times import NS_PER_S
-from rules.placement.pods import Pods
+from epicenter.rules.model.records import Seat
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.placement.pods import Pods
 
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
 """A job that was not heard of on a node for this long has left it, once another job is heard of there."""

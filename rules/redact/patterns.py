@@ -10,10 +10,10 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from rules.documents.document import Path_, line_of, read_document
-from rules.documents.strict import Strict
-from rules.errors import ConfigError
-from rules.redact.redactor import Redactor, Secret
+from epicenter.rules.documents.document import Path_, line_of, read_document
+from epicenter.rules.documents.strict import Strict
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.redact.redactor import Redactor, Secret
 
 SHIPPED: Final = Path(__file__).parent / "secrets.yaml"
 _PART: Final = re.compile(r"\{([a-z][a-z0-9_]*)\}")

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from rules.match.marks import Marks
+from epicenter.rules.match.marks import Marks
 
 MOST_ROUNDS: Final = 8
 """A replaced secret may lay another one bare; a text that never comes to rest was made for that, and goes whole."""

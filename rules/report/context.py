@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from rules.cause.context import Known
-from rules.cause.cost import JobLoss
-from rules.correlate.state import AtOnset, IncidentState
-from rules.liveness.state import node_key
-from rules.liveness.streams import BUCKET_NS, NodeStreams
-from rules.liveness.watch import Silence
-from rules.model.times import NS_PER_S
-from rules.placement.placement import Placement
+from epicenter.rules.cause.context import Known
+from epicenter.rules.cause.cost import JobLoss
+from epicenter.rules.correlate.state import AtOnset, IncidentState
+from epicenter.rules.liveness.state import node_key
+from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams
+from epicenter.rules.liveness.watch import Silence
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.placement.placement import Placement
 
 
 def note_onset(incident: IncidentState, placement: Placement, silence: Silence) -> None:

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from rules.cause.context import NOTHING_KNOWN, Known
-from rules.cause.ranking import Candidate, confidence
-from rules.cause.reasons import Reason, ReasonKind
-from rules.cause.suspects import WAITING_CLASSES, Blame
-from rules.correlate.state import IncidentState
-from rules.model.incident import RankedCause
-from rules.report.reason_text import reason_text
+from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.cause.ranking import Candidate, confidence
+from epicenter.rules.cause.reasons import Reason, ReasonKind
+from epicenter.rules.cause.suspects import WAITING_CLASSES, Blame
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.model.incident import RankedCause
+from epicenter.rules.report.reason_text import reason_text
 
 MOST_CANDIDATES: Final = 5
 POINTS_THAT_HALVE: Final = 3

@@ -6,13 +6,13 @@ from typing import Final
 
 from msgspec import structs
 
-from rules.cause.collectives import REPORTING_CLASSES
-from rules.cause.suspects import Blame
-from rules.correlate.state import IncidentState
-from rules.event_time.ordering import onset_order
-from rules.model.ids import stable_id
-from rules.model.signals import Signal
-from rules.report.reason_text import blame_text
+from epicenter.rules.cause.collectives import REPORTING_CLASSES
+from epicenter.rules.cause.suspects import Blame
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.event_time.ordering import onset_order
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.report.reason_text import blame_text
 
 MISMATCH_CLASS: Final = "collective-mismatch"
 MISMATCH_RULE: Final = "mismatch.collectives"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.cause.collectives import NamedBy
-from rules.cause.reasons import About, Alone, Reason, ReasonKind
-from rules.cause.suspects import Absent, Behind, Blame, Mismatch, Named, Operation, Suspect
-from rules.model.incident import Explanation
-from rules.model.signals import Signal
+from epicenter.rules.cause.collectives import NamedBy
+from epicenter.rules.cause.reasons import About, Alone, Reason, ReasonKind
+from epicenter.rules.cause.suspects import Absent, Behind, Blame, Mismatch, Named, Operation, Suspect
+from epicenter.rules.model.incident import Explanation
+from epicenter.rules.model.signals import Signal
 
 REASONS: Final[dict[ReasonKind, str]] = {
     ReasonKind.STANDSTILL: "it stands still or goes slowly; what a line says goes before that",

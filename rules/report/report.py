@@ -5,21 +5,30 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from rules.cause.context import NOTHING_KNOWN, Known
-from rules.cause.cost import JobLoss, cost_of
-from rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
-from rules.cause.suspects import blame
-from rules.correlate.attempts import Attempt, recurrence
-from rules.correlate.state import IncidentState, place_of
-from rules.event_time.ordering import onset_order
-from rules.liveness.progress import JobProgress
-from rules.liveness.verdict import verdict_of
-from rules.model.incident import BlastRadius, ChainLink, Cost, Evidence, Incident, Progress, RankedCause, RootCause
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S, iso_from_ns
-from rules.packs.ruleset import RuleSet
-from rules.report.evidence import candidates, missing
-from rules.report.mismatch import signals_with_mismatch
+from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.cause.cost import JobLoss, cost_of
+from epicenter.rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
+from epicenter.rules.cause.suspects import blame
+from epicenter.rules.correlate.attempts import Attempt, recurrence
+from epicenter.rules.correlate.state import IncidentState, place_of
+from epicenter.rules.event_time.ordering import onset_order
+from epicenter.rules.liveness.progress import JobProgress
+from epicenter.rules.liveness.verdict import verdict_of
+from epicenter.rules.model.incident import (
+    BlastRadius,
+    ChainLink,
+    Cost,
+    Evidence,
+    Incident,
+    Progress,
+    RankedCause,
+    RootCause,
+)
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.report.evidence import candidates, missing
+from epicenter.rules.report.mismatch import signals_with_mismatch
 
 SHOWN_PER_CLASS: Final = 3
 LONGEST_TEXT: Final = 1000

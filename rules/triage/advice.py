@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.packs.vocabulary import vocabulary
-from rules.triage.assessment import Assessment
-from rules.triage.run_facts import is_cancellation
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.rules.triage.assessment import Assessment
+from epicenter.rules.triage.run_facts import is_cancellation
 
 _MORE: Final = {
     "container-pull-fail": ("Check the image's name in container_env.sh.",),

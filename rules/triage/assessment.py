@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from rules.cause.ranking import Candidate, confidence
-from rules.cause.reasons import Reason
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import RuleSet
-from rules.packs.spec import RuleSpec
-from rules.packs.vocabulary import vocabulary
-from rules.triage.document import ProgressReport, Status
-from rules.triage.primary import ranked
-from rules.triage.projection import project
-from rules.triage.run_facts import CANCELLED_CODES, RunFacts, facts_of, is_cancellation
-from rules.triage.story import ERRORS, Story
+from epicenter.rules.cause.ranking import Candidate, confidence
+from epicenter.rules.cause.reasons import Reason
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.spec import RuleSpec
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.rules.triage.document import ProgressReport, Status
+from epicenter.rules.triage.primary import ranked
+from epicenter.rules.triage.projection import project
+from epicenter.rules.triage.run_facts import CANCELLED_CODES, RunFacts, facts_of, is_cancellation
+from epicenter.rules.triage.story import ERRORS, Story
 
 NEAR_NS: Final = 300 * NS_PER_S
 """A step is printed late: what happened so shortly before the last one may still be what stopped the job."""

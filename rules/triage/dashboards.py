@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.triage.document import Status
-from rules.triage.story import Story
+from epicenter.rules.triage.document import Status
+from epicenter.rules.triage.story import Story
 
 DEFAULT_PROMETHEUS_PORT: Final = "9190"
 

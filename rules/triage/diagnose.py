@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.model.times import NS_PER_S, iso_from_ns
-from rules.packs.vocabulary import vocabulary
-from rules.triage.assessment import Assessment
-from rules.triage.document import Check, Status
-from rules.triage.exits import exit_checks
-from rules.triage.heartbeat import heartbeat_checks, numbers
-from rules.triage.run_facts import HEARTBEAT
-from rules.triage.stage import marker_checks
-from rules.triage.story import Story
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.rules.triage.assessment import Assessment
+from epicenter.rules.triage.document import Check, Status
+from epicenter.rules.triage.exits import exit_checks
+from epicenter.rules.triage.heartbeat import heartbeat_checks, numbers
+from epicenter.rules.triage.run_facts import HEARTBEAT
+from epicenter.rules.triage.stage import marker_checks
+from epicenter.rules.triage.story import Story
 
 _STATES: Final = {
     "OUT_OF_MEMORY": "memory ran out",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rules.triage.document import Check
-from rules.triage.story import Finding, NodeExit, Story
+from epicenter.rules.triage.document import Check
+from epicenter.rules.triage.story import Finding, NodeExit, Story
 
 EXIT_CODES: Final = {
     "1": "an ordinary error: the program's own output says which",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.triage.document import Check
-from rules.triage.run_facts import RunFacts
-from rules.triage.story import Finding, Story
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.triage.document import Check
+from epicenter.rules.triage.run_facts import RunFacts
+from epicenter.rules.triage.story import Finding, Story
 
 _SHOWN: Final = 8
 

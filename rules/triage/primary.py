@@ -7,12 +7,12 @@ from typing import Final
 
 import msgspec
 
-from rules.cause.ranking import Candidate, rank
-from rules.cause.reasons import ReasonKind
-from rules.model.signals import Signal
-from rules.packs.ruleset import RuleSet
-from rules.triage.run_facts import HEARTBEAT, STALL_STEPS, RunFacts, is_cancellation
-from rules.triage.story import Story
+from epicenter.rules.cause.ranking import Candidate, rank
+from epicenter.rules.cause.reasons import ReasonKind
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.triage.run_facts import HEARTBEAT, STALL_STEPS, RunFacts, is_cancellation
+from epicenter.rules.triage.story import Story
 
 OUTLIVED_POINTS: Final = -10
 AFTER_CANCELLING_POINTS: Final = -8

@@ -6,10 +6,10 @@ from typing import Final
 
 import msgspec
 
-from rules.model.times import NS_PER_S, iso_from_ns
-from rules.triage.document import ProgressReport
-from rules.triage.steps import Steps
-from rules.triage.story import Story
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.rules.triage.document import ProgressReport
+from epicenter.rules.triage.steps import Steps
+from epicenter.rules.triage.story import Story
 
 DEFAULT_CHECKPOINT_PERIOD: Final = 200
 """MaxText's own, when checkpoints are on and no period is stated."""

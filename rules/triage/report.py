@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.model.signals import Signal
-from rules.packs.ruleset import RuleSet
-from rules.packs.vocabulary import vocabulary
-from rules.report.reason_text import cascade_text, reason_text
-from rules.triage.advice import next_steps
-from rules.triage.assessment import Asked, Assessment, assess
-from rules.triage.dashboards import dashboards
-from rules.triage.diagnose import checks
-from rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Status, Triage
-from rules.triage.stage import stage
-from rules.triage.story import Finding, Story
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.rules.report.reason_text import cascade_text, reason_text
+from epicenter.rules.triage.advice import next_steps
+from epicenter.rules.triage.assessment import Asked, Assessment, assess
+from epicenter.rules.triage.dashboards import dashboards
+from epicenter.rules.triage.diagnose import checks
+from epicenter.rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Status, Triage
+from epicenter.rules.triage.stage import stage
+from epicenter.rules.triage.story import Finding, Story
 
 __all__ = ["Asked", "triage"]
 

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.packs.vocabulary import vocabulary
-from rules.triage.document import ProgressReport
-from rules.triage.projection import measure
-from rules.triage.steps import Steps
-from rules.triage.story import Finding, Story
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.rules.triage.document import ProgressReport
+from epicenter.rules.triage.projection import measure
+from epicenter.rules.triage.steps import Steps
+from epicenter.rules.triage.story import Finding, Story
 
 CANCELLED_CODES: Final = ("130", "143")
 STALL_STEPS: Final = 10

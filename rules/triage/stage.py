@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.triage.document import Check
-from rules.triage.story import Marker, Story
+from epicenter.rules.triage.document import Check
+from epicenter.rules.triage.story import Marker, Story
 
 _STAGE_OF_CLASS: Final = {
     "container-pull-fail": "Docker pull",

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Final
 
-from rules.model.records import LogEvent
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.records import LogEvent
+from epicenter.rules.model.times import NS_PER_S
 
 WARM_UP_STEPS: Final = 5
 """So many first steps of a run are left out of the step time: they compile and fill caches."""

@@ -9,14 +9,14 @@ from typing import Final
 
 import msgspec
 
-from rules.detect.signal import signal_of
-from rules.model.ids import stable_id
-from rules.model.records import Match, Position
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import RuleSet
-from rules.triage.losses import Losses
-from rules.triage.steps import Steps, whole
+from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.records import Match, Position
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.triage.losses import Losses
+from epicenter.rules.triage.steps import Steps, whole
 
 ERRORS: Final = ("error", "critical")
 KEPT_PER_CLASS: Final = 6

@@ -20,9 +20,9 @@ from clickhouse_connect.driver.binding import quote_identifier
 from urllib3 import disable_warnings
 from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
-from rules.errors import ConfigError, PipelineError, RejectedError, TransientError
-from sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls, unusable, was_hung_up
-from sinks.text.sanitize import make_inert
+from epicenter.rules.errors import ConfigError, PipelineError, RejectedError, TransientError
+from epicenter.sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls, unusable, was_hung_up
+from epicenter.sinks.text.sanitize import make_inert
 
 DEFAULT_DATABASE: Final = "epicenter"
 SHOWN_CHARACTERS: Final = 600

@@ -8,13 +8,13 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.errors import DeadLetterKind
-from rules.model.ledger import DeadLetter
-from rules.model.records import Position
-from rules.model.times import iso_from_ns, iso_ns
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.reading import SHORTEST_PREFIX
-from sinks.clickhouse.rows import Columns
+from epicenter.rules.errors import DeadLetterKind
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import iso_from_ns, iso_ns
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.reading import SHORTEST_PREFIX
+from epicenter.sinks.clickhouse.rows import Columns
 
 REPLAYS: Final[Columns] = (
     ("dead_letter_id", "String"),

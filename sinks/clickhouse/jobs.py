@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.client import Client
 
 JOBS_WITHIN_S: Final = 86_400
 RANKS_WITHIN_S: Final = 6 * 3_600

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.client import Client
 
 MOST_LINES: Final = 400
 AROUND_S: Final = 600

@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from rules.errors import ConfigError
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.migrate import Statement, statements_of
+from epicenter.rules.errors import ConfigError
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.migrate import Statement, statements_of
 
 FILE: Final = Path(__file__).parent / "optional" / "otel_logs.sql"
 

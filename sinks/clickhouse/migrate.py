@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from rules.errors import ConfigError, InvariantError
-from sinks.clickhouse.client import Client
+from epicenter.rules.errors import ConfigError, InvariantError
+from epicenter.sinks.clickhouse.client import Client
 
 FOLDER: Final = Path(__file__).parent / "migrations"
 

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.alerts.silences import Silence
-from rules.model.notification import Acknowledgement
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.rows import Columns
+from epicenter.rules.alerts.silences import Silence
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.rows import Columns
 
 VERDICTS: Final = ("right", "wrong")
 _TIME: Final = "DateTime64(9, 'UTC')"

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from sinks.clickhouse.client import Client
-from sinks.text.incident_document import decode_incident
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.text.incident_document import decode_incident
 
 SHORTEST_PREFIX: Final = 3
 MOST_REVISIONS: Final = 2_000

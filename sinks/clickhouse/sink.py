@@ -7,14 +7,14 @@ from typing import Final
 
 import stamina
 
-from rules.errors import TransientError
-from rules.model.heartbeats import Heartbeat
-from rules.model.incident import Incident
-from rules.model.ledger import DeadLetter, Delivery, Gap, Joined, Sample
-from rules.model.records import Match, Seat
-from sinks.clickhouse import rows as shapes
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.rows import Rows, RuleFacts
+from epicenter.rules.errors import TransientError
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import DeadLetter, Delivery, Gap, Joined, Sample
+from epicenter.rules.model.records import Match, Seat
+from epicenter.sinks.clickhouse import rows as shapes
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.rows import Rows, RuleFacts
 
 SMALL_BATCH_ROWS: Final = 1_000
 """Below this, a server gathers the inserts of many workers into one part."""

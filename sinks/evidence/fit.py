@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sinks.evidence.shape import LeftOut, Pack
+from epicenter.sinks.evidence.shape import LeftOut, Pack
 
 LEAST_BYTES: Final = 6_144
 """What stays in any case has room in so many."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rules.model.incident import Incident
-from sinks.evidence.reference import line_reference, part_reference
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.evidence.reference import line_reference, part_reference
 
 
 class References:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from rules.model.incident import Incident
-from rules.placement.hostlist import compress
-from sinks.evidence.links import References, lines_of_links
-from sinks.evidence.ranges import ranges
-from sinks.evidence.reference import line_reference, part_reference
-from sinks.evidence.shape import (
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.placement.hostlist import compress
+from epicenter.sinks.evidence.links import References, lines_of_links
+from epicenter.sinks.evidence.ranges import ranges
+from epicenter.sinks.evidence.reference import line_reference, part_reference
+from epicenter.sinks.evidence.shape import (
     SCHEMA,
     Action,
     Alternative,
@@ -30,8 +30,8 @@ from sinks.evidence.shape import (
     Reach,
     Verdict,
 )
-from sinks.evidence.untrusted import NOTICE, log_lines, name
-from sinks.text import humanize
+from epicenter.sinks.evidence.untrusted import NOTICE, log_lines, name
+from epicenter.sinks.text import humanize
 
 SENTENCE_BYTES: Final = 320
 TITLE_BYTES: Final = 200

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from rules.model.times import iso_from_ns
-from sinks.clickhouse import jobs, lines, operator_actions, reading
-from sinks.clickhouse.client import Client
-from sinks.evidence.ranges import ranges
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import iso_from_ns
+from epicenter.sinks.clickhouse import jobs, lines, operator_actions, reading
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.evidence.ranges import ranges
 
 Given = Mapping[str, str]
 Answer = dict[str, Any]

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from sinks.evidence.untrusted import defused
-from sinks.text.sanitize import make_inert
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.evidence.untrusted import defused
+from epicenter.sinks.text.sanitize import make_inert
 
 LONGEST_BYTES: Final = 200
 """A line's place that is longer is referred to by its place in the incident."""

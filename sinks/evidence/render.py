@@ -8,13 +8,13 @@ from typing import Final
 
 import msgspec
 
-from rules.model.incident import BlastRadius, Cost
-from sinks.evidence.fit import DEFAULT_BYTES, fitted
-from sinks.evidence.shape import Line, Pack
-from sinks.evidence.untrusted import name
-from sinks.text import humanize
-from sinks.text.markdown import story_markdown
-from sinks.text.story import Grid, Points, Quote, Section, Story
+from epicenter.rules.model.incident import BlastRadius, Cost
+from epicenter.sinks.evidence.fit import DEFAULT_BYTES, fitted
+from epicenter.sinks.evidence.shape import Line, Pack
+from epicenter.sinks.evidence.untrusted import name
+from epicenter.sinks.text import humanize
+from epicenter.sinks.text.markdown import story_markdown
+from epicenter.sinks.text.story import Grid, Points, Quote, Section, Story
 
 LONGEST_PLACE_BYTES: Final = 240
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from sinks.log import get_logger
+from epicenter.sinks.log import get_logger
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from rules.model.notification import Brief, Notification
-from sinks.notify.as_json import json_bytes
-from sinks.notify.message import Message, bounded, cut
-from sinks.text import humanize
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Brief, Notification
+from epicenter.sinks.notify.as_json import json_bytes
+from epicenter.sinks.notify.message import Message, bounded, cut
+from epicenter.sinks.text import humanize
 
 ALERT_NAME: Final = "EpicenterIncident"
 LONGEST_LABEL: Final = 200

@@ -8,17 +8,17 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.alerts.labels import BUILT_IN
-from rules.model.incident import Incident
-from rules.model.notification import Brief, Notification
-from rules.model.times import NS_PER_S
-from sinks.notify.alert import Alert, alerts_of, first_labels, identity
-from sinks.notify.as_json import json_bytes
-from sinks.notify.config import AlertmanagerSpec, secrets_of
-from sinks.notify.http import Clock, Http, Posting
-from sinks.notify.target import Memo
-from sinks.notify.templates import Writer
-from sinks.text import humanize
+from epicenter.rules.alerts.labels import BUILT_IN
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Brief, Notification
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.notify.alert import Alert, alerts_of, first_labels, identity
+from epicenter.sinks.notify.as_json import json_bytes
+from epicenter.sinks.notify.config import AlertmanagerSpec, secrets_of
+from epicenter.sinks.notify.http import Clock, Http, Posting
+from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.templates import Writer
+from epicenter.sinks.text import humanize
 
 REFRESH_EVERY_S: Final = 60.0
 HOLDS_FOR_NS: Final = 300 * NS_PER_S

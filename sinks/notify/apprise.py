@@ -9,13 +9,13 @@ from importlib import import_module
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rules.errors import TransientError
-from rules.model.notification import Notification
-from sinks.notify.config import AppriseSpec
-from sinks.notify.http import Clock
-from sinks.notify.message import Message
-from sinks.notify.target import Memo
-from sinks.notify.templates import Writer
+from epicenter.rules.errors import TransientError
+from epicenter.rules.model.notification import Notification
+from epicenter.sinks.notify.config import AppriseSpec
+from epicenter.sinks.notify.http import Clock
+from epicenter.sinks.notify.message import Message
+from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.templates import Writer
 
 TIMEOUT_S: Final = 30.0
 SERVICE_TIMEOUT_S: Final = 10.0

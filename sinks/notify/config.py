@@ -14,8 +14,8 @@ from typing import Annotated, Any, Final, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, SecretStr, ValidationInfo, model_validator
 from yarl import URL
 
-from rules.alerts.spec import RoutingSpec
-from rules.documents.strict import Strict
+from epicenter.rules.alerts.spec import RoutingSpec
+from epicenter.rules.documents.strict import Strict
 
 IDENTITY: Final = ("alertname", "cluster", "incident_id")
 """The labels that make an alert the same alert: none of them ever changes."""

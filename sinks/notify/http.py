@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import aiohttp
 
-from rules.errors import RejectedError, TransientError
-from rules.model.notification import Notification
-from rules.model.times import NS_PER_S
-from sinks.notify.target import Memo
-from sinks.text.sanitize import make_inert
+from epicenter.rules.errors import RejectedError, TransientError
+from epicenter.rules.model.notification import Notification
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.text.sanitize import make_inert
 
 Clock = Callable[[], int]
 """Nanoseconds since the epoch."""

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rules.alerts.routing import Routing
-from rules.alerts.spec import RouteSpec, RoutingSpec
-from rules.alerts.validation.check import routing_faults
-from rules.documents.document import Document, line_of, parse_document
-from rules.errors import ConfigError
-from sinks.notify.alertmanager import AlertmanagerTarget
-from sinks.notify.apprise import AppriseTarget
-from sinks.notify.config import (
+from epicenter.rules.alerts.routing import Routing
+from epicenter.rules.alerts.spec import RouteSpec, RoutingSpec
+from epicenter.rules.alerts.validation.check import routing_faults
+from epicenter.rules.documents.document import Document, line_of, parse_document
+from epicenter.rules.errors import ConfigError
+from epicenter.sinks.notify.alertmanager import AlertmanagerTarget
+from epicenter.sinks.notify.apprise import AppriseTarget
+from epicenter.sinks.notify.config import (
     AlertmanagerSpec,
     AlertsSpec,
     AppriseSpec,
@@ -24,13 +24,13 @@ from sinks.notify.config import (
     TemplateSpec,
     WebhookSpec,
 )
-from sinks.notify.http import Clock
-from sinks.notify.message import disarmed
-from sinks.notify.pagerduty import PagerDutyTarget
-from sinks.notify.slack import SlackBot, SlackWebhook
-from sinks.notify.target import Target
-from sinks.notify.templates import Writer, template_faults
-from sinks.notify.webhook import WebhookTarget
+from epicenter.sinks.notify.http import Clock
+from epicenter.sinks.notify.message import disarmed
+from epicenter.sinks.notify.pagerduty import PagerDutyTarget
+from epicenter.sinks.notify.slack import SlackBot, SlackWebhook
+from epicenter.sinks.notify.target import Target
+from epicenter.sinks.notify.templates import Writer, template_faults
+from epicenter.sinks.notify.webhook import WebhookTarget
 
 _NAME: Final = "alerts file"
 _OURS: Final = ("targets", "templates")

@@ -8,10 +8,10 @@ from typing import Final
 
 import msgspec
 
-from rules.model.notification import Action, Brief, Notification
-from sinks.text import humanize
-from sinks.text.incident_view import IncidentView
-from sinks.text.sanitize import make_inert
+from epicenter.rules.model.notification import Action, Brief, Notification
+from epicenter.sinks.text import humanize
+from epicenter.sinks.text.incident_view import IncidentView
+from epicenter.sinks.text.sanitize import make_inert
 
 LONGEST_FACT: Final = 600
 LONGEST_TITLE: Final = 250

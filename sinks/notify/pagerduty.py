@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.ids import stable_id
-from rules.model.notification import Notification
-from rules.model.signals import SEVERITIES
-from sinks.notify.as_json import json_bytes
-from sinks.notify.config import PagerDutySpec, secrets_of
-from sinks.notify.http import Clock, Http, Posting
-from sinks.notify.message import LONGEST_FACT, bounded, cut
-from sinks.notify.target import Memo
-from sinks.notify.templates import Writer
-from sinks.text import humanize
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.notification import Notification
+from epicenter.rules.model.signals import SEVERITIES
+from epicenter.sinks.notify.as_json import json_bytes
+from epicenter.sinks.notify.config import PagerDutySpec, secrets_of
+from epicenter.sinks.notify.http import Clock, Http, Posting
+from epicenter.sinks.notify.message import LONGEST_FACT, bounded, cut
+from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.templates import Writer
+from epicenter.sinks.text import humanize
 
 LONGEST_SUMMARY: Final = 1024
 LONGEST_KEY: Final = 255

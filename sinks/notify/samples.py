@@ -7,8 +7,8 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from rules.model.incident import BlastRadius, ChainLink, Cost, Evidence, Incident, Progress, RootCause
-from rules.model.notification import Action, Brief, Notification
+from epicenter.rules.model.incident import BlastRadius, ChainLink, Cost, Evidence, Incident, Progress, RootCause
+from epicenter.rules.model.notification import Action, Brief, Notification
 
 KINDS: Final = ("opened", "reopened", "updated", "repeated", "escalated", "acknowledged", "resolved")
 _BEGAN: Final = "2026-03-02T09:00:00.000000000Z"

@@ -6,15 +6,15 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rules.errors import RejectedError
-from rules.model.notification import Notification
-from sinks.notify import slack_blocks
-from sinks.notify.as_json import json_bytes
-from sinks.notify.config import SlackSpec, secrets_of
-from sinks.notify.http import Clock, Http, Posting, transient
-from sinks.notify.target import Memo
-from sinks.notify.templates import Writer
-from sinks.text.sanitize import make_inert
+from epicenter.rules.errors import RejectedError
+from epicenter.rules.model.notification import Notification
+from epicenter.sinks.notify import slack_blocks
+from epicenter.sinks.notify.as_json import json_bytes
+from epicenter.sinks.notify.config import SlackSpec, secrets_of
+from epicenter.sinks.notify.http import Clock, Http, Posting, transient
+from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.templates import Writer
+from epicenter.sinks.text.sanitize import make_inert
 
 PASSING: Final = (
     "fatal_error",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from rules.model.incident import Incident
-from rules.model.notification import Notification
-from sinks.notify.message import Message, bounded, cut
-from sinks.text.incident_view import IncidentView
-from sinks.text.sanitize import make_inert
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Notification
+from epicenter.sinks.notify.message import Message, bounded, cut
+from epicenter.sinks.text.incident_view import IncidentView
+from epicenter.sinks.text.sanitize import make_inert
 
 LONGEST_FALLBACK: Final = 700
 LONGEST_BODY: Final = 2_900

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from rules.model.notification import Notification
+from epicenter.rules.model.notification import Notification
 
 Memo = Mapping[str, str]
 """What a target wants to remember of a group of incidents, such as the id of the message that it edits later."""

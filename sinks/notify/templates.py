@@ -9,13 +9,13 @@ import msgspec
 from jinja2 import StrictUndefined, Template, TemplateError, TemplateSyntaxError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from rules.model.notification import Notification
-from sinks.log import get_logger
-from sinks.notify.config import TemplateSpec
-from sinks.notify.message import Inert, Message, default_message
-from sinks.notify.samples import samples
-from sinks.text import humanize
-from sinks.text.sanitize import make_inert
+from epicenter.rules.model.notification import Notification
+from epicenter.sinks.log import get_logger
+from epicenter.sinks.notify.config import TemplateSpec
+from epicenter.sinks.notify.message import Inert, Message, default_message
+from epicenter.sinks.notify.samples import samples
+from epicenter.sinks.text import humanize
+from epicenter.sinks.text.sanitize import make_inert
 
 log: Final = get_logger(__name__)
 LONGEST_BODY: Final = 40_000

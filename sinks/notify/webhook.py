@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from typing import Any
 from urllib.parse import quote
 
-from rules.model.notification import Notification
-from rules.model.times import NS_PER_S
-from sinks.notify.alert import LONGEST_LABEL, NEVER, Alert, alerts_of, fingerprint, identity
-from sinks.notify.as_json import json_bytes
-from sinks.notify.config import WebhookSpec, secrets_of
-from sinks.notify.http import Clock, Http, Posting
-from sinks.notify.message import bounded
-from sinks.notify.target import Memo
-from sinks.notify.templates import Writer
-from sinks.text import humanize
+from epicenter.rules.model.notification import Notification
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.notify.alert import LONGEST_LABEL, NEVER, Alert, alerts_of, fingerprint, identity
+from epicenter.sinks.notify.as_json import json_bytes
+from epicenter.sinks.notify.config import WebhookSpec, secrets_of
+from epicenter.sinks.notify.http import Clock, Http, Posting
+from epicenter.sinks.notify.message import bounded
+from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.templates import Writer
+from epicenter.sinks.text import humanize
 
 
 class WebhookTarget(Posting):

@@ -9,10 +9,10 @@ from urllib.parse import quote
 
 from aiohttp import web
 
-from sinks import operator_actions
-from sinks.clickhouse.client import Client
-from sinks.page.live import Ask, Feed
-from sinks.page.render import html_response, json_response
+from epicenter.sinks import operator_actions
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.page.live import Ask, Feed
+from epicenter.sinks.page.render import html_response, json_response
 
 Word = TypeVar("Word")
 

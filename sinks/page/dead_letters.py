@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from sinks.clickhouse.dead_letters import LetterFilter
+from epicenter.sinks.clickhouse.dead_letters import LetterFilter
 
 ListLetters = Callable[[LetterFilter, int], Awaitable[Sequence[dict[str, Any]]]]
 GetLetter = Callable[[str], Awaitable[dict[str, Any] | None]]

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 SILENT_AFTER_NS: Final = 120 * NS_PER_S
 """A rank is silent when the job's newest line is so much newer than its own."""

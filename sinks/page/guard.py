@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 
-from rules.errors import PipelineError
-from sinks.net.loopback import is_loopback
-from sinks.operator_actions import RefusedError
-from sinks.page.render import html_response, json_response
-from sinks.text.sanitize import make_inert
+from epicenter.rules.errors import PipelineError
+from epicenter.sinks.net.loopback import is_loopback
+from epicenter.sinks.operator_actions import RefusedError
+from epicenter.sinks.page.render import html_response, json_response
+from epicenter.sinks.text.sanitize import make_inert
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 

@@ -11,9 +11,9 @@ from typing import Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from sinks.page.timescale import Break, Tick, TimeScale, scale_of
-from sinks.text import humanize
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.page.timescale import Break, Tick, TimeScale, scale_of
+from epicenter.sinks.text import humanize
 
 WIDE_PX: Final = 1080
 NARROW_PX: Final = 352

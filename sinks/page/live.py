@@ -12,8 +12,8 @@ import msgspec
 from aiohttp import web
 from aiohttp_sse import sse_response
 
-from rules.errors import PipelineError
-from sinks.clickhouse.client import Client
+from epicenter.rules.errors import PipelineError
+from epicenter.sinks.clickhouse.client import Client
 
 HEALTH_EVERY_S: Final = 5.0
 MOST_STREAMS: Final = 200

@@ -7,11 +7,11 @@ from typing import Final
 
 from markupsafe import Markup
 
-from rules.model.incident import Incident
-from sinks.page import render
-from sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
-from sinks.text.markdown import story_markdown
-from sinks.text.story import Points, Section, Story, story_of
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.page import render
+from epicenter.sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
+from epicenter.sinks.text.markdown import story_markdown
+from epicenter.sinks.text.story import Points, Section, Story, story_of
 
 QUESTIONS: Final = (
     "Is the cause right? What speaks against it?",

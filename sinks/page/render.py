@@ -11,8 +11,8 @@ from aiohttp import web
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
-from sinks.text import humanize
-from sinks.text.sanitize import make_inert
+from epicenter.sinks.text import humanize
+from epicenter.sinks.text.sanitize import make_inert
 
 CUT_AT: Final = 600
 """So many characters of a line are shown at once."""
@@ -49,7 +49,7 @@ def _segment(text: str) -> Markup:
 
 def _environment() -> Environment:
     environment = Environment(
-        loader=PackageLoader("sinks.page"),
+        loader=PackageLoader("epicenter.sinks.page"),
         autoescape=True,
         undefined=StrictUndefined,
         finalize=_inert,

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from sinks.clickhouse.reading import IncidentFilter
+from epicenter.sinks.clickhouse.reading import IncidentFilter
 
 LONGEST: Final = 200
 MOST_TERMS: Final = 8

@@ -9,19 +9,19 @@ from typing import Any, Final
 
 from aiohttp import web
 
-from rules.model.incident import Incident
-from rules.model.notification import Acknowledgement
-from sinks.clickhouse import jobs, operator_actions, reading
-from sinks.evidence.questions import answer
-from sinks.net.token_guard import IS_KNOWN, only_bearers
-from sinks.page import guard, postmortem
-from sinks.page.actions import Actions
-from sinks.page.grid import grid_of
-from sinks.page.live import Ask, Feed, Health, events
-from sinks.page.render import html_response, json_response
-from sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
-from sinks.page.story import load_story, shown_of
-from sinks.text.incident_view import IncidentView
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.sinks.clickhouse import jobs, operator_actions, reading
+from epicenter.sinks.evidence.questions import answer
+from epicenter.sinks.net.token_guard import IS_KNOWN, only_bearers
+from epicenter.sinks.page import guard, postmortem
+from epicenter.sinks.page.actions import Actions
+from epicenter.sinks.page.grid import grid_of
+from epicenter.sinks.page.live import Ask, Feed, Health, events
+from epicenter.sinks.page.render import html_response, json_response
+from epicenter.sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
+from epicenter.sinks.page.story import load_story, shown_of
+from epicenter.sinks.text.incident_view import IncidentView
 
 LIMIT: Final = 200
 HIGHEST_LIMIT: Final = 1_000

@@ -7,18 +7,18 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.alerts.silences import MATCHERS, Silence, silenced_by
-from rules.model.incident import Incident
-from rules.model.notification import Acknowledgement
-from rules.packs.vocabulary import vocabulary
-from sinks.clickhouse import operator_actions, reading
-from sinks.clickhouse.client import Client
-from sinks.page import views
-from sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
-from sinks.page.notified import MOST_AT_ONCE, in_order, told
-from sinks.page.render import html
-from sinks.page.search import ListQuery
-from sinks.text.incident_view import IncidentView
+from epicenter.rules.alerts.silences import MATCHERS, Silence, silenced_by
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.sinks.clickhouse import operator_actions, reading
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.page import views
+from epicenter.sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
+from epicenter.sinks.page.notified import MOST_AT_ONCE, in_order, told
+from epicenter.sinks.page.render import html
+from epicenter.sinks.page.search import ListQuery
+from epicenter.sinks.text.incident_view import IncidentView
 
 SHOWN_LINES: Final = 6
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from rules.model.times import NS_PER_S
-from sinks.text import humanize
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.text import humanize
 
 BREAK_PX: Final = 68
 BREAK_LEAST_NS: Final = 20 * NS_PER_S

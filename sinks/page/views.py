@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from rules.model.incident import Change
-from rules.model.notification import Acknowledgement
-from sinks.text import humanize
+from epicenter.rules.model.incident import Change
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.sinks.text import humanize
 
 Row = Mapping[str, Any]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from rules.errors import InvariantError
-from rules.model.incident import BlastRadius, Cost
-from rules.model.times import NS_PER_S, iso_ns
+from epicenter.rules.errors import InvariantError
+from epicenter.rules.model.incident import BlastRadius, Cost
+from epicenter.rules.model.times import NS_PER_S, iso_ns
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 _AHEAD_S: Final = 60

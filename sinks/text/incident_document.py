@@ -7,9 +7,9 @@ from typing import Final
 
 import msgspec
 
-from rules.errors import InputError
-from rules.model.incident import Incident
-from sinks.text.sanitize import make_inert
+from epicenter.rules.errors import InputError
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.text.sanitize import make_inert
 
 MAX_REASON_CHARACTERS: Final = 400
 _ID: Final = re.compile(r"[0-9A-Za-z]{1,64}")

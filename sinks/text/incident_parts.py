@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
-from rules.model.incident import ChainLink, Change, Evidence, Progress, RankedCause, Recurrence, RootCause
-from sinks.text import humanize
-from sinks.text.sanitize import make_inert
+from epicenter.rules.model.incident import ChainLink, Change, Evidence, Progress, RankedCause, Recurrence, RootCause
+from epicenter.sinks.text import humanize
+from epicenter.sinks.text.sanitize import make_inert
 
 
 class CauseView(msgspec.Struct, frozen=True):

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import msgspec
 
-from rules.model.incident import Incident
-from sinks.text import humanize
-from sinks.text.incident_parts import CauseView, ChangeView, EvidenceView, LinkView, ProgressView, recurrence_of
-from sinks.text.sanitize import make_inert
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.text import humanize
+from epicenter.sinks.text.incident_parts import (
+    CauseView,
+    ChangeView,
+    EvidenceView,
+    LinkView,
+    ProgressView,
+    recurrence_of,
+)
+from epicenter.sinks.text.sanitize import make_inert
 
 
 class IncidentView(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from sinks.text.sanitize import make_inert
-from sinks.text.story import Block, Facts, Grid, Points, Quote, Section, Story
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.story import Block, Facts, Grid, Points, Quote, Section, Story
 
 _MARKUP: Final = re.compile(r"([\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|:(?=//)|(?<=www)\.)", re.IGNORECASE)
 _BEGINS_A_BLOCK: Final = re.compile(r"^(\d{0,9})([-+#=.)])")

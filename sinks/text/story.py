@@ -7,10 +7,10 @@ from typing import ClassVar, Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from sinks.text import humanize
-from sinks.text.incident_parts import EvidenceView, ProgressView
-from sinks.text.incident_view import IncidentView
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.text import humanize
+from epicenter.sinks.text.incident_parts import EvidenceView, ProgressView
+from epicenter.sinks.text.incident_view import IncidentView
 
 SHOWN_NODES: Final = 24
 SHOWN_TEXT: Final = 160

@@ -14,19 +14,19 @@ from typing import Final, Protocol
 
 from aiokafka.errors import KafkaError
 
-from rules.alerts.muting import Moment, Said
-from rules.alerts.planner import Planner
-from rules.alerts.routing import Routing
-from rules.alerts.state import GROUP, AlertState, Group, Planned
-from rules.errors import PipelineError, TransientError
-from rules.model.incident import Incident
-from rules.model.ledger import Delivery, Outcome
-from rules.model.records import Position
-from sinks.log import get_logger
-from sinks.notify.target import Memo, Target
-from stream.alerts.journal import Journal
-from stream.alerts.target_queue import Lane
-from stream.process.shutdown import ENDING, FOR_TARGETS_S
+from epicenter.rules.alerts.muting import Moment, Said
+from epicenter.rules.alerts.planner import Planner
+from epicenter.rules.alerts.routing import Routing
+from epicenter.rules.alerts.state import GROUP, AlertState, Group, Planned
+from epicenter.rules.errors import PipelineError, TransientError
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Delivery, Outcome
+from epicenter.rules.model.records import Position
+from epicenter.sinks.log import get_logger
+from epicenter.sinks.notify.target import Memo, Target
+from epicenter.stream.alerts.journal import Journal
+from epicenter.stream.alerts.target_queue import Lane
+from epicenter.stream.process.shutdown import ENDING, FOR_TARGETS_S
 
 log: Final = get_logger(__name__)
 UNKNOWN_TARGET: Final = "alerts no longer name this target"

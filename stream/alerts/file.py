@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from rules.alerts.spec import RouteSpec
-from sinks.notify.load import Alerts, load_alerts, webhook_alerts
-from sinks.text.humanize import count
-from stream.settings import Settings
+from epicenter.rules.alerts.spec import RouteSpec
+from epicenter.sinks.notify.load import Alerts, load_alerts, webhook_alerts
+from epicenter.sinks.text.humanize import count
+from epicenter.stream.settings import Settings
 
 
 def alerts_of(settings: Settings, file: Path | None = None) -> Alerts | None:

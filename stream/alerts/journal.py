@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Protocol
 
-from rules.errors import ConfigError, TransientError
+from epicenter.rules.errors import ConfigError, TransientError
 
 Records = Mapping[str, bytes | None]
 """By key; None: the record is gone."""

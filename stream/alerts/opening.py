@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from time import time_ns
 
-from rules.model.incident import Incident
-from rules.packs.ruleset import RuleSet
-from sinks.notify.load import Alerts
-from stream.alerts.dispatcher import Dispatcher, Outlet
-from stream.alerts.journal import Journal
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.notify.load import Alerts
+from epicenter.stream.alerts.dispatcher import Dispatcher, Outlet
+from epicenter.stream.alerts.journal import Journal
 
 
 def is_silence(rules: RuleSet) -> Callable[[Incident], bool]:

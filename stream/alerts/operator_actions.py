@@ -7,13 +7,13 @@ from collections.abc import Callable
 from time import time_ns
 from typing import Final
 
-from rules.alerts.muting import Said
-from rules.errors import ConfigError, PipelineError
-from rules.model.times import duration_ns
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.operator_actions import list_acknowledgements, list_silences, standing
-from stream.settings import Settings
-from stream.store.thread import Store
+from epicenter.rules.alerts.muting import Said
+from epicenter.rules.errors import ConfigError, PipelineError
+from epicenter.rules.model.times import duration_ns
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.operator_actions import list_acknowledgements, list_silences, standing
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.thread import Store
 
 LOOKED_BACK_NS: Final = duration_ns("30d")
 

@@ -10,21 +10,21 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.alerts.action import action_of
-from rules.alerts.guard import Guard
-from rules.alerts.inhibit import OpenIncidents
-from rules.alerts.labels import Labels
-from rules.alerts.mute import Mute
-from rules.alerts.routing import Leg, Routing
-from rules.alerts.silences import Silence, silenced_labels
-from rules.errors import InputError
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S, iso_from_ns
-from sinks.clickhouse import operator_actions, reading
-from sinks.text.incident_document import incident_of
-from stream.settings import Settings
-from stream.store.evidence import stored_incident
-from stream.store.lookup import from_page, from_store
+from epicenter.rules.alerts.action import action_of
+from epicenter.rules.alerts.guard import Guard
+from epicenter.rules.alerts.inhibit import OpenIncidents
+from epicenter.rules.alerts.labels import Labels
+from epicenter.rules.alerts.mute import Mute
+from epicenter.rules.alerts.routing import Leg, Routing
+from epicenter.rules.alerts.silences import Silence, silenced_labels
+from epicenter.rules.errors import InputError
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.sinks.clickhouse import operator_actions, reading
+from epicenter.sinks.text.incident_document import incident_of
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.evidence import stored_incident
+from epicenter.stream.store.lookup import from_page, from_store
 
 STDIN: Final = "-"
 _OPEN: Final = reading.IncidentFilter(status="open")

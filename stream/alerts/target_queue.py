@@ -11,12 +11,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from rules.alerts.state import Group, Planned
-from rules.errors import RejectedError, TransientError
-from rules.model.ids import stable_id
-from rules.model.times import NS_PER_S, duration_ns
-from sinks.log import get_logger
-from sinks.notify.target import Memo, Target
+from epicenter.rules.alerts.state import Group, Planned
+from epicenter.rules.errors import RejectedError, TransientError
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.times import NS_PER_S, duration_ns
+from epicenter.sinks.log import get_logger
+from epicenter.sinks.notify.target import Memo, Target
 
 FIRST_PAUSE_S: Final = 1.0
 LONGEST_PAUSE_S: Final = 60.0

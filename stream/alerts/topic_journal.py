@@ -7,11 +7,11 @@ from collections.abc import Awaitable, Callable
 
 from aiokafka import AIOKafkaProducer, TopicPartition
 
-from stream.alerts.journal import Records
-from stream.kafka.clients import make_consumer
-from stream.kafka.raw_batches import Corrupt, give_corrupt_batches
-from stream.kafka.topics import TopicNames
-from stream.settings import Settings
+from epicenter.stream.alerts.journal import Records
+from epicenter.stream.kafka.clients import make_consumer
+from epicenter.stream.kafka.raw_batches import Corrupt, give_corrupt_batches
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.settings import Settings
 
 PassOver = Callable[[TopicPartition, Corrupt], Awaitable[None]]
 

@@ -11,19 +11,19 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from aiokafka.errors import GroupAuthorizationFailedError, GroupCoordinatorNotAvailableError, KafkaError
 
-from rules.errors import PipelineError, TransientError
-from rules.packs.ruleset import RuleSet
-from sinks.text.humanize import count
-from stream.checks.finding import Finding, ok, refused, warning
-from stream.checks.groups import Group, Member, Place, group_findings
-from stream.checks.records import record_findings, seen_in
-from stream.checks.topics import Brokers, Topic, Wanted, topic_findings
-from stream.kafka.clients import make_consumer
-from stream.kafka.raw_batches import Chunk, Corrupt, note_plain_batches, source_of
-from stream.kafka.topics import DAY_MS, TopicNames, admin_of, wanted_topics
-from stream.scan.redaction import redactor_of
-from stream.scan.scan import BatchScanner
-from stream.settings import Settings
+from epicenter.rules.errors import PipelineError, TransientError
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.text.humanize import count
+from epicenter.stream.checks.finding import Finding, ok, refused, warning
+from epicenter.stream.checks.groups import Group, Member, Place, group_findings
+from epicenter.stream.checks.records import record_findings, seen_in
+from epicenter.stream.checks.topics import Brokers, Topic, Wanted, topic_findings
+from epicenter.stream.kafka.clients import make_consumer
+from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, note_plain_batches, source_of
+from epicenter.stream.kafka.topics import DAY_MS, TopicNames, admin_of, wanted_topics
+from epicenter.stream.scan.redaction import redactor_of
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.settings import Settings
 
 RECORDS_LOOKED_AT: Final = 200
 READ_WITHIN_S: Final = 5.0

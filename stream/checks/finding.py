@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from rules.errors import PipelineError
-from sinks.text.sanitize import make_inert
+from epicenter.rules.errors import PipelineError
+from epicenter.sinks.text.sanitize import make_inert
 
 Status = Literal["ok", "warning", "problem"]
 

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from sinks.text.humanize import count
-from sinks.text.sanitize import make_inert
-from stream.checks.finding import Finding, or_all_is_well, problem, warning
-from stream.checks.topics import length
-from stream.kafka.clients import CLIENT_ID
+from epicenter.sinks.text.humanize import count
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.checks.finding import Finding, or_all_is_well, problem, warning
+from epicenter.stream.checks.topics import length
+from epicenter.stream.kafka.clients import CLIENT_ID
 
 LAG_IS_LARGE: Final = 100_000
 SHARE_OF_RETENTION: Final = 0.5

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
-from rules.errors import ConfigError, PipelineError
-from rules.packs.ruleset import RuleSet
-from rules.packs.topology import read_topology
-from sinks.net.loopback import is_loopback
-from stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
-from stream.rule_tools.trial import proven
-from stream.scan.prefilter import MARKS
-from stream.scan.redaction import redactor_of
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError, PipelineError
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.topology import read_topology
+from epicenter.sinks.net.loopback import is_loopback
+from epicenter.stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
+from epicenter.stream.rule_tools.trial import proven
+from epicenter.stream.scan.prefilter import MARKS
+from epicenter.stream.scan.redaction import redactor_of
+from epicenter.stream.settings import Settings
 
 FREE_BYTES: Final = 2 << 30
 OTHERS: Final = stat.S_IRWXO

@@ -9,15 +9,15 @@ from typing import Final
 
 import msgspec
 
-from ingest.batch.batch import Batch
-from ingest.parse.envelope import parse
-from rules.errors import RecordError
-from rules.model.records import RawRecord
-from sinks.text.sanitize import make_inert
-from stream.checks.finding import Finding, or_all_is_well, problem, warning
-from stream.checks.topics import length
-from stream.scan.scan import BatchScanner
-from stream.scan.validation import Fault
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.parse.envelope import parse
+from epicenter.rules.errors import RecordError
+from epicenter.rules.model.records import RawRecord
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.checks.finding import Finding, or_all_is_well, problem, warning
+from epicenter.stream.checks.topics import length
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.scan.validation import Fault
 
 NAME: Final = "raw records"
 SHARE_DEAD: Final = 0.01

@@ -8,15 +8,15 @@ from collections.abc import Iterator
 import click
 import msgspec
 
-from rules.errors import ConfigError
-from sinks.text.humanize import count
-from stream.checks.collect import kafka_findings
-from stream.checks.finding import Finding, refused
-from stream.checks.machine import machine_findings, rules_of
-from stream.checks.store import store_findings
-from stream.checks.targets import target_findings
-from stream.process.logs import say
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError
+from epicenter.sinks.text.humanize import count
+from epicenter.stream.checks.collect import kafka_findings
+from epicenter.stream.checks.finding import Finding, refused
+from epicenter.stream.checks.machine import machine_findings, rules_of
+from epicenter.stream.checks.store import store_findings
+from epicenter.stream.checks.targets import target_findings
+from epicenter.stream.process.logs import say
+from epicenter.stream.settings import Settings
 
 TOLD = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
 SETTINGS = "settings"

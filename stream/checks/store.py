@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from rules.errors import ConfigError, PipelineError
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import plan
-from stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
+from epicenter.rules.errors import ConfigError, PipelineError
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.migrate import plan
+from epicenter.stream.checks.finding import Finding, ok, or_all_is_well, problem, refused, warning
 
 NAME: Final = "store"
 OLDEST: Final = (26, 2)

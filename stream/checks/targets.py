@@ -9,11 +9,11 @@ from collections.abc import Iterator
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from rules.errors import PipelineError
-from sinks.notify.config import AppriseSpec, SlackSpec
-from stream.alerts.file import alerts_of, in_short
-from stream.checks.finding import Finding, ok, refused, warning
-from stream.settings import Settings
+from epicenter.rules.errors import PipelineError
+from epicenter.sinks.notify.config import AppriseSpec, SlackSpec
+from epicenter.stream.alerts.file import alerts_of, in_short
+from epicenter.stream.checks.finding import Finding, ok, refused, warning
+from epicenter.stream.settings import Settings
 
 ANSWER_WITHIN_S: Final = 5.0
 PORTS: Final = {"http": 80, "https": 443}

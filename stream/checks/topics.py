@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.times import NS_PER_S
-from sinks.text.humanize import count
-from stream.checks.finding import Finding, or_all_is_well, problem, warning
-from stream.kafka.topics import TopicNames
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.text.humanize import count
+from epicenter.stream.checks.finding import Finding, or_all_is_well, problem, warning
+from epicenter.stream.kafka.topics import TopicNames
 
 ALTER: Final = (
     "kafka-configs.sh --bootstrap-server {address} --alter --entity-type topics --entity-name {name}"

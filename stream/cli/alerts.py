@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from rules.errors import ConfigError, InputError
-from stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, RULES, STORE
+from epicenter.rules.errors import ConfigError, InputError
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, RULES, STORE
 
 
 @click.group()
@@ -28,8 +28,8 @@ def check_command(file: Path) -> None:
 
     Example: epicenter alerts check alerts.yaml
     """
-    from sinks.notify.load import load_alerts
-    from stream.alerts.file import in_short
+    from epicenter.sinks.notify.load import load_alerts
+    from epicenter.stream.alerts.file import in_short
 
     if not file.is_file():
         raise InputError(f"{file}: no such file")
@@ -64,14 +64,14 @@ def route_command(
 
     Example: epicenter alerts route incidents.jsonl --alerts alerts.yaml
     """
-    from ingest.parse.times import time_from_field
-    from rules.packs.load import load
-    from stream.alerts.file import alerts_of
-    from stream.alerts.opening import is_silence
-    from stream.alerts.route import Situation, routed
-    from stream.cli.one_machine import print_document
-    from stream.cli.text.alerts import print_routed
-    from stream.settings import load_settings
+    from epicenter.ingest.parse.times import time_from_field
+    from epicenter.rules.packs.load import load
+    from epicenter.stream.alerts.file import alerts_of
+    from epicenter.stream.alerts.opening import is_silence
+    from epicenter.stream.alerts.route import Situation, routed
+    from epicenter.stream.cli.one_machine import print_document
+    from epicenter.stream.cli.text.alerts import print_routed
+    from epicenter.stream.settings import load_settings
 
     settings = load_settings(config, rule_packs=rules or None, **given)
     found = alerts_of(settings, file)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from stream.cli.options import CONFIG, EXIT_NO_INPUT, EXIT_PROBLEMS, JSON, RULES, TOPOLOGY, settings_of
+from epicenter.stream.cli.options import CONFIG, EXIT_NO_INPUT, EXIT_PROBLEMS, JSON, RULES, TOPOLOGY, settings_of
 
 PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 
@@ -24,7 +24,7 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -
 
     Example: epicenter match --json outputs/7877.log
     """
-    from stream.cli.one_machine import match_files
+    from epicenter.stream.cli.one_machine import match_files
 
     match_files(settings_of(**given), list(paths), as_json, keep_all)
 
@@ -44,7 +44,7 @@ def triage(
 
     Example: epicenter triage outputs/7877-llama.log
     """
-    from stream.cli.triage import triage_paths
+    from epicenter.stream.cli.triage import triage_paths
 
     if triage_paths(settings_of(**given), list(paths), outputs, now, job_state, as_json):
         sys.exit(EXIT_NO_INPUT)
@@ -60,7 +60,7 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
 
     Example: epicenter eval cases.jsonl
     """
-    from stream.rule_tools.evaluate import evaluate_files
+    from epicenter.stream.rule_tools.evaluate import evaluate_files
 
     if evaluate_files(settings_of(**given), list(paths), as_json):
         sys.exit(EXIT_PROBLEMS)
@@ -77,6 +77,6 @@ def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
 
     Example: epicenter replay --json recorded/
     """
-    from stream.cli.one_machine import replay_files
+    from epicenter.stream.cli.one_machine import replay_files
 
     replay_files(settings_of(**given), list(paths), as_json)

@@ -7,8 +7,8 @@ from typing import Any
 
 import click
 
-from rules.errors import ConfigError
-from stream.cli.options import (
+from epicenter.rules.errors import ConfigError
+from epicenter.stream.cli.options import (
     CONFIG,
     DATA_DIR,
     EXIT_PROBLEMS,
@@ -33,7 +33,7 @@ def worker(**given: Any) -> None:
 
     Example: epicenter worker --kafka broker:9092 --store http://clickhouse:8123/epicenter
     """
-    from stream.worker import run_worker
+    from epicenter.stream.worker import run_worker
 
     sys.exit(run_worker(long_running_settings(**given)))
 
@@ -46,7 +46,7 @@ def topics(**given: Any) -> None:
 
     Example: epicenter topics --kafka broker:9092
     """
-    from stream.kafka.topics import make_topics
+    from epicenter.stream.kafka.topics import make_topics
 
     make_topics(settings_of(**given))
 
@@ -66,7 +66,7 @@ def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **given: A
 
     Example: epicenter migrate --store http://clickhouse:8123/epicenter --plan
     """
-    from stream.cli.migrate import migrate_store
+    from epicenter.stream.cli.migrate import migrate_store
 
     migrate_store(settings_of(**given), plan or sql, sql, with_logs, with_roles)
 
@@ -84,7 +84,7 @@ def check(as_json: bool, **given: Any) -> None:
 
     Example: epicenter check --config epicenter.toml
     """
-    from stream.checks.run import check_all, wrong_settings
+    from epicenter.stream.checks.run import check_all, wrong_settings
 
     try:
         settings = settings_of(**given)

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import click
 
-from rules.model.times import NS_PER_S, duration_ns
-from stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE
+from epicenter.rules.model.times import NS_PER_S, duration_ns
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE
 
 LAST_NS: Final = 2**63 - 1
 """The last moment that the store knows, in 2262."""
@@ -57,8 +57,8 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
 
     Example: epicenter deadletters list --reason "not JSON" --since 2h
     """
-    from stream.cli.text.dead_letters import LetterFilter, list_letters
-    from stream.settings import load_settings
+    from epicenter.stream.cli.text.dead_letters import LetterFilter, list_letters
+    from epicenter.stream.settings import load_settings
 
     list_letters(load_settings(**given), LetterFilter(reason, source, since_ns), limit, as_json)
 
@@ -75,8 +75,8 @@ def show_command(letter_id: str, as_json: bool, raw: bool, **given: Any) -> None
 
     Example: epicenter deadletters show 3f2a --raw
     """
-    from stream.cli.text.dead_letters import show_letter, write_bytes
-    from stream.settings import load_settings
+    from epicenter.stream.cli.text.dead_letters import show_letter, write_bytes
+    from epicenter.stream.settings import load_settings
 
     if raw and as_json:
         raise click.UsageError("--raw and --json exclude each other")
@@ -100,8 +100,8 @@ def replay_command(letter_ids: tuple[str, ...], as_json: bool, is_all: bool, rea
 
     Example: epicenter deadletters replay --reason "wrong shape"
     """
-    from stream.settings import load_settings
-    from stream.store.dead_letter_replay import replay_letters
+    from epicenter.stream.settings import load_settings
+    from epicenter.stream.store.dead_letter_replay import replay_letters
 
     if bool(letter_ids) + is_all + bool(reason) != 1:
         raise click.UsageError("say which: ids, --reason TEXT or --all, one of them")

@@ -17,18 +17,18 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from ingest.collect.source import Sources
-from ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, truth_of, write_all, write_paced
-from rules.errors import ConfigError
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S, iso_ns
-from rules.packs.load import load
-from stream.cli.demo_history import write_history
-from stream.cli.one_machine import Announcer, hostname, print_incident
-from stream.local.runner import EmbeddedRun
-from stream.process.logs import say
-from stream.process.shutdown import end_on_signals
-from stream.settings import Settings
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.simulate import KINDS, Framework, Scenario, TrueFault, mixed, truth_of, write_all, write_paced
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S, iso_ns
+from epicenter.rules.packs.load import load
+from epicenter.stream.cli.demo_history import write_history
+from epicenter.stream.cli.one_machine import Announcer, hostname, print_incident
+from epicenter.stream.local.runner import EmbeddedRun
+from epicenter.stream.process.logs import say
+from epicenter.stream.process.shutdown import end_on_signals
+from epicenter.stream.settings import Settings
 
 SPEED: Final = 60.0
 SIMULATED_NS: Final = 800 * NS_PER_S

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ingest.simulate import Scenario, truth_of, write_all
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate import Scenario, truth_of, write_all
+from epicenter.rules.model.times import NS_PER_S
 
 NODES: Final = 8
 SEEDS: Final = 200

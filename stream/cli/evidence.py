@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rules.errors import ConfigError, InputError
-from stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+from epicenter.rules.errors import ConfigError, InputError
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
 
 if TYPE_CHECKING:
-    from rules.model.incident import Incident
-    from stream.store.lines import Found
+    from epicenter.rules.model.incident import Incident
+    from epicenter.stream.store.lines import Found
 
 LEAST_BYTES = 6_144
 MOST_AROUND = 200
@@ -46,10 +46,10 @@ def explain(
 
     Example: epicenter explain 3f2a --format json
     """
-    from sinks.evidence.pack import pack_of
-    from sinks.evidence.render import RENDERERS
-    from stream.settings import load_settings
-    from stream.store.evidence import stored_pack
+    from epicenter.sinks.evidence.pack import pack_of
+    from epicenter.sinks.evidence.render import RENDERERS
+    from epicenter.stream.settings import load_settings
+    from epicenter.stream.store.evidence import stored_pack
 
     settings = load_settings(config, **given)
     from_file = _from_file(incident, incident_id or "")
@@ -86,8 +86,8 @@ def logs(
 
     Example: epicenter logs /var/log/kern.log:1041 --before 20
     """
-    from stream.settings import load_settings
-    from stream.store.lines import Around, find
+    from epicenter.stream.settings import load_settings
+    from epicenter.stream.store.lines import Around, find
 
     settings = load_settings(config, **given)
     from_file = None if incident is None else _from_file(str(incident), "")
@@ -129,11 +129,11 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None
 
     Example: epicenter mcp --data-dir /var/lib/epicenter
     """
-    from stream.process.logs import set_up_logs
-    from stream.settings import load_settings
+    from epicenter.stream.process.logs import set_up_logs
+    from epicenter.stream.settings import load_settings
 
     try:
-        from stream.mcp.server import serve_http, serve_stdio
+        from epicenter.stream.mcp.server import serve_http, serve_stdio
     except ModuleNotFoundError as error:
         if error.name not in ("mcp", "mcp_types", "uvicorn"):
             raise
@@ -148,7 +148,7 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None
 
 def _from_file(name: str, incident_id: str) -> Incident | None:
     """The incident that a file or standard input holds; None when there is no such file."""
-    from sinks.text.incident_document import incident_of
+    from epicenter.sinks.text.incident_document import incident_of
 
     if name != "-" and not Path(name).is_file():
         return None
@@ -178,8 +178,8 @@ def _documents(content: bytes) -> list[dict[str, Any]]:
 
 
 def _print(found: Found) -> None:
-    from sinks.text.sanitize import make_inert
-    from stream.process.logs import say
+    from epicenter.sinks.text.sanitize import make_inert
+    from epicenter.stream.process.logs import say
 
     say(f"from: {found.found_in}" + (f" ({make_inert(found.note)})" if found.note else ""))
     width = max((len(str(line.number)) for line in found.lines), default=0)

@@ -8,14 +8,14 @@ from urllib.parse import urlencode
 
 import click
 
-from rules.errors import ConfigError, InputError
-from stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+from epicenter.rules.errors import ConfigError, InputError
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
 
 if TYPE_CHECKING:
-    from stream.settings import Settings
+    from epicenter.stream.settings import Settings
 
 if TYPE_CHECKING:
-    from rules.model.incident import Incident
+    from epicenter.rules.model.incident import Incident
 
 
 @click.group()
@@ -39,15 +39,15 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
 
     Example: epicenter incidents list --search "node:node0003 bus"
     """
-    from sinks.clickhouse import reading
-    from sinks.page.search import ListQuery
-    from sinks.text.incident_document import incident_of
-    from stream.cli.one_machine import print_document
-    from stream.cli.text.incident import incident_line
-    from stream.cli.text.terminal import console
-    from stream.process.logs import say
-    from stream.settings import load_settings
-    from stream.store.lookup import from_page, from_store
+    from epicenter.sinks.clickhouse import reading
+    from epicenter.sinks.page.search import ListQuery
+    from epicenter.sinks.text.incident_document import incident_of
+    from epicenter.stream.cli.one_machine import print_document
+    from epicenter.stream.cli.text.incident import incident_line
+    from epicenter.stream.cli.text.terminal import console
+    from epicenter.stream.process.logs import say
+    from epicenter.stream.settings import load_settings
+    from epicenter.stream.store.lookup import from_page, from_store
 
     settings = load_settings(config, **given)
     query = ListQuery(q=q, status=status or "")
@@ -72,9 +72,9 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **given: 
 
     Example: epicenter incidents show 3f2a
     """
-    from stream.cli.one_machine import print_document
-    from stream.cli.text.incident import print_incident_report
-    from stream.settings import load_settings
+    from epicenter.stream.cli.one_machine import print_document
+    from epicenter.stream.cli.text.incident import print_incident_report
+    from epicenter.stream.settings import load_settings
 
     print_document(stored(load_settings(config, **given), incident_id), as_json, print_incident_report)
 
@@ -100,8 +100,8 @@ def export(
 
     Example: epicenter export 3f2a --format html --output post-mortem.html
     """
-    from sinks.page import postmortem
-    from stream.settings import load_settings
+    from epicenter.sinks.page import postmortem
+    from epicenter.stream.settings import load_settings
 
     incident = stored(load_settings(config, **given), incident_id)
     draft = postmortem.html(incident) if form == "html" else postmortem.markdown(incident)
@@ -120,9 +120,9 @@ def stored(settings: Settings, incident_id: str) -> Incident:
     Raises:
         InputError: there is none, or more than one.
     """
-    from sinks.clickhouse import reading
-    from sinks.text.incident_document import incident_of
-    from stream.store.lookup import from_page, from_store
+    from epicenter.sinks.clickhouse import reading
+    from epicenter.sinks.text.incident_document import incident_of
+    from epicenter.stream.store.lookup import from_page, from_store
 
     if not incident_id.isalnum():
         raise InputError(f"{incident_id}: no incident id: they are made of letters and digits")

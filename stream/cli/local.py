@@ -8,7 +8,16 @@ from typing import Any
 
 import click
 
-from stream.cli.options import CONFIG, DATA_DIR, EXIT_USAGE, JSON, RULES, STORE, TOPOLOGY, long_running_settings
+from epicenter.stream.cli.options import (
+    CONFIG,
+    DATA_DIR,
+    EXIT_USAGE,
+    JSON,
+    RULES,
+    STORE,
+    TOPOLOGY,
+    long_running_settings,
+)
 
 
 @click.command()
@@ -26,7 +35,7 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None
 
     Example: epicenter run /var/log/kern.log outputs/
     """
-    from stream.cli.one_machine import run_embedded
+    from epicenter.stream.cli.one_machine import run_embedded
 
     run_embedded(long_running_settings(**given), list(paths), as_json, once)
 
@@ -41,7 +50,7 @@ def page(**given: Any) -> None:
 
     Example: epicenter page --dsn http://clickhouse:8123/epicenter --port 8017
     """
-    from stream.local.page import serve_page
+    from epicenter.stream.local.page import serve_page
 
     serve_page(long_running_settings(**given))
 
@@ -58,7 +67,7 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
 
     Example: epicenter demo --fault host-oom
     """
-    from stream.cli.demo import run_demo
+    from epicenter.stream.cli.demo import run_demo
 
     if with_kafka:
         click.echo("epicenter: demo --kafka was removed; run `make cluster` in a clone of the repository", err=True)
@@ -82,7 +91,7 @@ def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float 
 
     Example: epicenter simulate /tmp/cluster --nodes 64 --jobs 3 --fault host-oom
     """
-    from stream.cli.demo import scenario_of, write_simulation
+    from epicenter.stream.cli.demo import scenario_of, write_simulation
 
     if healthy and faults:
         raise click.UsageError("--healthy and --fault exclude each other")

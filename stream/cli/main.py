@@ -11,10 +11,10 @@ from typing import Any
 
 import click
 
-from rules.errors import ConfigError, InputError, PipelineError, TransientError
-from stream.cli.options import EXIT_NO_INPUT
-from stream.process.logs import say, set_up_logs
-from stream.process.shutdown import end_at_once_as_process_1
+from epicenter.rules.errors import ConfigError, InputError, PipelineError, TransientError
+from epicenter.stream.cli.options import EXIT_NO_INPUT
+from epicenter.stream.process.logs import say, set_up_logs
+from epicenter.stream.process.shutdown import end_at_once_as_process_1
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
 """Matches are many and hold no cycles: with Python's own thresholds a fifth of the time goes into looking for some."""
@@ -22,28 +22,28 @@ MANY_PATTERNS = 500
 EXIT_AWAY, EXIT_BUG, EXIT_CONFIG = 69, 70, 78
 
 COMMANDS = {
-    "ack": "stream.cli.operator_actions:ack",
-    "alerts": "stream.cli.alerts:alerts",
-    "check": "stream.cli.cluster:check",
-    "deadletters": "stream.cli.dead_letters:deadletters",
-    "demo": "stream.cli.local:demo",
-    "eval": "stream.cli.analyze:evaluate",
-    "explain": "stream.cli.evidence:explain",
-    "export": "stream.cli.incidents:export",
-    "incidents": "stream.cli.incidents:incidents",
-    "logs": "stream.cli.evidence:logs",
-    "match": "stream.cli.analyze:match",
-    "mcp": "stream.cli.evidence:mcp",
-    "migrate": "stream.cli.cluster:migrate",
-    "page": "stream.cli.local:page",
-    "replay": "stream.cli.analyze:replay",
-    "rules": "stream.cli.rules:rules",
-    "run": "stream.cli.local:run",
-    "silences": "stream.cli.operator_actions:silences",
-    "simulate": "stream.cli.local:simulate",
-    "topics": "stream.cli.cluster:topics",
-    "triage": "stream.cli.analyze:triage",
-    "worker": "stream.cli.cluster:worker",
+    "ack": "epicenter.stream.cli.operator_actions:ack",
+    "alerts": "epicenter.stream.cli.alerts:alerts",
+    "check": "epicenter.stream.cli.cluster:check",
+    "deadletters": "epicenter.stream.cli.dead_letters:deadletters",
+    "demo": "epicenter.stream.cli.local:demo",
+    "eval": "epicenter.stream.cli.analyze:evaluate",
+    "explain": "epicenter.stream.cli.evidence:explain",
+    "export": "epicenter.stream.cli.incidents:export",
+    "incidents": "epicenter.stream.cli.incidents:incidents",
+    "logs": "epicenter.stream.cli.evidence:logs",
+    "match": "epicenter.stream.cli.analyze:match",
+    "mcp": "epicenter.stream.cli.evidence:mcp",
+    "migrate": "epicenter.stream.cli.cluster:migrate",
+    "page": "epicenter.stream.cli.local:page",
+    "replay": "epicenter.stream.cli.analyze:replay",
+    "rules": "epicenter.stream.cli.rules:rules",
+    "run": "epicenter.stream.cli.local:run",
+    "silences": "epicenter.stream.cli.operator_actions:silences",
+    "simulate": "epicenter.stream.cli.local:simulate",
+    "topics": "epicenter.stream.cli.cluster:topics",
+    "triage": "epicenter.stream.cli.analyze:triage",
+    "worker": "epicenter.stream.cli.cluster:worker",
 }
 """Name -> module:object. A module named here is imported for its commands and for help, so it imports no more than
 click at its top: what a command needs, it imports when it runs."""
@@ -73,7 +73,7 @@ class LazyGroup(click.Group):
 @click.version_option(package_name="epicenter")
 def cli() -> None:
     """Say which failure, on which node of a GPU cluster, came first."""
-    from rules.match import compiled
+    from epicenter.rules.match import compiled
 
     gc.set_threshold(*FEWER_COLLECTIONS)
     compiled.before_compiling = _tell_of_compiling

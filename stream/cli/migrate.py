@@ -7,11 +7,11 @@ from textwrap import indent, wrap
 
 import click
 
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.logs import RawTopic, keep_logs, log_statements
-from sinks.clickhouse.migrate import Statement, migrate, plan
-from sinks.clickhouse.roles import make_roles, role_statements
-from stream.settings import Settings
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.logs import RawTopic, keep_logs, log_statements
+from epicenter.sinks.clickhouse.migrate import Statement, migrate, plan
+from epicenter.sinks.clickhouse.roles import make_roles, role_statements
+from epicenter.stream.settings import Settings
 
 WIDTH = 110
 

@@ -11,23 +11,23 @@ import click
 import msgspec
 import orjson
 
-from ingest.collect.source import Sources
-from rules.liveness.watch import Verdict
-from rules.model.incident import Incident
-from rules.model.ledger import DeadLetter
-from rules.model.records import Match
-from rules.model.times import NS_PER_S, iso_from_ns
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from stream.cli.text.incident import incident_line, print_incident_report
-from stream.cli.text.terminal import SEVERITY_STYLES, console, safe, watched
-from stream.local.pipeline import Pipeline, read_to_the_end, replay
-from stream.process.logs import say
-from stream.process.shutdown import end_on_signals, run_unless_told_to_end
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.redaction import redactor_of
-from stream.scan.scan import BatchScanner
-from stream.settings import Settings
+from epicenter.ingest.collect.source import Sources
+from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.cli.text.incident import incident_line, print_incident_report
+from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe, watched
+from epicenter.stream.local.pipeline import Pipeline, read_to_the_end, replay
+from epicenter.stream.process.logs import say
+from epicenter.stream.process.shutdown import end_on_signals, run_unless_told_to_end
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.redaction import redactor_of
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.settings import Settings
 
 TOLD_SKEW_NS = NS_PER_S // 2
 Document = TypeVar("Document")
@@ -78,9 +78,9 @@ def _verdict_line(verdict: Verdict) -> str:
 
 def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:
     """Follow sources, or read them once, into the embedded store."""
-    from sinks.clickhouse.client import address_of
-    from stream.local.runner import EmbeddedRun
-    from stream.rule_tools.trial import proven
+    from epicenter.sinks.clickhouse.client import address_of
+    from epicenter.stream.local.runner import EmbeddedRun
+    from epicenter.stream.rule_tools.trial import proven
 
     rules = proven(settings.rule_packs, settings.topology)
     sources = Sources(paths, hostname(), follow=not once)

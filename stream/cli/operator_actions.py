@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from rules.alerts.silences import MATCHERS, Silence
-from rules.errors import InputError
-from rules.model.times import iso_from_ns
-from stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+from epicenter.rules.alerts.silences import MATCHERS, Silence
+from epicenter.rules.errors import InputError
+from epicenter.rules.model.times import iso_from_ns
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
 
 if TYPE_CHECKING:
-    from sinks.clickhouse.client import Client
-    from stream.settings import Settings
+    from epicenter.sinks.clickhouse.client import Client
+    from epicenter.stream.settings import Settings
 
 
 def _login() -> str:
@@ -47,9 +47,9 @@ def ack(
 
     Example: epicenter ack 3f2a --who ada --note "case 4711 is open"
     """
-    from rules.model.notification import Acknowledgement
-    from sinks import operator_actions
-    from stream.settings import load_settings
+    from epicenter.rules.model.notification import Acknowledgement
+    from epicenter.sinks import operator_actions
+    from epicenter.stream.settings import load_settings
 
     form = operator_actions.AcknowledgementForm(who, note, undo)
     given = _said(
@@ -82,10 +82,10 @@ def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None
 
     Example: epicenter silences list --json
     """
-    from sinks.clickhouse.operator_actions import list_silences
-    from stream.process.logs import say
-    from stream.settings import load_settings
-    from stream.store.lookup import from_page, from_store
+    from epicenter.sinks.clickhouse.operator_actions import list_silences
+    from epicenter.stream.process.logs import say
+    from epicenter.stream.settings import load_settings
+    from epicenter.stream.store.lookup import from_page, from_store
 
     settings, now_ns = load_settings(config, **given), time_ns()
     answer = from_page(settings, f"api/silences?all={int(is_all)}")
@@ -116,8 +116,8 @@ def add_command(
 
     Example: epicenter silences add --match class=xid-79 --match node=n7 --for 4h --reason "drained, case 4711"
     """
-    from sinks import operator_actions
-    from stream.settings import load_settings
+    from epicenter.sinks import operator_actions
+    from epicenter.stream.settings import load_settings
 
     form = operator_actions.SilenceForm(_matchers(matchers), reason, duration, until, who)
     begun = _said(
@@ -141,8 +141,8 @@ def end_command(silence_id: str, as_json: bool, **given: Any) -> None:
 
     Example: epicenter silences end 3f2a
     """
-    from sinks import operator_actions
-    from stream.settings import load_settings
+    from epicenter.sinks import operator_actions
+    from epicenter.stream.settings import load_settings
 
     ended = _said(
         load_settings(**given),
@@ -156,8 +156,8 @@ def end_command(silence_id: str, as_json: bool, **given: Any) -> None:
 
 def _said(settings: Settings, path: str, form: object, write: Callable[[Client], Any], kind: type[Any]) -> Any:
     """Say it to the page that holds the store, or write it: what came of it, of this kind."""
-    from sinks.operator_actions import RefusedError, read_form
-    from stream.store.lookup import from_store, to_page
+    from epicenter.sinks.operator_actions import RefusedError, read_form
+    from epicenter.stream.store.lookup import from_store, to_page
 
     try:
         read_form(msgspec.json.encode(form), type(form))
@@ -196,7 +196,7 @@ def _silence_line(silence: Silence, now_ns: int) -> str:
 
 
 def _tell(word: msgspec.Struct, as_json: bool, line: str) -> None:
-    from stream.cli.one_machine import print_document
-    from stream.cli.text.terminal import console, safe
+    from epicenter.stream.cli.one_machine import print_document
+    from epicenter.stream.cli.text.terminal import console, safe
 
     print_document(msgspec.to_builtins(word), as_json, lambda _: console().print(safe(line)))

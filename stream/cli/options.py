@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 if TYPE_CHECKING:
-    from stream.settings import Settings
+    from epicenter.stream.settings import Settings
 
 EXIT_PROBLEMS: Final = 1
 EXIT_USAGE: Final = 2
@@ -28,8 +28,8 @@ def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **give
     Raises:
         ConfigError: with everything that is wrong with them.
     """
-    from stream.process.insecure_settings import unwise
-    from stream.settings import load_settings
+    from epicenter.stream.process.insecure_settings import unwise
+    from epicenter.stream.settings import load_settings
 
     settings = load_settings(config, rule_packs=rules or None, **given)
     for text in (*settings.warnings, *unwise(settings)):
@@ -39,7 +39,7 @@ def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **give
 
 def long_running_settings(**given: Any) -> Settings:
     """The same for a command that runs until it is stopped: from here on its log lines are written as they say."""
-    from stream.process.logs import set_up_logs
+    from epicenter.stream.process.logs import set_up_logs
 
     settings = settings_of(**given)
     set_up_logs(settings.log_format)

@@ -9,15 +9,15 @@ import click
 import orjson
 import yaml
 
-from rules.errors import ConfigError, InputError
-from rules.match.reference import ReferenceScanner
-from rules.packs.load import CATALOG, load
-from rules.packs.ruleset import RuleSet
-from rules.packs.vocabulary import vocabulary
-from stream.rule_tools.examples import AllPatterns, example_failures
-from stream.rule_tools.lint import problems
-from stream.scenarios.check import check_all
-from stream.scenarios.reading import Scenario, read_scenarios, scenario_folders
+from epicenter.rules.errors import ConfigError, InputError
+from epicenter.rules.match.reference import ReferenceScanner
+from epicenter.rules.packs.load import CATALOG, load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.stream.rule_tools.examples import AllPatterns, example_failures
+from epicenter.stream.rule_tools.lint import problems
+from epicenter.stream.scenarios.check import check_all
+from epicenter.stream.scenarios.reading import Scenario, read_scenarios, scenario_folders
 
 Packs = tuple[Path, ...]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from stream.cli.options import EXIT_PROBLEMS, JSON, RULES
+from epicenter.stream.cli.options import EXIT_PROBLEMS, JSON, RULES
 
 
 @click.group()
@@ -26,7 +26,7 @@ def rules_list(rules: tuple[Path, ...], as_json: bool) -> None:
 
     Example: epicenter rules list
     """
-    from stream.cli.rule_checks import list_rules
+    from epicenter.stream.cli.rule_checks import list_rules
 
     list_rules(rules, as_json)
 
@@ -39,7 +39,7 @@ def rules_show(rule_id: str, rules: tuple[Path, ...]) -> None:
 
     Example: epicenter rules show nvidia.xid_79
     """
-    from stream.cli.rule_checks import show_rule
+    from epicenter.stream.cli.rule_checks import show_rule
 
     show_rule(rules, rule_id)
 
@@ -53,7 +53,7 @@ def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenar
 
     Example: epicenter rules test --rules my-pack.yaml --scenarios my-scenarios/
     """
-    from stream.cli.rule_checks import test_rules
+    from epicenter.stream.cli.rule_checks import test_rules
 
     sys.exit(EXIT_PROBLEMS if test_rules(rules, scenarios, only_scenarios) else 0)
 
@@ -65,7 +65,7 @@ def rules_lint(rules: tuple[Path, ...]) -> None:
 
     Example: epicenter rules lint --rules my-pack.yaml
     """
-    from stream.cli.rule_checks import lint_rules
+    from epicenter.stream.cli.rule_checks import lint_rules
 
     sys.exit(EXIT_PROBLEMS if lint_rules(rules) else 0)
 
@@ -79,6 +79,6 @@ def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
 
     Example: epicenter rules import kernel-monitor.json --output imported.yaml
     """
-    from stream.rule_tools.import_rules import import_rules
+    from epicenter.stream.rule_tools.import_rules import import_rules
 
     import_rules(files, output)

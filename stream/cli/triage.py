@@ -13,25 +13,25 @@ import click
 import msgspec
 import orjson
 
-from ingest.batch.batch import Batch
-from ingest.collect.jobs import JobLogs, jobs_at
-from ingest.collect.source import Sources
-from ingest.parse.times import time_from_field
-from ingest.provenance.last_lines import check_is_text, last_lines
-from rules.errors import InputError
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from rules.redact.redactor import Redactor
-from rules.triage.document import Triage
-from rules.triage.report import Asked, triage
-from rules.triage.story import Story
-from stream.cli.text.terminal import watched
-from stream.cli.text.triage import table, ticket
-from stream.local.pipeline import read_to_the_end
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.redaction import redactor_of, text_without_secrets
-from stream.scan.scan import BatchScanner
-from stream.settings import Settings
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.collect.jobs import JobLogs, jobs_at
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.parse.times import time_from_field
+from epicenter.ingest.provenance.last_lines import check_is_text, last_lines
+from epicenter.rules.errors import InputError
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.redact.redactor import Redactor
+from epicenter.rules.triage.document import Triage
+from epicenter.rules.triage.report import Asked, triage
+from epicenter.rules.triage.story import Story
+from epicenter.stream.cli.text.terminal import watched
+from epicenter.stream.cli.text.triage import table, ticket
+from epicenter.stream.local.pipeline import read_to_the_end
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.redaction import redactor_of, text_without_secrets
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.settings import Settings
 
 STDIN = "-"
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
-from stream.kafka.security import client_arguments
-from stream.kafka.topics import LARGEST_RAW_BYTES
-from stream.settings import Settings
+from epicenter.stream.kafka.security import client_arguments
+from epicenter.stream.kafka.topics import LARGEST_RAW_BYTES
+from epicenter.stream.settings import Settings
 
 CLIENT_ID: Final = "epicenter"
 """By this name our workers know each other among the members of a group."""

@@ -8,15 +8,15 @@ from enum import StrEnum
 from time import time_ns
 from typing import Any, Final
 
-from rules.errors import DeadLetterKind
-from rules.model.ids import stable_id
-from rules.model.ledger import DeadLetter, Gap
-from rules.model.records import Position, RawRecord
-from rules.redact.redactor import Redactor
-from sinks.log import get_logger
-from stream.kafka.raw_batches import Corrupt
-from stream.metrics import Metrics
-from stream.scan.redaction import dead_letter
+from epicenter.rules.errors import DeadLetterKind
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.ledger import DeadLetter, Gap
+from epicenter.rules.model.records import Position, RawRecord
+from epicenter.rules.redact.redactor import Redactor
+from epicenter.sinks.log import get_logger
+from epicenter.stream.kafka.raw_batches import Corrupt
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.scan.redaction import dead_letter
 
 KEPT_GAPS: Final = 1_000
 

@@ -8,10 +8,10 @@ from typing import ClassVar, Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from rules.errors import DeadLetterKind, RecordError
-from rules.model.flat_heartbeats import FlatHeartbeat
-from rules.model.ledger import Delivery, Gap, Joined, Sample
-from rules.model.records import Match, Seat
+from epicenter.rules.errors import DeadLetterKind, RecordError
+from epicenter.rules.model.flat_heartbeats import FlatHeartbeat
+from epicenter.rules.model.ledger import Delivery, Gap, Joined, Sample
+from epicenter.rules.model.records import Match, Seat
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
 One = TypeVar("One")

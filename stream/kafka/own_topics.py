@@ -16,14 +16,14 @@ from aiokafka import AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, KafkaTimeoutError
 
-from rules.errors import TransientError
-from stream.kafka.clients import make_consumer
-from stream.kafka.faults import Trouble, Troubles
-from stream.kafka.raw_batches import Corrupt, give_corrupt_batches, source_of
-from stream.kafka.resuming import Resuming
-from stream.kafka.topics import TopicNames
-from stream.metrics import Metrics
-from stream.settings import Settings
+from epicenter.rules.errors import TransientError
+from epicenter.stream.kafka.clients import make_consumer
+from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.raw_batches import Corrupt, give_corrupt_batches, source_of
+from epicenter.stream.kafka.resuming import Resuming
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.settings import Settings
 
 COMMIT_WITHIN_S: Final = 30.0
 """aiokafka commits for ever where a topic was deleted."""

@@ -17,11 +17,11 @@ from aiokafka.errors import (
 from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
-from rules.errors import ConfigError, PipelineError, TransientError
-from sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls
-from sinks.text.sanitize import make_inert
-from stream.kafka.security import security_arguments
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError, PipelineError, TransientError
+from epicenter.sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.kafka.security import security_arguments
+from epicenter.stream.settings import Settings
 
 ANSWER_S: Final = 4.0
 """So long a broker may take for one answer."""

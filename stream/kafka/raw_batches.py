@@ -21,10 +21,10 @@ from aiokafka.errors import CorruptRecordException
 from aiokafka.record.memory_records import MemoryRecords
 from cramjam import DecompressionError
 
-from ingest.batch.batch import Batch
-from ingest.batch.columns import Read
-from rules.model.times import NS_PER_S
-from sinks.log import get_logger
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.columns import Read
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.log import get_logger
 
 log: Final = get_logger(__name__)
 

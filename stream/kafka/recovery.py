@@ -9,12 +9,12 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import KafkaError
 
-from stream.kafka.alignment import topic_of_mark
-from stream.kafka.clients import CLIENT_ID
-from stream.kafka.faults import Trouble, Troubles
-from stream.kafka.raw_batches import source_of
-from stream.kafka.raw_topic import describe
-from stream.kafka.resuming import NoteLost, Resuming
+from epicenter.stream.kafka.alignment import topic_of_mark
+from epicenter.stream.kafka.clients import CLIENT_ID
+from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.raw_batches import source_of
+from epicenter.stream.kafka.raw_topic import describe
+from epicenter.stream.kafka.resuming import NoteLost, Resuming
 
 LOOKS_BETWEEN_MEMBERS: Final = 10
 

@@ -17,9 +17,9 @@ from aiokafka.errors import (
     TopicAuthorizationFailedError,
 )
 
-from rules.errors import TransientError
-from stream.kafka.faults import Trouble, Troubles
-from stream.kafka.raw_batches import source_of
+from epicenter.rules.errors import TransientError
+from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.raw_batches import source_of
 
 PAUSE_S: Final = 1.0
 NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError, ClusterAuthorizationFailedError)

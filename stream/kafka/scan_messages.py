@@ -7,12 +7,12 @@ from functools import lru_cache
 import msgspec
 from aiokafka import TopicPartition
 
-from rules.model.flat_heartbeats import flattened
-from rules.model.ids import stable_id
-from rules.model.records import Match
-from stream.kafka.messages import Part
-from stream.kafka.raw_batches import source_of
-from stream.scan.scan import Scanned
+from epicenter.rules.model.flat_heartbeats import flattened
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.records import Match
+from epicenter.stream.kafka.messages import Part
+from epicenter.stream.kafka.raw_batches import source_of
+from epicenter.stream.scan.scan import Scanned
 
 
 class FoundInRange(msgspec.Struct, frozen=True):

@@ -8,9 +8,9 @@ from typing import Any
 
 from aiokafka.helpers import create_ssl_context
 
-from rules.errors import ConfigError
-from sinks.net.tls import unusable
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError
+from epicenter.sinks.net.tls import unusable
+from epicenter.stream.settings import Settings
 
 
 def client_arguments(settings: Settings) -> dict[str, Any]:

@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 from aiokafka import AIOKafkaProducer
 
-from rules.model.ledger import DeadLetter, Gap
-from stream.kafka.messages import Kept, encode_in_pieces, kept_in_pieces
-from stream.kafka.scan_messages import FoundInRange
-from stream.kafka.topics import TopicNames
-from stream.settings import Settings
+from epicenter.rules.model.ledger import DeadLetter, Gap
+from epicenter.stream.kafka.messages import Kept, encode_in_pieces, kept_in_pieces
+from epicenter.stream.kafka.scan_messages import FoundInRange
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.settings import Settings
 
 
 class Sender:

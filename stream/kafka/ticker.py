@@ -9,13 +9,13 @@ from time import monotonic_ns
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from stream.kafka.alignment import Pace
-from stream.kafka.messages import Tick, encode
-from stream.kafka.raw_batches import source_of
-from stream.kafka.recovery import Recovery
-from stream.kafka.topics import TopicNames
-from stream.metrics import Metrics
-from stream.settings import Settings
+from epicenter.stream.kafka.alignment import Pace
+from epicenter.stream.kafka.messages import Tick, encode
+from epicenter.stream.kafka.raw_batches import source_of
+from epicenter.stream.kafka.recovery import Recovery
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.settings import Settings
 
 
 class Ticker:

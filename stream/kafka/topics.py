@@ -10,10 +10,10 @@ import click
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 
-from rules.errors import ConfigError, TransientError
-from stream.kafka.preflight import reach
-from stream.kafka.security import client_arguments
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError, TransientError
+from epicenter.stream.kafka.preflight import reach
+from epicenter.stream.kafka.security import client_arguments
+from epicenter.stream.settings import Settings
 
 CREATED, EXISTS = 0, 36
 LARGEST_RAW_BYTES: Final = 16 << 20

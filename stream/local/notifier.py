@@ -8,20 +8,20 @@ from typing import Final
 
 import msgspec
 
-from rules.alerts.muting import Said
-from rules.alerts.state import Planned
-from rules.errors import DeadLetterKind, PipelineError
-from rules.model.incident import Incident
-from rules.model.ledger import DeadLetter, Delivery, Outcome
-from rules.model.records import Position
-from rules.packs.ruleset import RuleSet
-from sinks.notify.load import Alerts
-from stream.alerts.journal import FileJournal
-from stream.alerts.opening import dispatcher
-from stream.alerts.operator_actions import said_by
-from stream.local.store_writer import Keeper
-from stream.settings import Settings
-from stream.store.thread import Store
+from epicenter.rules.alerts.muting import Said
+from epicenter.rules.alerts.state import Planned
+from epicenter.rules.errors import DeadLetterKind, PipelineError
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import DeadLetter, Delivery, Outcome
+from epicenter.rules.model.records import Position
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.notify.load import Alerts
+from epicenter.stream.alerts.journal import FileJournal
+from epicenter.stream.alerts.opening import dispatcher
+from epicenter.stream.alerts.operator_actions import said_by
+from epicenter.stream.local.store_writer import Keeper
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.thread import Store
 
 LOOK_EVERY_S: Final = 1.0
 JOURNAL: Final = "alerts.sqlite"

@@ -10,18 +10,18 @@ from typing import Final
 
 from aiohttp import web
 
-from rules.errors import ConfigError, InputError, TransientError
-from sinks.clickhouse.client import StoreInUseError
-from sinks.clickhouse.reading import newest_change
-from sinks.net.loopback import is_loopback
-from sinks.page import Feed, Watcher, page
-from sinks.page.dead_letters import letter_routes
-from stream.process.logs import say
-from stream.process.page_token import checked_token
-from stream.process.shutdown import end_on_signals
-from stream.rule_tools.reload import running
-from stream.settings import Settings
-from stream.store.thread import Store
+from epicenter.rules.errors import ConfigError, InputError, TransientError
+from epicenter.sinks.clickhouse.client import StoreInUseError
+from epicenter.sinks.clickhouse.reading import newest_change
+from epicenter.sinks.net.loopback import is_loopback
+from epicenter.sinks.page import Feed, Watcher, page
+from epicenter.sinks.page.dead_letters import letter_routes
+from epicenter.stream.process.logs import say
+from epicenter.stream.process.page_token import checked_token
+from epicenter.stream.process.shutdown import end_on_signals
+from epicenter.stream.rule_tools.reload import running
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.thread import Store
 
 LOOK_EVERY_S: Final = 2.0
 LONGEST_GOODBYE_S: Final = 2.0

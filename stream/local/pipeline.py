@@ -6,20 +6,20 @@ from collections.abc import Callable, Collection, Iterator
 from time import sleep, time_ns
 from typing import Final
 
-from ingest.batch.batch import Batch
-from ingest.collect.source import Sources
-from rules.detect.signal import match_of
-from rules.engine import Engine
-from rules.event_time.watermark import Watermark
-from rules.liveness.watch import Verdict
-from rules.model.incident import Incident
-from rules.model.ledger import Gap, Joined
-from rules.model.records import Match
-from rules.packs.ruleset import RuleSet
-from rules.redact.redactor import Redactor
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.rule_budget import Throttle
-from stream.scan.scan import BatchScanner, Scanned
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.collect.source import Sources
+from epicenter.rules.detect.signal import match_of
+from epicenter.rules.engine import Engine
+from epicenter.rules.event_time.watermark import Watermark
+from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Gap, Joined
+from epicenter.rules.model.records import Match
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.redact.redactor import Redactor
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.rule_budget import Throttle
+from epicenter.stream.scan.scan import BatchScanner, Scanned
 
 PAUSE_S: Final = 0.05
 

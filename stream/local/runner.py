@@ -8,24 +8,24 @@ from contextlib import asynccontextmanager, suppress
 from time import monotonic_ns, time_ns
 from typing import Final, TypeVar
 
-from ingest.collect.source import Source, Sources
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import RuleSet
-from sinks.page import Feed, page
-from sinks.page.dead_letters import letter_routes
-from stream.alerts.file import alerts_of
-from stream.local.notifier import Teller
-from stream.local.page import page_note, served
-from stream.local.pipeline import Pipeline
-from stream.local.store_writer import Keeper
-from stream.process.page_token import checked_token
-from stream.rule_tools.reload import Reloader, running
-from stream.scan.block_buffer import HOLD_NS
-from stream.scan.redaction import redactor_of
-from stream.scan.scan import Scanned
-from stream.settings import Settings
-from stream.store.thread import Store
+from epicenter.ingest.collect.source import Source, Sources
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.page import Feed, page
+from epicenter.sinks.page.dead_letters import letter_routes
+from epicenter.stream.alerts.file import alerts_of
+from epicenter.stream.local.notifier import Teller
+from epicenter.stream.local.page import page_note, served
+from epicenter.stream.local.pipeline import Pipeline
+from epicenter.stream.local.store_writer import Keeper
+from epicenter.stream.process.page_token import checked_token
+from epicenter.stream.rule_tools.reload import Reloader, running
+from epicenter.stream.scan.block_buffer import HOLD_NS
+from epicenter.stream.scan.redaction import redactor_of
+from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.thread import Store
 
 PAUSE_S: Final = 0.1
 ROUNDS_BETWEEN_LOOKS: Final = 10

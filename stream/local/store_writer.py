@@ -7,20 +7,20 @@ from collections.abc import Callable, Collection, Iterable
 from time import monotonic, perf_counter, time_ns
 from typing import Any, Final
 
-from rules.errors import PipelineError
-from rules.model.incident import Incident
-from rules.model.ledger import DeadLetter, Delivery
-from rules.model.records import Match
-from rules.model.signals import QUIET_ROLES
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import RuleSet
-from rules.packs.spec import RuleSpec
-from stream.local.pipeline import Pipeline
-from stream.metrics import Metrics
-from stream.process.sampling import Sampler
-from stream.scan.rule_budget import Throttle
-from stream.scan.scan import Scanned
-from stream.store.thread import Store
+from epicenter.rules.errors import PipelineError
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import DeadLetter, Delivery
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.spec import RuleSpec
+from epicenter.stream.local.pipeline import Pipeline
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.process.sampling import Sampler
+from epicenter.stream.scan.rule_budget import Throttle
+from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.store.thread import Store
 
 LOCAL: Final = "local"
 """All sources of this machine count as one: there may be ten thousand files."""

@@ -12,19 +12,19 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from rules.errors import InputError
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S, duration_ns
-from sinks.clickhouse.reading import Similar
-from sinks.evidence.ranges import ranges
-from sinks.evidence.reference import LineReference, parse, part_reference
-from sinks.evidence.render import as_json, as_markdown
-from sinks.evidence.untrusted import NOTICE, cut, defused
-from sinks.page.grid import Cell, grid_of
-from sinks.text.incident_document import incident_of
-from stream.settings import Settings
-from stream.store.evidence import ask, stored_incident, stored_pack
-from stream.store.lines import Around, find
+from epicenter.rules.errors import InputError
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S, duration_ns
+from epicenter.sinks.clickhouse.reading import Similar
+from epicenter.sinks.evidence.ranges import ranges
+from epicenter.sinks.evidence.reference import LineReference, parse, part_reference
+from epicenter.sinks.evidence.render import as_json, as_markdown
+from epicenter.sinks.evidence.untrusted import NOTICE, cut, defused
+from epicenter.sinks.page.grid import Cell, grid_of
+from epicenter.sinks.text.incident_document import incident_of
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
+from epicenter.stream.store.lines import Around, find
 
 MOST_BYTES: Final = 32_768
 """Of a tool's structured answer; what has no room is counted under `left_out`."""

@@ -19,14 +19,14 @@ from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
-from rules.errors import ConfigError, PipelineError
-from sinks.evidence.fit import DEFAULT_BYTES, LEAST_BYTES
-from sinks.evidence.untrusted import NOTICE
-from sinks.net.loopback import is_loopback
-from stream.mcp import answers as answers
-from stream.process.logs import say
-from stream.settings import Settings
-from stream.store.lines import Around
+from epicenter.rules.errors import ConfigError, PipelineError
+from epicenter.sinks.evidence.fit import DEFAULT_BYTES, LEAST_BYTES
+from epicenter.sinks.evidence.untrusted import NOTICE
+from epicenter.sinks.net.loopback import is_loopback
+from epicenter.stream.mcp import answers as answers
+from epicenter.stream.process.logs import say
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.lines import Around
 
 INSTRUCTIONS: Final = (
     "Failures of a GPU cluster, found in its logs: each incident has one root cause, the chain that followed, and the"

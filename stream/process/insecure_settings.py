@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from urllib.parse import parse_qsl, urlsplit
 
-from sinks.net.loopback import is_loopback
-from stream.settings import Settings
+from epicenter.sinks.net.loopback import is_loopback
+from epicenter.stream.settings import Settings
 
 
 def unwise(settings: Settings) -> list[str]:

@@ -15,9 +15,9 @@ import structlog
 from structlog.processors import LogfmtRenderer
 from structlog.typing import EventDict, Processor
 
-from rules.redact.patterns import load_redactor
-from sinks.text.sanitize import make_inert
-from stream.process.logs import SAID, LogFormat
+from epicenter.rules.redact.patterns import load_redactor
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.process.logs import SAID, LogFormat
 
 AGAIN_AFTER_S: Final = 60.0
 MAX_REMEMBERED: Final = 1_000

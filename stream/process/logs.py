@@ -43,7 +43,7 @@ def say(text: str, level: int = logging.INFO, exc_info: BaseException | None = N
         logging.getLogger(SAID).log(level, "%s", text, exc_info=exc_info)
         return
     if exc_info:
-        from stream.process.log_chain import traceback_of
+        from epicenter.stream.process.log_chain import traceback_of
 
         click.echo(traceback_of(exc_info), err=True)
     click.echo(text, err=True)
@@ -82,7 +82,7 @@ class _ToStandardError(logging.Handler):
     def load(self) -> logging.Formatter:
         """What renders lines, loaded once."""
         if self._lines is None:
-            from stream.process.log_chain import formatter
+            from epicenter.stream.process.log_chain import formatter
 
             self._lines = formatter(self.log_format)
         return self._lines

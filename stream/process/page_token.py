@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from rules.errors import ConfigError
-from sinks.net.loopback import is_loopback
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError
+from epicenter.sinks.net.loopback import is_loopback
+from epicenter.stream.settings import Settings
 
 LEAST_TOKEN_CHARACTERS: Final = 16
 MAKE_ONE: Final = "make one with `openssl rand -hex 32`"

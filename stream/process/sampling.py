@@ -7,8 +7,8 @@ import socket
 from time import monotonic, time
 from typing import Final
 
-from rules.model.ledger import Sample
-from stream.metrics import Metrics
+from epicenter.rules.model.ledger import Sample
+from epicenter.stream.metrics import Metrics
 
 EVERY_S: Final = 15.0
 

@@ -60,7 +60,7 @@ class Ending:
         self._leave_with(0, self._log_giving_up)
 
     def _log_giving_up(self) -> None:
-        from sinks.log import get_logger  # not at the top: every command imports this module, and few log
+        from epicenter.sinks.log import get_logger  # not at the top: every command imports this module, and few log
 
         detail = "what was in hand is done again by the next process"
         get_logger(__name__).warning("shutdown_deadline_passed", within_s=self._within_s, detail=detail)

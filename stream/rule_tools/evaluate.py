@@ -15,15 +15,15 @@ import click
 import msgspec
 import orjson
 
-from ingest.batch.batch import Batch
-from rules.errors import InputError
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from rules.packs.vocabulary import vocabulary
-from rules.triage.report import Asked, triage
-from rules.triage.story import Story
-from stream.scan.scan import BatchScanner
-from stream.settings import Settings
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.errors import InputError
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.rules.triage.report import Asked, triage
+from epicenter.rules.triage.story import Story
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.settings import Settings
 
 CASE_TIME_NS: Final = 1_767_225_600_000_000_000
 LEAST_RECALL: Final = {"kernel": 0.97, "worker": 0.95}

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import orjson
 
-from ingest.batch.batch import Batch
-from rules.match.hyperscan import Hit, HyperscanScanner, Scanner
-from rules.packs.ruleset import Rule, RuleSet
-from stream.scan.scan import BatchScanner
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.stream.scan.scan import BatchScanner
 
 A_TIME_NS = 1_767_225_600_000_000_000
 

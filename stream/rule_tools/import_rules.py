@@ -11,17 +11,17 @@ from typing import Any
 import click
 import yaml
 
-from rules.documents.document import parse_document
-from rules.errors import ConfigError, InputError
-from rules.importing.draft import Draft, Drafts
-from rules.importing.npd import import_npd
-from rules.match.hyperscan import HyperscanScanner
-from rules.packs.load import load
-from rules.packs.precedence import is_harmless, says_failure
-from rules.packs.ruleset import Rule, RuleSet
-from sinks.text.sanitize import make_inert
-from stream.rule_tools.examples import AllPatterns, rules_in
-from stream.scan.scan import BatchScanner
+from epicenter.rules.documents.document import parse_document
+from epicenter.rules.errors import ConfigError, InputError
+from epicenter.rules.importing.draft import Draft, Drafts
+from epicenter.rules.importing.npd import import_npd
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.precedence import is_harmless, says_failure
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.rule_tools.examples import AllPatterns, rules_in
+from epicenter.stream.scan.scan import BatchScanner
 
 SUPPORTED = "only monitors of node-problem-detector (JSON) are imported; docs/first-rule.md shows how to write a rule"
 HEAD = """\

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from ingest.batch.batch import Batch
-from rules.model.records import Match
-from rules.packs.precedence import says_failure
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.vocabulary import vocabulary
-from stream.scan.scan import BatchScanner
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.records import Match
+from epicenter.rules.packs.precedence import says_failure
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.stream.scan.scan import BatchScanner
 
 QUIET_CLASSES: Final = ("placement", "progress", "finished", "harmless", "job-fact")
 """What a line says when all is well; these are no classes of failures."""

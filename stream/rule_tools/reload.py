@@ -12,14 +12,14 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Literal
 
-from rules.errors import ConfigError
-from rules.model.times import NS_PER_S
-from rules.packs.load import CATALOG, load
-from rules.packs.ruleset import RuleSet
-from sinks.text.sanitize import make_inert
-from stream.rule_tools.trial import compile_all, tried
-from stream.scan.prefilter import MARKS
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.load import CATALOG, load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.rule_tools.trial import compile_all, tried
+from epicenter.stream.scan.prefilter import MARKS
+from epicenter.stream.settings import Settings
 
 TOLD_PROBLEMS: Final = 10
 Outcome = Literal["taken", "unchanged", "broken"]

@@ -19,14 +19,14 @@ from typing import Final
 
 import msgspec
 
-from rules.errors import ConfigError
-from rules.match.compiled import database
-from rules.match.disk_cache import digest, keep, recall
-from rules.packs.load import load
-from rules.packs.pack_cache import code
-from rules.packs.ruleset import RuleSet
-from stream.rule_tools.examples import AllPatterns, example_failures
-from stream.scan.prefilter import MARKS
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.match.compiled import database
+from epicenter.rules.match.disk_cache import digest, keep, recall
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.pack_cache import code
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.rule_tools.examples import AllPatterns, example_failures
+from epicenter.stream.scan.prefilter import MARKS
 
 LONGEST_S: Final = 600.0
 _KIND: Final = "examples"
@@ -44,7 +44,7 @@ class Verdict(msgspec.Struct):
 
 async def tried(packs: Sequence[Path], topology: Path | None) -> Verdict:
     """The verdict of another process, which is stopped when nobody waits for it any more."""
-    command = [sys.executable, "-m", "stream.rule_tools.trial", str(topology or ""), *map(str, packs)]
+    command = [sys.executable, "-m", "epicenter.stream.rule_tools.trial", str(topology or ""), *map(str, packs)]
     quiet, told = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(*command, stdin=quiet, stdout=told, stderr=told)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from ingest.batch.batch import Batch
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import RuleSet
-from stream.scan.scan import BatchScanner, Scanned
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.scan.scan import BatchScanner, Scanned
 
 HOLD_NS: Final = NS_PER_S
 """So long a block waits for its rest while nothing is read at all."""

@@ -13,10 +13,10 @@ from functools import cache
 
 import msgspec
 
-from ingest.parse.envelope import Parsed
-from rules.model.records import Match
-from rules.packs.precedence import LineHit, without_needless_fallbacks
-from rules.packs.spec import Block
+from epicenter.ingest.parse.envelope import Parsed
+from epicenter.rules.model.records import Match
+from epicenter.rules.packs.precedence import LineHit, without_needless_fallbacks
+from epicenter.rules.packs.spec import Block
 
 KEPT_HEAD_LINES = 60
 KEPT_TAIL_LINES = 60

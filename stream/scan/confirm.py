@@ -9,12 +9,18 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from ingest.parse.envelope import Parsed, parse
-from ingest.parse.pieces import pieces_of
-from rules.match.hyperscan import Hit, HyperscanScanner, Scanner
-from rules.model.records import RawRecord
-from rules.packs.precedence import LineHit, first_outside, is_harmless, says_failure, without_needless_fallbacks
-from rules.packs.ruleset import Rule, RuleSet
+from epicenter.ingest.parse.envelope import Parsed, parse
+from epicenter.ingest.parse.pieces import pieces_of
+from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
+from epicenter.rules.model.records import RawRecord
+from epicenter.rules.packs.precedence import (
+    LineHit,
+    first_outside,
+    is_harmless,
+    says_failure,
+    without_needless_fallbacks,
+)
+from epicenter.rules.packs.ruleset import Rule, RuleSet
 
 MOST_PLACES: Final = 100
 """So many of the places where one pattern fits a line are looked at, to tell failures beside harmless text."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
-from rules.liveness.progress import ROUND_NS, is_number
-from rules.liveness.streams import BUCKET_NS
-from rules.model.flat_heartbeats import facts_of
-from rules.model.heartbeats import (
+from epicenter.rules.liveness.progress import ROUND_NS, is_number
+from epicenter.rules.liveness.streams import BUCKET_NS
+from epicenter.rules.model.flat_heartbeats import facts_of
+from epicenter.rules.model.heartbeats import (
     Advanced,
     Alive,
     CheckpointSaved,
@@ -18,8 +18,8 @@ from rules.model.heartbeats import (
     Step,
     WorldSize,
 )
-from rules.model.records import LogEvent
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.records import LogEvent
+from epicenter.rules.model.times import NS_PER_S
 
 
 class Heartbeats:

@@ -6,8 +6,8 @@ from typing import Final
 
 import msgspec
 
-from ingest.batch.batch import Batch
-from ingest.parse.envelope import Parsed, own_time
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.parse.envelope import Parsed, own_time
 
 LOOK_BACK_LINES: Final = 200
 

@@ -7,11 +7,11 @@ from collections.abc import Callable, Hashable, Iterable, Sequence
 from itertools import islice
 from typing import Final, NamedTuple
 
-from ingest.batch.batch import Batch
-from ingest.batch.columns import Repeated
-from ingest.batch.text import TextLines
-from rules.liveness.streams import BUCKET_NS
-from rules.model.times import iso_from_ns
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.columns import Repeated
+from epicenter.ingest.batch.text import TextLines
+from epicenter.rules.liveness.streams import BUCKET_NS
+from epicenter.rules.model.times import iso_from_ns
 
 MOST_SPEAKERS: Final = 20_000
 """So many speakers of one source are remembered; with more, all are forgotten and looked at again."""

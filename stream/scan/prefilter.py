@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from ingest.batch.records import Records
-from ingest.batch.text import TextLines
-from rules.match.hyperscan import Hit, HyperscanScanner, Scanner
+from epicenter.ingest.batch.records import Records
+from epicenter.ingest.batch.text import TextLines
+from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 
 _OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern', '"syslog"')
 """What the host itself says: its kernel and its services."""

@@ -7,13 +7,13 @@ from typing import Final
 
 import msgspec
 
-from rules.errors import DeadLetterKind
-from rules.model.ids import stable_id
-from rules.model.ledger import DeadLetter
-from rules.model.records import LogEvent, Match, RawRecord
-from rules.redact.patterns import load_redactor
-from rules.redact.redactor import Redacted, Redactor
-from stream.settings import Settings
+from epicenter.rules.errors import DeadLetterKind
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import LogEvent, Match, RawRecord
+from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.redactor import Redacted, Redactor
+from epicenter.stream.settings import Settings
 
 SHORTEST_PIECE: Final = 8
 """A field as long as this that is a piece of a secret goes, too."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from rules.packs.load import CATALOG
-from rules.packs.precedence import LineHit
-from rules.packs.ruleset import Rule
+from epicenter.rules.packs.load import CATALOG
+from epicenter.rules.packs.precedence import LineHit
+from epicenter.rules.packs.ruleset import Rule
 
 INTERVAL_S: Final = 5.0
 _NEVER: Final = ("harmless", "progress", "placement", "finished", "teardown")

@@ -7,31 +7,31 @@ from dataclasses import dataclass, field, replace
 
 import msgspec
 
-from ingest.batch.batch import Batch
-from ingest.batch.records import Records
-from ingest.batch.text import TextLines
-from ingest.parse.envelope import Parsed, parse
-from rules.detect.inputs import observed
-from rules.errors import DeadLetterKind, RecordError
-from rules.match.hyperscan import HyperscanScanner, Scanner
-from rules.model.heartbeats import Heartbeat
-from rules.model.ledger import DeadLetter
-from rules.model.records import LogEvent, Match, Seat
-from rules.model.signals import QUIET_ROLES
-from rules.model.times import NS_PER_S
-from rules.packs.precedence import LineHit
-from rules.packs.ruleset import RuleSet
-from rules.placement.banners import seats_of
-from rules.redact.redactor import Redactor
-from stream.scan.blocks import Spoken, join_blocks, with_short_lines
-from stream.scan.confirm import Confirmer, patterns_by_record
-from stream.scan.heartbeats import Heartbeats
-from stream.scan.line_times import LineTimes
-from stream.scan.liveness import MOST_SPEAKERS, Liveness
-from stream.scan.prefilter import Glance, Glancer
-from stream.scan.redaction import Redactions, dead_letter, match_id, without_secrets
-from stream.scan.rule_budget import Throttle
-from stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.records import Records
+from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.parse.envelope import Parsed, parse
+from epicenter.rules.detect.inputs import observed
+from epicenter.rules.errors import DeadLetterKind, RecordError
+from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import LogEvent, Match, Seat
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.precedence import LineHit
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.placement.banners import seats_of
+from epicenter.rules.redact.redactor import Redactor
+from epicenter.stream.scan.blocks import Spoken, join_blocks, with_short_lines
+from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
+from epicenter.stream.scan.heartbeats import Heartbeats
+from epicenter.stream.scan.line_times import LineTimes
+from epicenter.stream.scan.liveness import MOST_SPEAKERS, Liveness
+from epicenter.stream.scan.prefilter import Glance, Glancer
+from epicenter.stream.scan.redaction import Redactions, dead_letter, match_id, without_secrets
+from epicenter.stream.scan.rule_budget import Throttle
+from epicenter.stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
 
 _HOUR_NS = 3600 * NS_PER_S
 

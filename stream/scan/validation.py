@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from ingest.batch.records import Records
-from ingest.batch.text import TextLines
-from ingest.parse.envelope import check_envelope, text_of
-from ingest.parse.prefix import clean
-from rules.errors import DeadLetterKind, RecordError
-from rules.model.ledger import KEPT_DEAD_BYTES
+from epicenter.ingest.batch.records import Records
+from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.parse.envelope import check_envelope, text_of
+from epicenter.ingest.parse.prefix import clean
+from epicenter.rules.errors import DeadLetterKind, RecordError
+from epicenter.rules.model.ledger import KEPT_DEAD_BYTES
 
 MAX_RECORD_BYTES: Final = 1 << 20
 

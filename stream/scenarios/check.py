@@ -8,16 +8,16 @@ from functools import partial
 from random import Random
 from typing import Final
 
-from rules.engine import Engine
-from rules.match.hyperscan import HyperscanScanner
-from rules.packs.ruleset import RuleSet
-from stream.scan.scan import BatchScanner
-from stream.scenarios.delivery import Chapter, Variation, as_written, cut_up, lagging, reordered, repeated
-from stream.scenarios.judge import first_change, shortfalls
-from stream.scenarios.lines import written_out
-from stream.scenarios.play import CLUSTER, Documents, MakeCore, play
-from stream.scenarios.reading import Scenario
-from stream.scenarios.spec import ScenarioSpec
+from epicenter.rules.engine import Engine
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.scenarios.delivery import Chapter, Variation, as_written, cut_up, lagging, reordered, repeated
+from epicenter.stream.scenarios.judge import first_change, shortfalls
+from epicenter.stream.scenarios.lines import written_out
+from epicenter.stream.scenarios.play import CLUSTER, Documents, MakeCore, play
+from epicenter.stream.scenarios.reading import Scenario
+from epicenter.stream.scenarios.spec import ScenarioSpec
 
 TRIES: Final = 2
 """So often a variation with chance in it is tried."""

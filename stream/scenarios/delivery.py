@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from random import Random
 
-from rules.model.times import NS_PER_S
-from stream.scan.block_buffer import HOLD_NS
-from stream.scenarios.lines import Line
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.scan.block_buffer import HOLD_NS
+from epicenter.stream.scenarios.lines import Line
 
 FETCH_NS = NS_PER_S
 """A fetch holds lines of one file that were written within this time."""

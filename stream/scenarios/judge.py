@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from stream.scenarios.play import Documents
-from stream.scenarios.spec import ExpectedIncident
+from epicenter.rules.model.incident import Incident
+from epicenter.stream.scenarios.play import Documents
+from epicenter.stream.scenarios.spec import ExpectedIncident
 
 _FOUND_AT: Final[dict[str, Callable[[dict[str, Any]], Any]]] = {
     "failure_class": lambda found: found["class"],

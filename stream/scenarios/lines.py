@@ -9,10 +9,10 @@ from typing import Final
 
 import msgspec
 
-from rules.model.times import NS_PER_S
-from stream.scenarios.notation import ALL_RANKS
-from stream.scenarios.shippers import Said, iso, record_of
-from stream.scenarios.spec import SHIPPERS_OF, LineSpec, ScenarioSpec, StepSpec
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.scenarios.notation import ALL_RANKS
+from epicenter.stream.scenarios.shippers import Said, iso, record_of
+from epicenter.stream.scenarios.spec import SHIPPERS_OF, LineSpec, ScenarioSpec, StepSpec
 
 GPU_SLOTS: Final = ("18:00", "2a:00", "3a:00", "5d:00", "9a:00", "ab:00", "ba:00", "db:00")
 """Bus and device of a node's GPUs by local rank, as on a common board with eight of them."""

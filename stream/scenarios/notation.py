@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-from rules.model.times import duration_ns
-from rules.placement.hostlist import expand
+from epicenter.rules.model.times import duration_ns
+from epicenter.rules.placement.hostlist import expand
 
 ALL_RANKS: Final = "all"
 MOST_IN_RANGE: Final = 20_000

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from ingest.batch.batch import Batch
-from rules.model.heartbeats import Heartbeat
-from rules.model.incident import Incident
-from rules.model.records import Match, Seat
-from rules.model.times import NS_PER_S
-from stream.scan.scan import BatchScanner
-from stream.scenarios.delivery import Chapter, Delivery
-from stream.scenarios.lines import Line
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.scenarios.delivery import Chapter, Delivery
+from epicenter.stream.scenarios.lines import Line
 
 CLUSTER: Final = "default"
 TICK_NS: Final = NS_PER_S

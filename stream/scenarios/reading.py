@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from rules.documents.document import line_of, read_document, yaml_files
-from rules.errors import ConfigError
-from rules.packs.topology import Topology, read_topology
-from stream.scenarios.notation import ALL_RANKS
-from stream.scenarios.spec import LineSpec, ScenarioSpec
+from epicenter.rules.documents.document import line_of, read_document, yaml_files
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.packs.topology import Topology, read_topology
+from epicenter.stream.scenarios.notation import ALL_RANKS
+from epicenter.stream.scenarios.spec import LineSpec, ScenarioSpec
 
 FOLDER = "scenarios"
 """Scenarios in a folder of this name beside a user's packs are run with them."""

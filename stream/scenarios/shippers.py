@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 
 class Said(msgspec.Struct, frozen=True):

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from rules.documents.strict import Strict
-from rules.model.times import NS_PER_S
-from rules.packs.spec import Severity
-from rules.packs.vocabulary import vocabulary
-from stream.scenarios.notation import length_ns, names_of, offset_ns, ranks_of
+from epicenter.rules.documents.strict import Strict
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.spec import Severity
+from epicenter.rules.packs.vocabulary import vocabulary
+from epicenter.stream.scenarios.notation import length_ns, names_of, offset_ns, ranks_of
 
 Source = Literal["kernel", "worker", "scheduler", "kubernetes"]
 Shipper = Literal["vector", "fluent-bit", "journald", "rsyslog", "file", "plain"]

@@ -7,16 +7,16 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
-from rules.packs.ruleset import RuleSet
-from rules.redact.redactor import Redactor
-from stream.kafka.faults import Trouble, Troubles
-from stream.kafka.raw_batches import Chunk, Corrupt, source_of
-from stream.kafka.scan_messages import FoundInRange
-from stream.metrics import Metrics
-from stream.scan.block_buffer import HOLD_NS, HoldingScanner
-from stream.scan.rule_budget import Throttle
-from stream.scan.scan import BatchScanner, Scanned
-from stream.settings import Settings
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.redact.redactor import Redactor
+from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, source_of
+from epicenter.stream.kafka.scan_messages import FoundInRange
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.scan.block_buffer import HOLD_NS, HoldingScanner
+from epicenter.stream.scan.rule_budget import Throttle
+from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.settings import Settings
 
 FUTURE_MS: Final = 60_000
 """What is received this much later than now is told; clocks of shippers may be a little ahead."""

@@ -19,24 +19,24 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from rules.errors import RecordError, RejectedError, TransientError
-from rules.model.ledger import DeadLetter
-from rules.model.records import Position
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import RuleSet
-from sinks.log import get_logger
-from stream.kafka.clients import make_admin, make_producer
-from stream.kafka.faults import Trouble
-from stream.kafka.messages import Part, decode, encode_in_pieces, kept_in_pieces
-from stream.kafka.own_topics import Fetched, Message, OwnTopics
-from stream.kafka.raw_batches import source_of
-from stream.kafka.raw_topic import described
-from stream.kafka.topics import TopicNames
-from stream.metrics import Metrics
-from stream.process.shutdown import ENDING
-from stream.services.partition import Correlator
-from stream.services.snapshots import Snapshots
-from stream.settings import Settings
+from epicenter.rules.errors import RecordError, RejectedError, TransientError
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.log import get_logger
+from epicenter.stream.kafka.clients import make_admin, make_producer
+from epicenter.stream.kafka.faults import Trouble
+from epicenter.stream.kafka.messages import Part, decode, encode_in_pieces, kept_in_pieces
+from epicenter.stream.kafka.own_topics import Fetched, Message, OwnTopics
+from epicenter.stream.kafka.raw_batches import source_of
+from epicenter.stream.kafka.raw_topic import described
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.process.shutdown import ENDING
+from epicenter.stream.services.partition import Correlator
+from epicenter.stream.services.snapshots import Snapshots
+from epicenter.stream.settings import Settings
 
 log: Final = get_logger(__name__)
 

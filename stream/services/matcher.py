@@ -17,22 +17,22 @@ from aiokafka.abc import ConsumerRebalanceListener
 from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError
 from mode import Service
 
-from rules.packs.ruleset import RuleSet
-from sinks.log import get_logger
-from stream.kafka.alignment import Pace
-from stream.kafka.clients import make_admin, make_consumer, make_producer
-from stream.kafka.faults import Trouble, Troubles
-from stream.kafka.raw_batches import Chunk, RawBatches
-from stream.kafka.recovery import Recovery
-from stream.kafka.scan_messages import FoundInRange
-from stream.kafka.sending import Sender
-from stream.kafka.ticker import Ticker
-from stream.kafka.topics import TopicNames
-from stream.metrics import Metrics
-from stream.scan.redaction import redactor_of
-from stream.scan.rule_budget import Throttle, floods
-from stream.services.chunks import ChunkScanner
-from stream.settings import Settings
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.log import get_logger
+from epicenter.stream.kafka.alignment import Pace
+from epicenter.stream.kafka.clients import make_admin, make_consumer, make_producer
+from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.raw_batches import Chunk, RawBatches
+from epicenter.stream.kafka.recovery import Recovery
+from epicenter.stream.kafka.scan_messages import FoundInRange
+from epicenter.stream.kafka.sending import Sender
+from epicenter.stream.kafka.ticker import Ticker
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.scan.redaction import redactor_of
+from epicenter.stream.scan.rule_budget import Throttle, floods
+from epicenter.stream.services.chunks import ChunkScanner
+from epicenter.stream.settings import Settings
 
 log: Final = get_logger(__name__)
 

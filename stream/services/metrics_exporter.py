@@ -7,14 +7,14 @@ from typing import Any, Final
 from aiokafka.errors import KafkaError
 from mode import Service
 
-from rules.packs.ruleset import RuleSet
-from sinks.log import get_logger
-from stream.kafka.clients import make_producer
-from stream.kafka.messages import Kept, kept_in_pieces
-from stream.kafka.topics import TopicNames
-from stream.metrics import Metrics
-from stream.process.sampling import Sampler
-from stream.settings import Settings
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.log import get_logger
+from epicenter.stream.kafka.clients import make_producer
+from epicenter.stream.kafka.messages import Kept, kept_in_pieces
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.process.sampling import Sampler
+from epicenter.stream.settings import Settings
 
 log: Final = get_logger(__name__)
 

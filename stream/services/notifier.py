@@ -18,24 +18,24 @@ from aiokafka import TopicPartition
 from aiokafka.abc import ConsumerRebalanceListener
 from mode import Service
 
-from rules.alerts.state import Planned
-from rules.errors import DeadLetterKind
-from rules.model.incident import Incident
-from rules.model.ledger import DeadLetter, Delivery
-from rules.model.records import Position
-from rules.packs.ruleset import RuleSet
-from sinks.log import get_logger
-from stream.alerts.dispatcher import Dispatcher
-from stream.alerts.file import alerts_of
-from stream.alerts.opening import dispatcher
-from stream.alerts.operator_actions import StoredSaid
-from stream.alerts.topic_journal import TopicJournal
-from stream.kafka.clients import make_producer
-from stream.kafka.messages import Kept, encode
-from stream.kafka.own_topics import Message, OwnTopics
-from stream.kafka.topics import TopicNames
-from stream.metrics import Metrics
-from stream.settings import Settings
+from epicenter.rules.alerts.state import Planned
+from epicenter.rules.errors import DeadLetterKind
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import DeadLetter, Delivery
+from epicenter.rules.model.records import Position
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.sinks.log import get_logger
+from epicenter.stream.alerts.dispatcher import Dispatcher
+from epicenter.stream.alerts.file import alerts_of
+from epicenter.stream.alerts.opening import dispatcher
+from epicenter.stream.alerts.operator_actions import StoredSaid
+from epicenter.stream.alerts.topic_journal import TopicJournal
+from epicenter.stream.kafka.clients import make_producer
+from epicenter.stream.kafka.messages import Kept, encode
+from epicenter.stream.kafka.own_topics import Message, OwnTopics
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.settings import Settings
 
 log: Final = get_logger(__name__)
 RECORDS_A_FETCH: Final = 500

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import msgspec
 
-from rules.detect.signal import match_of
-from rules.engine import Engine
-from rules.event_time.watermark import Watermark
-from rules.model.flat_heartbeats import unflattened
-from rules.model.incident import Incident
-from rules.model.ledger import Joined
-from rules.model.records import Match
-from rules.packs.ruleset import RuleSet
-from stream.kafka.messages import Found, Kept, Message, Part, Tick
+from epicenter.rules.detect.signal import match_of
+from epicenter.rules.engine import Engine
+from epicenter.rules.event_time.watermark import Watermark
+from epicenter.rules.model.flat_heartbeats import unflattened
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Joined
+from epicenter.rules.model.records import Match
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.kafka.messages import Found, Kept, Message, Part, Tick
 
 
 class Snapshot(msgspec.Struct):

@@ -11,12 +11,12 @@ from aiokafka import TopicPartition
 from aiokafka.errors import ConsumerStoppedError, MessageSizeTooLargeError
 from cramjam import DecompressionError, zstd
 
-from rules.errors import RecordError, RejectedError, TransientError
-from stream.kafka.clients import make_consumer, make_producer
-from stream.kafka.own_topics import Message
-from stream.kafka.raw_batches import Corrupt, give_corrupt_batches, source_of
-from stream.kafka.topics import TopicNames
-from stream.settings import Settings
+from epicenter.rules.errors import RecordError, RejectedError, TransientError
+from epicenter.stream.kafka.clients import make_consumer, make_producer
+from epicenter.stream.kafka.own_topics import Message
+from epicenter.stream.kafka.raw_batches import Corrupt, give_corrupt_batches, source_of
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.settings import Settings
 
 LEVEL: Final = 1
 READ_WITHIN_S: Final = 30.0

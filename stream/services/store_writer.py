@@ -15,23 +15,23 @@ import msgspec
 from aiokafka import TopicPartition
 from mode import Service
 
-from rules.errors import ConfigError, DeadLetterKind, RecordError, RejectedError, TransientError
-from rules.model.flat_heartbeats import flattened, unflattened
-from rules.model.incident import Incident
-from rules.model.ledger import DeadLetter
-from rules.model.records import Match, Position
-from rules.model.signals import QUIET_ROLES
-from rules.packs.ruleset import RuleSet
-from rules.packs.spec import RuleSpec
-from sinks.log import get_logger
-from stream.kafka.clients import make_producer
-from stream.kafka.messages import Found, Kept, Part, Tick, decode, encode
-from stream.kafka.own_topics import Fetched, Message, OwnTopics
-from stream.kafka.raw_batches import source_of
-from stream.kafka.topics import TopicNames
-from stream.metrics import Metrics
-from stream.settings import Settings
-from stream.store.thread import Store
+from epicenter.rules.errors import ConfigError, DeadLetterKind, RecordError, RejectedError, TransientError
+from epicenter.rules.model.flat_heartbeats import flattened, unflattened
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import Match, Position
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.rules.packs.spec import RuleSpec
+from epicenter.sinks.log import get_logger
+from epicenter.stream.kafka.clients import make_producer
+from epicenter.stream.kafka.messages import Found, Kept, Part, Tick, decode, encode
+from epicenter.stream.kafka.own_topics import Fetched, Message, OwnTopics
+from epicenter.stream.kafka.raw_batches import source_of
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.thread import Store
 
 log: Final = get_logger(__name__)
 

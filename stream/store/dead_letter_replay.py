@@ -13,19 +13,19 @@ import orjson
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.errors import KafkaError, KafkaTimeoutError, UnknownTopicOrPartitionError
 
-from rules.errors import DeadLetterKind, RecordError, TransientError
-from rules.model.ledger import DeadLetter
-from rules.model.records import Position
-from rules.redact.redactor import MARK_BEGINS
-from sinks.clickhouse.dead_letters import LetterFilter, Letters, Replay, letter_of
-from sinks.text.sanitize import make_inert
-from stream.kafka.preflight import reach
-from stream.kafka.security import client_arguments
-from stream.kafka.topics import LARGEST_RAW_BYTES, TopicNames
-from stream.scan.redaction import bytes_without_secrets, redactor_of
-from stream.settings import Settings
-from stream.store.dead_letters import find
-from stream.store.lookup import from_store
+from epicenter.rules.errors import DeadLetterKind, RecordError, TransientError
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import Position
+from epicenter.rules.redact.redactor import MARK_BEGINS
+from epicenter.sinks.clickhouse.dead_letters import LetterFilter, Letters, Replay, letter_of
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.kafka.preflight import reach
+from epicenter.stream.kafka.security import client_arguments
+from epicenter.stream.kafka.topics import LARGEST_RAW_BYTES, TopicNames
+from epicenter.stream.scan.redaction import bytes_without_secrets, redactor_of
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.dead_letters import find
+from epicenter.stream.store.lookup import from_store
 
 FIRST_POSITION_HEADER: Final = "epicenter-replay-of"
 REPLAYS_HEADER: Final = "epicenter-replays"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from rules.errors import InputError
-from sinks.clickhouse.dead_letters import Letters
-from sinks.text.sanitize import make_inert
-from stream.settings import Settings
-from stream.store.lookup import from_page, from_store
+from epicenter.rules.errors import InputError
+from epicenter.sinks.clickhouse.dead_letters import Letters
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.lookup import from_page, from_store
 
 
 def find(settings: Settings, letter_id: str) -> dict[str, Any]:

@@ -7,18 +7,18 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from rules.errors import InputError
-from rules.model.incident import Incident
-from rules.model.times import iso_from_ns
-from sinks.evidence.pack import pack_of
-from sinks.evidence.questions import answer
-from sinks.evidence.reference import part_reference
-from sinks.evidence.shape import Change, FromStore, Pack, RankGroup
-from sinks.page.views import changes
-from sinks.text.incident_document import incident_of
-from sinks.text.sanitize import make_inert
-from stream.settings import Settings
-from stream.store.lookup import from_page, from_store
+from epicenter.rules.errors import InputError
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import iso_from_ns
+from epicenter.sinks.evidence.pack import pack_of
+from epicenter.sinks.evidence.questions import answer
+from epicenter.sinks.evidence.reference import part_reference
+from epicenter.sinks.evidence.shape import Change, FromStore, Pack, RankGroup
+from epicenter.sinks.page.views import changes
+from epicenter.sinks.text.incident_document import incident_of
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.lookup import from_page, from_store
 
 
 def ask(settings: Settings, question: str, **given: object) -> Any:

@@ -13,18 +13,18 @@ import orjson
 from aiokafka import TopicPartition
 from aiokafka.errors import KafkaError
 
-from ingest.collect.files import FileSource
-from ingest.parse.envelope import text_of
-from rules.errors import InputError, PipelineError, RecordError, TransientError
-from rules.model.incident import Evidence, Incident
-from sinks.evidence.links import lines_of_links
-from sinks.evidence.reference import LineReference, PartReference, Reference, SignalReference, parse, part_of
-from sinks.text.sanitize import make_inert
-from stream.kafka.clients import make_consumer
-from stream.kafka.preflight import reach
-from stream.scan.redaction import lines_without_secrets, redactor_of
-from stream.settings import Settings
-from stream.store.evidence import ask, stored_incident
+from epicenter.ingest.collect.files import FileSource
+from epicenter.ingest.parse.envelope import text_of
+from epicenter.rules.errors import InputError, PipelineError, RecordError, TransientError
+from epicenter.rules.model.incident import Evidence, Incident
+from epicenter.sinks.evidence.links import lines_of_links
+from epicenter.sinks.evidence.reference import LineReference, PartReference, Reference, SignalReference, parse, part_of
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.kafka.clients import make_consumer
+from epicenter.stream.kafka.preflight import reach
+from epicenter.stream.scan.redaction import lines_without_secrets, redactor_of
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.evidence import ask, stored_incident
 
 LONGEST_LINE: Final = 65_536
 """So many characters of a line are shown."""

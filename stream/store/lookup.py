@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import orjson
 
-from rules.errors import ConfigError, InputError, TransientError
-from sinks.operator_actions import RefusedError
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError, InputError, TransientError
+from epicenter.sinks.operator_actions import RefusedError
+from epicenter.stream.settings import Settings
 
 if TYPE_CHECKING:
-    from sinks.clickhouse.client import Client
+    from epicenter.sinks.clickhouse.client import Client
 
 PAGE_TIMEOUT_S: Final = 5.0
 JSON: Final = "application/json"
@@ -101,8 +101,8 @@ def from_store(settings: Settings, ask: Callable[[Client], Result], is_read_only
 
 @contextmanager
 def _opened(settings: Settings, is_read_only: bool) -> Iterator[Client]:
-    from sinks.clickhouse.client import StoreInUseError, connect
-    from sinks.clickhouse.migrate import migrate, plan
+    from epicenter.sinks.clickhouse.client import StoreInUseError, connect
+    from epicenter.sinks.clickhouse.migrate import migrate, plan
 
     client = None
     try:

@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any, Final, TypeVar
 
-from rules.errors import TransientError
-from sinks.clickhouse.client import Client, address_of, connect
-from sinks.clickhouse.dead_letters import LetterFilter, Letters
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.sink import ClickHouseSink
-from stream.process.shutdown import ENDING, FOR_THE_STORE_S
+from epicenter.rules.errors import TransientError
+from epicenter.sinks.clickhouse.client import Client, address_of, connect
+from epicenter.sinks.clickhouse.dead_letters import LetterFilter, Letters
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.stream.process.shutdown import ENDING, FOR_THE_STORE_S
 
 ANSWER_WITHIN_S: Final = 5
 """For questions, where the DSN says nothing else: nobody looks at a page for longer, nor waits so long for its end."""

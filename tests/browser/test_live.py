@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-from ingest.simulate import TrueFault, truth_of, write_paced
-from rules.model.times import NS_PER_S
-from stream.cli.demo import demo_scenario
+from epicenter.ingest.simulate import TrueFault, truth_of, write_paced
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.cli.demo import demo_scenario
 from tests.support.browser import Visitor
 from tests.support.serving import epicenter
 from tests.support.waiting import eventually

@@ -10,8 +10,8 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
 from deploy.dev.clickhouse import DevClickHouse, dev_clickhouse
-from rules.model.incident import Incident
-from sinks.clickhouse.client import connect
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.clickhouse.client import connect
 from tests.support.browser import Visitor
 from tests.support.page_store import BIG_JOB, add_job, fill
 from tests.support.serving import epicenter

@@ -13,8 +13,8 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
 from deploy.dev.process import EPICENTER
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.migrate import migrate
 from tests.support.cluster import Cluster, with_admin
 from tests.support.logs import vector
 

@@ -17,17 +17,17 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from rules.errors import ConfigError, RejectedError, TransientError
-from rules.model.heartbeats import Alive, Step
-from rules.model.ids import stable_id
-from rules.model.records import Match, Position
-from sinks.clickhouse import reading
-from sinks.clickhouse import rows as shapes
-from sinks.clickhouse.client import Client, StoreInUseError, connect
-from sinks.clickhouse.dead_letters import Letters, letter_of
-from sinks.clickhouse.migrate import migrate, plan, read_migrations
-from sinks.clickhouse.reading import IncidentFilter
-from sinks.clickhouse.sink import ClickHouseSink
+from epicenter.rules.errors import ConfigError, RejectedError, TransientError
+from epicenter.rules.model.heartbeats import Alive, Step
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.records import Match, Position
+from epicenter.sinks.clickhouse import reading
+from epicenter.sinks.clickhouse import rows as shapes
+from epicenter.sinks.clickhouse.client import Client, StoreInUseError, connect
+from epicenter.sinks.clickhouse.dead_letters import Letters, letter_of
+from epicenter.sinks.clickhouse.migrate import migrate, plan, read_migrations
+from epicenter.sinks.clickhouse.reading import IncidentFilter
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from tests.unit.sinks.clickhouse.test_rows import MINUTE_NS, XidFacts, a_dead_letter, a_match, an_incident
 from tests.unit.sinks.clickhouse.test_rows import TABLES as COLUMNS
 
@@ -38,7 +38,7 @@ INJECTIONS = ("' OR 1=1 --", "\\", "'", "\n", "\x00", "{limit:UInt32}", "%", "_"
 
 OTHER_PROCESS = """
 import sys
-from sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.client import connect
 client = connect(sys.argv[1])
 print("open", flush=True)
 sys.stdin.readline()

@@ -11,8 +11,8 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from stream.kafka.clients import METADATA_AGE_MS, make_consumer
-from stream.settings import Settings
+from epicenter.stream.kafka.clients import METADATA_AGE_MS, make_consumer
+from epicenter.stream.settings import Settings
 
 
 @pytest.mark.integration

@@ -10,12 +10,12 @@ from uuid import uuid4
 import pytest
 from aiokafka import TopicPartition
 
-from rules.errors import TransientError
-from stream.kafka.topics import TopicNames, make_topics
-from stream.metrics import Metrics
-from stream.services.correlator import Correlating
-from stream.services.snapshots import Snapshots
-from stream.settings import load_settings
+from epicenter.rules.errors import TransientError
+from epicenter.stream.kafka.topics import TopicNames, make_topics
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.services.correlator import Correlating
+from epicenter.stream.services.snapshots import Snapshots
+from epicenter.stream.settings import load_settings
 from tests.support.logs import the_rules
 from tests.support.waiting import POLL_S
 

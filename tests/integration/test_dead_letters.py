@@ -16,8 +16,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from deploy.dev.process import EPICENTER
-from rules.model.ledger import KEPT_DEAD_BYTES
-from sinks.clickhouse.client import connect
+from epicenter.rules.model.ledger import KEPT_DEAD_BYTES
+from epicenter.sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 

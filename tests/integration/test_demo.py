@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.dev.process import EPICENTER
-from stream.cli.demo_history import WEEK
+from epicenter.stream.cli.demo_history import WEEK
 from tests.support.waiting import eventually
 
 PATIENCE_S = 60.0

@@ -18,7 +18,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from deploy.dev import broker as module
 from deploy.dev.broker import DevBroker, JavaBroker, dev_broker
 from deploy.dev.process import ChildServer
-from rules.errors import ConfigError, TransientError
+from epicenter.rules.errors import ConfigError, TransientError
 
 LINES = [f"line {number}".encode() for number in range(100)]
 
@@ -200,7 +200,7 @@ def test_a_server_dies_when_its_starter_is_killed(tmp_path: Path) -> None:
     program = """
 import os, sys
 from pathlib import Path
-from stream.dev_process import ChildServer
+from epicenter.stream.dev_process import ChildServer
 folder = Path(sys.argv[1])
 ready = folder / "ready"
 sleeper = f"open({str(ready)!r}, 'w'); import signal; signal.pause()"

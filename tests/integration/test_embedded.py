@@ -16,14 +16,14 @@ from typing import Any
 
 import pytest
 
-from ingest.collect.source import Sources
-from ingest.simulate import write_all
-from rules.model.incident import Incident
-from rules.packs.load import load
-from stream.cli.one_machine import Announcer
-from stream.local.runner import EmbeddedRun
-from stream.rule_tools.reload import running
-from stream.settings import Settings, load_settings
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.simulate import write_all
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.packs.load import load
+from epicenter.stream.cli.one_machine import Announcer
+from epicenter.stream.local.runner import EmbeddedRun
+from epicenter.stream.rule_tools.reload import running
+from epicenter.stream.settings import Settings, load_settings
 from tests.support.cluster import brief
 from tests.support.logs import the_rules
 from tests.support.packs import A_PACK

@@ -14,7 +14,7 @@ from time import monotonic
 import pytest
 
 from deploy.dev.process import EPICENTER
-from stream.process.shutdown import WITHIN_S
+from epicenter.stream.process.shutdown import WITHIN_S
 from tests.support.cluster import Cluster
 from tests.support.logs import kernel
 from tests.support.receiver import Receiver

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.client import Client, connect
 from tests.support.day import END, FAULTS, OFFENDER, START, WAITS, Day, take_in, write_day
 from tests.support.grafana import ALL, Query, View, expanded, queries_of, read_dashboards
 from tests.support.history import seed

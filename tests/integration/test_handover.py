@@ -17,15 +17,15 @@ from aiokafka.admin import NewTopic
 from mcp import Client, StdioServerParameters
 
 from deploy.dev.process import EPICENTER, free_ports
-from rules.errors import InputError, TransientError
-from sinks.clickhouse.client import Client as StoreClient
-from sinks.clickhouse.client import connect
-from sinks.evidence.reference import LineReference, PartReference, parse, part_of
-from sinks.evidence.render import as_json
-from stream.cli.main import main
-from stream.settings import load_settings
-from stream.store.evidence import ask, stored_incident, stored_pack
-from stream.store.lines import Around, find
+from epicenter.rules.errors import InputError, TransientError
+from epicenter.sinks.clickhouse.client import Client as StoreClient
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.evidence.reference import LineReference, PartReference, parse, part_of
+from epicenter.sinks.evidence.render import as_json
+from epicenter.stream.cli.main import main
+from epicenter.stream.settings import load_settings
+from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
+from epicenter.stream.store.lines import Around, find
 from tests.support.cluster import with_admin
 from tests.support.handover import Stored, store_failure
 from tests.support.serving import epicenter

@@ -14,11 +14,11 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from deploy.dev.process import EPICENTER, free_ports
-from rules.alerts.silences import Silence
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.operator_actions import write_silence
+from epicenter.rules.alerts.silences import Silence
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.operator_actions import write_silence
 from tests.support.cluster import Cluster, Worker
 from tests.support.incidents import opened_and_resolved
 from tests.support.receiver import Receiver

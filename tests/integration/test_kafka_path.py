@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from ingest.simulate import Scenario, write_all
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import connect
+from epicenter.ingest.simulate import Scenario, write_all
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster, Worker, brief, records_of
 from tests.support.waiting import eventually
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 HISTORY = ("signals", "progress", "placements", "capacity_events", "measurements", "evidence_gaps")
-ASK = "import json, sys; from sinks.clickhouse.client import connect; client = connect(sys.argv[1]);"
+ASK = "import json, sys; from epicenter.sinks.clickhouse.client import connect; client = connect(sys.argv[1]);"
 ASK += " [print(json.dumps(client.query(sql), default=str)) for sql in sys.argv[2:]]; client.close()"
 LOGS = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
 """Files whose every line states its time; the others take theirs from receipt, which differs from run to run."""

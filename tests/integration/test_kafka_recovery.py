@@ -12,13 +12,13 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S, iso_from_ns
-from sinks.clickhouse.client import connect
-from stream.kafka.messages import Tick, decode
-from stream.kafka.scan_messages import match_partition
-from stream.kafka.topics import TopicNames
-from stream.services.matcher import TICK_S
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.stream.kafka.messages import Tick, decode
+from epicenter.stream.kafka.scan_messages import match_partition
+from epicenter.stream.kafka.topics import TopicNames
+from epicenter.stream.services.matcher import TICK_S
 from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.waiting import eventually
 

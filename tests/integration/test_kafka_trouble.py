@@ -12,7 +12,7 @@ import pytest
 from deploy.dev.broker import own_broker
 from deploy.dev.clickhouse import dev_clickhouse
 from deploy.dev.process import EPICENTER, free_ports
-from sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
 

@@ -18,17 +18,17 @@ from mcp import Client, MCPError, StdioServerParameters
 from mcp_types import TextContent
 
 from deploy.dev.process import EPICENTER
-from rules.errors import ConfigError
-from rules.model.incident import Evidence, Progress
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.sink import ClickHouseSink
-from sinks.evidence.render import as_json, as_markdown
-from sinks.evidence.untrusted import NOTICE
-from stream.mcp.answers import MOST_BYTES
-from stream.mcp.server import build, serve_http
-from stream.settings import load_settings
-from stream.store.evidence import ask, stored_incident, stored_pack
-from stream.store.lines import Around, find
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.incident import Evidence, Progress
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.sinks.evidence.render import as_json, as_markdown
+from epicenter.sinks.evidence.untrusted import NOTICE
+from epicenter.stream.mcp.answers import MOST_BYTES
+from epicenter.stream.mcp.server import build, serve_http
+from epicenter.stream.settings import load_settings
+from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
+from epicenter.stream.store.lines import Around, find
 from tests.support.handover import Stored, store_failure
 from tests.support.page_store import add_job
 from tests.unit.sinks.clickhouse.test_rows import an_incident

@@ -10,18 +10,18 @@ from typing import Any, Final
 
 import pytest
 
-from rules.errors import ConfigError
-from stream.settings import load_settings
+from epicenter.rules.errors import ConfigError
+from epicenter.stream.settings import load_settings
 from tests.support.logs import kernel, vector
 from tests.support.receiver import Receiver
 
 ROOT: Final = Path(__file__).parents[2]
 OURS: Final = "MARKEDours5ecret"
 THEIRS: Final = "MARKEDtheirs5ecret"
-CALL: Final = "import sys; from stream.cli.main import main; sys.argv[0] = 'epicenter'; main()"
+CALL: Final = "import sys; from epicenter.stream.cli.main import main; sys.argv[0] = 'epicenter'; main()"
 ALL_ROWS: Final = """
 import sys
-from sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.client import connect
 client = connect(sys.argv[1])
 tables = "SELECT name FROM system.tables WHERE database = currentDatabase() AND engine LIKE '%MergeTree'"
 for (table,) in client.query(tables + " AND engine NOT LIKE 'Aggregating%'"):

@@ -13,9 +13,9 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import RecordsToDelete
 
 from deploy.dev.broker import JavaBroker, own_broker
-from sinks.clickhouse.client import connect
-from stream.kafka.messages import Found, decode
-from stream.kafka.topics import TopicNames
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.stream.kafka.messages import Found, decode
+from epicenter.stream.kafka.topics import TopicNames
 from tests.integration.test_kafka_recovery import everything_in, stop
 from tests.integration.test_raw_trouble import has_read_all, nodes, troubles, xid
 from tests.support.cluster import Cluster, Worker, with_admin

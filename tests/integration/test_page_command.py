@@ -17,9 +17,9 @@ import pytest
 from aiohttp import web
 
 from deploy.dev.process import EPICENTER, free_ports
-from stream.local.page import served
-from stream.settings import Settings
-from stream.store.thread import MOST_QUESTIONS
+from epicenter.stream.local.page import served
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.thread import MOST_QUESTIONS
 from tests.support.serving import epicenter
 
 pytestmark = pytest.mark.integration

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from rules.errors import ConfigError
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.logs import RawTopic, keep_logs, log_statements
+from epicenter.rules.errors import ConfigError
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.logs import RawTopic, keep_logs, log_statements
 from tests.support.logs import fluent_bit, journald, kernel, python_json, vector
 
 pytestmark = pytest.mark.integration

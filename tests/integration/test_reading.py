@@ -10,14 +10,14 @@ from urllib.parse import urlsplit
 import msgspec
 import pytest
 
-from rules.alerts.silences import Silence
-from rules.model.incident import Incident
-from rules.model.notification import Acknowledgement
-from rules.model.times import NS_PER_S
-from sinks.clickhouse import jobs, reading
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.operator_actions import (
+from epicenter.rules.alerts.silences import Silence
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse import jobs, reading
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.operator_actions import (
     Feedback,
     list_acknowledgements,
     list_feedback,
@@ -27,9 +27,9 @@ from sinks.clickhouse.operator_actions import (
     write_feedback,
     write_silence,
 )
-from sinks.clickhouse.reading import Group, IncidentFilter
-from sinks.clickhouse.sink import ClickHouseSink
-from stream.alerts.operator_actions import said_by
+from epicenter.sinks.clickhouse.reading import Group, IncidentFilter
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.stream.alerts.operator_actions import said_by
 from tests.support.page_store import add_job
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 

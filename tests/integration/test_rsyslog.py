@@ -18,9 +18,9 @@ from aiokafka.partitioner import DefaultPartitioner
 
 from deploy.dev.broker import OwnBroker, own_broker
 from deploy.dev.process import EPICENTER
-from ingest.parse.envelope import parse
-from rules.model.records import Position, RawRecord
-from stream.kafka.topics import LARGEST_RAW_BYTES
+from epicenter.ingest.parse.envelope import parse
+from epicenter.rules.model.records import Position, RawRecord
+from epicenter.stream.kafka.topics import LARGEST_RAW_BYTES
 from tests.support.cluster import with_admin
 from tests.support.rsyslog import NODE, SHIPPED, Rsyslog
 from tests.support.waiting import eventually

@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 import pytest
 
 from deploy.dev.process import EPICENTER
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.sink import ClickHouseSink
-from stream.cli.main import main
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.stream.cli.main import main
 from tests.support.serving import epicenter
 from tests.support.waiting import eventually
 from tests.unit.sinks.clickhouse.test_rows import an_incident

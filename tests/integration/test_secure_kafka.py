@@ -16,14 +16,14 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from deploy.dev import broker as dev_broker
 from deploy.dev.process import EPICENTER
-from ingest.batch.batch import Batch
-from ingest.producer import RawProducer
-from rules.errors import ConfigError, TransientError
-from stream.checks.collect import kafka_findings
-from stream.kafka import preflight
-from stream.kafka.preflight import LONGEST_S, reach
-from stream.kafka.security import client_arguments
-from stream.settings import Settings, load_settings
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.producer import RawProducer
+from epicenter.rules.errors import ConfigError, TransientError
+from epicenter.stream.checks.collect import kafka_findings
+from epicenter.stream.kafka import preflight
+from epicenter.stream.kafka.preflight import LONGEST_S, reach
+from epicenter.stream.kafka.security import client_arguments
+from epicenter.stream.settings import Settings, load_settings
 from tests.support.cluster import Cluster, with_admin
 from tests.support.logs import the_rules
 from tests.support.receiver import Receiver

@@ -15,8 +15,8 @@ import trustme
 
 from deploy.dev.clickhouse import User, dev_clickhouse
 from deploy.dev.process import EPICENTER
-from rules.errors import ConfigError, PipelineError, TransientError
-from sinks.clickhouse.client import connect
+from epicenter.rules.errors import ConfigError, PipelineError, TransientError
+from epicenter.sinks.clickhouse.client import connect
 from tests.support.tls_proxy import tls_in_front
 
 pytestmark = pytest.mark.integration

@@ -17,19 +17,19 @@ import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
 from deploy.dev.clickhouse import DATABASE, dev_clickhouse
-from rules.errors import ConfigError
-from rules.model.records import Position
-from sinks.clickhouse import operator_actions
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.dead_letters import Letters, Replay
-from sinks.clickhouse.migrate import migrate, read_migrations, statements_of
-from sinks.clickhouse.roles import make_roles, role_statements
-from sinks.clickhouse.sink import ClickHouseSink
-from sinks.evidence.questions import QUESTIONS
-from sinks.page import Feed, page
-from sinks.page.dead_letters import letter_routes
-from stream.cli.migrate import migrate_store
-from stream.settings import Settings
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.records import Position
+from epicenter.sinks.clickhouse import operator_actions
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.dead_letters import Letters, Replay
+from epicenter.sinks.clickhouse.migrate import migrate, read_migrations, statements_of
+from epicenter.sinks.clickhouse.roles import make_roles, role_statements
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.sinks.evidence.questions import QUESTIONS
+from epicenter.sinks.page import Feed, page
+from epicenter.sinks.page.dead_letters import letter_routes
+from epicenter.stream.cli.migrate import migrate_store
+from epicenter.stream.settings import Settings
 from tests.support.written_day import a_day
 
 pytestmark = pytest.mark.integration

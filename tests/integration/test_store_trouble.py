@@ -14,10 +14,10 @@ import pytest
 
 from deploy.dev.clickhouse import DevClickHouse, User, dev_clickhouse
 from deploy.dev.process import EPICENTER, free_ports
-from rules.errors import ConfigError, TransientError
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import migrate, plan, read_migrations
-from sinks.clickhouse.sink import ClickHouseSink
+from epicenter.rules.errors import ConfigError, TransientError
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.migrate import migrate, plan, read_migrations
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from tests.support.small_disk import SmallDisk, small_disk
 from tests.support.written_day import a_day, told
 from tests.unit.sinks.clickhouse.test_rows import TABLES, XidFacts, a_match, an_incident
@@ -27,8 +27,8 @@ pytestmark = pytest.mark.integration
 ADMIN, READER = User("admin", "of all"), User("reader", "secret", may_write=False)
 STOPS_AFTER = """
 import os, signal, sys
-from sinks.clickhouse.client import connect
-from sinks.clickhouse.migrate import read_migrations
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.migrate import read_migrations
 client, after = connect(sys.argv[1]), int(sys.argv[2])
 statements = [statement for migration in read_migrations() for statement in migration.statements]
 for statement in statements[:after]:

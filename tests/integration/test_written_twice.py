@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from rules.packs.recorded import CAPACITY_KINDS
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.sink import ClickHouseSink
+from epicenter.rules.packs.recorded import CAPACITY_KINDS
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from tests.support.written_day import a_day, shuffled, told
 from tests.unit.sinks.clickhouse.test_rows import TABLES
 

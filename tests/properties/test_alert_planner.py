@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rules.alerts.muting import Moment, Said
-from rules.alerts.planner import Planner
-from rules.alerts.state import AlertState
-from rules.model.incident import Incident
-from rules.model.notification import Acknowledgement
-from rules.model.records import Position
-from rules.model.times import NS_PER_S
+from epicenter.rules.alerts.muting import Moment, Said
+from epicenter.rules.alerts.planner import Planner
+from epicenter.rules.alerts.state import AlertState
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, routing, with_cause
 
 ROUTING = routing(

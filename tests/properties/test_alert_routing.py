@@ -11,17 +11,17 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.alerts.guard import HOUR_NS, Acted, Guard, nodes_per_hour
-from rules.alerts.inhibit import OpenIncidents
-from rules.alerts.labels import Labels
-from rules.alerts.match import fits_word
-from rules.alerts.routing import Routing
-from rules.alerts.spec import GuardSpec, InhibitSpec, RouteSpec, RoutingSpec
-from rules.alerts.validation.samples import samples
-from rules.alerts.validation.unreachable import unreachable_routes
-from rules.alerts.validation.world import World
-from rules.documents.document import Path_
-from rules.model.notification import Action
+from epicenter.rules.alerts.guard import HOUR_NS, Acted, Guard, nodes_per_hour
+from epicenter.rules.alerts.inhibit import OpenIncidents
+from epicenter.rules.alerts.labels import Labels
+from epicenter.rules.alerts.match import fits_word
+from epicenter.rules.alerts.routing import Routing
+from epicenter.rules.alerts.spec import GuardSpec, InhibitSpec, RouteSpec, RoutingSpec
+from epicenter.rules.alerts.validation.samples import samples
+from epicenter.rules.alerts.validation.unreachable import unreachable_routes
+from epicenter.rules.alerts.validation.world import World
+from epicenter.rules.documents.document import Path_
+from epicenter.rules.model.notification import Action
 
 NODES: Final = [("".join(chars),) for length in (1, 2) for chars in product("abc", repeat=length)]
 JOBS: Final = [found for size in (1, 2, 3) for found in combinations("xyz", size)]

@@ -10,21 +10,21 @@ import orjson
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest.batch.batch import Batch
-from ingest.batch.text import TextLines
-from ingest.parse.envelope import Parsed, parse
-from ingest.parse.pieces import pieces_of
-from ingest.parse.prefix import clean, peel
-from ingest.parse.shapes import SHAPES
-from ingest.parse.times import time_at_head, time_from_field
-from rules.errors import RecordError
-from rules.match.reference import ReferenceScanner
-from rules.model.records import Match
-from rules.model.signals import QUIET_ROLES
-from rules.packs.precedence import LineHit, first_outside, without_needless_fallbacks
-from rules.packs.ruleset import RuleSet
-from stream.scan.prefilter import MARKS
-from stream.scan.scan import BatchScanner, Scanned
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.parse.envelope import Parsed, parse
+from epicenter.ingest.parse.pieces import pieces_of
+from epicenter.ingest.parse.prefix import clean, peel
+from epicenter.ingest.parse.shapes import SHAPES
+from epicenter.ingest.parse.times import time_at_head, time_from_field
+from epicenter.rules.errors import RecordError
+from epicenter.rules.match.reference import ReferenceScanner
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.packs.precedence import LineHit, first_outside, without_needless_fallbacks
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.scan.prefilter import MARKS
+from epicenter.stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import (
     LATER_NS,
     a_scanner,

@@ -8,12 +8,12 @@ from itertools import pairwise
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.batch.batch import Batch
-from rules.engine import Engine
-from rules.event_time.watermark import Watermark
-from rules.model.incident import Incident
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.scan import Scanned
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.engine import Engine
+from epicenter.rules.event_time.watermark import Watermark
+from epicenter.rules.model.incident import Incident
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.scan import Scanned
 from tests.support.logs import START_NS, a_scanner, at, batch, fluent_bit, iso, kernel, the_rules, vector
 
 NODES = ("n1", "n2", "n3")

@@ -14,16 +14,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from rules.model.notification import Notification
-from sinks.notify import slack_blocks
-from sinks.notify.alert import alerts_of, fingerprint, identity
-from sinks.notify.as_json import json_bytes
-from sinks.notify.config import PagerDutySpec, WebhookSpec
-from sinks.notify.message import default_message, disarmed
-from sinks.notify.pagerduty import PagerDutyTarget
-from sinks.notify.samples import KINDS
-from sinks.notify.templates import Writer
-from sinks.notify.webhook import WebhookTarget
+from epicenter.rules.model.notification import Notification
+from epicenter.sinks.notify import slack_blocks
+from epicenter.sinks.notify.alert import alerts_of, fingerprint, identity
+from epicenter.sinks.notify.as_json import json_bytes
+from epicenter.sinks.notify.config import PagerDutySpec, WebhookSpec
+from epicenter.sinks.notify.message import default_message, disarmed
+from epicenter.sinks.notify.pagerduty import PagerDutyTarget
+from epicenter.sinks.notify.samples import KINDS
+from epicenter.sinks.notify.templates import Writer
+from epicenter.sinks.notify.webhook import WebhookTarget
 from tests.support.notifications import MUCH
 from tests.support.slack import check_message, links_of
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.cause.collectives import MOST_RANKS, MOST_ROWS, CollectiveTable
-from rules.cause.context import Known
-from rules.cause.suspects import MOST_SUSPECTS, blame, suspects
-from rules.model.signals import Signal
+from epicenter.rules.cause.collectives import MOST_RANKS, MOST_ROWS, CollectiveTable
+from epicenter.rules.cause.context import Known
+from epicenter.rules.cause.suspects import MOST_SUSPECTS, blame, suspects
+from epicenter.rules.model.signals import Signal
 from tests.support.signals import a_signal
 
 numbers = st.integers(-1, 5).map(str)

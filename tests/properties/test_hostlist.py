@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.placement.hostlist import compress, expand
+from epicenter.rules.placement.hostlist import compress, expand
 
 HOSTS = st.from_regex(r"[a-z]{1,4}(-[a-z]{1,3})?[0-9]{0,4}", fullmatch=True)
 

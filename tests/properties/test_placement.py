@@ -6,9 +6,9 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.model.records import Seat
-from rules.model.times import NS_PER_S
-from rules.placement.placement import KEPT_VERSIONS, Placement
+from epicenter.rules.model.records import Seat
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.placement.placement import KEPT_VERSIONS, Placement
 
 MOVES = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from(["n1", "n2", "n3"]), st.sampled_from(["g0", "g1"])), max_size=12

@@ -15,7 +15,7 @@ from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from stream.kafka.raw_batches import Chunk, Corrupt, KeptRecords, OneByOne, WholeBatches
+from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, KeptRecords, OneByOne, WholeBatches
 
 PARTITION = TopicPartition("logs.raw", 3)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}

@@ -7,7 +7,7 @@ import re
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ingest.batch.records import Records
+from epicenter.ingest.batch.records import Records
 
 HEADS = (b'{"date":1.5,"log":"', b'{"host":"n1","message":"', b'{"a":', b'{"msg":"', b"", b"plain ")
 TAILS = (b'"}', b'"}\n', b'\\n"}', b'"}}', b"", b"}", b'","b":"\\"')

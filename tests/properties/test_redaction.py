@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.redaction_shapes import shapes
-from rules.redact.patterns import load_redactor, shipped_words
-from rules.redact.redactor import Redacted, Redactor, Secret
+from epicenter.rules.redact.patterns import load_redactor, shipped_words
+from epicenter.rules.redact.redactor import Redacted, Redactor, Secret
 
 REDACTOR = load_redactor()
 SOUGHT = shipped_words()

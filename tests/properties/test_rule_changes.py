@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.correlate.lifecycle import RESOLVE_AFTER_NS
-from rules.engine import Engine
-from rules.model.incident import Incident
-from rules.model.signals import Signal
-from rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.correlate.lifecycle import RESOLVE_AFTER_NS
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.ruleset import Rule, RuleSet
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, an_xid
 from tests.support.windows import a_window

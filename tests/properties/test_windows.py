@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.engine import Engine
-from rules.model.records import Match
-from rules.model.signals import Signal
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
 from tests.support import plain_windows as plain
 from tests.support.logs import at
 from tests.support.plain_windows import Holds, Told

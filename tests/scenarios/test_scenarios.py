@@ -9,9 +9,9 @@ import msgspec
 import orjson
 import pytest
 
-from ingest.collect.source import Sources
-from rules.model.times import NS_PER_S
-from stream.local.pipeline import Pipeline, replay
+from epicenter.ingest.collect.source import Sources
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.local.pipeline import Pipeline, replay
 from tests.scenarios.make_inputs import SCENARIOS
 from tests.support.logs import the_rules
 

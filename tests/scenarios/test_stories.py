@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from stream.scenarios.check import check_all
-from stream.scenarios.reading import Scenario, read_scenarios
+from epicenter.stream.scenarios.check import check_all
+from epicenter.stream.scenarios.reading import Scenario, read_scenarios
 from tests.support.logs import the_rules
 
 STORIES = read_scenarios([Path(__file__).parent / "stories"])

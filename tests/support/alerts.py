@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import yaml
 
-from rules.alerts.routing import Routing
-from rules.alerts.spec import RoutingSpec
-from rules.alerts.validation.check import routing_faults
-from rules.documents.document import parse_document
-from rules.model.incident import Incident
+from epicenter.rules.alerts.routing import Routing
+from epicenter.rules.alerts.spec import RoutingSpec
+from epicenter.rules.alerts.validation.check import routing_faults
+from epicenter.rules.documents.document import parse_document
+from epicenter.rules.model.incident import Incident
 from tests.support.incidents import opened_and_resolved
 
 DOCUMENT: dict[str, Any] = msgspec.to_builtins(opened_and_resolved()[0])

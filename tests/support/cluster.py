@@ -18,7 +18,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from deploy.dev.process import EPICENTER, free_ports
-from ingest.simulate import Scenario, simulate
+from epicenter.ingest.simulate import Scenario, simulate
 
 
 class Cluster:

@@ -10,11 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from ingest.collect.source import Sources
-from ingest.simulate import Scenario, TrueFault, Truth, write_all
-from rules.model.times import NS_PER_S
-from stream.local.runner import EmbeddedRun
-from stream.settings import Settings, load_settings
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.simulate import Scenario, TrueFault, Truth, write_all
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.local.runner import EmbeddedRun
+from epicenter.stream.settings import Settings, load_settings
 from tests.support.logs import the_rules
 from tests.support.receiver import Receiver
 

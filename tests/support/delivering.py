@@ -7,14 +7,14 @@ from pathlib import Path
 
 from aiokafka.errors import KafkaConnectionError
 
-from rules.alerts.state import Planned
-from rules.model.incident import Incident
-from rules.model.ledger import Delivery
-from rules.model.records import Position
-from rules.model.times import NS_PER_S
-from sinks.notify.load import Alerts
-from stream.alerts.dispatcher import Dispatcher
-from stream.alerts.journal import FileJournal, Records
+from epicenter.rules.alerts.state import Planned
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Delivery
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.notify.load import Alerts
+from epicenter.stream.alerts.dispatcher import Dispatcher
+from epicenter.stream.alerts.journal import FileJournal, Records
 from tests.support.planning import NOW_NS, SILENT_RULE
 
 

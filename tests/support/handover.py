@@ -7,11 +7,11 @@ import json
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from ingest.collect.source import Sources
-from ingest.simulate import Scenario, write_all
-from stream.local.runner import EmbeddedRun
-from stream.settings import Settings, load_settings
-from stream.store.evidence import ask
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.simulate import Scenario, write_all
+from epicenter.stream.local.runner import EmbeddedRun
+from epicenter.stream.settings import Settings, load_settings
+from epicenter.stream.store.evidence import ask
 from tests.support.logs import iso, the_rules
 
 HOSTILE: Final = (

@@ -6,14 +6,14 @@ from datetime import UTC, datetime
 from time import time_ns
 from typing import Final
 
-from rules.model.ledger import Delivery, Outcome, Sample
-from rules.model.times import NS_PER_S, iso_from_ns
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.operator_actions import Feedback, write_feedback
-from sinks.clickhouse.sink import ClickHouseSink
-from stream.metrics import Metrics
-from stream.scan.rule_budget import Use
-from stream.scan.scan import Scanned
+from epicenter.rules.model.ledger import Delivery, Outcome, Sample
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.operator_actions import Feedback, write_feedback
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.scan.rule_budget import Use
+from epicenter.stream.scan.scan import Scanned
 from tests.support.logs import the_rules
 
 EVERY_S: Final = 300

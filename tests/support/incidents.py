@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rules.correlate.lifecycle import RESOLVE_AFTER_NS
-from rules.engine import Engine
-from rules.model.incident import Incident
+from epicenter.rules.correlate.lifecycle import RESOLVE_AFTER_NS
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.incident import Incident
 from tests.support.logs import at, the_rules
 from tests.support.signals import an_xid
 

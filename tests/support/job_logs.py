@@ -9,12 +9,12 @@ from functools import cache
 from pathlib import Path
 from typing import Final
 
-from ingest.batch.batch import Batch
-from rules.match.hyperscan import HyperscanScanner
-from rules.triage.document import Triage
-from rules.triage.report import Asked, triage
-from rules.triage.story import Story
-from stream.scan.scan import BatchScanner
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.triage.document import Triage
+from epicenter.rules.triage.report import Asked, triage
+from epicenter.rules.triage.story import Story
+from epicenter.stream.scan.scan import BatchScanner
 from tests.support.logs import LATER_NS, START_S, at, the_rules
 
 STEP_S: Final = 5.0

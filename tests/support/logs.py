@@ -10,13 +10,13 @@ from typing import Any, Final
 
 import orjson
 
-from ingest.batch.batch import Batch
-from rules.match.hyperscan import HyperscanScanner
-from rules.model.records import Position, RawRecord
-from rules.model.times import NS_PER_S
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from stream.scan.scan import BatchScanner
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.model.records import Position, RawRecord
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.scan.scan import BatchScanner
 
 START_S: Final = 1_772_442_000
 START_NS: Final = START_S * NS_PER_S

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from rules.model.incident import Incident
-from rules.model.notification import Brief, Notification
-from sinks.notify.config import TemplateSpec
-from sinks.notify.load import make_target
-from sinks.notify.samples import samples
-from sinks.notify.target import Target
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Brief, Notification
+from epicenter.sinks.notify.config import TemplateSpec
+from epicenter.sinks.notify.load import make_target
+from epicenter.sinks.notify.samples import samples
+from epicenter.sinks.notify.target import Target
 from tests.support.incidents import opened_and_resolved
 
 SAMPLES = tuple(samples())

@@ -8,20 +8,20 @@ from pathlib import Path
 from time import time_ns
 from typing import Final
 
-from ingest.collect.source import Sources
-from ingest.simulate import truth_of, write_all
-from rules.alerts.silences import Silence
-from rules.model.incident import Incident
-from rules.model.ledger import Delivery, Outcome
-from rules.model.notification import Acknowledgement
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.operator_actions import Feedback, write_acknowledgement, write_feedback, write_silence
-from sinks.clickhouse.sink import ClickHouseSink
-from stream.cli.demo import demo_scenario
-from stream.cli.demo_history import write_history
-from stream.local.pipeline import Pipeline, replay
+from epicenter.ingest.collect.source import Sources
+from epicenter.ingest.simulate import truth_of, write_all
+from epicenter.rules.alerts.silences import Silence
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Delivery, Outcome
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.operator_actions import Feedback, write_acknowledgement, write_feedback, write_silence
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.stream.cli.demo import demo_scenario
+from epicenter.stream.cli.demo_history import write_history
+from epicenter.stream.local.pipeline import Pipeline, replay
 from tests.support.logs import the_rules
 
 HOUR_NS: Final = 3600 * NS_PER_S

@@ -7,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from rules.alerts.muting import Moment, Said
-from rules.alerts.planner import Planner
-from rules.alerts.routing import Routing
-from rules.alerts.spec import RoutingSpec
-from rules.alerts.state import AlertState
-from rules.model.incident import BlastRadius, Incident
-from rules.model.ledger import Delivery
-from rules.model.notification import Notification
-from rules.model.records import Position
-from rules.model.times import NS_PER_S
+from epicenter.rules.alerts.muting import Moment, Said
+from epicenter.rules.alerts.planner import Planner
+from epicenter.rules.alerts.routing import Routing
+from epicenter.rules.alerts.spec import RoutingSpec
+from epicenter.rules.alerts.state import AlertState
+from epicenter.rules.model.incident import BlastRadius, Incident
+from epicenter.rules.model.ledger import Delivery
+from epicenter.rules.model.notification import Notification
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.incidents import opened_and_resolved
 
 NOW_NS = 1_800_000_000 * NS_PER_S

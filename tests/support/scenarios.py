@@ -8,11 +8,11 @@ from pathlib import Path
 
 import msgspec
 
-from rules.engine import Engine
-from rules.model.heartbeats import Heartbeat
-from rules.model.incident import Incident
-from rules.model.records import Match, Seat
-from stream.scenarios.reading import Scenario, read_scenarios
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import Match, Seat
+from epicenter.stream.scenarios.reading import Scenario, read_scenarios
 from tests.support.logs import the_rules
 from tests.support.signals import an_xid
 

@@ -14,7 +14,7 @@ from itertools import pairwise
 import click
 import yaml
 
-from stream.cli.main import cli
+from epicenter.stream.cli.main import cli
 from tests.support.documents import ROOT
 
 NOT_RUN_FOREIGN = {

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from rules.cause.ranking import Relations
-from rules.detect.signal import signal_of
-from rules.model.heartbeats import Alive, Step
-from rules.model.ids import stable_id
-from rules.model.records import LogEvent, Match, Position
-from rules.model.signals import Signal
+from epicenter.rules.cause.ranking import Relations
+from epicenter.rules.detect.signal import signal_of
+from epicenter.rules.model.heartbeats import Alive, Step
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.records import LogEvent, Match, Position
+from epicenter.rules.model.signals import Signal
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
 
 

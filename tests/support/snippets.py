@@ -12,11 +12,11 @@ from typing import Any
 import kubernetes_validate
 import yaml
 
-from rules.packs.topology import read_topology
-from rules.redact.patterns import load_redactor
-from sinks.notify.load import load_alerts
-from stream.scenarios.reading import read_scenarios
-from stream.settings import Settings, load_settings
+from epicenter.rules.packs.topology import read_topology
+from epicenter.rules.redact.patterns import load_redactor
+from epicenter.sinks.notify.load import load_alerts
+from epicenter.stream.scenarios.reading import read_scenarios
+from epicenter.stream.settings import Settings, load_settings
 from tests.support.documents import ROOT
 from tests.support.shown_commands import CHART, has_value, of_epicenter
 

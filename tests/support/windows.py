@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from rules.detect.detectors import Detectors, DetectorState
-from rules.model.ids import stable_id
-from rules.model.signals import Signal
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.spec import RuleSpec
+from epicenter.rules.detect.detectors import Detectors, DetectorState
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.spec import RuleSpec
 from tests.support.logs import START_S, at
 from tests.support.signals import a_signal
 

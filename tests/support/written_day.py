@@ -7,12 +7,12 @@ from functools import cache
 from time import time
 from typing import Any
 
-from rules.model.ledger import Delivery, Outcome, Sample
-from rules.model.records import Match
-from rules.model.signals import QUIET_ROLES
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import Client
-from stream.local.pipeline import Pipeline
+from epicenter.rules.model.ledger import Delivery, Outcome, Sample
+from epicenter.rules.model.records import Match
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.stream.local.pipeline import Pipeline
 from tests.support.logs import at, batch, iso, kernel, the_rules, vector
 
 Contents = dict[str, list[Any]]

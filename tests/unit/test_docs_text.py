@@ -12,9 +12,9 @@ from xml.etree import ElementTree
 import pytest
 
 from docs.make_reference import described
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import migrate
-from stream.settings import PREFIX, Settings
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.stream.settings import PREFIX, Settings
 from tests.support.documents import DOCUMENTS, ROOT, Block, anchors, blocks, codes, links
 from tests.support.shown_commands import in_words, of_make
 from tests.support.snippets import LOADERS, SECRETS

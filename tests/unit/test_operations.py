@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from docs import make_sizing as sizing
-from stream.metrics import Metrics
+from epicenter.stream.metrics import Metrics
 
 ROLE = "epicenter_page"
 ROOT = Path(__file__).parents[2]

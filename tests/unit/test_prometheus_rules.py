@@ -13,7 +13,7 @@ import msgspec
 import pytest
 import yaml
 
-from stream.metrics import Metrics
+from epicenter.stream.metrics import Metrics
 from tests.support.programs import unpacked_program
 
 ROOT: Final = Path(__file__).parents[2]

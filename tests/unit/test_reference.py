@@ -12,7 +12,7 @@ import yaml
 from jsonschema import Draft202012Validator
 
 from docs.make_reference import FOLDER, reference
-from rules.packs.load import CATALOG
+from epicenter.rules.packs.load import CATALOG
 
 ROOT = Path(__file__).parents[2]
 MADE = cache(reference)

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from ingest.collect.source import Sources
-from rules.cause.collectives import NamedBy
-from rules.cause.reasons import ReasonKind
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S
-from rules.report import reason_text
-from sinks.evidence.pack import pack_of
-from sinks.page.lanes import lay_out
-from sinks.text.incident_view import IncidentView
-from stream.local.pipeline import Pipeline, replay
+from epicenter.ingest.collect.source import Sources
+from epicenter.rules.cause.collectives import NamedBy
+from epicenter.rules.cause.reasons import ReasonKind
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.report import reason_text
+from epicenter.sinks.evidence.pack import pack_of
+from epicenter.sinks.page.lanes import lay_out
+from epicenter.sinks.text.incident_view import IncidentView
+from epicenter.stream.local.pipeline import Pipeline, replay
 from tests.support.job_logs import AT_300, OOM, TRACEBACK, labelled, node_exit, report_on, summary
 from tests.support.logs import the_rules
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.simulate.faults import fabric, gpu, node, outside, program, silent
-from ingest.simulate.faults.case import Case, FaultKind
+from epicenter.ingest.simulate.faults import fabric, gpu, node, outside, program, silent
+from epicenter.ingest.simulate.faults.case import Case, FaultKind
 
 __all__ = ["KINDS", "Case", "FaultKind"]
 

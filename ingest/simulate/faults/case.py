@@ -7,9 +7,9 @@ from typing import Final, Literal
 
 import msgspec
 
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.model import Framework, Job, Node, Platform, bus
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.model import Framework, Job, Node, Platform, bus
 
 TORCH: Final[tuple[Framework, ...]] = ("megatron", "hf", "ray")
 TORCHRUN: Final[tuple[Framework, ...]] = ("megatron", "hf")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.simulate import kernel_host, reactions, torch_lines
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.faults.case import TORCH, TORCHRUN, Case, FaultKind
-from ingest.simulate.faults.program import raises
-from ingest.simulate.headers import nccl_warn, spread
-from ingest.simulate.model import Job, ns
+from epicenter.ingest.simulate import kernel_host, reactions, torch_lines
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.faults.case import TORCH, TORCHRUN, Case, FaultKind
+from epicenter.ingest.simulate.faults.program import raises
+from epicenter.ingest.simulate.headers import nccl_warn, spread
+from epicenter.ingest.simulate.model import Job, ns
 
 _NICS: Final = ("18", "3a", "4d", "5e", "9a", "b8", "cc", "dc")
 """PCI buses of the adapters beside the GPUs."""

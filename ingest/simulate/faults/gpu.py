@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.simulate import jax_lines, kernel_gpu, reactions, torch_lines
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.faults.case import TORCH, Case, FaultKind
-from ingest.simulate.headers import by_rank, spread
-from ingest.simulate.model import Timed
+from epicenter.ingest.simulate import jax_lines, kernel_gpu, reactions, torch_lines
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.faults.case import TORCH, Case, FaultKind
+from epicenter.ingest.simulate.headers import by_rank, spread
+from epicenter.ingest.simulate.model import Timed
 
 _FRAMES: Final = (
     '  File "/workspace/train.py", line 214, in <module>',

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.simulate import endings, kernel_host, reactions, torch_lines
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.envelopes import pod_name
-from ingest.simulate.faults.case import TORCHRUN, Case, FaultKind
-from ingest.simulate.headers import SITE, by_rank, spread
-from ingest.simulate.model import Job, Timed
+from epicenter.ingest.simulate import endings, kernel_host, reactions, torch_lines
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.envelopes import pod_name
+from epicenter.ingest.simulate.faults.case import TORCHRUN, Case, FaultKind
+from epicenter.ingest.simulate.headers import SITE, by_rank, spread
+from epicenter.ingest.simulate.model import Job, Timed
 
 _LOADER: Final = f"{SITE}/torch/utils/data"
 
@@ -117,7 +117,7 @@ def _maintenance(cluster: Cluster, case: Case) -> Process:
 
 def _comes_back(cluster: Cluster, case: Case) -> Process:
     """The node starts again, with another boot."""
-    from ingest.simulate.noise import say_boot
+    from epicenter.ingest.simulate.noise import say_boot
 
     case.node.is_dead, case.node.booted_ns = False, cluster.now_ns - 15 * 10**9
     say_boot(cluster, case.node)

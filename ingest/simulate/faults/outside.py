@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.simulate import endings, kernel_host, reactions
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.envelopes import pod_name
-from ingest.simulate.faults.case import TORCHRUN, Case, FaultKind
-from ingest.simulate.faults.program import TOKEN, all_raise
+from epicenter.ingest.simulate import endings, kernel_host, reactions
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.envelopes import pod_name
+from epicenter.ingest.simulate.faults.case import TORCHRUN, Case, FaultKind
+from epicenter.ingest.simulate.faults.program import TOKEN, all_raise
 
 
 def _time_limit(cluster: Cluster, case: Case) -> Process:

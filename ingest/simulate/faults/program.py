@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from ingest.simulate import endings, jax_lines, kernel_gpu, ray_lines, reactions, torch_lines
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.faults.case import TORCH, TORCHRUN, Case, FaultKind
-from ingest.simulate.faults.gpu import cuda_error_ends
-from ingest.simulate.faults.node import data_loader_killed
-from ingest.simulate.headers import absl, by_rank, spread
-from ingest.simulate.model import MS, Job
-from ingest.simulate.torch_lines import Collective
+from epicenter.ingest.simulate import endings, jax_lines, kernel_gpu, ray_lines, reactions, torch_lines
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.faults.case import TORCH, TORCHRUN, Case, FaultKind
+from epicenter.ingest.simulate.faults.gpu import cuda_error_ends
+from epicenter.ingest.simulate.faults.node import data_loader_killed
+from epicenter.ingest.simulate.headers import absl, by_rank, spread
+from epicenter.ingest.simulate.model import MS, Job
+from epicenter.ingest.simulate.torch_lines import Collective
 
 
 def raises(cluster: Cluster, case: Case, error: list[str]) -> Process:

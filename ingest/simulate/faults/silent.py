@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from ingest.simulate import endings, reactions
-from ingest.simulate.clockwork import Process
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.faults.case import TORCHRUN, Case, FaultKind
-from ingest.simulate.frameworks import PRINTERS
+from epicenter.ingest.simulate import endings, reactions
+from epicenter.ingest.simulate.clockwork import Process
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.faults.case import TORCHRUN, Case, FaultKind
+from epicenter.ingest.simulate.frameworks import PRINTERS
 
 
 def _hang(cluster: Cluster, case: Case) -> Process:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from random import Random
 from typing import Final, Protocol
 
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.frameworks.hf import Hf
-from ingest.simulate.frameworks.maxtext import MaxText
-from ingest.simulate.frameworks.megatron import Megatron
-from ingest.simulate.frameworks.ray_train import RayTrain
-from ingest.simulate.model import Job, Text, Timed
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.frameworks.hf import Hf
+from epicenter.ingest.simulate.frameworks.maxtext import MaxText
+from epicenter.ingest.simulate.frameworks.megatron import Megatron
+from epicenter.ingest.simulate.frameworks.ray_train import RayTrain
+from epicenter.ingest.simulate.model import Job, Text, Timed
 
 
 class Printer(Protocol):

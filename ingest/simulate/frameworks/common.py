@@ -5,8 +5,8 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from ingest.simulate.headers import SITE, nccl, spread, torch_python
-from ingest.simulate.model import BUSES, MS, Job, Text, Timed
+from epicenter.ingest.simulate.headers import SITE, nccl, spread, torch_python
+from epicenter.ingest.simulate.model import BUSES, MS, Job, Text, Timed
 
 HARMLESS: Final = (
     "huggingface/tokenizers: The current process just got forked, after parallelism has already been used."

@@ -8,10 +8,10 @@ from __future__ import annotations
 from random import Random
 from typing import Final
 
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
-from ingest.simulate.model import Job, Text, Timed
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
+from epicenter.ingest.simulate.model import Job, Text, Timed
+from epicenter.rules.model.times import NS_PER_S
 
 STEPS: Final = 12_000
 LOGGING_STEPS: Final = 10

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from random import Random
 
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.frameworks.common import loss, nccl_start, too_long
-from ingest.simulate.headers import absl, spread
-from ingest.simulate.model import MS, Job, Text, Timed
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.frameworks.common import loss, nccl_start, too_long
+from epicenter.ingest.simulate.headers import absl, spread
+from epicenter.ingest.simulate.model import MS, Job, Text, Timed
+from epicenter.rules.model.times import NS_PER_S
 
 _THREAD = 140_110_937_163_584
 _LATE = 0.02

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from random import Random
 
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
-from ingest.simulate.headers import moment
-from ingest.simulate.model import MS, US, Job, Text, Timed
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
+from epicenter.ingest.simulate.headers import moment
+from epicenter.ingest.simulate.model import MS, US, Job, Text, Timed
+from epicenter.rules.model.times import NS_PER_S
 
 STEPS = 500_000
 _FOLDER = "/checkpoints/gpt"

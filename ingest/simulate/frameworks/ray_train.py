@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from random import Random
 
-from ingest.simulate.cluster import Cluster
-from ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long
-from ingest.simulate.headers import ray_python
-from ingest.simulate.model import Job, Text, Timed
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate.cluster import Cluster
+from epicenter.ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long
+from epicenter.ingest.simulate.headers import ray_python
+from epicenter.ingest.simulate.model import Job, Text, Timed
+from epicenter.rules.model.times import NS_PER_S
 
 
 class RayTrain:

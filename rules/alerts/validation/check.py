@@ -9,13 +9,13 @@ from typing import Final
 
 from pydantic import HttpUrl, TypeAdapter, ValidationError
 
-from rules.alerts import guard, maintenance
-from rules.alerts.labels import BUILT_IN
-from rules.alerts.spec import Match, RouteSpec, RoutingSpec
-from rules.alerts.validation.matchers import Words, instead
-from rules.alerts.validation.unreachable import Unreachable, unreachable_routes
-from rules.alerts.validation.world import World
-from rules.documents.document import Path_, line_of
+from epicenter.rules.alerts import guard, maintenance
+from epicenter.rules.alerts.labels import BUILT_IN
+from epicenter.rules.alerts.spec import Match, RouteSpec, RoutingSpec
+from epicenter.rules.alerts.validation.matchers import Words, instead
+from epicenter.rules.alerts.validation.unreachable import Unreachable, unreachable_routes
+from epicenter.rules.alerts.validation.world import World
+from epicenter.rules.documents.document import Path_, line_of
 
 Fault = tuple[Path_, str]
 """Where in the file, and what is wrong with it."""

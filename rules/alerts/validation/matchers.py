@@ -6,13 +6,13 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from rules.alerts.labels import ALWAYS_THERE, BUILT_IN
-from rules.alerts.match import fits_word
-from rules.alerts.spec import Match, RoutingSpec
-from rules.alerts.validation.samples import samples
-from rules.alerts.validation.world import own_labels
-from rules.model.signals import SEVERITIES
-from rules.packs.vocabulary import vocabulary
+from epicenter.rules.alerts.labels import ALWAYS_THERE, BUILT_IN
+from epicenter.rules.alerts.match import fits_word
+from epicenter.rules.alerts.spec import Match, RoutingSpec
+from epicenter.rules.alerts.validation.samples import samples
+from epicenter.rules.alerts.validation.world import own_labels
+from epicenter.rules.model.signals import SEVERITIES
+from epicenter.rules.packs.vocabulary import vocabulary
 
 _MOST_NAMED: Final = 12
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from rules.alerts.spec import Match, RouteSpec, RoutingSpec
-from rules.alerts.validation.world import World
-from rules.documents.document import Path_
+from epicenter.rules.alerts.spec import Match, RouteSpec, RoutingSpec
+from epicenter.rules.alerts.validation.world import World
+from epicenter.rules.documents.document import Path_
 
 Placed = tuple[Path_, Match]
 """A match, and where its route stands."""

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from rules.alerts.labels import ALWAYS_THERE, SEVERAL_VALUES, Labels
-from rules.alerts.match import fits_word, unwanted, values_of, wanted
-from rules.alerts.spec import Match, RouteSpec, RoutingSpec
-from rules.alerts.validation.samples import samples
-from rules.model.signals import SEVERITIES
-from rules.packs.vocabulary import vocabulary
+from epicenter.rules.alerts.labels import ALWAYS_THERE, SEVERAL_VALUES, Labels
+from epicenter.rules.alerts.match import fits_word, unwanted, values_of, wanted
+from epicenter.rules.alerts.spec import Match, RouteSpec, RoutingSpec
+from epicenter.rules.alerts.validation.samples import samples
+from epicenter.rules.model.signals import SEVERITIES
+from epicenter.rules.packs.vocabulary import vocabulary
 
 _MOST_LOOKS: Final = 50_000
 """After so many looks at a refused match an incident is taken for possible."""

@@ -1,6 +1,6 @@
 """What happened, as columns in the shape of the ClickHouse tables."""
 
-from sinks.clickhouse.rows.heartbeats import (
+from epicenter.sinks.clickhouse.rows.heartbeats import (
     LIVENESS,
     PLACEMENTS,
     PROGRESS,
@@ -8,14 +8,14 @@ from sinks.clickhouse.rows.heartbeats import (
     placement_rows,
     progress_rows,
 )
-from sinks.clickhouse.rows.incidents import (
+from epicenter.sinks.clickhouse.rows.incidents import (
     INCIDENT_REVISIONS,
     INCIDENTS,
     incident_revision_rows,
     incident_rows,
     words_of,
 )
-from sinks.clickhouse.rows.matches import (
+from epicenter.sinks.clickhouse.rows.matches import (
     CAPACITY_EVENTS,
     MATCHES,
     MEASUREMENTS,
@@ -25,8 +25,8 @@ from sinks.clickhouse.rows.matches import (
     match_rows,
     measurement_rows,
 )
-from sinks.clickhouse.rows.shape import INT64_MAX, Columns, Rows
-from sinks.clickhouse.rows.signals import (
+from epicenter.sinks.clickhouse.rows.shape import INT64_MAX, Columns, Rows
+from epicenter.sinks.clickhouse.rows.signals import (
     DEAD_LETTERS,
     DELIVERIES,
     EVIDENCE_GAPS,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rules.model.heartbeats import CheckpointSaved, Heartbeat, Step
-from rules.model.records import Seat
-from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, rows_of
+from epicenter.rules.model.heartbeats import CheckpointSaved, Heartbeat, Step
+from epicenter.rules.model.records import Seat
+from epicenter.sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, rows_of
 
 MOST_RANKS: Final = 2**32 - 1
 

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.incident import Incident
-from rules.model.times import iso_ns
-from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, clean, int64, optional_int64, rows_of
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import iso_ns
+from epicenter.sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, clean, int64, optional_int64, rows_of
 
 MOST_WORDS: Final = 32_768
 """So many characters of an incident are searched: all of most, of one with thousands of nodes not all their names."""

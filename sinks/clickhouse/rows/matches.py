@@ -5,12 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, Protocol
 
-from rules.detect.inputs import number_in
-from rules.detect.signal import pci_address
-from rules.model.ledger import Gap
-from rules.model.records import Match
-from rules.packs.recorded import Recorded
-from sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, optional_int64, rows_of
+from epicenter.rules.detect.inputs import number_in
+from epicenter.rules.detect.signal import pci_address
+from epicenter.rules.model.ledger import Gap
+from epicenter.rules.model.records import Match
+from epicenter.rules.packs.recorded import Recorded
+from epicenter.sinks.clickhouse.rows.shape import (
+    NAME,
+    TIME,
+    Columns,
+    Rows,
+    int32,
+    int64,
+    minute_s,
+    optional_int64,
+    rows_of,
+)
 
 MOST_COUNTED: Final = 2**32 - 1
 MOST_TEXT: Final = 500

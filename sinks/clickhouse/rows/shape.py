@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rules.model.times import NS_PER_S
+from epicenter.rules.model.times import NS_PER_S
 
 NS_PER_MINUTE: Final = 60 * NS_PER_S
 INT32_MAX: Final = 2**31 - 1

@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from rules.model.ledger import DeadLetter, Delivery, Gap, Joined, Sample
-from rules.model.times import iso_ns
-from sinks.clickhouse.rows.shape import LAST_MINUTE_S, NAME, TIME, Columns, Rows, int64, optional_int64, rows_of
+from epicenter.rules.model.ledger import DeadLetter, Delivery, Gap, Joined, Sample
+from epicenter.rules.model.times import iso_ns
+from epicenter.sinks.clickhouse.rows.shape import (
+    LAST_MINUTE_S,
+    NAME,
+    TIME,
+    Columns,
+    Rows,
+    int64,
+    optional_int64,
+    rows_of,
+)
 
 SIGNALS: Final[Columns] = (
     ("signal_id", "String"),

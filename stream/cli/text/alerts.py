@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rules.model.times import NS_PER_S
-from sinks.text.humanize import length
-from stream.cli.text.incident import Line, print_hanging
-from stream.cli.text.terminal import SEVERITY_STYLES, console, safe
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.text.humanize import length
+from epicenter.stream.cli.text.incident import Line, print_hanging
+from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe
 
 
 def print_routed(document: Mapping[str, Any]) -> None:

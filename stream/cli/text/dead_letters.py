@@ -11,13 +11,13 @@ import msgspec
 import orjson
 from rich.markup import escape
 
-from sinks.clickhouse.dead_letters import LetterFilter as LetterFilter
-from sinks.clickhouse.dead_letters import Letters, letter_of
-from sinks.text.sanitize import make_inert
-from stream.cli.text.terminal import console, safe
-from stream.settings import Settings
-from stream.store.dead_letters import find
-from stream.store.lookup import from_page, from_store
+from epicenter.sinks.clickhouse.dead_letters import LetterFilter as LetterFilter
+from epicenter.sinks.clickhouse.dead_letters import Letters, letter_of
+from epicenter.sinks.text.sanitize import make_inert
+from epicenter.stream.cli.text.terminal import console, safe
+from epicenter.stream.settings import Settings
+from epicenter.stream.store.dead_letters import find
+from epicenter.stream.store.lookup import from_page, from_store
 
 HEAD = f"{'id':<16}  {'received':<20}  {'position':<24}  {'bytes':>8}  {'replays':>7}  reason"
 

@@ -8,10 +8,10 @@ from typing import Final
 from rich.console import Console
 from rich.text import Text
 
-from rules.model.incident import Incident
-from sinks.text.incident_parts import CauseView
-from sinks.text.incident_view import IncidentView
-from stream.cli.text.terminal import SEVERITY_STYLES, console, safe
+from epicenter.rules.model.incident import Incident
+from epicenter.sinks.text.incident_parts import CauseView
+from epicenter.sinks.text.incident_view import IncidentView
+from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe
 
 NARROWEST: Final = 24
 """Fewer columns beside an indent are not worth wrapping for."""

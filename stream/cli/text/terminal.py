@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.progress import Progress
 
-from ingest.batch.batch import Batch
-from ingest.batch.text import TextLines
-from sinks.text.sanitize import make_inert
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.batch.text import TextLines
+from epicenter.sinks.text.sanitize import make_inert
 
 SEVERITY_STYLES: Final = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
 LONGEST_LINE: Final = 220

@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from ingest.parse.prefix import clean
-from rules.triage.document import Check, EvidenceLine, FindingReport, ProgressReport, Triage
-from sinks.text.sanitize import make_inert
+from epicenter.ingest.parse.prefix import clean
+from epicenter.rules.triage.document import Check, EvidenceLine, FindingReport, ProgressReport, Triage
+from epicenter.sinks.text.sanitize import make_inert
 
 LONGEST_LINE: Final = 400
 SHOWN_BLOCK_LINES: Final = 30

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from bench.redaction import SEED, changed_examples, recall_of
 from bench.redaction_shapes import KINDS, shapes
-from rules.redact.patterns import load_redactor
-from rules.redact.redactor import Redactor, Secret
+from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.redactor import Redactor, Secret
 
 
 def test_no_secret_is_left_and_nothing_else_goes() -> None:

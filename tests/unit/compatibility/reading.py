@@ -9,17 +9,17 @@ from typing import Any, cast
 import msgspec
 from cramjam import zstd
 
-from rules.alerts.muting import Said
-from rules.alerts.silences import Silence
-from rules.model.flat_heartbeats import unflattened
-from rules.model.incident import Incident
-from rules.model.ledger import DeadLetter
-from rules.model.notification import Acknowledgement
-from rules.model.signals import QUIET_ROLES
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.client import Client
-from sinks.clickhouse.sink import ClickHouseSink
-from stream.kafka.messages import Found, Kept, Message, decode
+from epicenter.rules.alerts.muting import Said
+from epicenter.rules.alerts.silences import Silence
+from epicenter.rules.model.flat_heartbeats import unflattened
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.client import Client
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.stream.kafka.messages import Found, Kept, Message, decode
 from tests.support.logs import the_rules
 from tests.support.planning import NOW_NS
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ingest.batch.batch import Batch
-from rules.model.flat_heartbeats import flattened
-from rules.model.times import NS_PER_S
-from stream.kafka.messages import Found, Message, Part, Tick
-from stream.scan.scan import BatchScanner, Scanned
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.flat_heartbeats import flattened
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.kafka.messages import Found, Message, Part, Tick
+from epicenter.stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import at, fluent_bit, kernel, the_rules, vector
 
 Line = tuple[float, int, bytes]

@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from rules.model.incident import Incident
-from stream.kafka.messages import Found, Kept, Message, encode
-from stream.services.partition import Correlator
+from epicenter.rules.model.incident import Incident
+from epicenter.stream.kafka.messages import Found, Kept, Message, encode
+from epicenter.stream.services.partition import Correlator
 from tests.support.logs import the_rules
 from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
 from tests.unit.compatibility import reading

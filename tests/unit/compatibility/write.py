@@ -9,13 +9,13 @@ from pathlib import Path
 import msgspec
 from cramjam import zstd
 
-from rules.errors import DeadLetterKind
-from rules.model.incident import Incident
-from rules.model.ledger import DeadLetter, Delivery, Outcome, Sample
-from rules.model.records import Position
-from rules.model.times import NS_PER_S
-from stream.kafka.messages import Kept, Message, encode
-from stream.services.partition import Correlator
+from epicenter.rules.errors import DeadLetterKind
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import DeadLetter, Delivery, Outcome, Sample
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.kafka.messages import Kept, Message, encode
+from epicenter.stream.services.partition import Correlator
 from tests.support.logs import at, the_rules
 from tests.support.planning import SILENT_RULE, Office, incident, resolved, routing, with_cause
 from tests.unit.compatibility.reading import LATENESS_NS, ROUTING, SAID, rows_of_folder

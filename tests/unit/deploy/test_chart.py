@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from stream.settings import FORMER_SETTINGS, PREFIX, Settings, load_settings
+from epicenter.stream.settings import FORMER_SETTINGS, PREFIX, Settings, load_settings
 from tests.support.chart import (
     CHART,
     DEPLOY,

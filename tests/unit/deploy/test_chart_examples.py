@@ -8,8 +8,8 @@ from typing import Any, Final
 
 import yaml
 
-from stream.kafka.topics import TopicNames, wanted_topics
-from stream.settings import Settings
+from epicenter.stream.kafka.topics import TopicNames, wanted_topics
+from epicenter.stream.settings import Settings
 from tests.support.chart import DEPLOY, VALUES
 
 KAFKA: Final = list(yaml.safe_load_all((DEPLOY / "strimzi/kafka.yaml").read_text()))

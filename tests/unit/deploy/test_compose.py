@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from stream.settings import Settings
+from epicenter.stream.settings import Settings
 from tests.support.programs import unpacked_program
 
 DEPLOY: Final = Path(__file__).parents[3] / "deploy"

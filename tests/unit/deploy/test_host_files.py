@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.parse.envelope import own_time
-from ingest.parse.times import NS_PER_S
-from stream.settings import Settings
+from epicenter.ingest.parse.envelope import own_time
+from epicenter.ingest.parse.times import NS_PER_S
+from epicenter.stream.settings import Settings
 from tests.support.logs import a_scanner, batch, record
 from tests.support.programs import unpacked_program
 

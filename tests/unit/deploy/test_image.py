@@ -16,8 +16,8 @@ from typing import Final
 
 import pytest
 
-from rules.match import disk_cache
-from stream.process.health_probe import is_well
+from epicenter.rules.match import disk_cache
+from epicenter.stream.process.health_probe import is_well
 
 ROOT: Final = Path(__file__).parents[3]
 DOCKERFILE: Final = (ROOT / "deploy/Dockerfile").read_text()

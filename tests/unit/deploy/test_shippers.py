@@ -11,8 +11,8 @@ import orjson
 import pytest
 import yaml
 
-from ingest.parse.envelope import check_envelope, parse
-from rules.model.records import Position, RawRecord
+from epicenter.ingest.parse.envelope import check_envelope, parse
+from epicenter.rules.model.records import Position, RawRecord
 from tests.support.logs import LATER_NS, a_scanner, batch
 from tests.support.vector import configuration, remapped, with_variables
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.batch.text import TextLines
-from ingest.parse.cri import CriJoiner, NumberedLine
+from epicenter.ingest.batch.text import TextLines
+from epicenter.ingest.parse.cri import CriJoiner, NumberedLine
 
 
 def part(stream: str, tag: str, content: str, second: int = 5) -> bytes:

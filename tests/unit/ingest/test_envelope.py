@@ -8,9 +8,9 @@ import msgspec
 import orjson
 import pytest
 
-from ingest.parse.envelope import check_envelope, own_time, parse, text_of
-from rules.errors import RecordError
-from rules.model.records import LogEvent, Origin
+from epicenter.ingest.parse.envelope import check_envelope, own_time, parse, text_of
+from epicenter.rules.errors import RecordError
+from epicenter.rules.model.records import LogEvent, Origin
 from tests.support.logs import LATER_NS, START_S, at, fluent_bit, iso, journald, kernel, python_json, record, vector
 
 TEXT = "Watchdog caught collective operation timeout"

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from ingest.batch.batch import Batch
-from ingest.collect.files import READ_BYTES, FileSource, log_files, unrotated
-from ingest.collect.lines import LONGEST_LINE_BYTES
-from ingest.collect.source import Sources
-from rules.errors import InputError
-from stream.scan.validation import MAX_RECORD_BYTES
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.collect.files import READ_BYTES, FileSource, log_files, unrotated
+from epicenter.ingest.collect.lines import LONGEST_LINE_BYTES
+from epicenter.ingest.collect.source import Sources
+from epicenter.rules.errors import InputError
+from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import START_NS, a_scanner
 
 TRACEBACK = b"Traceback (most recent call last):"
@@ -64,7 +64,7 @@ def test_once(log: Path, content: bytes, expected: list[tuple[int, bytes]]) -> N
 
 
 def test_lines_longer_than_a_read_are_whole(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ingest.collect.files.READ_BYTES", 7)
+    monkeypatch.setattr("epicenter.ingest.collect.files.READ_BYTES", 7)
     log.write_bytes(b"a" * 30 + b"\n" + b"b" * 3 + b"\n" + b"c" * 20)
     assert read_all(log) == [(1, b"a" * 30), (2, b"b" * 3), (3, b"c" * 20)]
 

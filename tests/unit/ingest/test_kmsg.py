@@ -9,7 +9,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from ingest.collect.kmsg import KmsgSource, envelope
+from epicenter.ingest.collect.kmsg import KmsgSource, envelope
 from tests.support.logs import START_NS, a_scanner, at
 
 XID = b"3,4711,5250000,-;NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus.\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.collect.lines import LineCutter
+from epicenter.ingest.collect.lines import LineCutter
 
 HEAD = b"2026-03-02T09:00:05Z stdout"
 

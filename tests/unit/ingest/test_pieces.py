@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.parse.pieces import pieces_of
+from epicenter.ingest.parse.pieces import pieces_of
 
 BAR = "Loading:  45%|####5     | 9/20 [00:12<00:14, 1.31s/it, loss=2.1]"
 ERROR = "[rank0]: RuntimeError: CUDA error: unspecified launch failure"

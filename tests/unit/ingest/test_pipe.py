@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from ingest.batch.batch import Batch
-from ingest.collect.journal import JournalSource
-from ingest.collect.pipe import PipeSource
+from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.collect.journal import JournalSource
+from epicenter.ingest.collect.pipe import PipeSource
 from tests.support.logs import START_NS, a_scanner, at, journald
 
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ingest.parse.prefix import Peeled, peel
+from epicenter.ingest.parse.prefix import Peeled, peel
 
 BODY = "Traceback (most recent call last):"
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, GPU has fallen off the bus."

@@ -12,11 +12,21 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ingest.simulate import KINDS, Scenario, SimulatedLine, Truth, mixed, simulate, truth_of, write_all, write_paced
-from ingest.simulate.model import Framework
-from ingest.simulate.plan import plan_of
-from rules.errors import ConfigError
-from rules.model.times import NS_PER_S
+from epicenter.ingest.simulate import (
+    KINDS,
+    Scenario,
+    SimulatedLine,
+    Truth,
+    mixed,
+    simulate,
+    truth_of,
+    write_all,
+    write_paced,
+)
+from epicenter.ingest.simulate.model import Framework
+from epicenter.ingest.simulate.plan import plan_of
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.times import NS_PER_S
 
 EVERY_FAULT = sorted(KINDS)
 FRAMEWORKS: tuple[Framework, ...] = ("megatron", "maxtext", "hf", "ray")

@@ -6,8 +6,8 @@ from calendar import timegm
 
 import pytest
 
-from ingest.parse.times import DAY_NS, plausible, time_at_head, time_from_field
-from rules.model.times import NS_PER_S
+from epicenter.ingest.parse.times import DAY_NS, plausible, time_at_head, time_from_field
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import START_NS, START_S, at
 
 HEADS = [

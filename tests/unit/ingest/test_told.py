@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.parse import identity
-from ingest.parse.identity import MOST_WRITER_BYTES, MOST_WRITERS, told_by
+from epicenter.ingest.parse import identity
+from epicenter.ingest.parse.identity import MOST_WRITER_BYTES, MOST_WRITERS, told_by
 
 
 @pytest.fixture(autouse=True)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from rules.correlate.lifecycle import RESOLVE_AFTER_NS
-from rules.detect.signal import pci_address
-from rules.engine import STALL_FLOOR_NS, Engine
-from rules.model.heartbeats import Alive, Heartbeat, LineCut, Step
-from rules.model.incident import Incident
-from rules.model.records import Match, Seat
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import RuleSet
+from epicenter.rules.correlate.lifecycle import RESOLVE_AFTER_NS
+from epicenter.rules.detect.signal import pci_address
+from epicenter.rules.engine import STALL_FLOOR_NS, Engine
+from epicenter.rules.model.heartbeats import Alive, Heartbeat, LineCut, Step
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import RuleSet
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, alive, an_xid
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from stream.cli.main import main
+from epicenter.stream.cli.main import main
 
 
 @pytest.fixture

@@ -15,12 +15,12 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
-from rules.errors import ConfigError
-from sinks.net.loopback import is_loopback
-from stream.kafka.security import security_arguments
-from stream.process.insecure_settings import unwise
-from stream.process.page_token import checked_token
-from stream.settings import load_settings
+from epicenter.rules.errors import ConfigError
+from epicenter.sinks.net.loopback import is_loopback
+from epicenter.stream.kafka.security import security_arguments
+from epicenter.stream.process.insecure_settings import unwise
+from epicenter.stream.process.page_token import checked_token
+from epicenter.stream.settings import load_settings
 
 USER = {"kafka_username": "ada", "kafka_password": "hunter2-hunter2"}
 TOKEN = "0123456789abcdef"

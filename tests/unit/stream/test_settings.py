@@ -8,9 +8,9 @@ import pytest
 from click.testing import CliRunner
 from platformdirs.macos import MacOS
 
-from rules.errors import ConfigError
-from stream.cli.main import cli
-from stream.settings import FORMER_SETTINGS, Former, Settings, load_settings
+from epicenter.rules.errors import ConfigError
+from epicenter.stream.cli.main import cli
+from epicenter.stream.settings import FORMER_SETTINGS, Former, Settings, load_settings
 
 SECOND_NS = 10**9
 
@@ -114,7 +114,7 @@ def test_the_data_folder_is_that_of_the_user(below: str, tmp_path: Path, monkeyp
 def test_a_data_folder_in_the_home_of_a_mac_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
-    monkeypatch.setattr("stream.settings.user_data_path", lambda name: MacOS(name).user_data_path)
+    monkeypatch.setattr("epicenter.stream.settings.user_data_path", lambda name: MacOS(name).user_data_path)
     assert load_settings().data_dir == tmp_path / "Library/Application Support/epicenter"
     (tmp_path / ".local/share/epicenter").mkdir(parents=True)
     assert load_settings().data_dir == tmp_path / ".local/share/epicenter"

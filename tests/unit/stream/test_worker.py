@@ -9,8 +9,8 @@ import pytest
 from aiokafka.errors import KafkaConnectionError
 from mode import Service
 
-from rules.errors import TransientError
-from stream.worker import run_app
+from epicenter.rules.errors import TransientError
+from epicenter.stream.worker import run_app
 
 
 def test_a_broker_that_goes_away_during_the_start_is_no_bug(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import Event
 
 from deploy.dev.load import FIRST_FAULT, KEPT_ROUNDS, ROUNDS_APART, a_round, rounds
-from ingest.simulate import truth_of
+from epicenter.ingest.simulate import truth_of
 
 
 def test_each_round_has_a_fault_on_nodes_and_in_jobs_of_its_own() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.batch.columns import Numbers, Repeated
-from ingest.batch.text import TextLines
+from epicenter.ingest.batch.columns import Numbers, Repeated
+from epicenter.ingest.batch.text import TextLines
 
 TEXTS = st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b"|")), min_size=1, max_size=40)
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.collect.jobs import JobLogs, is_job, jobs_at
-from rules.errors import InputError
+from epicenter.ingest.collect.jobs import JobLogs, is_job, jobs_at
+from epicenter.rules.errors import InputError
 from tests.support.job_logs import write_job, write_log
 
 NAME = "7877-llama3.1-8b"

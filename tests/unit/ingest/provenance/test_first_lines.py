@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.provenance.first_lines import HEAD_BYTES, told_by
-from rules.model.records import Origin
+from epicenter.ingest.provenance.first_lines import HEAD_BYTES, told_by
+from epicenter.rules.model.records import Origin
 
 UNTOLD = Origin(job="train", log="train.log")
 TORCHRUN = "0: W0302 09:00:01.399000 201 torch/distributed/run.py:774] \n1: x\n"

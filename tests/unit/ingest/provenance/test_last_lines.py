@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ingest.provenance.last_lines import HEAD_BYTES, check_is_text, last_lines
-from rules.errors import InputError
+from epicenter.ingest.provenance.last_lines import HEAD_BYTES, check_is_text, last_lines
+from epicenter.rules.errors import InputError
 
 TEXTS = {
     "empty": b"",

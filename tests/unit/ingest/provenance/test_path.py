@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ingest.provenance.path import origin_of
+from epicenter.ingest.provenance.path import origin_of
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from rules.alerts.action import action_of
-from rules.alerts.guard import HOUR_NS, Acted, Guard, faults, nodes_per_hour
-from rules.alerts.spec import GuardSpec, RouteSpec, RoutingSpec
-from rules.model.incident import Recurrence
-from rules.model.notification import Action
-from rules.packs.vocabulary import vocabulary
+from epicenter.rules.alerts.action import action_of
+from epicenter.rules.alerts.guard import HOUR_NS, Acted, Guard, faults, nodes_per_hour
+from epicenter.rules.alerts.spec import GuardSpec, RouteSpec, RoutingSpec
+from epicenter.rules.model.incident import Recurrence
+from epicenter.rules.model.notification import Action
+from epicenter.rules.packs.vocabulary import vocabulary
 from tests.support.alerts import an_incident
 
 GPU = "0000:3b:00"

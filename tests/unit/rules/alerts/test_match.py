@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rules.alerts.labels import built_in_labels
-from rules.alerts.match import fits, fits_word, fits_words, why_it_fits, why_not
+from epicenter.rules.alerts.labels import built_in_labels
+from epicenter.rules.alerts.match import fits, fits_word, fits_words, why_it_fits, why_not
 from tests.support.alerts import an_incident
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rules.alerts.mute import Mute, mute_of_text
-from rules.model.ledger import Outcome
+from epicenter.rules.alerts.mute import Mute, mute_of_text
+from epicenter.rules.model.ledger import Outcome
 
 AT = "alerts.yaml:7"
 

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from rules.alerts.muting import Moment, Said
-from rules.alerts.planner import MOST_PENDING
-from rules.alerts.silences import Silence
-from rules.alerts.state import KEPT_FOR_NS
-from rules.engine import Engine
-from rules.model.incident import Incident
-from rules.model.notification import Acknowledgement
-from rules.model.records import Position
-from rules.model.times import NS_PER_S
+from epicenter.rules.alerts.muting import Moment, Said
+from epicenter.rules.alerts.planner import MOST_PENDING
+from epicenter.rules.alerts.silences import Silence
+from epicenter.rules.alerts.state import KEPT_FOR_NS
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.notification import Acknowledgement
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import at, the_rules
 from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
 from tests.support.signals import a_step

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from rules.alerts.inhibit import OpenIncidents
-from rules.alerts.mute import Mute
-from rules.alerts.routing import Labels, Leg, Routing
-from rules.model.ledger import Outcome
-from rules.model.times import NS_PER_S
+from epicenter.rules.alerts.inhibit import OpenIncidents
+from epicenter.rules.alerts.mute import Mute
+from epicenter.rules.alerts.routing import Labels, Leg, Routing
+from epicenter.rules.model.ledger import Outcome
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.alerts import a_routing, an_incident, read_routing
 
 MINUTE_NS = 60 * NS_PER_S

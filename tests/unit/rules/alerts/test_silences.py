@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rules.alerts.silences import Silence, silenced_by
+from epicenter.rules.alerts.silences import Silence, silenced_by
 from tests.support.incidents import opened_and_resolved
 
 OPENED = opened_and_resolved()[0]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rules.detect.signal import pci_address
-from rules.match.hyperscan import HyperscanScanner
-from rules.match.reference import ReferenceScanner
-from rules.packs.ruleset import Rule
-from rules.packs.spec import is_named
-from stream.rule_tools.examples import example_failures
+from epicenter.rules.detect.signal import pci_address
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.match.reference import ReferenceScanner
+from epicenter.rules.packs.ruleset import Rule
+from epicenter.rules.packs.spec import is_named
+from epicenter.stream.rule_tools.examples import example_failures
 from tests.support.logs import a_scanner, batch, iso, the_rules
 
 RULES = [pytest.param(rule, id=rule.spec.id) for rule in the_rules().rules]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rules.cause.collectives import LOCAL, MOST_RANKS, MOST_ROWS, UNGROUPED, CollectiveTable, Row, ranks_in
+from epicenter.rules.cause.collectives import LOCAL, MOST_RANKS, MOST_ROWS, UNGROUPED, CollectiveTable, Row, ranks_in
 from tests.support.signals import a_signal, signals_of
 
 C10D = "ProcessGroupNCCL.cpp"

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from rules.cause.cost import JobLoss, cost_of
-from rules.model.incident import Cost
-from rules.model.times import NS_PER_S
+from epicenter.rules.cause.cost import JobLoss, cost_of
+from epicenter.rules.model.incident import Cost
+from epicenter.rules.model.times import NS_PER_S
 
 HOUR_NS = 3600 * NS_PER_S
 LOSS = JobLoss(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rules.cause.ranking import CLOCK_SKEW_NS, Candidate, confidence, explains, rank
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.packs.spec import EdgeSpec
+from epicenter.rules.cause.ranking import CLOCK_SKEW_NS, Candidate, confidence, explains, rank
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.spec import EdgeSpec
 from tests.support.logs import the_rules
 from tests.support.signals import a_signal
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from rules.cause.scope import in_scope
-from rules.model.signals import Signal
-from rules.packs.topology import Topology
+from epicenter.rules.cause.scope import in_scope
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.packs.topology import Topology
 from tests.support.signals import a_signal
 
 SAME_LEAF = {"switch": frozenset({"leaf1"}), "rack": frozenset({"r1"}), "storage": frozenset({"scratch"})}

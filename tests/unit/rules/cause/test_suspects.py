@@ -6,11 +6,11 @@ from collections.abc import Iterable
 
 import pytest
 
-from rules.cause.collectives import CollectiveTable
-from rules.cause.context import NOTHING_KNOWN, Known
-from rules.cause.suspects import Blame, blame, suspects
-from rules.model.signals import Signal
-from rules.report.reason_text import blame_text, suspect_text
+from epicenter.rules.cause.collectives import CollectiveTable
+from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.cause.suspects import Blame, blame, suspects
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.report.reason_text import blame_text, suspect_text
 from tests.support.signals import a_signal, signals_of
 
 DESYNC = "\t - To our best knowledge, ranks [3] are the lagging ranks that caused this timeout. They never joined any"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from rules.correlate.correlator import Correlator
-from rules.correlate.state import KEPT_IDS, KEPT_PER_CLASS, IncidentState
-from rules.model.signals import Signal
+from epicenter.rules.correlate.correlator import Correlator
+from epicenter.rules.correlate.state import KEPT_IDS, KEPT_PER_CLASS, IncidentState
+from epicenter.rules.model.signals import Signal
 from tests.support.logs import at
 from tests.support.signals import a_signal, related
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from rules.engine import Engine
-from rules.liveness.gaps import gap_of
-from rules.liveness.watch import Verdict
-from rules.model.ledger import Joined
-from rules.model.records import Match
-from stream.kafka.messages import Found, Part, Tick
-from stream.services.partition import Correlator
+from epicenter.rules.engine import Engine
+from epicenter.rules.liveness.gaps import gap_of
+from epicenter.rules.liveness.watch import Verdict
+from epicenter.rules.model.ledger import Joined
+from epicenter.rules.model.records import Match
+from epicenter.stream.kafka.messages import Found, Part, Tick
+from epicenter.stream.services.partition import Correlator
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_timeout, an_xid
 

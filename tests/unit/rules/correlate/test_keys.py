@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from rules.correlate.correlator import ENDED_FOR_NS, Correlator
-from rules.correlate.state import IncidentState
-from rules.correlate.unattached import KEPT_FOR_NS, KEPT_KEYS, KEPT_PER_KEY, LooseSignals
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
+from epicenter.rules.correlate.correlator import ENDED_FOR_NS, Correlator
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.correlate.unattached import KEPT_FOR_NS, KEPT_KEYS, KEPT_PER_KEY, LooseSignals
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import at
 from tests.support.signals import a_signal, related
 

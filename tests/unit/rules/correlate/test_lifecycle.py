@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rules.correlate.correlator import HOLD_NS
-from rules.correlate.lifecycle import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
-from rules.engine import Engine
-from rules.model.heartbeats import Step
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S
+from epicenter.rules.correlate.correlator import HOLD_NS
+from epicenter.rules.correlate.lifecycle import REOPENED_TO_FLAP, RESOLVE_AFTER_NS
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.heartbeats import Step
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_step, a_timeout, an_xid
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from rules.detect.inputs import observed
-from rules.errors import ConfigError
-from rules.packs.load import load
+from epicenter.rules.detect.inputs import observed
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.packs.load import load
 from tests.support.logs import the_rules
 
 HEAD = """\

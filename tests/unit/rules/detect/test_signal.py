@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rules.detect.signal import pci_address
+from epicenter.rules.detect.signal import pci_address
 from tests.support.signals import signals_of
 
 REQUEUED = "[2026-03-02T09:00:00.120] preempted JobId=7877 has been requeued to reclaim resources for JobId=7901"

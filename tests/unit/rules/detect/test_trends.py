@@ -6,12 +6,12 @@ from collections.abc import Iterable
 
 import pytest
 
-from rules.engine import Engine
-from rules.model.incident import Incident
-from rules.model.signals import Signal
-from sinks.clickhouse.rows import match_rows
-from stream.local.pipeline import Pipeline
-from stream.scan.scan import Scanned
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.signals import Signal
+from epicenter.sinks.clickhouse.rows import match_rows
+from epicenter.stream.local.pipeline import Pipeline
+from epicenter.stream.scan.scan import Scanned
 from tests.support.logs import a_scanner, batch, kernel, the_rules, vector
 
 Lines = Iterable[tuple[float, bytes]]

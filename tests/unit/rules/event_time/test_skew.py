@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rules.event_time.skew import KEPT_JOBS, KEPT_NODES, NEEDED, ClockSkew
-from rules.model.times import NS_PER_S
+from epicenter.rules.event_time.skew import KEPT_JOBS, KEPT_NODES, NEEDED, ClockSkew
+from epicenter.rules.model.times import NS_PER_S
 
 
 def told(skew: ClockSkew, ahead_s: dict[str, float], steps: int) -> ClockSkew:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rules.event_time.watermark import LEAST_WAIT_NS, Watermark
-from rules.model.times import NS_PER_S
+from epicenter.rules.event_time.watermark import LEAST_WAIT_NS, Watermark
+from epicenter.rules.model.times import NS_PER_S
 
 
 def test_begins_before_everything() -> None:

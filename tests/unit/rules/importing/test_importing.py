@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from rules.errors import ConfigError, InputError
-from rules.importing.pattern import adapted, without_open_end
-from rules.importing.samples import near_miss, samples
-from rules.packs.spec import PackSpec
-from stream.rule_tools.import_rules import import_rules
+from epicenter.rules.errors import ConfigError, InputError
+from epicenter.rules.importing.pattern import adapted, without_open_end
+from epicenter.rules.importing.samples import near_miss, samples
+from epicenter.rules.packs.spec import PackSpec
+from epicenter.stream.rule_tools.import_rules import import_rules
 
 NPD = r"""{"plugin": "kmsg", "lookback": "5m", "rules": [
 	{"type": "temporary", "reason": "FanSlow", "pattern": "shelf fan (\\S+) slow.*"},

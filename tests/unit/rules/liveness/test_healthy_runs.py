@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 import pytest
 
-from rules.model.heartbeats import Step
+from epicenter.rules.model.heartbeats import Step
 from tests.support.logs import a_scanner, batch, the_rules
 
 RANKS = range(8)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rules.liveness.progress import SETTLED_NS, STEPS_TO_SETTLE, JobProgress
-from rules.model.times import NS_PER_S
+from epicenter.rules.liveness.progress import SETTLED_NS, STEPS_TO_SETTLE, JobProgress
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import at
 
 FLOOR_NS = 900 * NS_PER_S

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 import pytest
 from msgspec.structs import replace
 
-from rules.engine import Engine
-from rules.model.heartbeats import Alive, Heartbeat, LineCut, NodeCount, PhaseBegan, Step, WorldSize
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.heartbeats import Alive, Heartbeat, LineCut, NodeCount, PhaseBegan, Step, WorldSize
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import START_NS, at, the_rules
 from tests.support.signals import a_match, a_step
 

@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
-from rules.model.heartbeats import (
+from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
+from epicenter.rules.model.heartbeats import (
     Advanced,
     Alive,
     CheckpointSaved,

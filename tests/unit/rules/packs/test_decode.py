@@ -6,8 +6,8 @@ import csv
 
 import pytest
 
-from rules.packs.decode import DECODERS, nvlink4, nvlink5, recovery, xid
-from rules.packs.load import CATALOG
+from epicenter.rules.packs.decode import DECODERS, nvlink4, nvlink5, recovery, xid
+from epicenter.rules.packs.load import CATALOG
 
 TABLE = CATALOG / "tables" / "nvl5.tsv"
 ROWS = list(csv.DictReader(TABLE.read_text("utf-8").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from rules.cause.ranking import explains
-from rules.errors import ConfigError
-from rules.model.signals import CLOCK_SKEW_NS, Signal
-from rules.model.times import NS_PER_S
-from rules.packs.edges import EdgeIndex, loops
-from rules.packs.load import load
-from rules.packs.spec import EdgeSpec, is_named
+from epicenter.rules.cause.ranking import explains
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.signals import CLOCK_SKEW_NS, Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.edges import EdgeIndex, loops
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.spec import EdgeSpec, is_named
 from tests.support.logs import the_rules
 from tests.support.signals import a_signal
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rules.errors import ConfigError
-from rules.packs.load import load
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.packs.load import load
 from tests.support.packs import A_PACK as RULE
 
 EDGE = """\
@@ -20,7 +20,7 @@ edges:
 def _a_small_catalogue(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = tmp_path_factory.mktemp("catalog")
     (folder / "small.yaml").write_text(RULE.replace("mine.one", "nvidia.xid_79") + EDGE)
-    monkeypatch.setattr("rules.packs.load.CATALOG", folder)
+    monkeypatch.setattr("epicenter.rules.packs.load.CATALOG", folder)
 
 
 def problems(*folders: Path) -> list[str]:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from rules.documents import document
-from rules.errors import ConfigError
-from rules.match import disk_cache
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
+from epicenter.rules.documents import document
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.match import disk_cache
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
 from tests.support.packs import A_PACK
 
 TABLE = "code\ttitle\n7\tSeven\n"
@@ -25,7 +25,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv("XDG_CACHE_HOME", str(folder))
     catalog = tmp_path_factory.mktemp("catalog")
     (catalog / "small.yaml").write_text(A_PACK.replace("mine.one", "small.one"))
-    monkeypatch.setattr("rules.packs.load.CATALOG", catalog)
+    monkeypatch.setattr("epicenter.rules.packs.load.CATALOG", catalog)
     return folder / "epicenter" / "packs"
 
 
@@ -72,7 +72,7 @@ def test_a_changed_file_is_read(tmp_path: Path, name: str, old: str, new: str) -
 
 def test_another_code_checks_anew(tmp_path: Path, parsed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     load()
-    monkeypatch.setattr("rules.packs.pack_cache.code", lambda: b"newer")
+    monkeypatch.setattr("epicenter.rules.packs.pack_cache.code", lambda: b"newer")
     load()
     assert len(parsed) == 2
 

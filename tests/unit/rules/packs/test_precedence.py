@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from rules.packs.precedence import LineHit, first_outside, without_needless_fallbacks
-from rules.packs.ruleset import Rule
+from epicenter.rules.packs.precedence import LineHit, first_outside, without_needless_fallbacks
+from epicenter.rules.packs.ruleset import Rule
 from tests.unit.stream.scan.test_scan import a_rule
 
 FAILS = a_rule("fails", "x")

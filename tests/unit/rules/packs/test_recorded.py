@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from rules.detect.inputs import observed
-from rules.model.signals import QUIET_ROLES
-from rules.packs.recorded import Recorded
-from sinks.clickhouse.rows import capacity_rows, gaps_in, measurement_rows
+from epicenter.rules.detect.inputs import observed
+from epicenter.rules.model.signals import QUIET_ROLES
+from epicenter.rules.packs.recorded import Recorded
+from epicenter.sinks.clickhouse.rows import capacity_rows, gaps_in, measurement_rows
 from tests.support.logs import a_scanner, batch, the_rules, vector
 
 

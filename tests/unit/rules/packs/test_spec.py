@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
-from rules.match.compiled import refusal
-from rules.model.times import duration_ns, iso_from_ns
-from rules.packs.spec import RuleSpec, Waited, check_pattern
+from epicenter.rules.match.compiled import refusal
+from epicenter.rules.model.times import duration_ns, iso_from_ns
+from epicenter.rules.packs.spec import RuleSpec, Waited, check_pattern
 
 GOOD = [
     pytest.param(r"foo bar", id="plain"),

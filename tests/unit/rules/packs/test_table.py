@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rules.errors import ConfigError
-from rules.packs.load import load
-from rules.packs.ruleset import RuleSet
-from stream.scan.scan import BatchScanner
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.scan.scan import BatchScanner
 from tests.support.logs import batch
 
 PACK = """\

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rules.errors import ConfigError
-from rules.packs.load import load
-from rules.packs.topology import Topology, read_topology
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.packs.load import load
+from epicenter.rules.packs.topology import Topology, read_topology
 
 A_TOPOLOGY = """\
 nodes:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from rules.model.records import Seat
-from rules.placement.completion import completed
-from rules.placement.placement import Placement
+from epicenter.rules.model.records import Seat
+from epicenter.rules.placement.completion import completed
+from epicenter.rules.placement.placement import Placement
 from tests.support.logs import at
 from tests.support.signals import a_signal
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rules.placement.hostlist import compress, expand
+from epicenter.rules.placement.hostlist import compress, expand
 
 
 @pytest.mark.parametrize(

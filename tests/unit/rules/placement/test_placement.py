@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rules.engine import Engine
-from rules.model.records import Seat
-from rules.placement.completion import completed, nodes_of
-from rules.placement.placement import KEPT_VERSIONS, Placement
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.records import Seat
+from epicenter.rules.placement.completion import completed, nodes_of
+from epicenter.rules.placement.placement import KEPT_VERSIONS, Placement
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
 from tests.support.signals import a_match, a_signal, alive, an_xid
 

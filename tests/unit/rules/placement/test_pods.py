@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rules.placement.pods import KEPT_PODS, Pods, job_in_name
+from epicenter.rules.placement.pods import KEPT_PODS, Pods, job_in_name
 
 
 @pytest.mark.parametrize(

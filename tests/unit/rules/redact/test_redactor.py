@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rules.errors import ConfigError
-from rules.redact.patterns import load_redactor, shipped_faults
-from rules.redact.redactor import Redactor, Secret
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.redact.patterns import load_redactor, shipped_faults
+from epicenter.rules.redact.redactor import Redactor, Secret
 
 DOCUMENT = Path(__file__).parents[4] / "docs/secrets.md"
 REDACTOR = load_redactor()

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 import pytest
 
-from rules.cause.context import NOTHING_KNOWN, Known
-from rules.cause.cost import JobLoss
-from rules.correlate.state import IncidentState
-from rules.model.incident import Incident
-from rules.model.signals import Signal
-from rules.model.times import NS_PER_S
-from rules.report.evidence import MOST_CANDIDATES
-from rules.report.report import report
+from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.cause.cost import JobLoss
+from epicenter.rules.correlate.state import IncidentState
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.signals import Signal
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.report.evidence import MOST_CANDIDATES
+from epicenter.rules.report.report import report
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_signal
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rules.engine import Engine
-from rules.model.records import Match
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.records import Match
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, alive, an_xid
 

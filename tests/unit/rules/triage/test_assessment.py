@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rules.triage.assessment import Asked, SilenceKind, assess
+from epicenter.rules.triage.assessment import Asked, SilenceKind, assess
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,

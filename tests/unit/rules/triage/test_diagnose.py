@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from rules.triage.assessment import Asked
-from rules.triage.document import Check
+from epicenter.rules.triage.assessment import Asked
+from epicenter.rules.triage.document import Check
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rules.triage.losses import Losses
+from epicenter.rules.triage.losses import Losses
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from rules.triage.document import ProgressReport
+from epicenter.rules.triage.document import ProgressReport
 from tests.support.job_logs import absl, header, lightning, maxtext, megatron, param, report_on, stage, steps, summary
 from tests.support.logs import iso
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from rules.triage.assessment import Asked
+from epicenter.rules.triage.assessment import Asked
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,

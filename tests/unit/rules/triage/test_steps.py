@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 
 import pytest
 
-from rules.model.records import LogEvent, Position
-from rules.triage.steps import SLOW_STEPS, Steps
+from epicenter.rules.model.records import LogEvent, Position
+from epicenter.rules.triage.steps import SLOW_STEPS, Steps
 from tests.support.logs import at
 
 Line = tuple[Mapping[str, str], LogEvent]

@@ -11,8 +11,15 @@ import pytest
 from clickhouse_connect.driver import exceptions as library
 from urllib3.exceptions import HTTPError
 
-from rules.errors import ConfigError, PipelineError, RejectedError, TransientError
-from sinks.clickhouse.client import CONFIG_CODES, MEANING_BY_CLASS, TRANSIENT_CODES, connect, translate, translated
+from epicenter.rules.errors import ConfigError, PipelineError, RejectedError, TransientError
+from epicenter.sinks.clickhouse.client import (
+    CONFIG_CODES,
+    MEANING_BY_CLASS,
+    TRANSIENT_CODES,
+    connect,
+    translate,
+    translated,
+)
 
 PASSWORD = "hunter" + "2"  # joined here, so that a source line in a traceback does not count
 

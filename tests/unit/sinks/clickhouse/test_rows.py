@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.errors import DeadLetterKind, InvariantError
-from rules.model.heartbeats import Alive, Step
-from rules.model.incident import BlastRadius, ChainLink, Evidence, Incident, Progress, RootCause
-from rules.model.ledger import DeadLetter
-from rules.model.records import LogEvent, Match, Position
-from rules.model.times import iso_ns
-from rules.packs.recorded import Recorded
-from sinks.clickhouse import rows as shapes
-from sinks.clickhouse.dead_letters import REPLAYS
-from sinks.clickhouse.migrate import read_migrations
-from sinks.clickhouse.rows import (
+from epicenter.rules.errors import DeadLetterKind, InvariantError
+from epicenter.rules.model.heartbeats import Alive, Step
+from epicenter.rules.model.incident import BlastRadius, ChainLink, Evidence, Incident, Progress, RootCause
+from epicenter.rules.model.ledger import DeadLetter
+from epicenter.rules.model.records import LogEvent, Match, Position
+from epicenter.rules.model.times import iso_ns
+from epicenter.rules.packs.recorded import Recorded
+from epicenter.sinks.clickhouse import rows as shapes
+from epicenter.sinks.clickhouse.dead_letters import REPLAYS
+from epicenter.sinks.clickhouse.migrate import read_migrations
+from epicenter.sinks.clickhouse.rows import (
     DEAD_LETTERS,
     INCIDENT_REVISIONS,
     INCIDENTS,
@@ -35,7 +35,7 @@ from sinks.clickhouse.rows import (
     match_rows,
     words_of,
 )
-from sinks.clickhouse.rows.incidents import MOST_WORDS
+from epicenter.sinks.clickhouse.rows.incidents import MOST_WORDS
 
 MINUTE_NS = 60_000_000_000
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import stamina
 
-from rules.errors import RejectedError, TransientError
-from sinks.clickhouse.sink import ClickHouseSink
+from epicenter.rules.errors import RejectedError, TransientError
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from tests.unit.sinks.clickhouse.test_rows import XidFacts, a_match, an_incident
 
 

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rules.model.incident import (
+from epicenter.rules.model.incident import (
     BlastRadius,
     ChainLink,
     Change,
@@ -25,15 +25,15 @@ from rules.model.incident import (
     RankedCause,
     RootCause,
 )
-from sinks import evidence as handover
-from sinks.evidence.fit import LEAST_BYTES
-from sinks.evidence.links import lines_of_links
-from sinks.evidence.pack import pack_of
-from sinks.evidence.ranges import ranges
-from sinks.evidence.reference import LineReference, PartReference, SignalReference, parse, part_of
-from sinks.evidence.render import RENDERERS, as_json, as_markdown
-from sinks.evidence.shape import FromStore, Pack, RankGroup
-from sinks.evidence.untrusted import NOTICE, cut, defused, log_lines
+from epicenter.sinks import evidence as handover
+from epicenter.sinks.evidence.fit import LEAST_BYTES
+from epicenter.sinks.evidence.links import lines_of_links
+from epicenter.sinks.evidence.pack import pack_of
+from epicenter.sinks.evidence.ranges import ranges
+from epicenter.sinks.evidence.reference import LineReference, PartReference, SignalReference, parse, part_of
+from epicenter.sinks.evidence.render import RENDERERS, as_json, as_markdown
+from epicenter.sinks.evidence.shape import FromStore, Pack, RankGroup
+from epicenter.sinks.evidence.untrusted import NOTICE, cut, defused, log_lines
 from tests.support.incidents import opened_and_resolved
 from tests.unit.sinks.page.test_postmortem import ALLOWED_TAGS, NASTY, Page, a_full_incident, with_root
 

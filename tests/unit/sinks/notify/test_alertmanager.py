@@ -11,12 +11,12 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rules.errors import RejectedError
-from rules.model.times import NS_PER_S
-from sinks.notify.alert import fingerprint
-from sinks.notify.alertmanager import HOLDS_FOR_NS
-from sinks.notify.config import AlertmanagerSpec, WebhookSpec
-from sinks.notify.target import Target
+from epicenter.rules.errors import RejectedError
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.notify.alert import fingerprint
+from epicenter.sinks.notify.alertmanager import HOLDS_FOR_NS
+from epicenter.sinks.notify.config import AlertmanagerSpec, WebhookSpec
+from epicenter.sinks.notify.target import Target
 from tests.support.alertmanager import alertmanager
 from tests.support.notifications import LITTLE, MUCH, a_target, real, told
 from tests.support.recorder import Recorder, recording

@@ -9,12 +9,12 @@ from time import time_ns
 import pytest
 
 from deploy.dev.process import free_ports
-from rules.errors import TransientError
-from sinks.notify.apprise import AppriseTarget
-from sinks.notify.config import AppriseSpec
-from sinks.notify.message import disarmed
-from sinks.notify.target import Target
-from sinks.notify.templates import Writer
+from epicenter.rules.errors import TransientError
+from epicenter.sinks.notify.apprise import AppriseTarget
+from epicenter.sinks.notify.config import AppriseSpec
+from epicenter.sinks.notify.message import disarmed
+from epicenter.sinks.notify.target import Target
+from epicenter.sinks.notify.templates import Writer
 from tests.support.notifications import MUCH, a_target, told
 from tests.support.recorder import Answer, Recorder, recording
 

@@ -11,9 +11,9 @@ import aiohttp
 import pytest
 
 from deploy.dev.process import free_ports
-from rules.errors import PipelineError, RejectedError, TransientError
-from rules.model.times import NS_PER_S
-from sinks.notify.http import Http, retry_after_s
+from epicenter.rules.errors import PipelineError, RejectedError, TransientError
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.notify.http import Http, retry_after_s
 from tests.support.recorder import Answer, Recorder, recording
 
 NOW_S = 1_772_442_000

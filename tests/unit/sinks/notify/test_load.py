@@ -8,13 +8,13 @@ from time import time_ns
 
 import pytest
 
-from rules.errors import ConfigError
-from sinks.notify.alertmanager import AlertmanagerTarget
-from sinks.notify.apprise import AppriseTarget
-from sinks.notify.load import Alerts, load_alerts, webhook_alerts
-from sinks.notify.pagerduty import PagerDutyTarget
-from sinks.notify.slack import SlackBot, SlackWebhook
-from sinks.notify.webhook import WebhookTarget
+from epicenter.rules.errors import ConfigError
+from epicenter.sinks.notify.alertmanager import AlertmanagerTarget
+from epicenter.sinks.notify.apprise import AppriseTarget
+from epicenter.sinks.notify.load import Alerts, load_alerts, webhook_alerts
+from epicenter.sinks.notify.pagerduty import PagerDutyTarget
+from epicenter.sinks.notify.slack import SlackBot, SlackWebhook
+from epicenter.sinks.notify.webhook import WebhookTarget
 from tests.support.notifications import MUCH
 from tests.support.recorder import recording
 

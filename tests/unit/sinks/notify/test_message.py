@@ -7,11 +7,11 @@ import logging
 import msgspec
 import pytest
 
-from rules.model.notification import Action, Brief
-from sinks.notify.config import TemplateSpec
-from sinks.notify.message import action_line, cut, default_message, disarmed
-from sinks.notify.samples import KINDS
-from sinks.notify.templates import Writer
+from epicenter.rules.model.notification import Action, Brief
+from epicenter.sinks.notify.config import TemplateSpec
+from epicenter.sinks.notify.message import action_line, cut, default_message, disarmed
+from epicenter.sinks.notify.samples import KINDS
+from epicenter.sinks.notify.templates import Writer
 from tests.support.notifications import LITTLE, MUCH, SAMPLES, real, told
 
 

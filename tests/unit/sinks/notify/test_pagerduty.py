@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
-from sinks.notify.config import PagerDutySpec, TemplateSpec
+from epicenter.sinks.notify.config import PagerDutySpec, TemplateSpec
 from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_target, told
 from tests.support.recorder import Answer, recording
 

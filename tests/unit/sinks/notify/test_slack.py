@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from rules.errors import RejectedError, TransientError
-from sinks.notify.config import SlackSpec, TemplateSpec
+from epicenter.rules.errors import RejectedError, TransientError
+from epicenter.sinks.notify.config import SlackSpec, TemplateSpec
 from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_target, told
 from tests.support.recorder import Answer, Recorder, recording
 from tests.support.slack import Workspace, check_message, links_of, text_of

@@ -9,8 +9,8 @@ from time import time_ns
 
 import pytest
 
-from sinks.notify.load import load_alerts
-from sinks.notify.templates import Writer
+from epicenter.sinks.notify.load import load_alerts
+from epicenter.sinks.notify.templates import Writer
 from tests.support.notifications import MUCH
 
 TEXT = (Path(__file__).parents[4] / "docs" / "targets.md").read_text()

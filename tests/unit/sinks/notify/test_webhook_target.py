@@ -11,9 +11,9 @@ import pytest
 from cloudevents.core.bindings.http import HTTPMessage, from_http_event
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
-from rules.model.notification import Notification
-from sinks.notify.alert import fingerprint
-from sinks.notify.config import TemplateSpec, WebhookSpec
+from epicenter.rules.model.notification import Notification
+from epicenter.sinks.notify.alert import fingerprint
+from epicenter.sinks.notify.config import TemplateSpec, WebhookSpec
 from tests.support.notifications import MUCH, SAMPLES, a_target, told
 from tests.support.recorder import Request, recording
 

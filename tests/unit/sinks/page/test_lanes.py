@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rules.model.incident import BlastRadius, ChainLink, Explanation, Incident, RankedCause
-from rules.model.times import NS_PER_S, iso_from_ns
-from sinks.page.lanes import LETTER_PX, MOST_LANES, NARROW_PX, WIDE_PX, Lanes, lay_out
-from sinks.page.timescale import BREAK_PX, scale_of, tick_times
+from epicenter.rules.model.incident import BlastRadius, ChainLink, Explanation, Incident, RankedCause
+from epicenter.rules.model.times import NS_PER_S, iso_from_ns
+from epicenter.sinks.page.lanes import LETTER_PX, MOST_LANES, NARROW_PX, WIDE_PX, Lanes, lay_out
+from epicenter.sinks.page.timescale import BREAK_PX, scale_of, tick_times
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 START_NS = 1_772_442_000 * NS_PER_S

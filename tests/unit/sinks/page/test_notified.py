@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.page.notified import in_order, told
+from epicenter.sinks.page.notified import in_order, told
 
 DECISIONS = st.lists(
     st.fixed_dictionaries(

@@ -12,15 +12,15 @@ import msgspec
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 
-from rules.alerts.silences import MATCHERS, Silence
-from rules.errors import TransientError
-from rules.model.incident import Cost, Evidence, Incident, RankedCause
-from rules.model.ledger import Delivery, Outcome
-from sinks.clickhouse.client import Client, connect
-from sinks.clickhouse.migrate import migrate
-from sinks.clickhouse.operator_actions import write_silence
-from sinks.clickhouse.sink import ClickHouseSink
-from sinks.page import Feed, page
+from epicenter.rules.alerts.silences import MATCHERS, Silence
+from epicenter.rules.errors import TransientError
+from epicenter.rules.model.incident import Cost, Evidence, Incident, RankedCause
+from epicenter.rules.model.ledger import Delivery, Outcome
+from epicenter.sinks.clickhouse.client import Client, connect
+from epicenter.sinks.clickhouse.migrate import migrate
+from epicenter.sinks.clickhouse.operator_actions import write_silence
+from epicenter.sinks.clickhouse.sink import ClickHouseSink
+from epicenter.sinks.page import Feed, page
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 Browser = TestClient[Any, Any]

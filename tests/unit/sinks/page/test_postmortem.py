@@ -10,11 +10,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from rules.model.incident import ChainLink, Change, Cost, Evidence, Incident, RankedCause, Recurrence
-from sinks.page import postmortem
-from sinks.text.incident_view import IncidentView
-from sinks.text.markdown import code_block, code_span, inline
-from sinks.text.story import story_of
+from epicenter.rules.model.incident import ChainLink, Change, Cost, Evidence, Incident, RankedCause, Recurrence
+from epicenter.sinks.page import postmortem
+from epicenter.sinks.text.incident_view import IncidentView
+from epicenter.sinks.text.markdown import code_block, code_span, inline
+from epicenter.sinks.text.story import story_of
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
 NASTY = "<script>alert(1)</script> [a](javascript:x) `b` ```c\n``` | \x1b[31m \u202e <https://evil.example> # x"

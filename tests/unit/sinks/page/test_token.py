@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from sinks.net import token_guard as door
-from sinks.page import Feed, live, page
-from sinks.page.guard import MOST_BODY_BYTES, TOLD
+from epicenter.sinks.net import token_guard as door
+from epicenter.sinks.page import Feed, live, page
+from epicenter.sinks.page.guard import MOST_BODY_BYTES, TOLD
 from tests.support.reverse_proxy import proxy_to
 
 TOKEN = "0123456789abcdef0123456789abcdef"

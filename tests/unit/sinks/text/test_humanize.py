@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from rules.model.incident import BlastRadius, Cost
-from rules.model.times import NS_PER_S
-from sinks.clickhouse.reading import IncidentFilter
-from sinks.page.grid import grid_of
-from sinks.page.search import LONGEST, ListQuery
-from sinks.text import humanize
+from epicenter.rules.model.incident import BlastRadius, Cost
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.clickhouse.reading import IncidentFilter
+from epicenter.sinks.page.grid import grid_of
+from epicenter.sinks.page.search import LONGEST, ListQuery
+from epicenter.sinks.text import humanize
 
 NOW_NS = 1_772_442_000 * NS_PER_S
 """2026-03-02T09:00:00Z"""

@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from rules.errors import InputError
-from rules.model.incident import BlastRadius, Cost, Incident
-from sinks.page import incident_html, incidents_html, postmortem
-from sinks.text.incident_document import decode_incident, incident_of
-from sinks.text.incident_view import IncidentView
-from stream.cli.text.incident import incident_report
+from epicenter.rules.errors import InputError
+from epicenter.rules.model.incident import BlastRadius, Cost, Incident
+from epicenter.sinks.page import incident_html, incidents_html, postmortem
+from epicenter.sinks.text.incident_document import decode_incident, incident_of
+from epicenter.sinks.text.incident_view import IncidentView
+from epicenter.stream.cli.text.incident import incident_report
 from tests.unit.sinks.page.test_postmortem import a_full_incident
 
 FIRST_VERSION = """{

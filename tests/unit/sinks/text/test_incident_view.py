@@ -7,10 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from rules.model.incident import ChainLink, Change, Cost, Evidence, Explanation, Progress, RankedCause, Recurrence
-from rules.model.times import NS_PER_S
-from sinks.text.humanize import ns
-from sinks.text.incident_view import IncidentView
+from epicenter.rules.model.incident import (
+    ChainLink,
+    Change,
+    Cost,
+    Evidence,
+    Explanation,
+    Progress,
+    RankedCause,
+    Recurrence,
+)
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.text.humanize import ns
+from epicenter.sinks.text.incident_view import IncidentView
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 from tests.unit.sinks.page.test_postmortem import with_root
 

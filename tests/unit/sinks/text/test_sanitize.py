@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import make_inert
 
 
 @pytest.mark.parametrize(

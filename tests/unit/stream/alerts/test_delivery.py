@@ -13,14 +13,14 @@ from time import time_ns
 
 import pytest
 
-from rules.errors import TransientError
-from rules.model.incident import Incident
-from rules.model.records import Position
-from rules.model.times import NS_PER_S
-from sinks.notify.load import Alerts, load_alerts, webhook_alerts
-from stream.alerts.dispatcher import Dispatcher
-from stream.alerts.journal import FileJournal, Records
-from stream.alerts.target_queue import GIVE_UP_AFTER_NS
+from epicenter.rules.errors import TransientError
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.records import Position
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.sinks.notify.load import Alerts, load_alerts, webhook_alerts
+from epicenter.stream.alerts.dispatcher import Dispatcher
+from epicenter.stream.alerts.journal import FileJournal, Records
+from epicenter.stream.alerts.target_queue import GIVE_UP_AFTER_NS
 from tests.support.delivering import Book, Worker
 from tests.support.planning import incident, resolved
 from tests.support.receiver import Receiver

@@ -15,21 +15,27 @@ import orjson
 import pytest
 from msgspec.structs import replace
 
-from ingest.batch.batch import Batch
-from rules.errors import DeadLetterKind
-from stream.checks import store
-from stream.checks.finding import Finding
-from stream.checks.groups import Group, Member, Place, group_findings
-from stream.checks.machine import exposure_findings, folder_findings, rules_of, secrets_findings, topology_finding
-from stream.checks.records import Seen, record_findings, seen_in
-from stream.checks.store import Server, server_findings
-from stream.checks.targets import target_findings
-from stream.checks.topics import Brokers, Topic, Wanted, topic_findings
-from stream.kafka.clients import CLIENT_ID
-from stream.kafka.topics import TopicNames, wanted_topics
-from stream.scan.scan import BatchScanner
-from stream.scan.validation import Fault
-from stream.settings import load_settings
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.errors import DeadLetterKind
+from epicenter.stream.checks import store
+from epicenter.stream.checks.finding import Finding
+from epicenter.stream.checks.groups import Group, Member, Place, group_findings
+from epicenter.stream.checks.machine import (
+    exposure_findings,
+    folder_findings,
+    rules_of,
+    secrets_findings,
+    topology_finding,
+)
+from epicenter.stream.checks.records import Seen, record_findings, seen_in
+from epicenter.stream.checks.store import Server, server_findings
+from epicenter.stream.checks.targets import target_findings
+from epicenter.stream.checks.topics import Brokers, Topic, Wanted, topic_findings
+from epicenter.stream.kafka.clients import CLIENT_ID
+from epicenter.stream.kafka.topics import TopicNames, wanted_topics
+from epicenter.stream.scan.scan import BatchScanner
+from epicenter.stream.scan.validation import Fault
+from epicenter.stream.settings import load_settings
 from tests.support.logs import the_rules
 
 HOUR_MS, NOW_MS = 3_600_000, 1_800_000_000_000

@@ -13,9 +13,9 @@ import pytest
 from msgspec.json import encode
 
 from deploy.dev.process import EPICENTER
-from rules.errors import ConfigError
-from stream.checks.run import check_all
-from stream.settings import load_settings
+from epicenter.rules.errors import ConfigError
+from epicenter.stream.checks.run import check_all
+from epicenter.stream.settings import load_settings
 from tests.support.alerts import an_incident
 from tests.support.logs import kernel
 

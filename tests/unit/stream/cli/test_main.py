@@ -14,7 +14,7 @@ from typing import Any
 import click
 import pytest
 
-from stream.cli.main import cli
+from epicenter.stream.cli.main import cli
 from tests.support.logs import kernel, vector
 from tests.support.packs import A_PACK
 
@@ -156,7 +156,7 @@ def test_exit_70_for_a_bug_of_ours(run: Any, monkeypatch: pytest.MonkeyPatch) ->
     def broken(*_: object) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("stream.cli.rule_checks.list_rules", broken)
+    monkeypatch.setattr("epicenter.stream.cli.rule_checks.list_rules", broken)
     code, _, err = run("rules", "list")
     assert code == 70
     assert "ZeroDivisionError: ours" in err

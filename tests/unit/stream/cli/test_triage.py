@@ -13,11 +13,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from rules.triage.document import Triage
-from rules.triage.report import Asked
-from stream.cli.main import main
-from stream.cli.text.triage import table, ticket
-from stream.cli.triage import reports_at
+from epicenter.rules.triage.document import Triage
+from epicenter.rules.triage.report import Asked
+from epicenter.stream.cli.main import main
+from epicenter.stream.cli.text.triage import table, ticket
+from epicenter.stream.cli.triage import reports_at
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from aiokafka import TopicPartition
 
-from stream.kafka.alignment import MOST_AHEAD, MOST_LOOKS, Pace, time_of_mark, topic_of_mark
+from epicenter.stream.kafka.alignment import MOST_AHEAD, MOST_LOOKS, Pace, time_of_mark, topic_of_mark
 
 SLOW, FAST, OTHER = (TopicPartition("raw", number) for number in range(3))
 ENDS = dict.fromkeys((SLOW, FAST, OTHER), 100)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stream.kafka.clients import make_consumer
-from stream.settings import load_settings
+from epicenter.stream.kafka.clients import make_consumer
+from epicenter.stream.settings import load_settings
 
 
 async def test_no_worker_is_a_static_member_so_two_of_the_same_settings_fence_nobody() -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from stream.kafka.faults import Trouble, Troubles
-from stream.metrics import Metrics
+from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.metrics import Metrics
 
 
 def test_lost_records_are_counted_told_and_a_gap() -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rules.model.ledger import Gap, Joined, Sample
-from stream.kafka.messages import SPLIT_ABOVE_BYTES, Found, Kept, Part, decode, encode, kept_in_pieces
+from epicenter.rules.model.ledger import Gap, Joined, Sample
+from epicenter.stream.kafka.messages import SPLIT_ABOVE_BYTES, Found, Kept, Part, decode, encode, kept_in_pieces
 from tests.support.signals import a_signal
 
 

@@ -11,10 +11,10 @@ from time import monotonic
 import pytest
 import trustme
 
-from rules.errors import ConfigError, PipelineError, TransientError
-from stream.kafka import preflight
-from stream.kafka.preflight import reach
-from stream.settings import load_settings
+from epicenter.rules.errors import ConfigError, PipelineError, TransientError
+from epicenter.stream.kafka import preflight
+from epicenter.stream.kafka.preflight import reach
+from epicenter.stream.settings import load_settings
 
 Answer = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 TLS = {"kafka_security": "ssl"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import aiokafka.consumer.fetcher as inside
 import pytest
 
-from stream.kafka.raw_batches import fits_inside
+from epicenter.stream.kafka.raw_batches import fits_inside
 
 
 class OtherRecords:

@@ -12,12 +12,12 @@ from typing import Any
 import orjson
 import pytest
 
-from sinks.log import get_logger
-from stream.cli.main import main
-from stream.kafka.faults import Trouble, Troubles
-from stream.metrics import Metrics
-from stream.process.logs import say, set_up_logs
-from stream.process.shutdown import Ending, end_at_once_as_process_1
+from epicenter.sinks.log import get_logger
+from epicenter.stream.cli.main import main
+from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.process.logs import say, set_up_logs
+from epicenter.stream.process.shutdown import Ending, end_at_once_as_process_1
 
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 log = get_logger("stream.somewhere")
@@ -136,7 +136,7 @@ def test_the_same_words_come_once_a_minute_and_say_how_often_they_were_left_out(
     lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     times_s = iter((100.0, 101.0, 102.0, 159.0, 161.0))
-    monkeypatch.setattr("stream.process.log_chain.monotonic", lambda: next(times_s))
+    monkeypatch.setattr("epicenter.stream.process.log_chain.monotonic", lambda: next(times_s))
     set_up_logs("json")
     for table in ("matches", "matches", "signals", "matches", "matches"):
         log.warning("store_write_failed", table=table)
@@ -168,7 +168,7 @@ def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
 
 def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, left = 1000.0, list[int]()
-    monkeypatch.setattr("stream.process.shutdown.monotonic", lambda: now_s)
+    monkeypatch.setattr("epicenter.stream.process.shutdown.monotonic", lambda: now_s)
     ending = Ending(leave=left.append, within_s=9.0)
     assert ending.left_s(60) == 60
     ending.ask()
@@ -199,7 +199,7 @@ def test_the_first_process_of_a_container_hears_that_it_is_to_end(monkeypatch: p
 def test_nobody_who_reads_what_is_written_does_not_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
     left, full, go_on = list[int](), logging.Handler(), threading.Event()
     monkeypatch.setattr(full, "emit", lambda _: go_on.wait(60))
-    monkeypatch.setattr("stream.process.shutdown.LAST_WORDS_S", 0.01)
+    monkeypatch.setattr("epicenter.stream.process.shutdown.LAST_WORDS_S", 0.01)
     monkeypatch.setattr(logging.root, "handlers", [full])
     ending = Ending(leave=left.append, within_s=0.0)
     ending.ask()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from rules.errors import InputError
-from stream.rule_tools.evaluate import Case, Score, judged, read_cases
-from stream.scan.scan import BatchScanner
+from epicenter.rules.errors import InputError
+from epicenter.stream.rule_tools.evaluate import Case, Score, judged, read_cases
+from epicenter.stream.scan.scan import BatchScanner
 from tests.support.logs import the_rules
 
 XID = "[ 9.123456] NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from rules.packs.load import load
-from stream.rule_tools.lint import problems
+from epicenter.rules.packs.load import load
+from epicenter.stream.rule_tools.lint import problems
 from tests.support.logs import the_rules
 from tests.support.packs import A_PACK
 

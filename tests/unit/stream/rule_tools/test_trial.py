@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rules.errors import ConfigError
-from rules.packs.ruleset import RuleSet
-from stream.rule_tools.examples import example_failures
-from stream.rule_tools.trial import proven
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.rule_tools.examples import example_failures
+from epicenter.stream.rule_tools.trial import proven
 from tests.support.packs import A_PACK
 
 
@@ -22,7 +22,7 @@ def test_examples_that_passed_are_not_tried_again(tmp_path: Path, monkeypatch: p
         mine = RuleSet((rules.by_id["mine.one"],), ())
         return example_failures(mine, scanner=None)
 
-    monkeypatch.setattr("stream.rule_tools.trial.example_failures", failures)
+    monkeypatch.setattr("epicenter.stream.rule_tools.trial.example_failures", failures)
     pack = tmp_path / "pack.yaml"
 
     def times_tried(content: str) -> int:

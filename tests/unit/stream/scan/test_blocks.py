@@ -8,11 +8,11 @@ from itertools import pairwise
 
 import pytest
 
-from ingest.batch.batch import Batch
-from rules.model.records import Match
-from rules.packs.ruleset import RuleSet
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.scan import BatchScanner
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.model.records import Match
+from epicenter.rules.packs.ruleset import RuleSet
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.scan import BatchScanner
 from tests.support.logs import batch
 from tests.unit.stream.scan.test_scan import a_rule
 

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 from aiokafka import TopicPartition
 
-from rules.model.records import Match
-from stream.kafka.raw_batches import Chunk
+from epicenter.rules.model.records import Match
+from epicenter.stream.kafka.raw_batches import Chunk
 from tests.support.logs import a_scanner, at, kernel
 
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU has fallen off the bus."

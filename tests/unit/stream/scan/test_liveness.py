@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from stream.scan.liveness import Liveness
+from epicenter.stream.scan.liveness import Liveness
 from tests.support.logs import batch
 
 STEP = b'{"host":"n1","message":"step 100"}'

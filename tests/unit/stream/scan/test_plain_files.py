@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from ingest.collect.source import Sources
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S
-from stream.local.pipeline import Pipeline, replay
+from epicenter.ingest.collect.source import Sources
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.local.pipeline import Pipeline, replay
 from tests.support.logs import the_rules
 
 OUT_OF_MEMORY = (

@@ -5,15 +5,15 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from rules.errors import DeadLetterKind
-from rules.model.ledger import KEPT_DEAD_BYTES
-from rules.redact.patterns import load_redactor
-from stream.kafka.faults import Troubles
-from stream.kafka.raw_batches import Corrupt
-from stream.metrics import Metrics
-from stream.scan.block_buffer import HoldingScanner
-from stream.scan.redaction import lines_without_secrets
-from stream.scan.scan import BatchScanner, Scanned
+from epicenter.rules.errors import DeadLetterKind
+from epicenter.rules.model.ledger import KEPT_DEAD_BYTES
+from epicenter.rules.redact.patterns import load_redactor
+from epicenter.stream.kafka.faults import Troubles
+from epicenter.stream.kafka.raw_batches import Corrupt
+from epicenter.stream.metrics import Metrics
+from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.redaction import lines_without_secrets
+from epicenter.stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import batch, the_rules, vector
 
 REDACTOR = load_redactor()

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rules.packs.load import CATALOG, load
-from rules.packs.ruleset import Rule, RuleSet
-from stream.scan.rule_budget import INTERVAL_S, Throttle, floods
-from stream.scan.scan import BatchScanner, Scanned
+from epicenter.rules.packs.load import CATALOG, load
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.stream.scan.rule_budget import INTERVAL_S, Throttle, floods
+from epicenter.stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import batch, the_rules
 from tests.support.packs import A_PACK
 

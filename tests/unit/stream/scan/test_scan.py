@@ -8,17 +8,17 @@ from time import process_time
 import orjson
 import pytest
 
-from ingest.batch.batch import Batch
-from rules.liveness.streams import BUCKET_NS
-from rules.match.hyperscan import HyperscanScanner
-from rules.match.reference import ReferenceScanner
-from rules.model.heartbeats import Step
-from rules.model.ledger import KEPT_DEAD_BYTES
-from rules.model.times import NS_PER_S
-from rules.packs.ruleset import Rule, RuleSet
-from rules.packs.spec import RuleSpec
-from stream.scan.scan import BatchScanner, Scanned
-from stream.scan.validation import MAX_RECORD_BYTES
+from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.liveness.streams import BUCKET_NS
+from epicenter.rules.match.hyperscan import HyperscanScanner
+from epicenter.rules.match.reference import ReferenceScanner
+from epicenter.rules.model.heartbeats import Step
+from epicenter.rules.model.ledger import KEPT_DEAD_BYTES
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.rules.packs.ruleset import Rule, RuleSet
+from epicenter.rules.packs.spec import RuleSpec
+from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -442,7 +442,7 @@ def test_a_pattern_may_say_what_to_look_for_in_its_place() -> None:
 
 
 def test_pods_that_were_told_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("stream.scan.scan.MOST_SPEAKERS", 3)
+    monkeypatch.setattr("epicenter.stream.scan.scan.MOST_SPEAKERS", 3)
     scanner = a_scanner()
 
     def told_pods(*jobs: str) -> list[str]:

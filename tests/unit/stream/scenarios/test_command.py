@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from stream.cli.main import main
+from epicenter.stream.cli.main import main
 from tests.support.packs import A_PACK
 from tests.support.scenarios import A_SCENARIO
 

@@ -8,10 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from rules.engine import Engine
-from rules.model.incident import Incident
-from stream.scenarios.judge import first_change, shortfalls
-from stream.scenarios.spec import ExpectedIncident
+from epicenter.rules.engine import Engine
+from epicenter.rules.model.incident import Incident
+from epicenter.stream.scenarios.judge import first_change, shortfalls
+from epicenter.stream.scenarios.spec import ExpectedIncident
 from tests.support.logs import the_rules
 from tests.support.signals import a_timeout, alive, an_xid
 

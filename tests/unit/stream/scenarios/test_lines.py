@@ -7,12 +7,12 @@ from typing import get_args
 
 import pytest
 
-from ingest.parse.envelope import parse
-from rules.model.records import Position, RawRecord
-from rules.model.times import NS_PER_S
-from stream.scenarios.lines import Line, written_out
-from stream.scenarios.shippers import Said, record_of
-from stream.scenarios.spec import SHIPPERS_OF, Source
+from epicenter.ingest.parse.envelope import parse
+from epicenter.rules.model.records import Position, RawRecord
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.scenarios.lines import Line, written_out
+from epicenter.stream.scenarios.shippers import Said, record_of
+from epicenter.stream.scenarios.spec import SHIPPERS_OF, Source
 from tests.support.logs import START_NS, at
 from tests.support.scenarios import scenario
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from rules.errors import ConfigError
-from rules.model.times import NS_PER_S
-from stream.scenarios.notation import length_ns, names_of, offset_ns, ranks_of
-from stream.scenarios.reading import read_scenarios, scenario_folders
+from epicenter.rules.errors import ConfigError
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.scenarios.notation import length_ns, names_of, offset_ns, ranks_of
+from epicenter.stream.scenarios.reading import read_scenarios, scenario_folders
 from tests.support.scenarios import A_SCENARIO, scenario
 
 

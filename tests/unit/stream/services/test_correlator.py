@@ -6,9 +6,9 @@ from time import monotonic
 
 import pytest
 
-from rules.model.times import NS_PER_S
-from stream.services.correlator import Owned
-from stream.services.partition import Correlator
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.services.correlator import Owned
+from epicenter.stream.services.partition import Correlator
 from tests.support.logs import the_rules
 
 

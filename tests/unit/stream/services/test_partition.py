@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import msgspec
 
-from rules.model.flat_heartbeats import FlatHeartbeat, flattened
-from rules.model.incident import Incident
-from rules.model.times import NS_PER_S
-from stream.kafka.messages import Found, Part, Tick, decode, encode, encode_in_pieces
-from stream.services.partition import Correlator
+from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.times import NS_PER_S
+from epicenter.stream.kafka.messages import Found, Part, Tick, decode, encode, encode_in_pieces
+from epicenter.stream.services.partition import Correlator
 from tests.support.logs import a_scanner, at, batch, kernel, the_rules, vector
 
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
-from stream.services.store_writer import BYTES_A_WRITE, pieces
+from epicenter.stream.services.store_writer import BYTES_A_WRITE, pieces
 
 A, B = TopicPartition("matches", 0), TopicPartition("incidents", 1)
 

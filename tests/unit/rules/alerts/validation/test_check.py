@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rules.alerts.validation.samples import samples
+from epicenter.rules.alerts.validation.samples import samples
 from tests.support.alerts import read_routing
 
 TARGETS = ("chat", "oncall")
