@@ -20,7 +20,7 @@ def section(title: str) -> str:
 
 
 def test_the_sizing_table_is_what_the_constants_come_to() -> None:
-    assert [line for line in section("How large").splitlines() if line.startswith("| 1")] == sizing.rows()
+    assert [line for line in section("Sizing").splitlines() if line.startswith("| 1")] == sizing.rows()
 
 
 def test_the_constants_stand_in_the_documents_that_they_come_from() -> None:
@@ -35,7 +35,7 @@ def test_the_constants_stand_in_the_documents_that_they_come_from() -> None:
 
 
 def test_the_constants_stand_beside_the_table() -> None:
-    text = section("How large")
+    text = section("Sizing")
     for part in ("708,000", "60 %", "0.5 GB", "50 bytes x 3 copies x 86,400", "0.1 % x 47 bytes x 86,400"):
         assert part in text
 
@@ -43,7 +43,7 @@ def test_the_constants_stand_beside_the_table() -> None:
 def test_every_metric_is_explained_and_none_that_does_not_exist() -> None:
     shown = {name for name in re.findall(r"^# TYPE (\w+)", Metrics().text().decode(), re.M) if "epicenter_" in name}
     shown = {name for name in shown if not name.endswith("_created")}
-    assert set(re.findall(r"`(epicenter_\w+)", section("What each metric says"))) == shown
+    assert set(re.findall(r"`(epicenter_\w+)", section("Metrics"))) == shown
     assert set(re.findall(r"`(epicenter_\w+)", DOCUMENT)) <= shown | {ROLE}
 
 
@@ -54,7 +54,7 @@ def test_every_alert_is_explained_with_its_urgency() -> None:
     }
     explained = {
         name: {"now": "critical", "today": "warning"}[when]
-        for names, when in re.findall(r"^\| (`Epicenter.*?`) \| (now|today) \|", section("What each alert wants"), re.M)
+        for names, when in re.findall(r"^\| (`Epicenter.*?`) \| (now|today) \|", section("Alerts"), re.M)
         for name in re.findall(r"`(\w+)`", names)
     }
     assert explained == rules
