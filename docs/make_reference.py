@@ -59,7 +59,7 @@ def reference() -> dict[str, str]:
 
 def commands() -> str:
     """Every command with its arguments and options."""
-    also = "Every command also has `--help`. Exit codes: [README](../../README.md#more)."
+    also = "Every command also has `--help`. Exit codes: [README](../../README.md#exit-codes)."
     lines = ["# Commands", "", MADE, "", also, ""]
     for names, command in walk(cli, ("epicenter",)):
         usage = " ".join(command.collect_usage_pieces(click.Context(command)))
