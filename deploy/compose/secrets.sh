@@ -1,10 +1,10 @@
 #!/bin/sh
-# Makes the passwords and tokens of the local cluster, once, in deploy/compose/secrets. They belong to the data in the
-# volumes: to make new ones, run `docker compose -f deploy/compose.yaml down --volumes` and delete the folder first.
+# Makes the passwords and tokens of the local cluster, once, in deploy/compose/secrets. The data in the volumes depend on
+# them. To make new ones, run `docker compose -f deploy/compose.yaml down --volumes` and delete the folder first.
 set -eu
 cd "$(dirname "$0")"
 if [ -d secrets ]; then
-  echo "secrets: there already" >&2
+  echo "secrets: already there, nothing to do" >&2
   exit 0
 fi
 
@@ -17,7 +17,7 @@ user() {
 }
 dsn() { printf 'http://%s:%s@clickhouse:8123/epicenter' "$1" "$2"; }
 
-# Containers read these as users of their own; the folder above them is ours alone.
+# Containers read these files as different users, so they are readable; only you can enter the folder above them.
 umask 022
 rm -rf new
 mkdir -m 0700 new

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Slurm's Epilog, as root on each node of a job: says that the job has left. It must not fail: that drains the node.
+# Slurm's Epilog. Runs as root on each node of a job, and logs that the job has left.
+# It must not fail: a failing Epilog drains the node.
 PATH=/usr/bin:/bin
 jobs=${EPICENTER_JOBS:-/run/epicenter/jobs}
 node=${SLURMD_NODENAME:-$(hostname -s)}

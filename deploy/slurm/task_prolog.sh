@@ -1,6 +1,7 @@
 #!/bin/sh
-# Slurm's TaskProlog, as the user before each task: what it prints is for Slurm (`export`, `print`).
-# A buffered log looks like a hang. The first task names the nodes in its own output: so each rank finds its node.
+# Slurm's TaskProlog. Runs as the user before each task; Slurm reads what it prints (`export`, `print`).
+# Output is unbuffered, because a buffered log looks like a hang. The first task prints the names of the nodes, so that
+# epicenter finds the node of each rank.
 echo "export PYTHONUNBUFFERED=${PYTHONUNBUFFERED:-1}"
 if [ "${SLURM_PROCID:-}" = 0 ]; then
   echo "print SLURM_JOB_ID=${SLURM_JOB_ID:-}"

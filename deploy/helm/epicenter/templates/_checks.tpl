@@ -1,4 +1,4 @@
-{{- /* Everything that only this chart can know to be wrong, told at once. */}}
+{{- /* Checks that the schema can't express. All problems are shown at once. */}}
 {{- define "epicenter.checks" -}}
 {{- $problems := list }}
 {{- $kafka := .Values.kafka }}
@@ -18,7 +18,7 @@
 {{- $problems = append $problems "secrets.page: the page listens beyond the loopback, so it needs a token: name a Secret with the keys store and page_token, or set page.enabled=false" }}
 {{- end }}
 {{- if gt (int .Values.worker.replicas) (int $kafka.rawPartitions) }}
-{{- $problems = append $problems (printf "worker.replicas: %d are more than kafka.rawPartitions (%d): the others would have nothing to read" (int .Values.worker.replicas) (int $kafka.rawPartitions)) }}
+{{- $problems = append $problems (printf "worker.replicas: %d are more than kafka.rawPartitions (%d): workers beyond the partitions have nothing to read" (int .Values.worker.replicas) (int $kafka.rawPartitions)) }}
 {{- end }}
 {{- with .Values.keda }}
 {{- if .enabled }}
@@ -27,7 +27,7 @@
 {{- $problems = append $problems (printf "keda.maxReplicas: %d are more than kafka.rawPartitions (%d)" $most (int $kafka.rawPartitions)) }}
 {{- end }}
 {{- if gt (int .minReplicas) $most }}
-{{- $problems = append $problems (printf "keda.minReplicas: %d are more than the most, %d" (int .minReplicas) $most) }}
+{{- $problems = append $problems (printf "keda.minReplicas: %d are more than the maximum, %d" (int .minReplicas) $most) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -48,11 +48,11 @@
 {{- range list "topology" "alerts" }}
 {{- $one := index $.Values . }}
 {{- if and $one.file $one.configMap }}
-{{- $problems = append $problems (printf "%s: file and configMap are both given: leave one out" .) }}
+{{- $problems = append $problems (printf "%s: file and configMap are both set: leave one out" .) }}
 {{- end }}
 {{- end }}
 {{- if and .Values.alerts.secret (not (or .Values.alerts.file .Values.alerts.configMap)) }}
-{{- $problems = append $problems "alerts.secret: there is no alerts file that could use it" }}
+{{- $problems = append $problems "alerts.secret: there is no alerts file that uses it: set alerts.file or alerts.configMap, or leave it out" }}
 {{- end }}
 {{- if $problems }}{{ fail (printf "\n  %s" (join "\n  " $problems)) }}{{ end }}
 {{- end }}

@@ -18,7 +18,7 @@ spec:
   replicas: {{ .values.replicas }}
   {{- end }}
   revisionHistoryLimit: 3
-  # All at once: a worker of an older version takes what newer ones send for dead letters. Kafka keeps what comes
+  # Replace all at once: an older worker turns messages of newer ones into dead letters. Kafka keeps the lines that come
   # meanwhile.
   strategy: {type: Recreate}
   selector:
@@ -66,7 +66,7 @@ spec:
             {{- end }}
           ports:
             - {name: web, containerPort: 6066}
-          # Seconds; half a minute where a processor lacks what the image's patterns were compiled for.
+          # A start takes seconds, or half a minute on a processor that can't use the image's compiled patterns.
           startupProbe:
             {{- include "epicenter.alive" 6066 | nindent 12 }}
             periodSeconds: 5
@@ -77,7 +77,7 @@ spec:
             periodSeconds: 30
             timeoutSeconds: 15
             failureThreshold: 4
-          # 503 when it has not come round to fetching for 60 s: something to look at, but no reason for a restart.
+          # 503 means no fetch for 60 s: look at it, but a restart does not help.
           readinessProbe:
             httpGet: {path: /healthz, port: web}
             periodSeconds: 10
