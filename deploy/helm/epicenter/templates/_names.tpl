@@ -1,4 +1,4 @@
-{{- /* Services are named after it, and their names have no dots. */}}
+{{- /* Without dots, because Services are named after it. */}}
 {{- define "epicenter.fullname" -}}
 {{- $release := .Release.Name | replace "." "-" }}
 {{- if contains "epicenter" $release }}{{ $release | trunc 40 | trimSuffix "-" }}

@@ -12,8 +12,8 @@ readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end }}
 
-{{- /* What all our pods have in common. Service links would set EPICENTER_PAGE_PORT and others to addresses. Asked to
-end, each process is gone within ten seconds. */}}
+{{- /* What all our pods have in common. Service links would set EPICENTER_PAGE_PORT and others to addresses. Each process
+stops within ten seconds of SIGTERM. */}}
 {{- define "epicenter.podBasics" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -58,9 +58,9 @@ topologySpreadConstraints:
   {{- end }}
 {{- end }}
 
-{{- /* Alive is who answers at all. A worker that can't fetch answers 503, and is better left alone: a new one would wait
-for the broker too, and begin with its newest snapshot. One that does not answer for two minutes hangs; its group has
-long given its partitions to others. */}}
+{{- /* Any answer counts as alive. Leave a worker that answers 503 alone: it can't fetch, and a new one would wait for the
+broker too, and start from its newest snapshot. A worker that does not answer for two minutes hangs; by then its group
+has given its partitions to others. */}}
 {{- define "epicenter.alive" -}}
 exec:
   command:
@@ -101,7 +101,7 @@ exec:
 {{- end }}
 {{- end }}
 
-{{- /* The settings that are secrets, each file named like its setting. */}}
+{{- /* The secret settings, each in a file named like the setting. */}}
 {{- define "epicenter.secretsVolume" -}}
 {{- $kafka := .root.Values.kafka }}
 {{- $sources := list }}

@@ -1,5 +1,5 @@
-{{- /* A Deployment of workers: `component`, `values` (of it), `services` (what its pods do). Those that only match know
-neither the store nor whom to tell. */}}
+{{- /* A Deployment of workers: `component`, its `values`, `services` (what its pods do). Pods that only match get neither
+the store nor the alerts file. */}}
 {{- define "epicenter.workers" -}}
 {{- $root := .root }}
 {{- $onlyMatches := eq .services "match" }}
