@@ -11,14 +11,7 @@ import pytest
 
 from tests.support.documents import DOCUMENTS, tokens
 
-NOT_YET_REWRITTEN: Final = ("docs/page.md",)
-"""Documents that are still in the old English. Delete a name once its document is rewritten; never add one."""
-
-CHECKED: Final = [
-    document
-    for document in DOCUMENTS
-    if document not in NOT_YET_REWRITTEN and not document.startswith(("docs/reference/", "deploy/"))
-]
+CHECKED: Final = [document for document in DOCUMENTS if not document.startswith(("docs/reference/", "deploy/"))]
 
 
 class Habit(msgspec.Struct, frozen=True):
@@ -74,7 +67,3 @@ def test_prose_has_none_of_the_habits(document: str) -> None:
 @pytest.mark.parametrize("habit", HABITS, ids=lambda habit: habit.pattern)
 def test_a_habit_is_found_in_its_example(habit: Habit) -> None:
     assert re.search(habit.pattern, habit.example, re.IGNORECASE)
-
-
-def test_documents_that_wait_for_a_rewrite_exist() -> None:
-    assert set(NOT_YET_REWRITTEN) <= set(DOCUMENTS)
