@@ -11,9 +11,9 @@ import msgspec
 
 from epicenter.ingest.simulate import KINDS, Scenario, mixed, write_all
 
-MOST_NODES: Final = 512
-MOST_HEALTHY_NODES: Final = 64
-MOST_JOBS: Final = 4
+MAX_NODES: Final = 512
+MAX_HEALTHY_NODES: Final = 64
+MAX_JOBS: Final = 4
 TWO_FAULTS_SHARE: Final = 0.1
 
 
@@ -33,7 +33,7 @@ def made_cases(seed: int, faults: int, hours: int) -> Iterator[SimulatedCase]:
     chance = Random(f"{seed}/accuracy")
     kinds = list(kinds_of(seed, faults))
     while kinds:
-        nodes = nodes_up_to(MOST_NODES, chance)
+        nodes = nodes_up_to(MAX_NODES, chance)
         jobs = jobs_on(nodes, chance)
         count = 2 if jobs > 1 and len(kinds) > 1 and chance.random() < TWO_FAULTS_SHARE else 1
         chosen, kinds = tuple(kinds[:count]), kinds[count:]
@@ -41,7 +41,7 @@ def made_cases(seed: int, faults: int, hours: int) -> Iterator[SimulatedCase]:
         name = f"{'+'.join(chosen)} on {nodes} nodes, {jobs} jobs, seed {case_seed}"
         yield SimulatedCase(name, Scenario(nodes=nodes, jobs=jobs, seed=case_seed, faults=chosen))
     for _ in range(hours):
-        nodes = nodes_up_to(MOST_HEALTHY_NODES, chance)
+        nodes = nodes_up_to(MAX_HEALTHY_NODES, chance)
         jobs, case_seed = jobs_on(nodes, chance), chance.randrange(1 << 31)
         name = f"healthy, {nodes} nodes, {jobs} jobs, seed {case_seed}"
         yield SimulatedCase(name, Scenario(nodes=nodes, jobs=jobs, minutes=60.0, seed=case_seed))
@@ -61,4 +61,4 @@ def nodes_up_to(most: int, chance: Random) -> int:
 
 def jobs_on(nodes: int, chance: Random) -> int:
     """So many jobs as there is room for, with two nodes or more for each."""
-    return chance.randint(1, min(MOST_JOBS, nodes // 2))
+    return chance.randint(1, min(MAX_JOBS, nodes // 2))

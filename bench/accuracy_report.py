@@ -11,8 +11,8 @@ from bench.accuracy_score import FaultScore, Scores
 GOALS: Final = {"top1": 0.95, "top3": 0.99, "one": 0.97, "verdict": 0.97}
 """The least share of right answers: class and node of the cause, exactly one incident, the verdict on silence."""
 
-MOST_FALSE_ALARMS: Final = 0
-SHOWN_FOUND: Final = 4
+MAX_FALSE_ALARMS: Final = 0
+MAX_SHOWN_RESULTS: Final = 4
 _COLUMNS: Final = ("faults", "top1", "top3", "one", "verdict", "false_alarms", "onset_p50_s", "onset_p95_s")
 
 
@@ -23,8 +23,8 @@ def goals_missed(figures: Mapping[str, Any]) -> list[str]:
         for name, goal in GOALS.items()
         if figures[name] is not None and figures[name] < goal
     ]
-    if figures["false_alarms"] > MOST_FALSE_ALARMS:
-        missed.append(f"{figures['false_alarms']} incidents in healthy hours, goal {MOST_FALSE_ALARMS}")
+    if figures["false_alarms"] > MAX_FALSE_ALARMS:
+        missed.append(f"{figures['false_alarms']} incidents in healthy hours, goal {MAX_FALSE_ALARMS}")
     return missed
 
 
@@ -79,5 +79,5 @@ def _miss(score: FaultScore) -> Iterator[str]:
     fault = score.fault
     wanted = f"{fault.failure_class or 'nothing'}@{fault.node or '-'} jobs={','.join(fault.jobs)} at {fault.onset}"
     yield f"  {score.place} {fault.fault} [{', '.join(score.wrong)}]: wanted {wanted} verdict={fault.verdict or '-'}"
-    yield from (f"      found {found}" for found in score.found[:SHOWN_FOUND])
-    yield from (f"      stray {found}" for found in score.strays[:SHOWN_FOUND])
+    yield from (f"      found {found}" for found in score.found[:MAX_SHOWN_RESULTS])
+    yield from (f"      stray {found}" for found in score.strays[:MAX_SHOWN_RESULTS])

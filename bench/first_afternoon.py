@@ -22,7 +22,7 @@ from tests.support.waiting import eventually
 ROOT: Final = Path(__file__).parent.parent
 LOG: Final = ROOT / "docs" / "first-afternoon.md"
 MARK: Final = "<!-- measured -->"
-LONGEST_S: Final = 900.0
+MAX_S: Final = 900.0
 NODES: Final = 16
 SPEED: Final = 20
 """Of the simulated cluster's time."""
@@ -152,7 +152,7 @@ def first_afternoon(home: Path) -> list[Step]:
 
 def up(cluster: subprocess.Popen[bytes], out: Path) -> str:
     """Wait until `make cluster` says where everything is."""
-    eventually(lambda: exported(out) or cluster.poll() is not None, LONGEST_S, "the cluster is up")
+    eventually(lambda: exported(out) or cluster.poll() is not None, MAX_S, "the cluster is up")
     if cluster.poll() is not None:
         raise SystemExit(out.read_text())
     return "all of them answer"
@@ -177,7 +177,7 @@ def shipping(shipper: Rsyslog, folder: Path) -> str:
 def cause(client: Client) -> str:
     """Wait for the one incident that has the GPU as its cause and the job in its reach; its title."""
     query = f"SELECT title FROM incidents FINAL WHERE class = 'xid-79' AND has(jobs, '{JOB}')"
-    return f"stored: {eventually(lambda: client.query(query), LONGEST_S, query)[0][0]}"
+    return f"stored: {eventually(lambda: client.query(query), MAX_S, query)[0][0]}"
 
 
 def incidents(client: Client) -> str:

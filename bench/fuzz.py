@@ -28,14 +28,14 @@ from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import LATER_NS
 
 PROCESSES: Final = 2
-MOST_RECORDS_A_BATCH: Final = 2_000
+MAX_RECORDS_A_BATCH: Final = 2_000
 SLOWEST_KEPT: Final = 5
 HANGS_AFTER_S: Final = 120
 BUDGET_S: Final = 0.5
 BUDGET_A_RECORD_S: Final = 5e-3
 BUDGET_A_BYTE_S: Final = 3e-6
-MOST_FAILURES: Final = 20
-MOST_GROWTH_MB: Final = 64
+MAX_FAILURES: Final = 20
+MAX_GROWTH_MB: Final = 64
 ODD_TIMES_NS: Final = (-1_000_000, 0, (2**63 - 1) * 1_000_000, 4_102_444_800 * NS_PER_S)
 CHECKED: Final = {check_other_cut: 10, check_borders: 50, check_reference: 400}
 """Each of these checks looks at one batch in so many."""
@@ -61,7 +61,7 @@ class Hang(BaseException):
 def batch_of(seed: int, number: int) -> Batch:
     """The records of one batch, as they would come from a partition or a finished file."""
     draw = Random(f"{seed}/{number}")
-    count = int(2 ** draw.uniform(0, MOST_RECORDS_A_BATCH.bit_length()))
+    count = int(2 ** draw.uniform(0, MAX_RECORDS_A_BATCH.bit_length()))
     values = [record(draw) for _ in range(count)]
     received_ns = LATER_NS if draw.random() < 0.95 else draw.choice(ODD_TIMES_NS)
     keys = [draw.choice((None, b"", b"n1", b"n2", b"\xff\x00")) for _ in range(count)]
@@ -75,7 +75,7 @@ def run_share(seed: int, records: int, first: int, step: int, folder: str) -> Re
     marks = [records // 10, records]
     scan_in_pieces(cores.of_this_process, batch_of(seed, first), Random(0))
     begun_s, number = time.process_time(), first
-    while report.records < records and len(report.failures) < MOST_FAILURES:
+    while report.records < records and len(report.failures) < MAX_FAILURES:
         batch = batch_of(seed, number)
         checks = [check for check, one_in in CHECKED.items() if number % one_in == 0]
         if reason := look(cores, batch, Random(number), checks, report, timings):
@@ -221,7 +221,7 @@ def main(records: int, seed: int, first: int, failures: str) -> None:
 
 
 def _has_grown(report: Report) -> bool:
-    return report.rss_mb[-1] - report.rss_mb[0] > MOST_GROWTH_MB
+    return report.rss_mb[-1] - report.rss_mb[0] > MAX_GROWTH_MB
 
 
 if __name__ == "__main__":

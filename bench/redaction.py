@@ -17,7 +17,7 @@ from epicenter.rules.redact.redactor import Redactor
 
 SEED: Final = 2026
 OTHER_SEEDS: Final = range(100)
-SHORTEST_LEFT: Final = 6
+MIN_LEFT_LENGTH: Final = 6
 """A piece of a secret as long as this counts as the secret."""
 
 _MARK: Final = re.compile(r"\[redacted:[a-z0-9-]+\]")
@@ -59,8 +59,8 @@ def changed_examples(redactor: Redactor) -> tuple[int, list[str]]:
 def _pieces(secret: str) -> Iterator[str]:
     if "PRIVATE KEY" in secret:
         secret = max(secret.replace("\\n", "\n").split("\n"), key=len)
-    for start in range(max(1, len(secret) - SHORTEST_LEFT + 1)):
-        piece = secret[start : start + SHORTEST_LEFT]
+    for start in range(max(1, len(secret) - MIN_LEFT_LENGTH + 1)):
+        piece = secret[start : start + MIN_LEFT_LENGTH]
         if not piece.isspace():
             yield piece
 

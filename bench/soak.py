@@ -34,7 +34,7 @@ PEAK_S: Final = 60.0
 SAMPLES: Final = 300
 DOCS: Final = Path(__file__).parents[1] / "docs"
 
-KEPT_BYTES: Final = 256 << 20
+MAX_KEPT_BYTES: Final = 256 << 20
 """Of each raw partition; a topic of a day would only be flat after a day."""
 
 
@@ -89,7 +89,11 @@ async def soak(kafka: Servers) -> list[Sample]:
 async def _make_raw_topic(kafka: Servers) -> None:
     admin = AIOKafkaAdminClient(bootstrap_servers=kafka.bootstrap)
     await admin.start()
-    kept = {"retention.bytes": str(KEPT_BYTES), "segment.bytes": str(KEPT_BYTES // 8), "file.delete.delay.ms": "1000"}
+    kept = {
+        "retention.bytes": str(MAX_KEPT_BYTES),
+        "segment.bytes": str(MAX_KEPT_BYTES // 8),
+        "file.delete.delay.ms": "1000",
+    }
     await admin.create_topics([NewTopic(kafka.raw_topic, PARTITIONS, 1, topic_configs=kept)])
     await admin.close()
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 import orjson
 
 LOCK: Final = Path(__file__).parents[1] / "requirements.lock"
-LONGEST_S: Final = 300
+MAX_S: Final = 300
 NOT_REACHED: Final = ("requests.exceptions.", "pip_audit._service.", "ERROR:pip_audit._cli:Tip: your network")
 """How pip-audit's last line begins when it asked the database in vain."""
 
@@ -25,10 +25,10 @@ def audit(lock: Path, *more: str) -> tuple[str, int]:
     command = [sys.executable, "-m", "pip_audit", "-r", str(lock), "--disable-pip", "--require-hashes", "-s", "osv"]
     command += ["-f", "json", "--progress-spinner", "off", *more]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_S, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=MAX_S, check=False)
         packages = orjson.loads(done.stdout)["dependencies"]
     except subprocess.TimeoutExpired:
-        return f"NOT AUDITED: no answer within {LONGEST_S} s", 0
+        return f"NOT AUDITED: no answer within {MAX_S} s", 0
     except (ValueError, KeyError):
         reason = _last_line(done.stderr)
         return f"NOT AUDITED: {reason}", 0 if reason.startswith(NOT_REACHED) else 1

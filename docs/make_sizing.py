@@ -25,19 +25,19 @@ MATCH_BYTES: Final = 47
 """docs/benches.md, `make bench-clickhouse`: 39 bytes a row of `matches`, 8 in `match_rates`."""
 
 DAY_S: Final = 86_400
-LEAST_WORKERS: Final = 2
-LEAST_PARTITIONS: Final = 4
+MIN_WORKERS: Final = 2
+MIN_PARTITIONS: Final = 4
 RATES: Final = (10_000, 100_000, 1_000_000, 10_000_000)
 
 
 def workers(lines_s: int) -> int:
     """Two at least, so that one takes over from the other."""
-    return max(LEAST_WORKERS, ceil(lines_s / LINES_A_CORE_SECOND / BUSY))
+    return max(MIN_WORKERS, ceil(lines_s / LINES_A_CORE_SECOND / BUSY))
 
 
 def partitions(lines_s: int) -> int:
     """Twice as many as workers at least, so that there may be more of these, and a power of two."""
-    return int(max(LEAST_PARTITIONS, 2 ** ceil(log2(2 * workers(lines_s)))))
+    return int(max(MIN_PARTITIONS, 2 ** ceil(log2(2 * workers(lines_s)))))
 
 
 def kafka_gb_a_day(lines_s: int) -> float:

@@ -41,7 +41,7 @@ ENDS: Final = (
 )
 """Classes that say that the job, or the program that ran its ranks, has ended: silence after them says nothing more."""
 
-KEPT_WINDOWED: Final = 10_000
+MAX_KEPT_WINDOWED: Final = 10_000
 
 _Waiting = tuple[Order, int, Match | Heartbeat | Seat]
 _Kept = tuple[Order, int, Match | None, FlatHeartbeat | None, Seat | None]
@@ -92,7 +92,7 @@ class Engine:
         )
         self._changed: dict[str, IncidentState] = {}
         self._touched: dict[str, IncidentState] = {}
-        self._windowed: deque[Signal] = deque(maxlen=KEPT_WINDOWED)
+        self._windowed: deque[Signal] = deque(maxlen=MAX_KEPT_WINDOWED)
         self._joined: list[Joined] = []
         self._newest_verdict = next(reversed(self._state.silence.verdicts), None)
 

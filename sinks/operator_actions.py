@@ -18,7 +18,7 @@ from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.sinks.clickhouse import operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
 
-LONGEST_SILENCE_NS: Final = duration_ns("90d")
+MAX_SILENCE_NS: Final = duration_ns("90d")
 Short = Annotated[str, msgspec.Meta(max_length=200)]
 Long = Annotated[str, msgspec.Meta(max_length=2_000)]
 
@@ -196,7 +196,7 @@ def _end_ns(form: SilenceForm, now_ns: int) -> int:
         ends_ns = now_ns + duration_ns(form.duration) if form.duration else _moment_ns(form.until)
     except ValueError as error:
         raise RefusedError(f"{name}: {error}") from error
-    if not now_ns < ends_ns <= now_ns + LONGEST_SILENCE_NS:
+    if not now_ns < ends_ns <= now_ns + MAX_SILENCE_NS:
         raise RefusedError(f"{name}: more than nothing, and 90d at most")
     return ends_ns
 

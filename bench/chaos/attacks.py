@@ -18,7 +18,7 @@ from tests.support.waiting import eventually
 PARTITIONS_METRIC: Final = "epicenter_partitions"
 FELT_WITHIN_S: Final = 60
 MISSED_WITHIN_S: Final = 20
-MOST_WORKERS: Final = 3
+MAX_WORKERS: Final = 3
 NO_BYTES: Final = (0, resource.RLIM_INFINITY)
 
 
@@ -205,7 +205,7 @@ def join_and_leave(pipeline: Pipeline, draw: Random) -> None:
     """Without a look at whether anybody has partitions, or has started at all; one that works is left."""
     _in_mid_stream(pipeline, draw)
     pipeline.start_worker()
-    if len(pipeline.workers) > MOST_WORKERS:
+    if len(pipeline.workers) > MAX_WORKERS:
         pipeline.remove(draw.choice(pipeline.workers[1:]), kill=draw.random() < 0.3)
 
 

@@ -22,7 +22,7 @@ FAULTS: Final = tuple(sorted(one.name for family in (gpu, node, fabric, program)
 
 AT_ONCE_NS: Final = NS_PER_S // 20
 WINDOW_NS: Final = 2 * NS_PER_S
-MOST_DELAY_NS: Final = 3 * NS_PER_S
+MAX_DELAY_NS: Final = 3 * NS_PER_S
 LATENESS_S: Final = 8
 """Windows are sent one after the other, so lines come late by a window and a delay at most."""
 
@@ -93,7 +93,7 @@ class Feed:
 
     def delayed(self, draw: Random) -> list[Record]:
         """The records in another order: each file is read late by a time of its own."""
-        delays_ns: dict[str, int] = defaultdict(lambda: draw.randrange(MOST_DELAY_NS))
+        delays_ns: dict[str, int] = defaultdict(lambda: draw.randrange(MAX_DELAY_NS))
         return sorted(self.records, key=lambda one: one.written_ns + delays_ns[one.stream])
 
     def _add_odd(self, draw: Random) -> None:

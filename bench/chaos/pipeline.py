@@ -21,7 +21,7 @@ from deploy.dev.clickhouse import DevClickHouse
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import connect
 from epicenter.stream.kafka.messages import Tick, decode
-from epicenter.stream.kafka.topics import LARGEST_RAW_BYTES, TopicNames
+from epicenter.stream.kafka.topics import MAX_RAW_BYTES, TopicNames
 from tests.support.cluster import Cluster, Worker
 from tests.support.receiver import Receiver
 from tests.support.small_disk import SmallDisk
@@ -104,7 +104,7 @@ class Pipeline:
     async def feed(self, groups: Sequence[Sequence[Record]], between: Callable[[int], Awaitable[None]]) -> None:
         """Send group by group; what comes between is told the number of the group that was just sent."""
         producer = AIOKafkaProducer(
-            bootstrap_servers=self.broker.bootstrap, acks="all", linger_ms=5, max_request_size=LARGEST_RAW_BYTES
+            bootstrap_servers=self.broker.bootstrap, acks="all", linger_ms=5, max_request_size=MAX_RAW_BYTES
         )
         await producer.start()
         try:
@@ -181,7 +181,7 @@ class Pipeline:
         """Simulated times are old; the broker must not delete them for that."""
         admin = AIOKafkaAdminClient(bootstrap_servers=self.broker.bootstrap)
         await admin.start()
-        configs = {"retention.ms": "-1", "max.message.bytes": str(LARGEST_RAW_BYTES)}
+        configs = {"retention.ms": "-1", "max.message.bytes": str(MAX_RAW_BYTES)}
         await admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, self.cluster.raw_topic, configs)])
         await admin.close()
 

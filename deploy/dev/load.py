@@ -29,7 +29,7 @@ from epicenter.stream.process.logs import say
 from epicenter.stream.settings import Settings, load_settings
 
 LENGTH_S: Final = 160.0
-KEPT_ROUNDS: Final = 2
+MAX_KEPT_ROUNDS: Final = 2
 """Shippers have read a round by the time the next but one begins."""
 ROUNDS_APART: Final = 32
 """So many rounds are on nodes of their own, as if the broken ones had been taken out: a failure is told until then."""
@@ -63,7 +63,7 @@ def rounds(folder: Path, nodes: int, speed: float, over: Event) -> Iterator[tupl
     Only the first round is hurried: the next one would begin before it has ended. Once it is `over`, nobody waits.
     """
     for number in count():
-        shutil.rmtree(folder / f"round{number - KEPT_ROUNDS:06d}", ignore_errors=True)
+        shutil.rmtree(folder / f"round{number - MAX_KEPT_ROUNDS:06d}", ignore_errors=True)
         pace = 1.0 if number else speed
         scenario, inside = a_round(number, nodes, pace), folder / f"round{number:06d}"
         inside.mkdir(parents=True, exist_ok=True)

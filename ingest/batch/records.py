@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 _USUAL_TEXT: Final = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
-_MOST_SHAPES: Final = 8
+_MAX_SHAPES: Final = 8
 """So many places are tried at which records may have their text field, before they are looked at one by one."""
 FIRST_BYTES: Final = (0x00, 0x0A, 0x1F, *range(0x81, 0x90))
 """Every binary record that is known here begins with one of these; hardly any line does."""
@@ -82,7 +82,7 @@ class Records(Sequence[bytes]):
     def _without_text(self, doubtful: Numbers, starts: Numbers) -> list[int]:
         """Most shippers put the text at the same few places, so a record's place is tried on all others."""
         without = []
-        for _ in range(_MOST_SHAPES):
+        for _ in range(_MAX_SHAPES):
             if not len(doubtful):
                 break
             mark, place = _text_mark(self.values[doubtful[0]])

@@ -15,7 +15,7 @@ from epicenter.rules.errors import InputError
 LINK: Final = "log"
 """A job's folder has a link of this name to its log; a folder without one holds shared checkpoints."""
 
-MOST_CORES: Final = 20
+MAX_CORES: Final = 20
 _RAY_LOGS: Final = ("ray_logs/*/worker*.out", "ray_logs/*/worker*.err", "ray_logs/*/raylet.out")
 _SLURM_ID: Final = re.compile(r"\d+(?:_\d+)?")
 
@@ -44,7 +44,7 @@ class JobLogs:
             return ()
         metrics = [self.folder / "prometheus"] if (self.folder / "prometheus").is_dir() else []
         cores = [*sorted(self.folder.glob("core.*")), *sorted(self.folder.parent.glob("core.*"))]
-        return tuple(map(str, [*metrics, *cores[:MOST_CORES]]))
+        return tuple(map(str, [*metrics, *cores[:MAX_CORES]]))
 
 
 def jobs_at(given: str, outputs: Path) -> list[JobLogs]:

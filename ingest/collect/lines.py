@@ -9,7 +9,7 @@ from epicenter.ingest.batch.columns import Numbers
 from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.cri import CriJoiner
 
-LONGEST_LINE_BYTES: Final = 16 << 20
+MAX_LINE_BYTES: Final = 16 << 20
 
 
 class Lines(NamedTuple):
@@ -26,7 +26,7 @@ class LineCutter:
     large to be processed, so it becomes a dead letter, whose position leads to all of it.
     """
 
-    def __init__(self, longest_bytes: int = LONGEST_LINE_BYTES):
+    def __init__(self, longest_bytes: int = MAX_LINE_BYTES):
         self._longest_bytes = longest_bytes
         self._joiner = CriJoiner()
         self._partial = b""

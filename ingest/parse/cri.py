@@ -12,7 +12,7 @@ from typing import Final
 
 from epicenter.ingest.batch.text import TextLines
 
-LONGEST_JOINED_BYTES: Final = 1 << 20
+MAX_JOINED_BYTES: Final = 1 << 20
 """A line that is longer by its parts comes in several pieces, so that none of it is lost."""
 
 _HEAD = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,20} (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S{0,20})? ")
@@ -34,7 +34,7 @@ class CriJoiner:
     Lines come out in the order of their ends, so a joined one may come after lines with higher numbers.
     """
 
-    def __init__(self, longest_bytes: int = LONGEST_JOINED_BYTES):
+    def __init__(self, longest_bytes: int = MAX_JOINED_BYTES):
         self._longest_bytes = longest_bytes
         self._waiting: dict[bytes, _Waiting] = {}
 

@@ -59,10 +59,10 @@ _ALL_FIELDS = frozenset(
         *ORIGIN_FIELDS,
     )
 )
-MOST_WRITERS: Final = 20_000
+MAX_WRITERS: Final = 20_000
 """So many different writers are remembered; with more, all are forgotten and looked at again."""
 
-MOST_WRITER_BYTES: Final = 8 << 10
+MAX_WRITER_BYTES: Final = 8 << 10
 """Fields longer than this are looked at each time."""
 
 
@@ -100,8 +100,8 @@ def told_by(fields: dict[str, Any]) -> Told:
     told = _told_by_fields.get(known_by)
     if told is None:
         told = _tell(fields, None)
-        if len(known_by) <= MOST_WRITER_BYTES:
-            if len(_told_by_fields) >= MOST_WRITERS:
+        if len(known_by) <= MAX_WRITER_BYTES:
+            if len(_told_by_fields) >= MAX_WRITERS:
                 _told_by_fields.clear()
             _told_by_fields[known_by] = told
     return told

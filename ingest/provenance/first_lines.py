@@ -18,7 +18,7 @@ from epicenter.rules.placement.hostlist import expand
 HEAD_BYTES: Final = 256 << 10
 HEAD_LINES: Final = 200
 TAIL_BYTES: Final = 64 << 10
-MOST_TASKS: Final = 1 << 16
+MAX_TASKS: Final = 1 << 16
 
 _LABEL = r"^(?: {0,6}\d{1,7}: )?"
 _SETTING = rf"(?m){_LABEL} {{0,4}}(?:export |declare -x )?"
@@ -102,12 +102,12 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
     per_node = 1 if is_launched else _tasks_per_node(text, len(nodes))
     hosts = [node for node in nodes for _ in range(per_node)]
     named = {int(one["task"] or one["one"]): one["host"] or one["at"] for one in _TASK_ON_HOST.finditer(text)}
-    named = {task: host for task, host in named.items() if task < MOST_TASKS}
+    named = {task: host for task, host in named.items() if task < MAX_TASKS}
     hosts += [""] * (max(named, default=-1) + 1 - len(hosts))
     for task, host in named.items():
         hosts[task] = hosts[task] or host
     return msgspec.structs.replace(
-        origin, hosts=tuple(hosts[:MOST_TASKS]), tasks_are_ranks=not is_launched, is_of_a_job=True
+        origin, hosts=tuple(hosts[:MAX_TASKS]), tasks_are_ranks=not is_launched, is_of_a_job=True
     )
 
 

@@ -11,7 +11,7 @@ from epicenter.rules.errors import InputError
 HEAD_BYTES: Final = 8 << 10
 TAIL_BYTES: Final = 16 << 10
 TAIL_LINES: Final = 5
-MOST_CONTROL_SHARE: Final = 0.1
+MAX_CONTROL_SHARE: Final = 0.1
 _PACKED: Final = {
     b"\x1f\x8b": "gzip",
     b"\x28\xb5\x2f\xfd": "zstd",
@@ -33,7 +33,7 @@ def check_is_text(file: Path) -> None:
     if packed:
         raise InputError(f"{file}: packed with {packed}: unpack it first")
     controls = len(head) - len(head.translate(None, _CONTROLS))
-    if b"\0" in head or controls > MOST_CONTROL_SHARE * len(head):
+    if b"\0" in head or controls > MAX_CONTROL_SHARE * len(head):
         raise InputError(f"{file}: a binary file, no log: give the text of the log")
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from epicenter.rules.model.records import Origin
 
-MOST_FOLDERS: Final = 4
+MAX_FOLDERS: Final = 4
 """So many folders above a file that was given by itself are looked at."""
 
 NAMED: Final = re.compile(
@@ -76,7 +76,7 @@ def _stem(file: Path) -> str:
 def _folders(file: Path, given: Path) -> tuple[str, ...]:
     """The names of the folders that count, the outermost first."""
     if given == file:
-        return tuple(part for part in file.parent.parts[-MOST_FOLDERS:] if part not in ("/", "..", "."))
+        return tuple(part for part in file.parent.parts[-MAX_FOLDERS:] if part not in ("/", "..", "."))
     return (given.resolve().name, *file.relative_to(given).parent.parts)
 
 

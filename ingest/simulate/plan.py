@@ -25,8 +25,8 @@ from epicenter.ingest.simulate.model import (
 )
 from epicenter.rules.errors import ConfigError
 
-MOST_NODES: Final = 2048
-LEAST_STEPS: Final = 25
+MAX_NODES: Final = 2048
+MIN_STEPS: Final = 25
 """Steps of a job before something happens to it, so that its cadence can be learnt."""
 
 SWITCH_NODES: Final = 16
@@ -193,7 +193,7 @@ def _job(
 def _case(scenario: Scenario, kind: FaultKind, job: Job, nodes: tuple[Node, ...], rng: Random) -> Case:
     place = rng.randrange(len(job.nodes))
     gpu = job.first_gpu + rng.randrange(job.gpus)
-    ready_s = START_UP_S + 3 + LEAST_STEPS * job.step_time_s * 1.1 + 10
+    ready_s = START_UP_S + 3 + MIN_STEPS * job.step_time_s * 1.1 + 10
     onset_s = max(ready_s, scenario.minutes * 60 * rng.uniform(0.2, 0.5)) + rng.random()
     if scenario.fault_at_s is not None:
         onset_s = scenario.fault_at_s
@@ -224,7 +224,7 @@ def _problems(scenario: Scenario) -> list[str]:
     least = 2 * max(1, scenario.jobs - (scenario.jobs >= 3))
     unknown = [name for name in scenario.faults if name not in KINDS]
     checks = (
-        (2 <= scenario.nodes <= MOST_NODES, f"nodes: {scenario.nodes}: write 2 to {MOST_NODES}"),
+        (2 <= scenario.nodes <= MAX_NODES, f"nodes: {scenario.nodes}: write 2 to {MAX_NODES}"),
         (scenario.jobs >= 1, f"jobs: {scenario.jobs}: write 1 or more"),
         (scenario.nodes >= least or scenario.jobs < 1, f"jobs: {scenario.jobs}: need {least} nodes or more"),
         (scenario.minutes > 0, f"minutes: {scenario.minutes}: must be above 0"),

@@ -12,7 +12,7 @@ from epicenter.rules.model.times import NS_PER_S
 
 BUFFER_BYTES: Final = 8192
 """What C and Python hold back before they write to a pipe."""
-LONGEST_DELAY_S: Final = 1.5
+MAX_DELAY_S: Final = 1.5
 
 _LOST, _DOUBLED, _CUT = 0.0001, 0.001, 0.00005
 _WINDOW_NS: Final = 5 * NS_PER_S
@@ -77,5 +77,5 @@ class Channel:
     def _delay(self, at_ns: int, rng: Random) -> int:
         if at_ns // _WINDOW_NS != self._window:
             self._window = at_ns // _WINDOW_NS
-            self._delay_ns = ns(min(LONGEST_DELAY_S, rng.lognormvariate(-2.5, 1.0))) + MS
+            self._delay_ns = ns(min(MAX_DELAY_S, rng.lognormvariate(-2.5, 1.0))) + MS
         return self._delay_ns

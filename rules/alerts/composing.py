@@ -11,7 +11,7 @@ from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.state import ACTED, AlertState, Group
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.notification import MOST_BRIEFS, Action, Brief, Notification
+from epicenter.rules.model.notification import MAX_BRIEFS, Action, Brief, Notification
 
 
 class Composer:
@@ -35,8 +35,8 @@ class Composer:
             target=group.leg.target,
             group=group.key,
             reason=group.leg.route,
-            also=tuple(map(Brief.of, rest[:MOST_BRIEFS])),
-            more=len(rest[MOST_BRIEFS:]),
+            also=tuple(map(Brief.of, rest[:MAX_BRIEFS])),
+            more=len(rest[MAX_BRIEFS:]),
             labels=self._state.incidents[first.incident_id].labels,
             action=self._action(first, now_ns),
             link=f"{self._page_url}/incidents/{first.incident_id}" if self._page_url else "",

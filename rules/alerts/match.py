@@ -9,7 +9,7 @@ from typing import Final
 
 from epicenter.rules.alerts.labels import Labels
 
-_MOST_SHOWN: Final = 3
+_MAX_SHOWN: Final = 3
 
 
 def fits_word(value: str, word: str) -> bool:
@@ -81,5 +81,5 @@ def _wanted_values(values: Sequence[str], words: Sequence[str]) -> list[str]:
 
 
 def _listed(values: Sequence[str]) -> str:
-    shown = ", ".join(value or "unknown" for value in values[:_MOST_SHOWN])
-    return shown + (f" and {more} more" if (more := len(values) - _MOST_SHOWN) > 0 else "")
+    shown = ", ".join(value or "unknown" for value in values[:_MAX_SHOWN])
+    return shown + (f" and {more} more" if (more := len(values) - _MAX_SHOWN) > 0 else "")

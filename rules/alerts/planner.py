@@ -18,7 +18,7 @@ from epicenter.rules.alerts.routing import Leg, Routing
 from epicenter.rules.alerts.state import (
     GROUP,
     INCIDENT,
-    KEPT_FOR_NS,
+    RETENTION_NS,
     AlertState,
     Group,
     Known,
@@ -32,7 +32,7 @@ from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.records import Position
 
-MOST_PENDING: Final = 20
+MAX_PENDING: Final = 20
 """Of what waits longer for a target, people would read the newest only; and a group's record has to fit into Kafka."""
 
 FAR_NS: Final = 1 << 62
@@ -213,7 +213,7 @@ class Planner:
         if group.news_ns:
             group.news_ns = 0
             self.state.changed.add(GROUP + group.key)
-        forget_ns = group.last_told_ns + KEPT_FOR_NS
+        forget_ns = group.last_told_ns + RETENTION_NS
         if now_ns > forget_ns and not group.pending:
             self.forget(group)
         else:
@@ -247,7 +247,7 @@ class Planner:
                 member.acknowledged_ns = moment.said.acknowledgements[incident_id].given_ns
             if not group.leg.after_ns and kind in ("opened", "reopened"):
                 self._start_escalations(incident_id, now_ns)
-        if len(group.pending) >= MOST_PENDING:
+        if len(group.pending) >= MAX_PENDING:
             told = {**group.pending.pop().told, **told}
         kind = min(told.values(), key=KINDS.index)
         if kind == "resolved" and group.is_open:

@@ -22,7 +22,7 @@ GROUP: Final = "group/"
 ACTED: Final = "acted"
 """The keys of records: one of each open incident, one of each group, and one of what machines were allowed to do."""
 
-KEPT_FOR_NS: Final = duration_ns("7d")
+RETENTION_NS: Final = duration_ns("7d")
 """What is over is known for so long, so that logs that are read again tell nothing again."""
 
 PROMPT: Final = frozenset(("resolved", "acknowledged"))
@@ -59,7 +59,7 @@ class Member(msgspec.Struct):
 
     def is_forgotten(self, now_ns: int) -> bool:
         """Whether it is over for so long that its logs are not read again."""
-        return 0 < self.over_ns < now_ns - KEPT_FOR_NS
+        return 0 < self.over_ns < now_ns - RETENTION_NS
 
 
 class Planned(msgspec.Struct):

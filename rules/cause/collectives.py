@@ -10,10 +10,10 @@ import msgspec
 
 from epicenter.rules.model.signals import Signal
 
-MOST_RANKS: Final = 1 << 16
+MAX_RANKS: Final = 1 << 16
 """Ranks of a process group that a table has room for: those from 0 up to this number, end not included."""
 
-MOST_ROWS: Final = 2 * MOST_RANKS
+MAX_ROWS: Final = 2 * MAX_RANKS
 """Rows over all groups of a table."""
 
 UNGROUPED: Final = "-"
@@ -100,8 +100,8 @@ def _telling_first(work: Work) -> tuple[bool, Work]:
 class CollectiveTable(msgspec.Struct):
     """Per job and process group: rank -> row; and per job the ranks that a report blames, with which one.
 
-    The order of adding changes nothing. Bounded: ranks from `MOST_RANKS` on are passed over, and when there are more
-    than `MOST_ROWS` rows, the groups that sort last (by job, then group) are given up whole and stay given up.
+    The order of adding changes nothing. Bounded: ranks from `MAX_RANKS` on are passed over, and when there are more
+    than `MAX_ROWS` rows, the groups that sort last (by job, then group) are given up whole and stay given up.
     """
 
     rows_by_group: dict[str, dict[int, Row]] = {}
@@ -143,7 +143,7 @@ class CollectiveTable(msgspec.Struct):
         return {key.removeprefix(prefix): found[key] for key in sorted(found)}
 
     def _put(self, key: str, rank: int, row: Row) -> None:
-        if not 0 <= rank < MOST_RANKS or (self.given_up_from and key >= self.given_up_from):
+        if not 0 <= rank < MAX_RANKS or (self.given_up_from and key >= self.given_up_from):
             return
         rows = self.rows_by_group.setdefault(key, {})
         if rank in rows:
@@ -151,7 +151,7 @@ class CollectiveTable(msgspec.Struct):
             return
         rows[rank] = Row(row.place, row.work, row.reached)
         self.row_count += 1
-        if self.row_count > MOST_ROWS:
+        if self.row_count > MAX_ROWS:
             self._give_up_from(max(self.rows_by_group))
 
     def _give_up_from(self, key: str) -> None:
@@ -173,7 +173,7 @@ def ranks_in(text: str) -> list[int]:
         found = [one or other for one, other in _LABELLED_RANK.findall(text)]
     else:
         found = _PLAIN_RANK.findall(text)
-    return [int(one) for one in found if len(one) < 6 and int(one) < MOST_RANKS]
+    return [int(one) for one in found if len(one) < 6 and int(one) < MAX_RANKS]
 
 
 def _rows(signal: Signal) -> list[tuple[str, int, Row]]:

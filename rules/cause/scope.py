@@ -23,7 +23,7 @@ DEEPEST_PATH: Final = 12
 """So many folders of a path are looked at."""
 
 _NAMED_AS_A_JOB = re.compile(r"(?:slurm|job|run)[-_=]?(?=\d)")
-_SHORTEST_JOB_NAME = 3
+_MIN_JOB_NAME_LENGTH = 3
 _PART_OF_LUSTRE = re.compile(r"-(?:OST|MDT|MGT)[0-9a-f]{4}.*$")
 
 
@@ -84,7 +84,7 @@ def makers_of(signal: Signal) -> set[str]:
     """The names in the path of a missing file: some may be those of the job that was to make it."""
     parts = signal.fields.get(MISSING_FIELD, "").split("/")[1 : DEEPEST_PATH + 1]
     names = {*parts, *(_NAMED_AS_A_JOB.sub("", part, count=1) for part in parts)}
-    return {name for name in names if len(name) >= _SHORTEST_JOB_NAME} - {signal.job}
+    return {name for name in names if len(name) >= _MIN_JOB_NAME_LENGTH} - {signal.job}
 
 
 def folders_of(signal: Signal) -> list[str]:

@@ -14,7 +14,7 @@ from epicenter.rules.cause.collectives import FINGERPRINT, LOCAL, UNGROUPED, Col
 from epicenter.rules.cause.context import NOTHING_KNOWN, Known
 from epicenter.rules.model.signals import Signal
 
-MOST_SUSPECTS: Final = 64
+MAX_SUSPECTS: Final = 64
 """Suspects of a job that are told, lowest ranks first."""
 
 SuspectKind = Literal["named", "absent", "mismatch", "behind"]
@@ -154,7 +154,7 @@ def suspects(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> list[Suspe
     for job in table.jobs():
         members = _members(table, job, known)
         of_job = [*_named(table, job, members), *_absent(table, job, members), *_out_of_step(table, job)]
-        found += _first_of_each_rank(of_job)[:MOST_SUSPECTS]
+        found += _first_of_each_rank(of_job)[:MAX_SUSPECTS]
     return sorted(found, key=lambda one: (KINDS.index(one.kind), one.job, one.rank))
 
 

@@ -11,8 +11,8 @@ from epicenter.rules.model.incident import Recurrence
 from epicenter.rules.model.times import NS_PER_S
 
 LOOK_BACK_NS: Final = 7 * 24 * 3600 * NS_PER_S
-KEPT_PER_JOB: Final = 10
-KEPT_JOBS: Final = 5_000
+MAX_KEPT_PER_JOB: Final = 10
+MAX_KEPT_JOBS: Final = 5_000
 NEAR: Final = 0.05
 """Steps count as the same when they differ by no more than this share."""
 
@@ -51,8 +51,8 @@ class Attempts(msgspec.Struct):
         """Note that a run of the job has failed."""
         known = self.by_job.pop(job, [])
         others = [one for one in known if one.incident_id != attempt.incident_id]
-        self.by_job[job] = [*others, attempt][-KEPT_PER_JOB:]
-        if len(self.by_job) > KEPT_JOBS:
+        self.by_job[job] = [*others, attempt][-MAX_KEPT_PER_JOB:]
+        if len(self.by_job) > MAX_KEPT_JOBS:
             del self.by_job[next(iter(self.by_job))]
 
     def before(self, jobs: Iterable[str], incident_id: str, time_ns: int) -> list[Attempt]:

@@ -31,8 +31,8 @@ HOLD_NS: Final = 10 * NS_PER_S
 """A lone error of a worker is not told before this: a retry that succeeds, or a cancel, may follow at once."""
 
 REOPENS_FOR_NS: Final = 1800 * NS_PER_S
-KEPT_RESOLVED: Final = 64
-KEPT_ENDS: Final = 20_000
+MAX_KEPT_RESOLVED: Final = 64
+MAX_KEPT_ENDS: Final = 20_000
 
 SAME_MOMENT_NS: Final = 600 * NS_PER_S
 ENDED_BEFORE_NS: Final = 5 * NS_PER_S
@@ -112,7 +112,7 @@ class Correlator(msgspec.Struct):
         self._forget(incident)
         self.resolved[incident.incident_id] = incident
         too_old = [one for one, last in self.resolved.items() if time_ns - last.resolved_ns > REOPENS_FOR_NS]
-        for gone in too_old or list(self.resolved)[: len(self.resolved) - KEPT_RESOLVED]:
+        for gone in too_old or list(self.resolved)[: len(self.resolved) - MAX_KEPT_RESOLVED]:
             del self.resolved[gone]
 
     def drop(self, incident: IncidentState) -> None:
@@ -167,7 +167,7 @@ class Correlator(msgspec.Struct):
             key = f"{JOB}/{signal.cluster}/{job}"
             self.ended_ns_by_job.pop(key, None)
             self.ended_ns_by_job[key] = signal.event_time_ns
-            if len(self.ended_ns_by_job) > KEPT_ENDS:
+            if len(self.ended_ns_by_job) > MAX_KEPT_ENDS:
                 del self.ended_ns_by_job[next(iter(self.ended_ns_by_job))]
             held = [self.open[one] for one in self.by_key.get(key, ()) if self.open[one].held_until_ns]
             dropped += [one for one in held if one.first_onset_ns >= signal.event_time_ns - ENDED_BEFORE_NS]

@@ -28,8 +28,8 @@ STEPS_TO_REFUTE: Final = 1
 STEPS_TO_SURVIVE: Final = 2
 """A job that got so far after a lone error of its program has survived it."""
 
-LONGEST_HOLD_NS: Final = 60 * NS_PER_S
-SHOWN_TEXT: Final = 160
+MAX_HOLD_NS: Final = 60 * NS_PER_S
+MAX_SHOWN_TEXT: Final = 160
 
 REOPENED_TO_FLAP: Final = 3
 """An incident reopened so often is no longer resolved by progress, only by quiet time."""
@@ -83,7 +83,7 @@ class Life(msgspec.Struct):
         for incident_id in list(self.correlator.by_key.get(f"{KERNEL}/{signal.cluster}/{signal.node}", ())):
             incident = self.correlator.open[incident_id]
             if not incident.kept_by_class.keys().isdisjoint(classes) and incident.clear(classes, signal.node):
-                self._resolve(incident, signal.event_time_ns, f"cleared: {signal.text[:SHOWN_TEXT]}", attempt_of)
+                self._resolve(incident, signal.event_time_ns, f"cleared: {signal.text[:MAX_SHOWN_TEXT]}", attempt_of)
                 over.append(incident)
         return over
 
@@ -120,7 +120,7 @@ class Life(msgspec.Struct):
         due_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
         if incident.held_until_ns:
             slowest_ns = max((pace_ns(incident.cluster, job) for job in incident.jobs), default=0)
-            incident.held_until_ns += min(LONGEST_HOLD_NS, STEPS_TO_SURVIVE * slowest_ns)
+            incident.held_until_ns += min(MAX_HOLD_NS, STEPS_TO_SURVIVE * slowest_ns)
             due_ns = incident.held_until_ns
         heappush(self.timers, (due_ns, incident.incident_id))
 

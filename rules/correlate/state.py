@@ -16,13 +16,13 @@ from epicenter.rules.model.signals import SEVERITIES, Signal
 from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.placement.completion import nodes_of
 
-KEPT_PER_CLASS: Final = 8
+MAX_KEPT_PER_CLASS: Final = 8
 """The earliest signals of each class that an incident keeps word for word; it counts the others."""
 
-KEPT_IDS: Final = 32_768
+MAX_KEPT_IDS: Final = 32_768
 """At least so many signals of an incident, less than twice as many, are known by id: the newest. Others count again."""
 
-KEPT_CHANGES: Final = 50
+MAX_KEPT_CHANGES: Final = 50
 """The history of an incident that flaps on and on ends here."""
 
 
@@ -169,12 +169,12 @@ class IncidentState(msgspec.Struct):
 
     def note(self, time_ns: int, what: str) -> None:
         """Write into the history what happened to the incident."""
-        if len(self.history) < KEPT_CHANGES:
+        if len(self.history) < MAX_KEPT_CHANGES:
             self.history.append(Change(iso_from_ns(time_ns), what))
 
     def _remember(self, signal_id: str) -> None:
         self.seen[signal_id] = None
-        if len(self.seen) >= KEPT_IDS:
+        if len(self.seen) >= MAX_KEPT_IDS:
             self.seen_before, self.seen = self.seen, {}
 
     def _reach(self, signal: Signal, jobs: set[str]) -> None:
@@ -198,12 +198,12 @@ class IncidentState(msgspec.Struct):
 
     def _keep(self, signal: Signal) -> None:
         kept = self.kept_by_class.setdefault(signal.failure_class, [])
-        if len(kept) == KEPT_PER_CLASS and _is_later(signal, kept[-1]):
+        if len(kept) == MAX_KEPT_PER_CLASS and _is_later(signal, kept[-1]):
             return
         if all(one.signal_id != signal.signal_id for one in kept):
             kept.append(signal)
             kept.sort(key=onset_order)
-            del kept[KEPT_PER_CLASS:]
+            del kept[MAX_KEPT_PER_CLASS:]
 
 
 def _is_later(signal: Signal, other: Signal) -> bool:

@@ -9,9 +9,9 @@ import msgspec
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 
-KEPT_FOR_NS: Final = 2 * 3600 * NS_PER_S
-KEPT_PER_KEY: Final = 16
-KEPT_KEYS: Final = 20_000
+RETENTION_NS: Final = 2 * 3600 * NS_PER_S
+MAX_KEPT_PER_KEY: Final = 16
+MAX_KEPT_KEYS: Final = 20_000
 
 
 class LooseSignals(msgspec.Struct):
@@ -27,16 +27,16 @@ class LooseSignals(msgspec.Struct):
         for key in keys:
             kept = self.by_key.pop(key, {})
             kept.setdefault(signal.signal_id, signal)
-            if len(kept) > KEPT_PER_KEY:
+            if len(kept) > MAX_KEPT_PER_KEY:
                 del kept[_most_expendable(kept, signal)]
             self.by_key[key] = kept
-            if len(self.by_key) > KEPT_KEYS:
+            if len(self.by_key) > MAX_KEPT_KEYS:
                 del self.by_key[next(iter(self.by_key))]
 
     def under(self, keys: list[str], time_ns: int) -> list[Signal]:
         """The signals that have one of these keys and are not too old by then, each once."""
         found = {name: one for key in keys for name, one in self.by_key.get(key, {}).items()}
-        return [one for one in found.values() if one.event_time_ns >= time_ns - KEPT_FOR_NS]
+        return [one for one in found.values() if one.event_time_ns >= time_ns - RETENTION_NS]
 
 
 def _most_expendable(kept: dict[str, Signal], newest: Signal) -> str:
@@ -44,5 +44,5 @@ def _most_expendable(kept: dict[str, Signal], newest: Signal) -> str:
     oldest, *others = (name for name, one in kept.items() if one.failure_class == newest.failure_class)
     if len(others) < 2:
         return next(iter(kept))
-    is_over = kept[oldest].event_time_ns < newest.event_time_ns - KEPT_FOR_NS
+    is_over = kept[oldest].event_time_ns < newest.event_time_ns - RETENTION_NS
     return oldest if is_over else others[0]

@@ -19,9 +19,9 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.windows import WhenSpec
 
-KEPT_SERIES: Final = 20_000
-KEPT_ENTRIES: Final = 200_000
-LONGEST_TEXT: Final = 1000
+MAX_KEPT_SERIES: Final = 20_000
+MAX_KEPT_ENTRIES: Final = 200_000
+MAX_TEXT_LENGTH: Final = 1000
 _KEY_BREAK: Final = "\x1f"
 _PLACE = re.compile(r"\{([a-z_]+)\}")
 
@@ -106,7 +106,7 @@ class Detectors:
         before, is_copy = len(series.entries), series.has(entry)
         finding = take(when, series, entry)
         if not is_copy and (not series.entries or series.entries[-1] == entry):
-            series.text, series.position = signal.text[:LONGEST_TEXT], signal.position
+            series.text, series.position = signal.text[:MAX_TEXT_LENGTH], signal.position
         self._state.entries += len(series.entries) - before
         self._set_timer(key, series)
         self._evict()
@@ -150,7 +150,7 @@ class Detectors:
 
     def _evict(self) -> None:
         state = self._state
-        while len(state.series) > KEPT_SERIES or (state.entries > KEPT_ENTRIES and len(state.series) > 1):
+        while len(state.series) > MAX_KEPT_SERIES or (state.entries > MAX_KEPT_ENTRIES and len(state.series) > 1):
             series = state.series.pop(next(iter(state.series)))
             state.entries -= len(series.entries)
             state.evicted += 1
@@ -195,4 +195,4 @@ def _signal(rule: Rule, series: Series, finding: Finding, time_ns: int) -> Signa
 
 def _text(rule: Rule, fields: Mapping[str, str]) -> str:
     template = _when(rule).text or f"{rule.spec.title}: {{count}} in {{span_s}} s"
-    return _PLACE.sub(lambda place: fields.get(place[1], ""), template)[:LONGEST_TEXT]
+    return _PLACE.sub(lambda place: fields.get(place[1], ""), template)[:MAX_TEXT_LENGTH]

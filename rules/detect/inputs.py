@@ -18,7 +18,7 @@ from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import is_named
 from epicenter.rules.packs.windows import WhenSpec
 
-LONGEST_VALUE: Final = 200
+MAX_VALUE_LENGTH: Final = 200
 """Longer texts of fields are cut before they are compared or kept."""
 
 KNOWN_KINDS: Final = 10_000
@@ -117,7 +117,7 @@ def step_signal(heartbeat: Heartbeat, last_step: int, last_ns: int) -> Signal:
 def value_of(signal: Signal, field: str) -> str:
     """The text of one of the input's fields; its own fields win over what it says of its origin."""
     if field in signal.fields:
-        return signal.fields[field][:LONGEST_VALUE]
+        return signal.fields[field][:MAX_VALUE_LENGTH]
     told: Mapping[str, object] = {
         "cluster": signal.cluster,
         "node": signal.node,
@@ -128,7 +128,7 @@ def value_of(signal: Signal, field: str) -> str:
         "rule": signal.rule,
         "class": signal.failure_class,
     }
-    return str(told.get(field, ""))[:LONGEST_VALUE]
+    return str(told.get(field, ""))[:MAX_VALUE_LENGTH]
 
 
 def fits(when: WhenSpec, term: int, signal: Signal) -> bool:

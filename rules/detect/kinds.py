@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from epicenter.rules.detect.metric import slope, spike, threshold
 from epicenter.rules.detect.series import Entry, Series, in_window, quiet_until
-from epicenter.rules.packs.windows import MOST_ENTRIES, WhenSpec
+from epicenter.rules.packs.windows import MAX_ENTRIES, WhenSpec
 
 MISSING: Final = -1
 """The `term` of what is named in `without`."""
@@ -69,7 +69,7 @@ def _unless_quiet(when: WhenSpec, series: Series, time_ns: int, finding: Finding
 
 
 def _newest_of_all(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
-    return entries[-MOST_ENTRIES:]
+    return entries[-MAX_ENTRIES:]
 
 
 def _newest_that_count(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -77,7 +77,7 @@ def _newest_that_count(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Ent
 
 
 def _newest_of_each_value(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
-    return sorted({one.value: one for one in entries}.values())[-MOST_ENTRIES:]
+    return sorted({one.value: one for one in entries}.values())[-MAX_ENTRIES:]
 
 
 def _newest_of_each_term(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -85,7 +85,7 @@ def _newest_of_each_term(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[E
 
 
 def _newest_of_sequence(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
-    return entries[-MOST_ENTRIES:] if when.ordered else _newest_of_each_term(when, entries)
+    return entries[-MAX_ENTRIES:] if when.ordered else _newest_of_each_term(when, entries)
 
 
 def _newest_samples(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -177,7 +177,7 @@ def _take_for_flat_line(when: WhenSpec, series: Series, entry: Entry) -> None:
 def _take_for_tally(when: WhenSpec, series: Series, entry: Entry) -> None:
     """Inputs are only counted; the end of their stretch of time tells how many they were."""
     series.put(entry)
-    if len(series.entries) > MOST_ENTRIES:
+    if len(series.entries) > MAX_ENTRIES:
         series.entries = _summed(when, series.entries, entry.time_ns // when.length_ns * when.length_ns)
     series.due_ns = _end_of_stretch(when, series.entries[0])
 
@@ -205,7 +205,7 @@ def _take_for_rate(when: WhenSpec, series: Series, entry: Entry) -> Finding | No
         return None
     is_new = not series.entries or series.newest_ns < start_ns
     series.put(entry)
-    if is_new or len(series.entries) > MOST_ENTRIES + when.baseline:
+    if is_new or len(series.entries) > MAX_ENTRIES + when.baseline:
         series.entries = _summed(when, series.entries, start_ns)
     now = series.entries[bisect_left(series.entries, start_ns, key=_time_ns) :]
     count = sum(one.number for one in now)
@@ -223,7 +223,7 @@ def _summed(when: WhenSpec, entries: Sequence[Entry], start_ns: int) -> list[Ent
     for one in entries:
         if start_ns - when.baseline * when.length_ns <= one.time_ns < start_ns:
             counts[one.time_ns // when.length_ns * when.length_ns] += round(one.number)
-    if len(now) > MOST_ENTRIES:
+    if len(now) > MAX_ENTRIES:
         half = now[: len(now) // 2]
         now = [replace(half[-1], number=sum(one.number for one in half)), *now[len(half) :]]
     return [*(Entry(time_ns, "", time_ns, number=count) for time_ns, count in sorted(counts.items())), *now]

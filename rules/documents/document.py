@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 Path_ = tuple[str | int, ...]
 """Where a part stands: the keys and numbers that lead to it."""
 
-MOST_PARTS: Final = 200_000
+MAX_PARTS: Final = 200_000
 """So many parts a file may have with its aliases written out; a few lines of aliases can stand for billions."""
 
 Spec = TypeVar("Spec", bound=BaseModel)
@@ -85,7 +85,7 @@ def line_of(lines: Mapping[Path_, int], path: Path_) -> int:
 
 
 class _TooManyPartsError(Exception):
-    """More of them than `MOST_PARTS`."""
+    """More of them than `MAX_PARTS`."""
 
 
 def _tree(text: str) -> Any:
@@ -99,7 +99,7 @@ def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, prob
     """Plain lists, mappings and scalars of a YAML tree; notes the line of each."""
     if node is None:
         return None
-    if len(lines) >= MOST_PARTS:
+    if len(lines) >= MAX_PARTS:
         raise _TooManyPartsError
     lines[path] = node.start_mark.line + 1
     if isinstance(node, yaml.SequenceNode):

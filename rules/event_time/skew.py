@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-KEPT_PER_NODE: Final = 20
+MAX_KEPT_PER_NODE: Final = 20
 NEEDED: Final = 5
-KEPT_NODES: Final = 20_000
-KEPT_JOBS: Final = 5_000
+MAX_KEPT_NODES: Final = 20_000
+MAX_KEPT_JOBS: Final = 5_000
 
 
 class _Round(msgspec.Struct):
@@ -36,7 +36,7 @@ class ClockSkew(msgspec.Struct):
             if current is not None:
                 self._close(self.rounds.pop(job))
             self.rounds[job] = current = _Round(step)
-            if len(self.rounds) > KEPT_JOBS:
+            if len(self.rounds) > MAX_KEPT_JOBS:
                 del self.rounds[next(iter(self.rounds))]
         if step == current.step:
             current.told_ns.setdefault(node, time_ns)
@@ -57,6 +57,6 @@ class ClockSkew(msgspec.Struct):
         middle_ns = median_low(done.told_ns.values())
         for node, told_ns in done.told_ns.items():
             kept = self.differences_ns.pop(node, [])
-            self.differences_ns[node] = [*kept[1 - KEPT_PER_NODE :], told_ns - middle_ns]
-            if len(self.differences_ns) > KEPT_NODES:
+            self.differences_ns[node] = [*kept[1 - MAX_KEPT_PER_NODE :], told_ns - middle_ns]
+            if len(self.differences_ns) > MAX_KEPT_NODES:
                 del self.differences_ns[next(iter(self.differences_ns))]

@@ -9,9 +9,9 @@ import msgspec
 
 from epicenter.rules.model.times import NS_PER_S
 
-KEPT_MINUTES: Final = 10
+MAX_KEPT_MINUTES: Final = 10
 MINUTES_TO_LEARN: Final = 2
-LEAST_WAIT_NS: Final = NS_PER_S // 10
+MIN_WAIT_NS: Final = NS_PER_S // 10
 
 
 class Watermark(msgspec.Struct):
@@ -44,7 +44,7 @@ class Watermark(msgspec.Struct):
         minute = self.front_ns // (60 * NS_PER_S)
         needed = self.needed_ns_by_minute
         needed[minute] = max(needed_ns, needed.get(minute, 0))
-        while len(needed) > KEPT_MINUTES:
+        while len(needed) > MAX_KEPT_MINUTES:
             del needed[min(needed)]
 
     @property
@@ -53,7 +53,7 @@ class Watermark(msgspec.Struct):
         needed = self.needed_ns_by_minute
         if not self.is_live or len(needed) <= MINUTES_TO_LEARN:
             return self.lateness_ns
-        return min(self.lateness_ns, max(LEAST_WAIT_NS, max(needed.values()) * 3 // 2))
+        return min(self.lateness_ns, max(MIN_WAIT_NS, max(needed.values()) * 3 // 2))
 
     def hold(self, lagging: Collection[str]) -> int:
         """The watermark while these sources have more to read."""

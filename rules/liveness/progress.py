@@ -10,18 +10,18 @@ import msgspec
 
 from epicenter.rules.model.times import NS_PER_S
 
-KEPT_PACES: Final = 20
-KEPT_GAPS: Final = 256
+MAX_KEPT_PACES: Final = 20
+MAX_KEPT_GAPS: Final = 256
 PACES_TO_KNOW: Final = 3
 PACES_TO_TRUST: Final = 10
-SHORTEST_HISTORY_NS: Final = 30 * NS_PER_S
+MIN_HISTORY_NS: Final = 30 * NS_PER_S
 ROUND_NS: Final = 60 * NS_PER_S
 """The same step told again within the same minute says nothing new, so one report of it is enough."""
 
 TELLING_NS: Final = NS_PER_S
 """Steps told within so short a time are one telling: output that was held back comes in bursts."""
 
-LEAST_SLACK_NS: Final = 15 * NS_PER_S
+MIN_SLACK_NS: Final = 15 * NS_PER_S
 PHASE_NS: Final = 600 * NS_PER_S
 STEPS_TO_SETTLE: Final = 500
 SETTLED_NS: Final = 3600 * NS_PER_S
@@ -129,7 +129,7 @@ class JobProgress(msgspec.Struct):
     @property
     def pace_ns(self) -> int | None:
         """Median time a step, once enough steps were seen."""
-        return _median(self.paces_ns[-KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
+        return _median(self.paces_ns[-MAX_KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
 
     @property
     def is_buffered(self) -> bool:
@@ -139,7 +139,7 @@ class JobProgress(msgspec.Struct):
     @property
     def is_trusted(self) -> bool:
         """Whether the cadence is known well enough to see a stop within a few steps."""
-        return len(self.gaps_ns) >= PACES_TO_TRUST and sum(self.gaps_ns) >= SHORTEST_HISTORY_NS
+        return len(self.gaps_ns) >= PACES_TO_TRUST and sum(self.gaps_ns) >= MIN_HISTORY_NS
 
     @property
     def is_settled(self) -> bool:
@@ -150,7 +150,7 @@ class JobProgress(msgspec.Struct):
     def is_slow(self) -> bool:
         """Whether its newest steps all take several times as long as before, for minutes."""
         newest, before = self.paces_ns[-SLOW_TELLINGS:], self.paces_ns[:-SLOW_TELLINGS]
-        if len(before) < KEPT_PACES or sum(self.gaps_ns[-SLOW_TELLINGS:]) < SLOW_NS:
+        if len(before) < MAX_KEPT_PACES or sum(self.gaps_ns[-SLOW_TELLINGS:]) < SLOW_NS:
             return False
         return min(newest) >= SLOW_TIMES * _median(before)
 
@@ -174,7 +174,7 @@ class JobProgress(msgspec.Struct):
         waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
         longest_ns = min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS
         if self._is_in_trouble:
-            longest_ns = min(longest_ns, self.trouble_ns + LEAST_SLACK_NS - self.last_step_ns)
+            longest_ns = min(longest_ns, self.trouble_ns + MIN_SLACK_NS - self.last_step_ns)
         waits.append(longest_ns)
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
@@ -189,7 +189,7 @@ class JobProgress(msgspec.Struct):
         """How long after its last step the next telling is late, if nothing pauses."""
         pace_ns, gap_ns = self.pace_ns or 0, _median(self.gaps_ns)
         next_ns = pace_ns if gap_ns < 2 * TELLING_NS else gap_ns
-        return next_ns + max(LEAST_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
+        return next_ns + max(MIN_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
 
     def sentence(self) -> str:
         """What is known of the stop, in words."""
@@ -240,7 +240,7 @@ class JobProgress(msgspec.Struct):
         self.longest_round_ns = max(gap_ns, self.longest_round_ns)
 
     def _note_pause(self, gap_ns: int, step: int) -> None:
-        is_foretold = self._is_in_phase and self.phase_ns <= self.told_ns + LEAST_SLACK_NS
+        is_foretold = self._is_in_phase and self.phase_ns <= self.told_ns + MIN_SLACK_NS
         at_round = self._periods_between(self.told_step, step + max(1, _median(self.strides)))
         if self.is_trusted and gap_ns > self.late_ns() and not is_foretold and not at_round:
             self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)
@@ -252,9 +252,9 @@ class JobProgress(msgspec.Struct):
         self.even_gaps += 1
 
     def _keep(self, gap_ns: int, stride: int) -> None:
-        self.gaps_ns = [*self.gaps_ns[1 - KEPT_GAPS :], gap_ns]
-        self.strides = [*self.strides[1 - KEPT_PACES :], stride]
-        self.paces_ns = [*self.paces_ns[1 - KEPT_GAPS :], gap_ns // stride]
+        self.gaps_ns = [*self.gaps_ns[1 - MAX_KEPT_GAPS :], gap_ns]
+        self.strides = [*self.strides[1 - MAX_KEPT_PACES :], stride]
+        self.paces_ns = [*self.paces_ns[1 - MAX_KEPT_GAPS :], gap_ns // stride]
 
     def _periods_between(self, first: int, last: int) -> list[int]:
         return [one for one in ROUND_PERIODS if one <= last and last // one > (first - 1) // one]

@@ -13,7 +13,7 @@ from epicenter.rules.model.times import NS_PER_S
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
 """So long a job whose cadence is not known yet may be silent: it compiles, restores or warms up."""
 
-MOST_PLACES: Final = 200_000
+MAX_PLACES: Final = 200_000
 _KEY_BREAK: Final = "\x1f"
 
 
@@ -63,7 +63,7 @@ class JobWatch(msgspec.Struct):
         """The job is alive on a node."""
         self.first_ns = self.first_ns or heartbeat.event_time_ns
         self.heard_ns = max(self.heard_ns, heartbeat.event_time_ns)
-        if heartbeat.node and len(self.nodes) < MOST_PLACES:
+        if heartbeat.node and len(self.nodes) < MAX_PLACES:
             self.nodes.add(heartbeat.node)
 
     def place(self, heartbeat: WorldSize | NodeCount) -> None:
@@ -79,7 +79,7 @@ class JobWatch(msgspec.Struct):
         if heartbeat.world_size > self.world_size:
             self.world_size, self.ranks_placed = heartbeat.world_size, set()
         is_of_all = heartbeat.world_size == self.world_size
-        if is_of_all and heartbeat.rank is not None and len(self.ranks_placed) < MOST_PLACES:
+        if is_of_all and heartbeat.rank is not None and len(self.ranks_placed) < MAX_PLACES:
             self.ranks_placed.add(heartbeat.rank)
             self.placed_ns = self.placed_ns or heartbeat.event_time_ns
 

@@ -9,7 +9,7 @@ import msgspec
 from epicenter.rules.model.times import NS_PER_S
 
 BUCKET_NS: Final = 10 * NS_PER_S
-KEPT_BUCKETS: Final = 24
+MAX_KEPT_BUCKETS: Final = 24
 LEARNT_HEARTBEATS: Final = 20
 HEARTBEATS_TO_MISS: Final = 5
 """So many make it odd that a node says nothing more; too few to call it dead."""
@@ -46,7 +46,7 @@ class Stream(msgspec.Struct, array_like=True):
         if len(self.newest) > 1:
             self.longest_gap = max(self.longest_gap, self.newest[-1] - self.newest[-2])
         self.count += 1
-        self.newest = [*self.newest[1 - KEPT_BUCKETS :], bucket]
+        self.newest = [*self.newest[1 - MAX_KEPT_BUCKETS :], bucket]
 
     def spoken(self, after_ns: int, now_ns: int) -> int:
         """In how many whole buckets it spoke, between a moment and now; never more than are kept."""

@@ -46,7 +46,7 @@ _VERDICT_OF_CLASS: Final = {
 """What a root cause that stands in a line says of the silence around it."""
 
 TOLD_TO_COUNT: Final = 3
-MOST_CUTS: Final = 3
+MAX_CUTS: Final = 3
 """Of a node whose lines end in the middle more often, that says nothing: they are only written so."""
 
 LAG_STEPS: Final = 2
@@ -163,7 +163,7 @@ def _heard(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> 
 def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
     for node, one in sorted(heard.items()):
         is_last = not one.worker.spoken(one.cut_ns + BUCKET_NS, now_ns)
-        if one.cut_ns >= progress.last_step_ns - BUCKET_NS and one.cuts <= MOST_CUTS and is_last:
+        if one.cut_ns >= progress.last_step_ns - BUCKET_NS and one.cuts <= MAX_CUTS and is_last:
             text = f"{_stopped(progress)}; the last line of {node} ends in the middle, and nothing follows it"
             return Finding(CUT_OFF, node, None, text)
     return None

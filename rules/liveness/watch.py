@@ -41,7 +41,7 @@ FORGET_HOURS: Final = 24
 FORGET_ENDED_HOURS: Final = 2
 """The same for a job that has ended: silence means nothing any more."""
 
-KEPT_VERDICTS: Final = 1_000
+MAX_KEPT_VERDICTS: Final = 1_000
 
 
 class Verdict(msgspec.Struct, frozen=True):
@@ -316,7 +316,7 @@ class Silence(msgspec.Struct):
             text=finding.text,
             fields={"verdict": finding.verdict, "last_step": str(progress.last_step)},
         )
-        self.verdicts = [*self.verdicts[1 - KEPT_VERDICTS :], noted]
+        self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], noted]
         return noted
 
     def _sweep(self, time_ns: int) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from platformdirs import user_cache_path
 
-LARGEST_FOLDER_BYTES: Final = 256 << 20
+MAX_FOLDER_BYTES: Final = 256 << 20
 """What was not used for longest goes when a kind of entry takes more than this."""
 SHIPPED: Final = Path(sys.prefix) / "share" / "epicenter"
 """What was kept when an image was built. Nobody writes there later."""
@@ -61,7 +61,7 @@ def _shipped(kind: str, name: str) -> bytes | None:
 
 def _make_room(folder: Path) -> None:
     files = [(file, file.stat()) for file in folder.iterdir()]
-    left_bytes = LARGEST_FOLDER_BYTES
+    left_bytes = MAX_FOLDER_BYTES
     for file, stat in sorted(files, key=lambda one: one[1].st_mtime_ns, reverse=True):
         left_bytes -= stat.st_size
         if left_bytes < 0:

@@ -12,7 +12,7 @@ from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.signals import Signal
 
-KEPT_DEAD_BYTES: Final = 64 << 10
+MAX_KEPT_DEAD_BYTES: Final = 64 << 10
 """So much of a dead letter is kept; its position leads to the rest."""
 
 
@@ -117,5 +117,5 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
         Its bytes are part of the id: a topic that was made again has other records at the same positions.
         """
-        identity = stable_id(position.source, position.offset, value[:KEPT_DEAD_BYTES])
-        return cls(identity, reason, position, len(value), value[:KEPT_DEAD_BYTES], key, received_ns, kind)
+        identity = stable_id(position.source, position.offset, value[:MAX_KEPT_DEAD_BYTES])
+        return cls(identity, reason, position, len(value), value[:MAX_KEPT_DEAD_BYTES], key, received_ns, kind)

@@ -65,7 +65,7 @@ class Notification(msgspec.Struct, frozen=True):
     `kind` is opened, reopened, updated (the cause, the reach or the severity changed), repeated (it goes on, and nobody
     acknowledged it), escalated, acknowledged or resolved (over, or merged). `event_time` is that of the line, silence
     or quiet time that made it news, ISO 8601. `incident` is the worst of the group, `also` the others, at most
-    `MOST_BRIEFS`; `more` counts the rest. `labels` are those of `incident` that routes see. `link` leads to the page,
+    `MAX_BRIEFS`; `more` counts the rest. `labels` are those of `incident` that routes see. `link` leads to the page,
     empty when its address is not configured.
     """
 
@@ -83,7 +83,7 @@ class Notification(msgspec.Struct, frozen=True):
     link: str = ""
 
 
-MOST_BRIEFS: Final = 50
+MAX_BRIEFS: Final = 50
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ import msgspec
 from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.packs.ruleset import Rule
 
-LEAST_TELLING = "python-exception"
+MIN_EVIDENCE = "python-exception"
 _SAYS_NO_FAILURE = (*QUIET_ROLES, "advice", "finished")
 
 Span = tuple[int, int]
@@ -59,7 +59,7 @@ def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
 def _strength(hit: LineHit) -> int:
     if not hit.rule.spec.fallback:
         return 2
-    return int(hit.failure_class != LEAST_TELLING)
+    return int(hit.failure_class != MIN_EVIDENCE)
 
 
 def first_outside(places: Iterable[re.Match[bytes]], harmless: Sequence[Span]) -> re.Match[bytes] | None:

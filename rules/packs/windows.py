@@ -25,10 +25,10 @@ Kind = Literal[
     "tally",
 ]
 
-MOST_ENTRIES: Final = 1000
+MAX_ENTRIES: Final = 1000
 """So many inputs of one group a window may ask for."""
 
-LONGEST_NS: Final = 31 * 86_400 * NS_PER_S
+MAX_NS: Final = 31 * 86_400 * NS_PER_S
 
 _NEEDS: Final[dict[str, tuple[str, ...]]] = {
     "count": ("at_least",),
@@ -89,7 +89,7 @@ def _share(given: Any) -> float:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names, json_schema_input_type=str | list[str])]
-Count = Annotated[int, Field(ge=1, le=MOST_ENTRIES)]
+Count = Annotated[int, Field(ge=1, le=MAX_ENTRIES)]
 
 
 class WhenSpec(Strict):
@@ -115,15 +115,15 @@ class WhenSpec(Strict):
     without: Names = ()
     side: Literal["after", "before"] = "after"
     times: Annotated[float, Field(gt=1)] | None = None
-    baseline: Annotated[int, Field(ge=1, le=MOST_ENTRIES)] = 6
+    baseline: Annotated[int, Field(ge=1, le=MAX_ENTRIES)] = 6
     field: Names = ()
     minus: Names = ()
     learn: DurationNs = 0
     above: float | None = None
     below: float | None = None
     by: Annotated[float | None, BeforeValidator(_share, json_schema_input_type=str)] = None
-    samples: Annotated[int | None, Field(ge=1, le=MOST_ENTRIES // 4)] = None
-    newest: Annotated[int, Field(ge=1, le=MOST_ENTRIES // 4)] = 1
+    samples: Annotated[int | None, Field(ge=1, le=MAX_ENTRIES // 4)] = None
+    newest: Annotated[int, Field(ge=1, le=MAX_ENTRIES // 4)] = 1
 
     @model_validator(mode="after")
     def _says_what_its_kind_needs(self) -> WhenSpec:
@@ -134,7 +134,7 @@ class WhenSpec(Strict):
     def _complaints(self) -> Iterator[str]:
         if self.within is None:
             yield "`within` is missing: every window has a bound, such as `within: 10m`"
-        elif not 0 < self.within <= LONGEST_NS:
+        elif not 0 < self.within <= MAX_NS:
             yield "`within` has to be more than nothing and at most 31d"
         for name in _NEEDS[self.kind]:
             if name not in self.model_fields_set:

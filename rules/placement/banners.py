@@ -11,7 +11,7 @@ import msgspec
 from epicenter.rules.model.records import LogEvent, Seat
 from epicenter.rules.placement.hostlist import expand
 
-MOST_RANKS_A_LINE: Final = 1024
+MAX_RANKS_A_LINE: Final = 1024
 
 _PASSED_ON_BY_RAY = re.compile(r"\([^\n()]{1,160}, ip=[\da-f.:]{3,45}\) ")
 _NUMBER = re.compile(r"\d{1,7}")
@@ -35,7 +35,7 @@ def seats_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[Seat]:
         told = _with(told, world_size=None)  # a smaller communicator counts its ranks anew
     if rank is not None or world_size:
         yield _with(told, rank=rank, local_rank=local_rank, gpu=gpu)
-    for local, number in enumerate(_NUMBER.findall(fields.get("ranks", ""))[:MOST_RANKS_A_LINE]):
+    for local, number in enumerate(_NUMBER.findall(fields.get("ranks", ""))[:MAX_RANKS_A_LINE]):
         yield _with(told, rank=int(number), local_rank=local)
     if fields.get("address") and (host := _host(event, fields)):
         yield _with(told, node=host, address=fields["address"])

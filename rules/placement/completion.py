@@ -15,7 +15,7 @@ from epicenter.rules.placement.pods import job_in_name
 
 NODES_FIELD, TASKS_FIELD, NODE_FIELD, POD_FIELD = "nodes", "tasks", "node", "pod"
 ACCUSED_FIELD: Final = "missing_ranks"
-MOST_NODES: Final = 4096
+MAX_NODES: Final = 4096
 
 _ACCUSING_CLASSES = ("heartbeat-timeout",)
 _JAX_TASK = re.compile(r"/job:\w{1,40}/replica:\d{1,6}/task:(\d{1,7})(?!\d)")
@@ -79,7 +79,7 @@ def _listed(signal: Signal) -> tuple[str, ...]:
     if not (text := signal.fields.get(NODES_FIELD, "")):
         return ()
     try:
-        return expand(text.rstrip(".:;"))[:MOST_NODES]
+        return expand(text.rstrip(".:;"))[:MAX_NODES]
     except ValueError:
         return ()
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
-MOST_HOSTS: Final = 1 << 16
+MAX_HOSTS: Final = 1 << 16
 """A list that names more is refused: it is a slip of the pen, or made to fill the memory."""
 
 _PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
@@ -19,7 +19,7 @@ def expand(text: str) -> tuple[str, ...]:
     """Each host once, in the order of the list; numbers keep their zeros in front.
 
     Raises:
-        ValueError: a bracket is left open, a range runs backwards, or there are more than `MOST_HOSTS`.
+        ValueError: a bracket is left open, a range runs backwards, or there are more than `MAX_HOSTS`.
     """
     parts = [part.strip() for part in _PART.findall(text)]
     if ",".join(parts) != ",".join(part.strip() for part in text.split(",")) and "[" not in text:
@@ -30,8 +30,8 @@ def expand(text: str) -> tuple[str, ...]:
     for part in parts:
         for host in _hosts(part):
             hosts[host] = None
-            if len(hosts) > MOST_HOSTS:
-                raise ValueError(f"{text!r}: more than {MOST_HOSTS} hosts")
+            if len(hosts) > MAX_HOSTS:
+                raise ValueError(f"{text!r}: more than {MAX_HOSTS} hosts")
     return tuple(hosts)
 
 

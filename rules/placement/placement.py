@@ -14,11 +14,11 @@ from epicenter.rules.placement.pods import Pods
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
 """A job that was not heard of on a node for this long has left it, once another job is heard of there."""
 
-KEPT_FOR_NS: Final = 24 * 3600 * NS_PER_S
+RETENTION_NS: Final = 24 * 3600 * NS_PER_S
 SWEEP_EVERY_NS: Final = 3600 * NS_PER_S
-KEPT_VERSIONS: Final = 4
-MOST_ALIASES: Final = 65_536
-MOST_RANKS: Final = 1 << 17
+MAX_KEPT_VERSIONS: Final = 4
+MAX_ALIASES: Final = 65_536
+MAX_RANKS: Final = 1 << 17
 """A rank above this is a slip of a log line: no job is as large."""
 
 
@@ -38,7 +38,7 @@ class Version(msgspec.Struct, array_like=True, gc=False):
 class JobPlaces(msgspec.Struct):
     """The nodes of one job with when it was last heard of there, its world sizes, and the seats of its ranks.
 
-    Of each rank, and of the world size, the newest `KEPT_VERSIONS` versions are kept, oldest first.
+    Of each rank, and of the world size, the newest `MAX_KEPT_VERSIONS` versions are kept, oldest first.
     """
 
     last_ns: int = 0
@@ -52,7 +52,7 @@ class JobPlaces(msgspec.Struct):
         if seat.world_size and (seat.is_start or seat.world_size > (self.world_at(seat.time_ns) or 0)):
             self._resize(seat, seat.world_size)
         is_of_a_part = seat.world_size and seat.world_size < (self.world_at(seat.time_ns) or 0)
-        if seat.rank is not None and 0 <= seat.rank < MOST_RANKS and not is_of_a_part:
+        if seat.rank is not None and 0 <= seat.rank < MAX_RANKS and not is_of_a_part:
             self._sit(seat, seat.rank, node)
 
     def world_at(self, time_ns: int) -> int | None:
@@ -88,7 +88,7 @@ class JobPlaces(msgspec.Struct):
                 if not kept:
                     del self.versions_by_rank[rank]
         if self.world_at(seat.time_ns) != world_size:
-            self.worlds = sorted([*self.worlds, (seat.time_ns, world_size)])[-KEPT_VERSIONS:]
+            self.worlds = sorted([*self.worlds, (seat.time_ns, world_size)])[-MAX_KEPT_VERSIONS:]
 
     def _sit(self, seat: Seat, rank: int, node: str) -> None:
         versions = self.versions_by_rank.setdefault(rank, [])
@@ -102,14 +102,14 @@ class JobPlaces(msgspec.Struct):
         else:
             versions.append(Version(seat.time_ns, node, local_rank, seat.gpu, seat.world_size or 0))
             versions.sort(key=lambda version: version.since_ns)
-            del versions[:-KEPT_VERSIONS]
+            del versions[:-MAX_KEPT_VERSIONS]
         self.ranks_by_node.setdefault(node, set()).add(rank)
 
 
 class Placement(msgspec.Struct):
     """Jobs on nodes, and ranks on GPUs, with the time since when: an old line is read by the map of its time.
 
-    A job, and a node on which none was heard of, is forgotten after 24 hours (`KEPT_FOR_NS`) of event time without a
+    A job, and a node on which none was heard of, is forgotten after 24 hours (`RETENTION_NS`) of event time without a
     word; looked for once an hour. An address of a node (`10.1.0.7`) stands for its name once a line told both; the
     newest 65,536 of those are kept.
     """
@@ -212,7 +212,7 @@ class Placement(msgspec.Struct):
         self._unname(cluster, address)
         self.node_by_address[f"{cluster}/{address}"] = node
         self.addresses_by_node.setdefault(f"{cluster}/{node}", []).append(address)
-        if len(self.node_by_address) > MOST_ALIASES:
+        if len(self.node_by_address) > MAX_ALIASES:
             self._unname(*next(iter(self.node_by_address)).rsplit("/", 1))
 
     def _unname(self, cluster: str, address: str) -> None:
@@ -226,7 +226,7 @@ class Placement(msgspec.Struct):
     def _sweep(self, time_ns: int) -> None:
         if time_ns < self.swept_ns + SWEEP_EVERY_NS:
             return
-        self.swept_ns, oldest_ns = time_ns, time_ns - KEPT_FOR_NS
+        self.swept_ns, oldest_ns = time_ns, time_ns - RETENTION_NS
         self.by_job = {job: places for job, places in self.by_job.items() if places.last_ns >= oldest_ns}
         for places in self.by_job.values():
             places.forget_before(oldest_ns)

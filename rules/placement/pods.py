@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-KEPT_PODS: Final = 50_000
+MAX_KEPT_PODS: Final = 50_000
 
 _REPLICA = re.compile(r"-(?:worker|master|launcher|chief|ps|head|leader|server|node)(?:-[a-z0-9.-]+)?$")
 _INDEX_AND_SUFFIX = re.compile(r"(?:-\d{1,5})?-[bcdfghjklmnpqrstvwxz2456789]{5}$")
@@ -27,7 +27,7 @@ class Pods(msgspec.Struct):
         self.job_by_pod[key] = job
         if node:
             self.node_by_pod[key] = node
-        if len(self.job_by_pod) > KEPT_PODS:
+        if len(self.job_by_pod) > MAX_KEPT_PODS:
             oldest = next(iter(self.job_by_pod))
             del self.job_by_pod[oldest]
             self.node_by_pod.pop(oldest, None)

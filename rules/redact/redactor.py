@@ -13,13 +13,13 @@ import msgspec
 
 from epicenter.rules.match.marks import Marks
 
-MOST_ROUNDS: Final = 8
+MAX_ROUNDS: Final = 8
 """A replaced secret may lay another one bare; a text that never comes to rest was made for that, and goes whole."""
 
 MARK_BEGINS: Final = b"[redacted:"
 """How everything begins that stands where a secret stood."""
 
-_LONGEST_REST: Final = 3
+_MAX_REST_LENGTH: Final = 3
 """Bytes of a character of UTF-8 after its first."""
 
 _MARK: Final = re.compile(rb"\[redacted:[a-z0-9-]{1,40}\]")
@@ -94,7 +94,7 @@ class Redactor:
         secrets: list[bytes] = []
         kinds: list[str] = []
         left = text
-        for _ in range(MOST_ROUNDS):
+        for _ in range(MAX_ROUNDS):
             spans = self._spans(left)
             if not spans:
                 return Redacted(left, tuple(secrets), tuple(kinds))
@@ -162,7 +162,7 @@ def _outside(spans: Iterator[tuple[int, int, int]], marks: Sequence[tuple[int, i
 
 def _whole_characters(text: bytes, start: int, end: int) -> tuple[int, int]:
     """The span without half a character of UTF-8 at either end."""
-    for _ in range(_LONGEST_REST):
+    for _ in range(_MAX_REST_LENGTH):
         start -= start > 0 and text[start] & 0xC0 == 0x80
         end += end < len(text) and text[end] & 0xC0 == 0x80
     return start, end

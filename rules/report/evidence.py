@@ -14,27 +14,27 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
 from epicenter.rules.report.reason_text import reason_text
 
-MOST_CANDIDATES: Final = 5
+MAX_CANDIDATES: Final = 5
 POINTS_THAT_HALVE: Final = 3
 """A candidate so many points behind another one is half as likely as that one."""
 
-LEAST_CONFIDENCE: Final = 0.01
+MIN_CONFIDENCE: Final = 0.01
 """What a candidate has that hardly anything speaks for."""
 
-_SHOWN_RANKS: Final = 8
+_MAX_SHOWN_RANKS: Final = 8
 
 
 def candidates(ranked: Sequence[Candidate], blamed: Blame | None = None) -> tuple[RankedCause, ...]:
     """The best candidates of different class or node, the best first; those that only waited name whom they waited for.
 
     The first has the confidence of the root cause. The others share what is left of 1 by their points; none of them
-    gets more than the first, and none less than `LEAST_CONFIDENCE`.
+    gets more than the first, and none less than `MIN_CONFIDENCE`.
     """
     first, *others = _distinct([_named(one, blamed) for one in ranked])
     sure = confidence(ranked)
     weights = [0.5 ** ((first.points - one.points) / POINTS_THAT_HALVE) for one in others]
-    shares = [min(sure, max(LEAST_CONFIDENCE, (1 - sure) * weight / sum(weights))) for weight in weights]
-    shown = [(first, sure), *zip(others, shares, strict=True)][:MOST_CANDIDATES]
+    shares = [min(sure, max(MIN_CONFIDENCE, (1 - sure) * weight / sum(weights))) for weight in weights]
+    shown = [(first, sure), *zip(others, shares, strict=True)][:MAX_CANDIDATES]
     return tuple(_cause(one, round(share, 2)) for one, share in shown)
 
 
@@ -115,8 +115,8 @@ def _unheard_ranks(state: IncidentState, known: Known) -> list[str]:
 
 
 def _list(ranks: Sequence[int]) -> str:
-    shown = ", ".join(map(str, ranks[:_SHOWN_RANKS]))
-    return f"{shown}, ..." if len(ranks) > _SHOWN_RANKS else shown
+    shown = ", ".join(map(str, ranks[:_MAX_SHOWN_RANKS]))
+    return f"{shown}, ..." if len(ranks) > _MAX_SHOWN_RANKS else shown
 
 
 def _cut_logs(state: IncidentState, known: Known) -> list[str]:

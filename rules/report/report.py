@@ -30,9 +30,9 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.report.evidence import candidates, missing
 from epicenter.rules.report.mismatch import signals_with_mismatch
 
-SHOWN_PER_CLASS: Final = 3
-LONGEST_TEXT: Final = 1000
-LONGEST_BLOCK: Final = 16_000
+MAX_SHOWN_PER_CLASS: Final = 3
+MAX_TEXT_LENGTH: Final = 1000
+MAX_BLOCK_LENGTH: Final = 16_000
 
 
 def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Incident:
@@ -103,7 +103,7 @@ def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
     for candidate in sorted(ranked, key=_chain_order):
         failure_class = candidate.signal.failure_class
         shown[failure_class] = shown.get(failure_class, 0) + 1
-        if shown[failure_class] <= SHOWN_PER_CLASS or candidate.signal is root:
+        if shown[failure_class] <= MAX_SHOWN_PER_CLASS or candidate.signal is root:
             chain.append(candidate)
     return chain
 
@@ -125,7 +125,7 @@ def _link(candidate: Candidate, root: Signal) -> ChainLink:
         rank=signal.rank,
         failure_class=signal.failure_class,
         role="root" if signal is root else "cascade" if is_consequence else signal.role,
-        text=signal.text[:LONGEST_TEXT],
+        text=signal.text[:MAX_TEXT_LENGTH],
     )
 
 
@@ -161,5 +161,5 @@ def _evidence(signal: Signal) -> Evidence:
         line=position.offset if position else 0,
         node=signal.node,
         failure_class=signal.failure_class,
-        text="\n".join(signal.block)[:LONGEST_BLOCK] if signal.block else signal.text[:LONGEST_TEXT],
+        text="\n".join(signal.block)[:MAX_BLOCK_LENGTH] if signal.block else signal.text[:MAX_TEXT_LENGTH],
     )

@@ -9,16 +9,16 @@ from math import isfinite
 from statistics import median
 from typing import Final
 
-KEPT_LOSSES: Final = 50
+MAX_KEPT_LOSSES: Final = 50
 FIRST_TRUSTED_STEP: Final = 100
 """Before that a loss still falls from its start, and jumps about."""
 
-LEAST_RISE: Final = 2.0
-LEAST_RATIO: Final = 2.0
-LARGEST_RATIO_AT_FIRST: Final = 6.0
+MIN_RISE: Final = 2.0
+MIN_RATIO: Final = 2.0
+MAX_RATIO_AT_FIRST: Final = 6.0
 """A single loss may be that of one micro-batch, where the later ones are sums over many: then no jump is that high."""
 
-LARGEST_USUAL: Final = 20.0
+MAX_USUAL: Final = 20.0
 """Losses above that are no cross-entropy, and rise and fall by more for no reason."""
 
 
@@ -26,7 +26,7 @@ LARGEST_USUAL: Final = 20.0
 class Losses:
     """The newest losses of a run, one a step: a line may fit two rules, and ranks may tell the same step."""
 
-    newest: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_LOSSES))
+    newest: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_KEPT_LOSSES))
     newest_step: int | None = None
 
     def jumps(self, fields: Mapping[str, str], step: int | None) -> bool:
@@ -37,12 +37,12 @@ class Losses:
         self.newest_step = step
         usual, is_first = median(self.newest) if self.newest else None, len(self.newest) == 1
         self.newest.append(loss)
-        if usual is None or not 0 < usual < LARGEST_USUAL:
+        if usual is None or not 0 < usual < MAX_USUAL:
             return False
-        if is_first and loss > LARGEST_RATIO_AT_FIRST * usual:
+        if is_first and loss > MAX_RATIO_AT_FIRST * usual:
             self.newest.popleft()
             return False
-        return loss >= LEAST_RATIO * usual and loss - usual >= LEAST_RISE
+        return loss >= MIN_RATIO * usual and loss - usual >= MIN_RISE
 
 
 def _number(text: str | None) -> float | None:

@@ -18,9 +18,9 @@ from epicenter.rules.triage.story import Finding, Story
 
 __all__ = ["Asked", "triage"]
 
-SHOWN_EVIDENCE: Final = 12
-SHOWN_OF_PRIMARY: Final = 3
-LONGEST_EVIDENCE: Final = 4000
+MAX_SHOWN_EVIDENCE: Final = 12
+MAX_SHOWN_OF_PRIMARY: Final = 3
+MAX_EVIDENCE_LENGTH: Final = 4000
 
 
 def triage(story: Story, rules: RuleSet, asked: Asked) -> Triage:
@@ -101,14 +101,14 @@ def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
     story, cause, chosen = assessment.story, assessment.cause, list[Signal]()
     if cause:
         same = [*story.findings[cause.failure_class].signals, *story.findings[cause.failure_class].earlier]
-        chosen = [cause, *(signal for signal in same if signal is not cause)][:SHOWN_OF_PRIMARY]
+        chosen = [cause, *(signal for signal in same if signal is not cause)][:MAX_SHOWN_OF_PRIMARY]
     known = cause.failure_class if cause else ""
     others = [finding.first for finding in assessment.run.failures if finding.failure_class != known]
     lines = [_line(story, signal) for signal in [*chosen, *others]]
     if not cause and assessment.primary:
         told = {line.line for line in lines}
         lines = [*(one for one in _last_words(story, assessment.primary) if one.line not in told), *lines]
-    return tuple(lines[:SHOWN_EVIDENCE])
+    return tuple(lines[:MAX_SHOWN_EVIDENCE])
 
 
 def _last_words(story: Story, primary: str) -> list[EvidenceLine]:
@@ -116,7 +116,7 @@ def _last_words(story: Story, primary: str) -> list[EvidenceLine]:
     found = [EvidenceLine(story.steps.last_line, story.last_step_text, primary)] if story.last_step_text else []
     if status := story.facts.get("job.status"):
         event = status.newest.event
-        found.append(EvidenceLine(event.position.offset, event.text[:LONGEST_EVIDENCE], primary))
+        found.append(EvidenceLine(event.position.offset, event.text[:MAX_EVIDENCE_LENGTH], primary))
     return found
 
 
@@ -124,7 +124,7 @@ def _line(story: Story, signal: Signal) -> EvidenceLine:
     text = "\n".join(signal.block) if signal.block else signal.text
     place = signal.position
     file = place.source if place and not story.is_in_log(place) else ""
-    return EvidenceLine(place.offset if place else 0, text[:LONGEST_EVIDENCE], signal.failure_class, file)
+    return EvidenceLine(place.offset if place else 0, text[:MAX_EVIDENCE_LENGTH], signal.failure_class, file)
 
 
 def _cascade(assessment: Assessment) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from epicenter.rules.model.times import NS_PER_S
 WARM_UP_STEPS: Final = 5
 """So many first steps of a run are left out of the step time: they compile and fill caches."""
 
-KEPT_STEP_TIMES: Final = 50
+MAX_KEPT_STEP_TIMES: Final = 50
 
 SLOW_STEPS: Final = 5
 """A step so little behind the last one comes from a slower rank; one further back begins a new attempt."""
@@ -41,7 +41,7 @@ class Steps:
     attempts: int = 1
     counts_by_epoch: bool = False
     knows_epochs: bool = False
-    step_times_s: deque[float] = field(default_factory=lambda: deque(maxlen=KEPT_STEP_TIMES))
+    step_times_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_KEPT_STEP_TIMES))
     newest_by_rank: dict[int, int] = field(default_factory=dict)
     _source: str = ""
     _epoch: int | None = None

@@ -19,13 +19,13 @@ from epicenter.rules.triage.losses import Losses
 from epicenter.rules.triage.steps import Steps, whole
 
 ERRORS: Final = ("error", "critical")
-KEPT_PER_CLASS: Final = 6
-KEPT_OF_EARLIER: Final = 2
+MAX_KEPT_PER_CLASS: Final = 6
+MAX_KEPT_OF_EARLIER: Final = 2
 ADVICE: Final = "advice "
 """In front of a class whose lines only advise, so that they are told apart from its failures."""
 
-KEPT_RANKS: Final = 4096
-KEPT_TEXT: Final = 1000
+MAX_KEPT_RANKS: Final = 4096
+MAX_KEPT_TEXT: Final = 1000
 FACT_ROLES: Final = ("context", "placement", "finished")
 HEADER: Final = "job.passthrough_args"
 """The launcher prints it first: a second one in a log, after steps or a verdict, begins a new attempt."""
@@ -68,16 +68,16 @@ class Finding:
         """Take in one more."""
         self.count += 1
         self.weak += is_weak
-        if len(self.signals) < KEPT_PER_CLASS:
+        if len(self.signals) < MAX_KEPT_PER_CLASS:
             self.signals.append(signal)
         if signal.node:
             self.nodes.add(signal.node)
-        if signal.rank is not None and len(self.by_rank) < KEPT_RANKS:
+        if signal.rank is not None and len(self.by_rank) < MAX_KEPT_RANKS:
             self.by_rank.setdefault(signal.rank, signal)
 
     def begin_attempt(self) -> None:
         """What there is so far belongs to an earlier attempt."""
-        self.earlier = [*self.earlier, *self.signals][:KEPT_OF_EARLIER]
+        self.earlier = [*self.earlier, *self.signals][:MAX_KEPT_OF_EARLIER]
         self.signals = []
 
 
@@ -211,7 +211,7 @@ class Story:
         if self.steps.note(match.fields, event, about_ns):
             self._begin_attempt(keep=STARTS)
         if self.steps.last_line == event.position.offset:
-            self.last_step_text = event.text[:KEPT_TEXT]
+            self.last_step_text = event.text[:MAX_KEPT_TEXT]
 
     def _note_loss(self, match: Match, rules: RuleSet) -> None:
         if not self.losses.jumps(match.fields, whole(match.fields.get("step"))):

@@ -25,7 +25,7 @@ from epicenter.sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_
 from epicenter.sinks.text.sanitize import make_inert
 
 DEFAULT_DATABASE: Final = "epicenter"
-SHOWN_CHARACTERS: Final = 600
+MAX_SHOWN_CHARACTERS: Final = 600
 FORMS: Final = "chdb:///absolute/folder, chdb://memory, http(s)://user:password@host:8123/database or clickhouse://…"
 
 OPTIONS: Final[dict[str, type]] = {
@@ -429,4 +429,4 @@ def _use_database(backend: Any, database: str) -> None:
 def _shown(message: str) -> str:
     """The message in one line; it may quote a log line, so it is made inert."""
     text = " ".join(re.sub(r"\(version [^()]*(\([^()]*\))?\)\s*$", "", message).split())
-    return make_inert(text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…")
+    return make_inert(text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…")

@@ -13,7 +13,7 @@ from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import iso_from_ns, iso_ns
 from epicenter.sinks.clickhouse.client import Client
-from epicenter.sinks.clickhouse.reading import SHORTEST_PREFIX
+from epicenter.sinks.clickhouse.reading import MIN_PREFIX_LENGTH
 from epicenter.sinks.clickhouse.rows import Columns
 
 REPLAYS: Final[Columns] = (
@@ -74,7 +74,7 @@ class Letters:
             " WHERE startsWith(dead_letter_id, {prefix:String}) ORDER BY dead_letter_id LIMIT 2",
             {"prefix": dead_letter_id},
         )
-        if found and (found[0][0] == dead_letter_id or (len(found) == 1 and len(dead_letter_id) >= SHORTEST_PREFIX)):
+        if found and (found[0][0] == dead_letter_id or (len(found) == 1 and len(dead_letter_id) >= MIN_PREFIX_LENGTH)):
             *short, key, value = found[0]
             return {**_document(short), "key_base64": key, "value_base64": value}
         return None

@@ -8,7 +8,7 @@ from epicenter.sinks.clickhouse.client import Client
 
 JOBS_WITHIN_S: Final = 86_400
 RANKS_WITHIN_S: Final = 6 * 3_600
-MOST_RANKS: Final = 65_536
+MAX_RANKS: Final = 65_536
 CLOCK_AHEAD_S: Final = 300
 """Lines that are later than the store's clock by more than this do not count as the newest."""
 
@@ -37,7 +37,7 @@ def list_jobs(client: Client, limit: int = 200) -> list[dict[str, Any]]:
         " LEFT JOIN (SELECT cluster, arrayJoin(jobs) AS job, toInt64(count()) AS open FROM incidents FINAL"
         "  WHERE status = 'open' AND merged_into = '' GROUP BY cluster, job) AS troubled USING (cluster, job)"
         " ORDER BY heard_ns DESC, job",
-        {"within": JOBS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "limit": limit, "most": MOST_RANKS},
+        {"within": JOBS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "limit": limit, "most": MAX_RANKS},
     )
     return [dict(zip(_JOB_NAMES, row, strict=True)) for row in found]
 
@@ -67,6 +67,6 @@ def list_ranks(client: Client, cluster: str, job: str) -> list[dict[str, Any]]:
         " LEFT JOIN (SELECT node, toUnixTimestamp64Nano(max(last_event_time)) AS node_heard_ns FROM liveness"
         f" WHERE {within} GROUP BY node) AS alive ON alive.node = if(seat.2 != '', seat.2, step_node)"
         " ORDER BY rank",
-        {"cluster": cluster, "job": job, "within": RANKS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "most": MOST_RANKS},
+        {"cluster": cluster, "job": job, "within": RANKS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "most": MAX_RANKS},
     )
     return [dict(zip(_RANK_NAMES, row, strict=True)) for row in found]

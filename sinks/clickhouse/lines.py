@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from epicenter.sinks.clickhouse.client import Client
 
-MOST_LINES: Final = 400
+MAX_LINES: Final = 400
 AROUND_S: Final = 600
 """Raw lines of a partition that are neighbours are no further apart than this, so no more is read."""
 
@@ -25,7 +25,7 @@ def matched_lines(client: Client, source: str, first: int, last: int) -> list[di
         "SELECT position_offset, toUnixTimestamp64Nano(event_time), cluster, node, job, rank, class, rule, text"
         " FROM matches WHERE position_source = {source:String} AND position_offset BETWEEN {first:Int64} AND"
         " {last:Int64} ORDER BY position_offset, rule LIMIT 1 BY position_offset LIMIT {limit:UInt32}",
-        {"source": source, "first": first, "last": last, "limit": MOST_LINES},
+        {"source": source, "first": first, "last": last, "limit": MAX_LINES},
     )
     return [dict(zip(_LINE, row, strict=True)) for row in found]
 
@@ -50,7 +50,7 @@ def raw_lines(
             "partition": str(partition),
             "first": first,
             "last": last,
-            "limit": MOST_LINES,
+            "limit": MAX_LINES,
         },
     )
 
@@ -86,7 +86,7 @@ def first_words(client: Client, incident_id: str) -> list[dict[str, Any]]:
         " FROM signals FINAL WHERE incident_id = {id:String} AND signals.rank IS NOT NULL"
         " GROUP BY job, signals.rank)"
         " GROUP BY job, class ORDER BY earliest, job, class LIMIT {limit:UInt32}",
-        {"id": incident_id, "limit": MOST_LINES},
+        {"id": incident_id, "limit": MAX_LINES},
     )
     groups = [dict(zip(_GROUP, row, strict=True)) for row in found]
     places = _positions(client, [(group["signal_id"], group["event_time_ns"]) for group in groups])

@@ -10,8 +10,8 @@ from epicenter.rules.model.incident import Incident
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.text.incident_document import decode_incident
 
-SHORTEST_PREFIX: Final = 3
-MOST_REVISIONS: Final = 2_000
+MIN_PREFIX_LENGTH: Final = 3
+MAX_REVISIONS: Final = 2_000
 
 
 class IncidentFilter(msgspec.Struct, frozen=True):
@@ -79,7 +79,7 @@ def get_incident(client: Client, incident_id: str) -> Incident | None:
         {"prefix": incident_id},
     )
     # The full id sorts before every id that it begins.
-    if found and (found[0][0] == incident_id or (len(found) == 1 and len(incident_id) >= SHORTEST_PREFIX)):
+    if found and (found[0][0] == incident_id or (len(found) == 1 and len(incident_id) >= MIN_PREFIX_LENGTH)):
         return _stored(*found[0])
     return None
 
@@ -162,7 +162,7 @@ def incident_changes(client: Client, incident_id: str) -> list[dict[str, Any]]:
     found = client.query(
         "SELECT revision, status, class, severity, confidence, toUnixTimestamp64Nano(last_seen), signal_count"
         " FROM incident_revisions FINAL WHERE incident_id = {id:String} ORDER BY revision DESC LIMIT {limit:UInt32}",
-        {"id": incident_id, "limit": MOST_REVISIONS},
+        {"id": incident_id, "limit": MAX_REVISIONS},
     )
     names = ("revision", "status", "class", "severity", "confidence", "last_seen_ns", "signal_count")
     changes: list[dict[str, Any]] = []

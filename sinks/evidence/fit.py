@@ -10,7 +10,7 @@ import msgspec
 
 from epicenter.sinks.evidence.shape import LeftOut, Pack
 
-LEAST_BYTES: Final = 6_144
+MIN_BYTES: Final = 6_144
 """What stays in any case has room in so many."""
 
 DEFAULT_BYTES: Final = 16_384
@@ -36,7 +36,7 @@ Render = Callable[[Pack], bytes]
 
 
 def fitted(pack: Pack, render: Render, most_bytes: int = DEFAULT_BYTES) -> bytes:
-    """What `render` makes of the pack, or of as much of it as `most_bytes` (at least `LEAST_BYTES`) hold."""
+    """What `render` makes of the pack, or of as much of it as `most_bytes` (at least `MIN_BYTES`) hold."""
     order = _in_order_of_worth(pack)
     kept, too_many = 0, len(order) + 1
     best = render(_part(pack, order[:0]))

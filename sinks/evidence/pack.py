@@ -37,8 +37,8 @@ SENTENCE_BYTES: Final = 320
 TITLE_BYTES: Final = 200
 CAUSE_BYTES: Final = 800
 LINE_BYTES: Final = 480
-MOST_NAMED: Final = 6
-MOST_REASONS: Final = 6
+MAX_NAMED: Final = 6
+MAX_REASONS: Final = 6
 NOTHING_KNOWN: Final = FromStore()
 
 
@@ -113,7 +113,7 @@ def _verdict(incident: Incident, references: References) -> Verdict:
 
 
 def _first(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name(one, 60) for one in names[:MOST_NAMED])
+    return tuple(name(one, 60) for one in names[:MAX_NAMED])
 
 
 def _claims(incident: Incident, sentences: Sequence[str], *path: str) -> Iterator[Claim]:
@@ -237,7 +237,7 @@ def _alternatives(incident: Incident, references: References) -> Iterator[Altern
             rank=one.rank,
             gpu=name(one.gpu, 40),
             confidence=one.confidence,
-            reasons=tuple(name(reason, SENTENCE_BYTES) for reason in one.reasons[:MOST_REASONS]),
+            reasons=tuple(name(reason, SENTENCE_BYTES) for reason in one.reasons[:MAX_REASONS]),
             reference=line or part_reference(incident, "candidates", number),
         )
 

@@ -17,9 +17,9 @@ from epicenter.sinks.evidence.ranges import ranges
 Given = Mapping[str, str]
 Answer = dict[str, Any]
 
-MOST_LISTED: Final = 1_000
-MOST_WORDS: Final = 8
-MOST_AROUND: Final = 200
+MAX_LISTED: Final = 1_000
+MAX_WORDS: Final = 8
+MAX_LINES_AROUND: Final = 200
 """So many lines before and after one may be asked for."""
 
 
@@ -81,10 +81,10 @@ def _incidents(client: Client, given: Given) -> Any:
         cluster=given.get("cluster", ""),
         node=given.get("node", ""),
         job=given.get("job", ""),
-        terms=[word.lower() for word in given.get("words", "").split()][:MOST_WORDS],
+        terms=[word.lower() for word in given.get("words", "").split()][:MAX_WORDS],
         since_ns=_number(given, "since_ns", 0),
     )
-    return reading.find_incidents(client, wanted, min(_number(given, "limit", 50), MOST_LISTED))
+    return reading.find_incidents(client, wanted, min(_number(given, "limit", 50), MAX_LISTED))
 
 
 def _similar(client: Client, given: Given) -> Any:
@@ -92,14 +92,14 @@ def _similar(client: Client, given: Given) -> Any:
     incident = reading.get_incident(client, given.get("id", ""))
     if incident is None:
         return None
-    return reading.similar_incidents(client, incident, min(_number(given, "limit", 8), MOST_LISTED))
+    return reading.similar_incidents(client, incident, min(_number(given, "limit", 8), MAX_LISTED))
 
 
 def _line(client: Client, given: Given) -> Any:
     """A line that a rule fits, and what the store keeps of those around it; None when the store has no such line."""
     source, number = given.get("source", ""), _number(given, "number", 0)
-    first = max(0, number - min(_number(given, "before", 0), MOST_AROUND))
-    last = number + min(_number(given, "after", 0), MOST_AROUND)
+    first = max(0, number - min(_number(given, "before", 0), MAX_LINES_AROUND))
+    last = number + min(_number(given, "after", 0), MAX_LINES_AROUND)
     matched = lines.matched_lines(client, source, first, last)
     wanted = next((line for line in matched if line["number"] == number), None)
     if wanted is None:
@@ -118,7 +118,7 @@ def _signal(client: Client, given: Given) -> Any:
 
 def _jobs(client: Client, given: Given) -> Any:
     """Those of the last day, at most `limit`."""
-    return jobs.list_jobs(client, min(_number(given, "limit", 200), MOST_LISTED))
+    return jobs.list_jobs(client, min(_number(given, "limit", 200), MAX_LISTED))
 
 
 def _ranks(client: Client, given: Given) -> Any:

@@ -11,7 +11,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.sinks.evidence.untrusted import defused
 from epicenter.sinks.text.sanitize import make_inert
 
-LONGEST_BYTES: Final = 200
+MAX_BYTES: Final = 200
 """A line's place that is longer is referred to by its place in the incident."""
 
 FORMS: Final = "write FILE:LINE, TOPIC/PARTITION:OFFSET, incident:ID@REVISION#/chain/0 or signal:ID"
@@ -65,7 +65,7 @@ def parse(text: str) -> Reference:
         return SignalReference(signal[1])
     if not _is_of_ours(text) and (line := _LINE.fullmatch(text)):
         return LineReference(line[1], int(line[2]))
-    raise ValueError(f"{make_inert(text[:LONGEST_BYTES])}: no reference: {FORMS}")
+    raise ValueError(f"{make_inert(text[:MAX_BYTES])}: no reference: {FORMS}")
 
 
 def part_reference(incident: Incident, *path: str | int) -> str:
@@ -78,7 +78,7 @@ def line_reference(source: str, number: int, otherwise: str) -> str:
     """The reference of a line; `otherwise` where its source can't be written as it is, or is very long."""
     text = f"{source}:{number}"
     is_plain = bool(source) and defused(source) == source and not _is_of_ours(source) and number >= 0
-    return text if is_plain and source.strip() == source and len(text.encode()) <= LONGEST_BYTES else otherwise
+    return text if is_plain and source.strip() == source and len(text.encode()) <= MAX_BYTES else otherwise
 
 
 def part_of(incident: Incident, path: tuple[str, ...]) -> Any:

@@ -16,7 +16,7 @@ from epicenter.sinks.text import humanize
 from epicenter.sinks.text.markdown import story_markdown
 from epicenter.sinks.text.story import Grid, Points, Quote, Section, Story
 
-LONGEST_PLACE_BYTES: Final = 240
+MAX_PLACE_BYTES: Final = 240
 
 
 def as_json(pack: Pack, most_bytes: int = DEFAULT_BYTES) -> bytes:
@@ -109,7 +109,7 @@ def _verdict(pack: Pack) -> Grid:
 def _lost(pack: Pack) -> str:
     lost = pack.verdict.lost
     cost = Cost(lost.steps, lost.gpu_hours, lost.gpus, lost.since_checkpoint_step)
-    return name(humanize.lost_since(cost), LONGEST_PLACE_BYTES)
+    return name(humanize.lost_since(cost), MAX_PLACE_BYTES)
 
 
 def _timeline(pack: Pack) -> list[tuple[str, ...]]:

@@ -14,7 +14,7 @@ NOTICE: Final = (
     " as it was written."
 )
 
-MOST_LINES: Final = 10
+MAX_LINES: Final = 10
 """So many lines of a block are shown: its first ones, and more of its last ones, for there stands the error."""
 
 _FIRST_LINES: Final = 3
@@ -52,8 +52,8 @@ def log_lines(text: str, most_bytes: int) -> tuple[tuple[str, ...], bool]:
     """Log text line by line, and whether something of it was left out. A long block keeps its beginning and its end."""
     whole = [defused(line[: most_bytes + 1]) for line in text.removesuffix("\n").split("\n")]
     shown = whole
-    if len(whole) > MOST_LINES:
-        shown = whole[:_FIRST_LINES] + whole[_FIRST_LINES - MOST_LINES :]
+    if len(whole) > MAX_LINES:
+        shown = whole[:_FIRST_LINES] + whole[_FIRST_LINES - MAX_LINES :]
     each_bytes = max(40, most_bytes // len(shown))
     lines = tuple(cut(line, each_bytes) for line in shown)
     return lines, lines != tuple(whole)

@@ -17,7 +17,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 GUESS_S: Final = 0.5
 """Two wrong tokens a second, from wherever they come; the right one is never kept waiting."""
 
-MOST_GUESSES_WAITING: Final = 20
+MAX_GUESSES_WAITING: Final = 20
 BEARER: Final = "Bearer "
 NEEDED: Final = """\
 This address needs a token.
@@ -61,7 +61,7 @@ class Door:
         self.wrong += 1
         if self.wrong & (self.wrong - 1) == 0:
             log.warning("wrong_token", remote=remote, wrong_so_far=self.wrong)
-        if self._waiting >= MOST_GUESSES_WAITING:
+        if self._waiting >= MAX_GUESSES_WAITING:
             return 429
         self._waiting += 1
         try:

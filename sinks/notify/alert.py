@@ -14,8 +14,8 @@ from epicenter.sinks.notify.message import Message, bounded, cut
 from epicenter.sinks.text import humanize
 
 ALERT_NAME: Final = "EpicenterIncident"
-LONGEST_LABEL: Final = 200
-LONGEST_ANNOTATION: Final = 4_000
+MAX_LABEL_LENGTH: Final = 200
+MAX_ANNOTATION_LENGTH: Final = 4_000
 NEVER: Final = "0001-01-01T00:00:00Z"
 """How Go writes no time at all."""
 
@@ -45,14 +45,14 @@ def alerts_of(notification: Notification, message: Message, labels_of: LabelsOf,
         )
     ]
     for brief in notification.also:
-        told = _told_of(brief) | {"summary": bounded(brief.title, LONGEST_ANNOTATION)}
+        told = _told_of(brief) | {"summary": bounded(brief.title, MAX_ANNOTATION_LENGTH)}
         alerts.append(Alert(labels_of(brief), _filled(told), _started(brief, now_ns), brief.status == "open"))
     return alerts
 
 
 def identity(incident: Incident | Brief, more: Mapping[str, str]) -> dict[str, str]:
     """What holds for the whole life of an incident; severity, cause, node and jobs may all become others."""
-    cluster = bounded(incident.cluster, LONGEST_LABEL)
+    cluster = bounded(incident.cluster, MAX_LABEL_LENGTH)
     labels = {**more, "alertname": ALERT_NAME, "cluster": cluster, "incident_id": incident.incident_id}
     return _filled(labels)
 
@@ -64,16 +64,16 @@ def first_labels(incident: Incident | Brief, own: Mapping[str, Sequence[str]]) -
     """
     labels = _told_of(incident) | {name: values[0] for name, values in own.items() if len(values) == 1}
     del labels["jobs"]
-    return {**labels, "job": bounded(incident.jobs[0], LONGEST_LABEL) if len(incident.jobs) == 1 else ""}
+    return {**labels, "job": bounded(incident.jobs[0], MAX_LABEL_LENGTH) if len(incident.jobs) == 1 else ""}
 
 
 def annotations_of(notification: Notification, message: Message) -> dict[str, str]:
     """The message fact by fact, and the action as JSON."""
-    told = {name.lower().replace(" ", "_"): cut(text, LONGEST_ANNOTATION) for name, text in message.facts}
+    told = {name.lower().replace(" ", "_"): cut(text, MAX_ANNOTATION_LENGTH) for name, text in message.facts}
     told |= _told_of(notification.incident)
     told |= {"summary": message.title, "kind": notification.kind, "link": notification.link}
     if not message.facts:
-        told["description"] = cut(message.body, LONGEST_ANNOTATION)
+        told["description"] = cut(message.body, MAX_ANNOTATION_LENGTH)
     if notification.action.kind != "none":
         told["action"] = _action_json(notification)
     return _filled(told)
@@ -90,14 +90,14 @@ def fingerprint(labels: Mapping[str, str]) -> str:
 def _action_json(notification: Notification) -> str:
     """Whole, or nothing but its kind: half of it would be no JSON."""
     whole = json_bytes(notification.action).decode()
-    return whole if len(whole) <= LONGEST_ANNOTATION else json_bytes({"kind": notification.action.kind}).decode()
+    return whole if len(whole) <= MAX_ANNOTATION_LENGTH else json_bytes({"kind": notification.action.kind}).decode()
 
 
 def _told_of(incident: Incident | Brief) -> dict[str, str]:
     node = incident.node if isinstance(incident, Brief) else incident.root_cause.node
     told = {"severity": incident.severity, "class": incident.failure_class, "node": node}
     told["jobs"] = humanize.names(incident.jobs, 20)
-    return {name: bounded(text, LONGEST_LABEL) for name, text in told.items()}
+    return {name: bounded(text, MAX_LABEL_LENGTH) for name, text in told.items()}
 
 
 def _started(incident: Incident | Brief, now_ns: int) -> str:

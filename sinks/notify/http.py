@@ -22,9 +22,9 @@ Clock = Callable[[], int]
 """Nanoseconds since the epoch."""
 
 TIMEOUT: Final = aiohttp.ClientTimeout(total=10.0, connect=5.0)
-SHOWN_CHARACTERS: Final = 200
+MAX_SHOWN_CHARACTERS: Final = 200
 READ_BYTES: Final = 1 << 20
-LONGEST_WAIT_S: Final = 86_400.0
+MAX_WAIT_S: Final = 86_400.0
 TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 _HIDDEN: Final = "(secret)"
 
@@ -89,7 +89,7 @@ class Http:
         secrets = filter(None, (url, path, parts.query, password, *self._secrets))
         for secret in sorted(secrets, key=len, reverse=True):
             text = text.replace(secret, _HIDDEN)
-        return make_inert(text[:SHOWN_CHARACTERS])[:SHOWN_CHARACTERS]
+        return make_inert(text[:MAX_SHOWN_CHARACTERS])[:MAX_SHOWN_CHARACTERS]
 
 
 class Posting:
@@ -124,13 +124,13 @@ def transient(message: str, wait_s: float | None = None) -> TransientError:
 def retry_after_s(header: str, now_ns: int) -> float | None:
     """The seconds of a `Retry-After`, given as such or as a date, a day at most; None when it is neither."""
     if re.fullmatch(r"[0-9]{1,9}", text := header.strip()):
-        return min(float(text), LONGEST_WAIT_S)
+        return min(float(text), MAX_WAIT_S)
     try:
         until = parsedate_to_datetime(text)
     except ValueError:
         return None
     left_s = until.replace(tzinfo=until.tzinfo or UTC).timestamp() - now_ns / NS_PER_S
-    return min(max(0.0, left_s), LONGEST_WAIT_S)
+    return min(max(0.0, left_s), MAX_WAIT_S)
 
 
 async def _beginning(content: aiohttp.StreamReader) -> bytes:

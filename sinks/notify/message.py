@@ -13,10 +13,10 @@ from epicenter.sinks.text import humanize
 from epicenter.sinks.text.incident_view import IncidentView
 from epicenter.sinks.text.sanitize import make_inert
 
-LONGEST_FACT: Final = 600
-LONGEST_TITLE: Final = 250
-LONGEST_HEAD: Final = 40
-SHOWN_OTHERS: Final = 10
+MAX_FACT_LENGTH: Final = 600
+MAX_TITLE_LENGTH: Final = 250
+MAX_HEAD_LENGTH: Final = 40
+MAX_SHOWN_OTHERS: Final = 10
 _PART_OF_AN_ESCAPE: Final = re.compile(r"\\(x[0-9a-f]?|u[0-9a-f]{0,3}|U[0-9a-f]{0,7})?$")
 _FULL_WIDTH: Final = 0xFEE0
 _LIVE: Final = re.compile(r"[@<>\[\]*`~|#&\\]|(?<![^\W_])_|_(?![^\W_])|:(?=//)|(?<=www)\.", re.IGNORECASE)
@@ -47,8 +47,8 @@ def title(notification: Notification, inert: Inert = make_inert) -> str:
     incident = notification.incident
     others = len(notification.also) + notification.more
     more = f" (and {others:,} more)" if others else ""
-    head = bounded(f"{notification.kind.capitalize()}, {incident.severity}", LONGEST_HEAD, inert) + ": "
-    return head + bounded(incident.title, LONGEST_TITLE - len(head) - len(more), inert) + more
+    head = bounded(f"{notification.kind.capitalize()}, {incident.severity}", MAX_HEAD_LENGTH, inert) + ": "
+    return head + bounded(incident.title, MAX_TITLE_LENGTH - len(head) - len(more), inert) + more
 
 
 def facts(notification: Notification, inert: Inert = make_inert) -> tuple[Fact, ...]:
@@ -71,7 +71,7 @@ def facts(notification: Notification, inert: Inert = make_inert) -> tuple[Fact, 
         "Also": _others(notification),
         "Incident": f"{incident.incident_id}, revision {incident.revision}, {incident.status}",
     }
-    shown = {name: bounded(text, LONGEST_FACT, inert) for name, text in told.items()} | {"Link": notification.link}
+    shown = {name: bounded(text, MAX_FACT_LENGTH, inert) for name, text in told.items()} | {"Link": notification.link}
     return tuple((name, text) for name, text in shown.items() if text)
 
 
@@ -103,7 +103,7 @@ def disarmed(text: str) -> str:
 
 def _cause(view: IncidentView) -> str:
     """The class, the rule, and the line word for word."""
-    line = cut(view.cause_line, LONGEST_FACT // 2)
+    line = cut(view.cause_line, MAX_FACT_LENGTH // 2)
     return f"{view.cause.failure_class} ({view.cause.rule})" + (f": “{line}”" if line else "")
 
 
@@ -112,7 +112,7 @@ def _jobs(jobs: tuple[str, ...]) -> str:
 
 
 def _others(notification: Notification) -> str:
-    shown = [_brief(one) for one in notification.also[:SHOWN_OTHERS]]
+    shown = [_brief(one) for one in notification.also[:MAX_SHOWN_OTHERS]]
     left = len(notification.also) - len(shown) + notification.more
     return "; ".join([*shown, *([f"{left:,} more"] if left else [])])
 

@@ -13,15 +13,15 @@ from epicenter.rules.model.signals import SEVERITIES
 from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import PagerDutySpec, secrets_of
 from epicenter.sinks.notify.http import Clock, Http, Posting
-from epicenter.sinks.notify.message import LONGEST_FACT, bounded, cut
+from epicenter.sinks.notify.message import MAX_FACT_LENGTH, bounded, cut
 from epicenter.sinks.notify.target import Memo
 from epicenter.sinks.notify.templates import Writer
 from epicenter.sinks.text import humanize
 
-LONGEST_SUMMARY: Final = 1024
-LONGEST_KEY: Final = 255
-LONGEST_BODY: Final = 20_000
-SHOWN_EVIDENCE: Final = 10
+MAX_SUMMARY_LENGTH: Final = 1024
+MAX_KEY_LENGTH: Final = 255
+MAX_BODY_LENGTH: Final = 20_000
+MAX_SHOWN_EVIDENCE: Final = 10
 _ACTIONS: Final = {"acknowledged": "acknowledge", "resolved": "resolve"}
 
 
@@ -59,16 +59,16 @@ class PagerDutyTarget(Posting):
     def _payload(self, notification: Notification) -> dict[str, Any]:
         incident = notification.incident
         message = self._writer.write(notification)
-        details = dict(message.facts) or {"Message": cut(message.body, LONGEST_BODY)}
-        evidence = [bounded(line.text, LONGEST_FACT) for line in incident.evidence[:SHOWN_EVIDENCE]]
+        details = dict(message.facts) or {"Message": cut(message.body, MAX_BODY_LENGTH)}
+        evidence = [bounded(line.text, MAX_FACT_LENGTH) for line in incident.evidence[:MAX_SHOWN_EVIDENCE]]
         payload = {
-            "summary": cut(message.title, LONGEST_SUMMARY),
-            "source": bounded(incident.root_cause.node or incident.cluster, LONGEST_KEY) or "unknown",
+            "summary": cut(message.title, MAX_SUMMARY_LENGTH),
+            "source": bounded(incident.root_cause.node or incident.cluster, MAX_KEY_LENGTH) or "unknown",
             "severity": incident.severity if incident.severity in SEVERITIES else "error",
             "timestamp": _timestamp(notification),
-            "component": bounded(incident.root_cause.gpu, LONGEST_KEY),
-            "group": bounded(incident.cluster, LONGEST_KEY),
-            "class": bounded(incident.failure_class, LONGEST_KEY),
+            "component": bounded(incident.root_cause.gpu, MAX_KEY_LENGTH),
+            "group": bounded(incident.cluster, MAX_KEY_LENGTH),
+            "class": bounded(incident.failure_class, MAX_KEY_LENGTH),
             "custom_details": details | {"Evidence": evidence, "Action parameters": _parameters(notification)},
         }
         return {name: value for name, value in payload.items() if value}
@@ -77,7 +77,7 @@ class PagerDutyTarget(Posting):
 def dedup_key(notification: Notification) -> str:
     """The same for the whole life of a group, so that what opens, changes and ends is one alert."""
     key = notification.group or notification.incident.incident_id
-    is_plain = key.isascii() and key.isprintable() and len(key) <= LONGEST_KEY
+    is_plain = key.isascii() and key.isprintable() and len(key) <= MAX_KEY_LENGTH
     return key if is_plain else f"epicenter-{stable_id('group', key)}"
 
 
@@ -90,4 +90,4 @@ def _parameters(notification: Notification) -> Mapping[str, Any]:
     """The action as it is, unless it is huge: then its kind only."""
     action = notification.action
     whole: dict[str, Any] = msgspec.to_builtins(action)
-    return whole if len(json_bytes(action)) <= LONGEST_BODY else {"kind": action.kind}
+    return whole if len(json_bytes(action)) <= MAX_BODY_LENGTH else {"kind": action.kind}

@@ -11,12 +11,12 @@ from epicenter.sinks.notify.message import Message, bounded, cut
 from epicenter.sinks.text.incident_view import IncidentView
 from epicenter.sinks.text.sanitize import make_inert
 
-LONGEST_FALLBACK: Final = 700
-LONGEST_BODY: Final = 2_900
-LONGEST_FACT: Final = 500
-LONGEST_LINK: Final = 3_000
-SHOWN_LINKS: Final = 15
-SHOWN_TEXT: Final = 150
+MAX_FALLBACK_LENGTH: Final = 700
+MAX_BODY_LENGTH: Final = 2_900
+MAX_FACT_LENGTH: Final = 500
+MAX_LINK_LENGTH: Final = 3_000
+MAX_SHOWN_LINKS: Final = 15
+MAX_SHOWN_TEXT: Final = 150
 
 Block = dict[str, Any]
 
@@ -29,7 +29,7 @@ def head(message: Message, link: str) -> dict[str, Any]:
             parts += [_text(("\n" if number else "") + f"{name}: ", bold=True), _value(name, text, link)]
     else:
         parts += [
-            _text(cut(message.body, LONGEST_BODY) or " "),
+            _text(cut(message.body, MAX_BODY_LENGTH) or " "),
             *([_text("\n"), _link(link)] if _is_link(link) else []),
         ]
     return _message(f"{message.title}\n{message.body}", [_rich({"type": "rich_text_section", "elements": parts})])
@@ -39,16 +39,16 @@ def chain(incident: Incident) -> dict[str, Any] | None:
     """What led to what, line by line; None when there is nothing to tell."""
     if not incident.chain:
         return None
-    left = len(incident.chain) - SHOWN_LINKS
+    left = len(incident.chain) - MAX_SHOWN_LINKS
     lines = [*_chain_lines(incident), *([f"… and {left:,} more"] if left > 0 else [])]
     heading = {"type": "rich_text_section", "elements": [_text("What led to what (UTC)\n", bold=True)]}
-    quoted = {"type": "rich_text_preformatted", "elements": [_text(cut("\n".join(lines), LONGEST_BODY))]}
+    quoted = {"type": "rich_text_preformatted", "elements": [_text(cut("\n".join(lines), MAX_BODY_LENGTH))]}
     return _message("What led to what", [_rich(heading, quoted)])
 
 
 def change(notification: Notification, message: Message) -> dict[str, Any]:
     """One line for the thread, about what became of it."""
-    reason = f": {bounded(notification.reason, LONGEST_FACT)}" if notification.reason else ""
+    reason = f": {bounded(notification.reason, MAX_FACT_LENGTH)}" if notification.reason else ""
     parts = [_text(message.title, bold=True), *([_text(reason)] if reason else [])]
     return _message(message.title + reason, [_rich({"type": "rich_text_section", "elements": parts})])
 
@@ -60,7 +60,7 @@ def escaped(text: str) -> str:
 
 def _message(fallback: str, blocks: list[Block]) -> dict[str, Any]:
     return {
-        "text": escaped(cut(fallback, LONGEST_FALLBACK)),
+        "text": escaped(cut(fallback, MAX_FALLBACK_LENGTH)),
         "blocks": blocks,
         "mrkdwn": False,
         "parse": "none",
@@ -71,9 +71,9 @@ def _message(fallback: str, blocks: list[Block]) -> dict[str, Any]:
 
 
 def _chain_lines(incident: Incident) -> Iterator[str]:
-    for link in IncidentView(incident).chain[:SHOWN_LINKS]:
+    for link in IncidentView(incident).chain[:MAX_SHOWN_LINKS]:
         what = f"{link.began[:19]} {link.role} {link.failure_class}{link.where}"
-        yield f"{bounded(what, SHOWN_TEXT)}\n    {bounded(link.text, SHOWN_TEXT)}"
+        yield f"{bounded(what, MAX_SHOWN_TEXT)}\n    {bounded(link.text, MAX_SHOWN_TEXT)}"
 
 
 def _rich(*elements: Block) -> Block:
@@ -81,7 +81,7 @@ def _rich(*elements: Block) -> Block:
 
 
 def _value(name: str, text: str, link: str) -> Block:
-    return _link(link) if name == "Link" and _is_link(link) else _text(cut(text, LONGEST_FACT))
+    return _link(link) if name == "Link" and _is_link(link) else _text(cut(text, MAX_FACT_LENGTH))
 
 
 def _text(text: str, bold: bool = False) -> Block:
@@ -93,4 +93,4 @@ def _link(url: str) -> Block:
 
 
 def _is_link(link: str) -> bool:
-    return link.startswith(("https://", "http://")) and len(link) <= LONGEST_LINK and link == make_inert(link)
+    return link.startswith(("https://", "http://")) and len(link) <= MAX_LINK_LENGTH and link == make_inert(link)

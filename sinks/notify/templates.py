@@ -18,7 +18,7 @@ from epicenter.sinks.text import humanize
 from epicenter.sinks.text.sanitize import make_inert
 
 log: Final = get_logger(__name__)
-LONGEST_BODY: Final = 40_000
+MAX_BODY_LENGTH: Final = 40_000
 _FROM_A_TEMPLATE: Final = (
     TemplateError,
     ArithmeticError,
@@ -110,4 +110,4 @@ def _render(template: Template, notification: Notification, message: Message) ->
         facts={name: _Lines(text) for name, text in message.facts},
         link=_Lines(notification.link),
     )
-    return text[:LONGEST_BODY].strip()
+    return text[:MAX_BODY_LENGTH].strip()

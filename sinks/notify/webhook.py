@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from epicenter.rules.model.notification import Notification
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.sinks.notify.alert import LONGEST_LABEL, NEVER, Alert, alerts_of, fingerprint, identity
+from epicenter.sinks.notify.alert import MAX_LABEL_LENGTH, NEVER, Alert, alerts_of, fingerprint, identity
 from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import WebhookSpec, secrets_of
 from epicenter.sinks.notify.http import Clock, Http, Posting
@@ -63,7 +63,7 @@ class WebhookTarget(Posting):
             "receiver": self.name,
             "status": "firing" if any(alert.is_firing for alert in alerts) else "resolved",
             "alerts": shown,
-            "groupLabels": {"cluster": bounded(notification.incident.cluster, LONGEST_LABEL)},
+            "groupLabels": {"cluster": bounded(notification.incident.cluster, MAX_LABEL_LENGTH)},
             "commonLabels": _common([alert["labels"] for alert in shown]),
             "commonAnnotations": _common([alert["annotations"] for alert in shown]),
             "externalURL": notification.link,
@@ -89,7 +89,7 @@ def cloud_attributes(notification: Notification) -> dict[str, str]:
     attributes = {
         "specversion": "1.0",
         "id": notification.notification_id,
-        "source": f"/epicenter/clusters/{cluster[:LONGEST_LABEL]}",
+        "source": f"/epicenter/clusters/{cluster[:MAX_LABEL_LENGTH]}",
         "type": f"epicenter.incident.{notification.kind}",
         "subject": notification.incident.incident_id,
     }

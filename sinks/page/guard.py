@@ -16,11 +16,11 @@ from epicenter.sinks.text.sanitize import make_inert
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-MOST_BODY_BYTES: Final = 16 << 10
+MAX_BODY_BYTES: Final = 16 << 10
 TOLD: Final = {
     401: "this page needs its token: Authorization: Bearer …",
     404: "nothing is here; look at the address",
-    413: f"this is too long: {MOST_BODY_BYTES >> 10} KiB at most",
+    413: f"this is too long: {MAX_BODY_BYTES >> 10} KiB at most",
 }
 """What programs and forms are told beside the status; others get its usual words."""
 PASSED_ON: Final = ("Allow", "WWW-Authenticate")

@@ -17,13 +17,13 @@ from epicenter.sinks.text import humanize
 
 WIDE_PX: Final = 1080
 NARROW_PX: Final = 352
-MOST_LANES: Final = 6
+MAX_LANES: Final = 6
 ROW_PX: Final = 30
 LANE_GAP_PX: Final = 14
 AXIS_PX: Final = 30
 LETTER_PX: Final = 6.7
 NAME_LETTER_PX: Final = 7.4
-MOST_ARROWS: Final = 12
+MAX_ARROWS: Final = 12
 NEAR_PX: Final = 16
 BEND_PX: Final = 12
 
@@ -132,7 +132,7 @@ def _lane_names(links: Sequence[_Link]) -> list[str]:
     """The root's lane, then the others in the order in which they come into it; those without a node last."""
     root = next((link.lane for link in links if link.role == "root"), links[0].lane)
     others = sorted(dict.fromkeys(link.lane for link in links if link.lane != root), key=lambda name: name == "no node")
-    return [root, *others][:MOST_LANES]
+    return [root, *others][:MAX_LANES]
 
 
 def _folded(incident: Incident, links: Sequence[_Link]) -> str:
@@ -236,7 +236,7 @@ def _arrows(incident: Incident, lanes: Sequence[Lane]) -> tuple[Arrow, ...]:
         elif lane.is_root:
             told = [mark for mark in told if mark.y != root.y]
         arrows += [Arrow(_path(root, mark), _why(root, mark, reasons)) for mark in told[:1]]
-    return tuple(arrows[:MOST_ARROWS])
+    return tuple(arrows[:MAX_ARROWS])
 
 
 def _explained(incident: Incident) -> dict[str, str]:

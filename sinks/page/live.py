@@ -16,7 +16,7 @@ from epicenter.rules.errors import PipelineError
 from epicenter.sinks.clickhouse.client import Client
 
 HEALTH_EVERY_S: Final = 5.0
-MOST_STREAMS: Final = 200
+MAX_STREAMS: Final = 200
 """So many open pages are kept up to date; each is a connection and a task."""
 
 Answer = TypeVar("Answer")
@@ -100,7 +100,7 @@ def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.
     async def limited(request: web.Request) -> web.StreamResponse:
         """Server-sent events: `changed` when there is news, `health` every few seconds; so many at a time."""
         nonlocal streams
-        if streams >= MOST_STREAMS:
+        if streams >= MAX_STREAMS:
             return web.Response(status=503, text="too many open pages", headers={"Retry-After": "60"})
         streams += 1
         try:

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-MOST_AT_ONCE: Final = 8
+MAX_AT_ONCE: Final = 8
 """So many rows are shown as one table; of more, each target's are folded."""
 
 

@@ -11,7 +11,7 @@ import msgspec
 from epicenter.sinks.clickhouse.reading import IncidentFilter
 
 LONGEST: Final = 200
-MOST_TERMS: Final = 8
+MAX_TERMS: Final = 8
 PER_PAGE: Final = 50
 LAST_PAGE: Final = 1_000
 _FIELDS: Final = {"node": "node", "job": "job", "class": "failure_class", "cluster": "cluster"}
@@ -56,7 +56,7 @@ class ListQuery(msgspec.Struct, frozen=True):
                 fields[_FIELDS[name.lower()]] = value
             else:
                 terms.append(word.lower())
-        return IncidentFilter(**fields, terms=terms[:MOST_TERMS])
+        return IncidentFilter(**fields, terms=terms[:MAX_TERMS])
 
     def address(self, **changed: object) -> str:
         """The address of the list with some parts changed; parts that say nothing are left out."""

@@ -37,7 +37,7 @@ def page(ask: Ask, health: Health, feed: Feed, token: str = "") -> web.Applicati
     admit = only_bearers(token, "/healthz") if token else guard.only_this_machine
     application = web.Application(
         middlewares=[guard.errors_as_json, admit, guard.only_own_pages_write, guard.store_errors],
-        client_max_size=guard.MOST_BODY_BYTES,
+        client_max_size=guard.MAX_BODY_BYTES,
     )
     application.on_response_prepare.append(guard.add_headers)
     application.on_shutdown.append(_let_go_of(feed))

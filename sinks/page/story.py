@@ -15,12 +15,12 @@ from epicenter.sinks.clickhouse import operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.page import views
 from epicenter.sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
-from epicenter.sinks.page.notified import MOST_AT_ONCE, in_order, told
+from epicenter.sinks.page.notified import MAX_AT_ONCE, in_order, told
 from epicenter.sinks.page.render import html
 from epicenter.sinks.page.search import ListQuery
 from epicenter.sinks.text.incident_view import IncidentView
 
-SHOWN_LINES: Final = 6
+MAX_SHOWN_LINES: Final = 6
 
 
 class Story(msgspec.Struct, frozen=True):
@@ -80,13 +80,13 @@ def shown_of(story: Story, now_ns: int) -> dict[str, Any]:
         "view": view,
         "sentence": view.headline,
         "drawings": [drawing for width in (WIDE_PX, NARROW_PX) if (drawing := lay_out(incident, width))],
-        "shown_lines": SHOWN_LINES,
+        "shown_lines": MAX_SHOWN_LINES,
         "classes": _classes(),
         "actions": vocabulary().actions,
         "changes": views.changes(incident.history, story.revisions, story.deliveries, story.acknowledgements),
         "taken": operator_actions.standing(story.acknowledgements).get(incident.incident_id),
         "decisions": decisions,
-        "by_target": by_target if len(decisions) > MOST_AT_ONCE else [],
+        "by_target": by_target if len(decisions) > MAX_AT_ONCE else [],
         "matchers": _matchers(incident),
     }
 

@@ -13,7 +13,7 @@ from epicenter.sinks.text import humanize
 
 BREAK_PX: Final = 68
 BREAK_LEAST_NS: Final = 20 * NS_PER_S
-LEAST_STRETCH_NS: Final = NS_PER_S // 5
+MIN_STRETCH_NS: Final = NS_PER_S // 5
 TICK_LABEL_PX: Final = 76
 
 _STEPS_MS: Final = (
@@ -127,5 +127,5 @@ def _stirred(times_ns: Sequence[int]) -> list[tuple[int, int]]:
         if later - earlier > longest_ns:
             groups.append([later, later])
         groups[-1][1] = later
-    margins = [max(LEAST_STRETCH_NS, end_ns - begin_ns) // 20 for begin_ns, end_ns in groups]
+    margins = [max(MIN_STRETCH_NS, end_ns - begin_ns) // 20 for begin_ns, end_ns in groups]
     return [(begin - margin, end + margin) for (begin, end), margin in zip(groups, margins, strict=True)]

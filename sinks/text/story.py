@@ -12,8 +12,8 @@ from epicenter.sinks.text import humanize
 from epicenter.sinks.text.incident_parts import EvidenceView, ProgressView
 from epicenter.sinks.text.incident_view import IncidentView
 
-SHOWN_NODES: Final = 24
-SHOWN_TEXT: Final = 160
+MAX_SHOWN_NODES: Final = 24
+MAX_SHOWN_TEXT: Final = 160
 
 
 class Facts(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ def _impact(view: IncidentView) -> Facts:
         "Cluster": incident.cluster,
         "Jobs": ", ".join(incident.jobs),
         "Reaches": view.reach_in_full,
-        "Nodes": humanize.names(incident.nodes, SHOWN_NODES),
+        "Nodes": humanize.names(incident.nodes, MAX_SHOWN_NODES),
         "Lost": view.lost_since,
         "First sign": f"{humanize.date_and_clock(incident.first_seen, 3)} UTC",
         "Last sign": f"{humanize.date_and_clock(incident.last_seen, 3)} UTC",
@@ -128,7 +128,7 @@ def _timeline(view: IncidentView) -> Grid:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= SHOWN_TEXT else text[: SHOWN_TEXT - 1] + "…"
+    return text if len(text) <= MAX_SHOWN_TEXT else text[: MAX_SHOWN_TEXT - 1] + "…"
 
 
 def _doubts(view: IncidentView) -> list[Block]:

@@ -28,7 +28,7 @@ from epicenter.stream.store.lookup import from_page, from_store
 
 STDIN: Final = "-"
 _OPEN: Final = reading.IncidentFilter(status="open")
-_MOST_OPEN: Final = 1_000
+_MAX_OPEN: Final = 1_000
 
 
 @dataclass(frozen=True)
@@ -111,12 +111,12 @@ def _silenced(situation: Situation, labels: Labels) -> str:
 
 def _beside(settings: Settings, now_ns: int) -> tuple[Sequence[Incident], Sequence[Silence]]:
     """The open incidents of the store, and its silences that do not end before."""
-    documents = from_page(settings, f"api/incidents?status=open&limit={_MOST_OPEN}")
+    documents = from_page(settings, f"api/incidents?status=open&limit={_MAX_OPEN}")
     if documents is None:
         return from_store(
             settings,
             lambda client: (
-                reading.find_incidents(client, _OPEN, _MOST_OPEN),
+                reading.find_incidents(client, _OPEN, _MAX_OPEN),
                 operator_actions.list_silences(client, ending_after_ns=now_ns),
             ),
         )

@@ -19,8 +19,8 @@ from epicenter.sinks.log import get_logger
 from epicenter.sinks.notify.target import Memo, Target
 
 FIRST_PAUSE_S: Final = 1.0
-LONGEST_PAUSE_S: Final = 60.0
-LONGEST_ASKED_S: Final = 3600.0
+MAX_PAUSE_S: Final = 60.0
+MAX_ASKED_S: Final = 3600.0
 FAILURES_TO_BE_AWAY: Final = 3
 TRIES_BEFORE_OTHERS: Final = 8
 """One that fails so often while nothing else was tried lets the others of its target pass."""
@@ -158,8 +158,8 @@ class Lane:
         """Twice as long each time, a quarter more or less by chance of the id, and as long as the target asks for."""
         self._failures += 1
         chance = int(stable_id(seed, self._failures), 16) / 16**16
-        pause_s = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 10)) * (0.75 + chance / 2)
-        pause_s = max(pause_s, min(asked_s or 0.0, LONGEST_ASKED_S))
+        pause_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 10)) * (0.75 + chance / 2)
+        pause_s = max(pause_s, min(asked_s or 0.0, MAX_ASKED_S))
         self._not_before_ns = self._clock_ns() + round(pause_s * NS_PER_S)
 
     async def _refresh(self) -> None:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from epicenter.rules.model.incident import Incident
     from epicenter.stream.store.lines import Found
 
-LEAST_BYTES = 6_144
-MOST_AROUND = 200
+MIN_BYTES = 6_144
+MAX_LINES_AROUND = 200
 
 
 @click.command()
@@ -31,7 +31,7 @@ MOST_AROUND = 200
     help="Of the text.",
 )
 @click.option(
-    "--max-bytes", type=click.IntRange(LEAST_BYTES), default=16_384, show_default=True, help="Of all that is printed."
+    "--max-bytes", type=click.IntRange(MIN_BYTES), default=16_384, show_default=True, help="Of all that is printed."
 )
 @click.option("--id", "incident_id", help="Which incident of a file that holds several; the beginning will do.")
 @CONFIG
@@ -59,8 +59,10 @@ def explain(
 
 @click.command()
 @click.argument("reference", metavar="REF")
-@click.option("--before", type=click.IntRange(0, MOST_AROUND), default=5, show_default=True, help="Lines before it.")
-@click.option("--after", type=click.IntRange(0, MOST_AROUND), default=5, show_default=True, help="Lines after it.")
+@click.option(
+    "--before", type=click.IntRange(0, MAX_LINES_AROUND), default=5, show_default=True, help="Lines before it."
+)
+@click.option("--after", type=click.IntRange(0, MAX_LINES_AROUND), default=5, show_default=True, help="Lines after it.")
 @click.option(
     "--incident", type=click.Path(path_type=Path), help="JSON file with the incident of an incident: reference."
 )

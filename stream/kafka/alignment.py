@@ -11,10 +11,10 @@ from typing import Final
 
 from aiokafka import TopicPartition
 
-MOST_AHEAD: Final = 50_000
+MAX_AHEAD: Final = 50_000
 """So many matches and heartbeats of one worker may wait for the slowest partition; each takes about 2 kB there."""
 
-MOST_LOOKS: Final = 1_500
+MAX_LOOKS: Final = 1_500
 """So often a partition is found with more to read and no further than before, until the others no longer wait for it:
 five minutes."""
 
@@ -51,7 +51,7 @@ class Pace:
         """See where the slowest is of the partitions that have more to read; one that has not begun counts for none."""
         behind = {one: mark for one, mark in read.items() if mark[0] < ends.get(one, 0)}
         self._stuck = {one: (offset, self._looks_at(one, offset)) for one, (offset, _) in behind.items()}
-        times_ns = [time_of_mark(words) for one, (_, words) in behind.items() if self._stuck[one][1] < MOST_LOOKS]
+        times_ns = [time_of_mark(words) for one, (_, words) in behind.items() if self._stuck[one][1] < MAX_LOOKS]
         self._front_ns = min((time_ns for time_ns in times_ns if time_ns is not None), default=None)
 
     def too_far(self) -> set[TopicPartition]:
@@ -60,7 +60,7 @@ class Pace:
             while told and (self._front_ns is None or told[0][0] <= self._front_ns):
                 told.popleft()
         waiting = sum(count for told in self._told.values() for _, count in told)
-        return {partition for partition, told in self._told.items() if told} if waiting > MOST_AHEAD else set()
+        return {partition for partition, told in self._told.items() if told} if waiting > MAX_AHEAD else set()
 
     def _looks_at(self, partition: TopicPartition, offset: int) -> int:
         known, looks = self._stuck.get(partition, (-1, 0))

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient
 
 from epicenter.stream.kafka.security import client_arguments
-from epicenter.stream.kafka.topics import LARGEST_RAW_BYTES
+from epicenter.stream.kafka.topics import MAX_RAW_BYTES
 from epicenter.stream.settings import Settings
 
 CLIENT_ID: Final = "epicenter"
@@ -61,5 +61,5 @@ def make_producer(settings: Settings, enable_idempotence: bool = True) -> AIOKaf
         linger_ms=5,
         compression_type="lz4",
         max_batch_size=BATCH_BYTES,
-        max_request_size=LARGEST_RAW_BYTES,
+        max_request_size=MAX_RAW_BYTES,
     )

@@ -18,7 +18,7 @@ from epicenter.stream.kafka.raw_batches import Corrupt
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.redaction import dead_letter
 
-KEPT_GAPS: Final = 1_000
+MAX_KEPT_GAPS: Final = 1_000
 
 log: Final = get_logger(__name__)
 
@@ -45,7 +45,7 @@ class Troubles:
         self._metrics = metrics
         self._redactor = redactor
         self._told: set[tuple[Trouble, str]] = set()
-        self._gaps: deque[Gap] = deque(maxlen=KEPT_GAPS)
+        self._gaps: deque[Gap] = deque(maxlen=MAX_KEPT_GAPS)
 
     def note(self, kind: Trouble, subject: str, text: str, times: int = 1) -> None:
         """Count it, and tell it unless it was told of this subject before."""

@@ -1,4 +1,4 @@
-"""Whether the brokers take us, and if not, what is wrong and what to set; in one line, within `LONGEST_S`."""
+"""Whether the brokers take us, and if not, what is wrong and what to set; in one line, within `MAX_S`."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ANSWER_S: Final = 4.0
 LOOK_S: Final = 5.0
 """So long one look may take, all answers together; finding out why it failed takes at most as long again."""
 
-LONGEST_S: Final = 4 * LOOK_S
+MAX_S: Final = 4 * LOOK_S
 """A look at the given brokers, one at those that they name, and why one of each failed."""
 
 LOOK_AGAIN_S: Final = 30.0

@@ -16,7 +16,7 @@ from epicenter.stream.kafka.security import client_arguments
 from epicenter.stream.settings import Settings
 
 CREATED, EXISTS = 0, 36
-LARGEST_RAW_BYTES: Final = 16 << 20
+MAX_RAW_BYTES: Final = 16 << 20
 """Larger than we process, so that a shipper's oversized record reaches the dead letters and is not lost on its side."""
 
 SEGMENT_BYTES: Final = 64 << 20
@@ -86,9 +86,9 @@ def wanted_topics(settings: Settings) -> list[NewTopic]:
     """Each topic with its partitions and configuration."""
     names = TopicNames(settings.prefix)
     ours = {"retention.ms": str(3 * DAY_MS), "max.message.bytes": str(4 << 20)}
-    compacted = {"cleanup.policy": "compact", "max.message.bytes": str(LARGEST_RAW_BYTES)}
+    compacted = {"cleanup.policy": "compact", "max.message.bytes": str(MAX_RAW_BYTES)}
     for_a_month = {"retention.ms": str(30 * DAY_MS)}
-    raw = {"retention.ms": str(DAY_MS), "max.message.bytes": str(LARGEST_RAW_BYTES)}
+    raw = {"retention.ms": str(DAY_MS), "max.message.bytes": str(MAX_RAW_BYTES)}
     return [
         _topic(settings, settings.raw_topic, settings.raw_partitions, raw),
         _topic(settings, names.matches, settings.match_partitions, ours),

@@ -24,7 +24,7 @@ from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
 LOOK_EVERY_S: Final = 2.0
-LONGEST_GOODBYE_S: Final = 2.0
+MAX_GOODBYE_S: Final = 2.0
 """A browser that stops taking its answer does not keep the process from ending."""
 
 
@@ -78,7 +78,7 @@ async def served(application: web.Application, settings: Settings, note: Path | 
     Raises:
         ConfigError: there is no such address, or its port is taken.
     """
-    runner = web.AppRunner(application, shutdown_timeout=LONGEST_GOODBYE_S)
+    runner = web.AppRunner(application, shutdown_timeout=MAX_GOODBYE_S)
     await runner.setup()
     try:
         url = await _listen(runner, settings.page_host, settings.page_port)

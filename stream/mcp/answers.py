@@ -26,12 +26,12 @@ from epicenter.stream.settings import Settings
 from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
 
-MOST_BYTES: Final = 32_768
+MAX_BYTES: Final = 32_768
 """Of a tool's structured answer; what has no room is counted under `left_out`."""
 
-MOST_TEXT_BYTES: Final = 2_000
+MAX_TEXT_BYTES: Final = 2_000
 ROOM_FOR_COUNTS_BYTES: Final = 400
-MOST_NAMED: Final = 8
+MAX_NAMED: Final = 8
 
 Answer = dict[str, Any]
 
@@ -161,7 +161,7 @@ def _brief(incident: Incident) -> Answer:
     document = msgspec.to_builtins(incident)
     brief = {name: document[name] for name in ("incident_id", "revision", "status", "severity", "class", "title")}
     brief |= {name: document[name] for name in ("cluster", "first_seen", "last_seen", "blast_radius", "action")}
-    brief["jobs"] = document["jobs"][:MOST_NAMED]
+    brief["jobs"] = document["jobs"][:MAX_NAMED]
     brief["root_cause"] = {
         name: document["root_cause"][name] for name in ("class", "node", "rank", "gpu", "confidence")
     }
@@ -188,9 +188,7 @@ def _iso(time_ns: int) -> str:
 def _safe(value: Any) -> Any:
     """The same with every text inert, short, and without what looks like a tag or a speaker; the notice is ours."""
     if isinstance(value, str):
-        return (
-            value if value == NOTICE else "\n".join(cut(defused(line), MOST_TEXT_BYTES) for line in value.split("\n"))
-        )
+        return value if value == NOTICE else "\n".join(cut(defused(line), MAX_TEXT_BYTES) for line in value.split("\n"))
     if isinstance(value, Mapping):
         return {str(_safe(name)): _safe(one) for name, one in value.items()}
     return [_safe(one) for one in value] if isinstance(value, list | tuple) else value
@@ -205,7 +203,7 @@ def _bounded(answer: Answer, *parts: str | tuple[str, Answer]) -> Answer:
     for one in parts:
         name, held = (one, answer) if isinstance(one, str) else one
         whole = len(held[name])
-        while held[name] and len(orjson.dumps(answer)) > MOST_BYTES - ROOM_FOR_COUNTS_BYTES:
+        while held[name] and len(orjson.dumps(answer)) > MAX_BYTES - ROOM_FOR_COUNTS_BYTES:
             held[name] = _shorter(held[name])
             left_out[name] = whole - len(held[name])
     return answer | ({"left_out": left_out} if left_out else {})

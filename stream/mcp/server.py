@@ -20,7 +20,7 @@ from mcp_types import CallToolResult, TextContent, ToolAnnotations
 from pydantic import Field
 
 from epicenter.rules.errors import ConfigError, PipelineError
-from epicenter.sinks.evidence.fit import DEFAULT_BYTES, LEAST_BYTES
+from epicenter.sinks.evidence.fit import DEFAULT_BYTES, MIN_BYTES
 from epicenter.sinks.evidence.untrusted import NOTICE
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.stream.mcp import answers as answers
@@ -35,7 +35,7 @@ INSTRUCTIONS: Final = (
 ) + NOTICE
 
 PATH: Final = "/mcp"
-LONGEST_GOODBYE_S: Final = 2
+MAX_GOODBYE_S: Final = 2
 
 Result = TypeVar("Result")
 IncidentId = Annotated[str, Field(description="Id of an incident, a beginning of it, or `newest`", max_length=64)]
@@ -91,7 +91,7 @@ def serve_http(settings: Settings, host: str, port: int) -> None:
         ),
     )
     config = uvicorn.Config(
-        application, log_level="error", log_config=None, access_log=False, timeout_graceful_shutdown=LONGEST_GOODBYE_S
+        application, log_level="error", log_config=None, access_log=False, timeout_graceful_shutdown=MAX_GOODBYE_S
     )
     say(f"mcp: http://{names[-1]}{PATH}")
     anyio.run(uvicorn.Server(config).serve, [listening])
@@ -157,7 +157,7 @@ class _Reader:
         return await self._told(lambda: answers.incident(self._settings, incident_id, revision))
 
     async def explain_incident(
-        self, incident_id: IncidentId, max_bytes: Annotated[int, Field(ge=LEAST_BYTES, le=65_536)] = DEFAULT_BYTES
+        self, incident_id: IncidentId, max_bytes: Annotated[int, Field(ge=MIN_BYTES, le=65_536)] = DEFAULT_BYTES
     ) -> CallToolResult:
         """Get an incident's evidence in one bounded pack: verdict, timeline, ranks, gaps, alternatives, next checks."""
         text, structured = await self._ask(lambda: answers.pack(self._settings, incident_id, max_bytes))

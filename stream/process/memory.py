@@ -15,7 +15,7 @@ LARGE_BYTES: Final = 8 << 20
 """Larger blocks are the system's again as soon as they are free. By default that size grows up to 32 MiB, and
 snapshots of a storm leave holes of theirs; what the hot path fetches stays below it."""
 
-KEPT_FREE_BYTES: Final = 2 * LARGE_BYTES
+MAX_KEPT_FREE_BYTES: Final = 2 * LARGE_BYTES
 
 
 def give_back_what_is_free() -> None:
@@ -24,4 +24,4 @@ def give_back_what_is_free() -> None:
     if mallopt:
         mallopt(_M_ARENA_MAX, ARENAS)
         mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, KEPT_FREE_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, MAX_KEPT_FREE_BYTES)

@@ -8,7 +8,7 @@ from epicenter.rules.errors import ConfigError
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.stream.settings import Settings
 
-LEAST_TOKEN_CHARACTERS: Final = 16
+MIN_TOKEN_CHARACTERS: Final = 16
 MAKE_ONE: Final = "make one with `openssl rand -hex 32`"
 
 
@@ -21,9 +21,7 @@ def checked_token(settings: Settings, what: str) -> str:
     host, token = getattr(settings, f"{what}_host"), getattr(settings, f"{what}_token").get_secret_value()
     if not token and not is_loopback(host):
         raise ConfigError([f"{what}_host: {host}: others reach it, so it needs a {what}_token: {MAKE_ONE}"])
-    if token and (
-        len(token) < LEAST_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token
-    ):
-        least = f"{LEAST_TOKEN_CHARACTERS} printable ASCII characters at least, without spaces"
+    if token and (len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token):
+        least = f"{MIN_TOKEN_CHARACTERS} printable ASCII characters at least, without spaces"
         raise ConfigError([f"{what}_token: write {least}: {MAKE_ONE}"])
     return str(token)

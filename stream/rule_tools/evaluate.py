@@ -26,9 +26,9 @@ from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
 
 CASE_TIME_NS: Final = 1_767_225_600_000_000_000
-LEAST_RECALL: Final = {"kernel": 0.97, "worker": 0.95}
-LEAST_PRIMARY: Final = 0.93
-MOST_BENIGN_FLAGGED: Final = 0.01
+MIN_RECALL: Final = {"kernel": 0.97, "worker": 0.95}
+MIN_PRIMARY: Final = 0.93
+MAX_BENIGN_FLAGGED: Final = 0.01
 
 
 class Case(msgspec.Struct):
@@ -99,9 +99,9 @@ class Score:
     def falls_short(self, layer: str) -> bool:
         """Whether a figure is under what the product promises."""
         return (
-            self.found.total() < LEAST_RECALL.get(layer, 0.95) * self.expected.total()
-            or self.primary_right < LEAST_PRIMARY * self.with_primary
-            or self.benign_flagged > MOST_BENIGN_FLAGGED * self.benign
+            self.found.total() < MIN_RECALL.get(layer, 0.95) * self.expected.total()
+            or self.primary_right < MIN_PRIMARY * self.with_primary
+            or self.benign_flagged > MAX_BENIGN_FLAGGED * self.benign
         )
 
 

@@ -28,7 +28,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.rule_tools.examples import AllPatterns, example_failures
 from epicenter.stream.scan.prefilter import MARKS
 
-LONGEST_S: Final = 600.0
+MAX_S: Final = 600.0
 _KIND: Final = "examples"
 _PASSED: Final = b"passed"
 LESS_URGENT: Final = 5
@@ -51,10 +51,10 @@ async def tried(packs: Sequence[Path], topology: Path | None) -> Verdict:
     except OSError as error:
         return Verdict([f"new packs can't be tried: no process can be started: {error}"])
     try:
-        out, err = await asyncio.wait_for(process.communicate(), LONGEST_S)
+        out, err = await asyncio.wait_for(process.communicate(), MAX_S)
         return msgspec.json.decode(out, type=Verdict)
     except TimeoutError:
-        return Verdict([f"the packs were not read and compiled within {LONGEST_S:.0f} s: make them smaller"])
+        return Verdict([f"the packs were not read and compiled within {MAX_S:.0f} s: make them smaller"])
     except msgspec.MsgspecError:
         last_words = err.decode("utf-8", "replace").strip().rpartition("\n")[2]
         return Verdict([f"the process that tries new packs ended with {process.returncode}: {last_words}"])

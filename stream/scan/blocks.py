@@ -18,9 +18,9 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.packs.precedence import LineHit, without_needless_fallbacks
 from epicenter.rules.packs.spec import Block
 
-KEPT_HEAD_LINES = 60
-KEPT_TAIL_LINES = 60
-KEPT_LINE_CHARS = 1000
+MAX_KEPT_HEAD_LINES = 60
+MAX_KEPT_TAIL_LINES = 60
+MAX_KEPT_LINE_CHARS = 1000
 _PASSED_OVER_PER_LINE = 8
 
 LineAt = Callable[[int], Parsed | None]
@@ -131,17 +131,17 @@ def _tell_once(inside: Sequence[Spoken]) -> None:
 
 
 def _bounded(lines: list[str]) -> tuple[str, ...]:
-    if len(lines) > KEPT_HEAD_LINES + KEPT_TAIL_LINES:
-        left_out = len(lines) - KEPT_HEAD_LINES - KEPT_TAIL_LINES
-        lines = [*lines[:KEPT_HEAD_LINES], f"[{left_out} lines left out]", *lines[-KEPT_TAIL_LINES:]]
+    if len(lines) > MAX_KEPT_HEAD_LINES + MAX_KEPT_TAIL_LINES:
+        left_out = len(lines) - MAX_KEPT_HEAD_LINES - MAX_KEPT_TAIL_LINES
+        lines = [*lines[:MAX_KEPT_HEAD_LINES], f"[{left_out} lines left out]", *lines[-MAX_KEPT_TAIL_LINES:]]
     return tuple(lines) if len(lines) > 1 else ()
 
 
 def with_short_lines(match: Match) -> Match:
     """The match with the heads of its block's lines."""
-    if all(len(line) <= KEPT_LINE_CHARS for line in match.block):
+    if all(len(line) <= MAX_KEPT_LINE_CHARS for line in match.block):
         return match
-    return msgspec.structs.replace(match, block=tuple(line[:KEPT_LINE_CHARS] for line in match.block))
+    return msgspec.structs.replace(match, block=tuple(line[:MAX_KEPT_LINE_CHARS] for line in match.block))
 
 
 def speaker(line: Parsed) -> tuple[str, str, str, str, int | None, str]:

@@ -22,9 +22,9 @@ from epicenter.rules.packs.precedence import (
 )
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 
-MOST_PLACES: Final = 100
+MAX_PLACES: Final = 100
 """So many of the places where one pattern fits a line are looked at, to tell failures beside harmless text."""
-KEPT_STEPS: Final = 8
+MAX_KEPT_STEPS: Final = 8
 """So many of a line's last progress bars are looked at."""
 
 
@@ -106,7 +106,7 @@ class Confirmer:
     def _worth_a_look(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
         """Pieces in order; of those that can only tell a step, the newest few."""
         quiet = [number for number, found in candidates.items() if all(map(self._is_progress, found))]
-        passed_over = set(quiet[:-KEPT_STEPS])
+        passed_over = set(quiet[:-MAX_KEPT_STEPS])
         return [(number, found) for number, found in candidates.items() if number not in passed_over]
 
     def _is_progress(self, pattern: int) -> bool:
@@ -141,7 +141,7 @@ class Confirmer:
 
 
 def _places(pattern: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes]]:
-    return islice(pattern.finditer(body), MOST_PLACES)
+    return islice(pattern.finditer(body), MAX_PLACES)
 
 
 def _standing(fitting: Iterable[LineHit | None]) -> list[LineHit]:

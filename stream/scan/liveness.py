@@ -13,7 +13,7 @@ from epicenter.ingest.batch.text import TextLines
 from epicenter.rules.liveness.streams import BUCKET_NS
 from epicenter.rules.model.times import iso_from_ns
 
-MOST_SPEAKERS: Final = 20_000
+MAX_SPEAKERS: Final = 20_000
 """So many speakers of one source are remembered; with more, all are forgotten and looked at again."""
 
 _NODE_MARKS = (b'"pod_node_name":"', b'"host":"', b'"hostname":"', b'"node":"', b'"_HOSTNAME":"', b'"node_name":"')
@@ -25,9 +25,9 @@ _CLOCKS = re.compile(_CLOCK)
 _CLOCK_FIELDS = re.compile(rb'"(?:@?timestamp|time|date|ts|__REALTIME_TIMESTAMP)": ?"?' + _CLOCK)
 """Fields of envelopes that tell the event's time, whatever clocks the text shows."""
 
-MOST_CLOCKS: Final = 4
+MAX_CLOCKS: Final = 4
 FEW_SPEAKERS: Final = 16
-MOST_UNTIMED: Final = 200
+MAX_UNTIMED: Final = 200
 """So many records without a time are passed over in search of one that has it."""
 
 TimeOf = Callable[[int], int | None]
@@ -81,7 +81,7 @@ class Liveness:
         if not end:
             return
         known = self._known_by_source.setdefault(batch.source, {})
-        if len(known) > MOST_SPEAKERS:
+        if len(known) > MAX_SPEAKERS:
             known.clear()
         speakers = self._speakers(batch, end, of_kernel)
         moved = {
@@ -136,8 +136,8 @@ class _Look:
     def _fill_all(self, numbers: Sequence[int]) -> None:
         """Where the first or the last records tell no time, the nearest that do stand for them."""
         newest = len(numbers) - 1
-        first = self._timed(numbers, range(min(newest + 1, MOST_UNTIMED)))
-        last = self._timed(numbers, range(newest, max(-1, newest - MOST_UNTIMED), -1))
+        first = self._timed(numbers, range(min(newest + 1, MAX_UNTIMED)))
+        last = self._timed(numbers, range(newest, max(-1, newest - MAX_UNTIMED), -1))
         if first and last:
             self._fill(numbers[first[0] : last[0] + 1], first[1], last[1])
 
@@ -154,7 +154,7 @@ class _Look:
             low, high, low_ns, high_ns = waiting.pop()
             if high - low >= 2 and abs(high_ns // BUCKET_NS - low_ns // BUCKET_NS) >= 2:
                 middle = (low + high) // 2
-                timed = self._timed(numbers, range(middle, max(low, middle - MOST_UNTIMED), -1))
+                timed = self._timed(numbers, range(middle, max(low, middle - MAX_UNTIMED), -1))
                 below, middle_ns = timed or (low, low_ns)
                 waiting += [(low, below, low_ns, middle_ns), (middle, high, middle_ns, high_ns)]
 
@@ -176,8 +176,8 @@ def _clock(value: bytes, time_ns: int | None, received_ns: int) -> _Clock:
         return _Clock(bucket)
     tens_of_seconds = (iso_from_ns(time_ns)[:18].encode(), b"%d" % bucket)
     for clocks in (_CLOCK_FIELDS, _CLOCKS):
-        found = list(islice(clocks.finditer(value), MOST_CLOCKS))
-        if len(found) < MOST_CLOCKS and any(one[1].replace(b" ", b"T") in tens_of_seconds for one in found):
+        found = list(islice(clocks.finditer(value), MAX_CLOCKS))
+        if len(found) < MAX_CLOCKS and any(one[1].replace(b" ", b"T") in tens_of_seconds for one in found):
             return _Clock(bucket, tuple((one[0], one.start(), len(value) - one.start()) for one in found))
     return _Clock()
 

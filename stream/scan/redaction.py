@@ -15,10 +15,10 @@ from epicenter.rules.redact.patterns import load_redactor
 from epicenter.rules.redact.redactor import Redacted, Redactor
 from epicenter.stream.settings import Settings
 
-SHORTEST_PIECE: Final = 8
+MIN_PIECE_LENGTH: Final = 8
 """A field as long as this that is a piece of a secret goes, too."""
 
-SHORTEST_SECRET: Final = 4
+MIN_SECRET_LENGTH: Final = 4
 """What is shorter may stand in a field by chance, and is taken out of it only where it is all of it."""
 
 Redactions = list[str]
@@ -135,9 +135,9 @@ def _redacted(text: str, found: _Found) -> str:
 def _field(value: str, taken: Sequence[tuple[str, str]]) -> str:
     """A field that is cut out of a text does not show the name before the secret: it goes by what it says."""
     for secret, mark in taken:
-        if value == secret or (len(value) >= SHORTEST_PIECE and value in secret):
+        if value == secret or (len(value) >= MIN_PIECE_LENGTH and value in secret):
             return mark
-        if len(secret) >= SHORTEST_SECRET:
+        if len(secret) >= MIN_SECRET_LENGTH:
             value = value.replace(secret, mark)
     return value
 

@@ -27,7 +27,7 @@ from epicenter.stream.scan.blocks import Spoken, join_blocks, with_short_lines
 from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
 from epicenter.stream.scan.heartbeats import Heartbeats
 from epicenter.stream.scan.line_times import LineTimes
-from epicenter.stream.scan.liveness import MOST_SPEAKERS, Liveness
+from epicenter.stream.scan.liveness import MAX_SPEAKERS, Liveness
 from epicenter.stream.scan.prefilter import Glance, Glancer
 from epicenter.stream.scan.redaction import Redactions, dead_letter, match_id, without_secrets
 from epicenter.stream.scan.rule_budget import Throttle
@@ -213,7 +213,7 @@ class BatchScanner:
         """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
         pod = (event.cluster, event.pod, event.node)
         if event.pod and event.job and pod not in self._told_pods:
-            if len(self._told_pods) >= MOST_SPEAKERS:
+            if len(self._told_pods) >= MAX_SPEAKERS:
                 self._told_pods.clear()
             self._told_pods.add(pod)
             scanned.seats.append(Seat(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod))

@@ -10,7 +10,7 @@ from epicenter.ingest.batch.text import TextLines
 from epicenter.ingest.parse.envelope import check_envelope, text_of
 from epicenter.ingest.parse.prefix import clean
 from epicenter.rules.errors import DeadLetterKind, RecordError
-from epicenter.rules.model.ledger import KEPT_DEAD_BYTES
+from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 
 MAX_RECORD_BYTES: Final = 1 << 20
 
@@ -51,7 +51,7 @@ def without_tails(values: Records | TextLines, unfit: Mapping[int, Fault]) -> Re
     """No more of what is too large than its head: what failed there is found all the same."""
     if not unfit:
         return values
-    return Records([value[:KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(values)])
+    return Records([value[:MAX_KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(values)])
 
 
 def envelope_fault(value: bytes) -> Fault | None:

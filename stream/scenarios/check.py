@@ -31,7 +31,7 @@ VARIATIONS: Final[dict[str, Variation]] = {
 }
 """Ways of arriving that must change nothing."""
 
-MOST_RESTARTS: Final = 100
+MAX_RESTARTS: Final = 100
 """One run restarts at every point between two deliveries, or at so many of them when there are more."""
 
 LONE_RESTARTS: Final = 4
@@ -94,7 +94,7 @@ class Checker:
             if change := first_change(found, self._play(chapters, restarts)):
                 outcome.failures.append(f"{self._scenario.expect_places[-1]}: {name} changed the incidents: {change}")
         outcome.points = self._points
-        outcome.restarts = len(self._some_points(MOST_RESTARTS))
+        outcome.restarts = len(self._some_points(MAX_RESTARTS))
         return outcome
 
     def documents(self) -> list[Documents]:
@@ -123,7 +123,7 @@ class Checker:
                 for chapter in self._chapters
             ]
             yield name, varied, ()
-        restarts = self._some_points(MOST_RESTARTS)
+        restarts = self._some_points(MAX_RESTARTS)
         yield f"restarts at {len(restarts)} of {self._points} points", self._chapters, restarts
         for point in self._some_points(LONE_RESTARTS):
             yield f"a restart before {self._delivery_at(point)}", self._chapters, [point]

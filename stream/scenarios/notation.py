@@ -9,7 +9,7 @@ from epicenter.rules.model.times import duration_ns
 from epicenter.rules.placement.hostlist import expand
 
 ALL_RANKS: Final = "all"
-MOST_IN_RANGE: Final = 20_000
+MAX_IN_RANGE: Final = 20_000
 
 _RANGE = re.compile(r"(?P<stem>.*?)(?P<first>\d+)\.\.(?P<again>.*?)(?P<last>\d+)")
 _DURATION = re.compile(r"\d+(?:\.\d+)?(?:ms|s|m|h|d)")
@@ -73,6 +73,6 @@ def _expanded(name: str) -> list[str]:
     if not found:
         return [name]
     first, last, stem = int(found["first"]), int(found["last"]), found["stem"]
-    if stem != found["again"] or last < first or last - first >= MOST_IN_RANGE:
+    if stem != found["again"] or last < first or last - first >= MAX_IN_RANGE:
         raise ValueError(f"{name!r} is no range: write n1..n4, with the same word before both numbers, upwards")
     return [f"{stem}{number:0{len(found['first'])}d}" for number in range(first, last + 1)]

@@ -16,7 +16,7 @@ from epicenter.stream.scenarios.spec import LineSpec, ScenarioSpec
 FOLDER = "scenarios"
 """Scenarios in a folder of this name beside a user's packs are run with them."""
 
-MOST_LINES: Final = 200_000
+MAX_LINES: Final = 200_000
 """So many lines one entry may stand for."""
 
 _Place = tuple[str | int, ...]
@@ -86,7 +86,7 @@ def _line_faults(spec: ScenarioSpec, line: LineSpec, nodes: set[str]) -> Iterato
     if line.ranks and line.on:
         yield "on", "the job says on which node each of the `ranks` runs: leave `on` out"
     speakers = job.world_size if job and line.ranks == ALL_RANKS else len(line.ranks) or len(line.on) or 1
-    if (count := len(line.offsets_ns) * speakers) > MOST_LINES:
-        yield "every", f"stands for {count} lines: {MOST_LINES} are the most"
+    if (count := len(line.offsets_ns) * speakers) > MAX_LINES:
+        yield "every", f"stands for {count} lines: {MAX_LINES} are the most"
     if line.source == "kernel" and not line.on:
         yield "source", "a kernel line comes from a node: write `on`"

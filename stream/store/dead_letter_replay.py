@@ -21,7 +21,7 @@ from epicenter.sinks.clickhouse.dead_letters import LetterFilter, Letters, Repla
 from epicenter.sinks.text.sanitize import make_inert
 from epicenter.stream.kafka.preflight import reach
 from epicenter.stream.kafka.security import client_arguments
-from epicenter.stream.kafka.topics import LARGEST_RAW_BYTES, TopicNames
+from epicenter.stream.kafka.topics import MAX_RAW_BYTES, TopicNames
 from epicenter.stream.scan.redaction import bytes_without_secrets, redactor_of
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.dead_letters import find
@@ -172,7 +172,7 @@ class _Broker:
                 acks="all",
                 enable_idempotence=True,
                 compression_type="lz4",
-                max_request_size=LARGEST_RAW_BYTES,
+                max_request_size=MAX_RAW_BYTES,
                 request_timeout_ms=int(ANSWER_S * 1000),
             )
             try:

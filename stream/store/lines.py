@@ -26,7 +26,7 @@ from epicenter.stream.scan.redaction import lines_without_secrets, redactor_of
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.evidence import ask, stored_incident
 
-LONGEST_LINE: Final = 65_536
+MAX_LINE_LENGTH: Final = 65_536
 """So many characters of a line are shown."""
 
 KAFKA_ANSWERS_S: Final = 10.0
@@ -269,7 +269,7 @@ def _as_told(settings: Settings, lines: Sequence[NumberedLine]) -> list[Numbered
     """As a match of these lines is kept: files and Kafka have them as they were written. Not longer than is shown."""
     texts = lines_without_secrets(redactor_of(settings), [line.untrusted_log_text for line in lines])
     return [
-        msgspec.structs.replace(line, untrusted_log_text=text[:LONGEST_LINE])
+        msgspec.structs.replace(line, untrusted_log_text=text[:MAX_LINE_LENGTH])
         for line, text in zip(lines, texts, strict=True)
     ]
 

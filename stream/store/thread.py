@@ -18,10 +18,10 @@ from epicenter.stream.process.shutdown import ENDING, FOR_THE_STORE_S
 ANSWER_WITHIN_S: Final = 5
 """For questions, where the DSN says nothing else: nobody looks at a page for longer, nor waits so long for its end."""
 
-LONGEST_WRITE_S: Final = 120
+MAX_WRITE_S: Final = 120
 """A minute of trying again, and what the last try takes: what is then still being written is left to the next run."""
 
-MOST_QUESTIONS: Final = 32
+MAX_QUESTIONS: Final = 32
 """So many wait for an answer, or get one."""
 
 Result = TypeVar("Result")
@@ -69,12 +69,12 @@ class Store:
         """What a question to the store answers; on a server it does not wait for what is being written.
 
         Raises:
-            TransientError: also when `MOST_QUESTIONS` wait already, or the store was closed.
+            TransientError: also when `MAX_QUESTIONS` wait already, or the store was closed.
         """
         if self._is_closed:
             raise TransientError(f"{self.address}: this process lets go of the store")
-        if self._asking >= MOST_QUESTIONS:
-            raise TransientError(f"{self.address}: {MOST_QUESTIONS} questions wait for an answer already")
+        if self._asking >= MAX_QUESTIONS:
+            raise TransientError(f"{self.address}: {MAX_QUESTIONS} questions wait for an answer already")
         self._asking += 1
         try:
             return await self._run(self._questions, lambda: question(self._asked))
@@ -100,7 +100,7 @@ class Store:
             self._second_client.close()
         if self._client is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(ENDING.left_s(LONGEST_WRITE_S, FOR_THE_STORE_S)):
+                async with asyncio.timeout(ENDING.left_s(MAX_WRITE_S, FOR_THE_STORE_S)):
                     await self._run(self._thread, self._client.close)
         self._thread.shutdown(wait=False, cancel_futures=True)
 

@@ -19,7 +19,7 @@ from tests.support.serving import epicenter
 pytestmark = pytest.mark.integration
 
 HUGE_JOB, HUGE_RANKS = "9002", 16_384
-MOST_ELEMENTS = 1_500
+MAX_ELEMENTS = 1_500
 PATIENCE_MS = 20_000
 
 
@@ -178,7 +178,7 @@ def test_many_ranks_stay_usable(visitor: Visitor, job: str, ranks: int) -> None:
     page = visitor.open(f"/jobs/default/{job}")
     grid = page.locator("canvas")
     expect(grid).to_have_attribute("data-drawn", str(ranks))
-    assert page.evaluate("document.querySelectorAll('*').length") < MOST_ELEMENTS
+    assert page.evaluate("document.querySelectorAll('*').length") < MAX_ELEMENTS
     told = page.locator(".grid-told")
     grid.focus()
     expect(told).to_contain_text("Rank 0: level · gpu-0001 · GPU 0000:1b:00 · step 18,200 · last heard")

@@ -16,7 +16,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
 from deploy.dev.process import EPICENTER
-from epicenter.rules.model.ledger import KEPT_DEAD_BYTES
+from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster
 from tests.support.waiting import eventually
@@ -119,7 +119,7 @@ def test_a_cut_letter_without_its_record_is_refused(kafka: Any, clickhouse: Any,
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
     gone = make_cluster(kafka.bootstrap, clickhouse.dsn)
     cluster.run("migrate")
-    put_letter(cluster, "a" * 16, f"{cluster.raw_topic}/0", 7, KEPT_DEAD_BYTES + 1)
+    put_letter(cluster, "a" * 16, f"{cluster.raw_topic}/0", 7, MAX_KEPT_DEAD_BYTES + 1)
     put_letter(cluster, "b" * 16, "/var/log/kern.log", 7, 1)
     put_letter(cluster, "c" * 16, f"{gone.raw_topic}/0", 7, 1)
     put_letter(cluster, "d" * 16, f"{cluster.raw_topic}/99", 7, 1)
@@ -128,7 +128,7 @@ def test_a_cut_letter_without_its_record_is_refused(kafka: Any, clickhouse: Any,
     done = tried(cluster, "replay", "--all")
     said = done.stderr.decode()
     assert done.returncode == 66
-    assert f"{'a' * 16}: not sent again: only 1 of its {KEPT_DEAD_BYTES + 1} bytes are kept" in said
+    assert f"{'a' * 16}: not sent again: only 1 of its {MAX_KEPT_DEAD_BYTES + 1} bytes are kept" in said
     assert "epicenter run --once FILE" in said
     assert "EPICENTER_RAW_TOPIC" in said
     assert "/99 any more" in said

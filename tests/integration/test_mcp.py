@@ -24,7 +24,7 @@ from epicenter.sinks.clickhouse.client import connect
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.sinks.evidence.render import as_json, as_markdown
 from epicenter.sinks.evidence.untrusted import NOTICE
-from epicenter.stream.mcp.answers import MOST_BYTES
+from epicenter.stream.mcp.answers import MAX_BYTES
 from epicenter.stream.mcp.server import build, serve_http
 from epicenter.stream.settings import load_settings
 from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
@@ -94,7 +94,7 @@ async def told(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
     (content,) = result.content
     assert isinstance(content, TextContent) and result.structured_content is not None
     assert tool == "explain_incident" or json.loads(content.text) == result.structured_content
-    assert len(content.text.encode()) <= MOST_BYTES and result.structured_content["notice"] == NOTICE
+    assert len(content.text.encode()) <= MAX_BYTES and result.structured_content["notice"] == NOTICE
     return dict(result.structured_content)
 
 

@@ -19,7 +19,7 @@ from aiohttp import web
 from deploy.dev.process import EPICENTER, free_ports
 from epicenter.stream.local.page import served
 from epicenter.stream.settings import Settings
-from epicenter.stream.store.thread import MOST_QUESTIONS
+from epicenter.stream.store.thread import MAX_QUESTIONS
 from tests.support.serving import epicenter
 
 pytestmark = pytest.mark.integration
@@ -91,10 +91,10 @@ def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
 
 
 def test_a_server_that_never_answers_keeps_nobody_waiting(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(MOST_QUESTIONS + 1) as browsers:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(MAX_QUESTIONS + 1) as browsers:
         dsn = f"http://ada:secret@127.0.0.1:{silent.getsockname()[1]}/x"
         with epicenter(tmp_path, "page", "--dsn", dsn, "--port", 0) as base:
-            answers = [browsers.submit(asked, base + "/jobs") for _ in range(MOST_QUESTIONS + 1)]
+            answers = [browsers.submit(asked, base + "/jobs") for _ in range(MAX_QUESTIONS + 1)]
             first = next(as_completed(answers)).result()
             assert (first[0], "questions wait for an answer already" in first[1]) == (503, True)
             told_s = monotonic()

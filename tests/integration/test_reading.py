@@ -144,7 +144,7 @@ def test_the_same_names_in_another_cluster_are_others(client: Client) -> None:
 
 def test_of_very_many_revisions_the_newest_changes_are_told(client: Client) -> None:
     incident = an_incident("a")
-    newest = reading.MOST_REVISIONS + 1
+    newest = reading.MAX_REVISIONS + 1
     quiet = [msgspec.structs.replace(incident, revision=number) for number in range(1, newest)]
     ClickHouseSink(client).write(
         incidents=[*quiet, msgspec.structs.replace(incident, revision=newest, status="resolved")]

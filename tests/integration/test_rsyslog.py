@@ -20,7 +20,7 @@ from deploy.dev.broker import OwnBroker, own_broker
 from deploy.dev.process import EPICENTER
 from epicenter.ingest.parse.envelope import parse
 from epicenter.rules.model.records import Position, RawRecord
-from epicenter.stream.kafka.topics import LARGEST_RAW_BYTES
+from epicenter.stream.kafka.topics import MAX_RAW_BYTES
 from tests.support.cluster import with_admin
 from tests.support.rsyslog import NODE, SHIPPED, Rsyslog
 from tests.support.waiting import eventually
@@ -44,7 +44,7 @@ AWAY = "DistBackendError: NCCL error in: remote process exited or there was a ne
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
     with own_broker(tmp_path_factory.mktemp("broker")) as broker:
-        topic = NewTopic(TOPIC, PARTITIONS, 1, topic_configs={"max.message.bytes": str(LARGEST_RAW_BYTES)})
+        topic = NewTopic(TOPIC, PARTITIONS, 1, topic_configs={"max.message.bytes": str(MAX_RAW_BYTES)})
         with_admin(broker.bootstrap, lambda admin: admin.create_topics([topic]))
         yield broker
 

@@ -18,7 +18,7 @@ from tests.support.logs import START_NS, a_scanner, at, batch, fluent_bit, iso, 
 
 NODES = ("n1", "n2", "n3")
 JOBS_OF_NODE = {"n1": ("A",), "n2": ("A", "B"), "n3": ("B",)}
-LONGEST_S = 3000
+MAX_S = 3000
 
 KERNEL_TEXTS = (
     "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus.",
@@ -59,7 +59,7 @@ def step_line(step: int) -> str:
     return f"completed step: {step}, seconds: 5.000, TFLOP/s/device: 380.1"
 
 
-seconds = st.integers(1, LONGEST_S)
+seconds = st.integers(1, MAX_S)
 
 
 @st.composite
@@ -157,14 +157,14 @@ def test_time_that_goes_on_meanwhile_and_restarts_give_the_same_incidents(logs: 
     engine, scanner = Engine(the_rules()), HoldingScanner(a_scanner())
     newest: dict[str, Incident] = {}
     done = dict.fromkeys(range(len(logs)), 0)
-    stops = data.draw(st.lists(st.integers(1, LONGEST_S + 2000), max_size=6, unique=True).map(sorted))
+    stops = data.draw(st.lists(st.integers(1, MAX_S + 2000), max_size=6, unique=True).map(sorted))
     for stop in stops:
         arrive_until(stop, logs, done, engine, scanner)
         upto_ns = at(stop) - 1 if not scanner.waiting else 0
         newest |= {incident.incident_id: incident for incident in engine.advance(upto_ns)}
         if data.draw(st.booleans()):
             engine = Engine(the_rules(), engine.snapshot())
-    arrive_until(10 * LONGEST_S, logs, done, engine, scanner)
+    arrive_until(10 * MAX_S, logs, done, engine, scanner)
     for _, scanned in scanner.rest():
         put(engine, scanned)
     newest |= {incident.incident_id: incident for incident in engine.flush()}

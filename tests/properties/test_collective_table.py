@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicenter.rules.cause.collectives import MOST_RANKS, MOST_ROWS, CollectiveTable
+from epicenter.rules.cause.collectives import MAX_RANKS, MAX_ROWS, CollectiveTable
 from epicenter.rules.cause.context import Known
-from epicenter.rules.cause.suspects import MOST_SUSPECTS, blame, suspects
+from epicenter.rules.cause.suspects import MAX_SUSPECTS, blame, suspects
 from epicenter.rules.model.signals import Signal
 from tests.support.signals import a_signal
 
@@ -36,7 +36,7 @@ def signals(draw: st.DrawFn) -> Signal:
         draw(st.integers(0, 3)),
         draw(st.sampled_from(["", "n1", "n2"])),
         draw(st.sampled_from(["A", "B"])),
-        rank=draw(st.none() | st.integers(0, 9) | st.just(MOST_RANKS)),
+        rank=draw(st.none() | st.integers(0, 9) | st.just(MAX_RANKS)),
         fields=draw(FIELDS),
     )
 
@@ -63,6 +63,6 @@ def test_any_order_and_any_split_gives_the_same_table(said: list[Signal], data: 
 @given(st.lists(signals(), max_size=30), st.integers(0, 100))
 def test_suspects_are_bounded_distinct_and_no_majority(said: list[Signal], world_size: int) -> None:
     table = table_of(said)
-    assert table.row_count == sum(map(len, table.rows_by_group.values())) <= MOST_ROWS
+    assert table.row_count == sum(map(len, table.rows_by_group.values())) <= MAX_ROWS
     found = suspects(table, Known(world_size_by_job={"A": world_size, "B": world_size}))
-    assert len({(one.job, one.rank) for one in found}) == len(found) <= 2 * MOST_SUSPECTS
+    assert len({(one.job, one.rank) for one in found}) == len(found) <= 2 * MAX_SUSPECTS

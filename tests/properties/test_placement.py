@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from epicenter.rules.model.records import Seat
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.rules.placement.placement import KEPT_VERSIONS, Placement
+from epicenter.rules.placement.placement import MAX_KEPT_VERSIONS, Placement
 
 MOVES = st.lists(
     st.tuples(st.integers(0, 2), st.sampled_from(["n1", "n2", "n3"]), st.sampled_from(["g0", "g1"])), max_size=12
@@ -40,7 +40,7 @@ def test_each_time_is_read_by_its_own_map(moves: list[tuple[int, str, str]]) -> 
         if not of_rank or (of_rank[-1].node, of_rank[-1].gpu) != (seat.node, seat.gpu):
             of_rank.append(seat)
     for rank, of_rank in changes.items():
-        for seat in of_rank[-KEPT_VERSIONS:]:
+        for seat in of_rank[-MAX_KEPT_VERSIONS:]:
             assert placement.node_of("c", "A", rank, seat.time_ns) == seat.node
             assert placement.rank_of("c", "A", seat.node, seat.time_ns, gpu=seat.gpu) is not None
 

@@ -11,9 +11,9 @@ from slack_sdk.models.blocks import Block, RichTextBlock
 from tests.support.recorder import Answer, Request
 
 ERRORS = ("message_not_found", "ratelimited", "invalid_auth")
-MOST_BLOCKS = 50
-LONGEST_TEXT = 4_000
-LONGEST_IN_ALL = 13_000
+MAX_BLOCKS = 50
+MAX_TEXT_LENGTH = 4_000
+MAX_TOTAL_LENGTH = 13_000
 """Slack says msg_blocks_too_long somewhat above."""
 
 
@@ -37,10 +37,10 @@ class Workspace:
 
 def check_message(message: dict[str, Any]) -> None:
     """It is within Slack's limits, its blocks are those that the official library knows, and no text is markup."""
-    assert 0 < len(message["text"]) <= LONGEST_TEXT
+    assert 0 < len(message["text"]) <= MAX_TEXT_LENGTH
     assert not set("<>") & set(message["text"])
     assert (message["mrkdwn"], message["parse"], message["link_names"]) == (False, "none", False)
-    assert 0 < len(message["blocks"]) <= MOST_BLOCKS
+    assert 0 < len(message["blocks"]) <= MAX_BLOCKS
     for block in message["blocks"]:
         parsed = Block.parse(block)
         assert isinstance(parsed, RichTextBlock), "any other block has text that Slack may look into"
@@ -48,7 +48,7 @@ def check_message(message: dict[str, Any]) -> None:
     texts = list(_parts(message["blocks"]))
     assert {part["type"] for part in texts} <= {"text", "link"}
     assert all(part["text"] for part in texts)
-    assert sum(len(part["text"]) for part in texts) <= LONGEST_IN_ALL
+    assert sum(len(part["text"]) for part in texts) <= MAX_TOTAL_LENGTH
     assert all(len(part["url"]) <= 3_000 for part in texts if part["type"] == "link")
 
 

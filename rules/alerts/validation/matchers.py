@@ -14,7 +14,7 @@ from epicenter.rules.alerts.validation.world import own_labels
 from epicenter.rules.model.signals import SEVERITIES
 from epicenter.rules.packs.vocabulary import vocabulary
 
-_MOST_NAMED: Final = 12
+_MAX_NAMED: Final = 12
 
 
 class Words:
@@ -58,8 +58,8 @@ class Words:
 def instead(name: str, known: Iterable[str]) -> str:
     """What to write instead: the names that are near to it, else all if they are few."""
     names = list(dict.fromkeys(known))
-    near = get_close_matches(name.replace("*", ""), names, n=3) or names[:_MOST_NAMED]
-    more = " …" if len(near) == _MOST_NAMED < len(names) else ""
+    near = get_close_matches(name.replace("*", ""), names, n=3) or names[:_MAX_NAMED]
+    more = " …" if len(near) == _MAX_NAMED < len(names) else ""
     return f"write {', '.join(near)}{more}" if near else "there is none"
 
 

@@ -13,7 +13,7 @@ from epicenter.rules.alerts.validation.samples import samples
 from epicenter.rules.model.signals import SEVERITIES
 from epicenter.rules.packs.vocabulary import vocabulary
 
-_MOST_LOOKS: Final = 50_000
+_MAX_LOOKS: Final = 50_000
 """After so many looks at a refused match an incident is taken for possible."""
 
 
@@ -90,7 +90,7 @@ class World:
             if not possible:
                 return False
             still_open.append(possible)
-        if not still_open or self._looks > _MOST_LOOKS:
+        if not still_open or self._looks > _MAX_LOOKS:
             return True
         narrowest = min(still_open, key=len)
         rest = [[effect for effect, _ in possible] for possible in still_open if possible is not narrowest]

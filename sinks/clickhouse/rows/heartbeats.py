@@ -9,7 +9,7 @@ from epicenter.rules.model.heartbeats import CheckpointSaved, Heartbeat, Step
 from epicenter.rules.model.records import Seat
 from epicenter.sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, rows_of
 
-MOST_RANKS: Final = 2**32 - 1
+MAX_RANKS: Final = 2**32 - 1
 
 LIVENESS: Final[Columns] = (
     ("cluster", NAME),
@@ -93,7 +93,7 @@ def _placement(seat: Seat) -> tuple[Any, ...]:
         seat.node,
         int32(seat.local_rank),
         seat.gpu,
-        min(int64(seat.world_size or 0), MOST_RANKS),
+        min(int64(seat.world_size or 0), MAX_RANKS),
         seat.pod,
     )
 

@@ -11,11 +11,11 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import iso_ns
 from epicenter.sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, clean, int64, optional_int64, rows_of
 
-MOST_WORDS: Final = 32_768
+MAX_WORDS: Final = 32_768
 """So many characters of an incident are searched: all of most, of one with thousands of nodes not all their names."""
 
-SHOWN_JOBS: Final = 16
-LONGEST_LINE: Final = 500
+MAX_SHOWN_JOBS: Final = 16
+MAX_LINE_LENGTH: Final = 500
 """So many characters of a line are searched."""
 
 INCIDENTS: Final[Columns] = (
@@ -82,7 +82,7 @@ def incident_revision_rows(incidents: Sequence[Incident]) -> Rows:
 
 def words_of(incident: Incident) -> str:
     """What a search looks through, in lower case, a line a thing: what it is, where, and what the lines say."""
-    return "\n".join(dict.fromkeys(_said(incident)))[:MOST_WORDS].lower()
+    return "\n".join(dict.fromkeys(_said(incident)))[:MAX_WORDS].lower()
 
 
 def _said(incident: Incident) -> Iterator[str]:
@@ -92,10 +92,10 @@ def _said(incident: Incident) -> Iterator[str]:
     yield from (root.rule, root.gpu)
     yield from (one.failure_class for one in incident.candidates)
     yield from (link.failure_class for link in chain)
-    yield from (root.node, *incident.jobs[:SHOWN_JOBS])
+    yield from (root.node, *incident.jobs[:MAX_SHOWN_JOBS])
     yield from (f"rank {rank}" for rank in (root.rank, *(link.rank for link in chain)) if rank is not None)
-    yield from (line.text[:LONGEST_LINE] for line in evidence)
-    yield from (link.text[:LONGEST_LINE] for link in chain)
+    yield from (line.text[:MAX_LINE_LENGTH] for line in evidence)
+    yield from (link.text[:MAX_LINE_LENGTH] for link in chain)
     yield from (*incident.nodes, *incident.jobs)
 
 

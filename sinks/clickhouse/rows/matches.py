@@ -22,8 +22,8 @@ from epicenter.sinks.clickhouse.rows.shape import (
     rows_of,
 )
 
-MOST_COUNTED: Final = 2**32 - 1
-MOST_TEXT: Final = 500
+MAX_COUNTED: Final = 2**32 - 1
+MAX_TEXT: Final = 500
 """So many characters of a line suffice where the line is not the evidence."""
 
 MATCHES: Final[Columns] = (
@@ -158,14 +158,14 @@ def _capacity_row(match: Match, kind: str) -> tuple[Any, ...]:
         fields.get("pod") or event.pod,
         _count(fields),
         match.rule,
-        event.text[:MOST_TEXT],
+        event.text[:MAX_TEXT],
     )
 
 
 def _count(fields: dict[str, str]) -> int:
     """Of how many nodes or GPUs the line speaks; of one when it does not say."""
     told = number_in(fields.get("nodes") or fields.get("count") or fields.get("short_gpu") or "")
-    return 1 if told is None else min(max(int(told), 0), MOST_COUNTED)
+    return 1 if told is None else min(max(int(told), 0), MAX_COUNTED)
 
 
 def _measured(match: Match, recorded: Recorded | None) -> Iterator[tuple[tuple[Any, ...], float]]:
@@ -205,5 +205,5 @@ def _gap(match: Match, kind: str) -> Gap:
         begins_ns=event.event_time_ns,
         ends_ns=event.event_time_ns,
         records=None if told is None else int(told),
-        text=event.text[:MOST_TEXT],
+        text=event.text[:MAX_TEXT],
     )

@@ -16,7 +16,7 @@ from epicenter.ingest.batch.text import TextLines
 from epicenter.sinks.text.sanitize import make_inert
 
 SEVERITY_STYLES: Final = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
-LONGEST_LINE: Final = 220
+MAX_LINE_LENGTH: Final = 220
 
 
 def console() -> Console:
@@ -24,7 +24,7 @@ def console() -> Console:
     return Console(highlight=False, emoji=False, soft_wrap=True)
 
 
-def safe(text: object, longest: int = LONGEST_LINE) -> str:
+def safe(text: object, longest: int = MAX_LINE_LENGTH) -> str:
     """Log text as it may be shown: inert, on one line, not too long."""
     shown = make_inert(str(text))
     return escape(shown if len(shown) <= longest else shown[: longest - 1] + "…")

@@ -10,9 +10,9 @@ from epicenter.ingest.parse.prefix import clean
 from epicenter.rules.triage.document import Check, EvidenceLine, FindingReport, ProgressReport, Triage
 from epicenter.sinks.text.sanitize import make_inert
 
-LONGEST_LINE: Final = 400
-SHOWN_BLOCK_LINES: Final = 30
-SHOWN_REASONS: Final = 3
+MAX_LINE_LENGTH: Final = 400
+MAX_SHOWN_BLOCK_LINES: Final = 30
+MAX_SHOWN_REASONS: Final = 3
 _MARKDOWN: Final = re.compile(r"([\\`*\[\]<>])")
 
 
@@ -45,7 +45,7 @@ def table(reports: Sequence[Triage]) -> str:
 
 def safe(text: str) -> str:
     """Log text on one line: inert on a terminal, and no markup or link in a ticket."""
-    return _MARKDOWN.sub(r"\\\1", make_inert(clean(text))[:LONGEST_LINE])
+    return _MARKDOWN.sub(r"\\\1", make_inert(clean(text))[:MAX_LINE_LENGTH])
 
 
 def cell(text: str) -> str:
@@ -55,7 +55,7 @@ def cell(text: str) -> str:
 
 def code(text: str) -> str:
     """Log text as a block of code: indented, so that nothing in it is Markdown."""
-    return f"      {make_inert(clean(text))[:LONGEST_LINE]}"
+    return f"      {make_inert(clean(text))[:MAX_LINE_LENGTH]}"
 
 
 def _head(report: Triage) -> str:
@@ -64,7 +64,9 @@ def _head(report: Triage) -> str:
         primary += f" ({report.family})"
     facts = [("Status", report.status), ("Primary failure", primary), ("Stage", report.stage or "unknown")]
     if report.confidence is not None:
-        facts.append(("Confidence", f"{report.confidence:.2f}, because {'; '.join(report.reasons[:SHOWN_REASONS])}"))
+        facts.append(
+            ("Confidence", f"{report.confidence:.2f}, because {'; '.join(report.reasons[:MAX_SHOWN_REASONS])}")
+        )
     if report.files and report.files[0] not in ("", report.path):
         facts.append(("Log", report.files[0]))
     lines = [f"**{name}:** {safe(told)}  " for name, told in facts]
@@ -77,9 +79,13 @@ def _section(title: str, body: str) -> str:
 
 def _evidence(line: EvidenceLine) -> str:
     shown = line.text.split("\n")
-    if len(shown) > SHOWN_BLOCK_LINES:
-        left_out = len(shown) - SHOWN_BLOCK_LINES
-        shown = [*shown[: SHOWN_BLOCK_LINES // 2], f"[{left_out} lines left out]", *shown[-SHOWN_BLOCK_LINES // 2 :]]
+    if len(shown) > MAX_SHOWN_BLOCK_LINES:
+        left_out = len(shown) - MAX_SHOWN_BLOCK_LINES
+        shown = [
+            *shown[: MAX_SHOWN_BLOCK_LINES // 2],
+            f"[{left_out} lines left out]",
+            *shown[-MAX_SHOWN_BLOCK_LINES // 2 :],
+        ]
     file = f"{safe(line.file)}, " if line.file else ""
     return "\n".join([f"- {file}line {line.line}, {safe(line.failure_class)}:", "", *map(code, shown), ""])
 

@@ -9,7 +9,7 @@ import pytest
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.collect.files import READ_BYTES, FileSource, log_files, unrotated
-from epicenter.ingest.collect.lines import LONGEST_LINE_BYTES
+from epicenter.ingest.collect.lines import MAX_LINE_BYTES
 from epicenter.ingest.collect.source import Sources
 from epicenter.rules.errors import InputError
 from epicenter.stream.scan.validation import MAX_RECORD_BYTES
@@ -99,7 +99,7 @@ def test_a_line_beyond_all_bounds_is_one_dead_letter_and_its_head_still_matches(
     source, scanner, found = FileSource(log, "n1", follow=False), a_scanner(), []
     while not source.has_ended:
         if batch := source.read(START_NS):
-            assert sum(map(len, batch.values)) < LONGEST_LINE_BYTES + 2 * READ_BYTES
+            assert sum(map(len, batch.values)) < MAX_LINE_BYTES + 2 * READ_BYTES
             found.append(scanner.scan(batch))
     matched = [match.event.position.offset for scanned in found for match in scanned.matches]
     assert matched == [2, 3]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epicenter.ingest.parse import identity
-from epicenter.ingest.parse.identity import MOST_WRITER_BYTES, MOST_WRITERS, told_by
+from epicenter.ingest.parse.identity import MAX_WRITER_BYTES, MAX_WRITERS, told_by
 
 
 @pytest.fixture(autouse=True)
@@ -20,12 +20,12 @@ def test_a_writer_is_remembered_and_told_the_same() -> None:
 
 
 def test_long_fields_are_looked_at_and_not_kept() -> None:
-    fields = {"host": "n1", "kubernetes": {"annotations": {"notes": "x" * MOST_WRITER_BYTES}, "pod_name": "p"}}
+    fields = {"host": "n1", "kubernetes": {"annotations": {"notes": "x" * MAX_WRITER_BYTES}, "pod_name": "p"}}
     assert (told_by(fields).node, told_by(fields).is_in_pod) == ("n1", True)
     assert identity._told_by_fields == {}
 
 
 def test_so_many_writers_are_remembered_and_no_more() -> None:
-    for number in range(MOST_WRITERS + 1):
+    for number in range(MAX_WRITERS + 1):
         told_by({"host": f"n{number}"})
     assert len(identity._told_by_fields) == 1

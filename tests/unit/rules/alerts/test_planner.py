@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from epicenter.rules.alerts.muting import Moment, Said
-from epicenter.rules.alerts.planner import MOST_PENDING
+from epicenter.rules.alerts.planner import MAX_PENDING
 from epicenter.rules.alerts.silences import Silence
-from epicenter.rules.alerts.state import KEPT_FOR_NS
+from epicenter.rules.alerts.state import RETENTION_NS
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.notification import Acknowledgement
@@ -367,7 +367,7 @@ def test_what_has_no_document_any_more_is_told_anew() -> None:
 def test_a_group_that_is_never_over_forgets_what_was_over_a_week_ago() -> None:
     office = Office(routing(route={"targets": "chat", "group_by": ["cluster"]})).take(incident("lasts"))
     office.take(incident("a"), resolved(incident("a")), after_s=61)
-    office.wait(KEPT_FOR_NS / NS_PER_S).take(incident("b"), after_s=61).wait(61)
+    office.wait(RETENTION_NS / NS_PER_S).take(incident("b"), after_s=61).wait(61)
     (group,) = office.planner.state.groups.values()
     assert group.members.keys() == {"lasts", "b"}
 
@@ -375,19 +375,19 @@ def test_a_group_that_is_never_over_forgets_what_was_over_a_week_ago() -> None:
 def test_what_is_over_is_forgotten_after_a_week() -> None:
     office = Office(routing()).take(INCIDENT, RESOLVED).wait(1)
     assert sorted(key.partition("/")[0] for key in office.records) == ["acted", "group"]
-    assert [*office.wait(KEPT_FOR_NS / NS_PER_S + 1).records] == ["acted"]
+    assert [*office.wait(RETENTION_NS / NS_PER_S + 1).records] == ["acted"]
 
 
 def test_the_newest_of_many_that_wait_are_one_message() -> None:
     office = Office(routing(route={"targets": "chat", "group_by": []}))
-    for number in range(3 * MOST_PENDING):
+    for number in range(3 * MAX_PENDING):
         office.now_ns += 61 * NS_PER_S
         office.enter(incident(f"i{number:03}"))
     (group,) = office.planner.state.groups.values()
-    assert len(group.pending) == MOST_PENDING
+    assert len(group.pending) == MAX_PENDING
     office.wait(0)
     last = office.sent[-1]
-    assert 1 + len(last.also) + last.more == 3 * MOST_PENDING
+    assert 1 + len(last.also) + last.more == 3 * MAX_PENDING
 
 
 def test_a_notification_says_what_it_is_about() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from epicenter.rules.cause.collectives import LOCAL, MOST_RANKS, MOST_ROWS, UNGROUPED, CollectiveTable, Row, ranks_in
+from epicenter.rules.cause.collectives import LOCAL, MAX_RANKS, MAX_ROWS, UNGROUPED, CollectiveTable, Row, ranks_in
 from tests.support.signals import a_signal, signals_of
 
 C10D = "ProcessGroupNCCL.cpp"
@@ -168,7 +168,7 @@ def test_what_says_nothing_of_collectives_makes_no_row() -> None:
     table = CollectiveTable()
     table.add(a_signal("xid-79", 0, source="kernel"))
     table.add(a_signal("nccl-timeout", 0, rank=None))
-    table.add(a_signal("nccl-timeout", 0, rank=MOST_RANKS))
+    table.add(a_signal("nccl-timeout", 0, rank=MAX_RANKS))
     table.add(a_signal("nccl-timeout", 0, rank=1, role="advice"))
     assert table == CollectiveTable()
 
@@ -176,8 +176,8 @@ def test_what_says_nothing_of_collectives_makes_no_row() -> None:
 def test_too_many_rows_give_up_the_last_group_for_good() -> None:
     table = CollectiveTable()
     for group in ("1", "2", "3"):
-        table.absorb(CollectiveTable({f"A\x1f{group}": {rank: Row() for rank in range(MOST_RANKS)}}, {}, MOST_RANKS))
-    assert (list(table.groups("A")), table.row_count) == (["1", "2"], MOST_ROWS)
+        table.absorb(CollectiveTable({f"A\x1f{group}": {rank: Row() for rank in range(MAX_RANKS)}}, {}, MAX_RANKS))
+    assert (list(table.groups("A")), table.row_count) == (["1", "2"], MAX_ROWS)
     table.add(a_signal("nccl-timeout", 0, job="A", rank=1, fields={"seq": "1", "group_guid": "4"}))
     assert list(table.groups("A")) == ["1", "2"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from epicenter.rules.correlate.correlator import Correlator
-from epicenter.rules.correlate.state import KEPT_IDS, KEPT_PER_CLASS, IncidentState
+from epicenter.rules.correlate.state import MAX_KEPT_IDS, MAX_KEPT_PER_CLASS, IncidentState
 from epicenter.rules.model.signals import Signal
 from tests.support.logs import at
 from tests.support.signals import a_signal, related
@@ -26,10 +26,10 @@ def xid(second: float, node: str = "n1", **more: object) -> Signal:
 
 def test_copies_are_known_for_tens_of_thousands_of_signals() -> None:
     incident = IncidentState("one", "default")
-    many = [a_signal("nccl-timeout", second, "n1", "A") for second in range(3 * KEPT_IDS)]
-    assert sum(incident.add(one, {"A"}) for one in many + many[-KEPT_IDS:]) == len(many)
+    many = [a_signal("nccl-timeout", second, "n1", "A") for second in range(3 * MAX_KEPT_IDS)]
+    assert sum(incident.add(one, {"A"}) for one in many + many[-MAX_KEPT_IDS:]) == len(many)
     assert incident.signal_count == len(many)
-    assert len(incident.seen) + len(incident.seen_before) < 2 * KEPT_IDS
+    assert len(incident.seen) + len(incident.seen_before) < 2 * MAX_KEPT_IDS
 
 
 def test_a_kernel_line_without_job_joins_its_job_s_incident_by_learnt_placement() -> None:
@@ -113,7 +113,7 @@ def test_many_ranks_are_counted_and_the_earliest_are_kept() -> None:
     said = [a_signal("nccl-timeout", 600 + rank, "n1", "A", onset=rank, rank=rank) for rank in reversed(range(40))]
     (incident,) = correlated(*said)
     assert (incident.signal_count, len(incident.ranks)) == (40, 40)
-    assert [signal.rank for signal in incident.signals()] == list(range(KEPT_PER_CLASS))
+    assert [signal.rank for signal in incident.signals()] == list(range(MAX_KEPT_PER_CLASS))
 
 
 def test_a_job_leaves_its_node_when_only_others_are_heard_there() -> None:

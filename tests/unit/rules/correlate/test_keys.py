@@ -6,13 +6,13 @@ import pytest
 
 from epicenter.rules.correlate.correlator import ENDED_FOR_NS, Correlator
 from epicenter.rules.correlate.state import IncidentState
-from epicenter.rules.correlate.unattached import KEPT_FOR_NS, KEPT_KEYS, KEPT_PER_KEY, LooseSignals
+from epicenter.rules.correlate.unattached import MAX_KEPT_KEYS, MAX_KEPT_PER_KEY, RETENTION_NS, LooseSignals
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import at
 from tests.support.signals import a_signal, related
 
-KEPT_FOR_S = KEPT_FOR_NS // NS_PER_S
+RETENTION_S = RETENTION_NS // NS_PER_S
 
 
 def correlated(*signals: Signal) -> list[IncidentState]:
@@ -56,13 +56,13 @@ def test_a_warning_joins_the_failure_that_it_explains_later() -> None:
 
 
 def test_a_warning_that_is_repeated_began_with_its_first_line() -> None:
-    warnings = [thermal(30 * number) for number in range(3 * KEPT_PER_KEY)]
+    warnings = [thermal(30 * number) for number in range(3 * MAX_KEPT_PER_KEY)]
     (incident,) = correlated(*warnings, a_signal("nccl-timeout", 2400, "n1", "A", onset=1800))
     assert incident.first_onset_ns == at(0)
 
 
 def test_a_warning_of_long_ago_or_of_another_job_does_not() -> None:
-    for earlier in (thermal(-KEPT_FOR_S), thermal(0, job="B")):
+    for earlier in (thermal(-RETENTION_S), thermal(0, job="B")):
         (incident,) = correlated(earlier, a_signal("nccl-timeout", 10, "n1", "A"))
         assert set(incident.kept_by_class) == {"nccl-timeout"}
 
@@ -116,11 +116,11 @@ def test_a_merge_is_in_both_histories() -> None:
 
 def test_loose_signals_are_bounded_in_keys_and_in_number() -> None:
     loose = LooseSignals()
-    for number in range(KEPT_KEYS + 5):
+    for number in range(MAX_KEPT_KEYS + 5):
         loose.add(thermal(number), [f"job/default/{number}"])
     for number in range(40):
         loose.add(thermal(number), ["job/default/A"])
-    assert len(loose.by_key) == KEPT_KEYS
+    assert len(loose.by_key) == MAX_KEPT_KEYS
     assert [one.event_time_ns for one in loose.under(["job/default/A"], at(0))] == [
-        at(number) for number in (0, *range(41 - KEPT_PER_KEY, 40))
+        at(number) for number in (0, *range(41 - MAX_KEPT_PER_KEY, 40))
     ]

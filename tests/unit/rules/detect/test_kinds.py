@@ -226,7 +226,7 @@ def test_late_evidence_completes_a_window_and_copies_change_nothing() -> None:
 
 
 def test_the_group_that_is_silent_for_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epicenter.rules.detect.detectors.KEPT_SERIES", 2)
+    monkeypatch.setattr("epicenter.rules.detect.detectors.MAX_KEPT_SERIES", 2)
     watching = detectors(a_window(**COUNT, group_by="node"))
     for second, node in enumerate(["n1", "n2", "n1", "n3", "n2", "n1"]):
         assert watching.take(an_input(second, node=node)) == []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epicenter.rules.event_time.skew import KEPT_JOBS, KEPT_NODES, NEEDED, ClockSkew
+from epicenter.rules.event_time.skew import MAX_KEPT_JOBS, MAX_KEPT_NODES, NEEDED, ClockSkew
 from epicenter.rules.model.times import NS_PER_S
 
 
@@ -34,8 +34,8 @@ def test_one_slow_step_of_a_node_is_no_skew() -> None:
 
 def test_it_is_bounded() -> None:
     skew = ClockSkew()
-    for number in range(KEPT_JOBS + 5):
+    for number in range(MAX_KEPT_JOBS + 5):
         for step in range(2):
             for node in range(5):
                 skew.note_step(f"c/{number}", f"c/{number}-{node}", step, step)
-    assert (len(skew.rounds), len(skew.differences_ns)) == (KEPT_JOBS, KEPT_NODES)
+    assert (len(skew.rounds), len(skew.differences_ns)) == (MAX_KEPT_JOBS, MAX_KEPT_NODES)

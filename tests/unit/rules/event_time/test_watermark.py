@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epicenter.rules.event_time.watermark import LEAST_WAIT_NS, Watermark
+from epicenter.rules.event_time.watermark import MIN_WAIT_NS, Watermark
 from epicenter.rules.model.times import NS_PER_S
 
 
@@ -83,7 +83,7 @@ def test_waits_in_full_until_it_has_learnt() -> None:
 
 def test_never_waits_for_longer_than_it_may_nor_for_nothing() -> None:
     assert live(3, 4 * NS_PER_S).wait_ns == MAX_NS
-    assert live(3, 0).wait_ns == live(3, -NS_PER_S).wait_ns == LEAST_WAIT_NS
+    assert live(3, 0).wait_ns == live(3, -NS_PER_S).wait_ns == MIN_WAIT_NS
 
 
 def test_one_late_line_makes_it_wait_for_ten_minutes() -> None:
@@ -93,11 +93,11 @@ def test_one_late_line_makes_it_wait_for_ten_minutes() -> None:
         watermark.observe("a", minute * MINUTE_NS)
         watermark.hold(["a"])
         watermark.learn([minute * MINUTE_NS])
-    assert watermark.wait_ns == LEAST_WAIT_NS
+    assert watermark.wait_ns == MIN_WAIT_NS
 
 
 def test_a_line_too_late_to_wait_for_makes_nobody_wait() -> None:
-    assert live(3, 0, then_ns=MAX_NS + 1).wait_ns == LEAST_WAIT_NS
+    assert live(3, 0, then_ns=MAX_NS + 1).wait_ns == MIN_WAIT_NS
     assert live(3, MAX_NS + 1).wait_ns == MAX_NS  # nothing was learnt
 
 

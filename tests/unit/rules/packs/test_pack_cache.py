@@ -144,6 +144,6 @@ def test_what_was_used_last_stays_when_room_is_needed(cache: Path, monkeypatch: 
         disk_cache.keep("packs", str(number), b"12345")
         os.utime(cache / str(number), (number, number))
     assert disk_cache.recall("packs", "0") == b"12345"
-    monkeypatch.setattr(disk_cache, "LARGEST_FOLDER_BYTES", 16)
+    monkeypatch.setattr(disk_cache, "MAX_FOLDER_BYTES", 16)
     disk_cache.keep("packs", "3", b"12345")
     assert {file.name for file in cache.iterdir()} == {"0", "2", "3"}

@@ -11,7 +11,7 @@ import pytest
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.records import Seat
 from epicenter.rules.placement.completion import completed, nodes_of
-from epicenter.rules.placement.placement import KEPT_VERSIONS, Placement
+from epicenter.rules.placement.placement import MAX_KEPT_VERSIONS, Placement
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
 from tests.support.signals import a_match, a_signal, alive, an_xid
 
@@ -123,7 +123,7 @@ def test_what_was_not_heard_of_for_a_day_is_forgotten() -> None:
 
 def test_the_versions_of_a_rank_are_few_and_an_absurd_rank_is_none() -> None:
     placement = placed(*(a_seat(number, f"n{number}", 0) for number in range(100)), a_seat(0, "n1", 10**6))
-    assert len(placement.by_job["c/A"].versions_by_rank[0]) == KEPT_VERSIONS
+    assert len(placement.by_job["c/A"].versions_by_rank[0]) == MAX_KEPT_VERSIONS
     assert set(placement.by_job["c/A"].versions_by_rank) == {0}
 
 

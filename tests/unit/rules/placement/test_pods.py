@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from epicenter.rules.placement.pods import KEPT_PODS, Pods, job_in_name
+from epicenter.rules.placement.pods import MAX_KEPT_PODS, Pods, job_in_name
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def test_so_is_its_node() -> None:
 
 def test_it_is_bounded() -> None:
     pods = Pods()
-    for number in range(KEPT_PODS + 2):
+    for number in range(MAX_KEPT_PODS + 2):
         pods.hear("c", f"p{number}", "J", "n1")
-    assert len(pods.job_by_pod) == len(pods.node_by_pod) == KEPT_PODS
+    assert len(pods.job_by_pod) == len(pods.node_by_pod) == MAX_KEPT_PODS
     assert pods.job_of("c", "p0") == ""

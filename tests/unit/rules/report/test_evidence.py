@@ -12,7 +12,7 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.rules.report.evidence import MOST_CANDIDATES
+from epicenter.rules.report.evidence import MAX_CANDIDATES
 from epicenter.rules.report.report import report
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_signal
@@ -69,7 +69,7 @@ def test_candidates_differ_in_class_or_node_and_fall_off() -> None:
     incident = an_incident([a_signal("xid-79", 0, "n1", **XID), *errors])
     kinds = [(one.failure_class, one.node) for one in incident.candidates]
     shares = [one.confidence for one in incident.candidates]
-    assert len(kinds) == len(set(kinds)) == MOST_CANDIDATES
+    assert len(kinds) == len(set(kinds)) == MAX_CANDIDATES
     assert shares == sorted(shares, reverse=True)
     assert shares[0] == incident.root_cause.confidence
     assert all(0 < share <= 1 for share in shares)

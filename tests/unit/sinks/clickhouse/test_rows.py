@@ -35,7 +35,7 @@ from epicenter.sinks.clickhouse.rows import (
     match_rows,
     words_of,
 )
-from epicenter.sinks.clickhouse.rows.incidents import MOST_WORDS
+from epicenter.sinks.clickhouse.rows.incidents import MAX_WORDS
 
 MINUTE_NS = 60_000_000_000
 
@@ -256,4 +256,4 @@ def test_evidence_is_searched_however_many_nodes_there_are() -> None:
     line = Evidence("kern.log", 9, "n1", "xid-79", "the line that proves it" + "x" * 10_000)
     words = words_of(msgspec.structs.replace(an_incident(), nodes=nodes, evidence=(line,)))
     assert "the line that proves it" in words and "node00007" in words
-    assert len(words) == MOST_WORDS
+    assert len(words) == MAX_WORDS

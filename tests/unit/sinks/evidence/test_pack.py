@@ -26,7 +26,7 @@ from epicenter.rules.model.incident import (
     RootCause,
 )
 from epicenter.sinks import evidence as handover
-from epicenter.sinks.evidence.fit import LEAST_BYTES
+from epicenter.sinks.evidence.fit import MIN_BYTES
 from epicenter.sinks.evidence.links import lines_of_links
 from epicenter.sinks.evidence.pack import pack_of
 from epicenter.sinks.evidence.ranges import ranges
@@ -262,7 +262,7 @@ INCIDENTS = st.builds(
     phases=[Phase.generate],
     suppress_health_check=[HealthCheck.too_slow],
 )
-@given(INCIDENTS, st.integers(LEAST_BYTES, 40_000))
+@given(INCIDENTS, st.integers(MIN_BYTES, 40_000))
 def test_any_incident_fits_and_every_reference_in_it_leads_somewhere(incident: Incident, most_bytes: int) -> None:
     pack = pack_of(incident)
     for form, render in RENDERERS.items():

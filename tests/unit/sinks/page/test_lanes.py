@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from epicenter.rules.model.incident import BlastRadius, ChainLink, Explanation, Incident, RankedCause
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
-from epicenter.sinks.page.lanes import LETTER_PX, MOST_LANES, NARROW_PX, WIDE_PX, Lanes, lay_out
+from epicenter.sinks.page.lanes import LETTER_PX, MAX_LANES, NARROW_PX, WIDE_PX, Lanes, lay_out
 from epicenter.sinks.page.timescale import BREAK_PX, scale_of, tick_times
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
@@ -74,7 +74,7 @@ def test_the_roots_lane_is_first_and_lines_without_a_node_are_last(width: float)
 def test_few_nodes_are_shown_and_the_others_counted() -> None:
     chain = [XID, *(link(number, f"m{number}", "nccl-error", "cascade") for number in range(1, 20))]
     lanes = drawn(a_chain(chain, nodes=1_025)).lanes
-    assert len(lanes) == MOST_LANES + 1
+    assert len(lanes) == MAX_LANES + 1
     assert (lanes[-1].name, lanes[-1].is_folded, lanes[-1].marks) == ("and 1,019 more nodes", True, ())
 
 

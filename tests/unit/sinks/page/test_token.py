@@ -13,7 +13,7 @@ from aiohttp.test_utils import TestClient, TestServer
 
 from epicenter.sinks.net import token_guard as door
 from epicenter.sinks.page import Feed, live, page
-from epicenter.sinks.page.guard import MOST_BODY_BYTES, TOLD
+from epicenter.sinks.page.guard import MAX_BODY_BYTES, TOLD
 from tests.support.reverse_proxy import proxy_to
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -93,7 +93,7 @@ async def test_a_plain_form_comes_through_a_proxy_too(browser: Browser) -> None:
     own = {"Host": OUTSIDE, "Origin": "null", "Sec-Fetch-Site": "same-origin"}
     async with TestClient(TestServer(proxy_to(str(browser.make_url("")).rstrip("/"), TOKEN))) as outside:
         path = "/incidents/a1/acknowledgement"
-        form = {"who": "a" * MOST_BODY_BYTES}
+        form = {"who": "a" * MAX_BODY_BYTES}
         assert (await outside.post(path, data=form, headers=own)).status == 413, "let in, and too long"
         assert (await outside.post(path, data=form, headers=own | {"Sec-Fetch-Site": "cross-site"})).status == 403
 
@@ -111,14 +111,14 @@ async def test_guesses_take_turns_and_the_right_one_does_not_wait(
 ) -> None:
     monkeypatch.setattr(door, "GUESS_S", 0.05)
     wrong = {"Authorization": f"Bearer {TOKEN[::-1]}"}
-    count, begun_s = door.MOST_GUESSES_WAITING + 5, monotonic()
+    count, begun_s = door.MAX_GUESSES_WAITING + 5, monotonic()
     guesses = [asyncio.ensure_future(browser.get("/api/incidents", headers=wrong)) for _ in range(count)]
     await asyncio.wait(guesses, return_when=asyncio.FIRST_COMPLETED)
     assert (await browser.get("/api/incidents", headers=BEARER)).status == 200
     assert not all(guess.done() for guess in guesses)
     statuses = [answer.status for answer in await asyncio.gather(*guesses)]
-    assert monotonic() - begun_s >= 0.05 * door.MOST_GUESSES_WAITING
-    assert (statuses.count(401), statuses.count(429)) == (door.MOST_GUESSES_WAITING, 5)
+    assert monotonic() - begun_s >= 0.05 * door.MAX_GUESSES_WAITING
+    assert (statuses.count(401), statuses.count(429)) == (door.MAX_GUESSES_WAITING, 5)
     assert [record.msg for record in caplog.records][:2] == [
         {"event": "wrong_token", "remote": "127.0.0.1", "wrong_so_far": number} for number in (1, 2)
     ]
@@ -132,7 +132,7 @@ async def test_probes_hear_the_status_alone(browser: Browser) -> None:
 
 
 async def test_what_is_too_long_is_refused(browser: Browser) -> None:
-    body = b"x" * (MOST_BODY_BYTES + 1)
+    body = b"x" * (MAX_BODY_BYTES + 1)
     own = {**BEARER, "Content-Type": "application/json"}
     assert (await browser.post("/api/silences", data=body, headers=own)).status == 413
     assert (await browser.get("/", headers={**BEARER, "X-Long": "x" * 9_000})).status == 400
@@ -142,7 +142,7 @@ async def test_what_is_too_long_is_refused(browser: Browser) -> None:
 async def test_so_many_open_pages_are_kept_up_to_date_and_no_more(
     browser: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "MOST_STREAMS", 3)
+    monkeypatch.setattr(live, "MAX_STREAMS", 3)
     streams = [await browser.get("/events", headers=BEARER) for _ in range(3)]
     assert {stream.status for stream in streams} == {200}
     assert (await browser.get("/events", headers=BEARER)).status == 503

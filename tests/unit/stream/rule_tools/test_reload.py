@@ -13,7 +13,7 @@ import pytest
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.rule_tools.reload import Reloader, running
-from epicenter.stream.rule_tools.trial import LONGEST_S, tried
+from epicenter.stream.rule_tools.trial import MAX_S, tried
 from epicenter.stream.settings import load_settings
 from tests.support.packs import A_PACK
 
@@ -101,9 +101,9 @@ async def test_a_hangup_asks_to_look_at_once(packs: Path) -> None:
 
 
 async def test_who_tries_packs_may_die(packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epicenter.stream.rule_tools.trial.LONGEST_S", 0.01)
+    monkeypatch.setattr("epicenter.stream.rule_tools.trial.MAX_S", 0.01)
     assert "were not read and compiled within" in (await tried([packs], None)).problems[0]
-    monkeypatch.setattr("epicenter.stream.rule_tools.trial.LONGEST_S", LONGEST_S)
+    monkeypatch.setattr("epicenter.stream.rule_tools.trial.MAX_S", MAX_S)
     monkeypatch.setattr("sys.executable", "/nowhere/python")
     assert (await tried([packs], None)).problems[0].startswith("new packs can't be tried: no process can be started: ")
     monkeypatch.setattr("sys.executable", "/bin/false")

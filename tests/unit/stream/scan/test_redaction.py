@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from epicenter.rules.errors import DeadLetterKind
-from epicenter.rules.model.ledger import KEPT_DEAD_BYTES
+from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.rules.redact.patterns import load_redactor
 from epicenter.stream.kafka.faults import Troubles
 from epicenter.stream.kafka.raw_batches import Corrupt
@@ -114,7 +114,7 @@ def test_dead_letters() -> None:
     assert found.redactions == ["password"]
     assert letter.size_bytes == len(broken)
     assert letter.value.startswith(b'{"message": "PGPASSWORD=[redacted:password] xxx')
-    assert len(letter.value) == KEPT_DEAD_BYTES
+    assert len(letter.value) == MAX_KEPT_DEAD_BYTES
     assert letter.key == b"n1?token=[redacted:url-secret]"
     other = broken.replace(SECRET.encode(), b"another-1")
     (same,) = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch([other], key=key)).dead_letters

@@ -13,7 +13,7 @@ from epicenter.rules.liveness.streams import BUCKET_NS
 from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.match.reference import ReferenceScanner
 from epicenter.rules.model.heartbeats import Step
-from epicenter.rules.model.ledger import KEPT_DEAD_BYTES
+from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import RuleSpec
@@ -166,7 +166,7 @@ def test_what_can_not_be_read_is_a_dead_letter(value: bytes, kind: str, reason: 
     (letter,) = found.dead_letters
     assert reason in letter.reason
     assert letter.kind == kind
-    assert (letter.position.offset, letter.size_bytes, letter.value) == (8, len(value), value[:KEPT_DEAD_BYTES])
+    assert (letter.position.offset, letter.size_bytes, letter.value) == (8, len(value), value[:MAX_KEPT_DEAD_BYTES])
     assert (found.matched, found.dead, found.quiet) == (1, 1, 1)
 
 
@@ -198,7 +198,7 @@ def test_a_failure_at_the_head_of_a_giant_line_is_found() -> None:
     found = a_scanner().scan(batch([kernel("n1", 5, XID) + GIANT, b"next"]))
     (match,) = found.matches
     assert (match.rule, match.event.node, match.event.event_time_ns) == ("nvidia.xid_79", "n1", at(5))
-    assert len(match.event.text) <= KEPT_DEAD_BYTES
+    assert len(match.event.text) <= MAX_KEPT_DEAD_BYTES
     assert [letter.size_bytes > MAX_RECORD_BYTES for letter in found.dead_letters] == [True]
     assert (found.records, found.matched, found.dead, found.quiet) == (2, 0, 1, 1)
 
@@ -442,7 +442,7 @@ def test_a_pattern_may_say_what_to_look_for_in_its_place() -> None:
 
 
 def test_pods_that_were_told_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("epicenter.stream.scan.scan.MOST_SPEAKERS", 3)
+    monkeypatch.setattr("epicenter.stream.scan.scan.MAX_SPEAKERS", 3)
     scanner = a_scanner()
 
     def told_pods(*jobs: str) -> list[str]:
