@@ -18,7 +18,7 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
-from epicenter.rules.event_time.ordering import Order, heartbeat_order, match_order, seat_order
+from epicenter.rules.event_time.ordering import Order, heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.signals import rules_by_verdict, silence_signal
@@ -28,7 +28,7 @@ from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unfl
 from epicenter.rules.model.heartbeats import Heartbeat, Step
 from epicenter.rules.model.incident import Incident, Progress
 from epicenter.rules.model.ledger import Gap, Joined
-from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.placement.completion import completed
@@ -43,8 +43,8 @@ ENDS: Final = (
 
 MAX_KEPT_WINDOWED: Final = 10_000
 
-_Waiting = tuple[Order, int, Match | Heartbeat | Seat]
-_Kept = tuple[Order, int, Match | None, FlatHeartbeat | None, Seat | None]
+_Waiting = tuple[Order, int, Match | Heartbeat | RankPlacement]
+_Kept = tuple[Order, int, Match | None, FlatHeartbeat | None, RankPlacement | None]
 """The same as a snapshot has it."""
 
 
@@ -131,7 +131,9 @@ class Engine:
         """The state as bytes; `Engine(rules, snapshot)` goes on from there."""
         return msgspec.msgpack.encode(msgspec.structs.replace(self._state, waiting=list(map(_kept, self._waiting))))
 
-    def add(self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[Seat] = ()) -> None:
+    def add(
+        self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[RankPlacement] = ()
+    ) -> None:
         """Note matches, heartbeats and seats, in any order."""
         for match in matches:
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
@@ -139,7 +141,7 @@ class Engine:
         for heartbeat in heartbeats:
             self._wait(heartbeat_order(heartbeat), heartbeat)
         for seat in seats:
-            self._wait(seat_order(seat), seat)
+            self._wait(placement_order(seat), seat)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
         """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
@@ -148,7 +150,7 @@ class Engine:
             match arrived:
                 case Match():
                     self._take_match(arrived)
-                case Seat():
+                case RankPlacement():
                     self._take_seat(arrived)
                 case _:
                     self._take_heartbeat(arrived)
@@ -181,7 +183,7 @@ class Engine:
         self._newest_verdict = next(reversed(verdicts), None)
         return [gap for verdict in reversed(new) if (gap := gap_of(verdict))]
 
-    def _wait(self, order: Order, arrived: Match | Heartbeat | Seat) -> None:
+    def _wait(self, order: Order, arrived: Match | Heartbeat | RankPlacement) -> None:
         self._state.added += 1
         self._waiting.append((order, self._state.added, arrived))
 
@@ -257,7 +259,7 @@ class Engine:
     def _attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
         return attempt_of(incident, time_ns, self._rules, self._known(incident))
 
-    def _take_seat(self, seat: Seat) -> None:
+    def _take_seat(self, seat: RankPlacement) -> None:
         self._state.life.correlator.placement.take(seat)
         if seat.node and not seat.address:
             self._place(seat.cluster, seat.node, seat.job, seat.time_ns)
@@ -321,7 +323,7 @@ def _kept(waiting: _Waiting) -> _Kept:
     match arrived:
         case Match():
             return order, number, arrived, None, None
-        case Seat():
+        case RankPlacement():
             return order, number, None, None, arrived.written()
     return order, number, None, flattened(arrived), None
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from epicenter.rules.model.flat_heartbeats import facts_of
 from epicenter.rules.model.heartbeats import Heartbeat
-from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import Signal
 
 Order = tuple[int, int, str, str, str, int, int, str, str]
@@ -40,7 +40,7 @@ def heartbeat_order(heartbeat: Heartbeat) -> Order:
     )
 
 
-def seat_order(seat: Seat) -> Order:
+def placement_order(seat: RankPlacement) -> Order:
     """Beside heartbeats: a line that tells who sits where comes before what else happens at that time."""
     rank, local_rank = (-1 if one is None else one for one in (seat.rank, seat.local_rank))
     size = seat.world_size or 0

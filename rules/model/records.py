@@ -80,7 +80,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
     block: tuple[str, ...] = ()
 
 
-class Seat(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
 
     `gpu` is its PCI address. `is_start`: the banner stands at the beginning of an attempt, so that its world size holds
@@ -100,7 +100,7 @@ class Seat(msgspec.Struct, frozen=True, array_like=True, gc=False):
     address: str = ""
     pod: str = ""
 
-    def written(self) -> Seat:
+    def written(self) -> RankPlacement:
         """The same as messages and snapshots have it: unknown ranks are -1, an unknown world size is 0."""
         return msgspec.structs.replace(
             self,
@@ -109,7 +109,7 @@ class Seat(msgspec.Struct, frozen=True, array_like=True, gc=False):
             world_size=self.world_size or 0,
         )
 
-    def read(self) -> Seat:
+    def read(self) -> RankPlacement:
         """What a seat that was `written` tells."""
         return msgspec.structs.replace(
             self,

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.records import LogEvent, Seat
+from epicenter.rules.model.records import LogEvent, RankPlacement
 from epicenter.rules.placement.hostlist import expand
 
 MAX_RANKS_A_LINE: Final = 1024
@@ -17,7 +17,7 @@ _PASSED_ON_BY_RAY = re.compile(r"\([^\n()]{1,160}, ip=[\da-f.:]{3,45}\) ")
 _NUMBER = re.compile(r"\d{1,7}")
 
 
-def seats_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[Seat]:
+def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPlacement]:
     """What a banner tells; nothing when it names no rank, no world size, no list of nodes and no address.
 
     `rank`, `local_rank`, `world_size`; `ranks`: those of the local ranks 0, 1, … on this node; `bus`: NCCL's busId;
@@ -27,7 +27,9 @@ def seats_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[Seat]:
     """
     node = fields.get("at") or fields.get("node") or event.node
     job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""))
-    told = Seat(event.event_time_ns, event.cluster, job, node, world_size=world_size, is_start="starts" in fields)
+    told = RankPlacement(
+        event.event_time_ns, event.cluster, job, node, world_size=world_size, is_start="starts" in fields
+    )
     rank, local_rank = _number(fields.get("rank", "")), _number(fields.get("local_rank", ""))
     gpu = pci_of_bus_id(fields.get("bus", ""))
     if rank is not None and event.rank is not None and "bus" in fields and rank != event.rank:
@@ -59,7 +61,7 @@ def _host(event: LogEvent, fields: Mapping[str, str]) -> str:
     return fields.get("host", "") if _PASSED_ON_BY_RAY.match(event.text) else event.node
 
 
-def _hosts(told: Seat, text: str) -> Iterator[Seat]:
+def _hosts(told: RankPlacement, text: str) -> Iterator[RankPlacement]:
     try:
         hosts = expand(text)
     except ValueError:
@@ -67,7 +69,7 @@ def _hosts(told: Seat, text: str) -> Iterator[Seat]:
     yield from (_with(told, node=host, world_size=None) for host in hosts)
 
 
-def _with(seat: Seat, **changes: object) -> Seat:
+def _with(seat: RankPlacement, **changes: object) -> RankPlacement:
     return msgspec.structs.replace(seat, **changes)
 
 

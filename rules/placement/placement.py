@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.model.records import Seat
+from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.pods import Pods
 
@@ -47,7 +47,7 @@ class JobPlaces(msgspec.Struct):
     versions_by_rank: dict[int, list[Version]] = {}
     ranks_by_node: dict[str, set[int]] = {}
 
-    def take(self, seat: Seat, node: str) -> None:
+    def take(self, seat: RankPlacement, node: str) -> None:
         """Learn a seat, or a world size. Seats of a part of the ranks (a smaller communicator) are passed over."""
         if seat.world_size and (seat.is_start or seat.world_size > (self.world_at(seat.time_ns) or 0)):
             self._resize(seat, seat.world_size)
@@ -78,7 +78,7 @@ class JobPlaces(msgspec.Struct):
             for version in versions:
                 self.ranks_by_node.setdefault(version.node, set()).add(rank)
 
-    def _resize(self, seat: Seat, world_size: int) -> None:
+    def _resize(self, seat: RankPlacement, world_size: int) -> None:
         """A new world. One that grew without a restart shows that the smaller one was a part; those were no ranks."""
         if self.worlds and not seat.is_start:
             since_ns, before = self.worlds[-1]
@@ -90,7 +90,7 @@ class JobPlaces(msgspec.Struct):
         if self.world_at(seat.time_ns) != world_size:
             self.worlds = sorted([*self.worlds, (seat.time_ns, world_size)])[-MAX_KEPT_VERSIONS:]
 
-    def _sit(self, seat: Seat, rank: int, node: str) -> None:
+    def _sit(self, seat: RankPlacement, rank: int, node: str) -> None:
         versions = self.versions_by_rank.setdefault(rank, [])
         known, local_rank = self.at(rank, seat.time_ns), -1 if seat.local_rank is None else seat.local_rank
         node = node or (known.node if known else "")
@@ -135,7 +135,7 @@ class Placement(msgspec.Struct):
         self._sweep(time_ns)
         return known_ns is None
 
-    def take(self, seat: Seat) -> None:
+    def take(self, seat: RankPlacement) -> None:
         """Learn from a banner."""
         if seat.address:
             self._name(seat.cluster, seat.address, seat.node)

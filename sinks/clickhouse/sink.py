@@ -11,7 +11,7 @@ from epicenter.rules.errors import TransientError
 from epicenter.rules.model.heartbeats import Heartbeat
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import DeadLetter, Delivery, Gap, Joined, Sample
-from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.sinks.clickhouse import rows as shapes
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.rows import Rows, RuleFacts
@@ -33,7 +33,7 @@ class ClickHouseSink:
         matches: Sequence[tuple[Match, RuleFacts]] = (),
         observed: Sequence[tuple[Match, RuleFacts]] = (),
         heartbeats: Sequence[Heartbeat] = (),
-        seats: Sequence[Seat] = (),
+        seats: Sequence[RankPlacement] = (),
         signals: Sequence[Joined] = (),
         gaps: Sequence[Gap] = (),
         deliveries: Sequence[Delivery] = (),

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat
 from epicenter.rules.model.ledger import Delivery, Gap, Joined, Sample
-from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.records import Match, RankPlacement
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
 One = TypeVar("One")
@@ -28,7 +28,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     newest_ns: int | None
     matches: tuple[Match, ...]
     heartbeats: tuple[FlatHeartbeat, ...]
-    seats: tuple[Seat, ...] = ()
+    seats: tuple[RankPlacement, ...] = ()
 
 
 class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
@@ -74,7 +74,7 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 def encode(message: Message) -> bytes:
     """The message as bytes."""
-    return _encoder.encode(_with_seats(message, Seat.written))
+    return _encoder.encode(_with_seats(message, RankPlacement.written))
 
 
 def decode(value: bytes) -> Message:
@@ -84,12 +84,12 @@ def decode(value: bytes) -> Message:
         RecordError: they are none of ours.
     """
     try:
-        return _with_seats(_decoder.decode(value), Seat.read)
+        return _with_seats(_decoder.decode(value), RankPlacement.read)
     except msgspec.DecodeError as error:
         raise RecordError(f"no message of ours: {error}", DeadLetterKind.NOT_OURS) from error
 
 
-def _with_seats(message: Message, change: Callable[[Seat], Seat]) -> Message:
+def _with_seats(message: Message, change: Callable[[RankPlacement], RankPlacement]) -> Message:
     if not isinstance(message, Found) or not any(part.seats for part in message.parts):
         return message
     return Found(tuple(replace(part, seats=tuple(map(change, part.seats))) for part in message.parts))

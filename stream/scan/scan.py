@@ -16,12 +16,12 @@ from epicenter.rules.errors import DeadLetterKind, RecordError
 from epicenter.rules.match.hyperscan import HyperscanScanner, Scanner
 from epicenter.rules.model.heartbeats import Heartbeat
 from epicenter.rules.model.ledger import DeadLetter
-from epicenter.rules.model.records import LogEvent, Match, Seat
+from epicenter.rules.model.records import LogEvent, Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.precedence import LineHit
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.rules.placement.banners import seats_of
+from epicenter.rules.placement.banners import placements_of
 from epicenter.rules.redact.redactor import Redactor
 from epicenter.stream.scan.blocks import Spoken, join_blocks, with_short_lines
 from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
@@ -51,7 +51,7 @@ class Scanned:
     matches: list[Match] = field(default_factory=list)
     observed: list[Match] = field(default_factory=list)
     heartbeats: list[Heartbeat] = field(default_factory=list)
-    seats: list[Seat] = field(default_factory=list)
+    seats: list[RankPlacement] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     redactions: Redactions = field(default_factory=list)
 
@@ -165,7 +165,7 @@ class BatchScanner:
             for hit in spoken.hits:
                 _note_heartbeat(heartbeats, event, hit)
                 if hit.rule.spec.role == "placement":
-                    scanned.seats += seats_of(event, hit.fields)
+                    scanned.seats += placements_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
                 elif hit.rule.spec.id in self._observed:
@@ -216,19 +216,21 @@ class BatchScanner:
             if len(self._told_pods) >= MAX_SPEAKERS:
                 self._told_pods.clear()
             self._told_pods.add(pod)
-            scanned.seats.append(Seat(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod))
+            scanned.seats.append(
+                RankPlacement(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod)
+            )
 
-    def _hosts_seats(self, event: LogEvent, batch: Batch) -> list[Seat]:
+    def _hosts_seats(self, event: LogEvent, batch: Batch) -> list[RankPlacement]:
         """Once in an hour: the job of a file of labelled tasks is on their nodes, be they quiet."""
         hour = event.event_time_ns // _HOUR_NS
         if batch.origin is None or self._placed_hour_by_source.get(batch.source) == hour:
             return []
         self._placed_hour_by_source[batch.source] = hour
         hosts = sorted({host for host in batch.origin.hosts if host})
-        return [Seat(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
+        return [RankPlacement(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
 
     def _finished(self, scanned: Scanned, heartbeats: Heartbeats, batch: Batch, unfit: Mapping[int, Fault]) -> Scanned:
-        scanned.heartbeats, scanned.seats = heartbeats.sorted(), sorted(set(scanned.seats), key=Seat.order)
+        scanned.heartbeats, scanned.seats = heartbeats.sorted(), sorted(set(scanned.seats), key=RankPlacement.order)
         for number, fault in sorted(unfit.items()):
             letter, redactions = dead_letter(self._redactor, *fault, batch.record(number))
             scanned.dead_letters.append(letter)

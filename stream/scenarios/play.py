@@ -9,7 +9,7 @@ from typing import Final, Protocol
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.heartbeats import Heartbeat
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.scenarios.delivery import Chapter, Delivery
@@ -23,7 +23,9 @@ TICK_NS: Final = NS_PER_S
 class Core(Protocol):
     """What is played: the `Engine`, or a stand-in for it."""
 
-    def add(self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[Seat] = ()) -> None:
+    def add(
+        self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[RankPlacement] = ()
+    ) -> None:
         """Note matches, heartbeats and seats."""
 
     def advance(self, watermark_ns: int) -> list[Incident]:

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicenter.rules.model.records import Seat
+from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.placement import MAX_KEPT_VERSIONS, Placement
 
@@ -15,13 +15,14 @@ MOVES = st.lists(
 )
 
 
-def seats(moves: list[tuple[int, str, str]]) -> list[Seat]:
+def seats(moves: list[tuple[int, str, str]]) -> list[RankPlacement]:
     return [
-        Seat((number + 1) * NS_PER_S, "c", "A", node, rank, gpu=gpu) for number, (rank, node, gpu) in enumerate(moves)
+        RankPlacement((number + 1) * NS_PER_S, "c", "A", node, rank, gpu=gpu)
+        for number, (rank, node, gpu) in enumerate(moves)
     ]
 
 
-def taken(found: list[Seat], cut: int = -1) -> Placement:
+def taken(found: list[RankPlacement], cut: int = -1) -> Placement:
     placement = Placement()
     for number, seat in enumerate(found):
         if number == cut:
@@ -34,7 +35,7 @@ def taken(found: list[Seat], cut: int = -1) -> Placement:
 def test_each_time_is_read_by_its_own_map(moves: list[tuple[int, str, str]]) -> None:
     found = seats(moves)
     placement = taken(found)
-    changes: dict[int, list[Seat]] = {}
+    changes: dict[int, list[RankPlacement]] = {}
     for seat in found:
         of_rank = changes.setdefault(seat.rank, [])
         if not of_rank or (of_rank[-1].node, of_rank[-1].gpu) != (seat.node, seat.gpu):

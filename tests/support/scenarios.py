@@ -11,7 +11,7 @@ import msgspec
 from epicenter.rules.engine import Engine
 from epicenter.rules.model.heartbeats import Heartbeat
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.stream.scenarios.reading import Scenario, read_scenarios
 from tests.support.logs import the_rules
 from tests.support.signals import an_xid
@@ -57,7 +57,9 @@ class NotingCore:
         self._told = told
         self._state = msgspec.msgpack.decode(snapshot, type=NotedState) if snapshot else NotedState()
 
-    def add(self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[Seat] = ()) -> None:
+    def add(
+        self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[RankPlacement] = ()
+    ) -> None:
         if ids := [match.match_id for match in matches]:
             self._state.pieces.append(ids)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from epicenter.rules.model.heartbeats import CheckpointSaved, Heartbeat, Step
-from epicenter.rules.model.records import Seat
+from epicenter.rules.model.records import RankPlacement
 from epicenter.sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, int32, int64, minute_s, rows_of
 
 MAX_RANKS: Final = 2**32 - 1
@@ -78,13 +78,13 @@ def progress_rows(heartbeats: Sequence[Heartbeat]) -> Rows:
     return rows_of("progress", PROGRESS, ((*key, *ends[key]) for key in sorted(ends)))
 
 
-def placement_rows(seats: Sequence[Seat]) -> Rows:
+def placement_rows(seats: Sequence[RankPlacement]) -> Rows:
     """One row a banner that names a node, rank -1 where it names none; a mere other name of a node is left out."""
     placed = sorted({_placement(seat): None for seat in seats if seat.node and not seat.address})
     return rows_of("placements", PLACEMENTS, placed)
 
 
-def _placement(seat: Seat) -> tuple[Any, ...]:
+def _placement(seat: RankPlacement) -> tuple[Any, ...]:
     return (
         seat.cluster,
         seat.job,

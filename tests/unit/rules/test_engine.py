@@ -9,7 +9,7 @@ from epicenter.rules.detect.signal import pci_address
 from epicenter.rules.engine import STALL_FLOOR_NS, Engine
 from epicenter.rules.model.heartbeats import Alive, Heartbeat, LineCut, Step
 from epicenter.rules.model.incident import Incident
-from epicenter.rules.model.records import Match, Seat
+from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 from tests.support.logs import at, the_rules
@@ -170,10 +170,10 @@ def test_a_job_that_goes_on_recovers_from_its_hang(engine: Engine) -> None:
 def test_what_is_heard_after_an_incident_changes_nothing_of_it() -> None:
     """However far time has gone on when it is told."""
     cut = [LineCut(at(second), "default", "A", "n1") for second in (3, 11.5)]
-    of_a = [Seat(at(1), "default", "A", "n1", rank=rank, world_size=4) for rank in range(3)]
+    of_a = [RankPlacement(at(1), "default", "A", "n1", rank=rank, world_size=4) for rank in range(3)]
     later = [
-        Seat(at(11), "default", "A", "n3", rank=3, world_size=8, is_start=True),
-        Seat(at(11), "default", "B", "n4", rank=1, world_size=2),
+        RankPlacement(at(11), "default", "A", "n3", rank=3, world_size=8, is_start=True),
+        RankPlacement(at(11), "default", "B", "n4", rank=1, world_size=2),
     ]
     kernel = Alive(at(12), "default", "", "n4", source="kernel")
     heartbeats = [alive(0, "A", "n1"), alive(0, "A", "n2"), *cut, kernel, alive(11, "A", "n3")]
@@ -181,7 +181,7 @@ def test_what_is_heard_after_an_incident_changes_nothing_of_it() -> None:
 
     def told(until_s: float) -> list[Incident]:
         engine = Engine(the_rules())
-        engine.add(failures, heartbeats, [*of_a, Seat(at(1), "default", "B", "n4", rank=0), *later])
+        engine.add(failures, heartbeats, [*of_a, RankPlacement(at(1), "default", "B", "n4", rank=0), *later])
         return sorted(engine.advance(at(until_s)), key=lambda one: one.jobs)
 
     of_a_now, of_b_now = told(10)

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from epicenter.rules.engine import Engine
-from epicenter.rules.model.records import Seat
+from epicenter.rules.model.records import RankPlacement
 from epicenter.rules.placement.completion import completed, nodes_of
 from epicenter.rules.placement.placement import MAX_KEPT_VERSIONS, Placement
 from tests.support.logs import a_scanner, at, batch, the_rules, vector
@@ -18,13 +18,13 @@ from tests.support.signals import a_match, a_signal, alive, an_xid
 HOUR_S = 3600
 
 
-def a_seat(second: float, node: str, rank: int | None = None, job: str = "A", **more: Any) -> Seat:
-    return Seat(at(second), "c", job, node, rank, **more)
+def a_seat(second: float, node: str, rank: int | None = None, job: str = "A", **more: Any) -> RankPlacement:
+    return RankPlacement(at(second), "c", job, node, rank, **more)
 
 
-def placed(*seats: Seat) -> Placement:
+def placed(*seats: RankPlacement) -> Placement:
     placement = Placement()
-    for seat in sorted(seats, key=Seat.order):
+    for seat in sorted(seats, key=RankPlacement.order):
         placement.take(seat)
     return placement
 
