@@ -14,7 +14,7 @@ from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.mute import Mute
 from epicenter.rules.alerts.muting import Moment, Muting, Said
 from epicenter.rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, news_of
-from epicenter.rules.alerts.routing import Leg, Routing
+from epicenter.rules.alerts.routing import RouteTarget, Routing
 from epicenter.rules.alerts.state import (
     GROUP,
     INCIDENT,
@@ -131,7 +131,7 @@ class Planner:
         is_again = known is None or known.position != position
         return [self._join(key, wanted.get(key), incident, now_ns, is_again) for key in sorted(wanted.keys() | told)]
 
-    def _staying(self, leg: Leg, key: str, told: Collection[str]) -> str:
+    def _staying(self, leg: RouteTarget, key: str, told: Collection[str]) -> str:
         """The group in which its target heard of it already, be it that it belongs into another one by now."""
         legs = {name: self.state.groups[name].leg for name in sorted(told)}
         same = (name for name, one in legs.items() if (one.target, one.after_ns) == (leg.target, leg.after_ns))
@@ -149,8 +149,8 @@ class Planner:
         keys = self._groups_of.get(incident.incident_id, set())
         return {key for key in keys if self.state.groups[key].members[incident.incident_id].told_status}
 
-    def _join(self, key: str, leg: Leg | None, incident: Incident, now_ns: int, is_again: bool) -> Group:
-        group, age = self.state.groups.get(key) or Group(key, leg or Leg("", "")), Age.of(incident)
+    def _join(self, key: str, leg: RouteTarget | None, incident: Incident, now_ns: int, is_again: bool) -> Group:
+        group, age = self.state.groups.get(key) or Group(key, leg or RouteTarget("", "")), Age.of(incident)
         group.leg = leg or group.leg
         member = group.members.get(incident.incident_id) or Member(age)
         if member.is_refused and age == member.age and is_again:
@@ -310,6 +310,6 @@ def _is_held(member: Member) -> bool:
     return member.mute is not None and member.mute.outcome is Outcome.HELD
 
 
-def _to_be_answered_by(known: Known, leg: Leg) -> int:
+def _to_be_answered_by(known: Known, leg: RouteTarget) -> int:
     """Until when the first who are told of it have time to acknowledge it."""
     return (known.told_ns or FAR_NS) + leg.after_ns

@@ -13,18 +13,18 @@ from epicenter.rules.alerts.labels import Labels, built_in_labels
 from epicenter.rules.alerts.match import fits
 from epicenter.rules.alerts.mute import Mute
 from epicenter.rules.alerts.spec import RoutingSpec
-from epicenter.rules.alerts.tree import Leg
+from epicenter.rules.alerts.tree import RouteTarget
 from epicenter.rules.documents.document import line_of
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Outcome
 
-__all__ = ["Labels", "Leg", "Routed", "Routing"]
+__all__ = ["Labels", "RouteTarget", "Routed", "Routing"]
 
 
 class Routed(NamedTuple):
     """Where an incident goes, each target once for each `after_ns`, and why, route by route."""
 
-    legs: tuple[Leg, ...]
+    legs: tuple[RouteTarget, ...]
     reasons: tuple[str, ...]
 
 

@@ -10,7 +10,7 @@ import msgspec
 from epicenter.rules.alerts.guard import Acted
 from epicenter.rules.alerts.mute import Mute, mute_of_text
 from epicenter.rules.alerts.news import Age
-from epicenter.rules.alerts.routing import Leg
+from epicenter.rules.alerts.routing import RouteTarget
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.notification import Notification
@@ -82,7 +82,7 @@ class Group(msgspec.Struct):
     """
 
     key: str
-    leg: Leg
+    leg: RouteTarget
     members: dict[str, Member] = {}
     pending: list[Planned] = []
     last: Notification | None = None
@@ -105,7 +105,7 @@ class Group(msgspec.Struct):
         return max(self.news_ns, self.last_told_ns + self.leg.update_interval_ns)
 
 
-def group_key(leg: Leg, labels: dict[str, tuple[str, ...]], cluster: str) -> str:
+def group_key(leg: RouteTarget, labels: dict[str, tuple[str, ...]], cluster: str) -> str:
     """Which group an incident belongs to on its way; groups never span clusters."""
     values = [(name, labels.get(name, ())) for name in sorted(leg.group_by)]
     return stable_id("group", leg.target, leg.after_ns, cluster, values)

@@ -13,7 +13,7 @@ from epicenter.rules.model.times import NS_PER_S
 Place = tuple[str | int, ...]
 
 
-class Leg(NamedTuple):
+class RouteTarget(NamedTuple):
     """One way to one target. `after_ns` is 0, or how long an escalation waits for an acknowledgement.
 
     `route` says where the route stands, as `alerts.yaml:12`. Legs with the same target, grouping and `after_ns` are one
@@ -51,12 +51,12 @@ class Telling(NamedTuple):
         }
         return self._replace(**{name: value for name, value in own.items() if value is not None})
 
-    def legs(self, route: str) -> Iterator[Leg]:
+    def legs(self, route: str) -> Iterator[RouteTarget]:
         """A leg for each target, those that are told at once first."""
         ways = [(0, self.targets), *((one.after, one.targets) for one in self.escalate)]
         pace = self.group_by, self.group_wait_ns, self.update_interval_ns, self.repeat_interval_ns
         for after_ns, targets in ways:
-            yield from (Leg(target, route, *pace, after_ns) for target in targets)
+            yield from (RouteTarget(target, route, *pace, after_ns) for target in targets)
 
 
 DEFAULTS: Final = Telling()
@@ -69,10 +69,10 @@ class Walk:
         self.reasons: list[str] = []
         self._labels = labels
         self._place = place
-        self._legs: dict[tuple[str, int], Leg] = {}
+        self._legs: dict[tuple[str, int], RouteTarget] = {}
 
     @property
-    def legs(self) -> tuple[Leg, ...]:
+    def legs(self) -> tuple[RouteTarget, ...]:
         """The ways found, in the order of the file."""
         return tuple(self._legs.values())
 

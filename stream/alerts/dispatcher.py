@@ -25,7 +25,7 @@ from epicenter.rules.model.records import Position
 from epicenter.sinks.log import get_logger
 from epicenter.sinks.notify.target import Memo, Target
 from epicenter.stream.alerts.journal import Journal
-from epicenter.stream.alerts.target_queue import Lane
+from epicenter.stream.alerts.target_queue import TargetQueue
 from epicenter.stream.process.shutdown import ENDING, FOR_TARGETS_S
 
 log: Final = get_logger(__name__)
@@ -37,7 +37,7 @@ IN_HAND_S: Final = 15.0
 IN_HAND_AT_THE_END_S: Final = 2.0
 
 
-class Outlet(Protocol):
+class DeliveryLog(Protocol):
     """Where a dispatcher's account goes."""
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
@@ -59,7 +59,7 @@ class Dispatcher:
         targets: dict[str, Target],
         is_silence: Callable[[Incident], bool],
         journal: Journal,
-        outlet: Outlet,
+        outlet: DeliveryLog,
         clock_ns: Callable[[], int] = time_ns,
     ):
         self._routing = routing
@@ -73,7 +73,7 @@ class Dispatcher:
         self._tasks: list[asyncio.Task[None]] = []
         self.said = Said()
         self._targets = targets
-        self.lanes = {name: Lane(target, self, clock_ns) for name, target in targets.items()}
+        self.lanes = {name: TargetQueue(target, self, clock_ns) for name, target in targets.items()}
 
     async def open(self) -> None:
         """Take up what was known. What waits for a target that is gone is given up."""

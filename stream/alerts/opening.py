@@ -8,7 +8,7 @@ from time import time_ns
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.notify.load import Alerts
-from epicenter.stream.alerts.dispatcher import Dispatcher, Outlet
+from epicenter.stream.alerts.dispatcher import DeliveryLog, Dispatcher
 from epicenter.stream.alerts.journal import Journal
 
 
@@ -18,6 +18,6 @@ def is_silence(rules: RuleSet) -> Callable[[Incident], bool]:
     return lambda incident: incident.root_cause.rule in silences
 
 
-def dispatcher(alerts: Alerts, rules: RuleSet, journal: Journal, outlet: Outlet) -> Dispatcher:
+def dispatcher(alerts: Alerts, rules: RuleSet, journal: Journal, outlet: DeliveryLog) -> Dispatcher:
     """By this machine's clock."""
     return Dispatcher(alerts.routing, alerts.make_targets(time_ns), is_silence(rules), journal, outlet)

@@ -15,7 +15,7 @@ from epicenter.rules.alerts.guard import Guard
 from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.labels import Labels
 from epicenter.rules.alerts.mute import Mute
-from epicenter.rules.alerts.routing import Leg, Routing
+from epicenter.rules.alerts.routing import RouteTarget, Routing
 from epicenter.rules.alerts.silences import Silence, silenced_labels
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.incident import Incident
@@ -87,7 +87,7 @@ def routed(
     }
 
 
-def _leg(leg: Leg, labels: Labels) -> dict[str, Any]:
+def _leg(leg: RouteTarget, labels: Labels) -> dict[str, Any]:
     """A way to a target; all incidents with the same values in `group` are one message."""
     return {
         "target": leg.target,

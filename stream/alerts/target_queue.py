@@ -29,7 +29,7 @@ GIVE_UP_AFTER_NS: Final = duration_ns("3d")
 log: Final = get_logger(__name__)
 
 
-class Desk(Protocol):
+class Outbox(Protocol):
     """Where a lane gets its work, and tells what became of it; told means kept."""
 
     def waiting(self, target: str) -> list[Group]:
@@ -52,10 +52,10 @@ class Desk(Protocol):
         """Groups of the target that are not over."""
 
 
-class Lane:
+class TargetQueue:
     """Delivers to one target. `clock_ns` is the time it is; nothing here waits but `run`."""
 
-    def __init__(self, target: Target, desk: Desk, clock_ns: Callable[[], int]):
+    def __init__(self, target: Target, desk: Outbox, clock_ns: Callable[[], int]):
         self._target = target
         self._desk = desk
         self._clock_ns = clock_ns

@@ -114,7 +114,7 @@ class Notifier(Service):
             return True
         assert self._alerts
         journal = TopicJournal(self._settings, self._producer, partition.partition, self._topics.pass_over)
-        outlet = _Outlet(self._names, partition.partition, self._producer, self._metrics)
+        outlet = _DeliveryLog(self._names, partition.partition, self._producer, self._metrics)
         owned = dispatcher(self._alerts, self._rules, journal, outlet)
         await owned.open()
         skips = await self._skips_the_past(partition)
@@ -149,7 +149,7 @@ class Notifier(Service):
             self._metrics.note_pending(target, pending, is_away)
 
 
-class _Outlet:
+class _DeliveryLog:
     """What became of a partition's notifications: rows, dead letters, metrics."""
 
     def __init__(self, names: TopicNames, partition: int, producer: Any, metrics: Metrics):

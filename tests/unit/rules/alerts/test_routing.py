@@ -9,7 +9,7 @@ import pytest
 
 from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.mute import Mute
-from epicenter.rules.alerts.routing import Labels, Leg, Routing
+from epicenter.rules.alerts.routing import Labels, RouteTarget, Routing
 from epicenter.rules.model.ledger import Outcome
 from epicenter.rules.model.times import NS_PER_S
 from tests.support.alerts import a_routing, an_incident, read_routing
@@ -72,11 +72,11 @@ def test_when_nothing_inside_fits_the_route_itself_takes_it(routing: Routing) ->
 
 def test_what_a_route_leaves_out_it_has_from_the_one_around_it(routing: Routing) -> None:
     rack12, chat = routing.route({"team": ("ml",), "job": ("7701",), "node": ("rack12-n1",)}).legs
-    wanted = Leg("rack12", "alerts.yaml:14", ("cluster", "job"), 30 * NS_PER_S, MINUTE_NS, 240 * MINUTE_NS, 0)
+    wanted = RouteTarget("rack12", "alerts.yaml:14", ("cluster", "job"), 30 * NS_PER_S, MINUTE_NS, 240 * MINUTE_NS, 0)
     assert rack12 == wanted
     assert chat == wanted._replace(target="chat")
     (default,) = routing.route({}).legs
-    assert default == Leg("chat", "alerts.yaml:2", ("incident",), 0, MINUTE_NS, 240 * MINUTE_NS, 0)
+    assert default == RouteTarget("chat", "alerts.yaml:2", ("incident",), 0, MINUTE_NS, 240 * MINUTE_NS, 0)
 
 
 def test_reasons_go_through_every_branch(routing: Routing) -> None:
