@@ -9,7 +9,7 @@ from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.mute import Mute
 from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.silences import Silence, silenced_labels
-from epicenter.rules.alerts.state import Known
+from epicenter.rules.alerts.state import OpenIncident
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Outcome
 from epicenter.rules.model.notification import Acknowledgement
@@ -21,23 +21,23 @@ NEVER_MUTED: Final = ("acknowledged", "resolved")
 _ENDED_BY_AN_ACKNOWLEDGEMENT: Final = ("escalated", "repeated")
 
 
-class Said(NamedTuple):
+class OperatorActions(NamedTuple):
     """What people said by now; of acknowledgements the newest of each incident."""
 
     silences: Sequence[Silence] = ()
     acknowledgements: Mapping[str, Acknowledgement] = {}
 
-    def acknowledged(self, known: Known) -> Acknowledgement | None:
+    def acknowledged(self, known: OpenIncident) -> Acknowledgement | None:
         """Who takes care of an incident since it came, or came back."""
         found = self.acknowledgements.get(known.incident.incident_id)
         return found if found and found.given_ns >= known.since_ns else None
 
 
-class Moment(NamedTuple):
+class EvaluationContext(NamedTuple):
     """When it is asked, and what is known then. `is_last`: nothing more will come, so nothing waits for more."""
 
     now_ns: int
-    said: Said = Said()
+    said: OperatorActions = OperatorActions()
     is_last: bool = False
 
 
@@ -48,7 +48,9 @@ class Muting:
         self._routing = routing
         self._is_silence = is_silence
 
-    def mute(self, known: Known, kind: str, open_incidents: OpenIncidents, moment: Moment) -> Mute | None:
+    def mute(
+        self, known: OpenIncident, kind: str, open_incidents: OpenIncidents, moment: EvaluationContext
+    ) -> Mute | None:
         """The first stage that keeps it back; None when it may be told."""
         if kind in NEVER_MUTED:
             return None
@@ -60,18 +62,18 @@ class Muting:
             or self._acknowledged(known, kind, moment.said)
         )
 
-    def _held(self, known: Known, kind: str, moment: Moment) -> Mute | None:
+    def _held(self, known: OpenIncident, kind: str, moment: EvaluationContext) -> Mute | None:
         until_ns = known.since_ns + self._routing.spec.silence_grace
         is_within = moment.now_ns < until_ns and not moment.is_last
         if is_within and kind != "updated" and self._is_silence(known.incident):
             return Mute(Outcome.HELD, until=f"{iso_from_ns(until_ns)[:19]}Z")
         return None
 
-    def _silenced(self, known: Known, moment: Moment) -> Mute | None:
+    def _silenced(self, known: OpenIncident, moment: EvaluationContext) -> Mute | None:
         silence = silenced_labels(moment.said.silences, known.labels, moment.now_ns)
         return Mute(Outcome.SILENCED, by=silence.who, why=silence.reason) if silence else None
 
-    def _acknowledged(self, known: Known, kind: str, said: Said) -> Mute | None:
+    def _acknowledged(self, known: OpenIncident, kind: str, said: OperatorActions) -> Mute | None:
         if kind not in _ENDED_BY_AN_ACKNOWLEDGEMENT or not (taken := said.acknowledged(known)):
             return None
         return Mute(Outcome.ACKNOWLEDGED, by=taken.who, why=taken.note)

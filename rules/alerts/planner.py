@@ -12,7 +12,7 @@ from typing import Final
 from epicenter.rules.alerts.composing import Composer
 from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.mute import Mute
-from epicenter.rules.alerts.muting import Moment, Muting, Said
+from epicenter.rules.alerts.muting import EvaluationContext, Muting, OperatorActions
 from epicenter.rules.alerts.news import BEGINNINGS, KINDS, REFUSED, Age, digest, news_of
 from epicenter.rules.alerts.routing import RouteTarget, Routing
 from epicenter.rules.alerts.state import (
@@ -21,8 +21,8 @@ from epicenter.rules.alerts.state import (
     RETENTION_NS,
     AlertState,
     Group,
-    Known,
     Member,
+    OpenIncident,
     Planned,
     group_key,
 )
@@ -63,13 +63,13 @@ class Planner:
         for known in list(state.incidents.values()):
             self._enter(known.incident, known.position, known.since_ns)
 
-    def take(self, incident: Incident, position: Position, moment: Moment) -> None:
+    def take(self, incident: Incident, position: Position, moment: EvaluationContext) -> None:
         """A revision of an incident, and where it stands. One that is older than what is known changes nothing."""
         self._mutes.clear()
         for group in self._enter(incident, position, moment.now_ns):
             self._look_at(group, moment)
 
-    def advance(self, moment: Moment) -> list[Delivery]:
+    def advance(self, moment: EvaluationContext) -> list[Delivery]:
         """What is due by now joins the groups' `pending`. The decisions since the last call not to tell, each once."""
         self._mutes.clear()
         if moment.is_last or moment.said.acknowledgements != self._acknowledgements:
@@ -116,7 +116,7 @@ class Planner:
         labels = dict(self._routing.labels_of(incident))
         is_new = known is None or known.incident.reopened < incident.reopened
         since_ns, told_ns = (known.since_ns, known.told_ns) if known and not is_new else (now_ns, 0)
-        self.state.incidents[incident.incident_id] = Known(incident, labels, since_ns, position, told_ns)
+        self.state.incidents[incident.incident_id] = OpenIncident(incident, labels, since_ns, position, told_ns)
         if incident.status == "open":
             self._open.put(incident.incident_id, labels)
         else:
@@ -171,7 +171,7 @@ class Planner:
         self._groups_of.setdefault(incident.incident_id, set()).add(group.key)
         return group
 
-    def _look_at(self, group: Group, moment: Moment) -> None:
+    def _look_at(self, group: Group, moment: EvaluationContext) -> None:
         """Tell what may be told, and say when to look again if nothing happens to the group meanwhile."""
         news = dict(self._news(group, moment.said))
         due_ns = group.due_ns(news.values()) if news else group.last_told_ns + group.leg.repeat_interval_ns
@@ -182,7 +182,7 @@ class Planner:
         else:
             self._tell_what_may_be(group, news or self._repeats(group), moment)
 
-    def _tell_what_may_be(self, group: Group, news: Mapping[str, str], moment: Moment) -> None:
+    def _tell_what_may_be(self, group: Group, news: Mapping[str, str], moment: EvaluationContext) -> None:
         told, look_ns = {}, [group.last_told_ns + group.leg.repeat_interval_ns]
         for incident_id, kind in news.items():
             known = self.state.incidents[incident_id]
@@ -201,7 +201,7 @@ class Planner:
             self._tell(group, told, moment)
             self._look_at(group, moment)  # such as an acknowledgement of what was told just now
 
-    def _mute(self, known: Known, kind: str, moment: Moment) -> Mute | None:
+    def _mute(self, known: OpenIncident, kind: str, moment: EvaluationContext) -> Mute | None:
         """The same for all groups at one moment."""
         key = (known.incident.incident_id, kind)
         if key not in self._mutes:
@@ -219,7 +219,7 @@ class Planner:
         else:
             self._asleep_until_ns[group.key] = max(forget_ns, now_ns) + 1
 
-    def _news(self, group: Group, said: Said) -> Iterator[tuple[str, str]]:
+    def _news(self, group: Group, said: OperatorActions) -> Iterator[tuple[str, str]]:
         for incident_id, member in group.members.items():
             if known := self.state.incidents.get(incident_id):
                 kind = news_of(known.incident, member.told, member.told_status)
@@ -236,7 +236,7 @@ class Planner:
         going_on = [name for name, member in group.members.items() if member.told_status == "open"]
         return dict.fromkeys([] if group.pending else going_on, "repeated")
 
-    def _tell(self, group: Group, told: Mapping[str, str], moment: Moment) -> None:
+    def _tell(self, group: Group, told: Mapping[str, str], moment: EvaluationContext) -> None:
         now_ns = moment.now_ns
         for incident_id in [name for name, member in group.members.items() if member.is_forgotten(now_ns)]:
             self._leave(group, incident_id)
@@ -310,6 +310,6 @@ def _is_held(member: Member) -> bool:
     return member.mute is not None and member.mute.outcome is Outcome.HELD
 
 
-def _to_be_answered_by(known: Known, leg: RouteTarget) -> int:
+def _to_be_answered_by(known: OpenIncident, leg: RouteTarget) -> int:
     """Until when the first who are told of it have time to acknowledge it."""
     return (known.told_ns or FAR_NS) + leg.after_ns

@@ -28,7 +28,7 @@ RETENTION_NS: Final = duration_ns("7d")
 PROMPT: Final = frozenset(("resolved", "acknowledged"))
 
 
-class Known(msgspec.Struct):
+class OpenIncident(msgspec.Struct):
     """An incident that somebody may still have to be told of.
 
     `since_ns` is when it came, or came back; `told_ns` when the first were told of that, 0 before; `position` is where
@@ -147,7 +147,7 @@ class _Words(msgspec.Struct):
 class AlertState(msgspec.Struct):
     """Everything that has to outlive the process; `changed` names the records to write."""
 
-    incidents: dict[str, Known] = {}
+    incidents: dict[str, OpenIncident] = {}
     groups: dict[str, Group] = {}
     acted: list[Acted] = []
     changed: set[str] = set()
@@ -165,7 +165,7 @@ class AlertState(msgspec.Struct):
 
     def _restore(self, key: str, value: bytes) -> None:
         if key.startswith(INCIDENT):
-            self.incidents[key.removeprefix(INCIDENT)] = msgspec.json.decode(value, type=Known)
+            self.incidents[key.removeprefix(INCIDENT)] = msgspec.json.decode(value, type=OpenIncident)
         elif key.startswith(GROUP):
             self.groups[key.removeprefix(GROUP)] = group_of(value)
         elif key == ACTED:

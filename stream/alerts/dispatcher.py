@@ -14,7 +14,7 @@ from typing import Final, Protocol
 
 from aiokafka.errors import KafkaError
 
-from epicenter.rules.alerts.muting import Moment, Said
+from epicenter.rules.alerts.muting import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.state import GROUP, AlertState, Group, Planned
@@ -71,7 +71,7 @@ class Dispatcher:
         self._in_writing: set[str] = set()
         self._untold: list[Delivery] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self.said = Said()
+        self.said = OperatorActions()
         self._targets = targets
         self.lanes = {name: TargetQueue(target, self, clock_ns) for name, target in targets.items()}
 
@@ -97,12 +97,12 @@ class Dispatcher:
             PipelineError, KafkaError: the journal is away; the revisions have to come again.
         """
         for incident, position in incidents:
-            self._planner.take(incident, position, Moment(self._clock_ns(), self.said))
+            self._planner.take(incident, position, EvaluationContext(self._clock_ns(), self.said))
         await self.look()
 
     async def look(self, is_last: bool = False) -> None:
         """Time went on, or people said something."""
-        for decision in self._planner.advance(Moment(self._clock_ns(), self.said, is_last)):
+        for decision in self._planner.advance(EvaluationContext(self._clock_ns(), self.said, is_last)):
             self._account(decision)
         await self._report()
         await self._save()

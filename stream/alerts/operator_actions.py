@@ -7,7 +7,7 @@ from collections.abc import Callable
 from time import time_ns
 from typing import Final
 
-from epicenter.rules.alerts.muting import Said
+from epicenter.rules.alerts.muting import OperatorActions
 from epicenter.rules.errors import ConfigError, PipelineError
 from epicenter.rules.model.times import duration_ns
 from epicenter.sinks.clickhouse.client import Client
@@ -18,14 +18,14 @@ from epicenter.stream.store.thread import Store
 LOOKED_BACK_NS: Final = duration_ns("30d")
 
 
-def said_by(client: Client) -> Said:
+def said_by(client: Client) -> OperatorActions:
     """What holds now; of an incident's acknowledgements the newest, unless that one takes it back."""
     now_ns = time_ns()
     taken = list_acknowledgements(client, given_after_ns=now_ns - LOOKED_BACK_NS)
-    return Said(list_silences(client, ending_after_ns=now_ns), standing(taken))
+    return OperatorActions(list_silences(client, ending_after_ns=now_ns), standing(taken))
 
 
-class StoredSaid:
+class StoredActions:
     """A worker's view of it, as it was at the last look; nothing when the store was away, so that everything is told.
 
     `say` hears of that once, and again when the store was back meanwhile. An embedded store is read only beside the
@@ -37,7 +37,7 @@ class StoredSaid:
         self._store = None if is_elsewhere else Store(settings.store_dsn)
         self._say = say
         self._is_away = False
-        self.newest = Said()
+        self.newest = OperatorActions()
         self.is_known = asyncio.Event()
 
     async def look(self) -> None:
@@ -45,7 +45,7 @@ class StoredSaid:
         try:
             self.newest = await self._read()
         except PipelineError as error:
-            self.newest = Said()
+            self.newest = OperatorActions()
             if not self._is_away:
                 self._say(f"silences can't be read, so everything is told: {error}")
             self._is_away = True
@@ -58,7 +58,7 @@ class StoredSaid:
         if self._store:
             await self._store.close()
 
-    async def _read(self) -> Said:
+    async def _read(self) -> OperatorActions:
         if self._store is None:
             raise ConfigError(["the embedded store is another worker's: set `store`, or add `store` to `services`"])
         return await self._store.ask(said_by)

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.alerts.muting import Said
+from epicenter.rules.alerts.muting import OperatorActions
 from epicenter.rules.alerts.state import Planned
 from epicenter.rules.errors import DeadLetterKind, PipelineError
 from epicenter.rules.model.incident import Incident
@@ -102,7 +102,7 @@ class Teller:
         try:
             self._dispatcher.said = await self._store.ask(said_by)
         except PipelineError as error:
-            self._dispatcher.said = Said()
+            self._dispatcher.said = OperatorActions()
             if not self._is_deaf:
                 self._say(f"silences can't be read, so everything is told: {error}")
             self._is_deaf = True

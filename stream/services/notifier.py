@@ -28,7 +28,7 @@ from epicenter.sinks.log import get_logger
 from epicenter.stream.alerts.dispatcher import Dispatcher
 from epicenter.stream.alerts.file import alerts_of
 from epicenter.stream.alerts.opening import dispatcher
-from epicenter.stream.alerts.operator_actions import StoredSaid
+from epicenter.stream.alerts.operator_actions import StoredActions
 from epicenter.stream.alerts.topic_journal import TopicJournal
 from epicenter.stream.kafka.clients import make_producer
 from epicenter.stream.kafka.messages import Kept, encode
@@ -58,7 +58,7 @@ class Notifier(Service):
         self._alerts = alerts_of(settings)
         self._owned: dict[int, Dispatcher] = {}
         self._is_member = False
-        self._said = StoredSaid(settings, lambda text: log.warning("operator_actions_unread", detail=text))
+        self._said = StoredActions(settings, lambda text: log.warning("operator_actions_unread", detail=text))
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from epicenter.rules.alerts.muting import Moment, Said
+from epicenter.rules.alerts.muting import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.state import AlertState
 from epicenter.rules.model.incident import Incident
@@ -40,10 +40,10 @@ Step = tuple[str, int]
 COMES_TO_REST: tuple[Step, ...] = (("wait 2 m", 0), ("wait 2 m", 0))
 
 
-def story(steps: Collection[Step]) -> list[tuple[Incident | None, int, Said]]:
+def story(steps: Collection[Step]) -> list[tuple[Incident | None, int, OperatorActions]]:
     """Revisions of three incidents, or None where only time goes on; the clock; what was said by then."""
     now = {number: incident(f"i{number}", severity="warning") for number in range(3)}
-    told: list[tuple[Incident | None, int, Said]] = []
+    told: list[tuple[Incident | None, int, OperatorActions]] = []
     now_ns, taken = NOW_NS, dict[str, Acknowledgement]()
     for step, number in (*steps, *COMES_TO_REST):
         one: Incident | None = None
@@ -55,7 +55,7 @@ def story(steps: Collection[Step]) -> list[tuple[Incident | None, int, Said]]:
             case _:
                 one = now[number] = _revised(now[number], step)
         now_ns += NS_PER_S
-        told.append((one, now_ns, Said((), taken)))
+        told.append((one, now_ns, OperatorActions((), taken)))
     return told
 
 
@@ -85,7 +85,7 @@ class Run:
     def play(self, steps: list[Step]) -> Run:
         planner = self._planner()
         for number, (one, now_ns, said) in enumerate(story(steps)):
-            while not self._is_kept(planner, one, number, Moment(now_ns, said)):
+            while not self._is_kept(planner, one, number, EvaluationContext(now_ns, said)):
                 planner = self._planner()
             while not self._is_delivered(planner):
                 planner = self._planner()
@@ -96,7 +96,7 @@ class Run:
         assert not unreadable
         return Planner(ROUTING, lambda one: one.root_cause.rule == SILENT_RULE, state)
 
-    def _is_kept(self, planner: Planner, one: Incident | None, number: int, moment: Moment) -> bool:
+    def _is_kept(self, planner: Planner, one: Incident | None, number: int, moment: EvaluationContext) -> bool:
         if one:
             planner.take(one, Position("incidents/0", number), moment)
         planner.advance(moment)

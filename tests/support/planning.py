@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from epicenter.rules.alerts.muting import Moment, Said
+from epicenter.rules.alerts.muting import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import Planner
 from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.spec import RoutingSpec
@@ -51,7 +51,7 @@ class Office:
     def __init__(self, rules: Routing, now_ns: int = NOW_NS):
         self.rules = rules
         self.now_ns = now_ns
-        self.said = Said()
+        self.said = OperatorActions()
         self.records: dict[str, bytes] = {}
         self.sent: list[Notification] = []
         self.decisions: list[Delivery] = []
@@ -113,9 +113,9 @@ class Office:
                 self.planner.note_sent(group, {})
         self.keep()
 
-    def moment(self, is_last: bool = False) -> Moment:
+    def moment(self, is_last: bool = False) -> EvaluationContext:
         """Now, with what people said."""
-        return Moment(self.now_ns, self.said, is_last)
+        return EvaluationContext(self.now_ns, self.said, is_last)
 
 
 def ids(notifications: Iterable[Notification]) -> Collection[str]:

@@ -9,7 +9,7 @@ from typing import Any, cast
 import msgspec
 from cramjam import zstd
 
-from epicenter.rules.alerts.muting import Said
+from epicenter.rules.alerts.muting import OperatorActions
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.flat_heartbeats import unflattened
 from epicenter.rules.model.incident import Incident
@@ -33,7 +33,7 @@ ROUTING = {
     ],
     "actions": "allowed",
 }
-SAID = Said(
+SAID = OperatorActions(
     silences=(Silence("s1", {"node": "n2"}, 0, NOW_NS + 86_400 * NS_PER_S, "ada", "known"),),
     acknowledgements={"acked": Acknowledgement("acked", "ada", NOW_NS + 61 * NS_PER_S, "mine")},
 )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from epicenter.rules.alerts.muting import Moment, Said
+from epicenter.rules.alerts.muting import EvaluationContext, OperatorActions
 from epicenter.rules.alerts.planner import MAX_PENDING
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.alerts.state import RETENTION_NS
@@ -135,7 +135,7 @@ def test_a_silence_that_lasts_is_told_after_its_grace_and_at_once_when_a_line_ex
 def test_what_is_silenced_is_told_when_the_silence_is_over() -> None:
     office = Office(routing())
     until_ns = NOW_NS + HOUR_S * NS_PER_S
-    office.said = Said((Silence("s1", {"node": "n1"}, 0, until_ns, "ada", "known"),))
+    office.said = OperatorActions((Silence("s1", {"node": "n1"}, 0, until_ns, "ada", "known"),))
     office.take(INCIDENT).wait(60).wait(60)
     assert (office.sent, office.outcomes) == ([], ["silenced"])
     assert office.decisions[0].reason == "by ada: known"
@@ -144,7 +144,7 @@ def test_what_is_silenced_is_told_when_the_silence_is_over() -> None:
 
 def test_that_it_is_over_is_told_through_a_silence_to_who_was_told_that_it_began() -> None:
     office = Office(routing()).take(INCIDENT)
-    office.said = Said((Silence("s1", {"node": "n1"}, 0, NOW_NS * 2, "ada", "known"),))
+    office.said = OperatorActions((Silence("s1", {"node": "n1"}, 0, NOW_NS * 2, "ada", "known"),))
     assert office.take(incident(nodes=30)).wait(60).kinds == ["opened"]
     assert office.take(RESOLVED).kinds == ["opened", "resolved"]
 
@@ -183,7 +183,9 @@ ESCALATION: dict[str, Any] = {
 
 
 def acknowledged(office: Office, one: Incident = INCIDENT) -> None:
-    office.said = Said((), {one.incident_id: Acknowledgement(one.incident_id, "ada", office.now_ns, "on it")})
+    office.said = OperatorActions(
+        (), {one.incident_id: Acknowledgement(one.incident_id, "ada", office.now_ns, "on it")}
+    )
 
 
 def test_who_comes_next_is_told_when_nobody_acknowledged() -> None:
@@ -213,7 +215,7 @@ def test_an_acknowledgement_does_not_hold_for_what_comes_back() -> None:
 
 def test_an_escalation_waits_anew_after_a_silence() -> None:
     office = Office(routing(**ESCALATION))
-    office.said = Said((Silence("s1", {"node": "n1"}, 0, NOW_NS + HOUR_S * NS_PER_S, "ada", "known"),))
+    office.said = OperatorActions((Silence("s1", {"node": "n1"}, 0, NOW_NS + HOUR_S * NS_PER_S, "ada", "known"),))
     office.take(INCIDENT)
     for _ in range(61):
         office.wait(60)
@@ -251,8 +253,8 @@ def test_what_no_route_takes_is_accounted_for() -> None:
 def refuse(office: Office, *revisions: Incident) -> None:
     """Take these, and refuse what they give to tell."""
     for one in revisions:
-        office.planner.take(one, Position("incidents/0", one.revision), Moment(office.now_ns, office.said))
-    office.planner.advance(Moment(office.now_ns, office.said))
+        office.planner.take(one, Position("incidents/0", one.revision), EvaluationContext(office.now_ns, office.said))
+    office.planner.advance(EvaluationContext(office.now_ns, office.said))
     for group in office.planner.state.groups.values():
         while group.pending:
             office.planner.note_refused(group)
@@ -261,7 +263,7 @@ def refuse(office: Office, *revisions: Incident) -> None:
 
 def replay(office: Office, one: Incident) -> None:
     """The same revision in another record."""
-    office.planner.take(one, Position("incidents/0", 1000), Moment(office.now_ns, office.said))
+    office.planner.take(one, Position("incidents/0", 1000), EvaluationContext(office.now_ns, office.said))
 
 
 def test_a_refused_revision_asks_again_in_a_new_record_and_not_after_a_restart() -> None:
@@ -295,9 +297,9 @@ def test_of_a_refused_group_nobody_is_told_the_end_of_what_nobody_heard_of() -> 
 def test_who_refused_that_it_began_and_took_an_update_is_told_that_it_is_over() -> None:
     office = Office(routing())
     for one in (INCIDENT, incident(nodes=30)):
-        office.planner.take(one, Position("incidents/0", 1), Moment(office.now_ns))
+        office.planner.take(one, Position("incidents/0", 1), EvaluationContext(office.now_ns))
         office.now_ns += 61 * NS_PER_S
-    office.planner.advance(Moment(office.now_ns))
+    office.planner.advance(EvaluationContext(office.now_ns))
     (group,) = office.planner.state.groups.values()
     office.planner.note_refused(group)
     assert office.wait(0).take(resolved(incident(nodes=30))).kinds == ["updated", "resolved"]
@@ -343,7 +345,7 @@ def test_records_may_be_cut_off_anywhere() -> None:
     office.take(first).wait(30).take(second, resolved(first), after_s=1)
     assert office.kinds == ["opened"]
     office.now_ns += 60 * NS_PER_S
-    office.planner.advance(Moment(office.now_ns))
+    office.planner.advance(EvaluationContext(office.now_ns))
     changes = office.planner.state.take_changes()
     assert None in changes.values()
     for length in range(len(changes)):
