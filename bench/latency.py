@@ -25,7 +25,7 @@ from bench.live_input import LiveCluster, gpu_lost
 from bench.servers import Servers, servers
 from deploy.dev.process import EPICENTER
 from epicenter.sinks.clickhouse.client import connect
-from epicenter.stream.kafka.messages import Found, decode
+from epicenter.stream.kafka.messages import ScanMessage, decode
 
 FAULTS = int(os.environ.get("BENCH_FAULTS", 300))
 SECONDS = float(os.environ.get("BENCH_SECONDS", 120))
@@ -108,7 +108,7 @@ class Bench:
     async def _read_topics(self) -> None:
         async for record in _records(self.at.bootstrap, f"{PREFIX}.matches"):
             message = decode(record.value)
-            for part in message.parts if isinstance(message, Found) else ():
+            for part in message.parts if isinstance(message, ScanMessage) else ():
                 for match in part.matches:
                     self._note("scanned", match.event.node, record)
         async for record in _records(self.at.bootstrap, f"{PREFIX}.incidents"):

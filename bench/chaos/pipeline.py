@@ -20,7 +20,7 @@ from deploy.dev.broker import OwnBroker
 from deploy.dev.clickhouse import DevClickHouse
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import connect
-from epicenter.stream.kafka.messages import Tick, decode
+from epicenter.stream.kafka.messages import ProgressTick, decode
 from epicenter.stream.kafka.topics import MAX_RAW_BYTES, TopicNames
 from tests.support.cluster import Cluster, Worker
 from tests.support.receiver import Receiver
@@ -159,7 +159,11 @@ class Pipeline:
         while True:
             for offset, value in await watch.tail(matches):
                 tick = decode(value)
-                if isinstance(tick, Tick) and not tick.lagging and tick.elapsed_ns > (LATENESS_S + 1) * NS_PER_S:
+                if (
+                    isinstance(tick, ProgressTick)
+                    and not tick.lagging
+                    and tick.elapsed_ns > (LATENESS_S + 1) * NS_PER_S
+                ):
                     return offset + 1
             await self._wait(f"{matches}: no tick that says that time is at its end", end_s)
 

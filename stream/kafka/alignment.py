@@ -22,7 +22,7 @@ Marks = Mapping[TopicPartition, tuple[int, str]]
 """What a group has committed: offset and words."""
 
 
-class Pace:
+class WatermarkAlignment:
     """What this worker told of times that the slowest partition has not come to yet."""
 
     def __init__(self) -> None:

@@ -31,7 +31,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     seats: tuple[RankPlacement, ...] = ()
 
 
-class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
+class ScanMessage(msgspec.Struct, frozen=True, array_like=True, tag="found"):
     """Batches of several raw partitions."""
 
     parts: tuple[Part, ...]
@@ -42,7 +42,7 @@ class Found(msgspec.Struct, frozen=True, array_like=True, tag="found"):
         return any(part.matches or part.heartbeats or part.seats for part in self.parts)
 
 
-class Tick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
+class ProgressTick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
     """How far the raw partitions are read. What lies below these offsets came before this message.
 
     `ends` are the committed offsets; `lagging` names the partitions that held more at that moment. `elapsed_ns` is the
@@ -56,7 +56,7 @@ class Tick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
     has_content: ClassVar[bool] = False
 
 
-class Kept(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
+class StoreMessage(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
     """What the store is to keep beside matches and incidents; nothing else reads it."""
 
     signals: tuple[Joined, ...] = ()
@@ -66,7 +66,7 @@ class Kept(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
     has_content: ClassVar[bool] = False
 
 
-Message = Found | Tick | Kept
+Message = ScanMessage | ProgressTick | StoreMessage
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
@@ -90,14 +90,14 @@ def decode(value: bytes) -> Message:
 
 
 def _with_seats(message: Message, change: Callable[[RankPlacement], RankPlacement]) -> Message:
-    if not isinstance(message, Found) or not any(part.seats for part in message.parts):
+    if not isinstance(message, ScanMessage) or not any(part.seats for part in message.parts):
         return message
-    return Found(tuple(replace(part, seats=tuple(map(change, part.seats))) for part in message.parts))
+    return ScanMessage(tuple(replace(part, seats=tuple(map(change, part.seats))) for part in message.parts))
 
 
 def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
     """The parts in as many messages as their size needs, in order."""
-    value = encode(Found(tuple(parts)))
+    value = encode(ScanMessage(tuple(parts)))
     halves = _halves(parts) if len(value) > SPLIT_ABOVE_BYTES else None
     if halves is None:
         yield value
@@ -106,7 +106,7 @@ def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
             yield from encode_in_pieces(half)
 
 
-def kept_in_pieces(kept: Kept) -> Iterator[bytes]:
+def store_messages(kept: StoreMessage) -> Iterator[bytes]:
     """The same in as many messages as its size needs, in order; none when it is empty."""
     columns = (kept.signals, kept.gaps, kept.deliveries, kept.samples)
     most = max(map(len, columns))
@@ -114,16 +114,16 @@ def kept_in_pieces(kept: Kept) -> Iterator[bytes]:
     if len(value) <= SPLIT_ABOVE_BYTES or most == 1:
         yield from (value,) if value else ()
     else:
-        yield from kept_in_pieces(_half(kept, is_first=True))
-        yield from kept_in_pieces(_half(kept, is_first=False))
+        yield from store_messages(_half(kept, is_first=True))
+        yield from store_messages(_half(kept, is_first=False))
 
 
-def _half(kept: Kept, is_first: bool) -> Kept:
+def _half(kept: StoreMessage, is_first: bool) -> StoreMessage:
     def half(column: tuple[One, ...]) -> tuple[One, ...]:
         middle = len(column) // 2
         return column[:middle] if is_first else column[middle:]
 
-    return Kept(half(kept.signals), half(kept.gaps), half(kept.deliveries), half(kept.samples))
+    return StoreMessage(half(kept.signals), half(kept.gaps), half(kept.deliveries), half(kept.samples))
 
 
 def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | None:

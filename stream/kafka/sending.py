@@ -11,7 +11,7 @@ import msgspec
 from aiokafka import AIOKafkaProducer
 
 from epicenter.rules.model.ledger import DeadLetter, Gap
-from epicenter.stream.kafka.messages import Kept, encode_in_pieces, kept_in_pieces
+from epicenter.stream.kafka.messages import StoreMessage, encode_in_pieces, store_messages
 from epicenter.stream.kafka.scan_messages import FoundInRange
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.settings import Settings
@@ -37,7 +37,7 @@ class Sender:
 
     async def send_gaps(self, gaps: tuple[Gap, ...]) -> None:
         """Return when they are acknowledged."""
-        for value in kept_in_pieces(Kept(gaps=gaps)):
+        for value in store_messages(StoreMessage(gaps=gaps)):
             await self._producer.send_and_wait(self._names.signals, value)
 
     async def _send_dead(self, letter: DeadLetter) -> Future[Any]:

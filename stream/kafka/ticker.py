@@ -9,8 +9,8 @@ from time import monotonic_ns
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 
-from epicenter.stream.kafka.alignment import Pace
-from epicenter.stream.kafka.messages import Tick, encode
+from epicenter.stream.kafka.alignment import WatermarkAlignment
+from epicenter.stream.kafka.messages import ProgressTick, encode
 from epicenter.stream.kafka.raw_batches import source_of
 from epicenter.stream.kafka.recovery import Recovery
 from epicenter.stream.kafka.topics import TopicNames
@@ -18,7 +18,7 @@ from epicenter.stream.metrics import Metrics
 from epicenter.stream.settings import Settings
 
 
-class Ticker:
+class WatermarkTicker:
     """One of the group ticks: the worker that owns the first partition."""
 
     def __init__(
@@ -28,7 +28,7 @@ class Ticker:
         producer: AIOKafkaProducer,
         recovery: Recovery,
         metrics: Metrics,
-        pace: Pace,
+        pace: WatermarkAlignment,
     ):
         self._settings = settings
         self._names = TopicNames(settings.prefix)
@@ -62,7 +62,7 @@ class Ticker:
         lags = {source_of(one): end - read[one] for one, end in ends.items()}
         self._metrics.note_lag(lags)
         value = encode(
-            Tick(
+            ProgressTick(
                 ends={source_of(one): offset for one, offset in read.items()},
                 lagging=tuple(source for source, lag in lags.items() if lag > 0),
                 elapsed_ns=monotonic_ns() - self._changed_ns,

@@ -27,7 +27,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.clients import make_admin, make_producer
 from epicenter.stream.kafka.faults import Trouble
-from epicenter.stream.kafka.messages import Part, decode, encode_in_pieces, kept_in_pieces
+from epicenter.stream.kafka.messages import Part, decode, encode_in_pieces, store_messages
 from epicenter.stream.kafka.own_topics import Fetched, Message, OwnTopics
 from epicenter.stream.kafka.raw_batches import source_of
 from epicenter.stream.kafka.raw_topic import described
@@ -187,7 +187,7 @@ class Correlating(Service):
             Outgoing(self._names.incidents, msgspec.json.encode(one), one.incident_id.encode(), record.partition)
             for one in changed
         ]
-        told = list(kept_in_pieces(owned.correlator.kept()))
+        told = list(store_messages(owned.correlator.kept()))
         if windowed := owned.correlator.windowed():
             told += encode_in_pieces([Part(source, None, None, tuple(windowed), ())])
         return found + [Outgoing(self._names.signals, one, None, record.partition) for one in told]

@@ -19,14 +19,14 @@ from mode import Service
 
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
-from epicenter.stream.kafka.alignment import Pace
+from epicenter.stream.kafka.alignment import WatermarkAlignment
 from epicenter.stream.kafka.clients import make_admin, make_consumer, make_producer
 from epicenter.stream.kafka.faults import Trouble, Troubles
 from epicenter.stream.kafka.raw_batches import Chunk, RawBatches
 from epicenter.stream.kafka.recovery import Recovery
 from epicenter.stream.kafka.scan_messages import FoundInRange
 from epicenter.stream.kafka.sending import Sender
-from epicenter.stream.kafka.ticker import Ticker
+from epicenter.stream.kafka.ticker import WatermarkTicker
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.redaction import redactor_of
@@ -58,7 +58,7 @@ class Matcher(Service):
         self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles, redactor)
         self._busy = asyncio.Lock()
         self._unsent: list[FoundInRange] = []
-        self._pace = Pace()
+        self._pace = WatermarkAlignment()
         self._paused: set[TopicPartition] = set()
         self.floods: list[str] = []
         self.last_fetch_s = monotonic()
@@ -84,7 +84,9 @@ class Matcher(Service):
             settings.raw_topic, group, self._consumer, self._troubles, self._metrics.note_lost_records
         )
         self._sender = Sender(settings, self._producer)
-        self._ticker = Ticker(settings, self._consumer, self._producer, self._recovery, self._metrics, self._pace)
+        self._ticker = WatermarkTicker(
+            settings, self._consumer, self._producer, self._recovery, self._metrics, self._pace
+        )
         await self._admin.start()
         await self._producer.start()
         await self._consumer.start()

@@ -10,7 +10,7 @@ from mode import Service
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.clients import make_producer
-from epicenter.stream.kafka.messages import Kept, kept_in_pieces
+from epicenter.stream.kafka.messages import StoreMessage, store_messages
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.sampling import Sampler
@@ -44,7 +44,7 @@ class Exporter(Service):
         while not self.should_stop:
             await self.sleep(LOOK_EVERY_S)
             try:
-                for message in kept_in_pieces(Kept(samples=tuple(self._sampler.due()))):
+                for message in store_messages(StoreMessage(samples=tuple(self._sampler.due()))):
                     await self._producer.send_and_wait(self._topic, message)
             except KafkaError as error:
                 log.warning("metrics_not_sent", error=repr(error))

@@ -31,7 +31,7 @@ from epicenter.stream.alerts.opening import dispatcher
 from epicenter.stream.alerts.operator_actions import StoredActions
 from epicenter.stream.alerts.topic_journal import TopicJournal
 from epicenter.stream.kafka.clients import make_producer
-from epicenter.stream.kafka.messages import Kept, encode
+from epicenter.stream.kafka.messages import StoreMessage, encode
 from epicenter.stream.kafka.own_topics import Message, OwnTopics
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
@@ -160,7 +160,7 @@ class _DeliveryLog:
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
         """For the store, which the store writer keeps."""
-        kept = encode(Kept(deliveries=tuple(deliveries)))
+        kept = encode(StoreMessage(deliveries=tuple(deliveries)))
         await self._producer.send_and_wait(self._names.signals, kept, partition=self._partition)
 
     async def give_up(self, planned: Planned, reason: str) -> None:

@@ -14,7 +14,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.stream.kafka.messages import Found, Kept, Message, Part, Tick
+from epicenter.stream.kafka.messages import Message, Part, ProgressTick, ScanMessage, StoreMessage
 
 
 class Snapshot(msgspec.Struct):
@@ -68,9 +68,9 @@ class Correlator:
         if offset <= self._state.offset:
             return []
         self._state.offset = offset
-        if isinstance(message, Tick):
+        if isinstance(message, ProgressTick):
             return self.engine.advance(self._watermark_at(message))
-        for part in message.parts if isinstance(message, Found) else ():
+        for part in message.parts if isinstance(message, ScanMessage) else ():
             self._state.watermark.learn(_times_ns(part))
             self.engine.add(part.matches, map(unflattened, part.heartbeats), part.seats)
             if part.end is not None and part.newest_ns is not None:
@@ -81,15 +81,15 @@ class Correlator:
         """What windows told since the last call, as rows of the store have it."""
         return list(map(match_of, self.engine.windowed()))
 
-    def kept(self) -> Kept:
+    def kept(self) -> StoreMessage:
         """What went into incidents since the last call, and the gaps in the evidence that were seen."""
-        return Kept(signals=tuple(map(_slender, self.engine.joined())), gaps=tuple(self.engine.gaps()))
+        return StoreMessage(signals=tuple(map(_slender, self.engine.joined())), gaps=tuple(self.engine.gaps()))
 
     def snapshot(self) -> bytes:
         """The state as bytes."""
         return msgspec.msgpack.encode(msgspec.structs.replace(self._state, engine=self.engine.snapshot()))
 
-    def _watermark_at(self, tick: Tick) -> int:
+    def _watermark_at(self, tick: ProgressTick) -> int:
         """Each partition counts as far as it was read when the tick was made, however much came in since."""
         watermark = self._state.watermark
         watermark.is_live = tick.at_pace
@@ -103,7 +103,7 @@ class Correlator:
             return watermark.hold(tick.lagging)
         return watermark.idle(self._idle_ns(tick), tick.at_pace)
 
-    def _idle_ns(self, tick: Tick) -> int:
+    def _idle_ns(self, tick: ProgressTick) -> int:
         """How long nothing was written; a worker that ticks since a moment ago counts from then on."""
         state = self._state
         if tick.ends != state.idle_ends:

@@ -25,7 +25,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import RuleSpec
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.clients import make_producer
-from epicenter.stream.kafka.messages import Found, Kept, Part, Tick, decode, encode
+from epicenter.stream.kafka.messages import Part, ProgressTick, ScanMessage, StoreMessage, decode, encode
 from epicenter.stream.kafka.own_topics import Fetched, Message, OwnTopics
 from epicenter.stream.kafka.raw_batches import source_of
 from epicenter.stream.kafka.topics import TopicNames
@@ -156,12 +156,12 @@ class StoreWriter(Service):
         else:
             yield from (Row(*told, message) for told in self._told(decode(value)))
 
-    def _told(self, found: Found | Kept | Tick) -> Iterator[tuple[Table, Any]]:
-        for part in found.parts if isinstance(found, Found) else ():
+    def _told(self, found: ScanMessage | StoreMessage | ProgressTick) -> Iterator[tuple[Table, Any]]:
+        for part in found.parts if isinstance(found, ScanMessage) else ():
             yield from (("heartbeats", unflattened(heartbeat)) for heartbeat in part.heartbeats)
             yield from (("seats", seat) for seat in part.seats)
             yield from map(self._with_its_rule, self._known(part.matches))
-        if isinstance(found, Kept):
+        if isinstance(found, StoreMessage):
             yield from (("signals", joined) for joined in found.signals)
             yield from (("gaps", gap) for gap in found.gaps)
             yield from (("deliveries", delivery) for delivery in found.deliveries)
@@ -212,13 +212,13 @@ def _alone(row: Row) -> bytes:
     source = source_of(TopicPartition(row.message.topic, row.message.partition))
     match row.table:
         case "matches" | "observed":
-            return encode(Found((Part(source, None, None, (row.content[0],), ()),)))
+            return encode(ScanMessage((Part(source, None, None, (row.content[0],), ()),)))
         case "heartbeats":
-            return encode(Found((Part(source, None, None, (), (flattened(row.content),)),)))
+            return encode(ScanMessage((Part(source, None, None, (), (flattened(row.content),)),)))
         case "seats":
-            return encode(Found((Part(source, None, None, (), (), (row.content,)),)))
+            return encode(ScanMessage((Part(source, None, None, (), (), (row.content,)),)))
         case "signals" | "gaps" | "deliveries" | "samples":
-            return encode(Kept(**{row.table: (row.content,)}))
+            return encode(StoreMessage(**{row.table: (row.content,)}))
     return row.message.value or b""
 
 

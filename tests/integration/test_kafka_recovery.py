@@ -15,7 +15,7 @@ from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
 from epicenter.sinks.clickhouse.client import connect
-from epicenter.stream.kafka.messages import Tick, decode
+from epicenter.stream.kafka.messages import ProgressTick, decode
 from epicenter.stream.kafka.scan_messages import match_partition
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.services.matcher import TICK_S
@@ -131,7 +131,7 @@ def test_a_standby_takes_over_and_time_goes_on(make_cluster: Callable[..., Clust
     assert standby.process.poll() is None
 
     records = everything_in(cluster.bootstrap, TopicPartition(TopicNames(cluster.name).matches, MINE))
-    ticks_ms = [one.timestamp for one in records if isinstance(decode(one.value or b""), Tick)]
+    ticks_ms = [one.timestamp for one in records if isinstance(decode(one.value or b""), ProgressTick)]
     assert ticks_ms[-1] > killed_ms
     gaps_ms = [later - earlier for earlier, later in pairwise(one for one in ticks_ms if one > settled_ms + 1000)]
     assert min(gaps_ms) > 900 * TICK_S, "two workers tick"

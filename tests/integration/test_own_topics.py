@@ -14,7 +14,7 @@ from aiokafka.admin import RecordsToDelete
 
 from deploy.dev.broker import JavaBroker, own_broker
 from epicenter.sinks.clickhouse.client import connect
-from epicenter.stream.kafka.messages import Found, decode
+from epicenter.stream.kafka.messages import ScanMessage, decode
 from epicenter.stream.kafka.topics import TopicNames
 from tests.integration.test_kafka_recovery import everything_in, stop
 from tests.integration.test_raw_trouble import has_read_all, nodes, troubles, xid
@@ -45,7 +45,9 @@ def letters(cluster: Cluster) -> list[str]:
 
 def says_of(value: bytes | None, node: str) -> bool:
     message = decode(value or b"")
-    return isinstance(message, Found) and any(one.event.node == node for part in message.parts for one in part.matches)
+    return isinstance(message, ScanMessage) and any(
+        one.event.node == node for part in message.parts for one in part.matches
+    )
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
-from epicenter.stream.kafka.messages import Found, Kept, Message, decode
+from epicenter.stream.kafka.messages import Message, ScanMessage, StoreMessage, decode
 from tests.support.logs import the_rules
 from tests.support.planning import NOW_NS
 
@@ -82,9 +82,9 @@ def incidents_of(folder: Path) -> list[Incident]:
 
 
 def _contents(message: Message) -> Iterator[dict[str, Any]]:
-    if isinstance(message, Kept):
+    if isinstance(message, StoreMessage):
         yield {name: getattr(message, name) for name in ("signals", "gaps", "deliveries", "samples")}
-    for part in message.parts if isinstance(message, Found) else ():
+    for part in message.parts if isinstance(message, ScanMessage) else ():
         known = [(match, the_rules().spec_of(match)) for match in part.matches if match.rule in the_rules().by_id]
         told = [one for one in known if one[1].role not in QUIET_ROLES]
         yield {"matches": told, "heartbeats": list(map(unflattened, part.heartbeats)), "seats": part.seats}

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.flat_heartbeats import flattened
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.stream.kafka.messages import Found, Message, Part, Tick
+from epicenter.stream.kafka.messages import Message, Part, ProgressTick, ScanMessage
 from epicenter.stream.scan.scan import BatchScanner, Scanned
 from tests.support.logs import at, fluent_bit, kernel, the_rules, vector
 
@@ -150,8 +150,8 @@ def matches_topic() -> Iterator[tuple[float, Message]]:
         part = Part(
             source, end, scanned.newest_ns, matches, tuple(map(flattened, scanned.heartbeats)), tuple(scanned.seats)
         )
-        yield end_s, Found((part,))
-        yield end_s, Tick(dict(read), (), 0, True)
+        yield end_s, ScanMessage((part,))
+        yield end_s, ProgressTick(dict(read), (), 0, True)
         read[source] = end
-    yield END_S + PIECE_S, Tick(dict(read), (), 0, True)
-    yield END_S + 8000, Tick(dict(read), (), 7200 * NS_PER_S, True)
+    yield END_S + PIECE_S, ProgressTick(dict(read), (), 0, True)
+    yield END_S + 8000, ProgressTick(dict(read), (), 7200 * NS_PER_S, True)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from epicenter.rules.model.incident import Incident
-from epicenter.stream.kafka.messages import Found, Kept, Message, encode
+from epicenter.stream.kafka.messages import Message, ScanMessage, StoreMessage, encode
 from epicenter.stream.services.partition import Correlator
 from tests.support.logs import the_rules
 from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
@@ -21,7 +21,7 @@ WRITTEN = Path(__file__).parent / "version_0_1"
 SNAPSHOT_AFTER = 132
 """The number of the last message before the snapshot."""
 
-Outcome = tuple[list[Incident], Kept]
+Outcome = tuple[list[Incident], StoreMessage]
 
 
 @pytest.fixture(scope="module")
@@ -89,7 +89,7 @@ def test_messages_are_written_as_they_were(topic: str) -> None:
 
 
 def test_what_banners_did_not_tell_is_none(messages: list[Message]) -> None:
-    parts = [part for message in messages if isinstance(message, Found) for part in message.parts]
+    parts = [part for message in messages if isinstance(message, ScanMessage) for part in message.parts]
     seats = [seat for part in parts for seat in part.seats]
     numbers = {number for seat in seats for number in (seat.rank, seat.local_rank, seat.world_size)}
     assert None in numbers and numbers > {None, 2}

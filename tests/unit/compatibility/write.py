@@ -14,7 +14,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import DeadLetter, Delivery, Outcome, Sample
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.stream.kafka.messages import Kept, Message, encode
+from epicenter.stream.kafka.messages import Message, StoreMessage, encode
 from epicenter.stream.services.partition import Correlator
 from tests.support.logs import at, the_rules
 from tests.support.planning import SILENT_RULE, Office, incident, resolved, routing, with_cause
@@ -49,7 +49,7 @@ def _snapshot(messages: list[tuple[float, Message]]) -> tuple[int, bytes]:
     raise AssertionError
 
 
-def _outcome(messages: list[Message]) -> tuple[list[Incident], list[Kept]]:
+def _outcome(messages: list[Message]) -> tuple[list[Incident], list[StoreMessage]]:
     correlator, incidents, kept = Correlator(the_rules(), LATENESS_NS), [], []
     for number, message in enumerate(messages):
         incidents += correlator.take(number, message)
@@ -59,7 +59,7 @@ def _outcome(messages: list[Message]) -> tuple[list[Incident], list[Kept]]:
         "d1", "chat", Outcome.HELD, "i1", 1, "opened", "2026-03-02T09:00:01.000000000Z", "a silence", at(9)
     )
     sample = Sample(at(9) // NS_PER_S, "h:1", "epicenter_records_total", {"source": "local"}, 50.0)
-    return incidents, [*kept, Kept(deliveries=(delivery,)), Kept(samples=(sample,))]
+    return incidents, [*kept, StoreMessage(deliveries=(delivery,)), StoreMessage(samples=(sample,))]
 
 
 def _dead_letters() -> Iterator[DeadLetter]:

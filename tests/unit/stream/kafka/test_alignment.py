@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from aiokafka import TopicPartition
 
-from epicenter.stream.kafka.alignment import MAX_AHEAD, MAX_LOOKS, Pace, time_of_mark, topic_of_mark
+from epicenter.stream.kafka.alignment import MAX_AHEAD, MAX_LOOKS, WatermarkAlignment, time_of_mark, topic_of_mark
 
 SLOW, FAST, OTHER = (TopicPartition("raw", number) for number in range(3))
 ENDS = dict.fromkeys((SLOW, FAST, OTHER), 100)
 
 
-def pace(**told_by_time: int) -> Pace:
+def pace(**told_by_time: int) -> WatermarkAlignment:
     """A worker that reads FAST, and told so much of it at each time."""
-    one = Pace()
+    one = WatermarkAlignment()
     for time, count in told_by_time.items():
         one.note(FAST, int(time[1:]), count)
     return one
 
 
-def seen(one: Pace, slow: tuple[int, str]) -> set[TopicPartition]:
+def seen(one: WatermarkAlignment, slow: tuple[int, str]) -> set[TopicPartition]:
     one.look({SLOW: slow, FAST: (50, one.mark(FAST, "id"))}, ENDS)
     return one.too_far()
 

@@ -6,7 +6,15 @@ import msgspec
 import pytest
 
 from epicenter.rules.model.ledger import Gap, Joined, Sample
-from epicenter.stream.kafka.messages import SPLIT_ABOVE_BYTES, Found, Kept, Part, decode, encode, kept_in_pieces
+from epicenter.stream.kafka.messages import (
+    SPLIT_ABOVE_BYTES,
+    Part,
+    ScanMessage,
+    StoreMessage,
+    decode,
+    encode,
+    store_messages,
+)
 from tests.support.signals import a_signal
 
 
@@ -25,17 +33,17 @@ def a_joined(number: int, length: int) -> Joined:
 )
 def test_all_of_it_arrives_in_order(lengths: list[int], messages: int) -> None:
     joined = [a_joined(number, length) for number, length in enumerate(lengths)]
-    pieces = list(kept_in_pieces(Kept(signals=tuple(joined))))
+    pieces = list(store_messages(StoreMessage(signals=tuple(joined))))
     assert len(pieces) == messages
     arrived = [decode(piece) for piece in pieces]
-    assert [one for piece in arrived if isinstance(piece, Kept) for one in piece.signals] == joined
+    assert [one for piece in arrived if isinstance(piece, StoreMessage) for one in piece.signals] == joined
 
 
 def test_kinds_are_split_alike() -> None:
     gap = Gap("g", "cut-off", "c", "n1", "A", "", 1, 2, None, "x" * SPLIT_ABOVE_BYTES)
     sample = Sample(1, "h:1", "epicenter_records_total", {"source": "local"}, 1.0)
-    pieces = [decode(one) for one in kept_in_pieces(Kept(gaps=(gap, gap), samples=(sample,) * 3))]
-    kept = [one for one in pieces if isinstance(one, Kept)]
+    pieces = [decode(one) for one in store_messages(StoreMessage(gaps=(gap, gap), samples=(sample,) * 3))]
+    kept = [one for one in pieces if isinstance(one, StoreMessage)]
     assert [gap for one in kept for gap in one.gaps] == [gap, gap]
     assert [sample for one in kept for sample in one.samples] == [sample] * 3
 
@@ -43,5 +51,5 @@ def test_kinds_are_split_alike() -> None:
 def test_messages_of_earlier_versions_are_still_read() -> None:
     """A part had no seats once: as it then stood in the topic."""
     old = msgspec.msgpack.encode(["found", [["logs.raw/0", 7, None, [], []]]])
-    assert decode(old) == Found((Part("logs.raw/0", 7, None, (), ()),))
-    assert decode(encode(Kept())) == Kept()
+    assert decode(old) == ScanMessage((Part("logs.raw/0", 7, None, (), ()),))
+    assert decode(encode(StoreMessage())) == StoreMessage()

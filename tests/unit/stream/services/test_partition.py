@@ -7,7 +7,7 @@ import msgspec
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.stream.kafka.messages import Found, Part, Tick, decode, encode, encode_in_pieces
+from epicenter.stream.kafka.messages import Part, ProgressTick, ScanMessage, decode, encode, encode_in_pieces
 from epicenter.stream.services.partition import Correlator
 from tests.support.logs import a_scanner, at, batch, kernel, the_rules, vector
 
@@ -25,18 +25,20 @@ def part(source: str, lines: list[bytes]) -> Part:
     return Part(source, len(lines), found.newest_ns, tuple(found.matches), tuple(map(flattened, found.heartbeats)))
 
 
-def tick(read: tuple[int, int], lagging: tuple[str, ...] = (), elapsed_s: int = 0, at_pace: bool = False) -> Tick:
-    return Tick({"raw/0": read[0], "raw/1": read[1]}, lagging, elapsed_s * NS_PER_S, at_pace)
+def tick(
+    read: tuple[int, int], lagging: tuple[str, ...] = (), elapsed_s: int = 0, at_pace: bool = False
+) -> ProgressTick:
+    return ProgressTick({"raw/0": read[0], "raw/1": read[1]}, lagging, elapsed_s * NS_PER_S, at_pace)
 
 
-FOUND_0, FOUND_1 = Found((part("raw/0", P0),)), Found((part("raw/1", P1),))
+FOUND_0, FOUND_1 = ScanMessage((part("raw/0", P0),)), ScanMessage((part("raw/1", P1),))
 
 
 def correlator(snapshot: bytes | None = None) -> Correlator:
     return Correlator(the_rules(), NS_PER_S, snapshot)
 
 
-def taken(one: Correlator, *messages: Found | Tick) -> list[Incident]:
+def taken(one: Correlator, *messages: ScanMessage | ProgressTick) -> list[Incident]:
     """The newest state of each incident after the messages, which follow those taken before."""
     first = one.offset + 1
     changes = [one.take(first + number, decode(encode(message))) for number, message in enumerate(messages)]
@@ -114,8 +116,13 @@ def test_a_snapshot_at_any_place_goes_on_the_same() -> None:
 
 def test_messages_taken_again_lead_to_the_same_bytes_of_the_same_revisions() -> None:
     later = part("raw/1", [vector("n3", second, TIMEOUT, "A") for second in range(662, 672)])
-    messages: list[Found | Tick] = [FOUND_0, tick((2, 0), elapsed_s=1), FOUND_1, tick((2, 2), elapsed_s=1)]
-    messages += [Found((later,)), tick((2, 12), elapsed_s=1), tick((2, 12), elapsed_s=7200, at_pace=True)]
+    messages: list[ScanMessage | ProgressTick] = [
+        FOUND_0,
+        tick((2, 0), elapsed_s=1),
+        FOUND_1,
+        tick((2, 2), elapsed_s=1),
+    ]
+    messages += [ScanMessage((later,)), tick((2, 12), elapsed_s=1), tick((2, 12), elapsed_s=7200, at_pace=True)]
     undisturbed = told(correlator(), messages)
     assert [revision for _, revision in undisturbed] == sorted({revision for _, revision in undisturbed})
     assert len(undisturbed) == 4
@@ -129,7 +136,7 @@ def test_messages_taken_again_lead_to_the_same_bytes_of_the_same_revisions() -> 
         assert list(again)[-1] == list(undisturbed)[-1]
 
 
-def told(one: Correlator, messages: list[Found | Tick]) -> dict[tuple[str, int], bytes]:
+def told(one: Correlator, messages: list[ScanMessage | ProgressTick]) -> dict[tuple[str, int], bytes]:
     """What is sent of each revision when the messages are taken from the first offset on."""
     changes = [incident for offset, message in enumerate(messages) for incident in one.take(offset, message)]
     return {(incident.incident_id, incident.revision): msgspec.json.encode(incident) for incident in changes}
@@ -147,7 +154,7 @@ def test_a_large_batch_in_pieces_is_the_same_batch() -> None:
     pieces = [decode(value) for value in encode_in_pieces([part("raw/0", P0), large])]
     assert len(pieces) > 2
     last = tick((2, 300), elapsed_s=1)
-    assert taken(correlator(), *pieces, last) == taken(correlator(), Found((part("raw/0", P0), large)), last)
+    assert taken(correlator(), *pieces, last) == taken(correlator(), ScanMessage((part("raw/0", P0), large)), last)
 
 
 def told_after(at_pace: bool, front_s: float) -> list[Incident]:
@@ -157,10 +164,10 @@ def told_after(at_pace: bool, front_s: float) -> list[Incident]:
     for second in range(0, 240, 10):
         read += 1
         parts = Part("raw/0", read, at(second), (), (FlatHeartbeat(at(second), "default", "A", "n1"),))
-        taken(one, Found((parts,)), tick((read, 0), ("raw/0",), at_pace=at_pace))
+        taken(one, ScanMessage((parts,)), tick((read, 0), ("raw/0",), at_pace=at_pace))
     failure = part("raw/1", [kernel("n1", 240, XID)])
     later = Part("raw/0", read + 1, at(240 + front_s), (), ())
-    return taken(one, Found((failure, later)), tick((read + 1, 1), ("raw/0",), at_pace=at_pace))
+    return taken(one, ScanMessage((failure, later)), tick((read + 1, 1), ("raw/0",), at_pace=at_pace))
 
 
 def test_live_lines_are_waited_for_no_longer_than_of_late_and_what_is_told_is_the_same() -> None:
