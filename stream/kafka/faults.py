@@ -23,7 +23,7 @@ MAX_KEPT_GAPS: Final = 1_000
 log: Final = get_logger(__name__)
 
 
-class Trouble(StrEnum):
+class KafkaFault(StrEnum):
     """What can be wrong; docs/operations.md says what to do about each."""
 
     CORRUPT_BATCH = "corrupt-batch"
@@ -38,16 +38,16 @@ class Trouble(StrEnum):
     TOPIC_MISSING = "topic-missing"
 
 
-class Troubles:
+class FaultLog:
     """What a worker has met."""
 
     def __init__(self, metrics: Metrics, redactor: Redactor | None = None):
         self._metrics = metrics
         self._redactor = redactor
-        self._told: set[tuple[Trouble, str]] = set()
+        self._told: set[tuple[KafkaFault, str]] = set()
         self._gaps: deque[Gap] = deque(maxlen=MAX_KEPT_GAPS)
 
-    def note(self, kind: Trouble, subject: str, text: str, times: int = 1) -> None:
+    def note(self, kind: KafkaFault, subject: str, text: str, times: int = 1) -> None:
         """Count it, and tell it unless it was told of this subject before."""
         self._metrics.note_trouble(kind, times)
         if (kind, subject) not in self._told:
@@ -59,10 +59,10 @@ class Troubles:
 
         When they were written nobody knows any more: the gap has the time at which it was met.
         """
-        self.note(Trouble.RECORDS_LOST, f"{source}:{offset}", text)
+        self.note(KafkaFault.RECORDS_LOST, f"{source}:{offset}", text)
         now_ns = time_ns()
-        gap_id = stable_id("gap", Trouble.RECORDS_LOST, source, offset, records)
-        self._gaps.append(Gap(gap_id, Trouble.RECORDS_LOST.value, "", "", "", source, now_ns, now_ns, records, text))
+        gap_id = stable_id("gap", KafkaFault.RECORDS_LOST, source, offset, records)
+        self._gaps.append(Gap(gap_id, KafkaFault.RECORDS_LOST.value, "", "", "", source, now_ns, now_ns, records, text))
 
     def take_gaps(self) -> tuple[Gap, ...]:
         """The gaps since the last call; the newest of very many."""
@@ -73,20 +73,20 @@ class Troubles:
     def note_corrupt(self, source: str, batch: Corrupt) -> DeadLetter:
         """Count and tell it; the letter that stands for all of it."""
         reason = f"corrupt batch: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
-        self.note(Trouble.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
+        self.note(KafkaFault.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
         record = RawRecord(batch.value, Position(source, batch.offset), 0)
         return dead_letter(self._redactor, DeadLetterKind.CORRUPT_BATCH, reason, record)[0]
 
-    def is_over(self, kind: Trouble, subject: str = "") -> None:
+    def is_over(self, kind: KafkaFault, subject: str = "") -> None:
         """What begins with this subject is over: from here on it is told again."""
         for over in [one for one in self._told if one[0] == kind and one[1].startswith(subject)]:
             self._told.remove(over)
             log.warning("kafka_fault_over", **_fields(*over))
 
 
-def _fields(kind: Trouble, subject: str) -> dict[str, Any]:
+def _fields(kind: KafkaFault, subject: str) -> dict[str, Any]:
     """What of the subject a program that reads our log lines may look for."""
     if place := re.match(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+)(?::(?P<offset>\d+))?", subject):
         numbers = {name: int(number) for name, number in place.groupdict().items() if name != "topic" and number}
         return {"kind": str(kind), "topic": place["topic"], **numbers}
-    return {"kind": str(kind), ("topic" if kind is Trouble.TOPIC_MISSING else "group"): subject}
+    return {"kind": str(kind), ("topic" if kind is KafkaFault.TOPIC_MISSING else "group"): subject}

@@ -18,7 +18,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, Ka
 
 from epicenter.rules.errors import TransientError
 from epicenter.stream.kafka.clients import make_consumer
-from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Corrupt, give_corrupt_batches, source_of
 from epicenter.stream.kafka.resuming import Resuming
 from epicenter.stream.kafka.topics import TopicNames
@@ -41,7 +41,7 @@ class OwnTopics:
         self._group = group
         self._producer = producer
         self._metrics = metrics
-        self.troubles = Troubles(metrics)
+        self.troubles = FaultLog(metrics)
         self.consumer = make_consumer(settings, group, auto_offset_reset="none")
         self._resuming = Resuming(group, self.consumer, self.troubles, self.note_lost)
 
@@ -66,7 +66,7 @@ class OwnTopics:
             await self._again(found, error)
         else:
             if found:
-                self.troubles.is_over(Trouble.KAFKA_ERROR, self._group)
+                self.troubles.is_over(KafkaFault.KAFKA_ERROR, self._group)
 
     async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """Note how far we are.
@@ -120,7 +120,7 @@ class OwnTopics:
     async def _again(self, given: Given, error: KafkaError | TransientError) -> None:
         self.put_back(given)
         if isinstance(error, CommitFailedError | IllegalStateError):
-            self.troubles.note(Trouble.TAKEN_AWAY, self._group, "what was not committed is done again")
+            self.troubles.note(KafkaFault.TAKEN_AWAY, self._group, "what was not committed is done again")
         elif isinstance(error, TransientError):
             await self._resuming.wait_a_little(error)
         else:
@@ -134,6 +134,6 @@ class OwnTopics:
     def _name_missing(self) -> None:
         for topic in self._topics:
             if self.consumer.partitions_for_topic(topic):
-                self.troubles.is_over(Trouble.TOPIC_MISSING, topic)
+                self.troubles.is_over(KafkaFault.TOPIC_MISSING, topic)
             else:
-                self.troubles.note(Trouble.TOPIC_MISSING, topic, "waiting for it; `epicenter topics` makes it")
+                self.troubles.note(KafkaFault.TOPIC_MISSING, topic, "waiting for it; `epicenter topics` makes it")

@@ -9,7 +9,7 @@ from aiokafka import TopicPartition
 
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
-from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, source_of
 from epicenter.stream.kafka.scan_messages import FoundInRange
 from epicenter.stream.metrics import Metrics
@@ -31,7 +31,7 @@ class ChunkScanner:
         rules: RuleSet,
         throttle: Throttle,
         metrics: Metrics,
-        troubles: Troubles,
+        troubles: FaultLog,
         redactor: Redactor | None = None,
     ):
         self._metrics = metrics
@@ -75,7 +75,7 @@ class ChunkScanner:
         if chunk.newest_ms > now_ms + FUTURE_MS:
             times = sum(record.timestamp > now_ms + FUTURE_MS for record in chunk.records)
             text = "taken as received now; check the shippers' clocks"
-            self._troubles.note(Trouble.FROM_THE_FUTURE, source, text, times)
+            self._troubles.note(KafkaFault.FROM_THE_FUTURE, source, text, times)
 
     def _dead_batch(self, source: str, corrupt: Corrupt) -> Scanned:
         letter = self._troubles.note_corrupt(source, corrupt)

@@ -26,7 +26,7 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.clients import make_admin, make_producer
-from epicenter.stream.kafka.faults import Trouble
+from epicenter.stream.kafka.faults import KafkaFault
 from epicenter.stream.kafka.messages import Part, decode, encode_in_pieces, store_messages
 from epicenter.stream.kafka.own_topics import Fetched, Message, OwnTopics
 from epicenter.stream.kafka.raw_batches import source_of
@@ -223,7 +223,7 @@ class Correlating(Service):
         end = (await self._consumer.end_offsets([partition]))[partition]
         if is_new or correlator.offset >= end:
             text = f"its snapshot covers {correlator.offset} of its forerunner: read from its first message on"
-            self._topics.troubles.note(Trouble.TOPIC_MADE_AGAIN, source_of(partition), text)
+            self._topics.troubles.note(KafkaFault.TOPIC_MADE_AGAIN, source_of(partition), text)
             correlator.begin_at(first)
         elif correlator.offset + 1 < first:
             lost = first - correlator.offset - 1

@@ -21,7 +21,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.alignment import WatermarkAlignment
 from epicenter.stream.kafka.clients import make_admin, make_consumer, make_producer
-from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, RawBatches
 from epicenter.stream.kafka.recovery import Recovery
 from epicenter.stream.kafka.scan_messages import FoundInRange
@@ -53,7 +53,7 @@ class Matcher(Service):
         self._names = TopicNames(settings.prefix)
         self._metrics = metrics
         redactor = redactor_of(settings)
-        self._troubles = Troubles(metrics, redactor)
+        self._troubles = FaultLog(metrics, redactor)
         self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
         self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles, redactor)
         self._busy = asyncio.Lock()
@@ -110,7 +110,7 @@ class Matcher(Service):
         try:
             await self._recovery.check_committed(self._admin, partitions)
         except KafkaError as error:
-            self._troubles.note(Trouble.KAFKA_ERROR, repr(error), "what is committed is believed")
+            self._troubles.note(KafkaFault.KAFKA_ERROR, repr(error), "what is committed is believed")
         self._consumer.resume(*self._consumer.assignment().intersection(partitions))
 
     @Service.task
@@ -141,7 +141,7 @@ class Matcher(Service):
         except KafkaError as error:
             await self._recovery.after(error)
             return ()
-        self._troubles.is_over(Trouble.KAFKA_ERROR, "fetch")
+        self._troubles.is_over(KafkaFault.KAFKA_ERROR, "fetch")
         self.last_fetch_s = monotonic()
         return chunks
 
@@ -160,7 +160,7 @@ class Matcher(Service):
             )
         except (CommitFailedError, IllegalStateError) as error:
             text = "before the commit; what was not committed will be read again"
-            self._troubles.note(Trouble.TAKEN_AWAY, repr(error), text)
+            self._troubles.note(KafkaFault.TAKEN_AWAY, repr(error), text)
             return
         for one in found:
             self._metrics.note_scan(one.source, one.scanned)
@@ -187,9 +187,9 @@ class Matcher(Service):
                 await self._ticker.tick(self._admin)
             except KafkaError as error:
                 if not self.should_stop:
-                    self._troubles.note(Trouble.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
+                    self._troubles.note(KafkaFault.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
             else:
-                self._troubles.is_over(Trouble.KAFKA_ERROR, "tick")
+                self._troubles.is_over(KafkaFault.KAFKA_ERROR, "tick")
             self._keep_pace()
 
     def _keep_pace(self) -> None:

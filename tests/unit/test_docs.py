@@ -12,7 +12,7 @@ import pytest
 from msgspec.json import encode
 
 from deploy.dev.process import EPICENTER
-from epicenter.stream.kafka.faults import Trouble
+from epicenter.stream.kafka.faults import KafkaFault
 from tests.support.alerts import an_incident
 from tests.support.documents import DOCUMENTS, ROOT, Block, blocks, commands_in
 from tests.support.shown_commands import complaint
@@ -116,7 +116,7 @@ def test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_
 def test_every_trouble_stands_in_the_operation_document() -> None:
     rows = (ROOT / "docs/operations.md").read_text().splitlines()
     told = {row.split("`")[1] for row in rows if row.startswith("| `") and row.count("|") == 5}
-    assert told == set(Trouble)
+    assert told == set(KafkaFault)
 
 
 def test_every_event_of_our_log_lines_stands_in_the_log_document() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from epicenter.sinks.log import get_logger
 from epicenter.stream.cli.main import main
-from epicenter.stream.kafka.faults import Trouble, Troubles
+from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.logs import say, set_up_logs
 from epicenter.stream.process.shutdown import Ending, end_at_once_as_process_1
@@ -153,9 +153,9 @@ def test_other_libraries_speak_through_it_but_for_two(lines: Any) -> None:
 
 def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
     set_up_logs("json")
-    troubles = Troubles(Metrics())
-    troubles.note(Trouble.RECORDS_LOST, "logs.raw/3:700", "gone")
-    troubles.note(Trouble.TAKEN_AWAY, "epicenter.store", "again")
+    troubles = FaultLog(Metrics())
+    troubles.note(KafkaFault.RECORDS_LOST, "logs.raw/3:700", "gone")
+    troubles.note(KafkaFault.TAKEN_AWAY, "epicenter.store", "again")
     lost, taken = lines("json")
     assert (lost["kind"], lost["topic"], lost["partition"], lost["offset"]) == ("records-lost", "logs.raw", 3, 700)
     assert (taken["event"], taken["kind"], taken["group"]) == (

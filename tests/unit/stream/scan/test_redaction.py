@@ -8,7 +8,7 @@ import pytest
 from epicenter.rules.errors import DeadLetterKind
 from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.rules.redact.patterns import load_redactor
-from epicenter.stream.kafka.faults import Troubles
+from epicenter.stream.kafka.faults import FaultLog
 from epicenter.stream.kafka.raw_batches import Corrupt
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.block_buffer import HoldingScanner
@@ -123,7 +123,7 @@ def test_dead_letters() -> None:
 
 def test_a_corrupt_batch() -> None:
     content = f"\x00\x01password={SECRET}\x00".encode()
-    letter = Troubles(Metrics(), REDACTOR).note_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
+    letter = FaultLog(Metrics(), REDACTOR).note_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
     assert letter.kind is DeadLetterKind.CORRUPT_BATCH
     assert SECRET.encode() not in letter.value
 
