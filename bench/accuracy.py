@@ -28,7 +28,7 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.local.pipeline import Pipeline, replay
-from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.scan.scan import ScanResult
 
 PROCESSES = 2
 LATENESS_NS = 5 * NS_PER_S
@@ -51,13 +51,13 @@ class Listening(Pipeline):
 
     matches: list[Match]
 
-    def take(self, batch: Batch) -> Scanned:
+    def take(self, batch: Batch) -> ScanResult:
         """Scan a batch and hand what it held to the engine."""
         scanned = super().take(batch)
         self.matches += scanned.matches
         return scanned
 
-    def rest(self) -> list[Scanned]:
+    def rest(self) -> list[ScanResult]:
         """Scan what was held back."""
         rest = super().rest()
         self.matches += [match for scanned in rest for match in scanned.matches]

@@ -25,9 +25,9 @@ from epicenter.sinks.page import incident_html, incidents_html
 from epicenter.stream.cli.text.incident import Line, incident_report, print_hanging
 from epicenter.stream.cli.text.terminal import safe
 from epicenter.stream.kafka.messages import Part, decode, encode_in_pieces
-from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.prefilter import MARKS
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from tests.support.logs import the_rules
 
 REFERENCE_RECORDS: Final = 40
@@ -65,10 +65,10 @@ class Cores:
         return HyperscanScanner(the_rules().expressions, MARKS)
 
 
-def scan_in_pieces(scanner: BatchScanner, batch: Batch, draw: Random) -> Scanned:
+def scan_in_pieces(scanner: BatchScanner, batch: Batch, draw: Random) -> ScanResult:
     """What the batch holds, cut in random places. Its books are checked."""
-    holding, done = HoldingScanner(scanner), 0
-    found: list[Scanned] = []
+    holding, done = BlockBuffer(scanner), 0
+    found: list[ScanResult] = []
     while done < len(batch):
         size = draw.randint(1, len(batch) - done) if draw.random() < 0.5 else len(batch) - done
         columns = (batch.values, batch.keys, batch.received_ns, batch.offsets)
@@ -81,8 +81,8 @@ def scan_in_pieces(scanner: BatchScanner, batch: Batch, draw: Random) -> Scanned
     return whole
 
 
-def _together(found: Iterable[Scanned]) -> Scanned:
-    whole = Scanned()
+def _together(found: Iterable[ScanResult]) -> ScanResult:
+    whole = ScanResult()
     for one in found:
         whole.records += one.records
         whole.matched += one.matched
@@ -95,7 +95,7 @@ def _together(found: Iterable[Scanned]) -> Scanned:
     return whole
 
 
-def _check_books(batch: Batch, scanned: Scanned) -> None:
+def _check_books(batch: Batch, scanned: ScanResult) -> None:
     offsets = [letter.position.offset for letter in scanned.dead_letters]
     spoke = {match.event.position.offset for match in scanned.matches}
     _expect(scanned.records == len(batch), f"{scanned.records} of {len(batch)} records")
@@ -115,7 +115,7 @@ def check_other_cut(cores: Cores, batch: Batch, draw: Random) -> None:
     _expect(letters == first.dead_letters, "dead letters lost on Kafka")
 
 
-def _told(scanned: Scanned) -> tuple[list[Match], list[DeadLetter], int, int]:
+def _told(scanned: ScanResult) -> tuple[list[Match], list[DeadLetter], int, int]:
     return scanned.matches, scanned.dead_letters, scanned.matched, scanned.dead
 
 

@@ -20,7 +20,7 @@ from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import Examples, RuleSpec
 from epicenter.stream.local.pipeline import read_to_the_end
-from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.scan import BatchScanner
 
 SIZE_BYTES = int(os.environ.get("BENCH_BYTES", 1 << 30))
@@ -90,7 +90,7 @@ def scanned_apart(log: Path, patterns: int) -> dict[str, float]:
 
 def scan_file(log: Path, patterns: int) -> dict[str, float]:
     """Seconds, lines a second, hits and peak memory of one pass; patterns are compiled before the clock starts."""
-    scanner = HoldingScanner(BatchScanner(RuleSet(tuple(some_rules(patterns)), ()), "bench", keep_all=True))
+    scanner = BlockBuffer(BatchScanner(RuleSet(tuple(some_rules(patterns)), ()), "bench", keep_all=True))
     start_s = perf_counter()
     lines = matches = 0
     for scanned in scanner.scan_all(read_to_the_end(Sources([str(log)], "bench", follow=False))):

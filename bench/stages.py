@@ -24,8 +24,8 @@ from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.kafka.raw_batches import CHUNK_RECORDS, Chunk, WholeBatches
-from epicenter.stream.scan.block_buffer import HoldingScanner
-from epicenter.stream.scan.prefilter import MARKS, Glancer
+from epicenter.stream.scan.block_buffer import BlockBuffer
+from epicenter.stream.scan.prefilter import MARKS, Prefilter
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.services.matcher import RARELY
 
@@ -50,7 +50,7 @@ def main() -> None:
     gc.freeze()
     gc.set_threshold(*RARELY)
     search, catalogue = HyperscanScanner(rules.expressions), HyperscanScanner(load().expressions)
-    glancer = Glancer(HyperscanScanner(rules.expressions, MARKS))
+    glancer = Prefilter(HyperscanScanner(rules.expressions, MARKS))
     decode_ns = cost_ns(fetches, lambda chunk: None)
     columns_ns = cost_ns(fetches, as_batch)
     join_ns = cost_ns(fetches, lambda chunk: Records(as_batch(chunk).values))
@@ -112,7 +112,7 @@ def as_batch(chunk: Chunk) -> Any:
 
 def scanning(rules: RuleSet) -> Callable[[Chunk], Any]:
     """All that is done with a chunk."""
-    scanner = HoldingScanner(BatchScanner(rules, "bench"))
+    scanner = BlockBuffer(BatchScanner(rules, "bench"))
     return lambda chunk: scanner.scan(as_batch(chunk))
 
 

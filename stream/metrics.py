@@ -13,7 +13,7 @@ from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.stream.scan.rule_budget import Use
-from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.scan.scan import ScanResult
 
 NEW_KINDS: Final = ("opened", "reopened", "updated", "resolved")
 """What is repeated, escalated or acknowledged happened long before, as a rule."""
@@ -105,7 +105,7 @@ class Metrics:
         """Count matches of rules that this worker does not have, which the store does not get."""
         self._unknown.inc(matches)
 
-    def note_scan(self, source: str, scanned: Scanned) -> None:
+    def note_scan(self, source: str, scanned: ScanResult) -> None:
         """Count a scanned batch."""
         self._records.labels(source).inc(scanned.records)
         self._matched.labels(source).inc(scanned.matched)

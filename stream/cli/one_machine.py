@@ -24,7 +24,7 @@ from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe, w
 from epicenter.stream.local.pipeline import Pipeline, read_to_the_end, replay
 from epicenter.stream.process.logs import say
 from epicenter.stream.process.shutdown import end_on_signals, run_unless_told_to_end
-from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
@@ -41,7 +41,7 @@ def hostname() -> str:
 def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: bool) -> None:
     """Print every match of finished files."""
     rules = load(settings.rule_packs, settings.topology)
-    scanner = HoldingScanner(BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings)))
+    scanner = BlockBuffer(BatchScanner(rules, settings.cluster, keep_all=keep_all, redactor=redactor_of(settings)))
     records = matches = harmless = 0
     dead_letters: list[DeadLetter] = []
     batches = read_to_the_end(Sources(paths, host="", follow=False))

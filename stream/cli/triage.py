@@ -28,7 +28,7 @@ from epicenter.rules.triage.story import Story
 from epicenter.stream.cli.text.terminal import watched
 from epicenter.stream.cli.text.triage import table, ticket
 from epicenter.stream.local.pipeline import read_to_the_end
-from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.redaction import redactor_of, text_without_secrets
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
@@ -131,7 +131,7 @@ def _check(file: Path) -> None:
 
 
 def _scan(job: JobLogs, rules: RuleSet, story: Story, redactor: Redactor | None) -> None:
-    scanner = HoldingScanner(BatchScanner(rules, "default", keep_all=True, redactor=redactor))
+    scanner = BlockBuffer(BatchScanner(rules, "default", keep_all=True, redactor=redactor))
     for scanned in chain.from_iterable(scanner.scan_all(watched(_batches(file), [str(file)])) for file in job.files):
         story.lines += scanned.records
         if scanned.newest_ns is not None and story.undated_ns is not None:

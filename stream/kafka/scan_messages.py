@@ -12,15 +12,15 @@ from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match
 from epicenter.stream.kafka.messages import Part
 from epicenter.stream.kafka.raw_batches import source_of
-from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.scan.scan import ScanResult
 
 
-class FoundInRange(msgspec.Struct, frozen=True):
+class ScannedRange(msgspec.Struct, frozen=True):
     """What the records of a raw partition hold that were read since the last one, up to the offset `end` (excluded)."""
 
     partition: TopicPartition
     end: int
-    scanned: Scanned
+    scanned: ScanResult
 
     @property
     def source(self) -> str:

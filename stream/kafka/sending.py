@@ -12,7 +12,7 @@ from aiokafka import AIOKafkaProducer
 
 from epicenter.rules.model.ledger import DeadLetter, Gap
 from epicenter.stream.kafka.messages import StoreMessage, encode_in_pieces, store_messages
-from epicenter.stream.kafka.scan_messages import FoundInRange
+from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.settings import Settings
 
@@ -25,7 +25,7 @@ class Sender:
         self._match_partitions = settings.match_partitions
         self._producer = producer
 
-    async def send(self, found: Sequence[FoundInRange]) -> None:
+    async def send(self, found: Sequence[ScannedRange]) -> None:
         """Return when all of it is acknowledged."""
         sends = []
         for number in range(self._match_partitions):

@@ -17,9 +17,9 @@ from epicenter.rules.model.ledger import Gap, Joined
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
-from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.rule_budget import Throttle
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 
 PAUSE_S: Final = 0.05
 
@@ -36,7 +36,7 @@ class Pipeline:
         lists_joined: bool = False,
         redactor: Redactor | None = None,
     ):
-        self._scanner = HoldingScanner(BatchScanner(rules, cluster, throttle=throttle, redactor=redactor))
+        self._scanner = BlockBuffer(BatchScanner(rules, cluster, throttle=throttle, redactor=redactor))
         self._engine = Engine(rules, lists_joined=lists_joined)
         self._watermark = Watermark(lateness_ns)
 
@@ -45,15 +45,15 @@ class Pipeline:
         self._scanner.use(rules)
         self._engine.use(rules)
 
-    def take(self, batch: Batch) -> Scanned:
+    def take(self, batch: Batch) -> ScanResult:
         """Scan a batch and hand what it held to the engine."""
         return self._note(batch.source, self._scanner.scan(batch))
 
-    def rest(self) -> list[Scanned]:
+    def rest(self) -> list[ScanResult]:
         """Scan what was held back for the rest of a block, which does not come."""
         return [self._note(source, scanned) for source, scanned in self._scanner.rest()]
 
-    def _note(self, source: str, scanned: Scanned) -> Scanned:
+    def _note(self, source: str, scanned: ScanResult) -> ScanResult:
         self._watermark.observe(source, scanned.newest_ns)
         self._engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.seats)
         return scanned

@@ -23,7 +23,7 @@ from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.rule_tools.reload import Reloader, running
 from epicenter.stream.scan.block_buffer import HOLD_NS
 from epicenter.stream.scan.redaction import redactor_of
-from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.scan.scan import ScanResult
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
@@ -128,7 +128,7 @@ class EmbeddedRun:
     async def _round(self, sources: list[Source]) -> list[str]:
         """Read each source once; the names of those that had something."""
         lagging = []
-        found: list[Scanned] = []
+        found: list[ScanResult] = []
         for source in sources:
             if batch := source.read(time_ns()):
                 lagging.append(source.name)
@@ -138,7 +138,7 @@ class EmbeddedRun:
         await self._write(found)
         return lagging
 
-    async def _write(self, found: list[Scanned]) -> None:
+    async def _write(self, found: list[ScanResult]) -> None:
         if not found:
             return
         self.records += sum(scanned.records for scanned in found)

@@ -19,7 +19,7 @@ from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.sampling import Sampler
 from epicenter.stream.scan.rule_budget import Throttle
-from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.scan.scan import ScanResult
 from epicenter.stream.store.thread import Store
 
 LOCAL: Final = "local"
@@ -49,7 +49,7 @@ class Keeper:
         """Remember a notification that its target never takes, for the next write."""
         self._letters.append(letter)
 
-    async def keep_found(self, found: Collection[Scanned], rules: RuleSet) -> None:
+    async def keep_found(self, found: Collection[ScanResult], rules: RuleSet) -> None:
         """Write what batches held, with what these rules say of it."""
         for scanned in found:
             self._note_scan(scanned)
@@ -88,7 +88,7 @@ class Keeper:
         self.metrics.note_uses(self.throttle.turn(math.inf) or {})
         await self._try_to_keep(**self._take_deliveries(), samples=self._sampler.samples())
 
-    def _note_scan(self, scanned: Scanned) -> None:
+    def _note_scan(self, scanned: ScanResult) -> None:
         self.metrics.note_scan(LOCAL, scanned)
         if scanned.newest_ns is not None:
             self.metrics.note_behind(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)

@@ -8,13 +8,13 @@ from typing import Final
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 
 HOLD_NS: Final = NS_PER_S
 """So long a block waits for its rest while nothing is read at all."""
 
 
-class HoldingScanner:
+class BlockBuffer:
     """Like the `BatchScanner` in it, but what is said from the beginning of an unfinished block on comes later."""
 
     def __init__(self, scanner: BatchScanner):
@@ -39,7 +39,7 @@ class HoldingScanner:
         """Go on with these rules, for what is held back too."""
         self._scanner.use(rules)
 
-    def scan(self, batch: Batch) -> Scanned:
+    def scan(self, batch: Batch) -> ScanResult:
         """What the batch holds, after what was held back of its source."""
         if held := self._held.pop(batch.source, None):
             batch = held.followed_by(batch)
@@ -48,15 +48,15 @@ class HoldingScanner:
             self._held[batch.source] = batch.tail(scanned.records)
         return scanned
 
-    def scan_all(self, batches: Iterable[Batch]) -> Iterator[Scanned]:
+    def scan_all(self, batches: Iterable[Batch]) -> Iterator[ScanResult]:
         """What all batches of finished sources hold."""
         yield from map(self.scan, batches)
         yield from (scanned for _, scanned in self.rest())
 
-    def rest_of(self, source: str) -> Scanned:
+    def rest_of(self, source: str) -> ScanResult:
         """What is held back of a source: nothing more came."""
         return self._scanner.scan(self._held.pop(source))
 
-    def rest(self) -> list[tuple[str, Scanned]]:
+    def rest(self) -> list[tuple[str, ScanResult]]:
         """All that is held back, by source."""
         return [(source, self.rest_of(source)) for source in self.waiting]

@@ -36,7 +36,7 @@ def patterns_by_record(hits: Iterable[Hit]) -> dict[int, list[int]]:
     return found
 
 
-class _Asked(NamedTuple):
+class _RulePattern(NamedTuple):
     """A pattern with what is asked of its rule for every line."""
 
     rule: Rule
@@ -46,7 +46,7 @@ class _Asked(NamedTuple):
     is_for_heartbeats: bool
 
 
-class _AskedByNumber(dict[int, _Asked]):
+class _PatternsByNumber(dict[int, _RulePattern]):
     """By number of pattern; a pattern is compiled when it is first asked for."""
 
     def __init__(self, rules: RuleSet, told_whole: Container[str] | None):
@@ -54,13 +54,13 @@ class _AskedByNumber(dict[int, _Asked]):
         self._rules = rules
         self._told_whole = told_whole
 
-    def __missing__(self, number: int) -> _Asked:
+    def __missing__(self, number: int) -> _RulePattern:
         rule = self._rules.rule_of_pattern[number]
         is_for_heartbeats = (
             rule.spec.role == "progress" and self._told_whole is not None and rule.spec.id not in self._told_whole
         )
         pattern = self._rules.pattern(number)
-        asked = self[number] = _Asked(rule, rule.spec.id, pattern, is_harmless(rule), is_for_heartbeats)
+        asked = self[number] = _RulePattern(rule, rule.spec.id, pattern, is_harmless(rule), is_for_heartbeats)
         return asked
 
 
@@ -76,7 +76,7 @@ class Confirmer:
         self._scanner = scanner
         self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
         self._cluster = cluster
-        self._asked = _AskedByNumber(rules, told_whole)
+        self._asked = _PatternsByNumber(rules, told_whole)
         told = enumerate(rules.rule_of_pattern)
         self._of_failures = {number for number, rule in told if says_failure(rule.spec.role)}
 

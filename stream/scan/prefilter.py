@@ -20,7 +20,7 @@ MARKS: Final = (*_OF_KERNEL, *_NOT_AS_WRITTEN)
 
 
 @dataclass(frozen=True)
-class Glance:
+class Prefiltered:
     """Candidates, and numbers of records: those of a kernel, those whose raw bytes differ from their text, and odd
     ones: envelopes that have their text in no usual place or no end, and what begins like no text.
     """
@@ -31,7 +31,7 @@ class Glance:
     odd: Sequence[int]
 
 
-class Glancer:
+class Prefilter:
     """One for each thread: it owns one scratch space. A scanner that knows the marks itself spares a second pass."""
 
     def __init__(self, scanner: Scanner):
@@ -42,13 +42,13 @@ class Glancer:
             marks = HyperscanScanner(MARKS)
             self._found = lambda values: (scanner.scan(values), marks.scan(values))
 
-    def glance(self, values: Records | TextLines) -> Glance:
+    def glance(self, values: Records | TextLines) -> Prefiltered:
         """Lines of a plain text are all of one speaker, so their kernel is not looked for."""
         if isinstance(values, TextLines):
-            return Glance(self._scanner.scan(values), (), values.cleaned_differently(), ())
+            return Prefiltered(self._scanner.scan(values), (), values.cleaned_differently(), ())
         candidates, marks = self._found(values)
         of_kernel, escaped = set[int](), set(values.escaped())
         for number, mark in marks:
             (of_kernel if mark < len(_OF_KERNEL) else escaped).add(number)
         odd = sorted({*values.odd_envelopes(), *values.begun_in_binary()})
-        return Glance(candidates, sorted(of_kernel), sorted(escaped), odd)
+        return Prefiltered(candidates, sorted(of_kernel), sorted(escaped), odd)

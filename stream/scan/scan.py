@@ -28,7 +28,7 @@ from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
 from epicenter.stream.scan.heartbeats import Heartbeats
 from epicenter.stream.scan.line_times import LineTimes
 from epicenter.stream.scan.liveness import MAX_SPEAKERS, Liveness
-from epicenter.stream.scan.prefilter import Glance, Glancer
+from epicenter.stream.scan.prefilter import Prefilter, Prefiltered
 from epicenter.stream.scan.redaction import Redactions, dead_letter, match_id, without_secrets
 from epicenter.stream.scan.rule_budget import Throttle
 from epicenter.stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
@@ -37,7 +37,7 @@ _HOUR_NS = 3600 * NS_PER_S
 
 
 @dataclass
-class Scanned:
+class ScanResult:
     """What a batch held. `records = matched + quiet + dead`, exactly: a record too large counts as dead, whatever its
     head says. `newest_ns` is None when no time was seen. `observed` are matches that say no failure, for windows that
     watch them. `redactions` are the secrets that were taken out of their texts.
@@ -95,13 +95,13 @@ class BatchScanner:
     def use(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
         """Go on with these rules from the next batch on; what was seen of sources stays."""
         self._scanner = scanner or HyperscanScanner(rules.expressions, rules.marks)
-        self._glancer = Glancer(self._scanner)
+        self._glancer = Prefilter(self._scanner)
         self._owners = rules.rule_of_pattern
         self._observed = observed(rules)
         told_whole = None if self._keep_all else self._observed
         self._confirmer = Confirmer(rules, self._scanner, self._cluster, told_whole)
 
-    def scan(self, batch: Batch, is_last: bool = True) -> Scanned:
+    def scan(self, batch: Batch, is_last: bool = True) -> ScanResult:
         """Every match, heartbeat and dead letter of the batch, the same for the same batch.
 
         With `is_last` false, it stops before a block that goes on beyond the batch: `records` says how many were
@@ -152,9 +152,9 @@ class BatchScanner:
 
     def _scanned(
         self, batch: Batch, end: int, said: Sequence[Spoken], unfit: Mapping[int, Fault]
-    ) -> tuple[Scanned, Heartbeats]:
+    ) -> tuple[ScanResult, Heartbeats]:
         """What the records that say something tell; the rest is still to come."""
-        scanned, heartbeats = Scanned(records=end), Heartbeats()
+        scanned, heartbeats = ScanResult(records=end), Heartbeats()
         scanned.matched = sum(one.number not in unfit for one in said)
         for spoken in said:
             event = spoken.parsed.event
@@ -173,7 +173,7 @@ class BatchScanner:
         self._note_cut_lines(batch, unfit, heartbeats)
         return scanned, heartbeats
 
-    def _candidates(self, values: Records | TextLines, glance: Glance) -> dict[int, list[int]]:
+    def _candidates(self, values: Records | TextLines, glance: Prefiltered) -> dict[int, list[int]]:
         hits, escaped = glance.candidates, glance.escaped
         if escaped:
             plain = [unescaped(values[number]) for number in escaped]
@@ -185,8 +185,8 @@ class BatchScanner:
         batch: Batch,
         end: int,
         unfit: Mapping[int, Fault],
-        glance: Glance,
-        scanned: Scanned,
+        glance: Prefiltered,
+        scanned: ScanResult,
         heartbeats: Heartbeats,
     ) -> None:
         """Every speaker in every ten seconds; so his job is on his node, and time goes on."""
@@ -209,7 +209,7 @@ class BatchScanner:
 
         self._liveness.look(batch, end, glance.of_kernel, look)
 
-    def _note_pod(self, event: LogEvent, scanned: Scanned) -> None:
+    def _note_pod(self, event: LogEvent, scanned: ScanResult) -> None:
         """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
         pod = (event.cluster, event.pod, event.node)
         if event.pod and event.job and pod not in self._told_pods:
@@ -229,7 +229,9 @@ class BatchScanner:
         hosts = sorted({host for host in batch.origin.hosts if host})
         return [RankPlacement(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
 
-    def _finished(self, scanned: Scanned, heartbeats: Heartbeats, batch: Batch, unfit: Mapping[int, Fault]) -> Scanned:
+    def _finished(
+        self, scanned: ScanResult, heartbeats: Heartbeats, batch: Batch, unfit: Mapping[int, Fault]
+    ) -> ScanResult:
         scanned.heartbeats, scanned.seats = heartbeats.sorted(), sorted(set(scanned.seats), key=RankPlacement.order)
         for number, fault in sorted(unfit.items()):
             letter, redactions = dead_letter(self._redactor, *fault, batch.record(number))
@@ -239,7 +241,7 @@ class BatchScanner:
         self._redact(scanned)
         return scanned
 
-    def _redact(self, scanned: Scanned) -> None:
+    def _redact(self, scanned: ScanResult) -> None:
         """In place; long lines of blocks are cut afterwards, so that no half of a secret stays."""
         matches = [*scanned.matches, *scanned.observed]
         if self._redactor and matches:

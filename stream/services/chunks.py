@@ -11,11 +11,11 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
 from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, source_of
-from epicenter.stream.kafka.scan_messages import FoundInRange
+from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.metrics import Metrics
-from epicenter.stream.scan.block_buffer import HOLD_NS, HoldingScanner
+from epicenter.stream.scan.block_buffer import HOLD_NS, BlockBuffer
 from epicenter.stream.scan.rule_budget import Throttle
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.settings import Settings
 
 FUTURE_MS: Final = 60_000
@@ -36,7 +36,7 @@ class ChunkScanner:
     ):
         self._metrics = metrics
         self._troubles = troubles
-        self._scanner = HoldingScanner(BatchScanner(rules, settings.cluster, throttle=throttle, redactor=redactor))
+        self._scanner = BlockBuffer(BatchScanner(rules, settings.cluster, throttle=throttle, redactor=redactor))
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
 
     def use(self, rules: RuleSet) -> None:
@@ -48,7 +48,7 @@ class ChunkScanner:
         self._scanner.forget()
         self._read_to.clear()
 
-    def scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
+    def scan(self, partition: TopicPartition, chunk: Chunk) -> ScannedRange:
         """What a chunk holds, after what was held back of its partition."""
         source, now_ms = source_of(partition), time_ns() // 1_000_000
         self._metrics.note_behind(source, (now_ms - (chunk.newest_ms or now_ms)) / 1000)
@@ -60,15 +60,15 @@ class ChunkScanner:
         held = self._scanner.first_held(source)
         self._read_to[partition] = chunk.next_offset, monotonic_ns()
         end = chunk.next_offset if held is None else held
-        return FoundInRange(partition, end, scanned)
+        return ScannedRange(partition, end, scanned)
 
-    def blocks_without_rest(self) -> list[FoundInRange]:
+    def blocks_without_rest(self) -> list[ScannedRange]:
         """Blocks of partitions of which nothing came for so long that they are taken as they are."""
         waited = []
         for partition, (end, read_ns) in self._read_to.items():
             source = source_of(partition)
             if self._scanner.first_held(source) is not None and monotonic_ns() - read_ns >= HOLD_NS:
-                waited.append(FoundInRange(partition, end, self._scanner.rest_of(source)))
+                waited.append(ScannedRange(partition, end, self._scanner.rest_of(source)))
         return waited
 
     def _name_future(self, source: str, chunk: Chunk, now_ms: int) -> None:
@@ -77,6 +77,6 @@ class ChunkScanner:
             text = "taken as received now; check the shippers' clocks"
             self._troubles.note(KafkaFault.FROM_THE_FUTURE, source, text, times)
 
-    def _dead_batch(self, source: str, corrupt: Corrupt) -> Scanned:
+    def _dead_batch(self, source: str, corrupt: Corrupt) -> ScanResult:
         letter = self._troubles.note_corrupt(source, corrupt)
-        return Scanned(records=corrupt.records, dead=corrupt.records, dead_letters=[letter])
+        return ScanResult(records=corrupt.records, dead=corrupt.records, dead_letters=[letter])

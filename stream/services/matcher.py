@@ -24,7 +24,7 @@ from epicenter.stream.kafka.clients import make_admin, make_consumer, make_produ
 from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, RawBatches
 from epicenter.stream.kafka.recovery import Recovery
-from epicenter.stream.kafka.scan_messages import FoundInRange
+from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.kafka.sending import Sender
 from epicenter.stream.kafka.ticker import WatermarkTicker
 from epicenter.stream.kafka.topics import TopicNames
@@ -57,7 +57,7 @@ class Matcher(Service):
         self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
         self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles, redactor)
         self._busy = asyncio.Lock()
-        self._unsent: list[FoundInRange] = []
+        self._unsent: list[ScannedRange] = []
         self._pace = WatermarkAlignment()
         self._paused: set[TopicPartition] = set()
         self.floods: list[str] = []
@@ -165,7 +165,7 @@ class Matcher(Service):
         for one in found:
             self._metrics.note_scan(one.source, one.scanned)
 
-    async def _scan(self, partition: TopicPartition, chunk: Chunk) -> FoundInRange:
+    async def _scan(self, partition: TopicPartition, chunk: Chunk) -> ScannedRange:
         found = self._scanner.scan(partition, chunk)
         await asyncio.sleep(0)
         return found

@@ -24,7 +24,7 @@ from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.packs.precedence import LineHit, first_outside, without_needless_fallbacks
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.scan.prefilter import MARKS
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from tests.support.logs import (
     LATER_NS,
     a_scanner,
@@ -134,7 +134,7 @@ def reference() -> ReferenceScanner:
     return ReferenceScanner(the_rules().expressions)
 
 
-def told(scanned: Scanned) -> set[tuple[int, str]]:
+def told(scanned: ScanResult) -> set[tuple[int, str]]:
     return {(match.event.position.offset, match.rule) for match in scanned.matches}
 
 

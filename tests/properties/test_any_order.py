@@ -12,8 +12,8 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.engine import Engine
 from epicenter.rules.event_time.watermark import Watermark
 from epicenter.rules.model.incident import Incident
-from epicenter.stream.scan.block_buffer import HoldingScanner
-from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.scan.block_buffer import BlockBuffer
+from epicenter.stream.scan.scan import ScanResult
 from tests.support.logs import START_NS, a_scanner, at, batch, fluent_bit, iso, kernel, the_rules, vector
 
 NODES = ("n1", "n2", "n3")
@@ -132,14 +132,14 @@ def at_once(logs: list[Log]) -> list[Incident]:
     return documents({incident.incident_id: incident for incident in engine.flush()})
 
 
-def put(engine: Engine, scanned: Scanned) -> None:
+def put(engine: Engine, scanned: ScanResult) -> None:
     engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats)
 
 
 @given(clusters(), st.data())
 def test_cut_shuffled_and_repeated_arrival_gives_the_same_incidents(logs: list[Log], data: st.DataObject) -> None:
     engine = Engine(the_rules())
-    pieces = [scanned for log in logs for scanned in HoldingScanner(a_scanner()).scan_all(cut(log, data))]
+    pieces = [scanned for log in logs for scanned in BlockBuffer(a_scanner()).scan_all(cut(log, data))]
     again = data.draw(st.lists(st.sampled_from(pieces), max_size=3)) if pieces else []
     for scanned in data.draw(st.permutations([*pieces, *again])):
         put(engine, scanned)
@@ -154,7 +154,7 @@ def cut(log: Log, data: st.DataObject) -> list[Batch]:
 
 @given(clusters(), st.data())
 def test_time_that_goes_on_meanwhile_and_restarts_give_the_same_incidents(logs: list[Log], data: st.DataObject) -> None:
-    engine, scanner = Engine(the_rules()), HoldingScanner(a_scanner())
+    engine, scanner = Engine(the_rules()), BlockBuffer(a_scanner())
     newest: dict[str, Incident] = {}
     done = dict.fromkeys(range(len(logs)), 0)
     stops = data.draw(st.lists(st.integers(1, MAX_S + 2000), max_size=6, unique=True).map(sorted))
@@ -175,7 +175,7 @@ def test_time_that_goes_on_meanwhile_and_restarts_give_the_same_incidents(logs: 
         assert {one.incident_id for one in documents(newest)} >= {one.incident_id for one in at_once(logs)}
 
 
-def arrive_until(stop: float, logs: list[Log], done: dict[int, int], engine: Engine, scanner: HoldingScanner) -> None:
+def arrive_until(stop: float, logs: list[Log], done: dict[int, int], engine: Engine, scanner: BlockBuffer) -> None:
     for number, log in enumerate(logs):
         upto = sum(second < stop for second, _ in log.timed)
         if upto > done[number]:

@@ -13,7 +13,7 @@ from epicenter.sinks.clickhouse.operator_actions import Feedback, write_feedback
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.rule_budget import Use
-from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.scan.scan import ScanResult
 from tests.support.logs import the_rules
 
 EVERY_S: Final = 300
@@ -50,7 +50,7 @@ def _samples_of_a_worker() -> list[Sample]:
 
 
 def _count(metrics: Metrics, has_trouble: bool) -> None:
-    metrics.note_scan("logs.raw/0", Scanned(records=3000, matched=20, dead=1))
+    metrics.note_scan("logs.raw/0", ScanResult(records=3000, matched=20, dead=1))
     metrics.note_uses({the_rules().rules[0]: Use(1.0, candidates=50, hits=5, seconds=0.2, passed_over=1)})
     metrics.note_lag({"logs.raw/0": 500, "logs.raw/1": 20})
     metrics.note_behind("logs.raw/0", 1.5)

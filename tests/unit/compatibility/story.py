@@ -8,7 +8,7 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.flat_heartbeats import flattened
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.kafka.messages import Message, Part, ProgressTick, ScanMessage
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from tests.support.logs import at, fluent_bit, kernel, the_rules, vector
 
 Line = tuple[float, int, bytes]
@@ -118,7 +118,7 @@ def _shipper() -> Iterator[Line]:
     yield 401, 0, b"\xff\xfe not text"
 
 
-def batches() -> Iterator[tuple[float, int, Scanned, int]]:
+def batches() -> Iterator[tuple[float, int, ScanResult, int]]:
     """Piece by piece and raw partition by raw partition: its end in seconds, the partition, what it held, its end."""
     scanner, taken = BatchScanner(the_rules(), "default"), [0, 0]
     everything = lines()

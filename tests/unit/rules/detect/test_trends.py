@@ -11,13 +11,13 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.signals import Signal
 from epicenter.sinks.clickhouse.rows import match_rows
 from epicenter.stream.local.pipeline import Pipeline
-from epicenter.stream.scan.scan import Scanned
+from epicenter.stream.scan.scan import ScanResult
 from tests.support.logs import a_scanner, batch, kernel, the_rules, vector
 
 Lines = Iterable[tuple[float, bytes]]
 
 
-def scanned(lines: Lines) -> Scanned:
+def scanned(lines: Lines) -> ScanResult:
     in_order = [value for _, value in sorted(lines, key=lambda line: line[0])]
     return a_scanner().scan(batch(in_order, live=True))
 

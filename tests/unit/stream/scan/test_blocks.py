@@ -11,7 +11,7 @@ import pytest
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.scan import BatchScanner
 from tests.support.logs import batch
 from tests.unit.stream.scan.test_scan import a_rule
@@ -55,7 +55,7 @@ def found(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[tuple[int, str
 def matches(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[Match]:
     borders = [0, *cuts, len(lines)]
     pieces = [a_text(lines[start:end], start + 1) for start, end in pairwise(borders) if end > start]
-    return [match for scanned in HoldingScanner(BatchScanner(RULES, "c")).scan_all(pieces) for match in scanned.matches]
+    return [match for scanned in BlockBuffer(BatchScanner(RULES, "c")).scan_all(pieces) for match in scanned.matches]
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,7 @@ def test_a_block_that_reaches_into_an_unfinished_one_waits_with_it(cut: int) -> 
 
 
 def test_what_is_held_back_is_told_when_nothing_more_comes() -> None:
-    scanner = HoldingScanner(BatchScanner(RULES, "c"))
+    scanner = BlockBuffer(BatchScanner(RULES, "c"))
     first = scanner.scan(a_text(["CUDA out of memory", *FRAMES]))
     assert (first.records, [match.rule for match in first.matches]) == (1, ["test.oom"])
     ((source, rest),) = scanner.rest()
@@ -114,13 +114,13 @@ def test_what_is_held_back_is_told_when_nothing_more_comes() -> None:
 
 def test_a_block_whose_speaker_falls_silent_holds_nothing_back_for_long() -> None:
     lines = [f"[rank0]: {FRAMES[0]}", *(f"[rank1]: step {number}" for number in range(2000)), f"[rank1]: {OOM}"]
-    scanned = HoldingScanner(BatchScanner(RULES, "c")).scan(a_text(lines))
+    scanned = BlockBuffer(BatchScanner(RULES, "c")).scan(a_text(lines))
     assert scanned.records == len(lines)
     assert [match.rule for match in scanned.matches] == ["test.traceback", "test.oom"]
 
 
 def test_a_block_holds_back_its_own_source_only() -> None:
-    scanner = HoldingScanner(BatchScanner(RULES, "c"))
+    scanner = BlockBuffer(BatchScanner(RULES, "c"))
     scanner.scan(a_text(FRAMES))
     other = Batch("other", [OOM.encode()], [None], [0], [1])
     assert [match.rule for match in scanner.scan(other).matches] == ["test.oom"]

@@ -11,9 +11,9 @@ from epicenter.rules.redact.patterns import load_redactor
 from epicenter.stream.kafka.faults import FaultLog
 from epicenter.stream.kafka.raw_batches import Corrupt
 from epicenter.stream.metrics import Metrics
-from epicenter.stream.scan.block_buffer import HoldingScanner
+from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.redaction import lines_without_secrets
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from tests.support.logs import batch, the_rules, vector
 
 REDACTOR = load_redactor()
@@ -35,14 +35,14 @@ LINES = [
 ]
 
 
-def scanned(lines: list[str], with_redactor: bool = True, keep_all: bool = True) -> Scanned:
+def scanned(lines: list[str], with_redactor: bool = True, keep_all: bool = True) -> ScanResult:
     """Lines of one pod, a second apart."""
     values = [vector("n1", second, line, "llama") for second, line in enumerate(lines)]
     redactor = REDACTOR if with_redactor else None
     return BatchScanner(the_rules(), "c", keep_all=keep_all, redactor=redactor).scan(batch(values))
 
 
-def everything(found: Scanned) -> str:
+def everything(found: ScanResult) -> str:
     """All that leaves a scan, as one text."""
     kept = (found.matches, found.observed, found.heartbeats, found.seats)
     letters = [(one.reason, one.value.decode("latin-1"), str(one.key)) for one in found.dead_letters]
@@ -81,7 +81,7 @@ def test_the_id_says_nothing_of_the_secret() -> None:
 def test_wherever_a_batch_is_cut(size: int) -> None:
     values = [vector("n1", second, line, "llama") for second, line in enumerate(LINES)]
     whole = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch(values)).matches
-    scanner = HoldingScanner(BatchScanner(the_rules(), "c", redactor=REDACTOR))
+    scanner = BlockBuffer(BatchScanner(the_rules(), "c", redactor=REDACTOR))
     pieces = [batch(values[first : first + size], first=first + 1) for first in range(0, len(values), size)]
     assert [match for found in scanner.scan_all(pieces) for match in found.matches] == whole
 

@@ -9,7 +9,7 @@ import pytest
 from epicenter.rules.packs.load import CATALOG, load
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.stream.scan.rule_budget import INTERVAL_S, Throttle, floods
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from tests.support.logs import batch, the_rules
 from tests.support.packs import A_PACK
 
@@ -44,7 +44,7 @@ def own(tmp_path: Path) -> RuleSet:
     return load([tmp_path])
 
 
-def scanned(rules: RuleSet, limits: Throttle, values: list[bytes]) -> Scanned:
+def scanned(rules: RuleSet, limits: Throttle, values: list[bytes]) -> ScanResult:
     return BatchScanner(rules, "default", throttle=limits).scan(batch(values))
 
 

@@ -17,7 +17,7 @@ from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import RuleSpec
-from epicenter.stream.scan.scan import BatchScanner, Scanned
+from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.scan.validation import MAX_RECORD_BYTES
 from tests.support.logs import LATER_NS, START_NS, a_scanner, at, batch, iso, journald, kernel, python_json, vector
 
@@ -32,11 +32,11 @@ def a_rule(name: str, *patterns: str, **more: object) -> Rule:
     return Rule(RuleSpec.model_validate(given))
 
 
-def scanned(rules: list[Rule], values: list[bytes]) -> Scanned:
+def scanned(rules: list[Rule], values: list[bytes]) -> ScanResult:
     return BatchScanner(RuleSet(tuple(rules), ()), "default").scan(batch(values))
 
 
-def told(found: Scanned) -> list[tuple[int, str]]:
+def told(found: ScanResult) -> list[tuple[int, str]]:
     return [(match.event.position.offset, match.rule) for match in found.matches]
 
 
