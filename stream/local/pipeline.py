@@ -18,7 +18,7 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
 from epicenter.stream.scan.block_buffer import BlockBuffer
-from epicenter.stream.scan.rule_budget import Throttle
+from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 
 PAUSE_S: Final = 0.05
@@ -32,7 +32,7 @@ class Pipeline:
         rules: RuleSet,
         cluster: str,
         lateness_ns: int,
-        throttle: Throttle | None = None,
+        throttle: RuleBudget | None = None,
         lists_joined: bool = False,
         redactor: Redactor | None = None,
     ):

@@ -18,7 +18,7 @@ from epicenter.rules.packs.spec import RuleSpec
 from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.sampling import Sampler
-from epicenter.stream.scan.rule_budget import Throttle
+from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.scan import ScanResult
 from epicenter.stream.store.thread import Store
 
@@ -37,7 +37,7 @@ class Keeper:
         self._deliveries: list[Delivery] = []
         self._letters: list[DeadLetter] = []
         self.metrics = Metrics()
-        self.throttle = Throttle(clock_s=perf_counter)
+        self.throttle = RuleBudget(clock_s=perf_counter)
         self._sampler = Sampler(self.metrics)
         self.metrics.note_rules(rules)
 

@@ -36,7 +36,7 @@ class Use:
         return self.seconds >= self.budget_s
 
 
-class Throttle:
+class RuleBudget:
     """Keeps account of one interval after the other, of all scanners of a worker together."""
 
     def __init__(
@@ -88,7 +88,7 @@ class Throttle:
         return math.inf if share >= 1 or rule.spec.role in _NEVER else share * INTERVAL_S
 
 
-def floods(used: Mapping[Rule, Use]) -> list[str]:
+def over_budget(used: Mapping[Rule, Use]) -> list[str]:
     """The rules that were passed over in an interval, and what to do about each."""
     return [
         f"{rule.place}: {rule.spec.id}: {use.passed_over} lines that it may fit were not held against it in "

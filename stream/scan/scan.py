@@ -30,7 +30,7 @@ from epicenter.stream.scan.line_times import LineTimes
 from epicenter.stream.scan.liveness import MAX_SPEAKERS, Liveness
 from epicenter.stream.scan.prefilter import Prefilter, Prefiltered
 from epicenter.stream.scan.redaction import Redactions, dead_letter, match_id, without_secrets
-from epicenter.stream.scan.rule_budget import Throttle
+from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
 
 _HOUR_NS = 3600 * NS_PER_S
@@ -79,11 +79,11 @@ class BatchScanner:
         cluster: str,
         scanner: Scanner | None = None,
         keep_all: bool = False,
-        throttle: Throttle | None = None,
+        throttle: RuleBudget | None = None,
         redactor: Redactor | None = None,
     ):
         self._redactor = redactor
-        self._throttle = throttle or Throttle()
+        self._throttle = throttle or RuleBudget()
         self._cluster = cluster
         self._keep_all = keep_all
         self.use(rules, scanner)

@@ -14,7 +14,7 @@ from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, source_of
 from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.block_buffer import HOLD_NS, BlockBuffer
-from epicenter.stream.scan.rule_budget import Throttle
+from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.settings import Settings
 
@@ -29,7 +29,7 @@ class ChunkScanner:
         self,
         settings: Settings,
         rules: RuleSet,
-        throttle: Throttle,
+        throttle: RuleBudget,
         metrics: Metrics,
         troubles: FaultLog,
         redactor: Redactor | None = None,

@@ -30,7 +30,7 @@ from epicenter.stream.kafka.ticker import WatermarkTicker
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.redaction import redactor_of
-from epicenter.stream.scan.rule_budget import Throttle, floods
+from epicenter.stream.scan.rule_budget import RuleBudget, over_budget
 from epicenter.stream.services.chunks import ChunkScanner
 from epicenter.stream.settings import Settings
 
@@ -54,7 +54,7 @@ class Matcher(Service):
         self._metrics = metrics
         redactor = redactor_of(settings)
         self._troubles = FaultLog(metrics, redactor)
-        self._throttle = Throttle(settings.flood_share, settings.flood_share_trusted, perf_counter)
+        self._throttle = RuleBudget(settings.flood_share, settings.flood_share_trusted, perf_counter)
         self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles, redactor)
         self._busy = asyncio.Lock()
         self._unsent: list[ScannedRange] = []
@@ -131,7 +131,7 @@ class Matcher(Service):
     def _note_costs(self) -> None:
         if (used := self._throttle.turn(monotonic())) is not None:
             self._metrics.note_uses(used)
-            self.floods = floods(used)
+            self.floods = over_budget(used)
             for flood in self.floods:
                 log.warning("rule_over_budget", detail=flood)
 

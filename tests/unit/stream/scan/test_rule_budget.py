@@ -8,7 +8,7 @@ import pytest
 
 from epicenter.rules.packs.load import CATALOG, load
 from epicenter.rules.packs.ruleset import Rule, RuleSet
-from epicenter.stream.scan.rule_budget import INTERVAL_S, Throttle, floods
+from epicenter.stream.scan.rule_budget import INTERVAL_S, RuleBudget, over_budget
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from tests.support.logs import batch, the_rules
 from tests.support.packs import A_PACK
@@ -32,8 +32,8 @@ def lines(count: int, text: str = "it went wrong: 1") -> list[bytes]:
     return [f"line {number}: {text}".encode() for number in range(count)]
 
 
-def throttle(share: float = 0.1, trusted: float = 0.9) -> Throttle:
-    made = Throttle(share, trusted, Clock())
+def throttle(share: float = 0.1, trusted: float = 0.9) -> RuleBudget:
+    made = RuleBudget(share, trusted, Clock())
     made.turn(0)
     return made
 
@@ -44,7 +44,7 @@ def own(tmp_path: Path) -> RuleSet:
     return load([tmp_path])
 
 
-def scanned(rules: RuleSet, limits: Throttle, values: list[bytes]) -> ScanResult:
+def scanned(rules: RuleSet, limits: RuleBudget, values: list[bytes]) -> ScanResult:
     return BatchScanner(rules, "default", throttle=limits).scan(batch(values))
 
 
@@ -57,7 +57,7 @@ def test_a_rule_that_floods_is_cut_named_and_counted(own: RuleSet) -> None:
     mine, place = used[own.by_id["mine.one"]], own.by_id["mine.one"].place
     assert (mine.candidates, mine.hits, mine.passed_over) == (looks, looks, 120 - looks)
     assert mine.seconds == pytest.approx(looks * COST_S)
-    (flood,) = floods(used)
+    (flood,) = over_budget(used)
     assert flood.startswith(f"{place}: mine.one: {120 - looks} lines that it may fit were not held against it in 5 s")
 
 
@@ -66,12 +66,12 @@ def test_the_next_interval_begins_anew(own: RuleSet) -> None:
     scanned(own, limits, lines(120))
     assert scanned(own, limits, lines(1)).matched == 0
     assert limits.turn(INTERVAL_S - 0.01) is None
-    assert floods(limits.turn(INTERVAL_S) or {})
+    assert over_budget(limits.turn(INTERVAL_S) or {})
     assert scanned(own, limits, lines(1)).matched == 1
     used = limits.turn(2 * INTERVAL_S)
     assert used is not None
     assert [use.hits for use in used.values()] == [1]
-    assert floods(used) == []
+    assert over_budget(used) == []
     assert limits.turn(3 * INTERVAL_S) == {}
 
 
@@ -123,6 +123,6 @@ def test_a_line_is_shared_by_the_rules_that_may_fit_it() -> None:
     assert used[first].seconds == used[second].seconds == pytest.approx((1 + COST_S) / 2)
 
 
-@pytest.mark.parametrize("limits", [Throttle(), Throttle(1, 1, Clock())], ids=["none", "all of the time"])
-def test_without_limits_nothing_is_passed_over(own: RuleSet, limits: Throttle) -> None:
+@pytest.mark.parametrize("limits", [RuleBudget(), RuleBudget(1, 1, Clock())], ids=["none", "all of the time"])
+def test_without_limits_nothing_is_passed_over(own: RuleSet, limits: RuleBudget) -> None:
     assert scanned(own, limits, lines(1000)).matched == 1000
