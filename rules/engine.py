@@ -10,10 +10,10 @@ from typing import Any, Final
 
 import msgspec
 
-from epicenter.rules.cause.context import Known
+from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.ranking import Relations
 from epicenter.rules.correlate.attempts import Attempt
-from epicenter.rules.correlate.lifecycle import Life
+from epicenter.rules.correlate.lifecycle import Lifecycle
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
@@ -32,7 +32,7 @@ from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.placement.completion import completed
-from epicenter.rules.report.context import known_of, note_onset
+from epicenter.rules.report.context import context_of, note_onset
 from epicenter.rules.report.report import attempt_of, progress_report, report
 
 ENDS: Final = (
@@ -65,7 +65,7 @@ class EngineState(msgspec.Struct):
     watermark_ns: int = 0
     waiting: list[_Kept] = []
     added: int = 0
-    life: Life = msgspec.field(default_factory=Life)
+    life: Lifecycle = msgspec.field(default_factory=Lifecycle)
     silence: Silence = msgspec.field(default_factory=Silence)
     detectors: DetectorState = msgspec.field(default_factory=DetectorState)
     skew: ClockSkew = msgspec.field(default_factory=ClockSkew)
@@ -304,8 +304,8 @@ class Engine:
         jobs = [f"{incident.cluster}/{job}" for job in incident.jobs]
         incident.earlier = self._state.life.attempts.before(jobs, incident.incident_id, incident.last_seen_ns)
 
-    def _known(self, incident: IncidentState) -> Known:
-        return known_of(incident, self._state.life.correlator.placement, self._state.silence)
+    def _known(self, incident: IncidentState) -> IncidentContext:
+        return context_of(incident, self._state.life.correlator.placement, self._state.silence)
 
     def _reports(self) -> list[Incident]:
         self._note_progress()

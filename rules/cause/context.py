@@ -11,7 +11,7 @@ JobRank = tuple[str, int]
 
 
 @dataclass(frozen=True)
-class Known:
+class IncidentContext:
     """Everything by job, node or (job, rank); a key that is not there stands for what is not known.
 
     `kernel_nodes` are the nodes whose kernel log was ever heard, `cut_nodes` those where a log ends within a line; each
@@ -27,4 +27,4 @@ class Known:
     cut_nodes: Collection[str] | None = None
 
 
-NOTHING_KNOWN = Known()
+NO_CONTEXT = IncidentContext()

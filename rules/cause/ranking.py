@@ -8,7 +8,7 @@ from itertools import islice
 
 from epicenter.rules.cause.reasons import EXPLAINED_KINDS, About, Alone, Reason, ReasonKind
 from epicenter.rules.cause.scope import JobsOf, in_scope
-from epicenter.rules.cause.suspects import Blame
+from epicenter.rules.cause.suspects import Suspects
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import CLOCK_SKEW_NS as CLOCK_SKEW_NS
@@ -71,7 +71,7 @@ def rank(
     signals: Sequence[Signal],
     between: Between,
     jobs_of: JobsOf,
-    blamed: Blame | None = None,
+    blamed: Suspects | None = None,
     topology: Topology = NO_TOPOLOGY,
 ) -> list[Candidate]:
     """All signals as candidates, the best first. Ties go to the earliest onset."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.rules.cause.suspects import Blame
+from epicenter.rules.cause.suspects import Suspects
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import Signal
 
@@ -44,7 +44,7 @@ class Alone(msgspec.Struct, frozen=True, gc=False):
     other_nodes: int
 
 
-About = Signal | Alone | Explanation | Blame
+About = Signal | Alone | Explanation | Suspects
 """What a reason is about: the candidate's signal, its node, one end of an edge, or the ranks that others wait for."""
 
 

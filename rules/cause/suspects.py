@@ -11,7 +11,7 @@ import msgspec
 from msgspec import structs
 
 from epicenter.rules.cause.collectives import FINGERPRINT, LOCAL, UNGROUPED, CollectiveTable, NamedBy, Row
-from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.model.signals import Signal
 
 MAX_SUSPECTS: Final = 64
@@ -94,7 +94,7 @@ class Suspect:
 
 
 @dataclass(frozen=True)
-class Blame:
+class Suspects:
     """The suspects that the strongest evidence names, all of one job, lowest rank first."""
 
     suspects: tuple[Suspect, ...]
@@ -142,7 +142,7 @@ class Blame:
         return bool(self.node) and signal.node == self.node
 
 
-def suspects(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> list[Suspect]:
+def suspects(table: CollectiveTable, known: IncidentContext = NO_CONTEXT) -> list[Suspect]:
     """The suspects of every job, strongest evidence first, then by job and rank.
 
     Strongest is a report that names ranks; then a rank that never reported the time-out, among those up to the world
@@ -158,7 +158,7 @@ def suspects(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> list[Suspe
     return sorted(found, key=lambda one: (KINDS.index(one.kind), one.job, one.rank))
 
 
-def blame(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> Blame | None:
+def blame(table: CollectiveTable, known: IncidentContext = NO_CONTEXT) -> Suspects | None:
     """The suspects that the strongest evidence names, with their nodes; None when nobody is.
 
     Where the placement of a rank is not known, a rank between two ranks of one node is taken to run there, and ranks
@@ -173,7 +173,7 @@ def blame(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> Blame | None:
     nodes |= {rank: node for (job, rank), node in known.node_of_rank.items() if job == first.job}
     silent = set(known.nodes_by_job.get(first.job, ())) - set(nodes.values())
     fallback = silent.pop() if first.kind == "absent" and len(silent) == 1 else ""
-    return Blame(tuple(replace(one, node=one.node or _near(nodes, one.rank) or fallback) for one in chosen))
+    return Suspects(tuple(replace(one, node=one.node or _near(nodes, one.rank) or fallback) for one in chosen))
 
 
 def _near(nodes: Mapping[int, str], rank: int) -> str:
@@ -199,7 +199,7 @@ def _first_of_each_rank(found: list[Suspect]) -> list[Suspect]:
     return list(by_rank.values())
 
 
-def _members(table: CollectiveTable, job: str, known: Known) -> set[int]:
+def _members(table: CollectiveTable, job: str, known: IncidentContext) -> set[int]:
     """The ranks that the job must have; those that a report names exist as well."""
     ranks = {rank for rows in table.groups(job).values() for rank in rows} | set(table.blamed_by_job.get(job, ()))
     size = max(known.world_size_by_job.get(job, 0), max(ranks, default=-1) + 1)

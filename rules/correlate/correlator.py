@@ -20,7 +20,7 @@ from epicenter.rules.correlate.keys import (
     kind_of,
 )
 from epicenter.rules.correlate.state import IncidentState, place_of
-from epicenter.rules.correlate.unattached import LooseSignals
+from epicenter.rules.correlate.unattached import UnattachedSignals
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.signals import SEVERITIES, Signal
@@ -56,7 +56,7 @@ class Correlator(msgspec.Struct):
     open: dict[str, IncidentState] = {}
     by_key: dict[str, dict[str, int]] = {}
     resolved: dict[str, IncidentState] = {}
-    loose: LooseSignals = msgspec.field(default_factory=LooseSignals)
+    loose: UnattachedSignals = msgspec.field(default_factory=UnattachedSignals)
     ended_ns_by_job: dict[str, int] = {}
     placement: Placement = msgspec.field(default_factory=Placement)
     alone: int = 0

@@ -45,7 +45,7 @@ PaceOf = Callable[[str, str], int]
 """The time a step of a job of a cluster takes; 0 when it is unknown."""
 
 
-class Life(msgspec.Struct):
+class Lifecycle(msgspec.Struct):
     """The incidents, and the times at which something becomes of them if nothing else happens."""
 
     correlator: Correlator = msgspec.field(default_factory=Correlator)

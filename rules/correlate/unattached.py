@@ -14,7 +14,7 @@ MAX_KEPT_PER_KEY: Final = 16
 MAX_KEPT_KEYS: Final = 20_000
 
 
-class LooseSignals(msgspec.Struct):
+class UnattachedSignals(msgspec.Struct):
     """A few signals of each key, by id: the newest, and the first of a class that repeats itself.
 
     The key that got none for the longest time is given up first.

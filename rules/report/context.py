@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epicenter.rules.cause.context import Known
+from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.cost import JobLoss
 from epicenter.rules.correlate.state import AtOnset, IncidentState
 from epicenter.rules.liveness.state import node_key
@@ -22,13 +22,13 @@ def note_onset(incident: IncidentState, placement: Placement, silence: Silence) 
         incident.at_onset[job] = AtOnset.of(progress, gpus)
 
 
-def known_of(incident: IncidentState, placement: Placement, silence: Silence) -> Known:
+def context_of(incident: IncidentState, placement: Placement, silence: Silence) -> IncidentContext:
     """What was known by the time of an incident's newest signal, however much was heard since: so it stays the same."""
     cluster, then_ns = incident.cluster, incident.last_seen_ns
     sizes = {job: placement.world_size(cluster, job, then_ns) for job in sorted(incident.jobs)}
     seats = {job: placement.seats_of(cluster, job, then_ns) for job in sorted(incident.jobs)}
     streams = {node: silence.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
-    return Known(
+    return IncidentContext(
         world_size_by_job={job: size for job, size in sizes.items() if size},
         heard_ranks_by_job={job: set(of_job) for job, of_job in seats.items() if of_job},
         node_of_rank={(job, rank): node for job, of_job in seats.items() for rank, node in of_job.items() if node},

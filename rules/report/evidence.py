@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.ranking import Candidate, confidence
 from epicenter.rules.cause.reasons import Reason, ReasonKind
-from epicenter.rules.cause.suspects import WAITING_CLASSES, Blame
+from epicenter.rules.cause.suspects import WAITING_CLASSES, Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import RankedCause
 from epicenter.rules.report.reason_text import reason_text
@@ -24,7 +24,7 @@ MIN_CONFIDENCE: Final = 0.01
 _MAX_SHOWN_RANKS: Final = 8
 
 
-def candidates(ranked: Sequence[Candidate], blamed: Blame | None = None) -> tuple[RankedCause, ...]:
+def candidates(ranked: Sequence[Candidate], blamed: Suspects | None = None) -> tuple[RankedCause, ...]:
     """The best candidates of different class or node, the best first; those that only waited name whom they waited for.
 
     The first has the confidence of the root cause. The others share what is left of 1 by their points; none of them
@@ -38,7 +38,7 @@ def candidates(ranked: Sequence[Candidate], blamed: Blame | None = None) -> tupl
     return tuple(_cause(one, round(share, 2)) for one, share in shown)
 
 
-def _named(candidate: Candidate, blamed: Blame | None) -> Candidate:
+def _named(candidate: Candidate, blamed: Suspects | None) -> Candidate:
     signal = blamed.culprit_of(candidate.signal) if blamed else candidate.signal
     if blamed is None or signal is candidate.signal:
         return candidate
@@ -68,7 +68,7 @@ def _cause(candidate: Candidate, share: float) -> RankedCause:
 
 
 def missing(
-    state: IncidentState, ranked: Sequence[Candidate], blamed: Blame | None, known: Known = NOTHING_KNOWN
+    state: IncidentState, ranked: Sequence[Candidate], blamed: Suspects | None, known: IncidentContext = NO_CONTEXT
 ) -> tuple[str, ...]:
     """What would have to be there for certainty, a sentence each; empty when nothing is known to be missing."""
     root = ranked[0].signal
@@ -83,7 +83,7 @@ def missing(
     )
 
 
-def _unheard_kernel(node: str, known: Known) -> list[str]:
+def _unheard_kernel(node: str, known: IncidentContext) -> list[str]:
     if not node:
         return ["no line says on which node it began"]
     if known.kernel_nodes is None or node in known.kernel_nodes:
@@ -91,7 +91,7 @@ def _unheard_kernel(node: str, known: Known) -> list[str]:
     return [f"the kernel log of {node} was never heard, so its hardware can't be ruled in or out"]
 
 
-def _unknown_culprit(state: IncidentState, is_only_waiting: bool, blamed: Blame | None) -> list[str]:
+def _unknown_culprit(state: IncidentState, is_only_waiting: bool, blamed: Suspects | None) -> list[str]:
     if not is_only_waiting:
         return []
     if blamed:
@@ -99,11 +99,11 @@ def _unknown_culprit(state: IncidentState, is_only_waiting: bool, blamed: Blame 
     return ["only waiting was seen: no rank is known to be absent or behind"]
 
 
-def _who(blamed: Blame) -> str:
+def _who(blamed: Suspects) -> str:
     return f"rank {blamed.rank}" if blamed.rank is not None else f"{len(blamed.suspects)} ranks"
 
 
-def _unheard_ranks(state: IncidentState, known: Known) -> list[str]:
+def _unheard_ranks(state: IncidentState, known: IncidentContext) -> list[str]:
     found = []
     for job in sorted(state.jobs):
         size, heard = known.world_size_by_job.get(job), known.heard_ranks_by_job.get(job)
@@ -119,7 +119,7 @@ def _list(ranks: Sequence[int]) -> str:
     return f"{shown}, ..." if len(ranks) > _MAX_SHOWN_RANKS else shown
 
 
-def _cut_logs(state: IncidentState, known: Known) -> list[str]:
+def _cut_logs(state: IncidentState, known: IncidentContext) -> list[str]:
     cut = sorted(state.nodes & set(known.cut_nodes or ()))
     return [f"a log of {node} ends within a line: what came after it is lost" for node in cut]
 

@@ -7,7 +7,7 @@ from typing import Final
 from msgspec import structs
 
 from epicenter.rules.cause.collectives import REPORTING_CLASSES
-from epicenter.rules.cause.suspects import Blame
+from epicenter.rules.cause.suspects import Suspects
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.ids import stable_id
@@ -18,7 +18,7 @@ MISMATCH_CLASS: Final = "collective-mismatch"
 MISMATCH_RULE: Final = "mismatch.collectives"
 
 
-def signals_with_mismatch(state: IncidentState, blamed: Blame | None) -> list[Signal]:
+def signals_with_mismatch(state: IncidentState, blamed: Suspects | None) -> list[Signal]:
     """The incident's signals; first the mismatch that its table of collectives shows, if it does, as one of its own.
 
     It began when the first rank of the job began to wait. No line stands for it, so it has no position.
@@ -30,7 +30,7 @@ def signals_with_mismatch(state: IncidentState, blamed: Blame | None) -> list[Si
     return [_mismatch(min(waiting, key=onset_order), blamed), *signals] if waiting else signals
 
 
-def _mismatch(first: Signal, blamed: Blame) -> Signal:
+def _mismatch(first: Signal, blamed: Suspects) -> Signal:
     return structs.replace(
         first,
         signal_id=stable_id(MISMATCH_CLASS, first.signal_id),

@@ -6,7 +6,7 @@ from typing import Final
 
 from epicenter.rules.cause.collectives import NamedBy
 from epicenter.rules.cause.reasons import About, Alone, Reason, ReasonKind
-from epicenter.rules.cause.suspects import Absent, Behind, Blame, Mismatch, Named, Operation, Suspect
+from epicenter.rules.cause.suspects import Absent, Behind, Mismatch, Named, Operation, Suspect, Suspects
 from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import Signal
 
@@ -49,7 +49,7 @@ def cascade_text(effect: str, cause: Explanation) -> str:
     return CASCADE.format_map({"effect": effect, **_words(cause)})
 
 
-def blame_text(blamed: Blame) -> str:
+def blame_text(blamed: Suspects) -> str:
     """What speaks against the suspects; several ranks share the first one's sentence."""
     first, *others = blamed.suspects
     more = f"; so do {len(others)} other ranks" if others else ""
@@ -89,7 +89,7 @@ def _words(about: About | None) -> dict[str, object]:
             return {"place": node or "one place", "other_nodes": other_nodes}
         case Explanation(failure_class, node, why):
             return {"failure_class": failure_class, "on_node": f" on {node}" if node else "", "why": why}
-        case Blame():
+        case Suspects():
             return {"suspects": blame_text(about)}
         case None:
             return {}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
 from epicenter.rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
 from epicenter.rules.cause.suspects import blame
@@ -35,7 +35,7 @@ MAX_TEXT_LENGTH: Final = 1000
 MAX_BLOCK_LENGTH: Final = 16_000
 
 
-def report(state: IncidentState, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Incident:
+def report(state: IncidentState, rules: RuleSet, known: IncidentContext = NO_CONTEXT) -> Incident:
     """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
     blamed = blame(state.collectives, known)
     ranked = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed, rules.topology)
@@ -81,7 +81,7 @@ def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
     return BlastRadius(len(state.nodes), len(state.ranks), len(state.jobs), gpus)
 
 
-def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: Known = NOTHING_KNOWN) -> Attempt:
+def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: IncidentContext = NO_CONTEXT) -> Attempt:
     """The run that the incident ended, as later runs of its jobs look back on it."""
     blamed = blame(state.collectives, known)
     root = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed, rules.topology)[

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from epicenter.rules.cause.collectives import MAX_RANKS, MAX_ROWS, CollectiveTable
-from epicenter.rules.cause.context import Known
+from epicenter.rules.cause.context import IncidentContext
 from epicenter.rules.cause.suspects import MAX_SUSPECTS, blame, suspects
 from epicenter.rules.model.signals import Signal
 from tests.support.signals import a_signal
@@ -56,7 +56,7 @@ def test_any_order_and_any_split_gives_the_same_table(said: list[Signal], data: 
     first, second = table_of(said[:border]), table_of(said[border:])
     first.absorb(second)
     assert first == whole
-    known = Known(world_size_by_job={"A": 12})
+    known = IncidentContext(world_size_by_job={"A": 12})
     assert blame(first, known) == blame(whole, known)
 
 
@@ -64,5 +64,5 @@ def test_any_order_and_any_split_gives_the_same_table(said: list[Signal], data: 
 def test_suspects_are_bounded_distinct_and_no_majority(said: list[Signal], world_size: int) -> None:
     table = table_of(said)
     assert table.row_count == sum(map(len, table.rows_by_group.values())) <= MAX_ROWS
-    found = suspects(table, Known(world_size_by_job={"A": world_size, "B": world_size}))
+    found = suspects(table, IncidentContext(world_size_by_job={"A": world_size, "B": world_size}))
     assert len({(one.job, one.rank) for one in found}) == len(found) <= 2 * MAX_SUSPECTS

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 import pytest
 
 from epicenter.rules.cause.collectives import CollectiveTable
-from epicenter.rules.cause.context import NOTHING_KNOWN, Known
-from epicenter.rules.cause.suspects import Blame, blame, suspects
+from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
+from epicenter.rules.cause.suspects import Suspects, blame, suspects
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.report.reason_text import blame_text, suspect_text
 from tests.support.signals import a_signal, signals_of
@@ -55,12 +55,12 @@ def a_table(*signals: Iterable[Signal]) -> CollectiveTable:
     return table
 
 
-def found(table: CollectiveTable, known: Known = NOTHING_KNOWN) -> list[tuple[int, str]]:
+def found(table: CollectiveTable, known: IncidentContext = NO_CONTEXT) -> list[tuple[int, str]]:
     return [(one.rank, one.kind) for one in suspects(table, known)]
 
 
-def of_size(ranks: int) -> Known:
-    return Known(world_size_by_job={"A": ranks})
+def of_size(ranks: int) -> IncidentContext:
+    return IncidentContext(world_size_by_job={"A": ranks})
 
 
 def all_wait(*ranks: int, seq: int = 90) -> CollectiveTable:
@@ -76,16 +76,20 @@ def test_when_every_rank_waits_in_the_same_collective_nobody_is_blamed() -> None
     ("known", "reporting", "expected"),
     [
         pytest.param(of_size(16), set(range(16)) - {5}, [5], id="a-gap"),
-        pytest.param(NOTHING_KNOWN, set(range(16)) - {5}, [5], id="a-gap-needs-no-world-size"),
+        pytest.param(NO_CONTEXT, set(range(16)) - {5}, [5], id="a-gap-needs-no-world-size"),
         pytest.param(of_size(16), set(range(15)), [15], id="the-last"),
-        pytest.param(NOTHING_KNOWN, set(range(15)), [], id="the-last-needs-the-world-size"),
-        pytest.param(Known(heard_ranks_by_job={"A": {15}}), set(range(15)), [15], id="or-that-it-was-heard-of"),
+        pytest.param(NO_CONTEXT, set(range(15)), [], id="the-last-needs-the-world-size"),
+        pytest.param(
+            IncidentContext(heard_ranks_by_job={"A": {15}}), set(range(15)), [15], id="or-that-it-was-heard-of"
+        ),
         pytest.param(of_size(16), set(range(8)), list(range(8, 16)), id="half-of-them"),
         pytest.param(of_size(16), set(range(16)) - {2, 6, 9, 13, 15}, [], id="gaps-all-over-blame-nobody"),
         pytest.param(of_size(16), set(range(7)), [], id="more-than-half-blames-nobody"),
     ],
 )
-def test_a_rank_that_never_reported_is_suspect(known: Known, reporting: set[int], expected: list[int]) -> None:
+def test_a_rank_that_never_reported_is_suspect(
+    known: IncidentContext, reporting: set[int], expected: list[int]
+) -> None:
     assert found(all_wait(*reporting), known) == [(rank, "absent") for rank in expected]
 
 
@@ -142,7 +146,7 @@ def test_a_report_that_names_a_rank_is_the_strongest_evidence() -> None:
     assert (best.rank, blame_text(best)) == (3, "rank 3: the time-out report names it as lagging")
 
 
-def the_blame(table: CollectiveTable, known: Known) -> Blame:
+def the_blame(table: CollectiveTable, known: IncidentContext) -> Suspects:
     found = blame(table, known)
     assert found is not None
     return found
@@ -154,14 +158,14 @@ def the_blame(table: CollectiveTable, known: Known) -> Blame:
         pytest.param(of_size(16), set(range(16)) - {5}, "n0", 5, id="as-both-neighbours"),
         pytest.param(of_size(16), set(range(16)) - {8}, "", 8, id="between-two-nodes"),
         pytest.param(
-            Known(world_size_by_job={"A": 16}, node_of_rank={("A", 8): "n1"}),
+            IncidentContext(world_size_by_job={"A": 16}, node_of_rank={("A", 8): "n1"}),
             set(range(16)) - {8},
             "n1",
             8,
             id="placed",
         ),
         pytest.param(
-            Known(world_size_by_job={"A": 24}, nodes_by_job={"A": {"n0", "n1", "n2"}}),
+            IncidentContext(world_size_by_job={"A": 24}, nodes_by_job={"A": {"n0", "n1", "n2"}}),
             set(range(16)),
             "n2",
             None,
@@ -169,7 +173,7 @@ def the_blame(table: CollectiveTable, known: Known) -> Blame:
         ),
     ],
 )
-def test_the_node_of_a_suspect(known: Known, reporting: set[int], node: str, rank: int | None) -> None:
+def test_the_node_of_a_suspect(known: IncidentContext, reporting: set[int], node: str, rank: int | None) -> None:
     found = the_blame(all_wait(*reporting), known)
     assert (found.node, found.rank) == (node, rank)
 

@@ -6,7 +6,7 @@ import pytest
 
 from epicenter.rules.correlate.correlator import ENDED_FOR_NS, Correlator
 from epicenter.rules.correlate.state import IncidentState
-from epicenter.rules.correlate.unattached import MAX_KEPT_KEYS, MAX_KEPT_PER_KEY, RETENTION_NS, LooseSignals
+from epicenter.rules.correlate.unattached import MAX_KEPT_KEYS, MAX_KEPT_PER_KEY, RETENTION_NS, UnattachedSignals
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 from tests.support.logs import at
@@ -115,7 +115,7 @@ def test_a_merge_is_in_both_histories() -> None:
 
 
 def test_loose_signals_are_bounded_in_keys_and_in_number() -> None:
-    loose = LooseSignals()
+    loose = UnattachedSignals()
     for number in range(MAX_KEPT_KEYS + 5):
         loose.add(thermal(number), [f"job/default/{number}"])
     for number in range(40):

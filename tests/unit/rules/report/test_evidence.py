@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from epicenter.rules.cause.context import NOTHING_KNOWN, Known
+from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.model.incident import Incident
@@ -18,10 +18,10 @@ from tests.support.logs import at, the_rules
 from tests.support.signals import a_signal
 
 XID = {"source": "kernel", "role": "root", "gpu": "0000:9a:00"}
-ALL_HEARD = Known(kernel_nodes={"n0", "n1", "n2"})
+ALL_HEARD = IncidentContext(kernel_nodes={"n0", "n1", "n2"})
 
 
-def an_incident(signals: Iterable[Signal], known: Known = NOTHING_KNOWN) -> Incident:
+def an_incident(signals: Iterable[Signal], known: IncidentContext = NO_CONTEXT) -> Incident:
     state = IncidentState("00000000000000a1", "default")
     for signal in signals:
         state.add(signal, {"A"})
@@ -38,7 +38,7 @@ def timeouts(*ranks: int) -> list[Signal]:
 
 
 def test_time_outs_alone_name_the_rank_that_is_not_among_them() -> None:
-    incident = an_incident(timeouts(0, 1, 2, 3, 4, 6, 7), Known(world_size_by_job={"A": 8}))
+    incident = an_incident(timeouts(0, 1, 2, 3, 4, 6, 7), IncidentContext(world_size_by_job={"A": 8}))
     root = incident.root_cause
     assert (root.failure_class, root.node, root.rank) == ("nccl-timeout", "n1", 5)
     assert root.reasons[0] == "rank 5 never reported the time-out, as 7 of 8 ranks did"
@@ -48,7 +48,7 @@ def test_time_outs_alone_name_the_rank_that_is_not_among_them() -> None:
 
 
 def test_an_error_on_the_suspect_s_node_gains_by_it() -> None:
-    known = Known(world_size_by_job={"A": 8})
+    known = IncidentContext(world_size_by_job={"A": 8})
     gpu_error = a_signal("xid-79", 0, "n1", **XID)
     plain = an_incident([gpu_error, *timeouts(*range(8))], known)
     blamed = an_incident([gpu_error, *timeouts(0, 1, 2, 3, 4, 6, 7)], known)
@@ -86,23 +86,25 @@ def test_candidates_differ_in_class_or_node_and_fall_off() -> None:
     ("known", "expected"),
     [
         pytest.param(ALL_HEARD, (), id="complete"),
-        pytest.param(NOTHING_KNOWN, (), id="nobody-keeps-account"),
+        pytest.param(NO_CONTEXT, (), id="nobody-keeps-account"),
         pytest.param(
-            Known(kernel_nodes={"n0"}),
+            IncidentContext(kernel_nodes={"n0"}),
             ("the kernel log of n1 was never heard, so its hardware can't be ruled in or out",),
             id="no-kernel-log",
         ),
         pytest.param(
-            Known(cut_nodes={"n1", "n9"}), ("a log of n1 ends within a line: what came after it is lost",), id="cut-off"
+            IncidentContext(cut_nodes={"n1", "n9"}),
+            ("a log of n1 ends within a line: what came after it is lost",),
+            id="cut-off",
         ),
         pytest.param(
-            Known(world_size_by_job={"A": 12}, heard_ranks_by_job={"A": {0, 11}}),
+            IncidentContext(world_size_by_job={"A": 12}, heard_ranks_by_job={"A": {0, 11}}),
             ("job A: nothing was ever heard from 10 of 12 ranks: 1, 2, 3, 4, 5, 6, 7, 8, ...",),
             id="unheard-ranks",
         ),
     ],
 )
-def test_what_is_missing_is_said(known: Known, expected: tuple[str, ...]) -> None:
+def test_what_is_missing_is_said(known: IncidentContext, expected: tuple[str, ...]) -> None:
     assert an_incident([a_signal("oom-gpu", 0, "n1", "A", role="root")], known).missing == expected
 
 
@@ -118,11 +120,11 @@ def test_an_unknown_place_is_missing() -> None:
 def test_blast_radius_counts_gpus_by_the_best_that_is_known() -> None:
     signals = [a_signal("xid-79", 0, "n1", **XID), *timeouts(0, 1)]
     assert an_incident(signals).blast_radius.gpus == 2
-    known = Known(loss_by_job={"A": JobLoss(last_step=9, last_step_ns=at(0), until_ns=at(3600), gpus=16)})
+    known = IncidentContext(loss_by_job={"A": JobLoss(last_step=9, last_step_ns=at(0), until_ns=at(3600), gpus=16)})
     incident = an_incident(signals, known)
     assert (incident.blast_radius.gpus, incident.cost.gpus, incident.cost.gpu_hours_lost) == (16, 16, 16.0)
 
 
 def test_time_since_the_last_step_is_in_hours() -> None:
     loss = JobLoss(last_step=9, last_step_ns=0, until_ns=1800 * NS_PER_S, gpus=8)
-    assert an_incident(timeouts(0), Known(loss_by_job={"A": loss})).cost.gpu_hours_lost == 4.0
+    assert an_incident(timeouts(0), IncidentContext(loss_by_job={"A": loss})).cost.gpu_hours_lost == 4.0
