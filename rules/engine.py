@@ -23,7 +23,7 @@ from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.signals import rules_by_verdict, silence_signal
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
-from epicenter.rules.liveness.watch import Silence, Verdict
+from epicenter.rules.liveness.watch import LivenessWatch, Verdict
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
 from epicenter.rules.model.heartbeats import Heartbeat, Step
 from epicenter.rules.model.incident import Incident, Progress
@@ -66,7 +66,7 @@ class EngineState(msgspec.Struct):
     waiting: list[_Kept] = []
     added: int = 0
     life: Lifecycle = msgspec.field(default_factory=Lifecycle)
-    silence: Silence = msgspec.field(default_factory=Silence)
+    silence: LivenessWatch = msgspec.field(default_factory=LivenessWatch)
     detectors: DetectorState = msgspec.field(default_factory=DetectorState)
     skew: ClockSkew = msgspec.field(default_factory=ClockSkew)
     counts: Counts = msgspec.field(default_factory=Counts)

@@ -66,7 +66,7 @@ class Taken(NamedTuple):
     verdicts: list[Verdict]
 
 
-class Silence(msgspec.Struct):
+class LivenessWatch(msgspec.Struct):
     """All jobs and nodes that were heard of in the last 24 hours of event time, and the newest verdicts.
 
     Heartbeats come in event-time order. A verdict comes from `wake`, at the time that it was due.

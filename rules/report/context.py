@@ -7,12 +7,12 @@ from epicenter.rules.cause.cost import JobLoss
 from epicenter.rules.correlate.state import AtOnset, IncidentState
 from epicenter.rules.liveness.state import node_key
 from epicenter.rules.liveness.streams import BUCKET_NS, NodeStreams
-from epicenter.rules.liveness.watch import Silence
+from epicenter.rules.liveness.watch import LivenessWatch
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.placement import Placement
 
 
-def note_onset(incident: IncidentState, placement: Placement, silence: Silence) -> None:
+def note_onset(incident: IncidentState, placement: Placement, silence: LivenessWatch) -> None:
     """Note how far the jobs are that the incident has just taken in."""
     if incident.jobs <= incident.at_onset.keys():
         return
@@ -22,7 +22,7 @@ def note_onset(incident: IncidentState, placement: Placement, silence: Silence) 
         incident.at_onset[job] = AtOnset.of(progress, gpus)
 
 
-def context_of(incident: IncidentState, placement: Placement, silence: Silence) -> IncidentContext:
+def context_of(incident: IncidentState, placement: Placement, silence: LivenessWatch) -> IncidentContext:
     """What was known by the time of an incident's newest signal, however much was heard since: so it stays the same."""
     cluster, then_ns = incident.cluster, incident.last_seen_ns
     sizes = {job: placement.world_size(cluster, job, then_ns) for job in sorted(incident.jobs)}
