@@ -1,6 +1,6 @@
 """The Faust app: every hop from the raw topic to the store is wired here; read this file first.
 
-raw topic ── Matcher ──▶ matches ── Correlating (snapshots) ──▶ incidents, signals ── StoreWriter ──▶ ClickHouse
+raw topic ── Matcher ──▶ matches ── Correlator (snapshots) ──▶ incidents, signals ── StoreWriter ──▶ ClickHouse
                 └──────▶ dead letters                  matches, dead letters ──────────────┘
                                                                     incidents ── Notifier (journal) ──▶ targets
 
@@ -24,18 +24,18 @@ from epicenter.stream.kafka.preflight import watch
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.rule_tools.reload import Reloader
-from epicenter.stream.services.correlator import Correlating
+from epicenter.stream.services.correlator import Correlator
 from epicenter.stream.services.matcher import Matcher
-from epicenter.stream.services.metrics_exporter import Exporter
+from epicenter.stream.services.metrics_exporter import MetricsExporter
 from epicenter.stream.services.notifier import Notifier
 from epicenter.stream.services.store_writer import StoreWriter
 from epicenter.stream.settings import Settings
 
 STALLED_AFTER_S: Final = 60.0
 log: Final = get_logger(__name__)
-SERVICES: Final[dict[str, Any]] = {"match": Matcher, "correlate": Correlating, "store": StoreWriter, "notify": Notifier}
+SERVICES: Final[dict[str, Any]] = {"match": Matcher, "correlate": Correlator, "store": StoreWriter, "notify": Notifier}
 
-HAVE_RULES: Final = (Matcher, Correlating, StoreWriter)
+HAVE_RULES: Final = (Matcher, Correlator, StoreWriter)
 
 
 def build_app(settings: Settings, rules: RuleSet) -> faust.App:
@@ -50,7 +50,7 @@ def build_app(settings: Settings, rules: RuleSet) -> faust.App:
         if name == "notify" and not (settings.alerts or settings.webhook_url):
             continue
         app.service(_bound(SERVICES[name], running, settings, rules, metrics))
-    app.service(_bound(Exporter, [], settings, rules, metrics))
+    app.service(_bound(MetricsExporter, [], settings, rules, metrics))
     reloader = _add_reloader(app, settings, rules, metrics, running)
     _add_pages(app, metrics, running, reloader)
     app.task(lambda: watch(settings, lambda text: log.error("kafka_reachability_changed", detail=text)))

@@ -25,7 +25,7 @@ from epicenter.rules.model.times import NS_PER_S, iso_ns
 from epicenter.rules.packs.load import load
 from epicenter.stream.cli.demo_history import write_history
 from epicenter.stream.cli.one_machine import Announcer, hostname, print_incident
-from epicenter.stream.local.runner import EmbeddedRun
+from epicenter.stream.local.runner import LocalRunner
 from epicenter.stream.process.logs import say
 from epicenter.stream.process.shutdown import end_on_signals
 from epicenter.stream.settings import Settings
@@ -124,7 +124,7 @@ class _Demo:
         writer = threading.Thread(target=self._write, args=(write, loop), name="cluster")
         rules = load(self._settings.rule_packs, self._settings.topology)
         sources = Sources([str(self._logs)], hostname(), follow=True)
-        run = EmbeddedRun(self._settings, rules, sources, self._show, say, _open_browser)
+        run = LocalRunner(self._settings, rules, sources, self._show, say, _open_browser)
         writer.start()
         try:
             await run.follow(self._has_written, partial(self._end, stays))

@@ -79,12 +79,12 @@ def _verdict_line(verdict: Verdict) -> str:
 def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:
     """Follow sources, or read them once, into the embedded store."""
     from epicenter.sinks.clickhouse.client import address_of
-    from epicenter.stream.local.runner import EmbeddedRun
+    from epicenter.stream.local.runner import LocalRunner
     from epicenter.stream.rule_tools.trial import proven
 
     rules = proven(settings.rule_packs, settings.topology)
     sources = Sources(paths, hostname(), follow=not once)
-    reader = EmbeddedRun(settings, rules, sources, Announcer(as_json), say)
+    reader = LocalRunner(settings, rules, sources, Announcer(as_json), say)
     if once:
         run_unless_told_to_end(reader.once())
     else:

@@ -19,7 +19,7 @@ from epicenter.sinks.notify.load import Alerts
 from epicenter.stream.alerts.journal import FileJournal
 from epicenter.stream.alerts.opening import dispatcher
 from epicenter.stream.alerts.operator_actions import said_by
-from epicenter.stream.local.store_writer import Keeper
+from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
@@ -27,7 +27,7 @@ LOOK_EVERY_S: Final = 1.0
 JOURNAL: Final = "alerts.sqlite"
 
 
-class Teller:
+class LocalNotifier:
     """Delivers in the background; a file in the data folder holds what was told, and what is still to be told.
 
     `say` is for what people at the terminal should know.
@@ -39,7 +39,7 @@ class Teller:
         alerts: Alerts,
         rules: RuleSet,
         store: Store,
-        keeper: Keeper,
+        keeper: LocalStoreWriter,
         say: Callable[[str], None],
     ):
         self._store = store

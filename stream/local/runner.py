@@ -15,10 +15,10 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.page import Feed, page
 from epicenter.sinks.page.dead_letters import letter_routes
 from epicenter.stream.alerts.file import alerts_of
-from epicenter.stream.local.notifier import Teller
+from epicenter.stream.local.notifier import LocalNotifier
 from epicenter.stream.local.page import page_note, served
 from epicenter.stream.local.pipeline import Pipeline
-from epicenter.stream.local.store_writer import Keeper
+from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.rule_tools.reload import Reloader, running
 from epicenter.stream.scan.block_buffer import HOLD_NS
@@ -33,7 +33,7 @@ Show = Callable[[Incident], None]
 Result = TypeVar("Result")
 
 
-class EmbeddedRun:
+class LocalRunner:
     """Follows sources, or reads them once, and keeps store and page up to date.
 
     `on_page` gets the address of the page once it is served.
@@ -55,7 +55,7 @@ class EmbeddedRun:
         self._tell = tell
         self._on_page = on_page
         self._store = Store(settings.store_dsn)
-        self._keeper = Keeper(self._store, rules, tell)
+        self._keeper = LocalStoreWriter(self._store, rules, tell)
         self._pipeline = Pipeline(
             rules,
             settings.cluster,
@@ -65,7 +65,7 @@ class EmbeddedRun:
             redactor=redactor_of(settings),
         )
         self._alerts = alerts_of(settings)
-        self._teller: Teller | None = None
+        self._teller: LocalNotifier | None = None
         self._is_read = False
         self._new_rules: RuleSet | None = None
         self._reloader = Reloader(settings, rules, self._note_rules, self._keeper.metrics.note_reload, tell)
@@ -182,7 +182,9 @@ class EmbeddedRun:
     async def _open(self) -> None:
         await self._store.open()
         if self._alerts:
-            self._teller = Teller(self._settings, self._alerts, self._rules, self._store, self._keeper, self._tell)
+            self._teller = LocalNotifier(
+                self._settings, self._alerts, self._rules, self._store, self._keeper, self._tell
+            )
             await self._teller.open()
 
     async def _close(self) -> None:

@@ -28,7 +28,7 @@ LOCAL: Final = "local"
 Known = list[tuple[Match, RuleSpec]]
 
 
-class Keeper:
+class LocalStoreWriter:
     """Writes for one run, and counts what it wrote. `tell` is for what went wrong and stops nothing."""
 
     def __init__(self, store: Store, rules: RuleSet, tell: Callable[[str], None]):

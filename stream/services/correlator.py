@@ -34,7 +34,7 @@ from epicenter.stream.kafka.raw_topic import described
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.shutdown import ENDING
-from epicenter.stream.services.partition import Correlator
+from epicenter.stream.services.partition import PartitionCorrelator
 from epicenter.stream.services.snapshots import Snapshots
 from epicenter.stream.settings import Settings
 
@@ -65,7 +65,7 @@ class Outgoing(NamedTuple):
 class Owned:
     """A correlator with what is known of its last snapshot."""
 
-    correlator: Correlator
+    correlator: PartitionCorrelator
     topic_id: str
     kept_offset: int
     kept_s: float = 0.0
@@ -78,7 +78,7 @@ class Owned:
         return self.correlator.offset > self.kept_offset and monotonic() - self.kept_s >= wait_s
 
 
-class Correlating(Service):
+class Correlator(Service):
     """Takes whole fetches. The thinking is done in a thread, so that heartbeats go on meanwhile."""
 
     def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
@@ -195,8 +195,8 @@ class Correlating(Service):
     async def _restore(self, partition: TopicPartition) -> None:
         """Begin with the snapshot; the messages after it come next. Without one, those after what is committed."""
 
-        def restored(state: bytes | None) -> Correlator:
-            return Correlator(self._rules, self._settings.lateness_ns, state)
+        def restored(state: bytes | None) -> PartitionCorrelator:
+            return PartitionCorrelator(self._rules, self._settings.lateness_ns, state)
 
         topic = await described(self._admin, partition.topic)
         kept = await self._snapshots.read(partition.partition, restored, self._tell_unreadable)
@@ -217,7 +217,7 @@ class Correlating(Service):
         committed: int | None = await self._consumer.committed(partition)
         return committed or int((await self._consumer.beginning_offsets([partition]))[partition])
 
-    async def _after(self, partition: TopicPartition, correlator: Correlator, is_new: bool) -> int:
+    async def _after(self, partition: TopicPartition, correlator: PartitionCorrelator, is_new: bool) -> int:
         """The offset to go on from."""
         first = (await self._consumer.beginning_offsets([partition]))[partition]
         end = (await self._consumer.end_offsets([partition]))[partition]
@@ -257,7 +257,7 @@ class Correlating(Service):
 class _Handover(ConsumerRebalanceListener):
     """Partitions are given back between fetches, with all kept."""
 
-    def __init__(self, service: Correlating):
+    def __init__(self, service: Correlator):
         self._service = service
 
     async def on_partitions_revoked(self, revoked: Any) -> None:

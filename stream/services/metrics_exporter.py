@@ -21,7 +21,7 @@ log: Final = get_logger(__name__)
 LOOK_EVERY_S: Final = 1.0
 
 
-class Exporter(Service):
+class MetricsExporter(Service):
     """Sends samples every 15 seconds. When that fails they are lost, and nothing else is."""
 
     def __init__(self, settings: Settings, _: RuleSet, metrics: Metrics, **kwargs: Any):

@@ -33,7 +33,7 @@ class Snapshot(msgspec.Struct):
     told_ns: int = 0
 
 
-class Correlator:
+class PartitionCorrelator:
     """Takes messages in the order of their offsets; one that was taken before changes nothing.
 
     Time moves with ticks only: a batch of one partition says nothing about what the others still hold.

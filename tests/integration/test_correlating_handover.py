@@ -13,7 +13,7 @@ from aiokafka import TopicPartition
 from epicenter.rules.errors import TransientError
 from epicenter.stream.kafka.topics import TopicNames, make_topics
 from epicenter.stream.metrics import Metrics
-from epicenter.stream.services.correlator import Correlating
+from epicenter.stream.services.correlator import Correlator
 from epicenter.stream.services.snapshots import Snapshots
 from epicenter.stream.settings import load_settings
 from tests.support.logs import the_rules
@@ -22,7 +22,7 @@ from tests.support.waiting import POLL_S
 pytestmark = pytest.mark.integration
 
 
-async def assigned(service: Correlating, partitions: int) -> set[TopicPartition]:
+async def assigned(service: Correlator, partitions: int) -> set[TopicPartition]:
     async with asyncio.timeout(30):
         while len(found := service._consumer.assignment()) != partitions or service._consumer.paused() != found:
             await asyncio.sleep(POLL_S)
@@ -35,7 +35,7 @@ async def test_what_was_taken_away_is_neither_restored_nor_sought(kafka: Any, tm
         kafka=kafka.bootstrap, data_dir=tmp_path, prefix=prefix, raw_topic=f"{prefix}.raw", match_partitions=2
     )
     await asyncio.to_thread(make_topics, settings)
-    services = [Correlating(settings, the_rules(), Metrics()) for _ in range(2)]
+    services = [Correlator(settings, the_rules(), Metrics()) for _ in range(2)]
     first, second = services
     await first.on_start()
     both = await assigned(first, 2)

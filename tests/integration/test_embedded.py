@@ -21,7 +21,7 @@ from epicenter.ingest.simulate import write_all
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.packs.load import load
 from epicenter.stream.cli.one_machine import Announcer
-from epicenter.stream.local.runner import EmbeddedRun
+from epicenter.stream.local.runner import LocalRunner
 from epicenter.stream.rule_tools.reload import running
 from epicenter.stream.settings import Settings, load_settings
 from tests.support.cluster import brief
@@ -205,7 +205,7 @@ async def test_a_file_that_came_just_before_the_stop_is_read(tmp_path: Path) -> 
     logs, stop = tmp_path / "logs", asyncio.Event()
     logs.mkdir()
     sources = Sources([str(logs)], "n1", follow=True)
-    run = EmbeddedRun(Settings(data_dir=tmp_path / "data"), the_rules(), sources, Announcer(as_json=True), print)
+    run = LocalRunner(Settings(data_dir=tmp_path / "data"), the_rules(), sources, Announcer(as_json=True), print)
     append(logs / "kern.log", xid_line("n1"))
     stop.set()
     await run.follow(stop)
@@ -230,7 +230,7 @@ async def test_rules_change_while_it_runs(tmp_path: Path) -> None:
     settings = load_settings(rule_packs=(pack,), **options)
     told, shown = asyncio.Queue[str](), asyncio.Queue[Incident]()
     sources = Sources([str(logs)], "n1", follow=True)
-    run = EmbeddedRun(settings, load([pack]), sources, shown.put_nowait, told.put_nowait)
+    run = LocalRunner(settings, load([pack]), sources, shown.put_nowait, told.put_nowait)
     async with running(run.follow(stop)):
         assert "incidents: http://" in await asyncio.wait_for(told.get(), PATIENCE_S)
         pack.write_text(A_PACK)

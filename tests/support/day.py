@@ -13,7 +13,7 @@ import msgspec
 from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import Scenario, TrueFault, Truth, write_all
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.stream.local.runner import EmbeddedRun
+from epicenter.stream.local.runner import LocalRunner
 from epicenter.stream.settings import Settings, load_settings
 from tests.support.logs import the_rules
 from tests.support.receiver import Receiver
@@ -71,7 +71,7 @@ def write_day(logs: Path) -> Day:
     return Day(logs, truths)
 
 
-class RunAtMidnight(EmbeddedRun):
+class RunAtMidnight(LocalRunner):
     """Has read everything and waits for more: what is not over by then stays open."""
 
     async def _finish(self) -> None:

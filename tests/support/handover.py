@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import Scenario, write_all
-from epicenter.stream.local.runner import EmbeddedRun
+from epicenter.stream.local.runner import LocalRunner
 from epicenter.stream.settings import Settings, load_settings
 from epicenter.stream.store.evidence import ask
 from tests.support.logs import iso, the_rules
@@ -40,7 +40,7 @@ def store_failure(dsn: str, folder: Path) -> Stored:
     line = {"timestamp": iso(-90_000), "host": "node<b>", "message": text, "job": "odd $(reboot)", "rank": 0}
     (logs / "odd.jsonl").write_text(json.dumps(line | {"source": "worker"}) + "\n")
     settings = load_settings(store=dsn, data_dir=folder / "data", kafka="127.0.0.1:9")
-    run = EmbeddedRun(settings, the_rules(), Sources([str(logs)], "", follow=False), _ignore, _ignore)
+    run = LocalRunner(settings, the_rules(), Sources([str(logs)], "", follow=False), _ignore, _ignore)
     asyncio.run(run.once())
     return Stored(logs, settings)
 

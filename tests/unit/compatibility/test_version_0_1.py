@@ -11,7 +11,7 @@ import pytest
 
 from epicenter.rules.model.incident import Incident
 from epicenter.stream.kafka.messages import Message, ScanMessage, StoreMessage, encode
-from epicenter.stream.services.partition import Correlator
+from epicenter.stream.services.partition import PartitionCorrelator
 from tests.support.logs import the_rules
 from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
 from tests.unit.compatibility import reading
@@ -34,7 +34,7 @@ def snapshot() -> bytes:
     return reading.unpacked(WRITTEN / f"snapshot_after_{SNAPSHOT_AFTER}.zst")
 
 
-def outcomes(correlator: Correlator, messages: list[Message]) -> Iterator[Outcome]:
+def outcomes(correlator: PartitionCorrelator, messages: list[Message]) -> Iterator[Outcome]:
     for number in range(correlator.offset + 1, len(messages)):
         yield correlator.take(number, messages[number]), correlator.kept()
 
@@ -51,8 +51,8 @@ def holds(new: Any, old: Any) -> bool:
 
 
 def test_a_correlator_goes_on_from_a_snapshot_with_the_same_incidents(messages: list[Message], snapshot: bytes) -> None:
-    undisturbed = list(outcomes(Correlator(the_rules(), LATENESS_NS), messages))[SNAPSHOT_AFTER + 1 :]
-    restored = Correlator(the_rules(), LATENESS_NS, snapshot)
+    undisturbed = list(outcomes(PartitionCorrelator(the_rules(), LATENESS_NS), messages))[SNAPSHOT_AFTER + 1 :]
+    restored = PartitionCorrelator(the_rules(), LATENESS_NS, snapshot)
     assert restored.offset == SNAPSHOT_AFTER
     assert list(outcomes(restored, messages)) == undisturbed
     assert sum(len(incidents) for incidents, _ in undisturbed) > 10
@@ -60,7 +60,7 @@ def test_a_correlator_goes_on_from_a_snapshot_with_the_same_incidents(messages: 
 
 def test_all_that_a_snapshot_holds_is_in_the_next_one(snapshot: bytes) -> None:
     old = msgspec.msgpack.decode(snapshot)
-    new = msgspec.msgpack.decode(Correlator(the_rules(), LATENESS_NS, snapshot).snapshot())
+    new = msgspec.msgpack.decode(PartitionCorrelator(the_rules(), LATENESS_NS, snapshot).snapshot())
     engines = msgspec.msgpack.decode(new.pop("engine")), msgspec.msgpack.decode(old.pop("engine"))
     assert holds(new, old)
     for name, value in engines[1].items():
@@ -68,7 +68,9 @@ def test_all_that_a_snapshot_holds_is_in_the_next_one(snapshot: bytes) -> None:
 
 
 def test_the_messages_of_matches_lead_to_the_incidents_of_then(messages: list[Message]) -> None:
-    found = [one for incidents, _ in outcomes(Correlator(the_rules(), LATENESS_NS), messages) for one in incidents]
+    found = [
+        one for incidents, _ in outcomes(PartitionCorrelator(the_rules(), LATENESS_NS), messages) for one in incidents
+    ]
     assert list(map(gist, found)) == list(map(gist, reading.incidents_of(WRITTEN)))
 
 

@@ -15,7 +15,7 @@ from epicenter.rules.model.ledger import DeadLetter, Delivery, Outcome, Sample
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.kafka.messages import Message, StoreMessage, encode
-from epicenter.stream.services.partition import Correlator
+from epicenter.stream.services.partition import PartitionCorrelator
 from tests.support.logs import at, the_rules
 from tests.support.planning import SILENT_RULE, Office, incident, resolved, routing, with_cause
 from tests.unit.compatibility.reading import LATENESS_NS, ROUTING, SAID, rows_of_folder
@@ -41,7 +41,7 @@ def _write(file: Path, values: list[bytes]) -> None:
 
 
 def _snapshot(messages: list[tuple[float, Message]]) -> tuple[int, bytes]:
-    correlator = Correlator(the_rules(), LATENESS_NS)
+    correlator = PartitionCorrelator(the_rules(), LATENESS_NS)
     for number, (second, message) in enumerate(messages):
         correlator.take(number, message)
         if second > SNAPSHOT_S:
@@ -50,7 +50,7 @@ def _snapshot(messages: list[tuple[float, Message]]) -> tuple[int, bytes]:
 
 
 def _outcome(messages: list[Message]) -> tuple[list[Incident], list[StoreMessage]]:
-    correlator, incidents, kept = Correlator(the_rules(), LATENESS_NS), [], []
+    correlator, incidents, kept = PartitionCorrelator(the_rules(), LATENESS_NS), [], []
     for number, message in enumerate(messages):
         incidents += correlator.take(number, message)
         outcome = correlator.kept()

@@ -8,7 +8,7 @@ from epicenter.rules.liveness.watch import Verdict
 from epicenter.rules.model.ledger import Joined
 from epicenter.rules.model.records import Match
 from epicenter.stream.kafka.messages import Part, ProgressTick, ScanMessage
-from epicenter.stream.services.partition import Correlator
+from epicenter.stream.services.partition import PartitionCorrelator
 from tests.support.logs import at, the_rules
 from tests.support.signals import a_match, a_timeout, an_xid
 
@@ -57,9 +57,9 @@ def test_without_being_asked_for_nothing_is_kept() -> None:
 def test_a_correlator_that_goes_on_from_a_snapshot_lists_the_rest() -> None:
     part = Part("logs.raw/0", len(MATCHES), at(5000), tuple(MATCHES), ())
     ends = {"logs.raw/0": len(MATCHES)}
-    first = Correlator(the_rules(), 0)
+    first = PartitionCorrelator(the_rules(), 0)
     first.take(0, ScanMessage((part,)))
-    second = Correlator(the_rules(), 0, first.snapshot())
+    second = PartitionCorrelator(the_rules(), 0, first.snapshot())
     for one in (first, second):
         one.take(1, ProgressTick(ends, (), 10**12, True))
     kept = first.kept()

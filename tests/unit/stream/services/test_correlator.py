@@ -8,7 +8,7 @@ import pytest
 
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.services.correlator import Owned
-from epicenter.stream.services.partition import Correlator
+from epicenter.stream.services.partition import PartitionCorrelator
 from tests.support.logs import the_rules
 
 
@@ -24,7 +24,7 @@ from tests.support.logs import the_rules
     ],
 )
 def test_a_snapshot_is_due(kept_ago_s: float, has_news: bool, took_s: float, due: bool) -> None:
-    correlator = Correlator(the_rules(), NS_PER_S)
+    correlator = PartitionCorrelator(the_rules(), NS_PER_S)
     correlator.begin_at(8)
     owned = Owned(correlator, "", 6, monotonic() - kept_ago_s, took_s, has_news)
     assert owned.is_due(every_s=5) is due
@@ -33,7 +33,7 @@ def test_a_snapshot_is_due(kept_ago_s: float, has_news: bool, took_s: float, due
 
 
 def test_the_first_one_is_due_at_once() -> None:
-    correlator = Correlator(the_rules(), NS_PER_S)
+    correlator = PartitionCorrelator(the_rules(), NS_PER_S)
     owned = Owned(correlator, "", correlator.offset)
     correlator.begin_at(8)
     assert owned.is_due(every_s=5)

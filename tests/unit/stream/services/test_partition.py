@@ -8,7 +8,7 @@ from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened
 from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.kafka.messages import Part, ProgressTick, ScanMessage, decode, encode, encode_in_pieces
-from epicenter.stream.services.partition import Correlator
+from epicenter.stream.services.partition import PartitionCorrelator
 from tests.support.logs import a_scanner, at, batch, kernel, the_rules, vector
 
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
@@ -34,11 +34,11 @@ def tick(
 FOUND_0, FOUND_1 = ScanMessage((part("raw/0", P0),)), ScanMessage((part("raw/1", P1),))
 
 
-def correlator(snapshot: bytes | None = None) -> Correlator:
-    return Correlator(the_rules(), NS_PER_S, snapshot)
+def correlator(snapshot: bytes | None = None) -> PartitionCorrelator:
+    return PartitionCorrelator(the_rules(), NS_PER_S, snapshot)
 
 
-def taken(one: Correlator, *messages: ScanMessage | ProgressTick) -> list[Incident]:
+def taken(one: PartitionCorrelator, *messages: ScanMessage | ProgressTick) -> list[Incident]:
     """The newest state of each incident after the messages, which follow those taken before."""
     first = one.offset + 1
     changes = [one.take(first + number, decode(encode(message))) for number, message in enumerate(messages)]
@@ -136,7 +136,7 @@ def test_messages_taken_again_lead_to_the_same_bytes_of_the_same_revisions() -> 
         assert list(again)[-1] == list(undisturbed)[-1]
 
 
-def told(one: Correlator, messages: list[ScanMessage | ProgressTick]) -> dict[tuple[str, int], bytes]:
+def told(one: PartitionCorrelator, messages: list[ScanMessage | ProgressTick]) -> dict[tuple[str, int], bytes]:
     """What is sent of each revision when the messages are taken from the first offset on."""
     changes = [incident for offset, message in enumerate(messages) for incident in one.take(offset, message)]
     return {(incident.incident_id, incident.revision): msgspec.json.encode(incident) for incident in changes}
