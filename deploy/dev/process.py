@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.request import ProxyHandler, build_opener
 
 from epicenter.rules.errors import TransientError
-from epicenter.stream.process.shutdown import ENDING
+from epicenter.stream.process.shutdown import SHUTDOWN
 
 EPICENTER = [sys.executable, "-c", "from epicenter.stream.cli.main import main; main()"]
 """The command line of the console command, whether or not its folder is on PATH."""
@@ -138,7 +138,7 @@ class ChildServer:
             return
         process.terminate()
         try:
-            process.wait(ENDING.left_s(STOP_TIMEOUT_S, 1.0))
+            process.wait(SHUTDOWN.left_s(STOP_TIMEOUT_S, 1.0))
         except subprocess.TimeoutExpired:
             self.kill()
         self._process = None

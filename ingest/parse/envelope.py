@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from epicenter.ingest.parse.foreign import product_of_bytes, product_of_fields
-from epicenter.ingest.parse.identity import Told, told_by
+from epicenter.ingest.parse.identity import Identity, told_by
 from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
 from epicenter.ingest.parse.prefix import Peeled, peel
 from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
@@ -186,7 +186,7 @@ def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: in
     return next((time_ns for time_ns in told if plausible(time_ns, received_ns)), None)
 
 
-def _rank(told: Told, peeled: Peeled, origin: Origin) -> int | None:
+def _rank(told: Identity, peeled: Peeled, origin: Origin) -> int | None:
     """The stated rank, else the one that a prefix tells, the task of srun, the pod's index or the file.
 
     A task is a rank where the line and its file tell no other; a pod's index is the rank of its first process.

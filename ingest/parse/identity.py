@@ -66,7 +66,7 @@ MAX_WRITER_BYTES: Final = 8 << 10
 """Fields longer than this are looked at each time."""
 
 
-class Told(msgspec.Struct, frozen=True):
+class Identity(msgspec.Struct, frozen=True):
     """Each empty when the envelope does not say. `is_in_pod`: it was read from a container of Kubernetes."""
 
     cluster: str = ""
@@ -82,11 +82,11 @@ class Told(msgspec.Struct, frozen=True):
     is_cluster_event: bool = False
 
 
-_NOTHING = Told()
-_told_by_fields: dict[bytes, Told] = {}
+_NOTHING = Identity()
+_told_by_fields: dict[bytes, Identity] = {}
 
 
-def told_by(fields: dict[str, Any]) -> Told:
+def told_by(fields: dict[str, Any]) -> Identity:
     """What the fields of an envelope tell. The same writer's next line costs a look-up."""
     if not fields:
         return _NOTHING
@@ -107,9 +107,9 @@ def told_by(fields: dict[str, Any]) -> Told:
     return told
 
 
-def _tell(fields: dict[str, Any], event: ClusterEvent | None) -> Told:
+def _tell(fields: dict[str, Any], event: ClusterEvent | None) -> Identity:
     labels = event.labels if event else _labels(fields)
-    return Told(
+    return Identity(
         cluster=_first(fields, ("cluster",)),
         node=event.node if event else _first(fields, _NODE_FIELDS),
         source="kubernetes" if event else _source(fields),

@@ -22,7 +22,7 @@ from urllib3.exceptions import HTTPError, InsecureRequestWarning
 
 from epicenter.rules.errors import ConfigError, PipelineError, RejectedError, TransientError
 from epicenter.sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls, unusable, was_hung_up
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 DEFAULT_DATABASE: Final = "epicenter"
 MAX_SHOWN_CHARACTERS: Final = 600
@@ -429,4 +429,4 @@ def _use_database(backend: Any, database: str) -> None:
 def _shown(message: str) -> str:
     """The message in one line; it may quote a log line, so it is made inert."""
     text = " ".join(re.sub(r"\(version [^()]*(\([^()]*\))?\)\s*$", "", message).split())
-    return make_inert(text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…")
+    return sanitize(text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…")

@@ -9,7 +9,7 @@ import msgspec
 
 from epicenter.rules.model.incident import Incident
 from epicenter.sinks.evidence.untrusted import defused
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 MAX_BYTES: Final = 200
 """A line's place that is longer is referred to by its place in the incident."""
@@ -65,7 +65,7 @@ def parse(text: str) -> Reference:
         return SignalReference(signal[1])
     if not _is_of_ours(text) and (line := _LINE.fullmatch(text)):
         return LineReference(line[1], int(line[2]))
-    raise ValueError(f"{make_inert(text[:MAX_BYTES])}: no reference: {FORMS}")
+    raise ValueError(f"{sanitize(text[:MAX_BYTES])}: no reference: {FORMS}")
 
 
 def part_reference(incident: Incident, *path: str | int) -> str:

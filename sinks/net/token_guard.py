@@ -38,7 +38,7 @@ class Shown(Enum):
     WRONG = auto()
 
 
-class Door:
+class TokenGuard:
     """Holds a token against what requests show. Comparisons take as long for wrong ones as for the right one."""
 
     def __init__(self, token: str):
@@ -77,7 +77,7 @@ def only_bearers(token: str, *open_paths: str) -> Any:
 
     What is open may show more to whom it knows: `request[IS_KNOWN]`. A guess is one there too.
     """
-    door = Door(token)
+    door = TokenGuard(token)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:

@@ -16,7 +16,7 @@ from epicenter.rules.errors import RejectedError, TransientError
 from epicenter.rules.model.notification import Notification
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.notify.target import Memo
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 Clock = Callable[[], int]
 """Nanoseconds since the epoch."""
@@ -89,7 +89,7 @@ class Http:
         secrets = filter(None, (url, path, parts.query, password, *self._secrets))
         for secret in sorted(secrets, key=len, reverse=True):
             text = text.replace(secret, _HIDDEN)
-        return make_inert(text[:MAX_SHOWN_CHARACTERS])[:MAX_SHOWN_CHARACTERS]
+        return sanitize(text[:MAX_SHOWN_CHARACTERS])[:MAX_SHOWN_CHARACTERS]
 
 
 class Posting:
@@ -145,4 +145,4 @@ async def _beginning(content: aiohttp.StreamReader) -> bytes:
 def _kind(error: Exception) -> str:
     """What went wrong, without the address that the error's own text may hold."""
     reason = getattr(getattr(error, "os_error", None), "strerror", None)
-    return f"{type(error).__name__}: {make_inert(reason)}" if reason else type(error).__name__
+    return f"{type(error).__name__}: {sanitize(reason)}" if reason else type(error).__name__

@@ -11,7 +11,7 @@ import msgspec
 from epicenter.rules.model.notification import Action, Brief, Notification
 from epicenter.sinks.text import humanize
 from epicenter.sinks.text.incident_view import IncidentView
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 MAX_FACT_LENGTH: Final = 600
 MAX_TITLE_LENGTH: Final = 250
@@ -36,13 +36,13 @@ class Message(msgspec.Struct, frozen=True):
     body: str
 
 
-def default_message(notification: Notification, inert: Inert = make_inert) -> Message:
+def default_message(notification: Notification, inert: Inert = sanitize) -> Message:
     """What people are told unless a template says otherwise."""
     told = facts(notification, inert)
     return Message(title(notification, inert), told, "\n".join(f"{name}: {text}" for name, text in told))
 
 
-def title(notification: Notification, inert: Inert = make_inert) -> str:
+def title(notification: Notification, inert: Inert = sanitize) -> str:
     """`Opened, critical: GPU has fallen off the bus on n1 (and 2 more)`."""
     incident = notification.incident
     others = len(notification.also) + notification.more
@@ -51,7 +51,7 @@ def title(notification: Notification, inert: Inert = make_inert) -> str:
     return head + bounded(incident.title, MAX_TITLE_LENGTH - len(head) - len(more), inert) + more
 
 
-def facts(notification: Notification, inert: Inert = make_inert) -> tuple[Fact, ...]:
+def facts(notification: Notification, inert: Inert = sanitize) -> tuple[Fact, ...]:
     """The names and texts of the message, in their order; the link is as it was given."""
     incident = notification.incident
     view = IncidentView(incident)
@@ -91,14 +91,14 @@ def cut(text: str, most: int) -> str:
     return text if len(text) <= most else _PART_OF_AN_ESCAPE.sub("", text[: max(0, most - 1)]) + "…"
 
 
-def bounded(text: str, most: int, inert: Inert = make_inert) -> str:
+def bounded(text: str, most: int, inert: Inert = sanitize) -> str:
     """At most so many characters, inert; a text of megabytes costs no more than a long one."""
     return cut(inert(text[: most + 1]), most)
 
 
 def disarmed(text: str) -> str:
     """Inert, and nothing in it is a mention, a link or markup wherever it may end up: `@here` becomes `＠here`."""
-    return _LIVE.sub(lambda found: chr(ord(found[0]) + _FULL_WIDTH), make_inert(text))
+    return _LIVE.sub(lambda found: chr(ord(found[0]) + _FULL_WIDTH), sanitize(text))
 
 
 def _cause(view: IncidentView) -> str:

@@ -14,7 +14,7 @@ from epicenter.sinks.notify.config import SlackSpec, secrets_of
 from epicenter.sinks.notify.http import Clock, Http, Posting, transient
 from epicenter.sinks.notify.target import Memo
 from epicenter.sinks.notify.templates import Writer
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 PASSING: Final = (
     "fatal_error",
@@ -109,5 +109,5 @@ class SlackBot(Posting):
         error = str(said.get("error", "no reason"))
         if said.get("ok") is True or error in expected:
             return said
-        told = f"Slack refuses {method}: {make_inert(error)[:100]}"
+        told = f"Slack refuses {method}: {sanitize(error)[:100]}"
         raise transient(told) if error in PASSING else RejectedError(told)

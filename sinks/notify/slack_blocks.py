@@ -9,7 +9,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.notification import Notification
 from epicenter.sinks.notify.message import Message, bounded, cut
 from epicenter.sinks.text.incident_view import IncidentView
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 MAX_FALLBACK_LENGTH: Final = 700
 MAX_BODY_LENGTH: Final = 2_900
@@ -93,4 +93,4 @@ def _link(url: str) -> Block:
 
 
 def _is_link(link: str) -> bool:
-    return link.startswith(("https://", "http://")) and len(link) <= MAX_LINK_LENGTH and link == make_inert(link)
+    return link.startswith(("https://", "http://")) and len(link) <= MAX_LINK_LENGTH and link == sanitize(link)

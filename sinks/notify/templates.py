@@ -15,7 +15,7 @@ from epicenter.sinks.notify.config import TemplateSpec
 from epicenter.sinks.notify.message import Inert, Message, default_message
 from epicenter.sinks.notify.samples import samples
 from epicenter.sinks.text import humanize
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 log: Final = get_logger(__name__)
 MAX_BODY_LENGTH: Final = 40_000
@@ -38,7 +38,7 @@ class _Lines(str):
 class Writer:
     """Writes the messages of one target: with its templates, or as everybody gets them."""
 
-    def __init__(self, target: str, spec: TemplateSpec | None = None, inert: Inert = make_inert):
+    def __init__(self, target: str, spec: TemplateSpec | None = None, inert: Inert = sanitize):
         self._target, self._inert = target, inert
         environment = _environment(inert)
         self._templates = {name: environment.from_string(text) for name, text in _texts(spec)}

@@ -12,7 +12,7 @@ from epicenter.rules.errors import PipelineError
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.sinks.operator_actions import RefusedError
 from epicenter.sinks.page.render import html_response, json_response
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -73,7 +73,7 @@ async def store_errors(request: web.Request, handler: Handler) -> web.StreamResp
         return await handler(request)
     except PipelineError as error:
         if request.path.startswith("/api/"):
-            return json_response({"error": make_inert(str(error))}, status=503)
+            return json_response({"error": sanitize(str(error))}, status=503)
         return html_response("away.html", status=503, error=str(error))
 
 

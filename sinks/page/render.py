@@ -12,7 +12,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from epicenter.sinks.text import humanize
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 CUT_AT: Final = 600
 """So many characters of a line are shown at once."""
@@ -34,12 +34,12 @@ def json_response(value: object, status: int = 200) -> web.Response:
 
 
 def _inert(value: Any) -> Any:
-    return make_inert(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+    return sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _verbatim(text: str) -> Markup:
     """Log text with its own line ends."""
-    return escape(make_inert(text, multiline=True))
+    return escape(sanitize(text, multiline=True))
 
 
 def _segment(text: str) -> Markup:

@@ -9,7 +9,7 @@ import msgspec
 
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.incident import Incident
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 MAX_REASON_CHARACTERS: Final = 400
 _ID: Final = re.compile(r"[0-9A-Za-z]{1,64}")
@@ -48,5 +48,5 @@ def incident_of(document: object, place: str) -> Incident:
 
 
 def _no_incident(place: str, error: Exception) -> InputError:
-    reason = make_inert(str(error))[:MAX_REASON_CHARACTERS]
+    reason = sanitize(str(error))[:MAX_REASON_CHARACTERS]
     return InputError(f"{place}: no incident as `epicenter replay --json` prints it: {reason}")

@@ -6,7 +6,7 @@ import msgspec
 
 from epicenter.rules.model.incident import ChainLink, Change, Evidence, Progress, RankedCause, Recurrence, RootCause
 from epicenter.sinks.text import humanize
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 
 class CauseView(msgspec.Struct, frozen=True):
@@ -24,13 +24,13 @@ class CauseView(msgspec.Struct, frozen=True):
     def of(cls, cause: RootCause | RankedCause) -> CauseView:
         """The cause in texts."""
         return cls(
-            failure_class=make_inert(cause.failure_class),
-            rule=make_inert(cause.rule),
-            node=make_inert(cause.node),
-            where=make_inert(humanize.where(cause.node, cause.gpu, cause.rank)),
+            failure_class=sanitize(cause.failure_class),
+            rule=sanitize(cause.rule),
+            node=sanitize(cause.node),
+            where=sanitize(humanize.where(cause.node, cause.gpu, cause.rank)),
             confidence=cause.confidence,
             sure=humanize.sure(cause.confidence),
-            reasons=tuple(map(make_inert, cause.reasons)),
+            reasons=tuple(map(sanitize, cause.reasons)),
         )
 
 
@@ -52,16 +52,14 @@ class LinkView(msgspec.Struct, frozen=True):
         """The link in texts."""
         return cls(
             onset=link.onset,
-            began=make_inert(humanize.date_and_clock(link.onset, 3)),
-            logged=""
-            if link.onset == link.event_time
-            else make_inert(humanize.date_and_clock(link.event_time, 3)[11:]),
-            role=make_inert(link.role),
-            failure_class=make_inert(link.failure_class),
-            node=make_inert(link.node),
+            began=sanitize(humanize.date_and_clock(link.onset, 3)),
+            logged="" if link.onset == link.event_time else sanitize(humanize.date_and_clock(link.event_time, 3)[11:]),
+            role=sanitize(link.role),
+            failure_class=sanitize(link.failure_class),
+            node=sanitize(link.node),
             rank=link.rank,
-            where=make_inert(humanize.where(link.node, rank=link.rank)),
-            text=make_inert(link.text),
+            where=sanitize(humanize.where(link.node, rank=link.rank)),
+            text=sanitize(link.text),
         )
 
     @property
@@ -84,11 +82,11 @@ class EvidenceView(msgspec.Struct, frozen=True):
     def of(cls, line: Evidence, root: RootCause) -> EvidenceView:
         """The line in texts; `root` is the cause of its incident."""
         return cls(
-            place=make_inert(f"{line.source}:{line.line}"),
-            node=make_inert(line.node),
-            where=make_inert(humanize.where(line.node)),
-            failure_class=make_inert(line.failure_class),
-            text=make_inert(line.text, multiline=True),
+            place=sanitize(f"{line.source}:{line.line}"),
+            node=sanitize(line.node),
+            where=sanitize(humanize.where(line.node)),
+            failure_class=sanitize(line.failure_class),
+            text=sanitize(line.text, multiline=True),
             is_root=(line.failure_class, line.node) == (root.failure_class, root.node),
         )
 
@@ -106,8 +104,8 @@ class ProgressView(msgspec.Struct, frozen=True):
     def of(cls, job: str, progress: Progress) -> ProgressView:
         """The progress of a job in texts."""
         pace = f"{progress.step_time_s:.3g} s a step" if progress.step_time_s else ""
-        seen = make_inert(humanize.date_and_clock(progress.last_step_time))
-        return cls(job, make_inert(job), progress.last_step, seen, pace)
+        seen = sanitize(humanize.date_and_clock(progress.last_step_time))
+        return cls(job, sanitize(job), progress.last_step, seen, pace)
 
     @property
     def clock(self) -> str:
@@ -125,8 +123,8 @@ class ChangeView(msgspec.Struct, frozen=True):
     @classmethod
     def of(cls, change: Change) -> ChangeView:
         """The change in texts."""
-        moment = make_inert(humanize.date_and_clock(change.time, 3))
-        return cls(change.time, moment, make_inert(change.what))
+        moment = sanitize(humanize.date_and_clock(change.time, 3))
+        return cls(change.time, moment, sanitize(change.what))
 
     @property
     def clock(self) -> str:

@@ -14,7 +14,7 @@ from epicenter.sinks.text.incident_parts import (
     ProgressView,
     recurrence_of,
 )
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 
 class IncidentView(msgspec.Struct, frozen=True):
@@ -25,13 +25,13 @@ class IncidentView(msgspec.Struct, frozen=True):
     @property
     def title(self) -> str:
         """What failed, on one line."""
-        return make_inert(self.incident.title)
+        return sanitize(self.incident.title)
 
     @property
     def place(self) -> str:
         """Where the root cause is: `node0002 · GPU 0000:52:00 · rank 10`."""
         root = self.incident.root_cause
-        return make_inert(humanize.place(root.node, root.gpu, root.rank))
+        return sanitize(humanize.place(root.node, root.gpu, root.rank))
 
     @property
     def cause(self) -> CauseView:
@@ -49,7 +49,7 @@ class IncidentView(msgspec.Struct, frozen=True):
         root = self.incident.root_cause
         lines = [line for line in self.incident.evidence if line.failure_class == root.failure_class]
         text = next((line.text for line in lines if line.node == root.node), lines[0].text if lines else "")
-        return make_inert(text, multiline=True)
+        return sanitize(text, multiline=True)
 
     @property
     def sureness(self) -> str:
@@ -64,7 +64,7 @@ class IncidentView(msgspec.Struct, frozen=True):
         began_ns = humanize.ns(onset)
         when = f" at {humanize.clock(began_ns)} UTC" if began_ns is not None else ""
         first = f"{root.failure_class}{humanize.where(root.node)} {self._doubt}came first{when}"
-        return make_inert(first + (f": {how}." if how else "."))
+        return sanitize(first + (f": {how}." if how else "."))
 
     @property
     def summary(self) -> str:
@@ -80,7 +80,7 @@ class IncidentView(msgspec.Struct, frozen=True):
             humanize.count(blast.jobs, "job"),
         )
         reached = "It reaches {}, {} and {}".format(*counts)
-        return make_inert(f"{found}. {began}. {reached}. {self._state}")
+        return sanitize(f"{found}. {began}. {reached}. {self._state}")
 
     @property
     def reach(self) -> str:
@@ -116,12 +116,12 @@ class IncidentView(msgspec.Struct, frozen=True):
     @property
     def missing(self) -> tuple[str, ...]:
         """What evidence there should be and is not."""
-        return tuple(map(make_inert, self.incident.missing))
+        return tuple(map(sanitize, self.incident.missing))
 
     @property
     def next_steps(self) -> tuple[str, ...]:
         """What people may do, in this order."""
-        return tuple(map(make_inert, self.incident.next_steps))
+        return tuple(map(sanitize, self.incident.next_steps))
 
     @property
     def progress(self) -> tuple[ProgressView, ...]:
@@ -136,7 +136,7 @@ class IncidentView(msgspec.Struct, frozen=True):
     @property
     def recurrence(self) -> tuple[str, ...]:
         """How often its job failed before, in sentences; empty when it did not."""
-        return tuple(map(make_inert, recurrence_of(self.incident.recurrence))) if self.incident.recurrence else ()
+        return tuple(map(sanitize, recurrence_of(self.incident.recurrence))) if self.incident.recurrence else ()
 
     def lasted(self, now_ns: int) -> str:
         """How long an open incident has gone on, or how long one that is over took; empty when that is not known."""

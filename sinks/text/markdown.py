@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.sinks.text.story import Block, Facts, Grid, Points, Quote, Section, Story
 
 _MARKUP: Final = re.compile(r"([\\`*\[\]<>|~]|(?<![^\W_])_|_(?![^\W_])|&(?=#?\w+;)|:(?=//)|(?<=www)\.)", re.IGNORECASE)
@@ -23,12 +23,12 @@ def inline(text: str) -> str:
 
 def cell(text: str) -> str:
     """Text inside a line, such as in a cell of a table."""
-    return _MARKUP.sub(r"\\\1", make_inert(text).strip())
+    return _MARKUP.sub(r"\\\1", sanitize(text).strip())
 
 
 def code_span(text: str) -> str:
     """Text word for word inside a line, in a cell of a table too; empty for empty text."""
-    shown = make_inert(text).strip().replace("|", "\\|")
+    shown = sanitize(text).strip().replace("|", "\\|")
     ticks = "`" * (_longest_backticks(shown) + 1)
     space = " " if len(ticks) > 1 else ""
     return f"{ticks}{space}{shown}{space}{ticks}" if shown else ""
@@ -36,7 +36,7 @@ def code_span(text: str) -> str:
 
 def code_block(text: str) -> str:
     """Lines word for word, inside a fence that they can't close."""
-    shown = make_inert(text, multiline=True)
+    shown = sanitize(text, multiline=True)
     fence = "`" * max(3, _longest_backticks(shown) + 1)
     return f"{fence}text\n{shown}\n{fence}"
 

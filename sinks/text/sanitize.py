@@ -5,7 +5,7 @@ from __future__ import annotations
 _SPACES = {"\t", "\u00a0", "\u1680", "\u202f", "\u205f", "\u3000", *map(chr, range(0x2000, 0x200B))}
 
 
-def make_inert(text: str, *, multiline: bool = False) -> str:
+def sanitize(text: str, *, multiline: bool = False) -> str:
     """The text with every control, bidi, invisible and surrogate character written out, such as `\\x1b` or `\\u202e`.
 
     Tabs and odd spaces become plain spaces. Newlines are written out too, unless `multiline` keeps them.

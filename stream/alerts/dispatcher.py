@@ -26,7 +26,7 @@ from epicenter.sinks.log import get_logger
 from epicenter.sinks.notify.target import Memo, Target
 from epicenter.stream.alerts.journal import Journal
 from epicenter.stream.alerts.target_queue import TargetQueue
-from epicenter.stream.process.shutdown import ENDING, FOR_TARGETS_S
+from epicenter.stream.process.shutdown import FOR_TARGETS_S, SHUTDOWN
 
 log: Final = get_logger(__name__)
 UNKNOWN_TARGET: Final = "alerts no longer name this target"
@@ -120,13 +120,13 @@ class Dispatcher:
             PipelineError, KafkaError: the journal is away.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(ENDING.left_s(patience_s, FOR_TARGETS_S + IN_HAND_AT_THE_END_S)):
+            async with asyncio.timeout(SHUTDOWN.left_s(patience_s, FOR_TARGETS_S + IN_HAND_AT_THE_END_S)):
                 while any(map(self.pending, self.lanes)):
                     await asyncio.sleep(SHORT_S)
         for lane in self.lanes.values():
             lane.stop()
         if self._tasks:
-            _, left = await asyncio.wait(self._tasks, timeout=ENDING.left_s(IN_HAND_S, FOR_TARGETS_S))
+            _, left = await asyncio.wait(self._tasks, timeout=SHUTDOWN.left_s(IN_HAND_S, FOR_TARGETS_S))
             for task in left:
                 task.cancel()
         await asyncio.gather(*(target.close() for target in self._targets.values()))

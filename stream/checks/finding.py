@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from epicenter.rules.errors import PipelineError
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 Status = Literal["ok", "warning", "problem"]
 
@@ -53,4 +53,4 @@ def or_all_is_well(name: str, found: str, findings: Iterable[Finding]) -> Iterat
 
 
 def _inert(text: str) -> str:
-    return make_inert(text, multiline=True)
+    return sanitize(text, multiline=True)

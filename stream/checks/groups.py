@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 
 from epicenter.sinks.text.humanize import count
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.checks.finding import Finding, or_all_is_well, problem, warning
 from epicenter.stream.checks.topics import length
 from epicenter.stream.kafka.clients import CLIENT_ID
@@ -64,7 +64,7 @@ def group_findings(group: Group, partitions: int, now_ms: int) -> Iterator[Findi
 
 def _of_group(group: Group, name: str, waiting: int, partitions: int, now_ms: int) -> Iterator[Finding]:
     for member in sorted({(one.client_id, one.host) for one in group.members if one.client_id != CLIENT_ID}):
-        text = f"{make_inert(member[0])} at {member[1]} is none of our workers: what it is given, nobody looks at"
+        text = f"{sanitize(member[0])} at {member[1]} is none of our workers: what it is given, nobody looks at"
         yield problem(name, text, "give that program a group of its own")
     if not group.members and group.places:
         yield warning(name, f"nobody is in it, {waiting} records wait", "start `epicenter worker`")

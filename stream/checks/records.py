@@ -13,7 +13,7 @@ from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.parse.envelope import parse
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import RawRecord
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.checks.finding import Finding, or_all_is_well, problem, warning
 from epicenter.stream.checks.topics import length
 from epicenter.stream.scan.scan import BatchScanner
@@ -109,5 +109,5 @@ def _most_common_reason(faults: Sequence[Fault]) -> str:
 
 def _senders(seen: Iterable[Seen]) -> str:
     counts = Counter(one.who or "somebody without node and key" for one in seen)
-    named = [f"{make_inert(who[:NAME_CHARS])} ({count})" for who, count in counts.most_common(NAMED)]
+    named = [f"{sanitize(who[:NAME_CHARS])} ({count})" for who, count in counts.most_common(NAMED)]
     return ", ".join(named) + (f" and {len(counts) - NAMED} more" if len(counts) > NAMED else "")

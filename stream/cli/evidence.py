@@ -180,13 +180,13 @@ def _documents(content: bytes) -> list[dict[str, Any]]:
 
 
 def _print(found: Found) -> None:
-    from epicenter.sinks.text.sanitize import make_inert
+    from epicenter.sinks.text.sanitize import sanitize
     from epicenter.stream.process.logs import say
 
-    say(f"from: {found.found_in}" + (f" ({make_inert(found.note)})" if found.note else ""))
+    say(f"from: {found.found_in}" + (f" ({sanitize(found.note)})" if found.note else ""))
     width = max((len(str(line.number)) for line in found.lines), default=0)
     for line in found.lines:
         mark = ">" if line.is_wanted else " "
-        click.echo(f"{mark} {line.number:>{width}}  {make_inert(line.untrusted_log_text)}")
+        click.echo(f"{mark} {line.number:>{width}}  {sanitize(line.untrusted_log_text)}")
     if found.facts:
-        click.echo(make_inert(msgspec.json.format(msgspec.json.encode(found.facts)).decode(), multiline=True))
+        click.echo(sanitize(msgspec.json.format(msgspec.json.encode(found.facts)).decode(), multiline=True))

@@ -19,7 +19,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from epicenter.rules.errors import ConfigError, PipelineError, TransientError
 from epicenter.sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.kafka.security import security_arguments
 from epicenter.stream.settings import Settings
 
@@ -137,7 +137,7 @@ async def _why(settings: Settings, host: str, port: int, error: BaseException) -
     if found:
         return ConfigError([f"{place}: {found}"])
     is_late = isinstance(error, TimeoutError)
-    return _away(host, port, f"no answer within {LOOK_S:.0f} s" if is_late else make_inert(str(error)))
+    return _away(host, port, f"no answer within {LOOK_S:.0f} s" if is_late else sanitize(str(error)))
 
 
 def _away(host: str, port: int, said: str) -> TransientError:
@@ -146,7 +146,7 @@ def _away(host: str, port: int, said: str) -> TransientError:
 
 def _told_by_sasl(settings: Settings, error: BaseException) -> str:
     if isinstance(error, SaslAuthenticationFailed):
-        known = f"user {make_inert(settings.kafka_username)} is refused with {settings.kafka_sasl_mechanism}"
+        known = f"user {sanitize(settings.kafka_username)} is refused with {settings.kafka_sasl_mechanism}"
         return f"{known}: look at kafka_username, kafka_password and kafka_sasl_mechanism"
     if isinstance(error, UnsupportedSaslMechanismError):
         return f"it does not know {settings.kafka_sasl_mechanism}: set kafka_sasl_mechanism to one that it knows"

@@ -16,7 +16,7 @@ from structlog.processors import LogfmtRenderer
 from structlog.typing import EventDict, Processor
 
 from epicenter.rules.redact.patterns import load_redactor
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.process.logs import SAID, LogFormat
 
 AGAIN_AFTER_S: Final = 60.0
@@ -89,7 +89,7 @@ class Sanitizer:
 
     def _safe(self, text: str, *, multiline: bool) -> str:
         redacted = self._redactor.redact(text.encode("utf-8", "replace")).text.decode("utf-8", "replace")
-        return make_inert(redacted, multiline=multiline)
+        return sanitize(redacted, multiline=multiline)
 
 
 def as_json(logger: Any, method: str, line: EventDict) -> str:

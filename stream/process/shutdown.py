@@ -33,7 +33,7 @@ SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 Result = TypeVar("Result")
 
 
-class Ending:
+class Shutdown:
     """The one deadline of this process; there is none before it is asked to end."""
 
     def __init__(self, leave: Callable[[int], Any] = os._exit, within_s: float = WITHIN_S):
@@ -80,7 +80,7 @@ class Ending:
         self._leave(code)
 
 
-ENDING: Final = Ending()
+SHUTDOWN: Final = Shutdown()
 
 
 def end_on_signals(stop: Callable[[], object]) -> None:
@@ -88,7 +88,7 @@ def end_on_signals(stop: Callable[[], object]) -> None:
     loop = asyncio.get_running_loop()
 
     def note(number: int, _: object) -> None:
-        ENDING.ask(number)
+        SHUTDOWN.ask(number)
         if not loop.is_closed():
             loop.call_soon_threadsafe(stop)
 

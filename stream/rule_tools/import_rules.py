@@ -19,7 +19,7 @@ from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.precedence import is_harmless, says_failure
 from epicenter.rules.packs.ruleset import Rule, RuleSet
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.rule_tools.examples import AllPatterns, rules_in
 from epicenter.stream.scan.scan import BatchScanner
 
@@ -43,7 +43,7 @@ def import_rules(files: Sequence[Path], output: Path | None) -> None:
     for file in files:
         _read(file, drafts)
     if drafts.problems:
-        raise ConfigError([make_inert(problem) for problem in drafts.problems])
+        raise ConfigError([sanitize(problem) for problem in drafts.problems])
     kept = _beside_shipped(drafts)
     pack = (HEAD if kept else HEAD.replace("rules:", "rules: []")) + "".join(map(_shown, kept))
     if output:
@@ -51,7 +51,7 @@ def import_rules(files: Sequence[Path], output: Path | None) -> None:
     else:
         click.echo(pack, nl=False)
     for loss in drafts.losses:
-        click.echo(make_inert(loss), err=True)
+        click.echo(sanitize(loss), err=True)
     click.echo(f"{len(kept)} rules imported, {len(drafts.losses)} losses", err=True)
 
 

@@ -16,7 +16,7 @@ from epicenter.rules.errors import ConfigError
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.load import CATALOG, load
 from epicenter.rules.packs.ruleset import RuleSet
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.rule_tools.trial import compile_all, tried
 from epicenter.stream.scan.prefilter import MARKS
 from epicenter.stream.settings import Settings
@@ -101,7 +101,7 @@ class Reloader:
         self._note(outcome, self._rules)
 
     def _refuse(self, problems: list[str]) -> None:
-        self._problems = [make_inert(problem) for problem in problems[:TOLD_PROBLEMS]]
+        self._problems = [sanitize(problem) for problem in problems[:TOLD_PROBLEMS]]
         more = len(problems) - TOLD_PROBLEMS
         told = [*self._problems, *([f"and {more} more; `epicenter rules test` tells all"] if more > 0 else [])]
         self._tell("\n  ".join(["new rules are not taken, the old ones go on; correct and save these:", *told]))

@@ -33,7 +33,7 @@ from epicenter.stream.kafka.raw_batches import source_of
 from epicenter.stream.kafka.raw_topic import described
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
-from epicenter.stream.process.shutdown import ENDING
+from epicenter.stream.process.shutdown import SHUTDOWN
 from epicenter.stream.services.partition import PartitionCorrelator
 from epicenter.stream.services.snapshots import Snapshots
 from epicenter.stream.settings import Settings
@@ -106,7 +106,7 @@ class Correlator(Service):
     async def on_stop(self) -> None:
         """Leave the group with everything kept, so that the next owner has nothing to do again."""
         try:
-            await asyncio.wait_for(self.hand_over(), ENDING.left_s(STOP_WITHIN_S, LEAVE_WITHIN_S))
+            await asyncio.wait_for(self.hand_over(), SHUTDOWN.left_s(STOP_WITHIN_S, LEAVE_WITHIN_S))
         except (TimeoutError, KafkaError):
             log.warning("last_snapshot_missing", within_s=STOP_WITHIN_S, detail=READ_AGAIN)
         await self._topics.stop()

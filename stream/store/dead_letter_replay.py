@@ -18,7 +18,7 @@ from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Position
 from epicenter.rules.redact.redactor import MARK_BEGINS
 from epicenter.sinks.clickhouse.dead_letters import LetterFilter, Letters, Replay, letter_of
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.kafka.preflight import reach
 from epicenter.stream.kafka.security import client_arguments
 from epicenter.stream.kafka.topics import MAX_RAW_BYTES, TopicNames
@@ -76,7 +76,7 @@ async def _replay(settings: Settings, letters: Letters, ids: Sequence[str], as_j
 def replay_line(replay: Replay) -> str:
     """What was done, on one line."""
     first, sent = (
-        make_inert(f"{replay.first.source}:{replay.first.offset}"),
+        sanitize(f"{replay.first.source}:{replay.first.offset}"),
         f"{replay.sent.source}:{replay.sent.offset}",
     )
     return f"{replay.dead_letter_id}  {first} sent again as {sent} (replay {replay.number})"
@@ -154,7 +154,7 @@ class _Broker:
             raise RecordError("these bytes are a whole batch that can't be unpacked; ask its sender to send it again")
         if topic not in self._topics or not number.isdecimal():
             raise RecordError(
-                f"it came from {make_inert(letter.position.source)}, which is none of our topics. A file is read again"
+                f"it came from {sanitize(letter.position.source)}, which is none of our topics. A file is read again"
                 " with `epicenter run --once FILE`; another raw topic needs its name in EPICENTER_RAW_TOPIC"
             )
         return TopicPartition(topic, int(number))

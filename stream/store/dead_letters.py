@@ -6,7 +6,7 @@ from typing import Any
 
 from epicenter.rules.errors import InputError
 from epicenter.sinks.clickhouse.dead_letters import Letters
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.lookup import from_page, from_store
 
@@ -18,7 +18,7 @@ def find(settings: Settings, letter_id: str) -> dict[str, Any]:
         InputError: there is none, or more than one begins like that.
     """
     if not letter_id.isalnum():
-        raise InputError(f"{make_inert(letter_id)}: no dead letter's id: they are made of letters and digits")
+        raise InputError(f"{sanitize(letter_id)}: no dead letter's id: they are made of letters and digits")
     document = from_page(settings, f"api/deadletters/{letter_id}")
     if document is None:
         document = from_store(settings, lambda client: Letters(client).get(letter_id))

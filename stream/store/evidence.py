@@ -16,7 +16,7 @@ from epicenter.sinks.evidence.reference import part_reference
 from epicenter.sinks.evidence.shape import Change, FromStore, Pack, RankGroup
 from epicenter.sinks.page.views import changes
 from epicenter.sinks.text.incident_document import incident_of
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.lookup import from_page, from_store
 
@@ -62,7 +62,7 @@ def stored_pack(settings: Settings, incident_id: str) -> Pack:
 
 
 def _asked_of_incident(settings: Settings, question: str, incident_id: str, revision: int) -> dict[str, Any]:
-    shown = make_inert(incident_id[:80])
+    shown = sanitize(incident_id[:80])
     if not (incident_id.isascii() and incident_id.isalnum() and len(incident_id) <= 64):
         raise InputError(f"{shown}: no incident id: they are made of letters and digits")
     found = ask(settings, question, id=incident_id, revision=revision)

@@ -19,7 +19,7 @@ from epicenter.rules.errors import InputError, PipelineError, RecordError, Trans
 from epicenter.rules.model.incident import Evidence, Incident
 from epicenter.sinks.evidence.links import lines_of_links
 from epicenter.sinks.evidence.reference import LineReference, PartReference, Reference, SignalReference, parse, part_of
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.kafka.clients import make_consumer
 from epicenter.stream.kafka.preflight import reach
 from epicenter.stream.scan.redaction import lines_without_secrets, redactor_of
@@ -97,7 +97,7 @@ def _line(settings: Settings, text: str, wanted: LineReference, around: Around, 
             tried.append(f"{_PLACES[look]} holds another line there now")
             continue
         return Found(text, _PLACES[look], tuple(lines), note=_note(lines, around, _PLACES[look]))
-    sentence = f"{make_inert(text)}: not found: {'; '.join(tried)}"
+    sentence = f"{sanitize(text)}: not found: {'; '.join(tried)}"
     raise TransientError(sentence) if away else InputError(sentence)
 
 
@@ -197,7 +197,7 @@ async def _read_to(
 def _signal(settings: Settings, text: str, wanted: SignalReference, around: Around) -> Found:
     signal = ask(settings, "signal", id=wanted.signal_id)
     if not signal:
-        raise InputError(f"{make_inert(text)}: not found: the store knows no such signal")
+        raise InputError(f"{sanitize(text)}: not found: the store knows no such signal")
     facts = {
         name: value for name, value in signal.items() if name not in ("text", "position_source", "position_offset")
     }
@@ -215,11 +215,11 @@ def _part(settings: Settings, text: str, wanted: PartReference, around: Around, 
     if incident is None:
         incident = stored_incident(settings, wanted.incident_id, wanted.revision)
     elif (incident.incident_id, incident.revision) != (wanted.incident_id, wanted.revision or incident.revision):
-        raise InputError(f"{make_inert(text)}: the file holds another incident, or another revision of it")
+        raise InputError(f"{sanitize(text)}: the file holds another incident, or another revision of it")
     try:
         part = part_of(incident, wanted.path)
     except KeyError as error:
-        raise InputError(f"{make_inert(text)}: this incident has no such part") from error
+        raise InputError(f"{sanitize(text)}: this incident has no such part") from error
     line = _line_of_part(incident, wanted.path)
     if line is None:
         facts = _facts_of_silence(incident, part) if wanted.path[:1] == ("chain",) else {"part": part}

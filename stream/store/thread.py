@@ -13,7 +13,7 @@ from epicenter.sinks.clickhouse.client import Client, address_of, connect
 from epicenter.sinks.clickhouse.dead_letters import LetterFilter, Letters
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
-from epicenter.stream.process.shutdown import ENDING, FOR_THE_STORE_S
+from epicenter.stream.process.shutdown import FOR_THE_STORE_S, SHUTDOWN
 
 ANSWER_WITHIN_S: Final = 5
 """For questions, where the DSN says nothing else: nobody looks at a page for longer, nor waits so long for its end."""
@@ -100,7 +100,7 @@ class Store:
             self._second_client.close()
         if self._client is not None:
             with suppress(TimeoutError):
-                async with asyncio.timeout(ENDING.left_s(MAX_WRITE_S, FOR_THE_STORE_S)):
+                async with asyncio.timeout(SHUTDOWN.left_s(MAX_WRITE_S, FOR_THE_STORE_S)):
                     await self._run(self._thread, self._client.close)
         self._thread.shutdown(wait=False, cancel_futures=True)
 

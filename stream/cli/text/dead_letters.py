@@ -13,7 +13,7 @@ from rich.markup import escape
 
 from epicenter.sinks.clickhouse.dead_letters import LetterFilter as LetterFilter
 from epicenter.sinks.clickhouse.dead_letters import Letters, letter_of
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.cli.text.terminal import console, safe
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.dead_letters import find
@@ -74,7 +74,7 @@ def letter_report(document: dict[str, Any]) -> str:
 
 
 def _shown(value: bytes) -> str:
-    return escape(make_inert(value.decode("utf-8", "backslashreplace"), multiline=True))
+    return escape(sanitize(value.decode("utf-8", "backslashreplace"), multiline=True))
 
 
 def _print(document: dict[str, Any], as_json: bool, shown: str) -> None:

@@ -13,7 +13,7 @@ from rich.progress import Progress
 
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.text import TextLines
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 SEVERITY_STYLES: Final = {"critical": "bold red", "error": "red", "warning": "yellow", "info": "dim"}
 MAX_LINE_LENGTH: Final = 220
@@ -26,7 +26,7 @@ def console() -> Console:
 
 def safe(text: object, longest: int = MAX_LINE_LENGTH) -> str:
     """Log text as it may be shown: inert, on one line, not too long."""
-    shown = make_inert(str(text))
+    shown = sanitize(str(text))
     return escape(shown if len(shown) <= longest else shown[: longest - 1] + "…")
 
 

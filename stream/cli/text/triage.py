@@ -8,7 +8,7 @@ from typing import Final
 
 from epicenter.ingest.parse.prefix import clean
 from epicenter.rules.triage.document import Check, EvidenceLine, FindingReport, ProgressReport, Triage
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 MAX_LINE_LENGTH: Final = 400
 MAX_SHOWN_BLOCK_LINES: Final = 30
@@ -45,7 +45,7 @@ def table(reports: Sequence[Triage]) -> str:
 
 def safe(text: str) -> str:
     """Log text on one line: inert on a terminal, and no markup or link in a ticket."""
-    return _MARKDOWN.sub(r"\\\1", make_inert(clean(text))[:MAX_LINE_LENGTH])
+    return _MARKDOWN.sub(r"\\\1", sanitize(clean(text))[:MAX_LINE_LENGTH])
 
 
 def cell(text: str) -> str:
@@ -55,7 +55,7 @@ def cell(text: str) -> str:
 
 def code(text: str) -> str:
     """Log text as a block of code: indented, so that nothing in it is Markdown."""
-    return f"      {make_inert(clean(text))[:MAX_LINE_LENGTH]}"
+    return f"      {sanitize(clean(text))[:MAX_LINE_LENGTH]}"
 
 
 def _head(report: Triage) -> str:

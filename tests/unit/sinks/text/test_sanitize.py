@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicenter.sinks.text.sanitize import make_inert
+from epicenter.sinks.text.sanitize import sanitize
 
 
 @pytest.mark.parametrize(
@@ -28,25 +28,25 @@ from epicenter.sinks.text.sanitize import make_inert
     ],
 )
 def test_shows_what_would_otherwise_act(text: str, shown: str) -> None:
-    assert make_inert(text) == shown
+    assert sanitize(text) == shown
 
 
 def test_multiline_keeps_newlines_only() -> None:
-    assert make_inert("a\n\r\x1b", multiline=True) == "a\n\\r\\x1b"
+    assert sanitize("a\n\r\x1b", multiline=True) == "a\n\\r\\x1b"
 
 
 @given(st.text(st.characters()))
 def test_nothing_that_acts_is_left(text: str) -> None:
-    shown = make_inert(text)
+    shown = sanitize(text)
     assert not [character for character in shown if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
     shown.encode("utf-8")
 
 
 @given(st.text(st.characters()))
 def test_twice_is_once(text: str) -> None:
-    assert make_inert(make_inert(text)) == make_inert(text)
+    assert sanitize(sanitize(text)) == sanitize(text)
 
 
 @given(st.text(st.characters(blacklist_categories=("C", "Z")) | st.just(" ")))
 def test_printable_text_is_unchanged(text: str) -> None:
-    assert make_inert(text) == text
+    assert sanitize(text) == text

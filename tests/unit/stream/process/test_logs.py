@@ -17,7 +17,7 @@ from epicenter.stream.cli.main import main
 from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.logs import say, set_up_logs
-from epicenter.stream.process.shutdown import Ending, end_at_once_as_process_1
+from epicenter.stream.process.shutdown import Shutdown, end_at_once_as_process_1
 
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 log = get_logger("stream.somewhere")
@@ -169,7 +169,7 @@ def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
 def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, left = 1000.0, list[int]()
     monkeypatch.setattr("epicenter.stream.process.shutdown.monotonic", lambda: now_s)
-    ending = Ending(leave=left.append, within_s=9.0)
+    ending = Shutdown(leave=left.append, within_s=9.0)
     assert ending.left_s(60) == 60
     ending.ask()
     now_s += 0.1
@@ -201,7 +201,7 @@ def test_nobody_who_reads_what_is_written_does_not_keep_it(monkeypatch: pytest.M
     monkeypatch.setattr(full, "emit", lambda _: go_on.wait(60))
     monkeypatch.setattr("epicenter.stream.process.shutdown.LAST_WORDS_S", 0.01)
     monkeypatch.setattr(logging.root, "handlers", [full])
-    ending = Ending(leave=left.append, within_s=0.0)
+    ending = Shutdown(leave=left.append, within_s=0.0)
     ending.ask()
     ending.last.join(30)
     assert left == [0]
@@ -211,7 +211,7 @@ def test_nobody_who_reads_what_is_written_does_not_keep_it(monkeypatch: pytest.M
 def test_after_the_deadline_it_leaves_whatever_hangs(lines: Any) -> None:
     set_up_logs("json")
     left = list[int]()
-    ending = Ending(leave=left.append, within_s=0.0)
+    ending = Shutdown(leave=left.append, within_s=0.0)
     ending.ask()
     ending.last.join(10)
     assert left == [0]
