@@ -96,7 +96,7 @@ def _together(found: Iterable[ScanResult]) -> ScanResult:
 
 
 def _check_books(batch: Batch, scanned: ScanResult) -> None:
-    offsets = [letter.position.offset for letter in scanned.dead_letters]
+    offsets = [dead_letter.position.offset for dead_letter in scanned.dead_letters]
     spoke = {match.event.position.offset for match in scanned.matches}
     _expect(scanned.records == len(batch), f"{scanned.records} of {len(batch)} records")
     _expect(scanned.quiet >= 0, f"{scanned.quiet} quiet records")
@@ -111,8 +111,8 @@ def check_other_cut(cores: Cores, batch: Batch, draw: Random) -> None:
     part = Part(batch.source, 1, 0, tuple(first.matches), tuple(map(flattened, first.heartbeats)), tuple(first.seats))
     sent = [decode(value) for value in encode_in_pieces([part])]
     _expect([one for found in sent for part in found.parts for one in part.matches] == first.matches, "lost on Kafka")  # type: ignore[union-attr]
-    letters = [msgspec.json.decode(msgspec.json.encode(one), type=DeadLetter) for one in first.dead_letters]
-    _expect(letters == first.dead_letters, "dead letters lost on Kafka")
+    dead_letters = [msgspec.json.decode(msgspec.json.encode(one), type=DeadLetter) for one in first.dead_letters]
+    _expect(dead_letters == first.dead_letters, "dead letters lost on Kafka")
 
 
 def _told(scanned: ScanResult) -> tuple[list[Match], list[DeadLetter], int, int]:

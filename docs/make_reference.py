@@ -26,7 +26,7 @@ from epicenter.rules.triage.document import Triage
 from epicenter.sinks import operator_actions
 from epicenter.sinks.evidence.questions import QUESTIONS
 from epicenter.sinks.notify.config import AlertsSpec
-from epicenter.sinks.page.dead_letters import letter_routes
+from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.sinks.page.live import Feed
 from epicenter.sinks.page.server import page
 from epicenter.stream.cli.main import cli
@@ -185,7 +185,7 @@ def api() -> str:
 def route_rows() -> Iterator[tuple[str, ...]]:
     """Method, address and meaning of everything that the page answers."""
     application = page(nobody, dict, Feed(), token="of nobody")
-    application.add_routes(letter_routes(nobody, nobody))
+    application.add_routes(dead_letter_routes(nobody, nobody))
     for route in application.router.routes():
         is_file = isinstance(route.resource, web.StaticResource)
         if route.method != "HEAD" and route.resource and not is_file:

@@ -34,7 +34,7 @@ class Outcome:
 
     incidents: Mapping[str, Mapping[str, Any]]
     rows: frozenset[str]
-    letters: int
+    dead_letters: int
 
     @classmethod
     def of(cls, pipeline: Pipeline) -> Outcome:
@@ -42,11 +42,13 @@ class Outcome:
         documents = [json.loads(one) for (one,) in pipeline.query("SELECT document FROM incidents FINAL")]
         columns = "* EXCEPT (position_source, position_offset, stored)"
         rows = pipeline.query(f"SELECT {columns} FROM matches FINAL")
-        ((letters,),) = pipeline.query("SELECT count() FROM dead_letters FINAL")
-        return cls({one["incident_id"]: _comparable(one) for one in documents}, frozenset(map(repr, rows)), letters)
+        ((dead_letters,),) = pipeline.query("SELECT count() FROM dead_letters FINAL")
+        return cls(
+            {one["incident_id"]: _comparable(one) for one in documents}, frozenset(map(repr, rows)), dead_letters
+        )
 
     def __str__(self) -> str:
-        return f"{len(self.incidents)} incidents, {len(self.rows)} rows, {self.letters} dead letters"
+        return f"{len(self.incidents)} incidents, {len(self.rows)} rows, {self.dead_letters} dead letters"
 
 
 def differences(calm: Outcome, attacked: Outcome) -> list[str]:
@@ -64,8 +66,8 @@ def differences(calm: Outcome, attacked: Outcome) -> list[str]:
 
 def misbooked(pipeline: Pipeline) -> list[str]:
     """Records that became nothing they should, and rows and dead letters that are no true account of a record."""
-    letters = pipeline.query("SELECT position_source, position_offset, size_bytes FROM dead_letters FINAL")
-    dead = {(source, offset): size_bytes for source, offset, size_bytes in letters}
+    dead_letters = pipeline.query("SELECT position_source, position_offset, size_bytes FROM dead_letters FINAL")
+    dead = {(source, offset): size_bytes for source, offset, size_bytes in dead_letters}
     wanted = {place: len(value or b"") for place, value in pipeline.account.items() if is_poison(value)}
     found = _apart("dead letter", wanted, dead)
     found += [f"dead letter {at}: {size} bytes" for at, size in dead.items() if wanted.get(at, size) != size][:SHOWN]

@@ -136,14 +136,14 @@ class Pipeline:
         names = self.names
         raw = _partitions(self.cluster.raw_topic, RAW_PARTITIONS)
         incidents, signals = (_partitions(name, MATCH_PARTITIONS) for name in (names.incidents, names.signals))
-        letters = _partitions(names.dead_letters, 1)
+        dead_letters = _partitions(names.dead_letters, 1)
         async with _Watch(self.broker.bootstrap) as watch:
             await self._passed(watch, names.match_group, await watch.ends(raw), end_s)
             matches = _partitions(names.matches, MATCH_PARTITIONS)
             ticks = {one: await self._last_tick(watch, one, end_s) for one in matches}
             await self._passed(watch, names.correlate_group, ticks, end_s)
             await self._passed(watch, names.notify_group, await watch.ends(incidents), end_s)
-            rest = await watch.ends(incidents + signals + letters)
+            rest = await watch.ends(incidents + signals + dead_letters)
             await self._passed(watch, names.store_group, ticks | rest, end_s)
 
     async def _passed(self, watch: _Watch, group: str, ends: dict[TopicPartition, int], end_s: float) -> None:

@@ -34,7 +34,7 @@ _LETTERS: Final = """
 """
 
 
-class LetterFilter(msgspec.Struct, frozen=True):
+class DeadLetterFilter(msgspec.Struct, frozen=True):
     """Which dead letters: `reason` is in it, its source begins with `source`, received at or after `since_ns`."""
 
     reason: str = ""
@@ -52,13 +52,13 @@ class Replay(msgspec.Struct, frozen=True):
     sent_ns: int
 
 
-class Letters:
+class StoredDeadLetters:
     """The dead letters of one store."""
 
     def __init__(self, client: Client):
         self._client = client
 
-    def newest(self, wanted: LetterFilter, limit: int) -> list[dict[str, Any]]:
+    def newest(self, wanted: DeadLetterFilter, limit: int) -> list[dict[str, Any]]:
         """Documents without the bytes, the newest first."""
         found = self._client.query(
             f"SELECT {_SHORT} FROM ({_LETTERS}) WHERE {_FITS} ORDER BY received_ns DESC, dead_letter_id"
@@ -79,7 +79,7 @@ class Letters:
             return {**_document(short), "key_base64": key, "value_base64": value}
         return None
 
-    def waiting(self, wanted: LetterFilter) -> list[str]:
+    def waiting(self, wanted: DeadLetterFilter) -> list[str]:
         """The ids of those that were never sent again, in the order in which they were received."""
         found = self._client.query(
             f"SELECT dead_letter_id FROM ({_LETTERS}) WHERE replays = 0 AND {_FITS}"
@@ -122,7 +122,7 @@ _FITS: Final = (
 )
 
 
-def letter_of(document: dict[str, Any]) -> DeadLetter:
+def dead_letter_of(document: dict[str, Any]) -> DeadLetter:
     """The dead letter of a document that `Letters.get` gave."""
     key = document["key_base64"]
     return DeadLetter(

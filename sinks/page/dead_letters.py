@@ -7,28 +7,28 @@ from typing import Any
 
 from aiohttp import web
 
-from epicenter.sinks.clickhouse.dead_letters import LetterFilter
+from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter
 
-ListLetters = Callable[[LetterFilter, int], Awaitable[Sequence[dict[str, Any]]]]
-GetLetter = Callable[[str], Awaitable[dict[str, Any] | None]]
+ListDeadLetters = Callable[[DeadLetterFilter, int], Awaitable[Sequence[dict[str, Any]]]]
+GetDeadLetter = Callable[[str], Awaitable[dict[str, Any] | None]]
 
 
-def letter_routes(list_letters: ListLetters, get_letter: GetLetter) -> list[web.RouteDef]:
+def dead_letter_routes(list_dead_letters: ListDeadLetters, get_dead_letter: GetDeadLetter) -> list[web.RouteDef]:
     """`/api/deadletters` with the fields of the filter and `limit` as its query, `/api/deadletters/{id}`."""
 
     async def find(request: web.Request) -> web.Response:
         """Dead letters, the newest first; `reason`, `source`, `since_ns` and `limit` narrow them."""
         query = request.query
         try:
-            wanted = LetterFilter(query.get("reason", ""), query.get("source", ""), int(query.get("since_ns", 0)))
+            wanted = DeadLetterFilter(query.get("reason", ""), query.get("source", ""), int(query.get("since_ns", 0)))
             limit = int(query.get("limit", 50))
         except ValueError as error:
             return web.json_response({"error": str(error)}, status=400)
-        return web.json_response(list(await list_letters(wanted, limit)))
+        return web.json_response(list(await list_dead_letters(wanted, limit)))
 
     async def get(request: web.Request) -> web.Response:
         """One of them, with its bytes in base64."""
-        document = await get_letter(request.match_info["id"])
+        document = await get_dead_letter(request.match_info["id"])
         return web.json_response(document or {"error": "no dead letter has this id"}, status=200 if document else 404)
 
     return [web.get("/api/deadletters", find), web.get("/api/deadletters/{id}", get)]

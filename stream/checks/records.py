@@ -52,7 +52,10 @@ LACKING: Final[tuple[tuple[Callable[[Seen], bool], str, str], ...]] = (
 
 def seen_in(batch: Batch, scanner: BatchScanner, now_ms: int, plain: Collection[int] = ()) -> list[Seen]:
     """The records of one partition, looked at as a worker would; the offsets of `plain` ones were not compressed."""
-    dead = {letter.position.offset: Fault(letter.kind, letter.reason) for letter in scanner.scan(batch).dead_letters}
+    dead = {
+        dead_letter.position.offset: Fault(dead_letter.kind, dead_letter.reason)
+        for dead_letter in scanner.scan(batch).dead_letters
+    }
     return [_seen(batch.record(number), dead, now_ms, plain) for number in range(len(batch))]
 
 

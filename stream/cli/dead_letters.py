@@ -57,10 +57,10 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
 
     Example: epicenter deadletters list --reason "not JSON" --since 2h
     """
-    from epicenter.stream.cli.text.dead_letters import LetterFilter, list_letters
+    from epicenter.stream.cli.text.dead_letters import DeadLetterFilter, list_dead_letters
     from epicenter.stream.settings import load_settings
 
-    list_letters(load_settings(**given), LetterFilter(reason, source, since_ns), limit, as_json)
+    list_dead_letters(load_settings(**given), DeadLetterFilter(reason, source, since_ns), limit, as_json)
 
 
 @deadletters.command("show")
@@ -70,20 +70,20 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
 @click.option("--raw", is_flag=True, help="Nothing but the original bytes.")
 @DATA_DIR
 @STORE
-def show_command(letter_id: str, as_json: bool, raw: bool, **given: Any) -> None:
+def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) -> None:
     """One dead letter, by its id or the beginning of it: the reason, the position, the bytes.
 
     Example: epicenter deadletters show 3f2a --raw
     """
-    from epicenter.stream.cli.text.dead_letters import show_letter, write_bytes
+    from epicenter.stream.cli.text.dead_letters import show_dead_letter, write_bytes
     from epicenter.stream.settings import load_settings
 
     if raw and as_json:
         raise click.UsageError("--raw and --json exclude each other")
     if raw:
-        write_bytes(load_settings(**given), letter_id)
+        write_bytes(load_settings(**given), dead_letter_id)
     else:
-        show_letter(load_settings(**given), letter_id, as_json)
+        show_dead_letter(load_settings(**given), dead_letter_id, as_json)
 
 
 @deadletters.command("replay")
@@ -95,15 +95,15 @@ def show_command(letter_id: str, as_json: bool, raw: bool, **given: Any) -> None
 @click.option("--kafka", help="Broker addresses.")
 @DATA_DIR
 @STORE
-def replay_command(letter_ids: tuple[str, ...], as_json: bool, is_all: bool, reason: str, **given: Any) -> None:
+def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool, reason: str, **given: Any) -> None:
     """Send records again to where they came from, so that the pipeline takes them once more.
 
     Example: epicenter deadletters replay --reason "wrong shape"
     """
     from epicenter.stream.settings import load_settings
-    from epicenter.stream.store.dead_letter_replay import replay_letters
+    from epicenter.stream.store.dead_letter_replay import replay_dead_letters
 
-    if bool(letter_ids) + is_all + bool(reason) != 1:
+    if bool(dead_letter_ids) + is_all + bool(reason) != 1:
         raise click.UsageError("say which: ids, --reason TEXT or --all, one of them")
-    if replay_letters(load_settings(**given), letter_ids, reason, as_json):
+    if replay_dead_letters(load_settings(**given), dead_letter_ids, reason, as_json):
         sys.exit(EXIT_NO_INPUT)

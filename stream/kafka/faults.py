@@ -16,7 +16,7 @@ from epicenter.rules.redact.redactor import Redactor
 from epicenter.sinks.log import get_logger
 from epicenter.stream.kafka.raw_batches import Corrupt
 from epicenter.stream.metrics import Metrics
-from epicenter.stream.scan.redaction import dead_letter
+from epicenter.stream.scan.redaction import redacted_dead_letter
 
 MAX_KEPT_GAPS: Final = 1_000
 
@@ -75,7 +75,7 @@ class FaultLog:
         reason = f"corrupt batch: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
         self.note(KafkaFault.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
         record = RawRecord(batch.value, Position(source, batch.offset), 0)
-        return dead_letter(self._redactor, DeadLetterKind.CORRUPT_BATCH, reason, record)[0]
+        return redacted_dead_letter(self._redactor, DeadLetterKind.CORRUPT_BATCH, reason, record)[0]
 
     def is_over(self, kind: KafkaFault, subject: str = "") -> None:
         """What begins with this subject is over: from here on it is told again."""

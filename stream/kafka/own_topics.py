@@ -92,8 +92,8 @@ class OwnTopics:
 
     async def pass_over(self, partition: TopicPartition, batch: Corrupt) -> None:
         """Go on behind a batch that can't be unpacked, once its letter is sent."""
-        letter = self.troubles.note_corrupt(source_of(partition), batch)
-        await self._producer.send_and_wait(self._dead_letters, msgspec.json.encode(letter))
+        dead_letter = self.troubles.note_corrupt(source_of(partition), batch)
+        await self._producer.send_and_wait(self._dead_letters, msgspec.json.encode(dead_letter))
         self.note_lost(source_of(partition), batch.records)
 
     def note_lost(self, source: str, messages: int) -> None:

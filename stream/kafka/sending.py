@@ -32,7 +32,7 @@ class Sender:
             for value in encode_in_pieces([one.part(number, self._match_partitions) for one in found]):
                 sends.append(await self._producer.send(self._names.matches, value, partition=number))
         for one in found:
-            sends += [await self._send_dead(letter) for letter in one.scanned.dead_letters]
+            sends += [await self._send_dead(dead_letter) for dead_letter in one.scanned.dead_letters]
         await asyncio.gather(*sends)
 
     async def send_gaps(self, gaps: tuple[Gap, ...]) -> None:
@@ -40,7 +40,9 @@ class Sender:
         for value in store_messages(StoreMessage(gaps=gaps)):
             await self._producer.send_and_wait(self._names.signals, value)
 
-    async def _send_dead(self, letter: DeadLetter) -> Future[Any]:
-        key = f"{letter.position.source}:{letter.position.offset}".encode()
-        sent: Future[Any] = await self._producer.send(self._names.dead_letters, msgspec.json.encode(letter), key=key)
+    async def _send_dead(self, dead_letter: DeadLetter) -> Future[Any]:
+        key = f"{dead_letter.position.source}:{dead_letter.position.offset}".encode()
+        sent: Future[Any] = await self._producer.send(
+            self._names.dead_letters, msgspec.json.encode(dead_letter), key=key
+        )
         return sent

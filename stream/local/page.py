@@ -15,7 +15,7 @@ from epicenter.sinks.clickhouse.client import StoreInUseError
 from epicenter.sinks.clickhouse.reading import newest_change
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.sinks.page import Feed, Watcher, page
-from epicenter.sinks.page.dead_letters import letter_routes
+from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.process.logs import say
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.process.shutdown import end_on_signals
@@ -48,7 +48,7 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     watcher = Watcher(feed, lambda: store.ask(newest_change), say)
     token = checked_token(settings, "page")
     application = page(store.ask, lambda: {"status": watcher.status, "store": store.address}, feed, token)
-    application.add_routes(letter_routes(store.list_letters, store.get_letter))
+    application.add_routes(dead_letter_routes(store.list_dead_letters, store.get_dead_letter))
     note = None if settings.store else page_note(settings.data_dir)
     try:
         await _refuse_if_hopeless(store)

@@ -13,7 +13,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.page import Feed, page
-from epicenter.sinks.page.dead_letters import letter_routes
+from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.alerts.file import alerts_of
 from epicenter.stream.local.notifier import LocalNotifier
 from epicenter.stream.local.page import page_note, served
@@ -162,7 +162,7 @@ class LocalRunner:
     async def _page(self) -> AsyncIterator[None]:
         self._feed = Feed()
         application = page(self._store.ask, self._health, self._feed, checked_token(self._settings, "page"))
-        application.add_routes(letter_routes(self._store.list_letters, self._store.get_letter))
+        application.add_routes(dead_letter_routes(self._store.list_dead_letters, self._store.get_dead_letter))
         async with served(application, self._settings, page_note(self._settings.data_dir)) as url:
             self._tell(f"incidents: {url}")
             if self._on_page:

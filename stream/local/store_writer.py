@@ -35,7 +35,7 @@ class LocalStoreWriter:
         self._store = store
         self._tell = tell
         self._deliveries: list[Delivery] = []
-        self._letters: list[DeadLetter] = []
+        self._dead_letters: list[DeadLetter] = []
         self.metrics = Metrics()
         self.throttle = RuleBudget(clock_s=perf_counter)
         self._sampler = Sampler(self.metrics)
@@ -45,9 +45,9 @@ class LocalStoreWriter:
         """Remember what became of a notification, for the next write."""
         self._deliveries.append(delivery)
 
-    def note_dead_letter(self, letter: DeadLetter) -> None:
+    def note_dead_letter(self, dead_letter: DeadLetter) -> None:
         """Remember a notification that its target never takes, for the next write."""
-        self._letters.append(letter)
+        self._dead_letters.append(dead_letter)
 
     async def keep_found(self, found: Collection[ScanResult], rules: RuleSet) -> None:
         """Write what batches held, with what these rules say of it."""
@@ -59,7 +59,7 @@ class LocalStoreWriter:
             observed=quiet,
             heartbeats=[heartbeat for scanned in found for heartbeat in scanned.heartbeats],
             seats=[seat for scanned in found for seat in scanned.seats],
-            dead_letters=[letter for scanned in found for letter in scanned.dead_letters],
+            dead_letters=[dead_letter for scanned in found for dead_letter in scanned.dead_letters],
         )
 
     async def keep_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
@@ -94,8 +94,8 @@ class LocalStoreWriter:
             self.metrics.note_behind(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
 
     def _take_deliveries(self) -> dict[str, list[Any]]:
-        taken: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._letters}
-        self._deliveries, self._letters = [], []
+        taken: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._dead_letters}
+        self._deliveries, self._dead_letters = [], []
         return taken
 
     async def _try_to_keep(self, **contents: list[Any]) -> None:

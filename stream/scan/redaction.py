@@ -55,7 +55,7 @@ def without_secrets(redactor: Redactor, matches: Sequence[Match]) -> tuple[list[
     return [_without(match, found) for match in matches], [kind for kinds in redactions.values() for kind in kinds]
 
 
-def dead_letter(
+def redacted_dead_letter(
     redactor: Redactor | None, kind: DeadLetterKind, reason: str, record: RawRecord
 ) -> tuple[DeadLetter, Redactions]:
     """The dead letter of a record, redacted before it is cut to its first part: bytes, key and reason.
@@ -65,8 +65,8 @@ def dead_letter(
     found = redactor.redact(record.value) if redactor else Redacted(record.value, (), ())
     key = bytes_without_secrets(redactor, record.key) if record.key else record.key
     reason = text_without_secrets(redactor, reason)
-    letter = DeadLetter.of(kind, reason, record.position, found.text, key, record.received_ns)
-    return msgspec.structs.replace(letter, size_bytes=len(record.value)), list(found.kinds)
+    dead_letter = DeadLetter.of(kind, reason, record.position, found.text, key, record.received_ns)
+    return msgspec.structs.replace(dead_letter, size_bytes=len(record.value)), list(found.kinds)
 
 
 def bytes_without_secrets(redactor: Redactor | None, content: bytes) -> bytes:

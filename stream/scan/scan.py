@@ -29,7 +29,7 @@ from epicenter.stream.scan.heartbeats import Heartbeats
 from epicenter.stream.scan.line_times import LineTimes
 from epicenter.stream.scan.liveness import MAX_SPEAKERS, Liveness
 from epicenter.stream.scan.prefilter import Prefilter, Prefiltered
-from epicenter.stream.scan.redaction import Redactions, dead_letter, match_id, without_secrets
+from epicenter.stream.scan.redaction import Redactions, match_id, redacted_dead_letter, without_secrets
 from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
 
@@ -234,8 +234,8 @@ class BatchScanner:
     ) -> ScanResult:
         scanned.heartbeats, scanned.seats = heartbeats.sorted(), sorted(set(scanned.seats), key=RankPlacement.order)
         for number, fault in sorted(unfit.items()):
-            letter, redactions = dead_letter(self._redactor, *fault, batch.record(number))
-            scanned.dead_letters.append(letter)
+            dead_letter, redactions = redacted_dead_letter(self._redactor, *fault, batch.record(number))
+            scanned.dead_letters.append(dead_letter)
             scanned.redactions += redactions
         scanned.dead = len(scanned.dead_letters)
         self._redact(scanned)

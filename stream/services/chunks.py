@@ -78,5 +78,5 @@ class ChunkScanner:
             self._troubles.note(KafkaFault.FROM_THE_FUTURE, source, text, times)
 
     def _dead_batch(self, source: str, corrupt: Corrupt) -> ScanResult:
-        letter = self._troubles.note_corrupt(source, corrupt)
-        return ScanResult(records=corrupt.records, dead=corrupt.records, dead_letters=[letter])
+        dead_letter = self._troubles.note_corrupt(source, corrupt)
+        return ScanResult(records=corrupt.records, dead=corrupt.records, dead_letters=[dead_letter])

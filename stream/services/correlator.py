@@ -179,8 +179,8 @@ class Correlator(Service):
         except RecordError as error:
             received_ns = record.timestamp * (NS_PER_S // 1000)
             position = Position(source, record.offset)
-            letter = DeadLetter.of(error.kind, str(error), position, value, record.key, received_ns)
-            return [Outgoing(self._names.dead_letters, msgspec.json.encode(letter))]
+            dead_letter = DeadLetter.of(error.kind, str(error), position, value, record.key, received_ns)
+            return [Outgoing(self._names.dead_letters, msgspec.json.encode(dead_letter))]
         changed = owned.correlator.take(record.offset, message)
         owned.has_news |= bool(changed) or message.has_content
         found = [

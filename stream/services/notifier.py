@@ -171,8 +171,8 @@ class _DeliveryLog:
         event_s = datetime.fromisoformat(planned.notification.event_time).timestamp()
         received_ns = int(event_s * 1000) * 1_000_000
         kind = DeadLetterKind.NOTIFICATION_REFUSED
-        letter = DeadLetter.of(kind, reason, planned.position, value, key, received_ns)
-        await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
+        dead_letter = DeadLetter.of(kind, reason, planned.position, value, key, received_ns)
+        await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(dead_letter))
 
     def count(self, delivery: Delivery) -> None:
         """In the metrics."""

@@ -181,8 +181,8 @@ class StoreWriter(Service):
         log.error("store_row_refused", table=row.table, error=reason)
         self._metrics.note_store_failure("refused")
         if row.table != "dead_letters":
-            letter = _dead_letter(row.message, _alone(row), DeadLetterKind.ROW_REFUSED, reason)
-            await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(letter))
+            dead_letter = _dead_letter(row.message, _alone(row), DeadLetterKind.ROW_REFUSED, reason)
+            await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(dead_letter))
 
 
 def pieces(fetched: Fetched) -> Iterator[Fetched]:

@@ -17,7 +17,7 @@ from epicenter.rules.errors import DeadLetterKind, RecordError, TransientError
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import Position
 from epicenter.rules.redact.redactor import MARK_BEGINS
-from epicenter.sinks.clickhouse.dead_letters import LetterFilter, Letters, Replay, letter_of
+from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter, Replay, StoredDeadLetters, dead_letter_of
 from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.kafka.preflight import reach
 from epicenter.stream.kafka.security import client_arguments
@@ -30,10 +30,10 @@ from epicenter.stream.store.lookup import from_store
 FIRST_POSITION_HEADER: Final = "epicenter-replay-of"
 REPLAYS_HEADER: Final = "epicenter-replays"
 ANSWER_S: Final = 20.0
-LETTERS_A_ROUND: Final = 200
+DEAD_LETTERS_A_ROUND: Final = 200
 
 
-def replay_letters(settings: Settings, letter_ids: Sequence[str], reason: str, as_json: bool) -> bool:
+def replay_dead_letters(settings: Settings, dead_letter_ids: Sequence[str], reason: str, as_json: bool) -> bool:
     """Send the records of these letters again, or those of all letters never sent again whose reason holds `reason`.
 
     True when a letter was refused; each has its message on standard error.
@@ -41,31 +41,31 @@ def replay_letters(settings: Settings, letter_ids: Sequence[str], reason: str, a
     Raises:
         TransientError: the store or Kafka is away.
     """
-    chosen = [find(settings, letter_id)["dead_letter_id"] for letter_id in letter_ids]
+    chosen = [find(settings, dead_letter_id)["dead_letter_id"] for dead_letter_id in dead_letter_ids]
 
     def replay(client: Any) -> bool:
-        letters = Letters(client)
-        ids = chosen if letter_ids else letters.waiting(LetterFilter(reason))
-        return asyncio.run(_replay(settings, letters, list(dict.fromkeys(ids)), as_json))
+        dead_letters = StoredDeadLetters(client)
+        ids = chosen if dead_letter_ids else dead_letters.waiting(DeadLetterFilter(reason))
+        return asyncio.run(_replay(settings, dead_letters, list(dict.fromkeys(ids)), as_json))
 
     return from_store(settings, replay)
 
 
-async def _replay(settings: Settings, letters: Letters, ids: Sequence[str], as_json: bool) -> bool:
+async def _replay(settings: Settings, dead_letters: StoredDeadLetters, ids: Sequence[str], as_json: bool) -> bool:
     sent, refused = 0, 0
     async with _Broker(settings) as broker:
-        for start in range(0, len(ids), LETTERS_A_ROUND):
+        for start in range(0, len(ids), DEAD_LETTERS_A_ROUND):
             replays = []
             try:
-                for letter_id in ids[start : start + LETTERS_A_ROUND]:
+                for dead_letter_id in ids[start : start + DEAD_LETTERS_A_ROUND]:
                     try:
-                        replays.append(await _send_again(letters, broker, letter_id))
+                        replays.append(await _send_again(dead_letters, broker, dead_letter_id))
                     except RecordError as error:
                         refused += 1
-                        click.echo(f"{letter_id}: not sent again: {error}", err=True)
+                        click.echo(f"{dead_letter_id}: not sent again: {error}", err=True)
             finally:
                 if replays:
-                    letters.note(replays)
+                    dead_letters.note(replays)
             for replay in replays:
                 click.echo(orjson.dumps(msgspec.to_builtins(replay)) if as_json else replay_line(replay))
             sent += len(replays)
@@ -82,16 +82,16 @@ def replay_line(replay: Replay) -> str:
     return f"{replay.dead_letter_id}  {first} sent again as {sent} (replay {replay.number})"
 
 
-async def _send_again(letters: Letters, broker: _Broker, letter_id: str) -> Replay:
-    document = letters.get(letter_id)
+async def _send_again(dead_letters: StoredDeadLetters, broker: _Broker, dead_letter_id: str) -> Replay:
+    document = dead_letters.get(dead_letter_id)
     if document is None:
         raise RecordError("the store does not hold it any more")
-    letter = letter_of(document)
-    made_by = letters.replay_that_made(letter.position)
-    first = made_by.first if made_by else letter.position
+    dead_letter = dead_letter_of(document)
+    made_by = dead_letters.replay_that_made(dead_letter.position)
+    first = made_by.first if made_by else dead_letter.position
     number = (made_by.number if made_by else 0) + document["replays"] + 1
-    sent = await broker.send(letter, first, number)
-    return Replay(letter_id, number, first, sent, time_ns())
+    sent = await broker.send(dead_letter, first, number)
+    return Replay(dead_letter_id, number, first, sent, time_ns())
 
 
 class _Broker:
@@ -113,14 +113,14 @@ class _Broker:
         if self._producer is not None:
             await self._producer.stop()
 
-    async def send(self, letter: DeadLetter, first: Position, number: int) -> Position:
+    async def send(self, dead_letter: DeadLetter, first: Position, number: int) -> Position:
         """The position of the new record.
 
         Raises:
             RecordError: it can't be sent again; the message says why.
             TransientError: Kafka is away.
         """
-        partition = self._partition_of(letter)
+        partition = self._partition_of(dead_letter)
         headers = [
             (FIRST_POSITION_HEADER, f"{first.source}:{first.offset}".encode()),
             (REPLAYS_HEADER, str(number).encode()),
@@ -129,13 +129,17 @@ class _Broker:
             producer = await self._started()
             if partition.partition not in await producer.partitions_for(partition.topic):
                 raise RecordError(f"{self._address} has no partition {partition.topic}/{partition.partition} any more")
-            value = letter.value if self._is_whole(letter, partition) else await self._fetched(letter, partition)
+            value = (
+                dead_letter.value
+                if self._is_whole(dead_letter, partition)
+                else await self._fetched(dead_letter, partition)
+            )
             sent = await producer.send_and_wait(
                 partition.topic,
                 value,
-                letter.key,
+                dead_letter.key,
                 partition.partition,
-                timestamp_ms=letter.received_ns // 1_000_000 or None,
+                timestamp_ms=dead_letter.received_ns // 1_000_000 or None,
                 headers=headers,
             )
         except UnknownTopicOrPartitionError as error:
@@ -148,21 +152,21 @@ class _Broker:
             ) from error
         return Position(f"{sent.topic}/{sent.partition}", sent.offset)
 
-    def _partition_of(self, letter: DeadLetter) -> TopicPartition:
-        topic, _, number = letter.position.source.rpartition("/")
-        if letter.kind is DeadLetterKind.CORRUPT_BATCH:
+    def _partition_of(self, dead_letter: DeadLetter) -> TopicPartition:
+        topic, _, number = dead_letter.position.source.rpartition("/")
+        if dead_letter.kind is DeadLetterKind.CORRUPT_BATCH:
             raise RecordError("these bytes are a whole batch that can't be unpacked; ask its sender to send it again")
         if topic not in self._topics or not number.isdecimal():
             raise RecordError(
-                f"it came from {sanitize(letter.position.source)}, which is none of our topics. A file is read again"
-                " with `epicenter run --once FILE`; another raw topic needs its name in EPICENTER_RAW_TOPIC"
+                f"it came from {sanitize(dead_letter.position.source)}, which is none of our topics. A file is read "
+                "again with `epicenter run --once FILE`; another raw topic needs its name in EPICENTER_RAW_TOPIC"
             )
         return TopicPartition(topic, int(number))
 
-    def _is_whole(self, letter: DeadLetter, partition: TopicPartition) -> bool:
+    def _is_whole(self, dead_letter: DeadLetter, partition: TopicPartition) -> bool:
         """Whether it holds the record as it came: on our own topics, what is redacted has never been anything else."""
-        is_redacted = MARK_BEGINS in letter.value and partition.topic == self._raw_topic
-        return len(letter.value) == letter.size_bytes and not is_redacted
+        is_redacted = MARK_BEGINS in dead_letter.value and partition.topic == self._raw_topic
+        return len(dead_letter.value) == dead_letter.size_bytes and not is_redacted
 
     async def _started(self) -> AIOKafkaProducer:
         if self._producer is None:
@@ -183,16 +187,18 @@ class _Broker:
             self._producer = producer
         return self._producer
 
-    async def _fetched(self, letter: DeadLetter, partition: TopicPartition) -> bytes:
+    async def _fetched(self, dead_letter: DeadLetter, partition: TopicPartition) -> bytes:
         """The value as it came, of which the letter keeps the beginning only, or no secrets, from where it stood."""
-        record = await self._record_at(partition, letter.position.offset)
+        record = await self._record_at(partition, dead_letter.position.offset)
         value = bytes(record.value or b"") if record else b""
         kept = bytes_without_secrets(self._redactor, value)
-        if len(value) != letter.size_bytes or not (value.startswith(letter.value) or kept.startswith(letter.value)):
-            place = f"{letter.position.source}:{letter.position.offset}"
+        if len(value) != dead_letter.size_bytes or not (
+            value.startswith(dead_letter.value) or kept.startswith(dead_letter.value)
+        ):
+            place = f"{dead_letter.position.source}:{dead_letter.position.offset}"
             raise RecordError(
-                f"only {len(letter.value)} of its {letter.size_bytes} bytes are kept, and {place} does not hold it"
-                " any more; ask its sender to send it again"
+                f"only {len(dead_letter.value)} of its {dead_letter.size_bytes} bytes are kept, and {place} does not "
+                "hold it any more; ask its sender to send it again"
             )
         return value
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from epicenter.rules.errors import InputError
-from epicenter.sinks.clickhouse.dead_letters import Letters
+from epicenter.sinks.clickhouse.dead_letters import StoredDeadLetters
 from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.lookup import from_page, from_store
 
 
-def find(settings: Settings, letter_id: str) -> dict[str, Any]:
+def find(settings: Settings, dead_letter_id: str) -> dict[str, Any]:
     """The document of a dead letter.
 
     Raises:
         InputError: there is none, or more than one begins like that.
     """
-    if not letter_id.isalnum():
-        raise InputError(f"{sanitize(letter_id)}: no dead letter's id: they are made of letters and digits")
-    document = from_page(settings, f"api/deadletters/{letter_id}")
+    if not dead_letter_id.isalnum():
+        raise InputError(f"{sanitize(dead_letter_id)}: no dead letter's id: they are made of letters and digits")
+    document = from_page(settings, f"api/deadletters/{dead_letter_id}")
     if document is None:
-        document = from_store(settings, lambda client: Letters(client).get(letter_id))
+        document = from_store(settings, lambda client: StoredDeadLetters(client).get(dead_letter_id))
     if not document:
-        raise InputError(f"{letter_id}: no such dead letter, or more than one begins like that")
+        raise InputError(f"{dead_letter_id}: no such dead letter, or more than one begins like that")
     return dict(document)

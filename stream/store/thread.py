@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from epicenter.rules.errors import TransientError
 from epicenter.sinks.clickhouse.client import Client, address_of, connect
-from epicenter.sinks.clickhouse.dead_letters import LetterFilter, Letters
+from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter, StoredDeadLetters
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.process.shutdown import FOR_THE_STORE_S, SHUTDOWN
@@ -81,13 +81,13 @@ class Store:
         finally:
             self._asking -= 1
 
-    async def list_letters(self, wanted: LetterFilter, limit: int) -> list[dict[str, Any]]:
+    async def list_dead_letters(self, wanted: DeadLetterFilter, limit: int) -> list[dict[str, Any]]:
         """As `Letters.newest`."""
-        return await self.ask(lambda client: Letters(client).newest(wanted, limit))
+        return await self.ask(lambda client: StoredDeadLetters(client).newest(wanted, limit))
 
-    async def get_letter(self, dead_letter_id: str) -> dict[str, Any] | None:
+    async def get_dead_letter(self, dead_letter_id: str) -> dict[str, Any] | None:
         """As `Letters.get`."""
-        return await self.ask(lambda client: Letters(client).get(dead_letter_id))
+        return await self.ask(lambda client: StoredDeadLetters(client).get(dead_letter_id))
 
     async def close(self) -> None:
         """Let go of the store: what is being written is waited for, a question to a server is not."""

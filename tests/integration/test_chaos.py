@@ -22,7 +22,7 @@ def test_a_round_of_attacks_changes_nothing(tmp_path: Path) -> None:
         assert own.round(SEED, KINDS) == []
         calm = own.calm(SEED)
     assert calm.incidents
-    assert calm.letters
+    assert calm.dead_letters
     name, row = sorted(calm.incidents)[0], sorted(calm.rows)[0]
     assert differences(calm, calm) == []
     assert differences(calm, replace(calm, rows=calm.rows - {row}))[0].startswith("row missing")

@@ -24,7 +24,7 @@ from epicenter.rules.model.records import Match, Position
 from epicenter.sinks.clickhouse import reading
 from epicenter.sinks.clickhouse import rows as shapes
 from epicenter.sinks.clickhouse.client import Client, StoreInUseError, connect
-from epicenter.sinks.clickhouse.dead_letters import Letters, letter_of
+from epicenter.sinks.clickhouse.dead_letters import StoredDeadLetters, dead_letter_of
 from epicenter.sinks.clickhouse.migrate import migrate, plan, read_migrations
 from epicenter.sinks.clickhouse.reading import IncidentFilter
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
@@ -170,7 +170,7 @@ def test_what_is_written_comes_back(client: Client, sink: ClickHouseSink, unique
 
 
 def test_the_same_batch_twice_changes_nothing(client: Client, sink: ClickHouseSink, unique: str) -> None:
-    letter = msgspec.structs.replace(a_dead_letter(b"\xff\x00\r\n'\\", b"\xfe"), dead_letter_id=unique)
+    dead_letter = msgspec.structs.replace(a_dead_letter(b"\xff\x00\r\n'\\", b"\xfe"), dead_letter_id=unique)
     batch: dict[str, Any] = {
         "incidents": [an_incident(unique, 1), an_incident(unique, 2)],
         "matches": [(an_own_match(unique), XidFacts())],
@@ -178,7 +178,7 @@ def test_the_same_batch_twice_changes_nothing(client: Client, sink: ClickHouseSi
             Step(MINUTE_NS, "east", unique, "gpu-001", 7),
             Alive(MINUTE_NS + 1, "east", unique, "gpu-001"),
         ],
-        "dead_letters": [letter],
+        "dead_letters": [dead_letter],
     }
     keys = dict(zip(TABLES, ("incident_id", "incident_id", "match_id", "job", "dead_letter_id"), strict=True))
     sink.write(**batch)
@@ -223,11 +223,11 @@ def test_replayed_heartbeats_in_another_grouping_change_nothing(
 
 def test_bytes_of_a_dead_letter_are_kept(client: Client, sink: ClickHouseSink, unique: str) -> None:
     value = bytes(range(256)) * 5
-    letters = [
+    dead_letters = [
         msgspec.structs.replace(a_dead_letter(value, None), dead_letter_id=unique),
         msgspec.structs.replace(a_dead_letter(b"", b"\x80"), dead_letter_id=unique + "b"),
     ]
-    sink.write(dead_letters=letters)
+    sink.write(dead_letters=dead_letters)
     query = "SELECT hex(value), hex(key) FROM dead_letters FINAL WHERE startsWith(dead_letter_id, {id:String})"
     query += " ORDER BY dead_letter_id"
     assert client.query(query, {"id": unique}) == [(value.hex().upper(), None), ("", "80")]
@@ -250,8 +250,8 @@ def test_a_dead_letter_from_before_there_were_kinds_has_one_by_its_sentence(
         f"INSERT INTO dead_letters ({columns}) SELECT {values}",
         {"id": unique, "reason": reason},
     )
-    document = Letters(client).get(unique)
-    assert document and document["kind"] == letter_of(document).kind == kind
+    document = StoredDeadLetters(client).get(unique)
+    assert document and document["kind"] == dead_letter_of(document).kind == kind
 
 
 def test_text_of_a_line_stays_text(client: Client, sink: ClickHouseSink, unique: str) -> None:
@@ -283,19 +283,26 @@ def test_times_beyond_the_calendar_are_taken(client: Client, sink: ClickHouseSin
 
 def test_the_list_is_newest_first_without_the_merged(client: Client, sink: ClickHouseSink, unique: str) -> None:
     times = {"a": "2096-03-02T09:00:01.000000001Z", "b": "2096-03-02T09:00:01.000000002Z", "c": "2096-01-01T00:00:00Z"}
-    for letter, time in times.items():
-        incident = msgspec.structs.replace(an_incident(unique + letter), last_seen=time, status="over", cluster=unique)
-        merged = unique + "a" if letter == "b" else ""
+    for dead_letter, time in times.items():
+        incident = msgspec.structs.replace(
+            an_incident(unique + dead_letter), last_seen=time, status="over", cluster=unique
+        )
+        merged = unique + "a" if dead_letter == "b" else ""
         sink.write(incidents=[msgspec.structs.replace(incident, merged_into=merged)])
     opened = msgspec.structs.replace(an_incident(unique + "d"), last_seen=times["c"], status="open", cluster=unique)
     sink.write(incidents=[opened])
 
-    def letters(limit: int, status: str = "") -> str:
+    def dead_letters(limit: int, status: str = "") -> str:
         found = reading.find_incidents(client, IncidentFilter(status=status, cluster=unique), limit)
         return "".join(one.incident_id.removeprefix(unique) for one in found)
 
-    assert [letters(9, "over"), letters(1, "over"), letters(9), letters(1)] == ["bac", "b", "dac", "d"]
-    assert letters(9, "over' OR ''='") == ""
+    assert [dead_letters(9, "over"), dead_letters(1, "over"), dead_letters(9), dead_letters(1)] == [
+        "bac",
+        "b",
+        "dac",
+        "d",
+    ]
+    assert dead_letters(9, "over' OR ''='") == ""
 
 
 def test_an_incident_is_found_by_the_beginning_of_its_id(client: Client, sink: ClickHouseSink, unique: str) -> None:

@@ -32,7 +32,7 @@ WILD = b'{"message": "\x1b[2J \xff\xe2\x80\xae cut'
 LARGE = b"y" * (2 << 20)
 
 
-def letters(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
+def dead_letters(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in cluster.run("deadletters", "list", "--json", *arguments).splitlines()]
 
 
@@ -72,18 +72,18 @@ def test_letters_of_every_hop_are_listed_shown_and_sent_again(
     cluster.feed([("n1", WILD), ("n1", b""), ("n1", LARGE), ("n1", XID)])
     cluster.feed([("stranger", b"not msgpack")], f"{cluster.name}.matches")
     worker = cluster.start_worker()
-    eventually(lambda: len(letters(cluster)) == 4, 60, "four dead letters")
+    eventually(lambda: len(dead_letters(cluster)) == 4, 60, "four dead letters")
 
-    by_reason = {one["reason"].split(":")[0]: one for one in letters(cluster)}
+    by_reason = {one["reason"].split(":")[0]: one for one in dead_letters(cluster)}
     assert set(by_reason) == {"not JSON", "empty value", "too large", "no message of ours"}
     kinds = {"not-json", "empty", "too-large", "not-ours"}
     assert {one["kind"] for one in by_reason.values()} == kinds
     assert all(one["received"].startswith("20") and one["replays"] == 0 for one in by_reason.values())
     assert by_reason["too large"]["size_bytes"] == len(LARGE)
-    assert letters(cluster, "--reason", "NOT json") == [by_reason["not JSON"]]
-    assert letters(cluster, "--source", f"{cluster.name}.matches/") == [by_reason["no message of ours"]]
-    assert len(letters(cluster, "--since", "1h", "--limit", "3")) == 3
-    assert letters(cluster, "--since", "2999-01-01") == []
+    assert dead_letters(cluster, "--reason", "NOT json") == [by_reason["not JSON"]]
+    assert dead_letters(cluster, "--source", f"{cluster.name}.matches/") == [by_reason["no message of ours"]]
+    assert len(dead_letters(cluster, "--since", "1h", "--limit", "3")) == 3
+    assert dead_letters(cluster, "--since", "2999-01-01") == []
 
     wild = by_reason["not JSON"]["dead_letter_id"]
     assert tried(cluster, "show", wild, "--raw").stdout == WILD
@@ -105,7 +105,7 @@ def test_letters_of_every_hop_are_listed_shown_and_sent_again(
     assert again.headers == (("epicenter-replay-of", place), ("epicenter-replays", b"1"))
     assert sum(one.value == LARGE for one in after) == 2
 
-    eventually(lambda: len(letters(cluster)) == 6, 60, "new letters for what failed again")
+    eventually(lambda: len(dead_letters(cluster)) == 6, 60, "new letters for what failed again")
     assert worker.metric("epicenter_dead_letters_total") == 5
     cluster.run("deadletters", "replay", "--reason", "not json")
     newest = max(records_of(cluster), key=lambda one: (one.value == WILD, one.offset))
@@ -119,11 +119,11 @@ def test_a_cut_letter_without_its_record_is_refused(kafka: Any, clickhouse: Any,
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
     gone = make_cluster(kafka.bootstrap, clickhouse.dsn)
     cluster.run("migrate")
-    put_letter(cluster, "a" * 16, f"{cluster.raw_topic}/0", 7, MAX_KEPT_DEAD_BYTES + 1)
-    put_letter(cluster, "b" * 16, "/var/log/kern.log", 7, 1)
-    put_letter(cluster, "c" * 16, f"{gone.raw_topic}/0", 7, 1)
-    put_letter(cluster, "d" * 16, f"{cluster.raw_topic}/99", 7, 1)
-    put_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
+    put_dead_letter(cluster, "a" * 16, f"{cluster.raw_topic}/0", 7, MAX_KEPT_DEAD_BYTES + 1)
+    put_dead_letter(cluster, "b" * 16, "/var/log/kern.log", 7, 1)
+    put_dead_letter(cluster, "c" * 16, f"{gone.raw_topic}/0", 7, 1)
+    put_dead_letter(cluster, "d" * 16, f"{cluster.raw_topic}/99", 7, 1)
+    put_dead_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
 
     done = tried(cluster, "replay", "--all")
     said = done.stderr.decode()
@@ -141,21 +141,21 @@ def test_a_redacted_letter_is_sent_again_as_it_came(kafka: Any, clickhouse: Any,
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     cluster.feed([("n1", SECRET_AND_WILD)])
     cluster.start_worker()
-    (letter,) = eventually(lambda: letters(cluster), 60, "the letter")
-    document = json.loads(cluster.run("deadletters", "show", letter["dead_letter_id"], "--json"))
+    (dead_letter,) = eventually(lambda: dead_letters(cluster), 60, "the letter")
+    document = json.loads(cluster.run("deadletters", "show", dead_letter["dead_letter_id"], "--json"))
     assert base64.b64decode(document["value_base64"]) == b'{"message": "PGPASSWORD=[redacted:password] cut'
     assert document["size_bytes"] == len(SECRET_AND_WILD)
-    cluster.run("deadletters", "replay", letter["dead_letter_id"])
+    cluster.run("deadletters", "replay", dead_letter["dead_letter_id"])
     assert [one.value for one in records_of(cluster)] == [SECRET_AND_WILD, SECRET_AND_WILD]
 
 
-def put_letter(cluster: Cluster, letter_id: str, source: str, offset: int, size_bytes: int) -> None:
+def put_dead_letter(cluster: Cluster, dead_letter_id: str, source: str, offset: int, size_bytes: int) -> None:
     client = connect(cluster.store)
     try:
         client.command(
             "INSERT INTO dead_letters (dead_letter_id, reason, position_source, position_offset, size_bytes, value,"
             " received) SELECT {id:String}, 'not JSON', {source:String}, {offset:Int64}, {size:UInt64}, 'x', now64(9)",
-            {"id": letter_id, "source": source, "offset": offset, "size": size_bytes},
+            {"id": dead_letter_id, "source": source, "offset": offset, "size": size_bytes},
         )
     finally:
         client.close()
@@ -172,8 +172,8 @@ def test_a_row_that_the_store_refuses_is_a_dead_letter_and_its_neighbours_are_no
     cluster.feed([("n1", b""), *((node, kernel_envelope(node, text)) for node, text in told.items())])
     worker = cluster.start_worker()
     eventually(lambda: stored_nodes(cluster) == told.keys() - {"n7"}, 60, "the rows of the same message")
-    eventually(lambda: len(letters(cluster)) == 2, 30, "the letter beside it")
-    (refused,) = letters(cluster, "--source", f"{cluster.name}.matches/")
+    eventually(lambda: len(dead_letters(cluster)) == 2, 30, "the letter beside it")
+    (refused,) = dead_letters(cluster, "--source", f"{cluster.name}.matches/")
     assert "Unknown element" in refused["reason"]
     assert worker.metric('epicenter_store_failures_total{kind="refused"}') == 1
     on_nodes = lambda: {node for one in cluster.incidents() for node in one["nodes"]}  # noqa: E731
@@ -200,7 +200,7 @@ def test_the_commands_of_the_document_run(kafka: Any, clickhouse: Any, make_clus
     assert {command[1] for command in commands} == {"list", "show", "replay"}
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     cluster.run("migrate")
-    put_letter(
+    put_dead_letter(
         cluster, next(command[2] for command in commands if command[1] == "show"), f"{cluster.raw_topic}/0", 7, 1
     )
     for command in commands:
@@ -245,7 +245,7 @@ def test_exit_codes(arguments: list[str], code: int, said: str, tmp_path: Path) 
 def test_kafka_away_is_exit_code_69(clickhouse: Any, kafka: Any, make_cluster: MakeCluster) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
     cluster.run("migrate")
-    put_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
+    put_dead_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
     done = tried(cluster, "replay", "--all", "--kafka", "127.0.0.1:9")
     assert (done.returncode, done.stderr.startswith(b"epicenter: Kafka is away: 127.0.0.1:9")) == (69, True), (
         done.stderr
@@ -267,11 +267,13 @@ def test_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path
         assert run.stderr
         assert run.stderr.readline().startswith(b"incidents: ")
         (line,) = eventually(lambda: asked("list", "--json").splitlines(), 30, "the letter")
-        letter_id = json.loads(line)["dead_letter_id"]
+        dead_letter_id = json.loads(line)["dead_letter_id"]
         assert json.loads(line)["source"] == str(log)
-        assert asked("show", letter_id, "--raw") == WILD
+        assert asked("show", dead_letter_id, "--raw") == WILD
     finally:
         run.terminate()
         run.communicate(timeout=30)
-    refused = subprocess.run([*EPICENTER, "deadletters", "replay", letter_id, *place], capture_output=True, text=True)
+    refused = subprocess.run(
+        [*EPICENTER, "deadletters", "replay", dead_letter_id, *place], capture_output=True, text=True
+    )
     assert (refused.returncode, "epicenter run --once FILE" in refused.stderr) == (66, True), refused.stderr

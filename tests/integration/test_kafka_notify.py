@@ -122,9 +122,9 @@ def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_
         cluster.feed([(opened.incident_id, msgspec.json.encode(opened))], f"{cluster.name}.incidents", two_hours_ago_ms)
         worker = cluster.start_worker()
         cluster.feed([("n1", XID)])
-        ((_, letter),) = eventually(lambda: values_of(cluster, "deadletters"), 60, "the dead letter")
-        assert b"webhook: 127.0.0.1 refuses with 422: as told" in letter
-        assert b".incidents/" in letter
+        ((_, dead_letter),) = eventually(lambda: values_of(cluster, "deadletters"), 60, "the dead letter")
+        assert b"webhook: 127.0.0.1 refuses with 422: as told" in dead_letter
+        assert b".incidents/" in dead_letter
         receiver.status = 200
         eventually(lambda: "1 sent again" in replayed(cluster), 30, "the letter in the store")
         eventually(lambda: receiver.accepted, 30, "what was refused, replayed")

@@ -70,16 +70,18 @@ def test_poison_goes_to_the_dead_letters_and_nothing_stops(
     eventually(lambda: "n1" in incident_nodes(cluster), 60, "the incident behind the poison")
     columns = "reason, position_source, position_offset, size_bytes"
     sql = f"SELECT {columns} FROM dead_letters FINAL ORDER BY position_offset"
-    letters = eventually(lambda: found if len(found := rows(cluster, sql)) > len(POISON) else None, 30, "dead letters")
+    dead_letters = eventually(
+        lambda: found if len(found := rows(cluster, sql)) > len(POISON) else None, 30, "dead letters"
+    )
 
-    assert [(offset, size) for _, _, offset, size in letters] == [
+    assert [(offset, size) for _, _, offset, size in dead_letters] == [
         *((number, len(value)) for number, value in enumerate(POISON)), (records.index(None), 0)
     ]  # fmt: skip
-    for (reason, source, _, _), wanted in zip(letters, [*POISON.values(), "empty value"], strict=True):
+    for (reason, source, _, _), wanted in zip(dead_letters, [*POISON.values(), "empty value"], strict=True):
         assert reason.startswith(wanted)
         assert source.startswith(cluster.raw_topic + "/")
     wanted_counts = {"records": len(records), "matched_records": 1, "quiet_records": len(ODD_BUT_FINE)}
-    wanted_counts["dead_letters"] = len(letters)
+    wanted_counts["dead_letters"] = len(dead_letters)
     assert {name: worker.metric(f"epicenter_{name}_total") for name in wanted_counts} == wanted_counts
 
 

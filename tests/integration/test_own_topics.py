@@ -39,7 +39,7 @@ def stored(cluster: Cluster) -> set[str]:
         client.close()
 
 
-def letters(cluster: Cluster) -> list[str]:
+def dead_letters(cluster: Cluster) -> list[str]:
     return cluster.run("deadletters", "list").splitlines()
 
 
@@ -77,10 +77,10 @@ def test_a_corrupt_batch_of_matches_is_a_dead_letter_and_the_others_are_correlat
         worker = cluster.start_worker()
         eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the incidents around it")
         eventually(lambda: stored(cluster) == {"n1", "n3"}, 30, "the rows around it")
-        (letter,) = eventually(lambda: letters(cluster), 30, "the letter")
+        (dead_letter,) = eventually(lambda: dead_letters(cluster), 30, "the letter")
         source = f"{matches.topic}/0"
-        assert f"{source}:{bad} " in letter
-        assert f"corrupt batch: offsets {bad} to {bad}: " in letter
+        assert f"{source}:{bad} " in dead_letter
+        assert f"corrupt batch: offsets {bad} to {bad}: " in dead_letter
         assert [lost(worker, f"{cluster.name}.{group}", source) for group in ("correlate", "store")] == [1, 1]
         assert troubles(worker, "corrupt-batch") == 2
         stop(worker)
@@ -101,7 +101,7 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
         for number in (1, 2):
             cluster.feed([(f"n{number}", xid(number)), ("n1", b"")])
             eventually(lambda: len(receiver.requests) >= number, 60, "the notification")  # noqa: B023
-            eventually(lambda: len(letters(cluster)) == number, 30, "the letter")  # noqa: B023
+            eventually(lambda: len(dead_letters(cluster)) == number, 30, "the letter")  # noqa: B023
         stop(worker)
         told = receiver.ids
         bad = dict.fromkeys((names.incidents, names.alerts, names.dead_letters), 0)
@@ -118,7 +118,7 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
         cluster.feed([("n3", xid(3))])
         eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "all incidents")
         eventually(lambda: set(receiver.ids) > set(told), 60, "the next notification")
-        eventually(lambda: len(letters(cluster)) == 7, 30, f"letters: {letters(cluster)}")
+        eventually(lambda: len(dead_letters(cluster)) == 7, 30, f"letters: {dead_letters(cluster)}")
         for group, topic in (
             (names.store_group, names.incidents),
             (names.store_group, names.dead_letters),

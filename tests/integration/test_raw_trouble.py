@@ -102,8 +102,8 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: Any, clickhouse: A
     again = cluster.start_worker()
     has_read_all(again, cluster, 21)
     eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "the failure while no worker ran")
-    letters = cluster.run("deadletters", "list", "--json").splitlines()
-    assert len(letters) == 2
+    dead_letters = cluster.run("deadletters", "list", "--json").splitlines()
+    assert len(dead_letters) == 2
 
 
 def make_again(cluster: Cluster) -> None:

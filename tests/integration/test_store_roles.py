@@ -21,13 +21,13 @@ from epicenter.rules.errors import ConfigError
 from epicenter.rules.model.records import Position
 from epicenter.sinks.clickhouse import operator_actions
 from epicenter.sinks.clickhouse.client import Client, connect
-from epicenter.sinks.clickhouse.dead_letters import Letters, Replay
+from epicenter.sinks.clickhouse.dead_letters import Replay, StoredDeadLetters
 from epicenter.sinks.clickhouse.migrate import migrate, read_migrations, statements_of
 from epicenter.sinks.clickhouse.roles import make_roles, role_statements
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.sinks.evidence.questions import QUESTIONS
 from epicenter.sinks.page import Feed, page
-from epicenter.sinks.page.dead_letters import letter_routes
+from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.cli.migrate import migrate_store
 from epicenter.stream.settings import Settings
 from tests.support.written_day import a_day
@@ -95,8 +95,8 @@ async def test_the_page_shows_all_and_writes_what_people_say(filled: Path) -> No
     with as_role("epicenter_page", filled, filled / "data") as client:
         assert migrate(client) == []
         application = page(asked(client), lambda: {"status": "ok"}, Feed())
-        letters = Letters(client)
-        application.add_routes(letter_routes(later(letters.newest), later(letters.get)))
+        dead_letters = StoredDeadLetters(client)
+        application.add_routes(dead_letter_routes(later(dead_letters.newest), later(dead_letters.get)))
         async with TestClient(TestServer(application)) as browser:
             incident = (await (await browser.get("/api/incidents")).json())[0]
             for path in paths(application, incident):
@@ -112,7 +112,7 @@ async def test_the_page_shows_all_and_writes_what_people_say(filled: Path) -> No
             ):
                 answer = await browser.post(path, json=form)
                 assert answer.status == 201, (path, await answer.text())
-        letters.note([Replay("a1", 1, Position("logs.raw/0", 7), Position("logs.raw/0", 8), time_ns())])
+        dead_letters.note([Replay("a1", 1, Position("logs.raw/0", 7), Position("logs.raw/0", 8), time_ns())])
         refused(lambda: client.command("INSERT INTO incidents (incident_id) VALUES ('x')"))
         refused(lambda: client.command("ALTER TABLE silences DELETE WHERE 1"))
 

@@ -216,8 +216,8 @@ def test_the_books_balance(found: list[bytes], live: bool) -> None:
     spoke = {match.event.position for match in scanned.matches}
     assert scanned.records == len(found) == scanned.matched + scanned.quiet + scanned.dead
     assert scanned.quiet >= 0
-    assert scanned.dead == len({letter.position for letter in scanned.dead_letters})
-    assert not spoke & {letter.position for letter in scanned.dead_letters}
+    assert scanned.dead == len({dead_letter.position for dead_letter in scanned.dead_letters})
+    assert not spoke & {dead_letter.position for dead_letter in scanned.dead_letters}
 
 
 @given(st.lists(values(), min_size=1, max_size=12), st.data())

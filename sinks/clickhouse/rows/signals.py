@@ -157,17 +157,17 @@ def _delivery_row(delivery: Delivery) -> tuple[Any, ...]:
     )
 
 
-def _dead_letter_row(letter: DeadLetter) -> tuple[Any, ...]:
+def _dead_letter_row(dead_letter: DeadLetter) -> tuple[Any, ...]:
     return (
-        letter.dead_letter_id,
-        letter.kind.value,
-        letter.reason,
-        letter.position.source,
-        int64(letter.position.offset),
-        letter.size_bytes,
-        letter.value,
-        letter.key,
-        int64(letter.received_ns),
+        dead_letter.dead_letter_id,
+        dead_letter.kind.value,
+        dead_letter.reason,
+        dead_letter.position.source,
+        int64(dead_letter.position.offset),
+        dead_letter.size_bytes,
+        dead_letter.value,
+        dead_letter.key,
+        int64(dead_letter.received_ns),
     )
 
 

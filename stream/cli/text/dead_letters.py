@@ -11,8 +11,8 @@ import msgspec
 import orjson
 from rich.markup import escape
 
-from epicenter.sinks.clickhouse.dead_letters import LetterFilter as LetterFilter
-from epicenter.sinks.clickhouse.dead_letters import Letters, letter_of
+from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter as DeadLetterFilter
+from epicenter.sinks.clickhouse.dead_letters import StoredDeadLetters, dead_letter_of
 from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.cli.text.terminal import console, safe
 from epicenter.stream.settings import Settings
@@ -22,32 +22,32 @@ from epicenter.stream.store.lookup import from_page, from_store
 HEAD = f"{'id':<16}  {'received':<20}  {'position':<24}  {'bytes':>8}  {'replays':>7}  reason"
 
 
-def list_letters(settings: Settings, wanted: LetterFilter, limit: int, as_json: bool) -> None:
+def list_dead_letters(settings: Settings, wanted: DeadLetterFilter, limit: int, as_json: bool) -> None:
     """Print the newest dead letters, one a line."""
     query = urlencode({**msgspec.structs.asdict(wanted), "limit": limit})
     documents = from_page(settings, f"api/deadletters?{query}")
     if documents is None:
-        documents = from_store(settings, lambda client: Letters(client).newest(wanted, limit))
+        documents = from_store(settings, lambda client: StoredDeadLetters(client).newest(wanted, limit))
     if documents and not as_json and sys.stdout.isatty():
         console().print(f"[bold]{HEAD}[/]")
     for document in documents:
-        _print(document, as_json, letter_line(document))
+        _print(document, as_json, dead_letter_line(document))
     if not documents:
         click.echo("no dead letters", err=True)
 
 
-def show_letter(settings: Settings, letter_id: str, as_json: bool) -> None:
+def show_dead_letter(settings: Settings, dead_letter_id: str, as_json: bool) -> None:
     """Print one dead letter with what is kept of its bytes."""
-    document = find(settings, letter_id)
-    _print(document, as_json, letter_report(document))
+    document = find(settings, dead_letter_id)
+    _print(document, as_json, dead_letter_report(document))
 
 
-def write_bytes(settings: Settings, letter_id: str) -> None:
+def write_bytes(settings: Settings, dead_letter_id: str) -> None:
     """Write what is kept of the original bytes to standard output."""
-    sys.stdout.buffer.write(letter_of(find(settings, letter_id)).value)
+    sys.stdout.buffer.write(dead_letter_of(find(settings, dead_letter_id)).value)
 
 
-def letter_line(document: dict[str, Any]) -> str:
+def dead_letter_line(document: dict[str, Any]) -> str:
     """A dead letter on one line."""
     place = f"{document['source']}:{document['offset']}"
     return (
@@ -56,19 +56,20 @@ def letter_line(document: dict[str, Any]) -> str:
     )
 
 
-def letter_report(document: dict[str, Any]) -> str:
+def dead_letter_report(document: dict[str, Any]) -> str:
     """A dead letter in full, its bytes written out."""
-    letter = letter_of(document)
-    is_cut = letter.size_bytes > len(letter.value)
+    dead_letter = dead_letter_of(document)
+    is_cut = dead_letter.size_bytes > len(dead_letter.value)
     lines = [
-        f"dead letter  {letter.dead_letter_id}",
-        f"  reason     {safe(letter.reason, longest=4_000)}",
-        f"  position   {safe(letter.position.source)}, offset {letter.position.offset}",
+        f"dead letter  {dead_letter.dead_letter_id}",
+        f"  reason     {safe(dead_letter.reason, longest=4_000)}",
+        f"  position   {safe(dead_letter.position.source)}, offset {dead_letter.position.offset}",
         f"  received   {document['received']}",
-        f"  key        {'-' if letter.key is None else safe(letter.key.decode('utf-8', 'backslashreplace'))}",
+        f"  key        {'-' if dead_letter.key is None else safe(dead_letter.key.decode('utf-8', 'backslashreplace'))}",
         f"  replays    {document['replays']}",
-        f"  bytes      {letter.size_bytes}" + (f", of which the first {len(letter.value)} are kept" if is_cut else ""),
-        _shown(letter.value),
+        f"  bytes      {dead_letter.size_bytes}"
+        + (f", of which the first {len(dead_letter.value)} are kept" if is_cut else ""),
+        _shown(dead_letter.value),
     ]
     return "\n".join(lines)
 

@@ -71,8 +71,8 @@ def rows_of_folder(folder: Path) -> dict[str, Columns]:
     for message in (*matches_of(folder), *map(decode, values_of(folder / "signals.zst"))):
         for contents in _contents(message):
             sink.write(**contents)
-    letters = [msgspec.json.decode(value, type=DeadLetter) for value in values_of(folder / "dead_letters.zst")]
-    sink.write(dead_letters=letters)
+    dead_letters = [msgspec.json.decode(value, type=DeadLetter) for value in values_of(folder / "dead_letters.zst")]
+    sink.write(dead_letters=dead_letters)
     return cast(dict[str, Columns], msgspec.to_builtins(recorder.rows, enc_hook=str))
 
 

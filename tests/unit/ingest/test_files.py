@@ -87,7 +87,9 @@ def test_a_giant_line_is_a_dead_letter_and_the_next_lines_still_match(log: Path)
             matched += [match.event.position.offset for match in scanned.matches]
             dead += scanned.dead_letters
     assert matched == [1, 3]
-    assert [(letter.position.offset, letter.size_bytes > MAX_RECORD_BYTES) for letter in dead] == [(2, True)]
+    assert [(dead_letter.position.offset, dead_letter.size_bytes > MAX_RECORD_BYTES) for dead_letter in dead] == [
+        (2, True)
+    ]
 
 
 def test_a_line_beyond_all_bounds_is_one_dead_letter_and_its_head_still_matches(log: Path) -> None:
@@ -103,7 +105,7 @@ def test_a_line_beyond_all_bounds_is_one_dead_letter_and_its_head_still_matches(
             found.append(scanner.scan(batch))
     matched = [match.event.position.offset for scanned in found for match in scanned.matches]
     assert matched == [2, 3]
-    assert [letter.position.offset for scanned in found for letter in scanned.dead_letters] == [2]
+    assert [dead_letter.position.offset for scanned in found for dead_letter in scanned.dead_letters] == [2]
     assert sum(scanned.records for scanned in found) == 3
 
 

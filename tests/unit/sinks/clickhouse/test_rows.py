@@ -176,8 +176,8 @@ def test_a_dead_letter_keeps_its_bytes() -> None:
 @pytest.mark.parametrize("kind", ["", ',"kind":"of-a-newer-version"'])
 def test_a_dead_letter_of_another_version_has_no_kind_that_we_know(kind: str) -> None:
     told = '{"dead_letter_id":"d1","reason":"r","position":["logs.raw/0",7],"size_bytes":1,"value":"eA==","key":null,'
-    letter = msgspec.json.decode(f'{told}"received_ns":5{kind}}}', type=DeadLetter)
-    assert (letter.value, letter.kind) == (b"x", DeadLetterKind.UNKNOWN)
+    dead_letter = msgspec.json.decode(f'{told}"received_ns":5{kind}}}', type=DeadLetter)
+    assert (dead_letter.value, dead_letter.kind) == (b"x", DeadLetterKind.UNKNOWN)
 
 
 def test_no_records_are_no_rows() -> None:

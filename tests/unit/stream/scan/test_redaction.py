@@ -18,7 +18,7 @@ from tests.support.logs import batch, the_rules, vector
 
 REDACTOR = load_redactor()
 SECRET = "hunter2-horse"
-KEY_LINES = ["MIIEowIBAAKCAQEA" + letter * 48 for letter in "ab"]
+KEY_LINES = ["MIIEowIBAAKCAQEA" + dead_letter * 48 for dead_letter in "ab"]
 TRACEBACK = [
     "Traceback (most recent call last):",
     '  File "/app/train.py", line 12, in main',
@@ -45,8 +45,8 @@ def scanned(lines: list[str], with_redactor: bool = True, keep_all: bool = True)
 def everything(found: ScanResult) -> str:
     """All that leaves a scan, as one text."""
     kept = (found.matches, found.observed, found.heartbeats, found.seats)
-    letters = [(one.reason, one.value.decode("latin-1"), str(one.key)) for one in found.dead_letters]
-    return str(msgspec.to_builtins([*kept, letters]))
+    dead_letters = [(one.reason, one.value.decode("latin-1"), str(one.key)) for one in found.dead_letters]
+    return str(msgspec.to_builtins([*kept, dead_letters]))
 
 
 def test_the_rules_find_the_same() -> None:
@@ -110,22 +110,22 @@ def test_dead_letters() -> None:
     broken = b'{"message": "PGPASSWORD=' + SECRET.encode() + b" " + b"x" * (1 << 20)
     key = f"n1?token={SECRET}".encode()
     found = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch([broken], key=key))
-    (letter,) = found.dead_letters
+    (dead_letter,) = found.dead_letters
     assert found.redactions == ["password"]
-    assert letter.size_bytes == len(broken)
-    assert letter.value.startswith(b'{"message": "PGPASSWORD=[redacted:password] xxx')
-    assert len(letter.value) == MAX_KEPT_DEAD_BYTES
-    assert letter.key == b"n1?token=[redacted:url-secret]"
+    assert dead_letter.size_bytes == len(broken)
+    assert dead_letter.value.startswith(b'{"message": "PGPASSWORD=[redacted:password] xxx')
+    assert len(dead_letter.value) == MAX_KEPT_DEAD_BYTES
+    assert dead_letter.key == b"n1?token=[redacted:url-secret]"
     other = broken.replace(SECRET.encode(), b"another-1")
     (same,) = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch([other], key=key)).dead_letters
-    assert same.dead_letter_id == letter.dead_letter_id
+    assert same.dead_letter_id == dead_letter.dead_letter_id
 
 
 def test_a_corrupt_batch() -> None:
     content = f"\x00\x01password={SECRET}\x00".encode()
-    letter = FaultLog(Metrics(), REDACTOR).note_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
-    assert letter.kind is DeadLetterKind.CORRUPT_BATCH
-    assert SECRET.encode() not in letter.value
+    dead_letter = FaultLog(Metrics(), REDACTOR).note_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
+    assert dead_letter.kind is DeadLetterKind.CORRUPT_BATCH
+    assert SECRET.encode() not in dead_letter.value
 
 
 def test_each_is_counted_by_kind() -> None:

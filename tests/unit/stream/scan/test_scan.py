@@ -163,10 +163,14 @@ def test_nothing_at_all(scanner: type[HyperscanScanner] | type[ReferenceScanner]
 )
 def test_what_can_not_be_read_is_a_dead_letter(value: bytes, kind: str, reason: str) -> None:
     found = a_scanner().scan(batch([b"before", value, TRACEBACK.encode()], first=7))
-    (letter,) = found.dead_letters
-    assert reason in letter.reason
-    assert letter.kind == kind
-    assert (letter.position.offset, letter.size_bytes, letter.value) == (8, len(value), value[:MAX_KEPT_DEAD_BYTES])
+    (dead_letter,) = found.dead_letters
+    assert reason in dead_letter.reason
+    assert dead_letter.kind == kind
+    assert (dead_letter.position.offset, dead_letter.size_bytes, dead_letter.value) == (
+        8,
+        len(value),
+        value[:MAX_KEPT_DEAD_BYTES],
+    )
     assert (found.matched, found.dead, found.quiet) == (1, 1, 1)
 
 
@@ -199,7 +203,7 @@ def test_a_failure_at_the_head_of_a_giant_line_is_found() -> None:
     (match,) = found.matches
     assert (match.rule, match.event.node, match.event.event_time_ns) == ("nvidia.xid_79", "n1", at(5))
     assert len(match.event.text) <= MAX_KEPT_DEAD_BYTES
-    assert [letter.size_bytes > MAX_RECORD_BYTES for letter in found.dead_letters] == [True]
+    assert [dead_letter.size_bytes > MAX_RECORD_BYTES for dead_letter in found.dead_letters] == [True]
     assert (found.records, found.matched, found.dead, found.quiet) == (2, 0, 1, 1)
 
 
