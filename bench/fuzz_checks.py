@@ -90,7 +90,7 @@ def _together(found: Iterable[ScanResult]) -> ScanResult:
         whole.matches += one.matches
         whole.observed += one.observed
         whole.heartbeats += one.heartbeats
-        whole.seats += one.seats
+        whole.rank_placements += one.rank_placements
         whole.dead_letters += one.dead_letters
     return whole
 
@@ -108,7 +108,9 @@ def check_other_cut(cores: Cores, batch: Batch, draw: Random) -> None:
     """Two fresh scanners tell the same however the batch is cut, and what they tell goes over Kafka and back."""
     first, second = (scan_in_pieces(cores.fresh(), batch, draw) for _ in range(2))
     _expect(_told(first) == _told(second), "another cut tells something else")
-    part = Part(batch.source, 1, 0, tuple(first.matches), tuple(map(flattened, first.heartbeats)), tuple(first.seats))
+    part = Part(
+        batch.source, 1, 0, tuple(first.matches), tuple(map(flattened, first.heartbeats)), tuple(first.rank_placements)
+    )
     sent = [decode(value) for value in encode_in_pieces([part])]
     _expect([one for found in sent for part in found.parts for one in part.matches] == first.matches, "lost on Kafka")  # type: ignore[union-attr]
     dead_letters = [msgspec.json.decode(msgspec.json.encode(one), type=DeadLetter) for one in first.dead_letters]
@@ -132,7 +134,7 @@ def check_borders(cores: Cores, batch: Batch, draw: Random) -> None:
     """What is found can be shown: no control character on a terminal, no markup of a log in a page."""
     scanned = cores.fresh().scan(batch)
     engine = Engine(the_rules())
-    engine.add(scanned.matches, scanned.heartbeats, scanned.seats)
+    engine.add(scanned.matches, scanned.heartbeats, scanned.rank_placements)
     incidents = list(engine.flush())
     for match in draw.sample(scanned.matches, min(20, len(scanned.matches))):
         _check_inert(_on_a_terminal([("", safe(match.event.text))]))

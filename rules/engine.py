@@ -132,7 +132,10 @@ class Engine:
         return msgspec.msgpack.encode(msgspec.structs.replace(self._state, waiting=list(map(_kept, self._waiting))))
 
     def add(
-        self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[RankPlacement] = ()
+        self,
+        matches: Iterable[Match],
+        heartbeats: Iterable[Heartbeat] = (),
+        rank_placements: Iterable[RankPlacement] = (),
     ) -> None:
         """Note matches, heartbeats and seats, in any order."""
         for match in matches:
@@ -140,8 +143,8 @@ class Engine:
             self._wait(match_order(match), match)
         for heartbeat in heartbeats:
             self._wait(heartbeat_order(heartbeat), heartbeat)
-        for seat in seats:
-            self._wait(placement_order(seat), seat)
+        for rank_placement in rank_placements:
+            self._wait(placement_order(rank_placement), rank_placement)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
         """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
@@ -151,7 +154,7 @@ class Engine:
                 case Match():
                     self._take_match(arrived)
                 case RankPlacement():
-                    self._take_seat(arrived)
+                    self._take_rank_placement(arrived)
                 case _:
                     self._take_heartbeat(arrived)
         self._fire_before(watermark_ns + 1)
@@ -259,10 +262,10 @@ class Engine:
     def _attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
         return attempt_of(incident, time_ns, self._rules, self._known(incident))
 
-    def _take_seat(self, seat: RankPlacement) -> None:
-        self._state.life.correlator.placement.take(seat)
-        if seat.node and not seat.address:
-            self._place(seat.cluster, seat.node, seat.job, seat.time_ns)
+    def _take_rank_placement(self, rank_placement: RankPlacement) -> None:
+        self._state.life.correlator.placement.take(rank_placement)
+        if rank_placement.node and not rank_placement.address:
+            self._place(rank_placement.cluster, rank_placement.node, rank_placement.job, rank_placement.time_ns)
 
     def _take_heartbeat(self, heartbeat: Heartbeat) -> None:
         self._note_progress()
@@ -329,7 +332,9 @@ def _kept(waiting: _Waiting) -> _Kept:
 
 
 def _restored(kept: _Kept) -> _Waiting:
-    order, number, match, heartbeat, seat = kept
-    arrived = match or (seat.read() if seat else None) or (unflattened(heartbeat) if heartbeat else None)
+    order, number, match, heartbeat, rank_placement = kept
+    arrived = (
+        match or (rank_placement.read() if rank_placement else None) or (unflattened(heartbeat) if heartbeat else None)
+    )
     assert arrived
     return order, number, arrived

@@ -40,13 +40,18 @@ def heartbeat_order(heartbeat: Heartbeat) -> Order:
     )
 
 
-def placement_order(seat: RankPlacement) -> Order:
+def placement_order(rank_placement: RankPlacement) -> Order:
     """Beside heartbeats: a line that tells who sits where comes before what else happens at that time."""
-    rank, local_rank = (-1 if one is None else one for one in (seat.rank, seat.local_rank))
-    size = seat.world_size or 0
-    world = str(size if seat.is_start else -size)
-    rest = (rank, local_rank, seat.cluster, f"{seat.gpu}/{seat.address}/{seat.pod}")
-    return (seat.time_ns, 0, seat.node, world, seat.job, *rest)
+    rank, local_rank = (-1 if one is None else one for one in (rank_placement.rank, rank_placement.local_rank))
+    size = rank_placement.world_size or 0
+    world = str(size if rank_placement.is_start else -size)
+    rest = (
+        rank,
+        local_rank,
+        rank_placement.cluster,
+        f"{rank_placement.gpu}/{rank_placement.address}/{rank_placement.pod}",
+    )
+    return (rank_placement.time_ns, 0, rank_placement.node, world, rank_placement.job, *rest)
 
 
 def onset_order(signal: Signal) -> tuple[int, int, str, str, int, str]:

@@ -69,8 +69,8 @@ def _hosts(told: RankPlacement, text: str) -> Iterator[RankPlacement]:
     yield from (_with(told, node=host, world_size=None) for host in hosts)
 
 
-def _with(seat: RankPlacement, **changes: object) -> RankPlacement:
-    return msgspec.structs.replace(seat, **changes)
+def _with(rank_placement: RankPlacement, **changes: object) -> RankPlacement:
+    return msgspec.structs.replace(rank_placement, **changes)
 
 
 def _number(text: str) -> int | None:

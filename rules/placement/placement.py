@@ -47,13 +47,17 @@ class JobPlaces(msgspec.Struct):
     versions_by_rank: dict[int, list[Version]] = {}
     ranks_by_node: dict[str, set[int]] = {}
 
-    def take(self, seat: RankPlacement, node: str) -> None:
+    def take(self, rank_placement: RankPlacement, node: str) -> None:
         """Learn a seat, or a world size. Seats of a part of the ranks (a smaller communicator) are passed over."""
-        if seat.world_size and (seat.is_start or seat.world_size > (self.world_at(seat.time_ns) or 0)):
-            self._resize(seat, seat.world_size)
-        is_of_a_part = seat.world_size and seat.world_size < (self.world_at(seat.time_ns) or 0)
-        if seat.rank is not None and 0 <= seat.rank < MAX_RANKS and not is_of_a_part:
-            self._sit(seat, seat.rank, node)
+        if rank_placement.world_size and (
+            rank_placement.is_start or rank_placement.world_size > (self.world_at(rank_placement.time_ns) or 0)
+        ):
+            self._resize(rank_placement, rank_placement.world_size)
+        is_of_a_part = rank_placement.world_size and rank_placement.world_size < (
+            self.world_at(rank_placement.time_ns) or 0
+        )
+        if rank_placement.rank is not None and 0 <= rank_placement.rank < MAX_RANKS and not is_of_a_part:
+            self._sit(rank_placement, rank_placement.rank, node)
 
     def world_at(self, time_ns: int) -> int | None:
         """The world size then, None when it is unknown."""
@@ -78,29 +82,39 @@ class JobPlaces(msgspec.Struct):
             for version in versions:
                 self.ranks_by_node.setdefault(version.node, set()).add(rank)
 
-    def _resize(self, seat: RankPlacement, world_size: int) -> None:
+    def _resize(self, rank_placement: RankPlacement, world_size: int) -> None:
         """A new world. One that grew without a restart shows that the smaller one was a part; those were no ranks."""
-        if self.worlds and not seat.is_start:
+        if self.worlds and not rank_placement.is_start:
             since_ns, before = self.worlds[-1]
             for rank, versions in list(self.versions_by_rank.items()):
                 kept = [one for one in versions if one.world_size != before or one.since_ns < since_ns]
                 self.versions_by_rank[rank] = kept
                 if not kept:
                     del self.versions_by_rank[rank]
-        if self.world_at(seat.time_ns) != world_size:
-            self.worlds = sorted([*self.worlds, (seat.time_ns, world_size)])[-MAX_KEPT_VERSIONS:]
+        if self.world_at(rank_placement.time_ns) != world_size:
+            self.worlds = sorted([*self.worlds, (rank_placement.time_ns, world_size)])[-MAX_KEPT_VERSIONS:]
 
-    def _sit(self, seat: RankPlacement, rank: int, node: str) -> None:
+    def _sit(self, rank_placement: RankPlacement, rank: int, node: str) -> None:
         versions = self.versions_by_rank.setdefault(rank, [])
-        known, local_rank = self.at(rank, seat.time_ns), -1 if seat.local_rank is None else seat.local_rank
+        known, local_rank = (
+            self.at(rank, rank_placement.time_ns),
+            -1 if rank_placement.local_rank is None else rank_placement.local_rank,
+        )
         node = node or (known.node if known else "")
-        if known and known.node == node and seat.gpu in ("", known.gpu) and local_rank in (-1, known.local_rank):
+        if (
+            known
+            and known.node == node
+            and rank_placement.gpu in ("", known.gpu)
+            and local_rank in (-1, known.local_rank)
+        ):
             return
-        is_more = known is not None and known.node == node and known.gpu in ("", seat.gpu)
+        is_more = known is not None and known.node == node and known.gpu in ("", rank_placement.gpu)
         if known and is_more:
-            known.gpu, known.local_rank = seat.gpu or known.gpu, max(local_rank, known.local_rank)
+            known.gpu, known.local_rank = rank_placement.gpu or known.gpu, max(local_rank, known.local_rank)
         else:
-            versions.append(Version(seat.time_ns, node, local_rank, seat.gpu, seat.world_size or 0))
+            versions.append(
+                Version(rank_placement.time_ns, node, local_rank, rank_placement.gpu, rank_placement.world_size or 0)
+            )
             versions.sort(key=lambda version: version.since_ns)
             del versions[:-MAX_KEPT_VERSIONS]
         self.ranks_by_node.setdefault(node, set()).add(rank)
@@ -135,15 +149,17 @@ class Placement(msgspec.Struct):
         self._sweep(time_ns)
         return known_ns is None
 
-    def take(self, seat: RankPlacement) -> None:
+    def take(self, rank_placement: RankPlacement) -> None:
         """Learn from a banner."""
-        if seat.address:
-            self._name(seat.cluster, seat.address, seat.node)
-        if seat.pod:
-            self.pods.hear(seat.cluster, seat.pod, seat.job, seat.node)
-        if seat.job:
-            self._of(seat.cluster, seat.job, seat.time_ns).take(seat, seat.node)
-            self._sweep(seat.time_ns)
+        if rank_placement.address:
+            self._name(rank_placement.cluster, rank_placement.address, rank_placement.node)
+        if rank_placement.pod:
+            self.pods.hear(rank_placement.cluster, rank_placement.pod, rank_placement.job, rank_placement.node)
+        if rank_placement.job:
+            self._of(rank_placement.cluster, rank_placement.job, rank_placement.time_ns).take(
+                rank_placement, rank_placement.node
+            )
+            self._sweep(rank_placement.time_ns)
 
     def jobs_on(self, cluster: str, node: str, time_ns: int) -> set[str]:
         """The jobs on a node then; where none had been heard of yet, those that came later."""

@@ -26,12 +26,14 @@ def context_of(incident: IncidentState, placement: Placement, silence: LivenessW
     """What was known by the time of an incident's newest signal, however much was heard since: so it stays the same."""
     cluster, then_ns = incident.cluster, incident.last_seen_ns
     sizes = {job: placement.world_size(cluster, job, then_ns) for job in sorted(incident.jobs)}
-    seats = {job: placement.seats_of(cluster, job, then_ns) for job in sorted(incident.jobs)}
+    rank_placements = {job: placement.seats_of(cluster, job, then_ns) for job in sorted(incident.jobs)}
     streams = {node: silence.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
     return IncidentContext(
         world_size_by_job={job: size for job, size in sizes.items() if size},
-        heard_ranks_by_job={job: set(of_job) for job, of_job in seats.items() if of_job},
-        node_of_rank={(job, rank): node for job, of_job in seats.items() for rank, node in of_job.items() if node},
+        heard_ranks_by_job={job: set(of_job) for job, of_job in rank_placements.items() if of_job},
+        node_of_rank={
+            (job, rank): node for job, of_job in rank_placements.items() for rank, node in of_job.items() if node
+        },
         nodes_by_job={job: placement.nodes_of(cluster, job, then_ns) for job in sorted(incident.jobs)},
         loss_by_job={job: _loss(one, incident) for job, one in sorted(incident.at_onset.items())},
         kernel_nodes=incident.kernel_nodes | {node for node, one in streams.items() if _hears_kernel(one, then_ns)},

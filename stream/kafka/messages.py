@@ -28,7 +28,7 @@ class Part(msgspec.Struct, frozen=True, array_like=True):
     newest_ns: int | None
     matches: tuple[Match, ...]
     heartbeats: tuple[FlatHeartbeat, ...]
-    seats: tuple[RankPlacement, ...] = ()
+    rank_placements: tuple[RankPlacement, ...] = ()
 
 
 class ScanMessage(msgspec.Struct, frozen=True, array_like=True, tag="found"):
@@ -39,7 +39,7 @@ class ScanMessage(msgspec.Struct, frozen=True, array_like=True, tag="found"):
     @property
     def has_content(self) -> bool:
         """Whether it tells more than the time."""
-        return any(part.matches or part.heartbeats or part.seats for part in self.parts)
+        return any(part.matches or part.heartbeats or part.rank_placements for part in self.parts)
 
 
 class ProgressTick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
@@ -74,7 +74,7 @@ _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Message)
 
 def encode(message: Message) -> bytes:
     """The message as bytes."""
-    return _encoder.encode(_with_seats(message, RankPlacement.written))
+    return _encoder.encode(_with_rank_placements(message, RankPlacement.written))
 
 
 def decode(value: bytes) -> Message:
@@ -84,15 +84,17 @@ def decode(value: bytes) -> Message:
         RecordError: they are none of ours.
     """
     try:
-        return _with_seats(_decoder.decode(value), RankPlacement.read)
+        return _with_rank_placements(_decoder.decode(value), RankPlacement.read)
     except msgspec.DecodeError as error:
         raise RecordError(f"no message of ours: {error}", DeadLetterKind.NOT_OURS) from error
 
 
-def _with_seats(message: Message, change: Callable[[RankPlacement], RankPlacement]) -> Message:
-    if not isinstance(message, ScanMessage) or not any(part.seats for part in message.parts):
+def _with_rank_placements(message: Message, change: Callable[[RankPlacement], RankPlacement]) -> Message:
+    if not isinstance(message, ScanMessage) or not any(part.rank_placements for part in message.parts):
         return message
-    return ScanMessage(tuple(replace(part, seats=tuple(map(change, part.seats))) for part in message.parts))
+    return ScanMessage(
+        tuple(replace(part, rank_placements=tuple(map(change, part.rank_placements))) for part in message.parts)
+    )
 
 
 def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
@@ -134,4 +136,6 @@ def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | No
     if middle == 0:
         return None
     first = Part(part.source, None, None, part.matches[:middle], ())
-    return [first], [Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.heartbeats, part.seats)]
+    return [first], [
+        Part(part.source, part.end, part.newest_ns, part.matches[middle:], part.heartbeats, part.rank_placements)
+    ]

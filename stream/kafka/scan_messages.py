@@ -36,8 +36,14 @@ class ScannedRange(msgspec.Struct, frozen=True):
 
         matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
         heartbeats = (one for one in scanned.heartbeats if match_partition(one.cluster, partitions) == number)
-        seats = tuple(seat for seat in scanned.seats if match_partition(seat.cluster, partitions) == number)
-        return Part(self.source, self.end, scanned.newest_ns, matches, tuple(map(flattened, heartbeats)), seats)
+        rank_placements = tuple(
+            rank_placement
+            for rank_placement in scanned.rank_placements
+            if match_partition(rank_placement.cluster, partitions) == number
+        )
+        return Part(
+            self.source, self.end, scanned.newest_ns, matches, tuple(map(flattened, heartbeats)), rank_placements
+        )
 
 
 @lru_cache

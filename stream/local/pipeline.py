@@ -55,7 +55,7 @@ class Pipeline:
 
     def _note(self, source: str, scanned: ScanResult) -> ScanResult:
         self._watermark.observe(source, scanned.newest_ns)
-        self._engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.seats)
+        self._engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.rank_placements)
         return scanned
 
     def advance(self, lagging: Collection[str], elapsed_ns: int = 0) -> list[Incident]:

@@ -58,7 +58,7 @@ class LocalStoreWriter:
             matches=told,
             observed=quiet,
             heartbeats=[heartbeat for scanned in found for heartbeat in scanned.heartbeats],
-            seats=[seat for scanned in found for seat in scanned.seats],
+            rank_placements=[rank_placement for scanned in found for rank_placement in scanned.rank_placements],
             dead_letters=[dead_letter for scanned in found for dead_letter in scanned.dead_letters],
         )
 

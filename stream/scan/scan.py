@@ -51,7 +51,7 @@ class ScanResult:
     matches: list[Match] = field(default_factory=list)
     observed: list[Match] = field(default_factory=list)
     heartbeats: list[Heartbeat] = field(default_factory=list)
-    seats: list[RankPlacement] = field(default_factory=list)
+    rank_placements: list[RankPlacement] = field(default_factory=list)
     dead_letters: list[DeadLetter] = field(default_factory=list)
     redactions: Redactions = field(default_factory=list)
 
@@ -165,7 +165,7 @@ class BatchScanner:
             for hit in spoken.hits:
                 _note_heartbeat(heartbeats, event, hit)
                 if hit.rule.spec.role == "placement":
-                    scanned.seats += placements_of(event, hit.fields)
+                    scanned.rank_placements += placements_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
                 elif hit.rule.spec.id in self._observed:
@@ -204,7 +204,7 @@ class BatchScanner:
             heartbeats.add_alive(event if own_node else msgspec.structs.replace(event, node=""))
             self._note_pod(event, scanned)
             if event.job and not own_node:
-                scanned.seats += self._hosts_seats(event, batch)
+                scanned.rank_placements += self._hosts_rank_placements(event, batch)
             return event.event_time_ns
 
         self._liveness.look(batch, end, glance.of_kernel, look)
@@ -216,11 +216,11 @@ class BatchScanner:
             if len(self._told_pods) >= MAX_SPEAKERS:
                 self._told_pods.clear()
             self._told_pods.add(pod)
-            scanned.seats.append(
+            scanned.rank_placements.append(
                 RankPlacement(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod)
             )
 
-    def _hosts_seats(self, event: LogEvent, batch: Batch) -> list[RankPlacement]:
+    def _hosts_rank_placements(self, event: LogEvent, batch: Batch) -> list[RankPlacement]:
         """Once in an hour: the job of a file of labelled tasks is on their nodes, be they quiet."""
         hour = event.event_time_ns // _HOUR_NS
         if batch.origin is None or self._placed_hour_by_source.get(batch.source) == hour:
@@ -232,7 +232,10 @@ class BatchScanner:
     def _finished(
         self, scanned: ScanResult, heartbeats: Heartbeats, batch: Batch, unfit: Mapping[int, Fault]
     ) -> ScanResult:
-        scanned.heartbeats, scanned.seats = heartbeats.sorted(), sorted(set(scanned.seats), key=RankPlacement.order)
+        scanned.heartbeats, scanned.rank_placements = (
+            heartbeats.sorted(),
+            sorted(set(scanned.rank_placements), key=RankPlacement.order),
+        )
         for number, fault in sorted(unfit.items()):
             dead_letter, redactions = redacted_dead_letter(self._redactor, *fault, batch.record(number))
             scanned.dead_letters.append(dead_letter)

@@ -24,7 +24,10 @@ class Core(Protocol):
     """What is played: the `Engine`, or a stand-in for it."""
 
     def add(
-        self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[RankPlacement] = ()
+        self,
+        matches: Iterable[Match],
+        heartbeats: Iterable[Heartbeat] = (),
+        rank_placements: Iterable[RankPlacement] = (),
     ) -> None:
         """Note matches, heartbeats and seats."""
 
@@ -62,7 +65,7 @@ class _Player:
         scanned = self.scanner.scan(batch, is_last=not delivery.goes_on)
         if scanned.records < len(batch):
             self.unread[delivery.file] = batch.tail(scanned.records)
-        self.core.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.seats)
+        self.core.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.rank_placements)
         if delivery.arrival_ns >= self.told_ns + TICK_NS:
             self.tell(delivery.arrival_ns)
 

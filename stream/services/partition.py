@@ -72,7 +72,7 @@ class PartitionCorrelator:
             return self.engine.advance(self._watermark_at(message))
         for part in message.parts if isinstance(message, ScanMessage) else ():
             self._state.watermark.learn(_times_ns(part))
-            self.engine.add(part.matches, map(unflattened, part.heartbeats), part.seats)
+            self.engine.add(part.matches, map(unflattened, part.heartbeats), part.rank_placements)
             if part.end is not None and part.newest_ns is not None:
                 self._state.unconfirmed.setdefault(part.source, []).append((part.end, part.newest_ns))
         return []

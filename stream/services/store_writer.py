@@ -159,7 +159,7 @@ class StoreWriter(Service):
     def _told(self, found: ScanMessage | StoreMessage | ProgressTick) -> Iterator[tuple[Table, Any]]:
         for part in found.parts if isinstance(found, ScanMessage) else ():
             yield from (("heartbeats", unflattened(heartbeat)) for heartbeat in part.heartbeats)
-            yield from (("seats", seat) for seat in part.seats)
+            yield from (("seats", rank_placement) for rank_placement in part.rank_placements)
             yield from map(self._with_its_rule, self._known(part.matches))
         if isinstance(found, StoreMessage):
             yield from (("signals", joined) for joined in found.signals)

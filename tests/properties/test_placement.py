@@ -15,7 +15,7 @@ MOVES = st.lists(
 )
 
 
-def seats(moves: list[tuple[int, str, str]]) -> list[RankPlacement]:
+def rank_placements(moves: list[tuple[int, str, str]]) -> list[RankPlacement]:
     return [
         RankPlacement((number + 1) * NS_PER_S, "c", "A", node, rank, gpu=gpu)
         for number, (rank, node, gpu) in enumerate(moves)
@@ -24,34 +24,37 @@ def seats(moves: list[tuple[int, str, str]]) -> list[RankPlacement]:
 
 def taken(found: list[RankPlacement], cut: int = -1) -> Placement:
     placement = Placement()
-    for number, seat in enumerate(found):
+    for number, rank_placement in enumerate(found):
         if number == cut:
             placement = msgspec.msgpack.decode(msgspec.msgpack.encode(placement), type=Placement)
-        placement.take(seat)
+        placement.take(rank_placement)
     return placement
 
 
 @given(MOVES)
 def test_each_time_is_read_by_its_own_map(moves: list[tuple[int, str, str]]) -> None:
-    found = seats(moves)
+    found = rank_placements(moves)
     placement = taken(found)
     changes: dict[int, list[RankPlacement]] = {}
-    for seat in found:
-        of_rank = changes.setdefault(seat.rank, [])
-        if not of_rank or (of_rank[-1].node, of_rank[-1].gpu) != (seat.node, seat.gpu):
-            of_rank.append(seat)
+    for rank_placement in found:
+        of_rank = changes.setdefault(rank_placement.rank, [])
+        if not of_rank or (of_rank[-1].node, of_rank[-1].gpu) != (rank_placement.node, rank_placement.gpu):
+            of_rank.append(rank_placement)
     for rank, of_rank in changes.items():
-        for seat in of_rank[-MAX_KEPT_VERSIONS:]:
-            assert placement.node_of("c", "A", rank, seat.time_ns) == seat.node
-            assert placement.rank_of("c", "A", seat.node, seat.time_ns, gpu=seat.gpu) is not None
+        for rank_placement in of_rank[-MAX_KEPT_VERSIONS:]:
+            assert placement.node_of("c", "A", rank, rank_placement.time_ns) == rank_placement.node
+            assert (
+                placement.rank_of("c", "A", rank_placement.node, rank_placement.time_ns, gpu=rank_placement.gpu)
+                is not None
+            )
 
 
 @given(MOVES, st.integers(0, 12))
 def test_a_snapshot_changes_nothing(moves: list[tuple[int, str, str]], cut: int) -> None:
-    assert taken(seats(moves), cut) == taken(seats(moves))
+    assert taken(rank_placements(moves), cut) == taken(rank_placements(moves))
 
 
 @given(MOVES)
 def test_a_repeated_banner_changes_nothing(moves: list[tuple[int, str, str]]) -> None:
-    found = seats(moves)
-    assert taken([one for seat in found for one in (seat, seat)]) == taken(found)
+    found = rank_placements(moves)
+    assert taken([one for rank_placement in found for one in (rank_placement, rank_placement)]) == taken(found)

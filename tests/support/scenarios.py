@@ -58,7 +58,10 @@ class NotingCore:
         self._state = msgspec.msgpack.decode(snapshot, type=NotedState) if snapshot else NotedState()
 
     def add(
-        self, matches: Iterable[Match], heartbeats: Iterable[Heartbeat] = (), seats: Iterable[RankPlacement] = ()
+        self,
+        matches: Iterable[Match],
+        heartbeats: Iterable[Heartbeat] = (),
+        rank_placements: Iterable[RankPlacement] = (),
     ) -> None:
         if ids := [match.match_id for match in matches]:
             self._state.pieces.append(ids)

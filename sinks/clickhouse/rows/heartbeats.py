@@ -78,23 +78,29 @@ def progress_rows(heartbeats: Sequence[Heartbeat]) -> Rows:
     return rows_of("progress", PROGRESS, ((*key, *ends[key]) for key in sorted(ends)))
 
 
-def placement_rows(seats: Sequence[RankPlacement]) -> Rows:
+def placement_rows(rank_placements: Sequence[RankPlacement]) -> Rows:
     """One row a banner that names a node, rank -1 where it names none; a mere other name of a node is left out."""
-    placed = sorted({_placement(seat): None for seat in seats if seat.node and not seat.address})
+    placed = sorted(
+        {
+            _placement(rank_placement): None
+            for rank_placement in rank_placements
+            if rank_placement.node and not rank_placement.address
+        }
+    )
     return rows_of("placements", PLACEMENTS, placed)
 
 
-def _placement(seat: RankPlacement) -> tuple[Any, ...]:
+def _placement(rank_placement: RankPlacement) -> tuple[Any, ...]:
     return (
-        seat.cluster,
-        seat.job,
-        int32(seat.rank),
-        int64(seat.time_ns),
-        seat.node,
-        int32(seat.local_rank),
-        seat.gpu,
-        min(int64(seat.world_size or 0), MAX_RANKS),
-        seat.pod,
+        rank_placement.cluster,
+        rank_placement.job,
+        int32(rank_placement.rank),
+        int64(rank_placement.time_ns),
+        rank_placement.node,
+        int32(rank_placement.local_rank),
+        rank_placement.gpu,
+        min(int64(rank_placement.world_size or 0), MAX_RANKS),
+        rank_placement.pod,
     )
 
 

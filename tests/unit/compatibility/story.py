@@ -148,7 +148,12 @@ def matches_topic() -> Iterator[tuple[float, Message]]:
         matches = (*scanned.matches, *scanned.observed)
         source = f"logs.raw/{number}"
         part = Part(
-            source, end, scanned.newest_ns, matches, tuple(map(flattened, scanned.heartbeats)), tuple(scanned.seats)
+            source,
+            end,
+            scanned.newest_ns,
+            matches,
+            tuple(map(flattened, scanned.heartbeats)),
+            tuple(scanned.rank_placements),
         )
         yield end_s, ScanMessage((part,))
         yield end_s, ProgressTick(dict(read), (), 0, True)

@@ -92,10 +92,14 @@ def test_messages_are_written_as_they_were(topic: str) -> None:
 
 def test_what_banners_did_not_tell_is_none(messages: list[Message]) -> None:
     parts = [part for message in messages if isinstance(message, ScanMessage) for part in message.parts]
-    seats = [seat for part in parts for seat in part.seats]
-    numbers = {number for seat in seats for number in (seat.rank, seat.local_rank, seat.world_size)}
+    rank_placements = [rank_placement for part in parts for rank_placement in part.rank_placements]
+    numbers = {
+        number
+        for rank_placement in rank_placements
+        for number in (rank_placement.rank, rank_placement.local_rank, rank_placement.world_size)
+    }
     assert None in numbers and numbers > {None, 2}
-    assert -1 not in numbers and all(seat.world_size != 0 for seat in seats)
+    assert -1 not in numbers and all(rank_placement.world_size != 0 for rank_placement in rank_placements)
 
 
 def test_incidents_keep_every_field() -> None:

@@ -151,8 +151,8 @@ def test_the_first_task_names_the_nodes_in_its_own_output(tmp_path: Path) -> Non
         "print SLURM_NTASKS=16",
     ]
     printed = [line.removeprefix("print ").encode() for line in done.stdout.splitlines()[1:]]
-    seats = a_scanner().scan(batch(printed)).seats
-    assert {seat.node for seat in seats} >= {"node0042", "node0043"}
+    rank_placements = a_scanner().scan(batch(printed)).rank_placements
+    assert {rank_placement.node for rank_placement in rank_placements} >= {"node0042", "node0043"}
     assert run("task_prolog.sh", tmp_path, **task | {"SLURM_PROCID": "1"}).stdout == "export PYTHONUNBUFFERED=1\n"
 
 

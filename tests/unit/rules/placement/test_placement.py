@@ -18,21 +18,21 @@ from tests.support.signals import a_match, a_signal, alive, an_xid
 HOUR_S = 3600
 
 
-def a_seat(second: float, node: str, rank: int | None = None, job: str = "A", **more: Any) -> RankPlacement:
+def a_rank_placement(second: float, node: str, rank: int | None = None, job: str = "A", **more: Any) -> RankPlacement:
     return RankPlacement(at(second), "c", job, node, rank, **more)
 
 
-def placed(*seats: RankPlacement) -> Placement:
+def placed(*rank_placements: RankPlacement) -> Placement:
     placement = Placement()
-    for seat in sorted(seats, key=RankPlacement.order):
-        placement.take(seat)
+    for rank_placement in sorted(rank_placements, key=RankPlacement.order):
+        placement.take(rank_placement)
     return placement
 
 
 def test_a_rank_is_found_by_its_gpu_or_local_rank_and_its_node_by_the_rank() -> None:
     placement = placed(
-        a_seat(0, "n1", 0, world_size=4, gpu="0000:61:00", local_rank=0),
-        a_seat(0, "n2", 3, world_size=4, gpu="0000:61:00", local_rank=1),
+        a_rank_placement(0, "n1", 0, world_size=4, gpu="0000:61:00", local_rank=0),
+        a_rank_placement(0, "n2", 3, world_size=4, gpu="0000:61:00", local_rank=1),
     )
     assert placement.node_of("c", "A", 3, at(9)) == "n2"
     assert placement.rank_of("c", "A", "n2", at(9), gpu="0000:61:00") == 3
@@ -45,8 +45,8 @@ def test_a_rank_is_found_by_its_gpu_or_local_rank_and_its_node_by_the_rank() -> 
 
 def test_after_a_restart_old_lines_are_read_by_the_old_map() -> None:
     placement = placed(
-        a_seat(0, "n1", 0, gpu="g0"), a_seat(0, "n1", 1, gpu="g1"), a_seat(100, "n2", 0, gpu="g0"),
-        a_seat(0, "n1", world_size=2, is_start=True), a_seat(100, "n2", world_size=1, is_start=True),
+        a_rank_placement(0, "n1", 0, gpu="g0"), a_rank_placement(0, "n1", 1, gpu="g1"), a_rank_placement(100, "n2", 0, gpu="g0"),
+        a_rank_placement(0, "n1", world_size=2, is_start=True), a_rank_placement(100, "n2", world_size=1, is_start=True),
     )  # fmt: skip
     assert [placement.node_of("c", "A", 0, at(second)) for second in (-5, 0, 99, 100, 500)] == ["n1"] * 3 + ["n2"] * 2
     assert placement.rank_of("c", "A", "n1", at(50), gpu="g0") == 0
@@ -55,15 +55,23 @@ def test_after_a_restart_old_lines_are_read_by_the_old_map() -> None:
 
 
 def test_banners_of_several_sources_add_up() -> None:
-    placement = placed(a_seat(0, "n1", 9, local_rank=1), a_seat(1, "n1", 9, gpu="g1", world_size=16))
+    placement = placed(
+        a_rank_placement(0, "n1", 9, local_rank=1), a_rank_placement(1, "n1", 9, gpu="g1", world_size=16)
+    )
     assert placement.rank_of("c", "A", "n1", at(0), gpu="g1") == 9
     assert placement.rank_of("c", "A", "n1", at(9), local_rank=1) == 9
 
 
 @pytest.mark.parametrize("first", [0, 5], ids=["the-part-first", "the-world-first"])
 def test_ranks_of_a_smaller_communicator_are_no_ranks_of_the_job(first: int) -> None:
-    part = [a_seat(first, "n2", 0, world_size=8, gpu="g0"), a_seat(first, "n1", 0, world_size=8, gpu="g0")]
-    world = [a_seat(2, "n1", 0, world_size=16, gpu="g0"), a_seat(2, "n2", 8, world_size=16, gpu="g0")]
+    part = [
+        a_rank_placement(first, "n2", 0, world_size=8, gpu="g0"),
+        a_rank_placement(first, "n1", 0, world_size=8, gpu="g0"),
+    ]
+    world = [
+        a_rank_placement(2, "n1", 0, world_size=16, gpu="g0"),
+        a_rank_placement(2, "n2", 8, world_size=16, gpu="g0"),
+    ]
     placement = placed(*part, *world)
     assert placement.world_size("c", "A", at(9)) == 16
     assert placement.rank_of("c", "A", "n2", at(9), gpu="g0") == 8
@@ -71,7 +79,7 @@ def test_ranks_of_a_smaller_communicator_are_no_ranks_of_the_job(first: int) -> 
 
 
 def test_an_address_stands_for_the_name_of_its_node() -> None:
-    placement = placed(a_seat(0, "10.1.0.9", 3, local_rank=1), a_seat(1, "n2", address="10.1.0.9"))
+    placement = placed(a_rank_placement(0, "10.1.0.9", 3, local_rank=1), a_rank_placement(1, "n2", address="10.1.0.9"))
     assert placement.node_of("c", "A", 3, at(2)) == "n2"
     assert placement.rank_of("c", "A", "n2", at(2), local_rank=1) == 3
 
@@ -79,19 +87,29 @@ def test_an_address_stands_for_the_name_of_its_node() -> None:
 def test_a_banner_that_ray_s_driver_passes_on_is_about_the_host_that_it_names() -> None:
     said = "n2:2211:2801 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.9<0>"
     lines = [vector("head", 0, f"(RayTrainWorker pid=2211, ip=10.1.0.9) {said}", "A"), vector("n2", 1, said, "A")]
-    seats = [seat for line in lines for seat in a_scanner().scan(batch([line])).seats if seat.address]
-    assert [(seat.node, seat.address) for seat in seats] == [("n2", "10.1.0.9")] * 2
+    rank_placements = [
+        rank_placement
+        for line in lines
+        for rank_placement in a_scanner().scan(batch([line])).rank_placements
+        if rank_placement.address
+    ]
+    assert [(rank_placement.node, rank_placement.address) for rank_placement in rank_placements] == [
+        ("n2", "10.1.0.9")
+    ] * 2
 
 
 def test_what_ray_says_of_another_address_happened_there() -> None:
-    placement = placed(a_seat(0, "n2", address="10.1.0.9"))
+    placement = placed(a_rank_placement(0, "n2", address="10.1.0.9"))
     for head in ("(raylet, ip=10.1.0.9) ", "(RayTrainWorker pid=2211, ip=10.1.0.9) "):
         said = a_signal("ray-worker-died", 1, "head", text=f"{head}A worker died", cluster="c")
         assert completed(said, placement).node == "n2"
 
 
 def test_an_address_may_move_to_another_node() -> None:
-    placement = placed(a_seat(0, "10.1.0.9", 3, gpu="g0"), *(a_seat(n, f"n{n}", address="10.1.0.9") for n in (1, 2, 2)))
+    placement = placed(
+        a_rank_placement(0, "10.1.0.9", 3, gpu="g0"),
+        *(a_rank_placement(n, f"n{n}", address="10.1.0.9") for n in (1, 2, 2)),
+    )
     assert placement.node_of("c", "A", 3, at(5)) == "n2"
     assert placement.rank_of("c", "A", "n1", at(5), gpu="g0") is None
     assert placement.addresses_by_node == {"c/n2": ["10.1.0.9"]}
@@ -112,7 +130,7 @@ def test_jobs_on_a_node() -> None:
 
 
 def test_what_was_not_heard_of_for_a_day_is_forgotten() -> None:
-    placement = placed(a_seat(0, "n1", 0, gpu="g0"))
+    placement = placed(a_rank_placement(0, "n1", 0, gpu="g0"))
     placement.hear("c", "n1", "A", at(0))
     placement.hear("c", "n2", "B", at(23 * HOUR_S))
     assert set(placement.by_job) == {"c/A", "c/B"}
@@ -122,19 +140,23 @@ def test_what_was_not_heard_of_for_a_day_is_forgotten() -> None:
 
 
 def test_the_versions_of_a_rank_are_few_and_an_absurd_rank_is_none() -> None:
-    placement = placed(*(a_seat(number, f"n{number}", 0) for number in range(100)), a_seat(0, "n1", 10**6))
+    placement = placed(
+        *(a_rank_placement(number, f"n{number}", 0) for number in range(100)), a_rank_placement(0, "n1", 10**6)
+    )
     assert len(placement.by_job["c/A"].versions_by_rank[0]) == MAX_KEPT_VERSIONS
     assert set(placement.by_job["c/A"].versions_by_rank) == {0}
 
 
 def test_a_snapshot_holds_all_of_it() -> None:
-    placement = placed(a_seat(0, "n1", 0, gpu="g0", world_size=2), a_seat(1, "n2", address="10.0.0.1"))
+    placement = placed(
+        a_rank_placement(0, "n1", 0, gpu="g0", world_size=2), a_rank_placement(1, "n2", address="10.0.0.1")
+    )
     placement.hear("c", "n1", "A", at(0))
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(placement), type=Placement) == placement
 
 
 PLACED = placed(
-    a_seat(0, "n1", 3, gpu="0000:9a:00"), a_seat(0, "n2", 7), a_seat(0, "n9", address="10.1.0.9"),
+    a_rank_placement(0, "n1", 3, gpu="0000:9a:00"), a_rank_placement(0, "n2", 7), a_rank_placement(0, "n9", address="10.1.0.9"),
 )  # fmt: skip
 PLACED.hear("c", "n1", "A", at(0))
 
@@ -208,11 +230,11 @@ BANNERS = [
 
 @pytest.mark.parametrize(("lines", "seats"), BANNERS)
 def test_banners_tell_who_sits_where(
-    lines: list[str], seats: list[tuple[str, int | None, int | None, str, int | None]]
+    lines: list[str], rank_placements: list[tuple[str, int | None, int | None, str, int | None]]
 ) -> None:
-    found = a_scanner().scan(batch([vector("n1", 0, line, job="A") for line in lines])).seats
+    found = a_scanner().scan(batch([vector("n1", 0, line, job="A") for line in lines])).rank_placements
     told = Counter((one.node, one.rank, one.local_rank, one.gpu, one.world_size) for one in found if not one.pod)
-    assert told == Counter(seats)
+    assert told == Counter(rank_placements)
     assert {one.job for one in found} == {"A"}
 
 
@@ -220,7 +242,7 @@ def test_a_kernel_line_joins_its_job_and_names_its_rank() -> None:
     """The NCCL banner gives the GPU of rank 11; the kernel's Xid ten minutes later names only its PCI address."""
     engine = Engine(the_rules())
     scanned = a_scanner().scan(batch([vector("n7", 0, nccl("n7", 11, 3, "9a000"), job="A")]))
-    engine.add([an_xid(79, 600, "n7", pci="0000:9a:00")], [alive(590, "A", "n7")], scanned.seats)
+    engine.add([an_xid(79, 600, "n7", pci="0000:9a:00")], [alive(590, "A", "n7")], scanned.rank_placements)
     (incident,) = engine.flush()
     assert (incident.jobs, incident.root_cause.rank, incident.root_cause.node) == (("A",), 11, "n7")
 
@@ -235,10 +257,10 @@ def test_a_list_of_nodes_counts_for_all_of_them() -> None:
 
 
 def test_seats_are_written_with_numbers_and_read_without_those_that_say_nothing() -> None:
-    unknown = a_seat(1, "n1")
+    unknown = a_rank_placement(1, "n1")
     written = unknown.written()
     assert (written.rank, written.local_rank, written.world_size) == (-1, -1, 0)
-    told = a_seat(1, "n1", 0, local_rank=0, world_size=8)
+    told = a_rank_placement(1, "n1", 0, local_rank=0, world_size=8)
     assert [told.written().read(), written.read()] == [told, unknown]
     assert told.written() == told
 
@@ -246,9 +268,12 @@ def test_seats_are_written_with_numbers_and_read_without_those_that_say_nothing(
 def test_a_seat_that_waits_in_a_snapshot_is_the_same_afterwards() -> None:
     one, other = Engine(the_rules()), Engine(the_rules())
     for engine in (one, other):
-        engine.add((), (), [a_seat(1, "n1", gpu="g0"), a_seat(2, "n1", 3, gpu="g1", world_size=8)])
+        engine.add((), (), [a_rank_placement(1, "n1", gpu="g0"), a_rank_placement(2, "n1", 3, gpu="g1", world_size=8)])
     kept = msgspec.msgpack.decode(one.snapshot())
-    assert [(seat[4], seat[5], seat[7]) for *_, seat in kept["waiting"]] == [(-1, -1, 0), (3, -1, 8)]
+    assert [(rank_placement[4], rank_placement[5], rank_placement[7]) for *_, rank_placement in kept["waiting"]] == [
+        (-1, -1, 0),
+        (3, -1, 8),
+    ]
     restored = Engine(the_rules(), one.snapshot())
     assert restored.flush() == other.flush()
     assert restored.snapshot() == other.snapshot()

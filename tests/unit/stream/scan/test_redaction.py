@@ -44,7 +44,7 @@ def scanned(lines: list[str], with_redactor: bool = True, keep_all: bool = True)
 
 def everything(found: ScanResult) -> str:
     """All that leaves a scan, as one text."""
-    kept = (found.matches, found.observed, found.heartbeats, found.seats)
+    kept = (found.matches, found.observed, found.heartbeats, found.rank_placements)
     dead_letters = [(one.reason, one.value.decode("latin-1"), str(one.key)) for one in found.dead_letters]
     return str(msgspec.to_builtins([*kept, dead_letters]))
 
@@ -55,7 +55,11 @@ def test_the_rules_find_the_same() -> None:
     assert [(one.rule, one.event.position) for one in redacted.matches] == [
         (one.rule, one.event.position) for one in plain.matches
     ]
-    assert (redacted.heartbeats, redacted.seats, redacted.matched) == (plain.heartbeats, plain.seats, plain.matched)
+    assert (redacted.heartbeats, redacted.rank_placements, redacted.matched) == (
+        plain.heartbeats,
+        plain.rank_placements,
+        plain.matched,
+    )
 
 
 def test_no_secret_leaves_a_scan() -> None:

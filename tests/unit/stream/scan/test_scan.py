@@ -451,7 +451,7 @@ def test_pods_that_were_told_are_forgotten_when_there_are_too_many(monkeypatch: 
 
     def told_pods(*jobs: str) -> list[str]:
         lines = [vector("n1", 1, "CUDA out of memory.", job) for job in jobs]
-        return [seat.pod for line in lines for seat in scanner.scan(batch([line])).seats]
+        return [rank_placement.pod for line in lines for rank_placement in scanner.scan(batch([line])).rank_placements]
 
     assert told_pods("a", "b", "a", "c", "b", "c") == ["train-a", "train-b", "train-c"]
     assert told_pods("d") == ["train-d"]
