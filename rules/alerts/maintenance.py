@@ -38,9 +38,9 @@ def clock(text: str) -> time:
     return time(int(found[1]), int(found[2]))
 
 
-def zoned(moment: datetime | None) -> datetime | None:
+def zoned(context: datetime | None) -> datetime | None:
     """A time without a zone is UTC, as YAML has it."""
-    return moment.replace(tzinfo=UTC) if moment and not moment.tzinfo else moment
+    return context.replace(tzinfo=UTC) if context and not context.tzinfo else context
 
 
 def faults(window: MaintenanceSpec) -> Iterator[tuple[tuple[str, ...], str]]:

@@ -37,7 +37,7 @@ class EvaluationContext(NamedTuple):
     """When it is asked, and what is known then. `is_last`: nothing more will come, so nothing waits for more."""
 
     now_ns: int
-    said: OperatorActions = OperatorActions()
+    actions: OperatorActions = OperatorActions()
     is_last: bool = False
 
 
@@ -49,31 +49,31 @@ class Muting:
         self._is_silence = is_silence
 
     def mute(
-        self, known: OpenIncident, kind: str, open_incidents: OpenIncidents, moment: EvaluationContext
+        self, known: OpenIncident, kind: str, open_incidents: OpenIncidents, context: EvaluationContext
     ) -> Mute | None:
         """The first stage that keeps it back; None when it may be told."""
         if kind in NEVER_MUTED:
             return None
         return (
-            self._held(known, kind, moment)
-            or self._routing.maintenance(known.labels, moment.now_ns)
-            or self._silenced(known, moment)
+            self._held(known, kind, context)
+            or self._routing.maintenance(known.labels, context.now_ns)
+            or self._silenced(known, context)
             or self._routing.inhibited_by(known.labels, open_incidents)
-            or self._acknowledged(known, kind, moment.said)
+            or self._acknowledged(known, kind, context.actions)
         )
 
-    def _held(self, known: OpenIncident, kind: str, moment: EvaluationContext) -> Mute | None:
+    def _held(self, known: OpenIncident, kind: str, context: EvaluationContext) -> Mute | None:
         until_ns = known.since_ns + self._routing.spec.silence_grace
-        is_within = moment.now_ns < until_ns and not moment.is_last
+        is_within = context.now_ns < until_ns and not context.is_last
         if is_within and kind != "updated" and self._is_silence(known.incident):
             return Mute(Outcome.HELD, until=f"{iso_from_ns(until_ns)[:19]}Z")
         return None
 
-    def _silenced(self, known: OpenIncident, moment: EvaluationContext) -> Mute | None:
-        silence = silenced_labels(moment.said.silences, known.labels, moment.now_ns)
+    def _silenced(self, known: OpenIncident, context: EvaluationContext) -> Mute | None:
+        silence = silenced_labels(context.actions.silences, known.labels, context.now_ns)
         return Mute(Outcome.SILENCED, by=silence.who, why=silence.reason) if silence else None
 
-    def _acknowledged(self, known: OpenIncident, kind: str, said: OperatorActions) -> Mute | None:
-        if kind not in _ENDED_BY_AN_ACKNOWLEDGEMENT or not (taken := said.acknowledged(known)):
+    def _acknowledged(self, known: OpenIncident, kind: str, actions: OperatorActions) -> Mute | None:
+        if kind not in _ENDED_BY_AN_ACKNOWLEDGEMENT or not (taken := actions.acknowledged(known)):
             return None
         return Mute(Outcome.ACKNOWLEDGED, by=taken.who, why=taken.note)

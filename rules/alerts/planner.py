@@ -63,30 +63,30 @@ class Planner:
         for known in list(state.incidents.values()):
             self._enter(known.incident, known.position, known.since_ns)
 
-    def take(self, incident: Incident, position: Position, moment: EvaluationContext) -> None:
+    def take(self, incident: Incident, position: Position, context: EvaluationContext) -> None:
         """A revision of an incident, and where it stands. One that is older than what is known changes nothing."""
         self._mutes.clear()
-        for group in self._enter(incident, position, moment.now_ns):
-            self._look_at(group, moment)
+        for group in self._enter(incident, position, context.now_ns):
+            self._look_at(group, context)
 
-    def advance(self, moment: EvaluationContext) -> list[Delivery]:
+    def advance(self, context: EvaluationContext) -> list[Delivery]:
         """What is due by now joins the groups' `pending`. The decisions since the last call not to tell, each once."""
         self._mutes.clear()
-        if moment.is_last or moment.said.acknowledgements != self._acknowledgements:
+        if context.is_last or context.actions.acknowledgements != self._acknowledgements:
             self._asleep_until_ns.clear()
-            self._acknowledgements = moment.said.acknowledgements
+            self._acknowledgements = context.actions.acknowledgements
         for group in list(self.state.groups.values()):
-            if moment.now_ns >= self._asleep_until_ns.get(group.key, 0):
-                self._look_at(group, moment)
+            if context.now_ns >= self._asleep_until_ns.get(group.key, 0):
+                self._look_at(group, context)
         for known in [one for one in self.state.incidents.values() if one.incident.status != "open"]:
-            self._let_go(known.incident, moment.now_ns)
+            self._let_go(known.incident, context.now_ns)
         decisions, self._decisions = self._decisions, []
         return decisions
 
-    def note_sent(self, group: Group, memo: Mapping[str, str]) -> None:
+    def note_sent(self, group: Group, message_ref: Mapping[str, str]) -> None:
         """The target has the first of the group's pending notifications."""
         del group.pending[0]
-        group.memo = dict(memo)
+        group.message_ref = dict(message_ref)
         self.state.changed.add(GROUP + group.key)
 
     def note_refused(self, group: Group) -> None:
@@ -123,7 +123,10 @@ class Planner:
             self._open.drop(incident.incident_id)
         self.state.changed.add(INCIDENT + incident.incident_id)
         routed, told = self._routing.route(labels), self._groups_told_of(incident)
-        wanted = {self._staying(leg, group_key(leg, labels, incident.cluster), told): leg for leg in routed.legs}
+        wanted = {
+            self._staying(route_target, group_key(route_target, labels, incident.cluster), told): route_target
+            for route_target in routed.route_targets
+        }
         if is_new and not wanted:
             self._decide(incident, Mute(Outcome.UNROUTED, why="; ".join(routed.reasons)), now_ns)
         for key in self._groups_of.get(incident.incident_id, set()) - wanted.keys() - told:
@@ -131,10 +134,14 @@ class Planner:
         is_again = known is None or known.position != position
         return [self._join(key, wanted.get(key), incident, now_ns, is_again) for key in sorted(wanted.keys() | told)]
 
-    def _staying(self, leg: RouteTarget, key: str, told: Collection[str]) -> str:
+    def _staying(self, route_target: RouteTarget, key: str, told: Collection[str]) -> str:
         """The group in which its target heard of it already, be it that it belongs into another one by now."""
-        legs = {name: self.state.groups[name].leg for name in sorted(told)}
-        same = (name for name, one in legs.items() if (one.target, one.after_ns) == (leg.target, leg.after_ns))
+        route_targets = {name: self.state.groups[name].route_target for name in sorted(told)}
+        same = (
+            name
+            for name, one in route_targets.items()
+            if (one.target, one.after_ns) == (route_target.target, route_target.after_ns)
+        )
         return key if key in told else next(same, key)
 
     def _is_old(self, incident: Incident) -> bool:
@@ -149,9 +156,11 @@ class Planner:
         keys = self._groups_of.get(incident.incident_id, set())
         return {key for key in keys if self.state.groups[key].members[incident.incident_id].told_status}
 
-    def _join(self, key: str, leg: RouteTarget | None, incident: Incident, now_ns: int, is_again: bool) -> Group:
-        group, age = self.state.groups.get(key) or Group(key, leg or RouteTarget("", "")), Age.of(incident)
-        group.leg = leg or group.leg
+    def _join(
+        self, key: str, route_target: RouteTarget | None, incident: Incident, now_ns: int, is_again: bool
+    ) -> Group:
+        group, age = self.state.groups.get(key) or Group(key, route_target or RouteTarget("", "")), Age.of(incident)
+        group.route_target = route_target or group.route_target
         member = group.members.get(incident.incident_id) or Member(age)
         if member.is_refused and age == member.age and is_again:
             member.told, member.told_status = "", "" if member.told_status == REFUSED else "open"
@@ -171,26 +180,26 @@ class Planner:
         self._groups_of.setdefault(incident.incident_id, set()).add(group.key)
         return group
 
-    def _look_at(self, group: Group, moment: EvaluationContext) -> None:
+    def _look_at(self, group: Group, context: EvaluationContext) -> None:
         """Tell what may be told, and say when to look again if nothing happens to the group meanwhile."""
-        news = dict(self._news(group, moment.said))
-        due_ns = group.due_ns(news.values()) if news else group.last_told_ns + group.leg.repeat_interval_ns
+        news = dict(self._news(group, context.actions))
+        due_ns = group.due_ns(news.values()) if news else group.last_told_ns + group.route_target.repeat_interval_ns
         if not news and not group.is_open:
-            self._rest(group, moment.now_ns)
-        elif moment.now_ns < due_ns and not (moment.is_last and news):
+            self._rest(group, context.now_ns)
+        elif context.now_ns < due_ns and not (context.is_last and news):
             self._asleep_until_ns[group.key] = due_ns
         else:
-            self._tell_what_may_be(group, news or self._repeats(group), moment)
+            self._tell_what_may_be(group, news or self._repeats(group), context)
 
-    def _tell_what_may_be(self, group: Group, news: Mapping[str, str], moment: EvaluationContext) -> None:
-        told, look_ns = {}, [group.last_told_ns + group.leg.repeat_interval_ns]
+    def _tell_what_may_be(self, group: Group, news: Mapping[str, str], context: EvaluationContext) -> None:
+        told, look_ns = {}, [group.last_told_ns + group.route_target.repeat_interval_ns]
         for incident_id, kind in news.items():
             known = self.state.incidents[incident_id]
-            if kind == "escalated" and (answer_ns := _to_be_answered_by(known, group.leg)) > moment.now_ns:
+            if kind == "escalated" and (answer_ns := _to_be_answered_by(known, group.route_target)) > context.now_ns:
                 look_ns.append(answer_ns if known.told_ns else 0)
-            elif mute := self._mute(known, kind, moment):
+            elif mute := self._mute(known, kind, context):
                 look_ns.append(0)
-                self._note_mute(group, known.incident, group.members[incident_id], mute, moment.now_ns)
+                self._note_mute(group, known.incident, group.members[incident_id], mute, context.now_ns)
             else:
                 told[incident_id] = kind
         if group.news_ns and not news.keys() - told.keys():
@@ -198,14 +207,14 @@ class Planner:
             self.state.changed.add(GROUP + group.key)
         self._asleep_until_ns[group.key] = min(look_ns)
         if told:
-            self._tell(group, told, moment)
-            self._look_at(group, moment)  # such as an acknowledgement of what was told just now
+            self._tell(group, told, context)
+            self._look_at(group, context)  # such as an acknowledgement of what was told just now
 
-    def _mute(self, known: OpenIncident, kind: str, moment: EvaluationContext) -> Mute | None:
+    def _mute(self, known: OpenIncident, kind: str, context: EvaluationContext) -> Mute | None:
         """The same for all groups at one moment."""
         key = (known.incident.incident_id, kind)
         if key not in self._mutes:
-            self._mutes[key] = self._muting.mute(known, kind, self._open, moment)
+            self._mutes[key] = self._muting.mute(known, kind, self._open, context)
         return self._mutes[key]
 
     def _rest(self, group: Group, now_ns: int) -> None:
@@ -219,12 +228,12 @@ class Planner:
         else:
             self._asleep_until_ns[group.key] = max(forget_ns, now_ns) + 1
 
-    def _news(self, group: Group, said: OperatorActions) -> Iterator[tuple[str, str]]:
+    def _news(self, group: Group, actions: OperatorActions) -> Iterator[tuple[str, str]]:
         for incident_id, member in group.members.items():
             if known := self.state.incidents.get(incident_id):
                 kind = news_of(known.incident, member.told, member.told_status)
-                taken = said.acknowledged(known)
-                if kind in ("opened", "reopened") and group.leg.after_ns:
+                taken = actions.acknowledged(known)
+                if kind in ("opened", "reopened") and group.route_target.after_ns:
                     yield incident_id, "escalated"
                 elif kind:
                     yield incident_id, kind
@@ -236,16 +245,16 @@ class Planner:
         going_on = [name for name, member in group.members.items() if member.told_status == "open"]
         return dict.fromkeys([] if group.pending else going_on, "repeated")
 
-    def _tell(self, group: Group, told: Mapping[str, str], moment: EvaluationContext) -> None:
-        now_ns = moment.now_ns
+    def _tell(self, group: Group, told: Mapping[str, str], context: EvaluationContext) -> None:
+        now_ns = context.now_ns
         for incident_id in [name for name, member in group.members.items() if member.is_forgotten(now_ns)]:
             self._leave(group, incident_id)
         for incident_id, kind in told.items():
             member, incident = group.members[incident_id], self.state.incidents[incident_id].incident
             member.told, member.told_status, member.mute = digest(incident), incident.status, None
             if kind == "acknowledged":
-                member.acknowledged_ns = moment.said.acknowledgements[incident_id].given_ns
-            if not group.leg.after_ns and kind in ("opened", "reopened"):
+                member.acknowledged_ns = context.actions.acknowledgements[incident_id].given_ns
+            if not group.route_target.after_ns and kind in ("opened", "reopened"):
                 self._start_escalations(incident_id, now_ns)
         if len(group.pending) >= MAX_PENDING:
             told = {**group.pending.pop().told, **told}
@@ -271,7 +280,7 @@ class Planner:
             self._decide(incident, mute, now_ns, group)
 
     def _decide(self, incident: Incident, mute: Mute, now_ns: int, group: Group | None = None) -> None:
-        target = group.leg.target if group else ""
+        target = group.route_target.target if group else ""
         self._decisions.append(
             Delivery(
                 notification_id=stable_id("muted", target, incident.incident_id, mute.outcome.value, mute.reason),
@@ -310,6 +319,6 @@ def _is_held(member: Member) -> bool:
     return member.mute is not None and member.mute.outcome is Outcome.HELD
 
 
-def _to_be_answered_by(known: OpenIncident, leg: RouteTarget) -> int:
+def _to_be_answered_by(known: OpenIncident, route_target: RouteTarget) -> int:
     """Until when the first who are told of it have time to acknowledge it."""
-    return (known.told_ns or FAR_NS) + leg.after_ns
+    return (known.told_ns or FAR_NS) + route_target.after_ns

@@ -24,7 +24,7 @@ __all__ = ["Labels", "RouteTarget", "Routed", "Routing"]
 class Routed(NamedTuple):
     """Where an incident goes, each target once for each `after_ns`, and why, route by route."""
 
-    legs: tuple[RouteTarget, ...]
+    route_targets: tuple[RouteTarget, ...]
     reasons: tuple[str, ...]
 
 
@@ -48,7 +48,7 @@ class Routing:
         """Who is told of it."""
         walked = tree.Walk(labels, self._place)
         walked.enter(self.spec.route, ("route",), tree.DEFAULTS)
-        return Routed(walked.legs, tuple(walked.reasons))
+        return Routed(walked.route_targets, tuple(walked.reasons))
 
     def inhibited_by(self, labels: Labels, open_incidents: OpenIncidents) -> Mute | None:
         """Why it is muted by one of the open incidents; None when it is not.

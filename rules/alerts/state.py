@@ -82,11 +82,11 @@ class Group(msgspec.Struct):
     """
 
     key: str
-    leg: RouteTarget
+    route_target: RouteTarget
     members: dict[str, Member] = {}
     pending: list[Planned] = []
     last: Notification | None = None
-    memo: dict[str, str] = {}
+    message_ref: dict[str, str] = {}
     told_count: int = 0
     news_ns: int = 0
     last_told_ns: int = 0
@@ -99,16 +99,16 @@ class Group(msgspec.Struct):
     def due_ns(self, kinds: Collection[str]) -> int:
         """When news of these kinds may be told. That all is over, or taken care of, is told at once."""
         if not self.told_count:
-            return self.news_ns + self.leg.group_wait_ns
+            return self.news_ns + self.route_target.group_wait_ns
         if PROMPT.issuperset(kinds):
             return self.news_ns
-        return max(self.news_ns, self.last_told_ns + self.leg.update_interval_ns)
+        return max(self.news_ns, self.last_told_ns + self.route_target.update_interval_ns)
 
 
-def group_key(leg: RouteTarget, labels: dict[str, tuple[str, ...]], cluster: str) -> str:
+def group_key(route_target: RouteTarget, labels: dict[str, tuple[str, ...]], cluster: str) -> str:
     """Which group an incident belongs to on its way; groups never span clusters."""
-    values = [(name, labels.get(name, ())) for name in sorted(leg.group_by)]
-    return stable_id("group", leg.target, leg.after_ns, cluster, values)
+    values = [(name, labels.get(name, ())) for name in sorted(route_target.group_by)]
+    return stable_id("group", route_target.target, route_target.after_ns, cluster, values)
 
 
 _MUTED: Final = "muted"

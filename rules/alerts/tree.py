@@ -51,7 +51,7 @@ class Telling(NamedTuple):
         }
         return self._replace(**{name: value for name, value in own.items() if value is not None})
 
-    def legs(self, route: str) -> Iterator[RouteTarget]:
+    def route_targets(self, route: str) -> Iterator[RouteTarget]:
         """A leg for each target, those that are told at once first."""
         ways = [(0, self.targets), *((one.after, one.targets) for one in self.escalate)]
         pace = self.group_by, self.group_wait_ns, self.update_interval_ns, self.repeat_interval_ns
@@ -72,7 +72,7 @@ class Walk:
         self._legs: dict[tuple[str, int], RouteTarget] = {}
 
     @property
-    def legs(self) -> tuple[RouteTarget, ...]:
+    def route_targets(self) -> tuple[RouteTarget, ...]:
         """The ways found, in the order of the file."""
         return tuple(self._legs.values())
 
@@ -105,8 +105,8 @@ class Walk:
         return found
 
     def _take(self, telling: Telling, place: str) -> None:
-        for leg in telling.legs(place):
-            self._legs.setdefault((leg.target, leg.after_ns), leg)
+        for route_target in telling.route_targets(place):
+            self._legs.setdefault((route_target.target, route_target.after_ns), route_target)
 
 
 def _told(telling: Telling) -> str:

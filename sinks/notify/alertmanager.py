@@ -16,7 +16,7 @@ from epicenter.sinks.notify.alert import Alert, alerts_of, first_labels, identit
 from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import AlertmanagerSpec, secrets_of
 from epicenter.sinks.notify.http import Clock, Http, Posting
-from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.target import MessageRef
 from epicenter.sinks.notify.templates import Writer
 from epicenter.sinks.text import humanize
 
@@ -38,26 +38,26 @@ class AlertmanagerTarget(Posting):
         self._writer = writer
         self._clock = clock
 
-    async def send(self, notification: Notification, memo: Memo) -> Memo:
+    async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`; it remembers the labels that each incident of the group was first told with."""
         kept = {
-            one.incident_id: memo.get(one.incident_id) or self._labels_of(one, notification)
+            one.incident_id: message_ref.get(one.incident_id) or self._labels_of(one, notification)
             for one in _all(notification)
         }
         await self.refresh([(notification, kept)])
         return kept
 
-    async def refresh(self, still_open: Sequence[tuple[Notification, Memo]]) -> None:
+    async def refresh(self, still_open: Sequence[tuple[Notification, MessageRef]]) -> None:
         """As `Target.refresh`: everything in one request."""
         if still_open:
             now_ns = self._clock()
-            told = [self._posted(notification, memo, now_ns) for notification, memo in still_open]
+            told = [self._posted(notification, message_ref, now_ns) for notification, message_ref in still_open]
             await self._http.post(self._url, json_bytes([one for alerts in told for one in alerts]), self._headers)
 
-    def _posted(self, notification: Notification, memo: Memo, now_ns: int) -> list[dict[str, Any]]:
+    def _posted(self, notification: Notification, message_ref: MessageRef, now_ns: int) -> list[dict[str, Any]]:
         def labels_of(one: Incident | Brief) -> dict[str, str]:
             return msgspec.json.decode(
-                memo.get(one.incident_id) or self._labels_of(one, notification), type=dict[str, str]
+                message_ref.get(one.incident_id) or self._labels_of(one, notification), type=dict[str, str]
             )
 
         alerts = alerts_of(notification, self._writer.write(notification), labels_of, now_ns)

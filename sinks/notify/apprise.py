@@ -14,7 +14,7 @@ from epicenter.rules.model.notification import Notification
 from epicenter.sinks.notify.config import AppriseSpec
 from epicenter.sinks.notify.http import Clock
 from epicenter.sinks.notify.message import Message
-from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.target import MessageRef
 from epicenter.sinks.notify.templates import Writer
 
 TIMEOUT_S: Final = 30.0
@@ -38,7 +38,7 @@ class AppriseTarget:
         self._apprise = library.Apprise(asset=library.AppriseAsset(service_timeout=SERVICE_TIMEOUT_S))
         self._apprise.add(url)
 
-    async def send(self, notification: Notification, memo: Memo) -> Memo:
+    async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`; it remembers nothing."""
         message = self._writer.write(notification)
         try:
@@ -53,7 +53,7 @@ class AppriseTarget:
             raise TransientError(f"{self._scheme}: the service did not take it")
         return {}
 
-    async def refresh(self, still_open: Sequence[tuple[Notification, Memo]]) -> None:
+    async def refresh(self, still_open: Sequence[tuple[Notification, MessageRef]]) -> None:
         """Nothing to do: what was said stays."""
 
     async def close(self) -> None:

@@ -15,7 +15,7 @@ import aiohttp
 from epicenter.rules.errors import RejectedError, TransientError
 from epicenter.rules.model.notification import Notification
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.target import MessageRef
 from epicenter.sinks.text.sanitize import sanitize
 
 Clock = Callable[[], int]
@@ -101,7 +101,7 @@ class Posting:
         self.name = name
         self._http = http
 
-    async def refresh(self, still_open: Sequence[tuple[Notification, Memo]]) -> None:
+    async def refresh(self, still_open: Sequence[tuple[Notification, MessageRef]]) -> None:
         """Nothing to do."""
 
     async def close(self) -> None:

@@ -14,7 +14,7 @@ from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import PagerDutySpec, secrets_of
 from epicenter.sinks.notify.http import Clock, Http, Posting
 from epicenter.sinks.notify.message import MAX_FACT_LENGTH, bounded, cut
-from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.target import MessageRef
 from epicenter.sinks.notify.templates import Writer
 from epicenter.sinks.text import humanize
 
@@ -34,7 +34,7 @@ class PagerDutyTarget(Posting):
         self._routing_key = spec.routing_key.get_secret_value()
         self._writer = writer
 
-    async def send(self, notification: Notification, memo: Memo) -> Memo:
+    async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`; it remembers nothing, for the key is made of the group."""
         await self._http.post(self._url, json_bytes(self.event(notification)))
         return {}

@@ -12,7 +12,7 @@ from epicenter.sinks.notify import slack_blocks
 from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import SlackSpec, secrets_of
 from epicenter.sinks.notify.http import Clock, Http, Posting, transient
-from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.target import MessageRef
 from epicenter.sinks.notify.templates import Writer
 from epicenter.sinks.text.sanitize import sanitize
 
@@ -40,7 +40,7 @@ class SlackWebhook(Posting):
         self._url = spec.url.get_secret_value()
         self._writer = writer
 
-    async def send(self, notification: Notification, memo: Memo) -> Memo:
+    async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`; it remembers nothing."""
         await self._http.post(
             self._url, json_bytes(slack_blocks.head(self._writer.write(notification), notification.link))
@@ -63,35 +63,35 @@ class SlackBot(Posting):
         self._writer = writer
         self._posted: dict[str, dict[str, str]] = {}
 
-    async def send(self, notification: Notification, memo: Memo) -> Memo:
+    async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`: a first message with the chain in its thread, or that message anew and a reply."""
-        if "ts" in memo and await self._update(notification, memo):
-            return memo
+        if "ts" in message_ref and await self._update(notification, message_ref):
+            return message_ref
         return await self._begin(notification)
 
-    async def _begin(self, notification: Notification) -> Memo:
+    async def _begin(self, notification: Notification) -> MessageRef:
         """A message whose thread could not be written is not posted again when the notification is."""
         key = notification.notification_id
         if key not in self._posted:
             said = await self._call("chat.postMessage", {"channel": self._channel, **self._head(notification)})
             self._posted[key] = {"ts": str(said.get("ts", "")), "channel": str(said.get("channel", self._channel))}
-        memo = self._posted[key]
+        message_ref = self._posted[key]
         if chain := slack_blocks.chain(notification.incident):
-            await self._reply(memo, chain)
+            await self._reply(message_ref, chain)
         return self._posted.pop(key)
 
-    async def _update(self, notification: Notification, memo: Memo) -> bool:
+    async def _update(self, notification: Notification, message_ref: MessageRef) -> bool:
         """Whether the message is still there to be edited."""
-        place = {"channel": memo["channel"], "ts": memo["ts"]}
+        place = {"channel": message_ref["channel"], "ts": message_ref["ts"]}
         said = await self._call("chat.update", {**place, **self._head(notification)}, HEAD_IS_GONE)
         if not said.get("ok"):
             return False
         changed = slack_blocks.change(notification, self._writer.write(notification))
-        await self._reply(memo, changed, is_shouted=notification.kind in SHOUTED)
+        await self._reply(message_ref, changed, is_shouted=notification.kind in SHOUTED)
         return True
 
-    async def _reply(self, memo: Memo, message: dict[str, Any], is_shouted: bool = False) -> None:
-        place = {"channel": memo["channel"], "thread_ts": memo["ts"], "reply_broadcast": is_shouted}
+    async def _reply(self, message_ref: MessageRef, message: dict[str, Any], is_shouted: bool = False) -> None:
+        place = {"channel": message_ref["channel"], "thread_ts": message_ref["ts"], "reply_broadcast": is_shouted}
         await self._call("chat.postMessage", {**place, **message})
 
     def _head(self, notification: Notification) -> dict[str, Any]:

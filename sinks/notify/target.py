@@ -7,7 +7,7 @@ from typing import Protocol
 
 from epicenter.rules.model.notification import Notification
 
-Memo = Mapping[str, str]
+MessageRef = Mapping[str, str]
 """What a target wants to remember of a group of incidents, such as the id of the message that it edits later."""
 
 
@@ -20,7 +20,7 @@ class Target(Protocol):
     name: str
     refresh_every_s: float | None
 
-    async def send(self, notification: Notification, memo: Memo) -> Memo:
+    async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """When this returns, the target has it; what is returned comes with the next notification of the group.
 
         Raises:
@@ -28,7 +28,7 @@ class Target(Protocol):
             RejectedError: it will never take this one.
         """
 
-    async def refresh(self, still_open: Sequence[tuple[Notification, Memo]]) -> None:
+    async def refresh(self, still_open: Sequence[tuple[Notification, MessageRef]]) -> None:
         """Hear again of what is open: the newest notification of each open group, and what is remembered of it.
 
         Raises:

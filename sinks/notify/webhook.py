@@ -15,7 +15,7 @@ from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import WebhookSpec, secrets_of
 from epicenter.sinks.notify.http import Clock, Http, Posting
 from epicenter.sinks.notify.message import bounded
-from epicenter.sinks.notify.target import Memo
+from epicenter.sinks.notify.target import MessageRef
 from epicenter.sinks.notify.templates import Writer
 from epicenter.sinks.text import humanize
 
@@ -34,7 +34,7 @@ class WebhookTarget(Posting):
         self._writer = writer
         self._clock = clock
 
-    async def send(self, notification: Notification, memo: Memo) -> Memo:
+    async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
         """As `Target.send`; it remembers nothing."""
         body, headers = self.content(notification)
         now_s = self._clock() // NS_PER_S

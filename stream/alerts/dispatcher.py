@@ -23,7 +23,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.ledger import Delivery, Outcome
 from epicenter.rules.model.records import Position
 from epicenter.sinks.log import get_logger
-from epicenter.sinks.notify.target import Memo, Target
+from epicenter.sinks.notify.target import MessageRef, Target
 from epicenter.stream.alerts.journal import Journal
 from epicenter.stream.alerts.target_queue import TargetQueue
 from epicenter.stream.process.shutdown import FOR_TARGETS_S, SHUTDOWN
@@ -59,21 +59,21 @@ class Dispatcher:
         targets: dict[str, Target],
         is_silence: Callable[[Incident], bool],
         journal: Journal,
-        outlet: DeliveryLog,
+        delivery_log: DeliveryLog,
         clock_ns: Callable[[], int] = time_ns,
     ):
         self._routing = routing
         self._is_silence = is_silence
         self._journal = journal
-        self._outlet = outlet
+        self._delivery_log = delivery_log
         self._clock_ns = clock_ns
         self._writing = asyncio.Lock()
         self._in_writing: set[str] = set()
         self._untold: list[Delivery] = []
         self._tasks: list[asyncio.Task[None]] = []
-        self.said = OperatorActions()
+        self.actions = OperatorActions()
         self._targets = targets
-        self.lanes = {name: TargetQueue(target, self, clock_ns) for name, target in targets.items()}
+        self.queues = {name: TargetQueue(target, self, clock_ns) for name, target in targets.items()}
 
     async def open(self) -> None:
         """Take up what was known. What waits for a target that is gone is given up."""
@@ -81,14 +81,14 @@ class Dispatcher:
         for key in unreadable:
             log.error("alert_journal_entry_skipped", key=key, detail="no record of ours")
         self._planner = Planner(self._routing, self._is_silence, state)
-        for group in [group for group in state.groups.values() if group.leg.target not in self.lanes]:
+        for group in [group for group in state.groups.values() if group.route_target.target not in self.queues]:
             while group.pending:
                 await self.note_refused(group, UNKNOWN_TARGET)
             self._planner.forget(group)
 
     def start(self) -> None:
         """Begin to deliver."""
-        self._tasks = [asyncio.create_task(lane.run(), name=name) for name, lane in self.lanes.items()]
+        self._tasks = [asyncio.create_task(queue.run(), name=name) for name, queue in self.queues.items()]
 
     async def take(self, incidents: Iterable[tuple[Incident, Position]]) -> None:
         """Revisions in their order. When this returns, what they give to tell outlives a crash.
@@ -97,17 +97,17 @@ class Dispatcher:
             PipelineError, KafkaError: the journal is away; the revisions have to come again.
         """
         for incident, position in incidents:
-            self._planner.take(incident, position, EvaluationContext(self._clock_ns(), self.said))
+            self._planner.take(incident, position, EvaluationContext(self._clock_ns(), self.actions))
         await self.look()
 
     async def look(self, is_last: bool = False) -> None:
         """Time went on, or people said something."""
-        for decision in self._planner.advance(EvaluationContext(self._clock_ns(), self.said, is_last)):
+        for decision in self._planner.advance(EvaluationContext(self._clock_ns(), self.actions, is_last)):
             self._account(decision)
         await self._report()
         await self._save()
-        for lane in self.lanes.values():
-            lane.wake()
+        for queue in self.queues.values():
+            queue.wake()
 
     def pending(self, target: str) -> int:
         """How many notifications wait for the target."""
@@ -121,10 +121,10 @@ class Dispatcher:
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(SHUTDOWN.left_s(patience_s, FOR_TARGETS_S + IN_HAND_AT_THE_END_S)):
-                while any(map(self.pending, self.lanes)):
+                while any(map(self.pending, self.queues)):
                     await asyncio.sleep(SHORT_S)
-        for lane in self.lanes.values():
-            lane.stop()
+        for queue in self.queues.values():
+            queue.stop()
         if self._tasks:
             _, left = await asyncio.wait(self._tasks, timeout=SHUTDOWN.left_s(IN_HAND_S, FOR_TARGETS_S))
             for task in left:
@@ -141,17 +141,17 @@ class Dispatcher:
 
     def _with_pending(self, target: str) -> list[Group]:
         groups = self._planner.state.groups.values()
-        return [group for group in groups if group.pending and group.leg.target == target]
+        return [group for group in groups if group.pending and group.route_target.target == target]
 
     def open_groups(self, target: str) -> list[Group]:
         """Groups of the target that are not over."""
         groups = self._planner.state.groups.values()
-        return [group for group in groups if group.leg.target == target and group.is_open]
+        return [group for group in groups if group.route_target.target == target and group.is_open]
 
-    async def note_sent(self, group: Group, memo: Memo) -> None:
+    async def note_sent(self, group: Group, message_ref: MessageRef) -> None:
         """The target has the group's first notification."""
         self._account(self._delivery(group.pending[0], Outcome.SENT))
-        self._planner.note_sent(group, memo)
+        self._planner.note_sent(group, message_ref)
         await self._keep_soon()
 
     async def note_refused(self, group: Group, reason: str) -> None:
@@ -161,7 +161,7 @@ class Dispatcher:
             TransientError: its dead letter can't be kept now; it still waits.
         """
         try:
-            await self._outlet.give_up(group.pending[0], reason)
+            await self._delivery_log.give_up(group.pending[0], reason)
         except KafkaError as error:
             raise TransientError(f"a dead letter can't be kept: {error!r}") from error
         self._account(self._delivery(group.pending[0], Outcome.REFUSED, reason))
@@ -188,7 +188,7 @@ class Dispatcher:
         )
 
     def _account(self, delivery: Delivery) -> None:
-        self._outlet.count(delivery)
+        self._delivery_log.count(delivery)
         self._untold.append(delivery)
 
     async def _keep_soon(self) -> None:
@@ -202,7 +202,7 @@ class Dispatcher:
             return
         taken, self._untold = self._untold, []
         try:
-            await self._outlet.note(taken)
+            await self._delivery_log.note(taken)
         except BaseException:
             self._untold = taken + self._untold
             raise

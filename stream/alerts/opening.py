@@ -18,6 +18,6 @@ def is_silence(rules: RuleSet) -> Callable[[Incident], bool]:
     return lambda incident: incident.root_cause.rule in silences
 
 
-def dispatcher(alerts: Alerts, rules: RuleSet, journal: Journal, outlet: DeliveryLog) -> Dispatcher:
+def dispatcher(alerts: Alerts, rules: RuleSet, journal: Journal, delivery_log: DeliveryLog) -> Dispatcher:
     """By this machine's clock."""
-    return Dispatcher(alerts.routing, alerts.make_targets(time_ns), is_silence(rules), journal, outlet)
+    return Dispatcher(alerts.routing, alerts.make_targets(time_ns), is_silence(rules), journal, delivery_log)

@@ -65,7 +65,7 @@ def routed(
 ) -> dict[str, Any]:
     """Who is told, why, with which labels, what `mutes` it, and the action, in plain lists and mappings."""
     labels = routing.labels_of(incident)
-    legs, reasons = routing.route(labels)
+    route_targets, reasons = routing.route(labels)
     beside = [(one.incident_id, routing.labels_of(one)) for one in situation.beside if one.status == "open"]
     action = Guard(routing.spec).judge(action_of(incident), (), situation.now_ns, incident.incident_id)
     return {
@@ -74,7 +74,7 @@ def routed(
         "severity": incident.severity,
         "title": incident.title,
         "at": iso_from_ns(situation.now_ns),
-        "legs": [_leg(leg, labels) for leg in legs],
+        "legs": [_leg(route_target, labels) for route_target in route_targets],
         "reasons": list(reasons),
         "labels": {name: list(values) for name, values in labels.items()},
         "held_s": routing.spec.silence_grace / NS_PER_S if can_be_held(incident) else 0,
@@ -87,16 +87,16 @@ def routed(
     }
 
 
-def _leg(leg: RouteTarget, labels: Labels) -> dict[str, Any]:
+def _leg(route_target: RouteTarget, labels: Labels) -> dict[str, Any]:
     """A way to a target; all incidents with the same values in `group` are one message."""
     return {
-        "target": leg.target,
-        "route": leg.route,
-        "after_s": leg.after_ns / NS_PER_S,
-        "group": {name: list(labels.get(name, ())) for name in leg.group_by},
-        "group_wait_s": leg.group_wait_ns / NS_PER_S,
-        "update_interval_s": leg.update_interval_ns / NS_PER_S,
-        "repeat_interval_s": leg.repeat_interval_ns / NS_PER_S,
+        "target": route_target.target,
+        "route": route_target.route,
+        "after_s": route_target.after_ns / NS_PER_S,
+        "group": {name: list(labels.get(name, ())) for name in route_target.group_by},
+        "group_wait_s": route_target.group_wait_ns / NS_PER_S,
+        "update_interval_s": route_target.update_interval_ns / NS_PER_S,
+        "repeat_interval_s": route_target.repeat_interval_ns / NS_PER_S,
     }
 
 

@@ -16,7 +16,7 @@ from epicenter.rules.errors import RejectedError, TransientError
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 from epicenter.sinks.log import get_logger
-from epicenter.sinks.notify.target import Memo, Target
+from epicenter.sinks.notify.target import MessageRef, Target
 
 FIRST_PAUSE_S: Final = 1.0
 MAX_PAUSE_S: Final = 60.0
@@ -35,7 +35,7 @@ class Outbox(Protocol):
     def waiting(self, target: str) -> list[Group]:
         """Groups with something for the target."""
 
-    async def note_sent(self, group: Group, memo: Memo) -> None:
+    async def note_sent(self, group: Group, message_ref: MessageRef) -> None:
         """The target has the group's first notification."""
 
     async def note_refused(self, group: Group, reason: str) -> None:
@@ -55,9 +55,9 @@ class Outbox(Protocol):
 class TargetQueue:
     """Delivers to one target. `clock_ns` is the time it is; nothing here waits but `run`."""
 
-    def __init__(self, target: Target, desk: Outbox, clock_ns: Callable[[], int]):
+    def __init__(self, target: Target, outbox: Outbox, clock_ns: Callable[[], int]):
         self._target = target
-        self._desk = desk
+        self._outbox = outbox
         self._clock_ns = clock_ns
         self._failures = 0
         self._tries: dict[str, int] = {}
@@ -108,7 +108,7 @@ class TargetQueue:
         return max(0.0, (self.next_ns - self._clock_ns()) / NS_PER_S) if self.next_ns else None
 
     def _first(self) -> Group | None:
-        waiting = self._desk.waiting(self._target.name)
+        waiting = self._outbox.waiting(self._target.name)
         return min(waiting, key=self._order, default=None)
 
     def _order(self, group: Group) -> tuple[bool, int, str]:
@@ -119,7 +119,7 @@ class TargetQueue:
     async def _deliver(self, group: Group) -> None:
         planned = group.pending[0]
         try:
-            memo = await self._target.send(planned.notification, group.memo)
+            message_ref = await self._target.send(planned.notification, group.message_ref)
         except TransientError as error:
             await self._note_failure(group, planned, error)
         except RejectedError as error:
@@ -129,12 +129,12 @@ class TargetQueue:
             await self._note_failure(group, planned, TransientError(f"a bug of ours: {type(error).__name__}"))
         else:
             self._note_success(planned)
-            await self._desk.note_sent(group, memo)
+            await self._outbox.note_sent(group, message_ref)
 
     async def _refuse(self, group: Group, planned: Planned, reason: str) -> None:
         self._note_success(planned)
         try:
-            await self._desk.note_refused(group, reason)
+            await self._outbox.note_refused(group, reason)
         except TransientError as error:
             log.warning("notification_refusal_not_kept", **_fields(self._target, group), error=str(error))
             self._pause(planned.notification.notification_id, None)
@@ -152,7 +152,7 @@ class TargetQueue:
                 group, planned, f"not taken within {GIVE_UP_AFTER_NS // duration_ns('1d')} days: {error}"
             )
         elif tries == 1:
-            await self._desk.note_waits(group, str(error))
+            await self._outbox.note_waits(group, str(error))
 
     def _pause(self, seed: str, asked_s: float | None) -> None:
         """Twice as long each time, a quarter more or less by chance of the id, and as long as the target asks for."""
@@ -167,8 +167,8 @@ class TargetQueue:
         if not every_s or now_ns < max(self._refresh_ns, self._not_before_ns):
             return
         self._refresh_ns = now_ns + round(every_s * NS_PER_S)
-        groups = self._desk.open_groups(self._target.name)
-        still_open = [(group.last, group.memo) for group in groups if group.last and not group.pending]
+        groups = self._outbox.open_groups(self._target.name)
+        still_open = [(group.last, group.message_ref) for group in groups if group.last and not group.pending]
         try:
             if still_open:
                 await self._target.refresh(still_open)

@@ -72,7 +72,7 @@ class LocalNotifier:
         if is_read:
             await self._dispatcher.look(is_last=True)
         await self._dispatcher.close(patience_s)
-        if any(map(self._dispatcher.pending, self._dispatcher.lanes)):
+        if any(map(self._dispatcher.pending, self._dispatcher.queues)):
             self._say("some notifications were not delivered; they are kept, and the next run delivers them")
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
@@ -95,8 +95,8 @@ class LocalNotifier:
         self._keeper.metrics.note_delivery(delivery, time())
 
     def _count_pending(self) -> None:
-        for name, lane in self._dispatcher.lanes.items():
-            self._keeper.metrics.note_pending(name, self._dispatcher.pending(name), lane.is_away)
+        for name, queue in self._dispatcher.queues.items():
+            self._keeper.metrics.note_pending(name, self._dispatcher.pending(name), queue.is_away)
 
     async def _listen(self) -> None:
         try:

@@ -114,8 +114,8 @@ class Notifier(Service):
             return True
         assert self._alerts
         journal = TopicJournal(self._settings, self._producer, partition.partition, self._topics.pass_over)
-        outlet = _DeliveryLog(self._names, partition.partition, self._producer, self._metrics)
-        owned = dispatcher(self._alerts, self._rules, journal, outlet)
+        delivery_log = _DeliveryLog(self._names, partition.partition, self._producer, self._metrics)
+        owned = dispatcher(self._alerts, self._rules, journal, delivery_log)
         await owned.open()
         skips = await self._skips_the_past(partition)
         owned.start()
@@ -145,7 +145,7 @@ class Notifier(Service):
         assert self._alerts
         for target in self._alerts.spec.targets:
             pending = sum(one.pending(target) for one in self._owned.values())
-            is_away = any(one.lanes[target].is_away for one in self._owned.values())
+            is_away = any(one.queues[target].is_away for one in self._owned.values())
             self._metrics.note_pending(target, pending, is_away)
 
 

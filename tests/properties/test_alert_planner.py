@@ -84,8 +84,8 @@ class Run:
 
     def play(self, steps: list[Step]) -> Run:
         planner = self._planner()
-        for number, (one, now_ns, said) in enumerate(story(steps)):
-            while not self._is_kept(planner, one, number, EvaluationContext(now_ns, said)):
+        for number, (one, now_ns, actions) in enumerate(story(steps)):
+            while not self._is_kept(planner, one, number, EvaluationContext(now_ns, actions)):
                 planner = self._planner()
             while not self._is_delivered(planner):
                 planner = self._planner()
@@ -96,10 +96,10 @@ class Run:
         assert not unreadable
         return Planner(ROUTING, lambda one: one.root_cause.rule == SILENT_RULE, state)
 
-    def _is_kept(self, planner: Planner, one: Incident | None, number: int, moment: EvaluationContext) -> bool:
+    def _is_kept(self, planner: Planner, one: Incident | None, number: int, context: EvaluationContext) -> bool:
         if one:
-            planner.take(one, Position("incidents/0", number), moment)
-        planner.advance(moment)
+            planner.take(one, Position("incidents/0", number), context)
+        planner.advance(context)
         return self._is_written(planner)
 
     def _is_delivered(self, planner: Planner) -> bool:

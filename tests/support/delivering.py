@@ -117,14 +117,14 @@ class Worker:
     def pending(self) -> int:
         """How many notifications still wait."""
         one = self._dispatcher
-        return sum(map(one.pending, one.lanes)) if one else 0
+        return sum(map(one.pending, one.queues)) if one else 0
 
     async def _pass_time(self, until_s: float) -> None:
         until_ns = NOW_NS + round(until_s * NS_PER_S)
         while True:
             next_ns = until_ns
             if await self._survives(_deliver) and self._dispatcher:
-                due = [lane.next_ns for lane in self._dispatcher.lanes.values() if lane.next_ns]
+                due = [queue.next_ns for queue in self._dispatcher.queues.values() if queue.next_ns]
                 next_ns = min([until_ns, *due])
                 if self.clock.now_ns >= until_ns:
                     return
@@ -149,8 +149,8 @@ class Worker:
 
 async def _deliver(dispatcher: Dispatcher) -> None:
     await dispatcher.look()
-    for lane in dispatcher.lanes.values():
-        await lane.step()
+    for queue in dispatcher.queues.values():
+        await queue.step()
 
 
 def _is_silence(incident: Incident) -> bool:

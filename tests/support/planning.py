@@ -51,7 +51,7 @@ class Office:
     def __init__(self, rules: Routing, now_ns: int = NOW_NS):
         self.rules = rules
         self.now_ns = now_ns
-        self.said = OperatorActions()
+        self.actions = OperatorActions()
         self.records: dict[str, bytes] = {}
         self.sent: list[Notification] = []
         self.decisions: list[Delivery] = []
@@ -88,12 +88,12 @@ class Office:
 
     def enter(self, one: Incident) -> None:
         """A revision, and nothing is looked at beside it."""
-        self.planner.take(one, Position("incidents/0", one.revision), self.moment())
+        self.planner.take(one, Position("incidents/0", one.revision), self.context())
 
     def wait(self, seconds: float, is_last: bool = False) -> Office:
         """Time goes on."""
         self.now_ns += round(seconds * NS_PER_S)
-        self.decisions += self.planner.advance(self.moment(is_last))
+        self.decisions += self.planner.advance(self.context(is_last))
         self._send()
         return self
 
@@ -113,9 +113,9 @@ class Office:
                 self.planner.note_sent(group, {})
         self.keep()
 
-    def moment(self, is_last: bool = False) -> EvaluationContext:
+    def context(self, is_last: bool = False) -> EvaluationContext:
         """Now, with what people said."""
-        return EvaluationContext(self.now_ns, self.said, is_last)
+        return EvaluationContext(self.now_ns, self.actions, is_last)
 
 
 def ids(notifications: Iterable[Notification]) -> Collection[str]:

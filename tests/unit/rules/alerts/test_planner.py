@@ -135,7 +135,7 @@ def test_a_silence_that_lasts_is_told_after_its_grace_and_at_once_when_a_line_ex
 def test_what_is_silenced_is_told_when_the_silence_is_over() -> None:
     office = Office(routing())
     until_ns = NOW_NS + HOUR_S * NS_PER_S
-    office.said = OperatorActions((Silence("s1", {"node": "n1"}, 0, until_ns, "ada", "known"),))
+    office.actions = OperatorActions((Silence("s1", {"node": "n1"}, 0, until_ns, "ada", "known"),))
     office.take(INCIDENT).wait(60).wait(60)
     assert (office.sent, office.outcomes) == ([], ["silenced"])
     assert office.decisions[0].reason == "by ada: known"
@@ -144,7 +144,7 @@ def test_what_is_silenced_is_told_when_the_silence_is_over() -> None:
 
 def test_that_it_is_over_is_told_through_a_silence_to_who_was_told_that_it_began() -> None:
     office = Office(routing()).take(INCIDENT)
-    office.said = OperatorActions((Silence("s1", {"node": "n1"}, 0, NOW_NS * 2, "ada", "known"),))
+    office.actions = OperatorActions((Silence("s1", {"node": "n1"}, 0, NOW_NS * 2, "ada", "known"),))
     assert office.take(incident(nodes=30)).wait(60).kinds == ["opened"]
     assert office.take(RESOLVED).kinds == ["opened", "resolved"]
 
@@ -183,7 +183,7 @@ ESCALATION: dict[str, Any] = {
 
 
 def acknowledged(office: Office, one: Incident = INCIDENT) -> None:
-    office.said = OperatorActions(
+    office.actions = OperatorActions(
         (), {one.incident_id: Acknowledgement(one.incident_id, "ada", office.now_ns, "on it")}
     )
 
@@ -215,7 +215,7 @@ def test_an_acknowledgement_does_not_hold_for_what_comes_back() -> None:
 
 def test_an_escalation_waits_anew_after_a_silence() -> None:
     office = Office(routing(**ESCALATION))
-    office.said = OperatorActions((Silence("s1", {"node": "n1"}, 0, NOW_NS + HOUR_S * NS_PER_S, "ada", "known"),))
+    office.actions = OperatorActions((Silence("s1", {"node": "n1"}, 0, NOW_NS + HOUR_S * NS_PER_S, "ada", "known"),))
     office.take(INCIDENT)
     for _ in range(61):
         office.wait(60)
@@ -253,8 +253,10 @@ def test_what_no_route_takes_is_accounted_for() -> None:
 def refuse(office: Office, *revisions: Incident) -> None:
     """Take these, and refuse what they give to tell."""
     for one in revisions:
-        office.planner.take(one, Position("incidents/0", one.revision), EvaluationContext(office.now_ns, office.said))
-    office.planner.advance(EvaluationContext(office.now_ns, office.said))
+        office.planner.take(
+            one, Position("incidents/0", one.revision), EvaluationContext(office.now_ns, office.actions)
+        )
+    office.planner.advance(EvaluationContext(office.now_ns, office.actions))
     for group in office.planner.state.groups.values():
         while group.pending:
             office.planner.note_refused(group)
@@ -263,7 +265,7 @@ def refuse(office: Office, *revisions: Incident) -> None:
 
 def replay(office: Office, one: Incident) -> None:
     """The same revision in another record."""
-    office.planner.take(one, Position("incidents/0", 1000), EvaluationContext(office.now_ns, office.said))
+    office.planner.take(one, Position("incidents/0", 1000), EvaluationContext(office.now_ns, office.actions))
 
 
 def test_a_refused_revision_asks_again_in_a_new_record_and_not_after_a_restart() -> None:

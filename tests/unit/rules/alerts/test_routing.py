@@ -49,7 +49,10 @@ def routing(tmp_path: Path) -> Routing:
 
 
 def targets_of(routing: Routing, labels: Labels) -> list[tuple[str, int]]:
-    return [(leg.target, leg.after_ns // MINUTE_NS) for leg in routing.route(labels).legs]
+    return [
+        (route_target.target, route_target.after_ns // MINUTE_NS)
+        for route_target in routing.route(labels).route_targets
+    ]
 
 
 def test_labels_of_our_own_and_the_first_that_sets_one_counts(routing: Routing) -> None:
@@ -71,11 +74,11 @@ def test_when_nothing_inside_fits_the_route_itself_takes_it(routing: Routing) ->
 
 
 def test_what_a_route_leaves_out_it_has_from_the_one_around_it(routing: Routing) -> None:
-    rack12, chat = routing.route({"team": ("ml",), "job": ("7701",), "node": ("rack12-n1",)}).legs
+    rack12, chat = routing.route({"team": ("ml",), "job": ("7701",), "node": ("rack12-n1",)}).route_targets
     wanted = RouteTarget("rack12", "alerts.yaml:14", ("cluster", "job"), 30 * NS_PER_S, MINUTE_NS, 240 * MINUTE_NS, 0)
     assert rack12 == wanted
     assert chat == wanted._replace(target="chat")
-    (default,) = routing.route({}).legs
+    (default,) = routing.route({}).route_targets
     assert default == RouteTarget("chat", "alerts.yaml:2", ("incident",), 0, MINUTE_NS, 240 * MINUTE_NS, 0)
 
 
@@ -106,8 +109,8 @@ def test_the_same_way_is_given_once() -> None:
             - {continue: true, group_by: [job], escalate: [{after: 5m, targets: chat}]}
         """
     )
-    legs = routing.route({}).legs
-    assert [(leg.group_by, leg.after_ns // MINUTE_NS) for leg in legs] == [
+    route_targets = routing.route({}).route_targets
+    assert [(route_target.group_by, route_target.after_ns // MINUTE_NS) for route_target in route_targets] == [
         (("job", "cluster"), 0),
         (("job",), 5),
     ]

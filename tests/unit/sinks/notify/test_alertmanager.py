@@ -65,7 +65,7 @@ async def test_an_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     target, url, receiver = ours
     second = told(incident_id="second")
     await target.send(MUCH, {})
-    memo = await target.send(second, {})
+    message_ref = await target.send(second, {})
     alert = (await shown(url))[MUCH.incident.incident_id]
     assert alert["status"]["state"] in ("active", "unprocessed")
     assert alert["annotations"]["severity"] == "critical"
@@ -75,7 +75,7 @@ async def test_an_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     both = await heard(receiver, "second")
     assert {alert["labels"]["incident_id"] for alert in both["alerts"]} >= {"second", MUCH.incident.incident_id}
     assert both["groupLabels"] == {"cluster": "default"}
-    await target.send(told("resolved", second), memo)
+    await target.send(told("resolved", second), message_ref)
     assert await heard(receiver, "second", "resolved")
     assert set(await shown(url)) == {MUCH.incident.incident_id, LITTLE.incident.incident_id}
 
@@ -92,7 +92,7 @@ async def test_what_is_silenced_there_is_not_told(ours: Ours) -> None:
 
 async def test_an_alert_stays_the_same_when_everything_about_it_changes(ours: Ours) -> None:
     target, url, _ = ours
-    memo = await target.send(told(notification=LITTLE, incident_id="one"), {})
+    message_ref = await target.send(told(notification=LITTLE, incident_id="one"), {})
     first = (await shown(url))["one"]["labels"]
     changes = {
         "severity": "critical",
@@ -101,8 +101,8 @@ async def test_an_alert_stays_the_same_when_everything_about_it_changes(ours: Ou
         "root_cause": MUCH.incident.root_cause,
     }
     updated = told("updated", LITTLE, incident_id="one", **changes)
-    memo = await target.send(updated, memo)
-    await target.refresh([(updated, memo)])
+    message_ref = await target.send(updated, message_ref)
+    await target.refresh([(updated, message_ref)])
     (alert,) = (await shown(url)).values()
     assert alert["labels"] == first
     assert first["severity"] != "critical"

@@ -25,15 +25,17 @@ async def slack() -> AsyncIterator[tuple[Recorder, Workspace]]:
             check_message(request.document)
 
 
-async def bot(recorder: Recorder, *notifications: Any, memo: Any = None, template: TemplateSpec | None = None) -> Any:
+async def bot(
+    recorder: Recorder, *notifications: Any, message_ref: Any = None, template: TemplateSpec | None = None
+) -> Any:
     """The memo after all of these."""
     target = a_target(SlackSpec, template, type="slack", token=TOKEN, channel="#gpu", api_url=f"{recorder.url}/api")
     try:
         for notification in notifications:
-            memo = await target.send(notification, memo or {})
+            message_ref = await target.send(notification, message_ref or {})
     finally:
         await target.close()
-    return memo
+    return message_ref
 
 
 def calls(recorder: Recorder) -> list[tuple[str, bool]]:
@@ -65,8 +67,8 @@ async def test_a_webhook_gets_every_message(slack: Any) -> None:
 
 async def test_a_bot_keeps_one_message_and_tells_the_chain_in_its_thread(slack: Any) -> None:
     recorder, workspace = slack
-    memo = await bot(recorder, MUCH, told("updated"), told("resolved"))
-    assert memo == {"ts": "1772442000.000000", "channel": "C0123"}
+    message_ref = await bot(recorder, MUCH, told("updated"), told("resolved"))
+    assert message_ref == {"ts": "1772442000.000000", "channel": "C0123"}
     assert calls(recorder) == [
         ("chat.postMessage", False),
         ("chat.postMessage", True),
@@ -77,9 +79,9 @@ async def test_a_bot_keeps_one_message_and_tells_the_chain_in_its_thread(slack: 
     ]
     assert {request.headers["Authorization"] for request in recorder.requests} == {f"Bearer {TOKEN}"}
     head, chain, *_ = recorder.requests
-    assert (head.document["channel"], chain.document["thread_ts"]) == ("#gpu", memo["ts"])
+    assert (head.document["channel"], chain.document["thread_ts"]) == ("#gpu", message_ref["ts"])
     assert "NVRM: Xid" in text_of(chain.document)
-    assert text_of(workspace.messages[memo["ts"]]).startswith("Resolved, critical")
+    assert text_of(workspace.messages[message_ref["ts"]]).startswith("Resolved, critical")
 
 
 @pytest.mark.parametrize(
@@ -100,9 +102,9 @@ async def test_no_chain_no_thread(slack: Any) -> None:
 
 async def test_a_message_that_somebody_deleted_is_written_anew(slack: Any) -> None:
     recorder, _ = slack
-    memo = await bot(recorder, told("updated"), memo={"ts": "1.2", "channel": "C0123"})
+    message_ref = await bot(recorder, told("updated"), message_ref={"ts": "1.2", "channel": "C0123"})
     assert calls(recorder)[:2] == [("chat.update", False), ("chat.postMessage", False)]
-    assert memo["ts"] == "1772442000.000000"
+    assert message_ref["ts"] == "1772442000.000000"
 
 
 async def test_a_thread_that_fails_does_not_post_the_message_twice(slack: Any) -> None:

@@ -170,8 +170,8 @@ async def test_nothing_is_sent_before_it_is_kept(receiver: Receiver, tmp_path: P
     async with asyncio.timeout(20):
         while not dispatcher.pending("webhook"):
             await asyncio.sleep(0)
-    (lane,) = dispatcher.lanes.values()
-    await lane.step()
+    (queue,) = dispatcher.queues.values()
+    await queue.step()
     assert receiver.requests == []
     journal.may_go_on.set()
     await taking
