@@ -151,8 +151,8 @@ def _on_a_terminal(lines: Iterable[Line]) -> str:
 
 
 def _check_inert(shown: str) -> None:
-    odd = [character for character in shown if not character.isprintable() and character != "\n"]
-    _expect(not odd, f"not inert: {odd[:5]!r}")
+    suspicious = [character for character in shown if not character.isprintable() and character != "\n"]
+    _expect(not suspicious, f"not inert: {suspicious[:5]!r}")
 
 
 class _Tags(HTMLParser):

@@ -73,7 +73,7 @@ class Metrics:
         self._snapshot_bytes = self._gauge("epicenter_snapshot_bytes", "Size of the newest snapshot.", "partition")
         self._snapshot_s = self._gauge("epicenter_snapshot_seconds", "What the newest snapshot took.", "partition")
         self._no_snapshots = self._counter("epicenter_snapshot_failures_total", "Snapshots of no use.", "reason")
-        self._trouble = self._counter("epicenter_trouble_total", "Trouble with Kafka, by its name.", "kind")
+        self._fault = self._counter("epicenter_trouble_total", "Trouble with Kafka, by its name.", "kind")
         self._lost_records = self._counter("epicenter_lost_records_total", "Raw records never read.", "source")
         self._lost = Counter(
             "epicenter_lost_messages_total",
@@ -130,9 +130,9 @@ class Metrics:
         """Count a write that failed."""
         self._failures.labels(kind).inc()
 
-    def note_trouble(self, kind: str, times: int = 1) -> None:
+    def note_fault(self, kind: str, times: int = 1) -> None:
         """Count trouble with Kafka."""
-        self._trouble.labels(kind).inc(times)
+        self._fault.labels(kind).inc(times)
 
     def note_lost_records(self, source: str, records: int) -> None:
         """Count raw records that were deleted before they were read."""

@@ -49,7 +49,7 @@ class FaultLog:
 
     def note(self, kind: KafkaFault, subject: str, text: str, times: int = 1) -> None:
         """Count it, and tell it unless it was told of this subject before."""
-        self._metrics.note_trouble(kind, times)
+        self._metrics.note_fault(kind, times)
         if (kind, subject) not in self._told:
             self._told.add((kind, subject))
             log.error("kafka_fault", **_fields(kind, subject), detail=text)

@@ -41,9 +41,9 @@ class OwnTopics:
         self._group = group
         self._producer = producer
         self._metrics = metrics
-        self.troubles = FaultLog(metrics)
+        self.fault_log = FaultLog(metrics)
         self.consumer = make_consumer(settings, group, auto_offset_reset="none")
-        self._resuming = Resuming(group, self.consumer, self.troubles, self.note_lost)
+        self._resuming = Resuming(group, self.consumer, self.fault_log, self.note_lost)
 
     async def start(self, *topics: str, listener: ConsumerRebalanceListener | None = None) -> None:
         """Join the group."""
@@ -66,7 +66,7 @@ class OwnTopics:
             await self._again(found, error)
         else:
             if found:
-                self.troubles.is_over(KafkaFault.KAFKA_ERROR, self._group)
+                self.fault_log.is_over(KafkaFault.KAFKA_ERROR, self._group)
 
     async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """Note how far we are.
@@ -92,7 +92,7 @@ class OwnTopics:
 
     async def pass_over(self, partition: TopicPartition, batch: Corrupt) -> None:
         """Go on behind a batch that can't be unpacked, once its letter is sent."""
-        dead_letter = self.troubles.note_corrupt(source_of(partition), batch)
+        dead_letter = self.fault_log.note_corrupt(source_of(partition), batch)
         await self._producer.send_and_wait(self._dead_letters, msgspec.json.encode(dead_letter))
         self.note_lost(source_of(partition), batch.records)
 
@@ -120,7 +120,7 @@ class OwnTopics:
     async def _again(self, given: Given, error: KafkaError | TransientError) -> None:
         self.put_back(given)
         if isinstance(error, CommitFailedError | IllegalStateError):
-            self.troubles.note(KafkaFault.TAKEN_AWAY, self._group, "what was not committed is done again")
+            self.fault_log.note(KafkaFault.TAKEN_AWAY, self._group, "what was not committed is done again")
         elif isinstance(error, TransientError):
             await self._resuming.wait_a_little(error)
         else:
@@ -134,6 +134,6 @@ class OwnTopics:
     def _name_missing(self) -> None:
         for topic in self._topics:
             if self.consumer.partitions_for_topic(topic):
-                self.troubles.is_over(KafkaFault.TOPIC_MISSING, topic)
+                self.fault_log.is_over(KafkaFault.TOPIC_MISSING, topic)
             else:
-                self.troubles.note(KafkaFault.TOPIC_MISSING, topic, "waiting for it; `epicenter topics` makes it")
+                self.fault_log.note(KafkaFault.TOPIC_MISSING, topic, "waiting for it; `epicenter topics` makes it")

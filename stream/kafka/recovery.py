@@ -25,8 +25,8 @@ class Recovery(Resuming):
     Offsets are committed with the id of the topic that they belong to, so that whoever starts with them knows.
     """
 
-    def __init__(self, topic: str, group: str, consumer: AIOKafkaConsumer, troubles: FaultLog, note_lost: NoteLost):
-        super().__init__("fetch", consumer, troubles, note_lost)
+    def __init__(self, topic: str, group: str, consumer: AIOKafkaConsumer, fault_log: FaultLog, note_lost: NoteLost):
+        super().__init__("fetch", consumer, fault_log, note_lost)
         self._topic, self._group = topic, group
         self._partitions = 0
         self._looks = 0
@@ -42,12 +42,12 @@ class Recovery(Resuming):
         """The partitions that the brokers say the topic has; none while there is no such topic."""
         found = await describe(admin, self._topic)
         if found is None:
-            self._troubles.note(KafkaFault.TOPIC_MISSING, self._topic, "waiting for it; `epicenter topics` makes it")
+            self._fault_log.note(KafkaFault.TOPIC_MISSING, self._topic, "waiting for it; `epicenter topics` makes it")
             return []
-        self._troubles.is_over(KafkaFault.TOPIC_MISSING, self._topic)
+        self._fault_log.is_over(KafkaFault.TOPIC_MISSING, self._topic)
         if 0 < self._partitions < found.partitions and found.topic_id == self._seen_id:
             text = f"{found.partitions} instead of {self._partitions}: read from their first record on"
-            self._troubles.note(KafkaFault.PARTITIONS_ADDED, f"{self._topic}/{found.partitions}", text)
+            self._fault_log.note(KafkaFault.PARTITIONS_ADDED, f"{self._topic}/{found.partitions}", text)
         self._partitions, self._seen_id = found.partitions, found.topic_id
         self.topic_id = self.topic_id or found.topic_id
         if self._looks % LOOKS_BETWEEN_MEMBERS == 0:
@@ -65,7 +65,7 @@ class Recovery(Resuming):
         else:
             self.topic_id = topic_id
             text = "its offsets begin anew; it is read from its first record on"
-            self._troubles.note(KafkaFault.TOPIC_MADE_AGAIN, f"{self._topic} ({topic_id})", text)
+            self._fault_log.note(KafkaFault.TOPIC_MADE_AGAIN, f"{self._topic} ({topic_id})", text)
 
     async def check_committed(self, admin: AIOKafkaAdminClient, assigned: Collection[TopicPartition]) -> None:
         """Partitions were assigned: go to the beginning where what is committed belongs to a topic that is no more."""
@@ -78,13 +78,13 @@ class Recovery(Resuming):
             topic_id = topic_of_mark(words)
             if offset >= 0 and topic_id and topic_id != self.topic_id:
                 text = f"offset {offset} was committed for its forerunner; it is read from its first record on"
-                self._troubles.note(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)} ({self.topic_id})", text)
+                self._fault_log.note(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)} ({self.topic_id})", text)
                 of_another_topic.append(partition)
             elif offset > 0 and not topic_id:
                 text = (
                     f"offset {offset} of group {self._group} was committed by another program: what it skipped is lost"
                 )
-                self._troubles.note(KafkaFault.FOREIGN_COMMIT, f"{source_of(partition)}:{offset}", text)
+                self._fault_log.note(KafkaFault.FOREIGN_COMMIT, f"{source_of(partition)}:{offset}", text)
         await self.to_the_beginning(of_another_topic)
 
     async def _look_at_members(self, admin: AIOKafkaAdminClient) -> None:
@@ -95,4 +95,4 @@ class Recovery(Resuming):
                 if member["client_id"] != CLIENT_ID:
                     who = f"{self._group}: {member['client_id']} at {member['client_host']}"
                     text = "is none of our workers: give it a group of its own, or what it is given is not looked at"
-                    self._troubles.note(KafkaFault.GROUP_SHARED, who, text)
+                    self._fault_log.note(KafkaFault.GROUP_SHARED, who, text)

@@ -31,10 +31,10 @@ NoteLost = Callable[[str, int], None]
 class Resuming:
     """Sees to one consumer, which must have no way of its own to reset offsets (`auto_offset_reset="none"`)."""
 
-    def __init__(self, what: str, consumer: AIOKafkaConsumer, troubles: FaultLog, note_lost: NoteLost):
+    def __init__(self, what: str, consumer: AIOKafkaConsumer, fault_log: FaultLog, note_lost: NoteLost):
         self._what = what
         self._consumer = consumer
-        self._troubles = troubles
+        self._fault_log = fault_log
         self._note_lost = note_lost
 
     async def after(self, error: KafkaError) -> None:
@@ -53,7 +53,7 @@ class Resuming:
     async def wait_a_little(self, error: KafkaError | TransientError) -> None:
         """Name and count it, and let some time go by."""
         text = f"trying again{TO_GRANT if isinstance(error, NOT_ALLOWED) else ''}"
-        self._troubles.note(KafkaFault.KAFKA_ERROR, f"{self._what}: {error!r}", text)
+        self._fault_log.note(KafkaFault.KAFKA_ERROR, f"{self._what}: {error!r}", text)
         await asyncio.sleep(PAUSE_S)
 
     async def to_what_is_committed(self, partition: TopicPartition) -> None:
@@ -75,15 +75,15 @@ class Resuming:
         end = (await self._consumer.end_offsets([partition]))[partition]
         if offset < first:
             text = f"{first - offset} records from offset {offset} on were deleted before they were read"
-            self._troubles.note_lost(source_of(partition), offset, first - offset, text)
+            self._fault_log.note_lost(source_of(partition), offset, first - offset, text)
             self._note_lost(source_of(partition), first - offset)
         elif offset > end:
             text = f"ends at {end}, and {offset} was read before: read from its first record on"
-            self._troubles.note(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)}:{offset}", text)
+            self._fault_log.note(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)}:{offset}", text)
         self._seek(partition, offset if first <= offset <= end else first)
 
     def _seek(self, partition: TopicPartition, offset: int) -> None:
         try:
             self._consumer.seek(partition, offset)
         except IllegalStateError:
-            self._troubles.note(KafkaFault.TAKEN_AWAY, source_of(partition), "its next owner sees to it")
+            self._fault_log.note(KafkaFault.TAKEN_AWAY, source_of(partition), "its next owner sees to it")

@@ -28,14 +28,14 @@ class WatermarkTicker:
         producer: AIOKafkaProducer,
         recovery: Recovery,
         metrics: Metrics,
-        pace: WatermarkAlignment,
+        alignment: WatermarkAlignment,
     ):
         self._settings = settings
         self._names = TopicNames(settings.prefix)
         self._consumer, self._producer = consumer, producer
         self._recovery = recovery
         self._metrics = metrics
-        self._pace = pace
+        self._alignment = alignment
         self._written, self._changed_ns = 0, monotonic_ns()
 
     async def tick(self, admin: AIOKafkaAdminClient) -> None:
@@ -50,7 +50,7 @@ class WatermarkTicker:
             return
         read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
         ends = await self._consumer.end_offsets(partitions)  # after `read`: never too little lag
-        self._pace.look(read, ends)
+        self._alignment.look(read, ends)
         if partitions[0] not in self._consumer.assignment():
             self._metrics.note_lag({})
             return

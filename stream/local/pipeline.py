@@ -32,11 +32,11 @@ class Pipeline:
         rules: RuleSet,
         cluster: str,
         lateness_ns: int,
-        throttle: RuleBudget | None = None,
+        rule_budget: RuleBudget | None = None,
         lists_joined: bool = False,
         redactor: Redactor | None = None,
     ):
-        self._scanner = BlockBuffer(BatchScanner(rules, cluster, throttle=throttle, redactor=redactor))
+        self._scanner = BlockBuffer(BatchScanner(rules, cluster, rule_budget=rule_budget, redactor=redactor))
         self._engine = Engine(rules, lists_joined=lists_joined)
         self._watermark = Watermark(lateness_ns)
 

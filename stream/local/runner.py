@@ -60,7 +60,7 @@ class LocalRunner:
             rules,
             settings.cluster,
             settings.lateness_ns,
-            self._keeper.throttle,
+            self._keeper.rule_budget,
             lists_joined=True,
             redactor=redactor_of(settings),
         )

@@ -37,7 +37,7 @@ class LocalStoreWriter:
         self._deliveries: list[Delivery] = []
         self._dead_letters: list[DeadLetter] = []
         self.metrics = Metrics()
-        self.throttle = RuleBudget(clock_s=perf_counter)
+        self.rule_budget = RuleBudget(clock_s=perf_counter)
         self._sampler = Sampler(self.metrics)
         self.metrics.note_rules(rules)
 
@@ -78,14 +78,14 @@ class LocalStoreWriter:
 
     async def keep_counts(self) -> None:
         """Write what was counted, now and then. When that fails, everything goes on."""
-        if used := self.throttle.turn(monotonic()):
+        if used := self.rule_budget.turn(monotonic()):
             self.metrics.note_uses(used)
         if samples := self._sampler.due():
             await self._try_to_keep(samples=samples)
 
     async def keep_last(self) -> None:
         """Write what was delivered and counted at the very end."""
-        self.metrics.note_uses(self.throttle.turn(math.inf) or {})
+        self.metrics.note_uses(self.rule_budget.turn(math.inf) or {})
         await self._try_to_keep(**self._take_deliveries(), samples=self._sampler.samples())
 
     def _note_scan(self, scanned: ScanResult) -> None:

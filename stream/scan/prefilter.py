@@ -28,7 +28,7 @@ class Prefiltered:
     candidates: Sequence[Hit]
     of_kernel: Sequence[int]
     escaped: Sequence[int]
-    odd: Sequence[int]
+    suspicious: Sequence[int]
 
 
 class Prefilter:
@@ -42,7 +42,7 @@ class Prefilter:
             marks = HyperscanScanner(MARKS)
             self._found = lambda values: (scanner.scan(values), marks.scan(values))
 
-    def glance(self, values: Records | TextLines) -> Prefiltered:
+    def prefiltered(self, values: Records | TextLines) -> Prefiltered:
         """Lines of a plain text are all of one speaker, so their kernel is not looked for."""
         if isinstance(values, TextLines):
             return Prefiltered(self._scanner.scan(values), (), values.cleaned_differently(), ())
@@ -50,5 +50,5 @@ class Prefilter:
         of_kernel, escaped = set[int](), set(values.escaped())
         for number, mark in marks:
             (of_kernel if mark < len(_OF_KERNEL) else escaped).add(number)
-        odd = sorted({*values.odd_envelopes(), *values.begun_in_binary()})
-        return Prefiltered(candidates, sorted(of_kernel), sorted(escaped), odd)
+        suspicious = sorted({*values.odd_envelopes(), *values.begun_in_binary()})
+        return Prefiltered(candidates, sorted(of_kernel), sorted(escaped), suspicious)

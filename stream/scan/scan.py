@@ -31,7 +31,7 @@ from epicenter.stream.scan.liveness import MAX_SPEAKERS, Liveness
 from epicenter.stream.scan.prefilter import Prefilter, Prefiltered
 from epicenter.stream.scan.redaction import Redactions, match_id, redacted_dead_letter, without_secrets
 from epicenter.stream.scan.rule_budget import RuleBudget
-from epicenter.stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_unfit, without_tails
+from epicenter.stream.scan.validation import Fault, envelope_fault, searchable, unescaped, why_invalid, without_tails
 
 _HOUR_NS = 3600 * NS_PER_S
 
@@ -79,11 +79,11 @@ class BatchScanner:
         cluster: str,
         scanner: Scanner | None = None,
         keep_all: bool = False,
-        throttle: RuleBudget | None = None,
+        rule_budget: RuleBudget | None = None,
         redactor: Redactor | None = None,
     ):
         self._redactor = redactor
-        self._throttle = throttle or RuleBudget()
+        self._rule_budget = rule_budget or RuleBudget()
         self._cluster = cluster
         self._keep_all = keep_all
         self.use(rules, scanner)
@@ -95,7 +95,7 @@ class BatchScanner:
     def use(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
         """Go on with these rules from the next batch on; what was seen of sources stays."""
         self._scanner = scanner or HyperscanScanner(rules.expressions, rules.marks)
-        self._glancer = Prefilter(self._scanner)
+        self._prefilter = Prefilter(self._scanner)
         self._owners = rules.rule_of_pattern
         self._observed = observed(rules)
         told_whole = None if self._keep_all else self._observed
@@ -108,54 +108,54 @@ class BatchScanner:
         taken, and the others have to come again at the head of the next batch.
         """
         whole = searchable(batch.values)
-        unfit = why_unfit(whole, batch.is_text)
-        values = without_tails(whole, unfit)
-        batch, legible = replace(batch, values=whole), replace(batch, values=values)
-        glance = self._glancer.glance(values)
-        times = LineTimes(legible, self._timed_by_source.get(batch.source))
-        spoken = self._spoken(times, self._candidates(values, glance), unfit)
-        end = join_blocks(spoken, lambda number: self._line(legible, number, unfit), len(batch), is_last)
-        for number in glance.odd:
-            if number not in spoken and number not in unfit and (fault := envelope_fault(values[number])):
-                unfit[number] = fault
+        invalid = why_invalid(whole, batch.is_text)
+        values = without_tails(whole, invalid)
+        batch, validated = replace(batch, values=whole), replace(batch, values=values)
+        prefiltered = self._prefilter.prefiltered(values)
+        times = LineTimes(validated, self._timed_by_source.get(batch.source))
+        spoken = self._spoken(times, self._candidates(values, prefiltered), invalid)
+        end = join_blocks(spoken, lambda number: self._line(validated, number, invalid), len(batch), is_last)
+        for number in prefiltered.suspicious:
+            if number not in spoken and number not in invalid and (fault := envelope_fault(values[number])):
+                invalid[number] = fault
         if batch.is_recorded and (timed := times.upto(end)):
             self._timed_by_source[batch.source] = timed
         said = [one for number, one in sorted(spoken.items()) if number < end]
-        unfit = {number: fault for number, fault in unfit.items() if number < end}
-        scanned, heartbeats = self._scanned(batch, end, said, unfit)
-        self._note_who_was_alive(batch, end, unfit, glance, scanned, heartbeats)
-        return self._finished(scanned, heartbeats, batch, unfit)
+        invalid = {number: fault for number, fault in invalid.items() if number < end}
+        scanned, heartbeats = self._scanned(batch, end, said, invalid)
+        self._note_who_was_alive(batch, end, invalid, prefiltered, scanned, heartbeats)
+        return self._finished(scanned, heartbeats, batch, invalid)
 
     def _spoken(
-        self, times: LineTimes, candidates: Mapping[int, Sequence[int]], unfit: dict[int, Fault]
+        self, times: LineTimes, candidates: Mapping[int, Sequence[int]], invalid: dict[int, Fault]
     ) -> dict[int, Spoken]:
         spoken = {}
         for number, patterns in candidates.items():
-            if not (asked := self._throttle.let_through(patterns, self._owners)):
+            if not (asked := self._rule_budget.let_through(patterns, self._owners)):
                 continue
-            begun_s = self._throttle.clock_s()
+            begun_s = self._rule_budget.clock_s()
             try:
                 parsed, hits = self._confirmer.confirmed(times.batch.record(number), asked)
             except RecordError as error:
-                unfit[number] = Fault.of(error)
+                invalid[number] = Fault.of(error)
                 continue
-            self._throttle.note(asked, self._owners, hits, begun_s)
+            self._rule_budget.note(asked, self._owners, hits, begun_s)
             if hits:
                 spoken[number] = Spoken(number, times.put_into(parsed, number), hits)
         return spoken
 
-    def _line(self, batch: Batch, number: int, unfit: Mapping[int, Fault]) -> Parsed | None:
+    def _line(self, batch: Batch, number: int, invalid: Mapping[int, Fault]) -> Parsed | None:
         try:
-            return None if number in unfit else parse(batch.record(number), self._cluster)
+            return None if number in invalid else parse(batch.record(number), self._cluster)
         except RecordError:
             return None
 
     def _scanned(
-        self, batch: Batch, end: int, said: Sequence[Spoken], unfit: Mapping[int, Fault]
+        self, batch: Batch, end: int, said: Sequence[Spoken], invalid: Mapping[int, Fault]
     ) -> tuple[ScanResult, Heartbeats]:
         """What the records that say something tell; the rest is still to come."""
         scanned, heartbeats = ScanResult(records=end), Heartbeats()
-        scanned.matched = sum(one.number not in unfit for one in said)
+        scanned.matched = sum(one.number not in invalid for one in said)
         for spoken in said:
             event = spoken.parsed.event
             self._note_pod(event, scanned)
@@ -170,11 +170,11 @@ class BatchScanner:
                     scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
                 elif hit.rule.spec.id in self._observed:
                     scanned.observed.append(_match(hit, event, ()))
-        self._note_cut_lines(batch, unfit, heartbeats)
+        self._note_cut_lines(batch, invalid, heartbeats)
         return scanned, heartbeats
 
-    def _candidates(self, values: Records | TextLines, glance: Prefiltered) -> dict[int, list[int]]:
-        hits, escaped = glance.candidates, glance.escaped
+    def _candidates(self, values: Records | TextLines, prefiltered: Prefiltered) -> dict[int, list[int]]:
+        hits, escaped = prefiltered.candidates, prefiltered.escaped
         if escaped:
             plain = [unescaped(values[number]) for number in escaped]
             hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
@@ -184,8 +184,8 @@ class BatchScanner:
         self,
         batch: Batch,
         end: int,
-        unfit: Mapping[int, Fault],
-        glance: Prefiltered,
+        invalid: Mapping[int, Fault],
+        prefiltered: Prefiltered,
         scanned: ScanResult,
         heartbeats: Heartbeats,
     ) -> None:
@@ -195,7 +195,7 @@ class BatchScanner:
 
         def look(number: int) -> int | None:
             try:
-                event = None if number in unfit else parse(batch.record(number), self._cluster).event
+                event = None if number in invalid else parse(batch.record(number), self._cluster).event
             except RecordError:
                 event = None
             if event is None or not (event.has_own_time or not batch.is_recorded):
@@ -207,7 +207,7 @@ class BatchScanner:
                 scanned.rank_placements += self._hosts_rank_placements(event, batch)
             return event.event_time_ns
 
-        self._liveness.look(batch, end, glance.of_kernel, look)
+        self._liveness.look(batch, end, prefiltered.of_kernel, look)
 
     def _note_pod(self, event: LogEvent, scanned: ScanResult) -> None:
         """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
@@ -230,13 +230,13 @@ class BatchScanner:
         return [RankPlacement(event.event_time_ns, event.cluster, event.job, host) for host in hosts]
 
     def _finished(
-        self, scanned: ScanResult, heartbeats: Heartbeats, batch: Batch, unfit: Mapping[int, Fault]
+        self, scanned: ScanResult, heartbeats: Heartbeats, batch: Batch, invalid: Mapping[int, Fault]
     ) -> ScanResult:
         scanned.heartbeats, scanned.rank_placements = (
             heartbeats.sorted(),
             sorted(set(scanned.rank_placements), key=RankPlacement.order),
         )
-        for number, fault in sorted(unfit.items()):
+        for number, fault in sorted(invalid.items()):
             dead_letter, redactions = redacted_dead_letter(self._redactor, *fault, batch.record(number))
             scanned.dead_letters.append(dead_letter)
             scanned.redactions += redactions
@@ -253,9 +253,9 @@ class BatchScanner:
         matches = list(map(with_short_lines, matches))
         scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
 
-    def _note_cut_lines(self, batch: Batch, unfit: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
+    def _note_cut_lines(self, batch: Batch, invalid: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
         """Envelopes that end in the middle: whoever wrote them was stopped."""
-        for number, fault in unfit.items():
+        for number, fault in invalid.items():
             if fault.kind is DeadLetterKind.NOT_JSON and not batch.values[number].rstrip().endswith(b"}"):
                 heartbeats.add_cut(parse(batch.record(number), self._cluster).event)
 

@@ -36,7 +36,7 @@ def searchable(values: Sequence[bytes]) -> Records | TextLines:
     return Records(values.cut_up())
 
 
-def why_unfit(values: Records | TextLines, is_text: bool) -> dict[int, Fault]:
+def why_invalid(values: Records | TextLines, is_text: bool) -> dict[int, Fault]:
     """Records that can't be taken whole, and why."""
     if isinstance(values, TextLines):
         return {}
@@ -47,11 +47,11 @@ def why_unfit(values: Records | TextLines, is_text: bool) -> dict[int, Fault]:
     return faults
 
 
-def without_tails(values: Records | TextLines, unfit: Mapping[int, Fault]) -> Records | TextLines:
+def without_tails(values: Records | TextLines, invalid: Mapping[int, Fault]) -> Records | TextLines:
     """No more of what is too large than its head: what failed there is found all the same."""
-    if not unfit:
+    if not invalid:
         return values
-    return Records([value[:MAX_KEPT_DEAD_BYTES] if number in unfit else value for number, value in enumerate(values)])
+    return Records([value[:MAX_KEPT_DEAD_BYTES] if number in invalid else value for number, value in enumerate(values)])
 
 
 def envelope_fault(value: bytes) -> Fault | None:

@@ -29,14 +29,14 @@ class ChunkScanner:
         self,
         settings: Settings,
         rules: RuleSet,
-        throttle: RuleBudget,
+        rule_budget: RuleBudget,
         metrics: Metrics,
-        troubles: FaultLog,
+        fault_log: FaultLog,
         redactor: Redactor | None = None,
     ):
         self._metrics = metrics
-        self._troubles = troubles
-        self._scanner = BlockBuffer(BatchScanner(rules, settings.cluster, throttle=throttle, redactor=redactor))
+        self._fault_log = fault_log
+        self._scanner = BlockBuffer(BatchScanner(rules, settings.cluster, rule_budget=rule_budget, redactor=redactor))
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
 
     def use(self, rules: RuleSet) -> None:
@@ -75,8 +75,8 @@ class ChunkScanner:
         if chunk.newest_ms > now_ms + FUTURE_MS:
             times = sum(record.timestamp > now_ms + FUTURE_MS for record in chunk.records)
             text = "taken as received now; check the shippers' clocks"
-            self._troubles.note(KafkaFault.FROM_THE_FUTURE, source, text, times)
+            self._fault_log.note(KafkaFault.FROM_THE_FUTURE, source, text, times)
 
     def _dead_batch(self, source: str, corrupt: Corrupt) -> ScanResult:
-        dead_letter = self._troubles.note_corrupt(source, corrupt)
+        dead_letter = self._fault_log.note_corrupt(source, corrupt)
         return ScanResult(records=corrupt.records, dead=corrupt.records, dead_letters=[dead_letter])

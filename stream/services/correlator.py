@@ -223,12 +223,12 @@ class Correlator(Service):
         end = (await self._consumer.end_offsets([partition]))[partition]
         if is_new or correlator.offset >= end:
             text = f"its snapshot covers {correlator.offset} of its forerunner: read from its first message on"
-            self._topics.troubles.note(KafkaFault.TOPIC_MADE_AGAIN, source_of(partition), text)
+            self._topics.fault_log.note(KafkaFault.TOPIC_MADE_AGAIN, source_of(partition), text)
             correlator.begin_at(first)
         elif correlator.offset + 1 < first:
             lost = first - correlator.offset - 1
             text = f"{lost} messages were deleted before they were correlated"
-            self._topics.troubles.note_lost(source_of(partition), correlator.offset, lost, text)
+            self._topics.fault_log.note_lost(source_of(partition), correlator.offset, lost, text)
             self._topics.note_lost(source_of(partition), lost)
             correlator.begin_at(first)
         return correlator.offset + 1

@@ -53,12 +53,12 @@ class Matcher(Service):
         self._names = TopicNames(settings.prefix)
         self._metrics = metrics
         redactor = redactor_of(settings)
-        self._troubles = FaultLog(metrics, redactor)
-        self._throttle = RuleBudget(settings.flood_share, settings.flood_share_trusted, perf_counter)
-        self._scanner = ChunkScanner(settings, rules, self._throttle, metrics, self._troubles, redactor)
+        self._fault_log = FaultLog(metrics, redactor)
+        self._rule_budget = RuleBudget(settings.flood_share, settings.flood_share_trusted, perf_counter)
+        self._scanner = ChunkScanner(settings, rules, self._rule_budget, metrics, self._fault_log, redactor)
         self._busy = asyncio.Lock()
         self._unsent: list[ScannedRange] = []
-        self._pace = WatermarkAlignment()
+        self._alignment = WatermarkAlignment()
         self._paused: set[TopicPartition] = set()
         self.floods: list[str] = []
         self.last_fetch_s = monotonic()
@@ -81,11 +81,11 @@ class Matcher(Service):
         )
         self._admin = make_admin(settings)
         self._recovery = Recovery(
-            settings.raw_topic, group, self._consumer, self._troubles, self._metrics.note_lost_records
+            settings.raw_topic, group, self._consumer, self._fault_log, self._metrics.note_lost_records
         )
         self._sender = Sender(settings, self._producer)
         self._ticker = WatermarkTicker(
-            settings, self._consumer, self._producer, self._recovery, self._metrics, self._pace
+            settings, self._consumer, self._producer, self._recovery, self._metrics, self._alignment
         )
         await self._admin.start()
         await self._producer.start()
@@ -110,7 +110,7 @@ class Matcher(Service):
         try:
             await self._recovery.check_committed(self._admin, partitions)
         except KafkaError as error:
-            self._troubles.note(KafkaFault.KAFKA_ERROR, repr(error), "what is committed is believed")
+            self._fault_log.note(KafkaFault.KAFKA_ERROR, repr(error), "what is committed is believed")
         self._consumer.resume(*self._consumer.assignment().intersection(partitions))
 
     @Service.task
@@ -125,11 +125,11 @@ class Matcher(Service):
                 self._unsent += [await self._scan(*one) for one in chunks if self._is_mine(one[0])]
                 if not chunks or sum(one.scanned.records for one in self._unsent) >= self._settings.fetch_records:
                     await self._settle()
-            await self._sender.send_gaps(self._troubles.take_gaps())
+            await self._sender.send_gaps(self._fault_log.take_gaps())
             self._note_costs()
 
     def _note_costs(self) -> None:
-        if (used := self._throttle.turn(monotonic())) is not None:
+        if (used := self._rule_budget.turn(monotonic())) is not None:
             self._metrics.note_uses(used)
             self.floods = over_budget(used)
             for flood in self.floods:
@@ -141,7 +141,7 @@ class Matcher(Service):
         except KafkaError as error:
             await self._recovery.after(error)
             return ()
-        self._troubles.is_over(KafkaFault.KAFKA_ERROR, "fetch")
+        self._fault_log.is_over(KafkaFault.KAFKA_ERROR, "fetch")
         self.last_fetch_s = monotonic()
         return chunks
 
@@ -152,15 +152,15 @@ class Matcher(Service):
             return
         await self._sender.send(found)
         for one in found:
-            self._pace.note(one.partition, one.scanned.newest_ns, one.scanned.told)
+            self._alignment.note(one.partition, one.scanned.newest_ns, one.scanned.told)
         topic_id = self._recovery.topic_id
         try:
             await self._consumer.commit(
-                {one.partition: (one.end, self._pace.mark(one.partition, topic_id)) for one in found}
+                {one.partition: (one.end, self._alignment.mark(one.partition, topic_id)) for one in found}
             )
         except (CommitFailedError, IllegalStateError) as error:
             text = "before the commit; what was not committed will be read again"
-            self._troubles.note(KafkaFault.TAKEN_AWAY, repr(error), text)
+            self._fault_log.note(KafkaFault.TAKEN_AWAY, repr(error), text)
             return
         for one in found:
             self._metrics.note_scan(one.source, one.scanned)
@@ -176,7 +176,7 @@ class Matcher(Service):
     def _forget_uncommitted(self) -> None:
         self._scanner.forget()
         self._unsent.clear()
-        self._pace.forget()
+        self._alignment.forget()
         self._paused.clear()
 
     @Service.task
@@ -187,15 +187,15 @@ class Matcher(Service):
                 await self._ticker.tick(self._admin)
             except KafkaError as error:
                 if not self.should_stop:
-                    self._troubles.note(KafkaFault.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
+                    self._fault_log.note(KafkaFault.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
             else:
-                self._troubles.is_over(KafkaFault.KAFKA_ERROR, "tick")
+                self._fault_log.is_over(KafkaFault.KAFKA_ERROR, "tick")
             self._keep_pace()
 
     def _keep_pace(self) -> None:
         """Read no further where we are too far ahead of the slowest partition, whoever reads that one."""
         mine = self._consumer.assignment()
-        too_far = self._pace.too_far() & mine
+        too_far = self._alignment.too_far() & mine
         self._consumer.resume(*(self._paused & mine) - too_far)
         self._consumer.pause(*too_far)
         self._paused = too_far

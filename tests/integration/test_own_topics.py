@@ -17,7 +17,7 @@ from epicenter.sinks.clickhouse.client import connect
 from epicenter.stream.kafka.messages import ScanMessage, decode
 from epicenter.stream.kafka.topics import TopicNames
 from tests.integration.test_kafka_recovery import everything_in, stop
-from tests.integration.test_raw_trouble import has_read_all, nodes, troubles, xid
+from tests.integration.test_raw_trouble import fault_log, has_read_all, nodes, xid
 from tests.support.cluster import Cluster, Worker, with_admin
 from tests.support.corruption import broken_checksum, corrupt_on_disk
 from tests.support.receiver import Receiver
@@ -82,7 +82,7 @@ def test_a_corrupt_batch_of_matches_is_a_dead_letter_and_the_others_are_correlat
         assert f"{source}:{bad} " in dead_letter
         assert f"corrupt batch: offsets {bad} to {bad}: " in dead_letter
         assert [lost(worker, f"{cluster.name}.{group}", source) for group in ("correlate", "store")] == [1, 1]
-        assert troubles(worker, "corrupt-batch") == 2
+        assert fault_log(worker, "corrupt-batch") == 2
         stop(worker)
 
 
@@ -174,7 +174,7 @@ def test_messages_deleted_before_they_were_read_are_counted(clusters: MakeCluste
     assert {group: lost(worker, group, f"{matches.topic}/0") for group in groups} == {
         group: end - read[group] for group in groups
     }
-    assert troubles(worker, "records-lost") == 2
+    assert fault_log(worker, "records-lost") == 2
     assert worker.log.read_text().count("records-lost: ") == 2
     stop(worker)
 
@@ -186,9 +186,9 @@ def test_a_topic_of_ours_that_is_deleted_is_waited_for(clusters: MakeCluster) ->
     cluster.feed([("n1", xid(1))])
     eventually(lambda: nodes(cluster) == {"n1"}, 60, "the first incident")
     for name in ("matches", "incidents"):
-        before = troubles(worker, "topic-missing")
+        before = fault_log(worker, "topic-missing")
         with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([f"{cluster.name}.{name}"]))  # noqa: B023
-        eventually(lambda: troubles(worker, "topic-missing") > before, 30, "its name")  # noqa: B023
+        eventually(lambda: fault_log(worker, "topic-missing") > before, 30, "its name")  # noqa: B023
     eventually(lambda: cluster.run("topics").count("made") == 2, 30, "the topics made again")
     cluster.feed([("n2", xid(2))])
     eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the next incident")

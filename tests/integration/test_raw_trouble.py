@@ -38,7 +38,7 @@ def nodes(cluster: Cluster) -> set[str]:
     return {node for incident in cluster.incidents() for node in incident["nodes"]}
 
 
-def troubles(worker: Worker, kind: str) -> float:
+def fault_log(worker: Worker, kind: str) -> float:
     return worker.metric(f'epicenter_trouble_total{{kind="{kind}"}}')
 
 
@@ -79,7 +79,7 @@ def test_partitions_added_while_running(kafka: Any, clickhouse: Any, make_cluste
     has_read_all(worker, cluster, 3)
     eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "the failures in the new partitions")
     assert f'epicenter_lag_records{{source="{cluster.raw_topic}/2"}} 0' in worker.get("/metrics")
-    assert troubles(worker, "partitions-added") == 1
+    assert fault_log(worker, "partitions-added") == 1
     told_once(worker, "partitions-added")
 
 
@@ -93,7 +93,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: Any, clickhouse: A
     eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the failure at the head of the new topic")
     eventually(lambda: worker.metric("epicenter_records_total") >= 9, 60, "all records")
     balanced(worker)
-    assert troubles(worker, "topic-made-again") >= 1
+    assert fault_log(worker, "topic-made-again") >= 1
     assert worker.process.poll() is None
 
     worker.kill()
@@ -127,7 +127,7 @@ def test_what_was_committed_for_a_forerunner_counts_for_nothing(
     commit(cluster, 3, "a-topic-that-is-no-more")
     worker = cluster.start_worker()
     has_read_all(worker, cluster, 5)
-    assert troubles(worker, "topic-made-again") == 1
+    assert fault_log(worker, "topic-made-again") == 1
     told_once(worker, "topic-made-again")
 
 
@@ -140,7 +140,7 @@ def test_an_offset_that_another_program_committed_is_named(
     commit(cluster, 3, "")
     worker = cluster.start_worker()
     has_read_all(worker, cluster, 2)
-    assert troubles(worker, "foreign-commit") == 1
+    assert fault_log(worker, "foreign-commit") == 1
     told_once(worker, "foreign-commit")
 
 
@@ -172,7 +172,7 @@ def test_records_deleted_before_they_were_read_are_counted(
     worker = cluster.start_worker()
     has_read_all(worker, cluster, 4)
     assert worker.metric("epicenter_lost_records_total") == 7
-    assert troubles(worker, "records-lost") == 1
+    assert fault_log(worker, "records-lost") == 1
     told_once(worker, "records-lost")
     eventually(lambda: nodes(cluster) == {"n2"}, 60, "the failure behind the gap")
 
@@ -198,7 +198,7 @@ def test_a_record_from_the_future_does_not_hurry_the_others(
 
     eventually(is_taken, 10, "the broker takes such records")
     has_read_all(worker, cluster, 2)
-    assert troubles(worker, "record-from-the-future") == 2
+    assert fault_log(worker, "record-from-the-future") == 2
     told_once(worker, "record-from-the-future")
     for number in (1, 2):
         cluster.feed([(f"n{number}", xid_of_today(number))])
@@ -259,7 +259,7 @@ def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
         has_read_all(worker, cluster, 9)
         eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the failures around it")
         assert worker.metric("epicenter_dead_letters_total") == 3
-        assert troubles(worker, "corrupt-batch") == 1
+        assert fault_log(worker, "corrupt-batch") == 1
         told_once(worker, "corrupt-batch")
         (line,) = eventually(lambda: cluster.run("deadletters", "list").splitlines(), 30, "the letter")
         assert f"{cluster.raw_topic}/0:3 " in line
@@ -303,7 +303,7 @@ async def start_behind_a_stranger(cluster: Cluster) -> Worker:
     await stranger.start()
     try:
         worker = await asyncio.to_thread(cluster.start_worker)
-        named = lambda: troubles(worker, "kafka-error") > 2  # noqa: E731
+        named = lambda: fault_log(worker, "kafka-error") > 2  # noqa: E731
         await asyncio.to_thread(lambda: eventually(named, 30, "its name"))
     finally:
         await stranger.stop()
@@ -322,7 +322,7 @@ async def live_with_a_stranger(cluster: Cluster, worker: Worker) -> None:
     )
     await stranger.start()
     try:
-        await asyncio.to_thread(lambda: eventually(lambda: troubles(worker, "group-shared"), 30, "its name"))
+        await asyncio.to_thread(lambda: eventually(lambda: fault_log(worker, "group-shared"), 30, "its name"))
         assert "somebody-else" in worker.log.read_text()
     finally:
         await stranger.stop()

@@ -8,20 +8,20 @@ from epicenter.stream.metrics import Metrics
 
 def test_lost_records_are_counted_told_and_a_gap() -> None:
     metrics = Metrics()
-    troubles = FaultLog(metrics)
-    troubles.note_lost("logs.raw/3", 7, 5, "5 records from offset 7 on were deleted before they were read")
-    (gap,) = troubles.take_gaps()
+    fault_log = FaultLog(metrics)
+    fault_log.note_lost("logs.raw/3", 7, 5, "5 records from offset 7 on were deleted before they were read")
+    (gap,) = fault_log.take_gaps()
     assert (gap.kind, gap.source, gap.records, "offset 7" in gap.text) == ("records-lost", "logs.raw/3", 5, True)
-    assert troubles.take_gaps() == ()
+    assert fault_log.take_gaps() == ()
     assert ("epicenter_trouble_total", {"kind": KafkaFault.RECORDS_LOST.value}, 1.0) in list(metrics.series())
 
 
 def test_the_same_loss_met_again_is_the_same_gap() -> None:
     ids = []
     for _ in range(2):
-        troubles = FaultLog(Metrics())
-        troubles.note_lost("logs.raw/3", 7, 5, "why")
-        ids += [gap.gap_id for gap in troubles.take_gaps()]
+        fault_log = FaultLog(Metrics())
+        fault_log.note_lost("logs.raw/3", 7, 5, "why")
+        ids += [gap.gap_id for gap in fault_log.take_gaps()]
     assert len(ids) == 2 and len(set(ids)) == 1
 
 

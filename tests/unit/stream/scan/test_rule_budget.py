@@ -32,7 +32,7 @@ def lines(count: int, text: str = "it went wrong: 1") -> list[bytes]:
     return [f"line {number}: {text}".encode() for number in range(count)]
 
 
-def throttle(share: float = 0.1, trusted: float = 0.9) -> RuleBudget:
+def rule_budget(share: float = 0.1, trusted: float = 0.9) -> RuleBudget:
     made = RuleBudget(share, trusted, Clock())
     made.turn(0)
     return made
@@ -45,11 +45,11 @@ def own(tmp_path: Path) -> RuleSet:
 
 
 def scanned(rules: RuleSet, limits: RuleBudget, values: list[bytes]) -> ScanResult:
-    return BatchScanner(rules, "default", throttle=limits).scan(batch(values))
+    return BatchScanner(rules, "default", rule_budget=limits).scan(batch(values))
 
 
 def test_a_rule_that_floods_is_cut_named_and_counted(own: RuleSet) -> None:
-    limits, looks = throttle(), round(0.1 * INTERVAL_S / COST_S)
+    limits, looks = rule_budget(), round(0.1 * INTERVAL_S / COST_S)
     found = scanned(own, limits, [*lines(120), b"NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"])
     assert [match.rule for match in found.matches] == ["mine.one"] * looks + ["nvidia.xid_79"]
     assert (found.records, found.matched, found.quiet) == (121, looks + 1, 120 - looks)
@@ -62,7 +62,7 @@ def test_a_rule_that_floods_is_cut_named_and_counted(own: RuleSet) -> None:
 
 
 def test_the_next_interval_begins_anew(own: RuleSet) -> None:
-    limits = throttle()
+    limits = rule_budget()
     scanned(own, limits, lines(120))
     assert scanned(own, limits, lines(1)).matched == 0
     assert limits.turn(INTERVAL_S - 0.01) is None
@@ -76,7 +76,7 @@ def test_the_next_interval_begins_anew(own: RuleSet) -> None:
 
 
 def test_other_rules_of_the_same_line_are_looked_at(own: RuleSet) -> None:
-    limits = throttle()
+    limits = rule_budget()
     scanned(own, limits, lines(120))
     both = "it went wrong: 1 NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"
     assert [match.rule for match in scanned(own, limits, lines(1, both)).matches] == ["nvidia.xid_79"]
@@ -98,7 +98,7 @@ def test_who_is_trusted_is_cut_later(own: RuleSet, change: tuple[str, str], is_c
     mine = own.by_id["mine.one"].spec
     name, _, value = new.partition(": ")
     rule = Rule(mine.model_copy(update={name: value} if old else {}), "mine.yaml:3")
-    limits, owners = throttle(), (rule,)
+    limits, owners = rule_budget(), (rule,)
     while limits.clock_s() < 2:
         limits.note((0,), owners, (), limits.clock_s())
     assert (not limits.let_through((0,), owners)) == is_cut
@@ -107,7 +107,7 @@ def test_who_is_trusted_is_cut_later(own: RuleSet, change: tuple[str, str], is_c
 def test_a_shipped_rule_is_trusted_but_not_for_ever() -> None:
     rule = the_rules().by_id["nccl.watchdog_timeout"]
     assert rule.place.startswith(str(CATALOG))
-    limits = throttle()
+    limits = rule_budget()
     limits.note((0,), (rule,), (), limits.clock_s() - 0.8 * INTERVAL_S)
     assert limits.let_through((0,), (rule,)) == (0,)
     limits.note((0,), (rule,), (), limits.clock_s() - 0.1 * INTERVAL_S)
@@ -116,7 +116,7 @@ def test_a_shipped_rule_is_trusted_but_not_for_ever() -> None:
 
 def test_a_line_is_shared_by_the_rules_that_may_fit_it() -> None:
     first, second = the_rules().rules[:2]
-    limits = throttle()
+    limits = rule_budget()
     limits.note((0, 1, 2), (first, second, second), (), limits.clock_s() - 1)
     used = limits.turn(INTERVAL_S) or {}
     assert [use.candidates for use in used.values()] == [1, 1]
