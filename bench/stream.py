@@ -202,8 +202,8 @@ def agent(bootstrap: str, folder: str) -> None:
             scanner.scan([value])
             seen += 1
             if seen == AGENT_RECORDS:
-                alignment = seen / (time.perf_counter() - begun_s), seen / (time.process_time() - begun_cpu_s)
-                print(json.dumps(alignment), flush=True)
+                pace = seen / (time.perf_counter() - begun_s), seen / (time.process_time() - begun_cpu_s)
+                print(json.dumps(pace), flush=True)
                 os._exit(0)
 
     worker = Worker(app, loglevel="error", quiet=True)
@@ -215,16 +215,16 @@ def report(paces: dict[str, Pace]) -> None:
     """A table for people on standard error, JSON on standard output."""
     bare_pace, *_, agent_pace = paces.values()
     print(f"{'way':<36} {'lines/core-s':>13} {'lines/s':>10} {'x bare':>7} {'x agent':>8} {'MB':>5}", file=sys.stderr)
-    for way, alignment in paces.items():
-        beside_bare = alignment.lines_per_core_s / bare_pace.lines_per_core_s
-        beside_agent = alignment.lines_per_core_s / agent_pace.lines_per_core_s
+    for way, pace in paces.items():
+        beside_bare = pace.lines_per_core_s / bare_pace.lines_per_core_s
+        beside_agent = pace.lines_per_core_s / agent_pace.lines_per_core_s
         print(
-            f"{way:<36} {alignment.lines_per_core_s:>13,.0f} {alignment.lines_per_s:>10,.0f} {beside_bare:>6.2f}x "
-            f"{beside_agent:>7.1f}x {alignment.peak_mb:>5.0f}",
+            f"{way:<36} {pace.lines_per_core_s:>13,.0f} {pace.lines_per_s:>10,.0f} {beside_bare:>6.2f}x "
+            f"{beside_agent:>7.1f}x {pace.peak_mb:>5.0f}",
             file=sys.stderr,
         )
     machine = {"cores": os.cpu_count(), "machine": platform.machine(), "python": platform.python_version()}
-    print(json.dumps({"records": RECORDS, **{way: alignment._asdict() for way, alignment in paces.items()}} | machine))
+    print(json.dumps({"records": RECORDS, **{way: pace._asdict() for way, pace in paces.items()}} | machine))
 
 
 if __name__ == "__main__":

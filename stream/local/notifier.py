@@ -100,9 +100,9 @@ class LocalNotifier:
 
     async def _listen(self) -> None:
         try:
-            self._dispatcher.said = await self._store.ask(said_by)
+            self._dispatcher.actions = await self._store.ask(said_by)
         except PipelineError as error:
-            self._dispatcher.said = OperatorActions()
+            self._dispatcher.actions = OperatorActions()
             if not self._is_deaf:
                 self._say(f"silences can't be read, so everything is told: {error}")
             self._is_deaf = True

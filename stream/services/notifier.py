@@ -136,7 +136,7 @@ class Notifier(Service):
 
     async def _take(self, partition: TopicPartition, records: Sequence[Message]) -> None:
         owned = self._owned[partition.partition]
-        owned.said = self._said.newest
+        owned.actions = self._said.newest
         await owned.take([revision for record in records for revision in _revisions(record)])
         if records:
             await self._topics.commit({partition: records[-1].offset + 1})

@@ -73,11 +73,11 @@ def worker_logs(draw: st.DrawFn, node: str, job: str) -> Log:
     """A job's lines on one node: its steps at some pace, from some time on lower ones, and some errors."""
     ship = draw(st.sampled_from([vector, fluent_bit]))
     said = draw(st.lists(st.tuples(seconds, st.sampled_from(WORKER_TEXTS)), max_size=4))
-    alignment, count, back_at = draw(st.integers(1, 60)), draw(st.integers(0, 40)), draw(st.integers(0, 60))
+    pace, count, back_at = draw(st.integers(1, 60)), draw(st.integers(0, 40)), draw(st.integers(0, 60))
     pause, drift = draw(st.sampled_from([0, 0, 200, 1200])), draw(st.floats(0, 70))
     for number in range(count):
         went_back = number >= back_at
-        second = number * alignment + drift + (pause if went_back else 0)
+        second = number * pace + drift + (pause if went_back else 0)
         said.append((round(second), step_line(max(0, number - 10 * went_back))))
     timed = [(second, ship(node, second, text, job)) for second, text in sorted(said)]
     return Log(f"{node}/{job}.jsonl", node, [(0, ship(node, 0, "starting", job)), *timed])
@@ -97,9 +97,9 @@ def plain_logs(draw: st.DrawFn) -> Log:
 @st.composite
 def ranks(draw: st.DrawFn) -> Log:
     """Four ranks of one node that tell their steps, one of which may stop before the others."""
-    alignment, count, lost = draw(st.integers(1, 20)), draw(st.integers(10, 60)), draw(st.integers(0, 3))
+    pace, count, lost = draw(st.integers(1, 20)), draw(st.integers(10, 60)), draw(st.integers(0, 3))
     said = [
-        (number * alignment + 1, f" {rank}: {step_line(number)}")
+        (number * pace + 1, f" {rank}: {step_line(number)}")
         for number in range(count)
         for rank in range(4)
         if rank or number < count - lost

@@ -41,11 +41,11 @@ def _leg(leg: Mapping[str, Any]) -> str:
     when = f"after {_length(leg['after_s'])} without acknowledgement" if leg["after_s"] else "at once"
     group = ", ".join(f"{name} {'+'.join(values) or 'unknown'}" for name, values in leg["group"].items())
     wait = f", waits {_length(leg['group_wait_s'])} for others" if leg["group_wait_s"] else ""
-    alignment = (
+    pace = (
         f"updates {_length(leg['update_interval_s'])} apart, repeated every {_length(leg['repeat_interval_s'])}{wait}"
     )
     place = f"by {leg['route']}, group: {group or 'everything'}"
-    return safe(f"{leg['target']} {when}, {place}; {alignment}")
+    return safe(f"{leg['target']} {when}, {place}; {pace}")
 
 
 def _action(action: Mapping[str, Any]) -> str:

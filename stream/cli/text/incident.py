@@ -85,5 +85,5 @@ def _progress(view: IncidentView) -> Iterator[Line]:
     if view.progress:
         yield "", "  progress"
     for progress in view.progress:
-        alignment = progress.alignment or "pace unknown"
-        yield "    ", f"job {safe(progress.name)}: last step {progress.last_step} at {progress.clock}, {alignment}"
+        pace = progress.pace or "pace unknown"
+        yield "    ", f"job {safe(progress.name)}: last step {progress.last_step} at {progress.clock}, {pace}"

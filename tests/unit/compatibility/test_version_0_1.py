@@ -118,7 +118,7 @@ def test_the_store_is_given_the_same_rows(table: str) -> None:
 
 def test_the_journal_of_alerts_is_gone_on_with() -> None:
     office = Office(routing(**ROUTING), NOW_NS + 301 * 10**9)
-    office.said, office.records = SAID, reading.journal_of(WRITTEN)
+    office.actions, office.records = SAID, reading.journal_of(WRITTEN)
     office.restart()
     office.wait(0)
     assert by_name(office) == [("pending", "opened")]

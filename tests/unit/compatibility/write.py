@@ -79,7 +79,7 @@ def _dead_letters() -> Iterator[DeadLetter]:
 def _journal() -> dict[str, bytes]:
     """Incidents that are told, held, silenced, in maintenance, inhibited, acknowledged, over; one is on its way."""
     office = Office(routing(**ROUTING))
-    office.said = SAID
+    office.actions = SAID
     office.take(incident("told"), incident("acked"), incident("over", jobs=("A",)))
     office.take(with_cause(incident("silenced"), node="n2"), with_cause(incident("maintained"), node="n9"))
     office.take(with_cause(incident("cause", severity="critical"), node="n4"))

@@ -45,9 +45,12 @@ def test_a_rank_is_found_by_its_gpu_or_local_rank_and_its_node_by_the_rank() -> 
 
 def test_after_a_restart_old_lines_are_read_by_the_old_map() -> None:
     placement = placed(
-        a_rank_placement(0, "n1", 0, gpu="g0"), a_rank_placement(0, "n1", 1, gpu="g1"), a_rank_placement(100, "n2", 0, gpu="g0"),
-        a_rank_placement(0, "n1", world_size=2, is_start=True), a_rank_placement(100, "n2", world_size=1, is_start=True),
-    )  # fmt: skip
+        a_rank_placement(0, "n1", 0, gpu="g0"),
+        a_rank_placement(0, "n1", 1, gpu="g1"),
+        a_rank_placement(100, "n2", 0, gpu="g0"),
+        a_rank_placement(0, "n1", world_size=2, is_start=True),
+        a_rank_placement(100, "n2", world_size=1, is_start=True),
+    )
     assert [placement.node_of("c", "A", 0, at(second)) for second in (-5, 0, 99, 100, 500)] == ["n1"] * 3 + ["n2"] * 2
     assert placement.rank_of("c", "A", "n1", at(50), gpu="g0") == 0
     assert placement.rank_of("c", "A", "n1", at(150), gpu="g0") is None
@@ -156,8 +159,10 @@ def test_a_snapshot_holds_all_of_it() -> None:
 
 
 PLACED = placed(
-    a_rank_placement(0, "n1", 3, gpu="0000:9a:00"), a_rank_placement(0, "n2", 7), a_rank_placement(0, "n9", address="10.1.0.9"),
-)  # fmt: skip
+    a_rank_placement(0, "n1", 3, gpu="0000:9a:00"),
+    a_rank_placement(0, "n2", 7),
+    a_rank_placement(0, "n9", address="10.1.0.9"),
+)
 PLACED.hear("c", "n1", "A", at(0))
 
 
