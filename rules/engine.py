@@ -137,7 +137,7 @@ class Engine:
         heartbeats: Iterable[Heartbeat] = (),
         rank_placements: Iterable[RankPlacement] = (),
     ) -> None:
-        """Note matches, heartbeats and seats, in any order."""
+        """Note matches, heartbeats and rank placements, in any order."""
         for match in matches:
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
             self._wait(match_order(match), match)

@@ -82,11 +82,11 @@ class Group(msgspec.Struct):
     """
 
     key: str
-    route_target: RouteTarget
+    route_target: RouteTarget = msgspec.field(name="leg")
     members: dict[str, Member] = {}
     pending: list[Planned] = []
     last: Notification | None = None
-    message_ref: dict[str, str] = {}
+    message_ref: dict[str, str] = msgspec.field(name="memo", default_factory=dict)
     told_count: int = 0
     news_ns: int = 0
     last_told_ns: int = 0

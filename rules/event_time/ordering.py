@@ -16,7 +16,7 @@ _NO_MORE: Final = "/0/None"
 
 
 def match_order(match: Match) -> Order:
-    """Matches come after what heartbeats and seats tell of the same moment."""
+    """Matches come after what heartbeats and rank placements tell of the same moment."""
     event = match.event
     rank = -1 if event.rank is None else event.rank
     place = event.position

@@ -110,7 +110,7 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
 
     def read(self) -> RankPlacement:
-        """What a seat that was `written` tells."""
+        """What a rank placement that was `written` tells."""
         return msgspec.structs.replace(
             self,
             rank=None if self.rank == -1 else self.rank,

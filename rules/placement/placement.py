@@ -36,7 +36,7 @@ class Version(msgspec.Struct, array_like=True, gc=False):
 
 
 class JobPlaces(msgspec.Struct):
-    """The nodes of one job with when it was last heard of there, its world sizes, and the seats of its ranks.
+    """The nodes of one job with when it was last heard of there, its world sizes, and where its ranks run.
 
     Of each rank, and of the world size, the newest `MAX_KEPT_VERSIONS` versions are kept, oldest first.
     """
@@ -48,7 +48,7 @@ class JobPlaces(msgspec.Struct):
     ranks_by_node: dict[str, set[int]] = {}
 
     def take(self, rank_placement: RankPlacement, node: str) -> None:
-        """Learn a seat, or a world size. Seats of a part of the ranks (a smaller communicator) are passed over."""
+        """Learn a rank placement, or a world size. Those of a part of the ranks (a smaller communicator) are passed over."""
         if rank_placement.world_size and (
             rank_placement.is_start or rank_placement.world_size > (self.world_at(rank_placement.time_ns) or 0)
         ):
@@ -72,7 +72,7 @@ class JobPlaces(msgspec.Struct):
         return versions[max(bisect_right(versions, time_ns, key=lambda version: version.since_ns) - 1, 0)]
 
     def forget_before(self, oldest_ns: int) -> None:
-        """Forget the nodes that the job was not heard of on since then, and the seats that no version holds."""
+        """Forget the nodes that the job was not heard of on since then, and the rank placements that no version holds."""
         heard_ns = self.heard_ns_by_node.items()
         self.heard_ns_by_node = {node: last_ns for node, last_ns in heard_ns if last_ns >= oldest_ns}
         if sum(map(len, self.ranks_by_node.values())) == sum(map(len, self.versions_by_rank.values())):

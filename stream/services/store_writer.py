@@ -47,7 +47,7 @@ Table = Literal[
     "matches",
     "observed",
     "heartbeats",
-    "seats",
+    "rank_placements",
     "signals",
     "gaps",
     "deliveries",
@@ -159,7 +159,7 @@ class StoreWriter(Service):
     def _told(self, found: ScanMessage | StoreMessage | ProgressTick) -> Iterator[tuple[Table, Any]]:
         for part in found.parts if isinstance(found, ScanMessage) else ():
             yield from (("heartbeats", unflattened(heartbeat)) for heartbeat in part.heartbeats)
-            yield from (("seats", rank_placement) for rank_placement in part.rank_placements)
+            yield from (("rank_placements", rank_placement) for rank_placement in part.rank_placements)
             yield from map(self._with_its_rule, self._known(part.matches))
         if isinstance(found, StoreMessage):
             yield from (("signals", joined) for joined in found.signals)
@@ -215,7 +215,7 @@ def _alone(row: Row) -> bytes:
             return encode(ScanMessage((Part(source, None, None, (row.content[0],), ()),)))
         case "heartbeats":
             return encode(ScanMessage((Part(source, None, None, (), (flattened(row.content),)),)))
-        case "seats":
+        case "rank_placements":
             return encode(ScanMessage((Part(source, None, None, (), (), (row.content,)),)))
         case "signals" | "gaps" | "deliveries" | "samples":
             return encode(StoreMessage(**{row.table: (row.content,)}))

@@ -95,7 +95,7 @@ def a_day() -> tuple[Contents, ...]:
                 "matches": with_rules(found, False),
                 "observed": with_rules(found, True),
                 "heartbeats": scanned.heartbeats,
-                "seats": scanned.rank_placements,
+                "rank_placements": scanned.rank_placements,
                 "dead_letters": scanned.dead_letters,
                 "samples": [Sample(now_s - first, "h:1", "epicenter_records_total", {"source": "local"}, first + 50.0)],
             }

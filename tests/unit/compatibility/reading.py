@@ -87,7 +87,11 @@ def _contents(message: Message) -> Iterator[dict[str, Any]]:
     for part in message.parts if isinstance(message, ScanMessage) else ():
         known = [(match, the_rules().spec_of(match)) for match in part.matches if match.rule in the_rules().by_id]
         told = [one for one in known if one[1].role not in QUIET_ROLES]
-        yield {"matches": told, "heartbeats": list(map(unflattened, part.heartbeats)), "seats": part.rank_placements}
+        yield {
+            "matches": told,
+            "heartbeats": list(map(unflattened, part.heartbeats)),
+            "rank_placements": part.rank_placements,
+        }
 
 
 class _Recorder:

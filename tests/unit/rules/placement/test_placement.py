@@ -233,7 +233,7 @@ BANNERS = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "seats"), BANNERS)
+@pytest.mark.parametrize(("lines", "rank_placements"), BANNERS)
 def test_banners_tell_who_sits_where(
     lines: list[str], rank_placements: list[tuple[str, int | None, int | None, str, int | None]]
 ) -> None:

@@ -49,7 +49,7 @@ def test_kinds_are_split_alike() -> None:
 
 
 def test_messages_of_earlier_versions_are_still_read() -> None:
-    """A part had no seats once: as it then stood in the topic."""
+    """A part had no rank placements once: as it then stood in the topic."""
     old = msgspec.msgpack.encode(["found", [["logs.raw/0", 7, None, [], []]]])
     assert decode(old) == ScanMessage((Part("logs.raw/0", 7, None, (), ()),))
     assert decode(encode(StoreMessage())) == StoreMessage()
