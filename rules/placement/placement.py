@@ -48,7 +48,7 @@ class JobPlaces(msgspec.Struct):
     ranks_by_node: dict[str, set[int]] = {}
 
     def take(self, rank_placement: RankPlacement, node: str) -> None:
-        """Learn a rank placement, or a world size. Those of a part of the ranks (a smaller communicator) are passed over."""
+        """Learn where a rank runs, or a world size. A communicator of only some of the ranks is passed over."""
         if rank_placement.world_size and (
             rank_placement.is_start or rank_placement.world_size > (self.world_at(rank_placement.time_ns) or 0)
         ):
@@ -72,7 +72,7 @@ class JobPlaces(msgspec.Struct):
         return versions[max(bisect_right(versions, time_ns, key=lambda version: version.since_ns) - 1, 0)]
 
     def forget_before(self, oldest_ns: int) -> None:
-        """Forget the nodes that the job was not heard of on since then, and the rank placements that no version holds."""
+        """Forget the nodes on which the job was not heard since then, and rank placements that no version holds."""
         heard_ns = self.heard_ns_by_node.items()
         self.heard_ns_by_node = {node: last_ns for node, last_ns in heard_ns if last_ns >= oldest_ns}
         if sum(map(len, self.ranks_by_node.values())) == sum(map(len, self.versions_by_rank.values())):
