@@ -25,7 +25,7 @@ DASHBOARDS: Final = read_dashboards(Path(__file__).parents[2] / "deploy" / "graf
 QUERIES: Final = [query for name, dashboard in DASHBOARDS.items() for query in queries_of(name, dashboard)]
 
 EMPTY: Final = {
-    ("incident", "Similar incidents before it [A]"): "the first incident of the day has none before it",
+    ("incident", "Similar incidents before this one [A]"): "the first incident of the day has none before it",
     ("job", "Ranks seen [A]"): "Megatron lets one rank tell its steps",
     ("job", "Spread of the ranks [A]"): "Megatron lets one rank tell its steps",
     ("job", "Ranks behind or silent [A]"): "Megatron lets one rank tell its steps",
@@ -110,7 +110,7 @@ def test_a_query_takes_chosen_values_and_such_as_mean_ill(query: Query, stored: 
     view = a_view(stored, node=["node0003", "o'node"], **chosen)
     stored.client.query(expanded(query.sql, view))
     rows = stored.client.query(expanded(query.sql, a_view(stored, job=ill, incident_id=ill)))
-    if "percentencode" in query.sql and query.where != "Similar incidents before it [A]":
+    if "percentencode" in query.sql and query.where != "Similar incidents before this one [A]":
         assert not any(value for row in rows for value in row if value is not None)
 
 
@@ -206,7 +206,7 @@ def test_incident_shows_the_right_cause(stored: Stored) -> None:
 
 
 def test_incident_shows_the_root_first_and_then_the_others(stored: Stored) -> None:
-    rows = rows_of(stored, "incident", "Who spoke when")
+    rows = rows_of(stored, "incident", "Which node reported when")
     nodes_by_time: dict[Any, set[str]] = {}
     for time, who, severity in rows:
         nodes_by_time.setdefault(time, set()).add(who)
@@ -225,13 +225,13 @@ def test_incident_remembers_the_similar_ones_of_the_same_gpu(stored: Stored) -> 
 
 
 def test_incident_shows_the_gap_in_its_evidence(stored: Stored) -> None:
-    gaps = [row for row in rows_of(stored, "incident", "Evidence that is missing") if row[0] == "overwritten"]
+    gaps = [row for row in rows_of(stored, "incident", "Missing evidence") if row[0] == "overwritten"]
     assert [(row[3], row[5]) for row in gaps] == [("node0003", "** 41 printk messages dropped **")]
 
 
 def test_incident_shows_who_was_told(stored: Stored) -> None:
     view = a_view(stored, incident_id=incident_of(stored, stored.day.failures[-1].jobs[0]))
-    assert [row[1:4] for row in rows_of(stored, "incident", "Who was told", view)] == [("opened", "webhook", "sent")]
+    assert [row[1:4] for row in rows_of(stored, "incident", "Notifications", view)] == [("opened", "webhook", "sent")]
 
 
 def test_job_shows_a_hang(stored: Stored) -> None:
@@ -241,8 +241,8 @@ def test_job_shows_a_hang(stored: Stored) -> None:
     assert rows_of(stored, "job", "Ranks seen", view) == [(world_size,)]
     ranks = rows_of(stored, "job", "Ranks behind or silent", view)
     assert sorted(row[0] for row in ranks) == list(range(world_size))
-    expected = rows_of(stored, "job", "Steps, and where they should be [B]", view)
-    actual = rows_of(stored, "job", "Steps, and where they should be [A]", view)
+    expected = rows_of(stored, "job", "Steps, actual and expected [B]", view)
+    actual = rows_of(stored, "job", "Steps, actual and expected [A]", view)
     assert expected[-1][0] > actual[-1][0]
     assert expected[-1][1] > 2 * (actual[-1][1] - expected[0][1]) + expected[0][1]
 
@@ -269,7 +269,7 @@ def test_capacity_counts_each_preemption_once(stored: Stored) -> None:
     queue = {str(wait.job) for wait in WAITS if wait.is_preempted and wait.got < END - timedelta(minutes=20)}
     faults = {job for fault in stored.day.failures if fault.fault == "slurm-preempted" for job in fault.jobs}
     assert rows_of(stored, "capacity", "Preemptions [") == [(len(queue | faults),)]
-    assert {row[0] for row in rows_of(stored, "capacity", "Who was preempted")} == queue | faults
+    assert {row[0] for row in rows_of(stored, "capacity", "Preempted jobs")} == queue | faults
 
 
 def test_pipeline_counts_what_is_new(stored: Stored) -> None:
@@ -286,7 +286,7 @@ def test_pipeline_counts_what_is_new(stored: Stored) -> None:
 def test_pipeline_shows_what_waits_for_a_target(stored: Stored) -> None:
     now = datetime.now(UTC) + timedelta(minutes=1)
     view = msgspec.structs.replace(a_view(stored), begins=now - timedelta(hours=2), ends=now)
-    assert [(row[0], row[1], row[3]) for row in rows_of(stored, "pipeline", "Messages that wait", view)] == [
+    assert [(row[0], row[1], row[3]) for row in rows_of(stored, "pipeline", "Waiting notifications", view)] == [
         ("pager", 1, "it answers 503")
     ]
     deliveries = Counter[str]()
@@ -295,7 +295,7 @@ def test_pipeline_shows_what_waits_for_a_target(stored: Stored) -> None:
     pager = {name: count for name, count in deliveries.items() if name.startswith("pager ")}
     assert pager == {"pager waits": 3, "pager sent": 1, "pager refused": 1}
     assert sum(deliveries.values()) > sum(pager.values())
-    assert rows_of(stored, "pipeline", "From the event to the message", view)[0][1:] == (90.0, 90.0)
+    assert rows_of(stored, "pipeline", "From event to notification", view)[0][1:] == (90.0, 90.0)
 
 
 def test_node_shows_every_xid_of_the_offender(stored: Stored) -> None:
