@@ -26,7 +26,7 @@ from epicenter.rules.triage.document import Triage
 from epicenter.sinks import operator_actions
 from epicenter.sinks.evidence.questions import QUESTIONS
 from epicenter.sinks.notify.config import AlertsSpec
-from epicenter.sinks.page.dead_letters import dead_letter_routes
+from epicenter.sinks.page.dead_letters import FORMER_PATH, dead_letter_routes
 from epicenter.sinks.page.live import Feed
 from epicenter.sinks.page.server import page
 from epicenter.stream.cli.main import cli
@@ -188,7 +188,8 @@ def route_rows() -> Iterator[tuple[str, ...]]:
     application.add_routes(dead_letter_routes(nobody, nobody))
     for route in application.router.routes():
         is_file = isinstance(route.resource, web.StaticResource)
-        if route.method != "HEAD" and route.resource and not is_file:
+        is_former = route.resource is not None and route.resource.canonical.startswith(FORMER_PATH)
+        if route.method != "HEAD" and route.resource and not is_file and not is_former:
             yield route.method, f"`{route.resource.canonical}`", first_line(route.handler)
 
 

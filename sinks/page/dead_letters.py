@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -13,8 +13,13 @@ ListDeadLetters = Callable[[DeadLetterFilter, int], Awaitable[Sequence[dict[str,
 GetDeadLetter = Callable[[str], Awaitable[dict[str, Any] | None]]
 
 
+PATH: Final = "/api/dead-letters"
+FORMER_PATH: Final = "/api/deadletters"
+"""What commands of older versions ask for."""
+
+
 def dead_letter_routes(list_dead_letters: ListDeadLetters, get_dead_letter: GetDeadLetter) -> list[web.RouteDef]:
-    """`/api/deadletters` with the fields of the filter and `limit` as its query, `/api/deadletters/{id}`."""
+    """`PATH` with the fields of the filter and `limit` as its query, `PATH/{id}`; the same under `FORMER_PATH`."""
 
     async def find(request: web.Request) -> web.Response:
         """Dead letters, the newest first; `reason`, `source`, `since_ns` and `limit` narrow them."""
@@ -31,4 +36,4 @@ def dead_letter_routes(list_dead_letters: ListDeadLetters, get_dead_letter: GetD
         document = await get_dead_letter(request.match_info["id"])
         return web.json_response(document or {"error": "no dead letter has this id"}, status=200 if document else 404)
 
-    return [web.get("/api/deadletters", find), web.get("/api/deadletters/{id}", get)]
+    return [route for path in (PATH, FORMER_PATH) for route in (web.get(path, find), web.get(f"{path}/{{id}}", get))]

@@ -98,7 +98,7 @@ def _dead(dead: Sequence[Seen], looked_at: int) -> Iterator[Finding]:
         return
     reason = _most_common_reason([one.dead for one in dead if one.dead])
     text = f"{len(dead)} of the newest {looked_at} become dead letters ({reason}): {_senders(dead)}"
-    fix = "mend that shipper, then `epicenter deadletters replay --all`; docs/envelopes.md says what a record may be"
+    fix = "mend that shipper, then `epicenter dead-letters replay --all`; docs/envelopes.md says what a record may be"
     make = problem if len(dead) > SHARE_DEAD_IS_GARBAGE * looked_at else warning
     yield make(NAME, text, fix)
 

@@ -1,4 +1,4 @@
-"""`epicenter deadletters …`: the options, and what they mean."""
+"""`epicenter dead-letters …`: the options, and what they mean."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ class Since(click.ParamType):
 
 
 @click.group()
-def deadletters() -> None:
+def dead_letters() -> None:
     """Look at the records that could not be processed, and send them again.
 
-    Example: epicenter deadletters list
+    Example: epicenter dead-letters list
     """
 
 
-@deadletters.command("list")
+@dead_letters.command("list")
 @JSON
 @CONFIG
 @click.option("--reason", default="", help="Only those whose reason holds this text.")
@@ -55,7 +55,7 @@ def deadletters() -> None:
 def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: int, **given: Any) -> None:
     """The newest dead letters.
 
-    Example: epicenter deadletters list --reason "not JSON" --since 2h
+    Example: epicenter dead-letters list --reason "not JSON" --since 2h
     """
     from epicenter.stream.cli.text.dead_letters import DeadLetterFilter, list_dead_letters
     from epicenter.stream.settings import load_settings
@@ -63,8 +63,8 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
     list_dead_letters(load_settings(**given), DeadLetterFilter(reason, source, since_ns), limit, as_json)
 
 
-@deadletters.command("show")
-@click.argument("letter_id", metavar="ID")
+@dead_letters.command("show")
+@click.argument("dead_letter_id", metavar="ID")
 @JSON
 @CONFIG
 @click.option("--raw", is_flag=True, help="Nothing but the original bytes.")
@@ -73,7 +73,7 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
 def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) -> None:
     """One dead letter, by its id or the beginning of it: the reason, the position, the bytes.
 
-    Example: epicenter deadletters show 3f2a --raw
+    Example: epicenter dead-letters show 3f2a --raw
     """
     from epicenter.stream.cli.text.dead_letters import show_dead_letter, write_bytes
     from epicenter.stream.settings import load_settings
@@ -86,8 +86,8 @@ def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) ->
         show_dead_letter(load_settings(**given), dead_letter_id, as_json)
 
 
-@deadletters.command("replay")
-@click.argument("letter_ids", nargs=-1, metavar="[ID...]")
+@dead_letters.command("replay")
+@click.argument("dead_letter_ids", nargs=-1, metavar="[ID...]")
 @JSON
 @CONFIG
 @click.option("--all", "is_all", is_flag=True, help="All that were never sent again.")
@@ -98,7 +98,7 @@ def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) ->
 def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool, reason: str, **given: Any) -> None:
     """Send records again to where they came from, so that the pipeline takes them once more.
 
-    Example: epicenter deadletters replay --reason "wrong shape"
+    Example: epicenter dead-letters replay --reason "wrong shape"
     """
     from epicenter.stream.settings import load_settings
     from epicenter.stream.store.dead_letter_replay import replay_dead_letters

@@ -12,7 +12,7 @@ from typing import Any
 import click
 
 from epicenter.rules.errors import ConfigError, InputError, PipelineError, TransientError
-from epicenter.stream.cli.options import EXIT_NO_INPUT
+from epicenter.stream.cli.options import EXIT_NO_INPUT, warn
 from epicenter.stream.process.logs import say, set_up_logs
 from epicenter.stream.process.shutdown import end_at_once_as_process_1
 
@@ -25,7 +25,7 @@ COMMANDS = {
     "ack": "epicenter.stream.cli.operator_actions:ack",
     "alerts": "epicenter.stream.cli.alerts:alerts",
     "check": "epicenter.stream.cli.cluster:check",
-    "deadletters": "epicenter.stream.cli.dead_letters:deadletters",
+    "dead-letters": "epicenter.stream.cli.dead_letters:dead_letters",
     "demo": "epicenter.stream.cli.local:demo",
     "eval": "epicenter.stream.cli.analyze:evaluate",
     "explain": "epicenter.stream.cli.evidence:explain",
@@ -48,6 +48,9 @@ COMMANDS = {
 """Name -> module:object. A module named here is imported for its commands and for help, so it imports no more than
 click at its top: what a command needs, it imports when it runs."""
 
+FORMER_COMMANDS = {"deadletters": "dead-letters"}
+"""Former name -> present name: the former one still runs, with a warning."""
+
 
 class LazyGroup(click.Group):
     """A group whose commands are imported when they are asked for, as click's documentation shows."""
@@ -67,6 +70,16 @@ class LazyGroup(click.Group):
         module, _, name = self._lazy_commands[cmd_name].partition(":")
         command: click.Command = getattr(import_module(module), name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """The command that the arguments ask for; a former name warns."""
+        if now := FORMER_COMMANDS.get(args[0]):
+            if not ctx.resilient_parsing:
+                warn(f"`{args[0]}` is now called `{now}`: write that")
+            args = [now, *args[1:]]
+        return super().resolve_command(ctx, args)
 
 
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})

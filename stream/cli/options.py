@@ -22,6 +22,11 @@ DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Fol
 STORE = click.option("--store", "--dsn", "store", help="ClickHouse DSN; without one, the embedded store.")
 
 
+def warn(text: str) -> None:
+    """Print a warning on standard error."""
+    click.echo(f"epicenter: warning: {text}", err=True)
+
+
 def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **given: Any) -> Settings:
     """The settings, with a warning on standard error for each that is insecure or has a former name.
 
@@ -33,7 +38,7 @@ def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **give
 
     settings = load_settings(config, rule_packs=rules or None, **given)
     for text in (*settings.warnings, *unwise(settings)):
-        click.echo(f"epicenter: warning: {text}", err=True)
+        warn(text)
     return settings
 
 

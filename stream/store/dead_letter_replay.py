@@ -1,4 +1,4 @@
-"""`epicenter deadletters replay`: original records go back to the partition that they came from, as new records."""
+"""`epicenter dead-letters replay`: original records go back to the partition that they came from, as new records."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def find(settings: Settings, dead_letter_id: str) -> dict[str, Any]:
     """
     if not dead_letter_id.isalnum():
         raise InputError(f"{sanitize(dead_letter_id)}: no dead letter's id: they are made of letters and digits")
-    document = from_page(settings, f"api/deadletters/{dead_letter_id}")
+    document = from_page(settings, f"api/dead-letters/{dead_letter_id}")
     if document is None:
         document = from_store(settings, lambda client: StoredDeadLetters(client).get(dead_letter_id))
     if not document:

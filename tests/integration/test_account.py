@@ -49,7 +49,7 @@ def test_each_record_is_counted_once(kafka: Any, clickhouse: Any, make_cluster: 
     eventually(lambda: workers[0].metric("epicenter_partitions") == 4, 30, "all partitions")
     cluster.feed(mix)
     settled(cluster, workers[:1], int(before) + len(mix))
-    dead_letters = cluster.run("deadletters", "list", "--json", "--limit", "10000").splitlines()
+    dead_letters = cluster.run("dead-letters", "list", "--json", "--limit", "10000").splitlines()
     assert len(dead_letters) == 4 * 250 * len(DEAD)
 
 

@@ -1,4 +1,4 @@
-"""`epicenter deadletters` on a real broker and a real store: what is listed, shown and sent again."""
+"""`epicenter dead-letters` on a real broker and a real store: what is listed, shown and sent again."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ LARGE = b"y" * (2 << 20)
 
 
 def dead_letters(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in cluster.run("deadletters", "list", "--json", *arguments).splitlines()]
+    return [json.loads(line) for line in cluster.run("dead-letters", "list", "--json", *arguments).splitlines()]
 
 
 def tried(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*EPICENTER, "deadletters", *arguments], env=cluster.env("cli"), capture_output=True)
+    return subprocess.run([*EPICENTER, "dead-letters", *arguments], env=cluster.env("cli"), capture_output=True)
 
 
 def records_of(cluster: Cluster) -> list[ConsumerRecord[bytes, bytes]]:
@@ -90,12 +90,12 @@ def test_letters_of_every_hop_are_listed_shown_and_sent_again(
     shown = tried(cluster, "show", wild).stdout.decode()
     assert r'{"message": "\x1b[2J \xff\u202e cut' in shown
     assert shown.isascii()
-    document = json.loads(cluster.run("deadletters", "show", wild[:8], "--json"))
+    document = json.loads(cluster.run("dead-letters", "show", wild[:8], "--json"))
     assert base64.b64decode(document["value_base64"]) == WILD
     assert base64.b64decode(document["key_base64"]) == b"n1"
 
     before = records_of(cluster)
-    told = cluster.run("deadletters", "replay", wild, by_reason["too large"]["dead_letter_id"])
+    told = cluster.run("dead-letters", "replay", wild, by_reason["too large"]["dead_letter_id"])
     assert told.count("sent again as") == 2
     after = records_of(cluster)
     original = next(one for one in before if one.value == WILD)
@@ -107,7 +107,7 @@ def test_letters_of_every_hop_are_listed_shown_and_sent_again(
 
     eventually(lambda: len(dead_letters(cluster)) == 6, 60, "new letters for what failed again")
     assert worker.metric("epicenter_dead_letters_total") == 5
-    cluster.run("deadletters", "replay", "--reason", "not json")
+    cluster.run("dead-letters", "replay", "--reason", "not json")
     newest = max(records_of(cluster), key=lambda one: (one.value == WILD, one.offset))
     assert newest.headers == (("epicenter-replay-of", place), ("epicenter-replays", b"2"))
 
@@ -142,10 +142,10 @@ def test_a_redacted_letter_is_sent_again_as_it_came(kafka: Any, clickhouse: Any,
     cluster.feed([("n1", SECRET_AND_WILD)])
     cluster.start_worker()
     (dead_letter,) = eventually(lambda: dead_letters(cluster), 60, "the letter")
-    document = json.loads(cluster.run("deadletters", "show", dead_letter["dead_letter_id"], "--json"))
+    document = json.loads(cluster.run("dead-letters", "show", dead_letter["dead_letter_id"], "--json"))
     assert base64.b64decode(document["value_base64"]) == b'{"message": "PGPASSWORD=[redacted:password] cut'
     assert document["size_bytes"] == len(SECRET_AND_WILD)
-    cluster.run("deadletters", "replay", dead_letter["dead_letter_id"])
+    cluster.run("dead-letters", "replay", dead_letter["dead_letter_id"])
     assert [one.value for one in records_of(cluster)] == [SECRET_AND_WILD, SECRET_AND_WILD]
 
 
@@ -181,7 +181,7 @@ def test_a_row_that_the_store_refuses_is_a_dead_letter_and_its_neighbours_are_no
     incidents = len(cluster.incidents())
 
     execute(cluster, "ALTER TABLE matches MODIFY COLUMN text String")
-    cluster.run("deadletters", "replay", "--all")
+    cluster.run("dead-letters", "replay", "--all")
     eventually(lambda: stored_nodes(cluster) == told.keys(), 30, "the row, sent again")
     assert len(cluster.incidents()) == incidents
     assert worker.process.poll() is None
@@ -238,7 +238,7 @@ def stored_nodes(cluster: Cluster) -> set[str]:
 )
 def test_exit_codes(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
     place = [] if "--store" in arguments else ["--data-dir", str(tmp_path)]
-    done = subprocess.run([*EPICENTER, "deadletters", *arguments, *place], capture_output=True, text=True)
+    done = subprocess.run([*EPICENTER, "dead-letters", *arguments, *place], capture_output=True, text=True)
     assert (done.returncode, said in done.stderr) == (code, True), done.stderr
 
 
@@ -259,7 +259,7 @@ def test_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path
     run = subprocess.Popen([*EPICENTER, "run", str(log), *place, "--page-port", "0"], stderr=subprocess.PIPE)
 
     def asked(*arguments: str) -> bytes:
-        done = subprocess.run([*EPICENTER, "deadletters", *arguments, *place], capture_output=True)
+        done = subprocess.run([*EPICENTER, "dead-letters", *arguments, *place], capture_output=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -274,6 +274,6 @@ def test_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path
         run.terminate()
         run.communicate(timeout=30)
     refused = subprocess.run(
-        [*EPICENTER, "deadletters", "replay", dead_letter_id, *place], capture_output=True, text=True
+        [*EPICENTER, "dead-letters", "replay", dead_letter_id, *place], capture_output=True, text=True
     )
     assert (refused.returncode, "epicenter run --once FILE" in refused.stderr) == (66, True), refused.stderr

@@ -106,8 +106,8 @@ def test_told_once_though_the_receiver_is_away_and_the_worker_is_killed(
 
 
 def replayed(cluster: Cluster) -> str:
-    """What `epicenter deadletters replay` says of all that was refused."""
-    command = [*EPICENTER, "deadletters", "replay", "--reason", "refuses with 422"]
+    """What `epicenter dead-letters replay` says of all that was refused."""
+    command = [*EPICENTER, "dead-letters", "replay", "--reason", "refuses with 422"]
     return subprocess.run(command, env=cluster.env("cli"), capture_output=True, text=True, timeout=60).stderr
 
 

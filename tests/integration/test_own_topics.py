@@ -40,7 +40,7 @@ def stored(cluster: Cluster) -> set[str]:
 
 
 def dead_letters(cluster: Cluster) -> list[str]:
-    return cluster.run("deadletters", "list").splitlines()
+    return cluster.run("dead-letters", "list").splitlines()
 
 
 def says_of(value: bytes | None, node: str) -> bool:

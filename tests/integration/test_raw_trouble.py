@@ -102,7 +102,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: Any, clickhouse: A
     again = cluster.start_worker()
     has_read_all(again, cluster, 21)
     eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "the failure while no worker ran")
-    dead_letters = cluster.run("deadletters", "list", "--json").splitlines()
+    dead_letters = cluster.run("dead-letters", "list", "--json").splitlines()
     assert len(dead_letters) == 2
 
 
@@ -261,7 +261,7 @@ def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
         assert worker.metric("epicenter_dead_letters_total") == 3
         assert fault_log(worker, "corrupt-batch") == 1
         told_once(worker, "corrupt-batch")
-        (line,) = eventually(lambda: cluster.run("deadletters", "list").splitlines(), 30, "the letter")
+        (line,) = eventually(lambda: cluster.run("dead-letters", "list").splitlines(), 30, "the letter")
         assert f"{cluster.raw_topic}/0:3 " in line
         assert "corrupt batch: offsets 3 to 5: " in line
 

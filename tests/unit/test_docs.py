@@ -26,7 +26,7 @@ OF_THEIR_OWN = {
 
 RUN_ELSEWHERE = {
     **dict.fromkeys(("topics", "migrate", "check", "worker"), "tests/integration/test_kafka_path.py"),
-    "deadletters": "tests/integration/test_dead_letters.py",
+    "dead-letters": "tests/integration/test_dead_letters.py",
     "page": "tests/integration/test_page_command.py",
     "mcp": "tests/integration/test_mcp.py",
 }

@@ -1,4 +1,4 @@
-"""What `epicenter deadletters list` and `show` do; what stands in the letters is made inert first."""
+"""What `epicenter dead-letters list` and `show` do; what stands in the letters is made inert first."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HEAD = f"{'id':<16}  {'received':<20}  {'position':<24}  {'bytes':>8}  {'replays
 def list_dead_letters(settings: Settings, wanted: DeadLetterFilter, limit: int, as_json: bool) -> None:
     """Print the newest dead letters, one a line."""
     query = urlencode({**msgspec.structs.asdict(wanted), "limit": limit})
-    documents = from_page(settings, f"api/deadletters?{query}")
+    documents = from_page(settings, f"api/dead-letters?{query}")
     if documents is None:
         documents = from_store(settings, lambda client: StoredDeadLetters(client).newest(wanted, limit))
     if documents and not as_json and sys.stdout.isatty():

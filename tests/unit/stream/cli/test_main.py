@@ -92,6 +92,21 @@ def test_version_and_help_of_the_whole(run: Any) -> None:
     assert run("-h")[0] == 0
 
 
+def test_former_name_of_a_command_runs_it_with_a_warning(tmp_path: Path, run: Any) -> None:
+    present = run("dead-letters", "list", "--json", "--data-dir", tmp_path)
+    code, out, err = run("deadletters", "list", "--json", "--data-dir", tmp_path)
+    assert (code, out) == present[:2]
+    assert err == f"epicenter: warning: `deadletters` is now called `dead-letters`: write that\n{present[2]}"
+    assert "deadletters" not in run("--help")[1]
+
+
+@pytest.mark.parametrize("words", ["list", "show 3f2a", "replay 3f2a"])
+def test_dead_letters_are_looked_for_in_the_store(words: str, tmp_path: Path, run: Any) -> None:
+    code, _, err = run("dead-letters", *words.split(), "--data-dir", tmp_path)
+    assert code == 66
+    assert "no store here yet" in err
+
+
 # exit codes
 
 
