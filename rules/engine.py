@@ -84,7 +84,7 @@ class Engine:
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
         self._waiting = list(map(_restored, self._state.waiting))
         self._state.waiting = []
-        self.use(rules)
+        self.reload(rules)
         self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
             self._state.silence.timers,
             self._state.detectors.timers,
@@ -96,7 +96,7 @@ class Engine:
         self._joined: list[Joined] = []
         self._newest_verdict = next(reversed(self._state.silence.verdicts), None)
 
-    def use(self, rules: RuleSet) -> None:
+    def reload(self, rules: RuleSet) -> None:
         """Go on with these rules. All that is known stays, but for windows that are others now."""
         self._rules = rules
         self._rule_by_verdict = rules_by_verdict(rules)

@@ -60,17 +60,17 @@ def build_app(settings: Settings, rules: RuleSet) -> faust.App:
 def _add_reloader(
     app: faust.App, settings: Settings, rules: RuleSet, metrics: Metrics, running: Sequence[Any]
 ) -> Reloader:
-    async def use(new: RuleSet) -> None:
+    async def reload(new: RuleSet) -> None:
         for service in running:
             if isinstance(service, HAVE_RULES):
-                await service.use(new)
+                await service.reload(new)
 
     metrics.note_rules(rules)
 
     def tell(text: str) -> None:
         log.warning("rules_reloaded", detail=text)
 
-    reloader = Reloader(settings, rules, use, metrics.note_reload, tell)
+    reloader = Reloader(settings, rules, reload, metrics.note_reload, tell)
     app.task(reloader.follow)
     return reloader
 

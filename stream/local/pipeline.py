@@ -40,10 +40,10 @@ class Pipeline:
         self._engine = Engine(rules, lists_joined=lists_joined)
         self._watermark = Watermark(lateness_ns)
 
-    def use(self, rules: RuleSet) -> None:
+    def reload(self, rules: RuleSet) -> None:
         """Go on with these rules; all that is known of nodes, jobs and incidents stays."""
-        self._scanner.use(rules)
-        self._engine.use(rules)
+        self._scanner.reload(rules)
+        self._engine.reload(rules)
 
     def take(self, batch: Batch) -> ScanResult:
         """Scan a batch and hand what it held to the engine."""

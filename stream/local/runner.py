@@ -123,7 +123,7 @@ class LocalRunner:
         """Between two rounds: what the old rules found is written with what they say of it."""
         if self._new_rules:
             self._rules, self._new_rules = self._new_rules, None
-            self._pipeline.use(self._rules)
+            self._pipeline.reload(self._rules)
 
     async def _round(self, sources: list[Source]) -> list[str]:
         """Read each source once; the names of those that had something."""

@@ -36,13 +36,13 @@ class Reloader:
         self,
         settings: Settings,
         rules: RuleSet,
-        use: Callable[[RuleSet], Awaitable[None]],
+        reload: Callable[[RuleSet], Awaitable[None]],
         note: Callable[[Outcome, RuleSet], None],
         tell: Callable[[str], None],
     ):
         self._packs, self._topology = settings.rule_packs, settings.topology
         self._every_s = settings.reload_every_ns / NS_PER_S
-        self._rules, self._use, self._note, self._tell = rules, use, note, tell
+        self._rules, self._reload, self._note, self._tell = rules, reload, note, tell
         self._asked = asyncio.Event()
         self._problems: list[str] = []
         self._tried = self._last = self._look()
@@ -95,7 +95,7 @@ class Reloader:
         outcome: Outcome = "unchanged" if rules.digest == self._rules.digest else "taken"
         before, self._problems = self._rules, []
         if outcome == "taken":
-            await self._use(rules)
+            await self._reload(rules)
             self._rules = rules
             self._tell(f"{_difference(before, rules)}; {len(rules.rules)} rules run now ({rules.digest})")
         self._note(outcome, self._rules)

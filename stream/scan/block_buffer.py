@@ -35,9 +35,9 @@ class BlockBuffer:
         """Others will read what is held back."""
         self._held.clear()
 
-    def use(self, rules: RuleSet) -> None:
+    def reload(self, rules: RuleSet) -> None:
         """Go on with these rules, for what is held back too."""
-        self._scanner.use(rules)
+        self._scanner.reload(rules)
 
     def scan(self, batch: Batch) -> ScanResult:
         """What the batch holds, after what was held back of its source."""

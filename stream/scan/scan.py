@@ -86,13 +86,13 @@ class BatchScanner:
         self._rule_budget = rule_budget or RuleBudget()
         self._cluster = cluster
         self._keep_all = keep_all
-        self.use(rules, scanner)
+        self.reload(rules, scanner)
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._liveness = Liveness()
         self._told_pods: set[tuple[str, str, str]] = set()
         self._placed_hour_by_source: dict[str, int] = {}
 
-    def use(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
+    def reload(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
         """Go on with these rules from the next batch on; what was seen of sources stays."""
         self._scanner = scanner or HyperscanScanner(rules.expressions, rules.marks)
         self._prefilter = Prefilter(self._scanner)

@@ -39,9 +39,9 @@ class ChunkScanner:
         self._scanner = BlockBuffer(BatchScanner(rules, settings.cluster, rule_budget=rule_budget, redactor=redactor))
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
 
-    def use(self, rules: RuleSet) -> None:
+    def reload(self, rules: RuleSet) -> None:
         """Go on with these rules from the next chunk on."""
-        self._scanner.use(rules)
+        self._scanner.reload(rules)
 
     def forget(self) -> None:
         """Others will read what is held back."""

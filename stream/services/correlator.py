@@ -114,12 +114,12 @@ class Correlator(Service):
         await self._snapshots.stop()
         await self._admin.close()
 
-    async def use(self, rules: RuleSet) -> None:
+    async def reload(self, rules: RuleSet) -> None:
         """Go on with these rules from the next fetch on."""
         async with self._busy:
             self._rules = rules
             for owned in self._owned.values():
-                owned.correlator.use(rules)
+                owned.correlator.reload(rules)
 
     async def hand_over(self) -> None:
         """Keep all that is not kept yet, and forget it: others may go on with it."""

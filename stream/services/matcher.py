@@ -63,10 +63,10 @@ class Matcher(Service):
         self.floods: list[str] = []
         self.last_fetch_s = monotonic()
 
-    async def use(self, rules: RuleSet) -> None:
+    async def reload(self, rules: RuleSet) -> None:
         """Go on with these rules from the next batch on."""
         async with self._busy:
-            self._scanner.use(rules)
+            self._scanner.reload(rules)
 
     async def on_start(self) -> None:
         """Join the group."""

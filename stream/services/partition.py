@@ -45,9 +45,9 @@ class PartitionCorrelator:
         self.engine = Engine(rules, self._state.engine or None, lists_joined=True)
         self._state.engine = b""
 
-    def use(self, rules: RuleSet) -> None:
+    def reload(self, rules: RuleSet) -> None:
         """Go on with these rules."""
-        self.engine.use(rules)
+        self.engine.reload(rules)
 
     @property
     def offset(self) -> int:

@@ -77,7 +77,7 @@ class StoreWriter(Service):
         self._store = Store(settings.store_dsn, RETRY_FOR_S)
         self.last_fetch_s = monotonic()
 
-    async def use(self, rules: RuleSet) -> None:
+    async def reload(self, rules: RuleSet) -> None:
         """Go on with these rules."""
         self._rules = rules
 

@@ -51,7 +51,7 @@ def run(seconds: list[int], before: RuleSet, swap_at: int, restarts: bool) -> tu
         if number == swap_at and restarts:
             engine = Engine(NEW, engine.snapshot())
         elif number == swap_at:
-            engine.use(NEW)
+            engine.reload(NEW)
         node = f"n{second % 3}"
         engine.add([an_xid(79, second, node), a_timeout(second, node, "A", second % 3)], [a_step(number, second)])
         incidents += engine.advance(at(second) - 1)
@@ -73,7 +73,7 @@ def test_a_window_that_is_another_one_now_begins_anew(restarts: bool) -> None:
     engine.add([an_xid(79, 0, "n1", job="A")])
     engine.advance(at(1))
     engine = Engine(NEW, engine.snapshot()) if restarts else engine
-    engine.use(NEW)
+    engine.reload(NEW)
     engine.advance(at(UNTIL))
     assert engine.windowed() == []
     engine.add([an_xid(79, UNTIL + 1, "n1", job="A")])
@@ -86,7 +86,7 @@ def test_the_rule_of_an_open_incident_goes() -> None:
     engine.add([an_xid(79, 0, "n1", job="A")])
     (opened,) = engine.advance(at(10))
     without = tuple(rule for rule in the_rules().rules if rule.spec.id != "nvidia.xid")
-    engine.use(RuleSet(without, the_rules().edges))
+    engine.reload(RuleSet(without, the_rules().edges))
     engine.add([an_xid(79, 20, "n1", job="A"), a_match("nccl.remote_error", 25, "n2", "A")])
     (updated,) = engine.advance(at(30))
     assert (updated.incident_id, updated.failure_class, updated.signal_count) == (opened.incident_id, "xid-79", 2)

@@ -29,10 +29,10 @@ class Process:
         self.outcomes: asyncio.Queue[str] = asyncio.Queue()
         self.told: list[str] = []
         self.reloader = Reloader(
-            settings, load([packs]), self.use, lambda one, _: self.outcomes.put_nowait(one), self.told.append
+            settings, load([packs]), self.reload, lambda one, _: self.outcomes.put_nowait(one), self.told.append
         )
 
-    async def use(self, rules: RuleSet) -> None:
+    async def reload(self, rules: RuleSet) -> None:
         self.taken.append(rules)
 
     async def next_outcome(self) -> str:
