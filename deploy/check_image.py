@@ -64,6 +64,7 @@ def check(made: Path, work: Path) -> None:
     assert "no problems" in run(made, work, "epicenter", "rules", "lint")
     assert '"nvidia.xid_79"' in run(made, work, "epicenter", "match", "--json", "log")
     run(made, work, "python", "-c", "from epicenter.stream import app, worker; from epicenter.stream.local import page")
+    run(made, work, "python", str(ROOT / "deploy/dev/load.py"), "--help")
     run(made, work, "python", "-m", "epicenter.stream.process.health_probe", "1", code=1)
     size_mb = sum(file.stat().st_size for file in made.rglob("*") if not file.is_symlink()) / 1e6
     print(f"image: {size_mb:.0f} MB above the base image, a worker reaches for Kafka after {took_s:.1f} s")

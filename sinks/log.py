@@ -1,4 +1,4 @@
-"""Our own log lines: a fixed event name and fields. What becomes of them, `stream.log_lines` says."""
+"""Our own log lines: a fixed event name and fields. `stream.process.log_chain` writes them."""
 
 from __future__ import annotations
 

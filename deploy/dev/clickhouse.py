@@ -404,7 +404,7 @@ def main(
 ) -> None:
     """Serve ClickHouse's HTTP interface over the chDB data in PATH.
 
-    Example: python -m stream.dev_clickhouse --path /tmp/ch --port 8123
+    Example: python -m deploy.dev.clickhouse --path /tmp/ch --port 8123
     """
     path.mkdir(parents=True, exist_ok=True)
     users = [User(*one) for one in user] + [User(*one, may_write=False) for one in reader]

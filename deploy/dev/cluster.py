@@ -137,7 +137,7 @@ class DevCluster:
 def main(store: str | None, load: bool, nodes: int, speed: float, keep: Path | None) -> None:
     """Run a whole installation on this machine until Ctrl-C; nothing of it is left without --keep.
 
-    Example: python -m stream.dev_cluster --nodes 32 --keep /tmp/cluster
+    Example: python -m deploy.dev.cluster --nodes 32 --keep /tmp/cluster
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)

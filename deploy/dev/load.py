@@ -1,6 +1,6 @@
 """A simulated cluster that never ends: every few minutes one job fails while another ends well, and so on, live.
 
-python -m stream.dev_load FOLDER [--kafka HOST:PORT]
+python -m deploy.dev.load FOLDER [--kafka HOST:PORT]
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ async def _ship_round(producer: RawProducer, folder: Path, write: Write) -> None
 def main(folder: Path, kafka: str | None, topic: str, nodes: int, speed: float) -> None:
     """Write a cluster's logs into FOLDER, live, until stopped.
 
-    Example: python -m stream.dev_load /var/log/cluster --nodes 8
+    Example: python -m deploy.dev.load /var/log/cluster --nodes 8
     """
     over = Event()
     written = rounds(folder, nodes, speed, over)

@@ -75,7 +75,7 @@ class AtOnset(msgspec.Struct, frozen=True):
 class IncidentState(msgspec.Struct):
     """What is known of one incident so far.
 
-    `keys` are what its signals share (rules.keys); `seen`, and `seen_before` that, are the ids of signals. It is not
+    `keys` are what its signals share (`keys.py`); `seen`, and `seen_before` that, are the ids of signals. It is not
     told before `held_until_ns`, 0 when it is told at once. `earlier` are the runs of its jobs that failed before;
     `at_onset` is how far each job was when it came in.
     """

@@ -125,7 +125,7 @@ class RuleSpec(Strict):
     makes a finer rule for the lines whose field, called like the first column, holds the row's first cell. A `fallback`
     rule stays silent where another rule finds a failure in the same line or block. A rule with `when` has no patterns:
     it watches what other rules find (`rules.detect`). `override` replaces the rule that
-    has this id so far. `decode` names a function of `rules.decode` that adds fields. `overlaps` names rules of other
+    has this id so far. `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other
     classes that rightly fit some of the same lines. Lines with a `phase` say that the job does something that takes
     longer than a step. A rule that detects `silence` names the `verdict` it speaks for; `no-progress` means hung.
     `recorded_as` has the store keep more of its lines than the match, whatever its role.

@@ -1,6 +1,6 @@
 """Whether a process of ours on this machine answers on /healthz: the image's health check, which has no curl.
 
-python -m stream.probe [PORT]
+python -m epicenter.stream.process.health_probe [PORT]
 """
 
 from __future__ import annotations

@@ -100,7 +100,7 @@ def as_json(logger: Any, method: str, line: EventDict) -> str:
 
 
 def as_text(logger: Any, method: str, line: EventDict) -> str:
-    """`2026-03-02T09:00:00.123Z WARNING stream.storing: store_write_failed error="…"`, and a traceback below it."""
+    """`2026-03-02T09:00:00.123Z WARNING epicenter.stream.app: rules_reloaded error="…"`, and a traceback below it."""
     times = f" ({line['repeated']} times more since)" if "repeated" in line else ""
     head = f"{line.pop('time')} {line.pop('level').upper()} {line.pop('logger')}: "
     trace = f"\n{line['exception']}" if "exception" in line else ""

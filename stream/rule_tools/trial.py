@@ -3,7 +3,7 @@
 What it finds is one JSON document on standard output. What it read and compiled lies in the cache afterwards, so that
 the process that asked needs a fraction of a second for the same packs.
 
-    python -m stream.trial TOPOLOGY PACK...
+    python -m epicenter.stream.rule_tools.trial TOPOLOGY PACK...
 """
 
 from __future__ import annotations

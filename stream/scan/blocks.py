@@ -1,6 +1,6 @@
 """Lines that belong together become one match: a traceback with its exception, an out-of-memory report, an oops.
 
-A rule with `block` opens one; `rules.spec.Block` says how far it goes. Lines of other speakers in between are passed
+A rule with `block` opens one; its `Block` says how far it goes. Lines of other speakers in between are passed
 over. Inside a block each class is told once, and a fallback only when nothing else is.
 """
 

@@ -200,7 +200,7 @@ def test_a_server_dies_when_its_starter_is_killed(tmp_path: Path) -> None:
     program = """
 import os, sys
 from pathlib import Path
-from epicenter.stream.dev_process import ChildServer
+from deploy.dev.process import ChildServer
 folder = Path(sys.argv[1])
 ready = folder / "ready"
 sleeper = f"open({str(ready)!r}, 'w'); import signal; signal.pause()"

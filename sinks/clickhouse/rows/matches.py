@@ -79,11 +79,11 @@ class RuleFacts(Protocol):
 
     @property
     def severity(self) -> str:
-        """One of `rules.model.SEVERITIES`."""
+        """One of `rules.model.signals.SEVERITIES`."""
 
     @property
     def role(self) -> str:
-        """One of `rules.spec.Role`."""
+        """One of `rules.packs.spec.Role`."""
 
     @property
     def source(self) -> str:

@@ -12,7 +12,7 @@ from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe
 
 
 def print_routed(document: Mapping[str, Any]) -> None:
-    """Print what `stream.alerts_route.routed` says."""
+    """Print what `stream.alerts.route.routed` says."""
     print_hanging(console(), _lines(document))
 
 
