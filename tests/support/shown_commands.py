@@ -77,7 +77,7 @@ def in_words(text: str) -> str:
     """The same for a command in running text, which may leave arguments out: its words and options exist."""
     command: click.Command = cli
     for word in text.replace("…", "").split()[1:]:
-        if isinstance(command, click.Group) and re.fullmatch(r"[a-z]+(\|[a-z]+)*", word):
+        if isinstance(command, click.Group) and re.fullmatch(r"[a-z][a-z-]*(\|[a-z][a-z-]*)*", word):
             found = {one: command_of(command, one) for one in word.split("|")}
             if missing := [one for one, is_there in found.items() if not is_there]:
                 return f"epicenter has no command {missing[0]}"
