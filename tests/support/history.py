@@ -56,5 +56,5 @@ def _count(metrics: Metrics, has_trouble: bool) -> None:
     metrics.note_behind("logs.raw/0", 1.5)
     if has_trouble:
         metrics.note_store_failure("away")
-        metrics.note_trouble("corrupt-batch")
+        metrics.note_fault("corrupt-batch")
         metrics.note_lost_records("logs.raw/0", 2)
