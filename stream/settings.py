@@ -57,6 +57,8 @@ class Former(NamedTuple):
 
 
 FORMER_SETTINGS: Final[dict[str, Former]] = {
+    "flood_share": Former("rule_cpu_share"),
+    "flood_share_trusted": Former("rule_cpu_share_trusted"),
     "behind_after": Former(None, "a backlog is read in order, with all rules"),
 }
 """Names that a file or an environment may still have: each stops no start, gives its value to its present name, if any,
@@ -129,8 +131,10 @@ class Settings(BaseSettings):
     reload_every_ns: DurationNs = Field(
         default=2 * NS_PER_S, validate_default=False, alias="reload_every", description="how often to look at the packs"
     )
-    flood_share: float = Field(default=0.3, gt=0, description="of a worker's time, for one rule; 1: no limit")
-    flood_share_trusted: float = Field(default=0.9, gt=0, description="the same for shipped, root and critical rules")
+    rule_cpu_share: float = Field(default=0.3, gt=0, description="of a worker's time, for one rule; 1: no limit")
+    rule_cpu_share_trusted: float = Field(
+        default=0.9, gt=0, description="the same for shipped, root and critical rules"
+    )
     redact: bool = Field(default=True, description="take credentials out of log text before it is stored or sent")
     redact_patterns: Paths = Field(default=(), description="more files with patterns of them, as docs/secrets.md says")
     page_host: str = Field(default="127.0.0.1", description="anything but the loopback demands page_token")

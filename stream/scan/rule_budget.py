@@ -93,7 +93,7 @@ def over_budget(used: Mapping[Rule, Use]) -> list[str]:
     return [
         f"{rule.place}: {rule.spec.id}: {use.passed_over} lines that it may fit were not held against it in "
         f"{INTERVAL_S:.0f} s, after {use.candidates} took {use.seconds:.1f} s: narrow its patterns, so that only lines "
-        "that matter fit them, or raise flood_share"
+        "that matter fit them, or raise rule_cpu_share"
         for rule, use in used.items()
         if use.passed_over
     ]

@@ -54,7 +54,7 @@ class Matcher(Service):
         self._metrics = metrics
         redactor = redactor_of(settings)
         self._fault_log = FaultLog(metrics, redactor)
-        self._rule_budget = RuleBudget(settings.flood_share, settings.flood_share_trusted, perf_counter)
+        self._rule_budget = RuleBudget(settings.rule_cpu_share, settings.rule_cpu_share_trusted, perf_counter)
         self._scanner = ChunkScanner(settings, rules, self._rule_budget, metrics, self._fault_log, redactor)
         self._busy = asyncio.Lock()
         self._unsent: list[ScannedRange] = []
