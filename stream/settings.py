@@ -59,6 +59,7 @@ class Former(NamedTuple):
 FORMER_SETTINGS: Final[dict[str, Former]] = {
     "flood_share": Former("rule_cpu_share"),
     "flood_share_trusted": Former("rule_cpu_share_trusted"),
+    "time_goes_on": Former("advance_when_idle"),
     "behind_after": Former(None, "a backlog is read in order, with all rules"),
 }
 """Names that a file or an environment may still have: each stops no start, gives its value to its present name, if any,
@@ -168,7 +169,9 @@ class Settings(BaseSettings):
     web_host: str = Field(default="127.0.0.1", description="of /metrics and /healthz; off the loopback, with web_token")
     web_port: int = Field(default=6066, ge=0, le=65535, description="the port of that")
     web_token: SecretStr = Field(default=SecretStr(""), description="for all of a worker's pages but /healthz")
-    time_goes_on: bool = Field(default=True, description="false: event time stops at the newest record, as in a replay")
+    advance_when_idle: bool = Field(
+        default=True, description="false: event time stops at the newest record, as in a replay"
+    )
     _warnings: tuple[str, ...] = ()
 
     @property

@@ -66,7 +66,7 @@ class WatermarkTicker:
                 ends={source_of(one): offset for one, offset in read.items()},
                 lagging=tuple(source for source, lag in lags.items() if lag > 0),
                 elapsed_ns=monotonic_ns() - self._changed_ns,
-                at_pace=self._settings.time_goes_on,
+                at_pace=self._settings.advance_when_idle,
             )
         )
         numbers = range(self._settings.match_partitions)

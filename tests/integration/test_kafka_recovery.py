@@ -112,7 +112,7 @@ def stop(worker: Worker) -> None:
 
 def test_a_standby_takes_over_and_time_goes_on(make_cluster: Callable[..., Cluster]) -> None:
     """A job stands still while the worker that watches it is killed: the other one says so, and hears what comes."""
-    cluster = make_cluster(TIME_GOES_ON="true")
+    cluster = make_cluster(ADVANCE_WHEN_IDLE="true")
     workers = [cluster.start_worker(), cluster.start_worker()]
     eventually(lambda: [one.metric("epicenter_partitions") for one in workers] == [2, 2], 60, "two partitions each")
     now_ns = time_ns()

@@ -50,7 +50,7 @@ def test_rules_change_while_a_worker_runs(kafka: Any, clickhouse: Any, tmp_path:
     pack = tmp_path / "mine.yaml"
     pack.write_text("pack: mine\n")
     cluster = Cluster(kafka.bootstrap, clickhouse.dsn, tmp_path, RULE_PACKS=str(pack), RELOAD_EVERY="200ms",
-                      TIME_GOES_ON="true", RULE_CPU_SHARE="1e-7")  # fmt: skip
+                      ADVANCE_WHEN_IDLE="true", RULE_CPU_SHARE="1e-7")  # fmt: skip
     try:
         worker = cluster.start_worker()
         eventually(lambda: worker.metric("epicenter_partitions") == 4, 60, "the worker's partitions")
