@@ -208,7 +208,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="epicenter-storm-") as name:
         folder = Path(name)
         with dev_broker(folder / "kafka") as broker, dev_clickhouse(folder / "store") as store:
-            cluster = Cluster(broker.bootstrap, store.dsn, folder, LATENESS="5s", ADVANCE_WHEN_IDLE="true")
+            cluster = Cluster(broker.bootstrap, store.dsn, folder, ALLOWED_LATENESS="5s", ADVANCE_WHEN_IDLE="true")
             workers = [cluster.start_worker() for _ in range(WORKERS)]
             try:
                 eventually(lambda: sum(one.metric("epicenter_partitions") for one in workers) == PARTITIONS, 60, "all")

@@ -148,7 +148,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="epicenter-takeover-") as name:
         folder = Path(name)
         with dev_broker(folder / "kafka") as broker, dev_clickhouse(folder / "store") as store:
-            cluster = Cluster(broker.bootstrap, store.dsn, folder, LATENESS="5s", ADVANCE_WHEN_IDLE="true")
+            cluster = Cluster(broker.bootstrap, store.dsn, folder, ALLOWED_LATENESS="5s", ADVANCE_WHEN_IDLE="true")
             workers = [cluster.start_worker(), cluster.start_worker()]
             try:
                 with feeding(cluster) as feed:

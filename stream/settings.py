@@ -60,6 +60,7 @@ FORMER_SETTINGS: Final[dict[str, Former]] = {
     "flood_share": Former("rule_cpu_share"),
     "flood_share_trusted": Former("rule_cpu_share_trusted"),
     "time_goes_on": Former("advance_when_idle"),
+    "lateness": Former("allowed_lateness"),
     "behind_after": Former(None, "a backlog is read in order, with all rules"),
 }
 """Names that a file or an environment may still have: each stops no start, gives its value to its present name, if any,
@@ -122,8 +123,8 @@ class Settings(BaseSettings):
     secrets_dir: Path | None = Field(default=None, description="folder of files named like settings, with their values")
     rule_packs: Paths = Field(default=(), description="packs of your own, beside the shipped ones: files or folders")
     topology: Path | None = Field(default=None, description="racks, switches and rails of the nodes (YAML or JSON)")
-    lateness_ns: DurationNs = Field(
-        default=5 * NS_PER_S, validate_default=False, alias="lateness", description="how late a line may come"
+    allowed_lateness_ns: DurationNs = Field(
+        default=5 * NS_PER_S, validate_default=False, alias="allowed_lateness", description="how late a line may come"
     )
     webhook_url: Annotated[SecretStr, AfterValidator(_web_address)] = Field(
         default=SecretStr(""), description="one webhook that is told everything, instead of `alerts`"

@@ -34,7 +34,7 @@ SPEED: Final = 60.0
 SIMULATED_NS: Final = 800 * NS_PER_S
 """The simulated time begins so long ago that it never runs ahead of the clock."""
 NODES_FOR_TWO_JOBS: Final = 16
-LATENESS_NS: Final = 60 * NS_PER_S
+ALLOWED_LATENESS_NS: Final = 60 * NS_PER_S
 """One real second at this speed: the files are written and read by two threads."""
 
 
@@ -97,7 +97,7 @@ def run_demo(settings: Settings, folder: Path | None, nodes: int, fault: str, ke
         logs.mkdir(parents=True)
         say(f"{nodes} nodes write to {logs}; ten minutes take {600 / SPEED:.0f} seconds")
         inside = settings.model_copy(
-            update={"data_dir": base / "data", "store": SecretStr(""), "lateness_ns": LATENESS_NS}
+            update={"data_dir": base / "data", "store": SecretStr(""), "allowed_lateness_ns": ALLOWED_LATENESS_NS}
         )
         write = partial(write_paced, scenario, logs / "now", SPEED)
         stays = keep if keep is not None else sys.stdin.isatty() and sys.stderr.isatty()

@@ -57,7 +57,7 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
 def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
     """Print the final state of every incident in recorded input."""
     rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
-    pipeline = Pipeline(rules, settings.cluster, settings.lateness_ns, redactor=redactor)
+    pipeline = Pipeline(rules, settings.cluster, settings.allowed_lateness_ns, redactor=redactor)
     incidents = replay(pipeline, Sources(paths, host="", follow=False))
     for incident in incidents:
         print_incident(incident, as_json)

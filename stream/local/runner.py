@@ -59,7 +59,7 @@ class LocalRunner:
         self._pipeline = Pipeline(
             rules,
             settings.cluster,
-            settings.lateness_ns,
+            settings.allowed_lateness_ns,
             self._keeper.rule_budget,
             lists_joined=True,
             redactor=redactor_of(settings),

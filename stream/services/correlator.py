@@ -196,7 +196,7 @@ class Correlator(Service):
         """Begin with the snapshot; the messages after it come next. Without one, those after what is committed."""
 
         def restored(state: bytes | None) -> PartitionCorrelator:
-            return PartitionCorrelator(self._rules, self._settings.lateness_ns, state)
+            return PartitionCorrelator(self._rules, self._settings.allowed_lateness_ns, state)
 
         topic = await described(self._admin, partition.topic)
         kept = await self._snapshots.read(partition.partition, restored, self._tell_unreadable)

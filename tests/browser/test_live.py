@@ -83,7 +83,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     folder = tmp_path_factory.mktemp("live")
     logs = folder / "logs"
     logs.mkdir()
-    (folder / "epicenter.toml").write_text('lateness = "2s"\n')
+    (folder / "epicenter.toml").write_text('allowed_lateness = "2s"\n')
     options = ("--data-dir", folder / "data", "--config", folder / "epicenter.toml", "--page-port", 0)
     with epicenter(folder, "run", logs, *options) as base:
         live = Live(base, logs)

@@ -91,7 +91,7 @@ def _checked_meanwhile(cluster: Cluster) -> None:
 
 
 def test_wrong_settings_are_told_all_at_once_with_what_to_do() -> None:
-    env = {"PATH": "/usr/bin:/bin", "EPICENTER_LATENESS": "soon", "EPICENTER_REPLICATION": "0"}
+    env = {"PATH": "/usr/bin:/bin", "EPICENTER_ALLOWED_LATENESS": "soon", "EPICENTER_REPLICATION": "0"}
     done = subprocess.run([*EPICENTER, "check"], env=env, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout.count("settings: PROBLEM: ")) == (1, 2)
-    assert "EPICENTER_LATENESS" in done.stdout and "EPICENTER_REPLICATION" in done.stdout
+    assert "EPICENTER_ALLOWED_LATENESS" in done.stdout and "EPICENTER_REPLICATION" in done.stdout

@@ -146,7 +146,7 @@ def append(file: Path, text: str) -> None:
 def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
     logs.mkdir()
-    (tmp_path / "epicenter.toml").write_text('lateness = "200ms"\n')
+    (tmp_path / "epicenter.toml").write_text('allowed_lateness = "200ms"\n')
     append(logs / "kern.log", f"{now()} n1 kernel: [ 8000.000000] usb 1-1: new device\n")
     options = ("--data-dir", data, "--config", tmp_path / "epicenter.toml")
     with started(logs, *options) as (process, page):
@@ -185,7 +185,7 @@ def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
     config = tmp_path / "epicenter.toml"
     options = ("--data-dir", data, "--config", config)
     with Receiver().listening() as receiver:
-        config.write_text(f'lateness = "1h"\nwebhook_url = "{receiver.url}"\n')
+        config.write_text(f'allowed_lateness = "1h"\nwebhook_url = "{receiver.url}"\n')
         code, out = run_and_stopped(logs, options)
     assert code == 0
     assert "xid-79" in out
@@ -226,7 +226,7 @@ async def test_rules_change_while_it_runs(tmp_path: Path) -> None:
     logs, pack, stop = tmp_path / "logs", tmp_path / "mine.yaml", asyncio.Event()
     logs.mkdir()
     pack.write_text("pack: mine\n")
-    options = {"data_dir": tmp_path / "data", "lateness": "200ms", "reload_every": "50ms", "page_port": 0}
+    options = {"data_dir": tmp_path / "data", "allowed_lateness": "200ms", "reload_every": "50ms", "page_port": 0}
     settings = load_settings(rule_packs=(pack,), **options)
     told, shown = asyncio.Queue[str](), asyncio.Queue[Incident]()
     sources = Sources([str(logs)], "n1", follow=True)

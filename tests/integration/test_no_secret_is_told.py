@@ -44,7 +44,7 @@ WRONG: Final = {
     "kafka": [{"sasl_password": OURS}],
     "kafka_password": [OURS, [OURS]],
     "page_token": [[OURS]],
-    "lateness": [f"password={OURS}"],
+    "allowed_lateness": [f"password={OURS}"],
     "colour": [OURS],
 }
 

@@ -34,7 +34,7 @@ class Cluster:
         self._folder = folder
         self._workers: list[subprocess.Popen[bytes]] = []
         self._settings = {"KAFKA": bootstrap, "STORE": self.store, "PREFIX": self.name, "RAW_TOPIC": self.raw_topic,
-                          "LATENESS": "1s", "ADVANCE_WHEN_IDLE": "false", **settings}  # fmt: skip
+                          "ALLOWED_LATENESS": "1s", "ADVANCE_WHEN_IDLE": "false", **settings}  # fmt: skip
         self.run("topics")
 
     def run(self, *arguments: str) -> str:

@@ -10,14 +10,14 @@ from platformdirs.macos import MacOS
 
 from epicenter.rules.errors import ConfigError
 from epicenter.stream.cli.main import cli
-from epicenter.stream.settings import FORMER_SETTINGS, Former, Settings, load_settings
+from epicenter.stream.settings import FORMER_SETTINGS, Settings, load_settings
 
 SECOND_NS = 10**9
 
 
 @pytest.fixture(autouse=True)
 def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("CLUSTER", "LATENESS", "RULE_PACKS", "STORE", "DATA_DIR", "PAGE_PORT"):
+    for name in ("CLUSTER", "ALLOWED_LATENESS", "LATENESS", "RULE_PACKS", "STORE", "DATA_DIR", "PAGE_PORT"):
         monkeypatch.delenv(f"EPICENTER_{name}", raising=False)
 
 
@@ -30,21 +30,21 @@ def file(tmp_path: Path) -> Path:
 
 def test_defaults() -> None:
     settings = load_settings()
-    assert (settings.cluster, settings.lateness_ns, settings.rule_packs) == ("default", 5 * SECOND_NS, ())
+    assert (settings.cluster, settings.allowed_lateness_ns, settings.rule_packs) == ("default", 5 * SECOND_NS, ())
 
 
 def test_the_file_before_the_defaults(file: Path) -> None:
     settings = load_settings(file)
-    assert (settings.cluster, settings.lateness_ns) == ("from-file", 7 * SECOND_NS)
+    assert (settings.cluster, settings.allowed_lateness_ns) == ("from-file", 7 * SECOND_NS)
     assert settings.rule_packs == (Path("a.yaml"),)
 
 
 def test_the_environment_before_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPICENTER_CLUSTER", "from-environment")
-    monkeypatch.setenv("EPICENTER_LATENESS", "9s")
+    monkeypatch.setenv("EPICENTER_ALLOWED_LATENESS", "9s")
     monkeypatch.setenv("EPICENTER_RULE_PACKS", "b.yaml:c")
     settings = load_settings(file)
-    assert (settings.cluster, settings.lateness_ns) == ("from-environment", 9 * SECOND_NS)
+    assert (settings.cluster, settings.allowed_lateness_ns) == ("from-environment", 9 * SECOND_NS)
     assert settings.rule_packs == (Path("b.yaml"), Path("c"))
 
 
@@ -54,10 +54,10 @@ def test_the_command_line_before_all(file: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LATENESS", "99s")
+    monkeypatch.setenv("ALLOWED_LATENESS", "99s")
     monkeypatch.setenv("CLUSTER", "theirs")
     settings = load_settings()
-    assert (settings.cluster, settings.lateness_ns) == ("default", 5 * SECOND_NS)
+    assert (settings.cluster, settings.allowed_lateness_ns) == ("default", 5 * SECOND_NS)
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPat
     [
         pytest.param("latenes = '5s'\n", 1, "latenes: no such setting; known are", id="unknown"),
         pytest.param("\nlateness = '5 minutes'\n", 2, "is no duration", id="duration"),
-        pytest.param("lateness = 5\n", 1, "is no duration", id="duration-without-a-unit"),
+        pytest.param("allowed_lateness = 5\n", 1, "is no duration", id="duration-without-a-unit"),
         pytest.param("webhook_url = 'hooks.example.org/x'\n", 1, "write https://host/path", id="web-address"),
         pytest.param("page_port = 99999\n", 1, "less than or equal to 65535", id="port"),
     ],
@@ -83,11 +83,11 @@ def test_a_mistake_in_the_file(tmp_path: Path, content: str, line: int, told: st
 def test_all_mistakes_come_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "epicenter.toml"
     path.write_text("colour = 1\nraw_partitions = 0\n")
-    monkeypatch.setenv("EPICENTER_LATENESS", "soon")
+    monkeypatch.setenv("EPICENTER_ALLOWED_LATENESS", "soon")
     with pytest.raises(ConfigError) as refused:
         load_settings(path)
     places = [problem.split(": ")[0] for problem in refused.value.problems]
-    assert sorted(places) == sorted([f"{path}:1", f"{path}:2", "EPICENTER_LATENESS"])
+    assert sorted(places) == sorted([f"{path}:1", f"{path}:2", "EPICENTER_ALLOWED_LATENESS"])
 
 
 @pytest.mark.parametrize("content", ["cluster =", None], ids=["no-toml", "no-file"])
@@ -120,51 +120,41 @@ def test_a_data_folder_in_the_home_of_a_mac_is_found_again(tmp_path: Path, monke
     assert load_settings().data_dir == tmp_path / ".local/share/epicenter"
 
 
-@pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`lateness`, as if it had been called `patience` before."""
-    monkeypatch.setitem(FORMER_SETTINGS, "patience", Former("lateness"))
+LATENESS = "lateness: is now called allowed_lateness: write that"
 
 
-PATIENCE = "patience: is now called lateness: write that"
-
-
-@pytest.mark.usefixtures("patience")
 def test_former_name_gives_its_value_from_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path, folder = tmp_path / "epicenter.toml", tmp_path / "secrets"
     folder.mkdir()
-    path.write_text('cluster = "c"\npatience = "1s"\n')
+    path.write_text('cluster = "c"\nlateness = "1s"\n')
     found = [load_settings(path)]
-    (folder / "patience").write_text("2s\n")
+    (folder / "lateness").write_text("2s\n")
     found.append(load_settings(path, secrets_dir=folder))
-    monkeypatch.setenv("EPICENTER_PATIENCE", "3s")
+    monkeypatch.setenv("EPICENTER_LATENESS", "3s")
     found.append(load_settings(path, secrets_dir=folder))
-    found.append(load_settings(path, secrets_dir=folder, patience="4s"))
-    assert [one.lateness_ns for one in found] == [second * SECOND_NS for second in (1, 2, 3, 4)]
-    places = (f"{path}:2: ", "", "EPICENTER_PATIENCE: ", "")
-    assert found[-1].warnings == tuple(f"{place}{PATIENCE}" for place in places)
+    found.append(load_settings(path, secrets_dir=folder, lateness="4s"))
+    assert [one.allowed_lateness_ns for one in found] == [second * SECOND_NS for second in (1, 2, 3, 4)]
+    places = (f"{path}:2: ", "", "EPICENTER_LATENESS: ", "")
+    assert found[-1].warnings == tuple(f"{place}{LATENESS}" for place in places)
 
 
-@pytest.mark.usefixtures("patience")
 def test_present_name_counts_more_than_the_former_one_of_the_same_source(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EPICENTER_PATIENCE", "3s")
-    monkeypatch.setenv("EPICENTER_LATENESS", "5s")
+    monkeypatch.setenv("EPICENTER_LATENESS", "3s")
+    monkeypatch.setenv("EPICENTER_ALLOWED_LATENESS", "5s")
     settings = load_settings()
-    assert (settings.lateness_ns, settings.warnings) == (5 * SECOND_NS, (f"EPICENTER_PATIENCE: {PATIENCE}",))
+    assert (settings.allowed_lateness_ns, settings.warnings) == (5 * SECOND_NS, (f"EPICENTER_LATENESS: {LATENESS}",))
 
 
-@pytest.mark.usefixtures("patience")
 def test_former_name_in_the_environment_counts_more_than_the_present_one_in_the_file(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("EPICENTER_PATIENCE", "3s")
-    assert load_settings(file).lateness_ns == 3 * SECOND_NS
+    monkeypatch.setenv("EPICENTER_LATENESS", "3s")
+    assert load_settings(file).allowed_lateness_ns == 3 * SECOND_NS
 
 
-@pytest.mark.usefixtures("patience")
 def test_mistake_under_a_former_name_is_named_where_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("EPICENTER_PATIENCE", "soon")
-    with pytest.raises(ConfigError, match=r"EPICENTER_PATIENCE: patience: .*is no duration.*\(found 'soon'\)"):
+    monkeypatch.setenv("EPICENTER_LATENESS", "soon")
+    with pytest.raises(ConfigError, match=r"EPICENTER_LATENESS: lateness: .*is no duration.*\(found 'soon'\)"):
         load_settings()
 
 

@@ -205,7 +205,7 @@ def test_exit_78_for_wrong_settings(tmp_path: Path, logs: Path) -> None:
     found = epicenter("replay", logs, "--config", config)
     assert found.returncode == 78
     assert found.stderr.decode().startswith(f"epicenter: {config}:1: latenes: no such setting")
-    assert epicenter("replay", logs, EPICENTER_LATENESS="soon").returncode == 78
+    assert epicenter("replay", logs, EPICENTER_ALLOWED_LATENESS="soon").returncode == 78
 
 
 # match and replay
