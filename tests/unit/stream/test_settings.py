@@ -24,7 +24,7 @@ def _no_settings_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
     path = tmp_path / "epicenter.toml"
-    path.write_text('# ours\ncluster = "from-file"\nlateness = "7s"\nrule_packs = ["a.yaml"]\n')
+    path.write_text('# ours\ncluster = "from-file"\nallowed_lateness = "7s"\nrule_packs = ["a.yaml"]\n')
     return path
 
 
@@ -64,7 +64,7 @@ def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPat
     ("content", "line", "told"),
     [
         pytest.param("latenes = '5s'\n", 1, "latenes: no such setting; known are", id="unknown"),
-        pytest.param("\nlateness = '5 minutes'\n", 2, "is no duration", id="duration"),
+        pytest.param("\nallowed_lateness = '5 minutes'\n", 2, "is no duration", id="duration"),
         pytest.param("allowed_lateness = 5\n", 1, "is no duration", id="duration-without-a-unit"),
         pytest.param("webhook_url = 'hooks.example.org/x'\n", 1, "write https://host/path", id="web-address"),
         pytest.param("page_port = 99999\n", 1, "less than or equal to 65535", id="port"),
