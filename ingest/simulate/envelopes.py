@@ -1,5 +1,8 @@
 """What shippers put around a line: Vector, Fluent Bit, journald, kmsg, rsyslog, srun.
 
+The one writer of these shapes: the first functions take what a caller knows of its line, the others fill in what a
+simulated cluster knows. A `stamp` is the time as text, with the digits that the caller's shipper shows.
+
 Sources: Vector's `kubernetes_logs`, `journald` and `kubernetes_events`, Fluent Bit's `tail` with the kubernetes filter
 and its `kmsg` input behind `record_modifier`, `journalctl -o json`, rsyslog's RFC 3339 format, `srun --label`.
 """
@@ -17,12 +20,71 @@ from epicenter.ingest.simulate.model import US, Job, Node
 from epicenter.rules.model.times import NS_PER_S
 
 _CONTAINERS = {"megatron": "pytorch", "maxtext": "maxtext", "hf": "pytorch", "ray": "ray-head"}
+_JOURNAL_ORDER = (
+    *(
+        "__CURSOR",
+        "__REALTIME_TIMESTAMP",
+        "__MONOTONIC_TIMESTAMP",
+        "_BOOT_ID",
+        "_MACHINE_ID",
+        "_HOSTNAME",
+        "_TRANSPORT",
+    ),
+    *("_SOURCE_MONOTONIC_TIMESTAMP", "PRIORITY", "SYSLOG_FACILITY", "SYSLOG_IDENTIFIER", "MESSAGE"),
+)
+"""As `journalctl` writes them."""
 _AT_ERROR = ("error", "Error", "Out of memory", "panic", "blocked for", "SXid", "Fatal", "failed")
 
 
 def as_json(record: dict[str, Any]) -> str:
     """The record on one line."""
     return msgspec.json.encode(record).decode()
+
+
+# ---- one function a shipper ------------------------------------------------------------------------------------------
+
+
+def rsyslog_line(stamp: str, host: str, program: str, text: str) -> str:
+    """A line of rsyslog's RFC 3339 format; `program` is `kernel: [ 8000.000000]` or `slurmctld[2211]:`."""
+    return f"{stamp} {host} {program} {text}"
+
+
+def journal_entry(
+    host: str, time_ns: int, text: str | list[int], priority: int, identifier: str = "kernel", **more: str
+) -> dict[str, Any]:
+    """An entry of `journalctl -o json`; from the kernel unless `_TRANSPORT` says otherwise."""
+    entry = {
+        "__REALTIME_TIMESTAMP": str(time_ns // US),
+        "_HOSTNAME": host,
+        "_TRANSPORT": "kernel",
+        "PRIORITY": str(priority),
+        "SYSLOG_IDENTIFIER": identifier,
+        "MESSAGE": text,
+        **more,
+    }
+    return {name: entry[name] for name in sorted(entry, key=_JOURNAL_ORDER.index)}
+
+
+def vector_pod_record(kubernetes: dict[str, Any], stamp: str, stream: str, text: str) -> dict[str, Any]:
+    """A container's line from Vector's `kubernetes_logs`."""
+    source = {"source_type": "kubernetes_logs", "stream": stream, "timestamp": stamp}
+    return {"kubernetes": kubernetes, "message": text, **source}
+
+
+def fluent_bit_pod_record(kubernetes: dict[str, Any], stamp: str, stream: str, text: str) -> dict[str, Any]:
+    """A container's line from Fluent Bit's `tail`, behind its kubernetes filter."""
+    return {"@timestamp": stamp, "stream": stream, "log": f"{text}\n", "kubernetes": kubernetes}
+
+
+def vector_file_record(file: str, host: str, stamp: str, text: str, **fields: Any) -> dict[str, Any]:
+    """A line of a file from Vector's `file` source, with the fields that its configuration adds."""
+    about = {"file": file, "host": host} if host else {"file": file}
+    return {**about, **fields, "message": text, "source_type": "file", "timestamp": stamp}
+
+
+def vector_event_record(stamp: str, text: str, **fields: str) -> dict[str, Any]:
+    """A Kubernetes event from an exporter, without the object that it is about."""
+    return {"source_type": "kubernetes_events", "timestamp": stamp, **fields, "message": text}
 
 
 # ---- kernel ----------------------------------------------------------------------------------------------------------
@@ -39,7 +101,7 @@ def kernel_line(node: Node, clock_ns: int, text: str, uptime_ns: int) -> str:
     if node.kernel_shipper == "rsyslog":
         uptime_us = uptime_ns // US
         stamp = f"[{uptime_us // 1_000_000:5d}.{uptime_us % 1_000_000:06d}]"
-        return f"{rfc3339_us(clock_ns)} {node.name} kernel: {stamp} {text}"
+        return rsyslog_line(rfc3339_us(clock_ns), node.name, f"kernel: {stamp}", text)
     node.kernel_sequence += 1
     records = {"vector": _vector_journald, "journal": _journal, "kmsg": _kmsg}
     return as_json(records[node.kernel_shipper](node, clock_ns, text, uptime_ns))
@@ -56,20 +118,18 @@ def _boot_id(node: Node) -> str:
 
 
 def _journal(node: Node, clock_ns: int, text: str, uptime_ns: int) -> dict[str, Any]:
-    return {
-        "__CURSOR": f"s={uuid5(NAMESPACE_DNS, node.name).hex};i={node.kernel_sequence:x};b={_boot_id(node)}",
-        "__REALTIME_TIMESTAMP": str(clock_ns // US),
-        "__MONOTONIC_TIMESTAMP": str(uptime_ns // US),
-        "_BOOT_ID": _boot_id(node),
-        "_MACHINE_ID": uuid5(NAMESPACE_DNS, node.name).hex,
-        "_HOSTNAME": node.name,
-        "_TRANSPORT": "kernel",
-        "_SOURCE_MONOTONIC_TIMESTAMP": str(uptime_ns // US),
-        "PRIORITY": str(_level(text)),
-        "SYSLOG_FACILITY": "0",
-        "SYSLOG_IDENTIFIER": "kernel",
-        "MESSAGE": text,
-    }
+    return journal_entry(
+        node.name,
+        clock_ns,
+        text,
+        _level(text),
+        __CURSOR=f"s={uuid5(NAMESPACE_DNS, node.name).hex};i={node.kernel_sequence:x};b={_boot_id(node)}",
+        __MONOTONIC_TIMESTAMP=str(uptime_ns // US),
+        _BOOT_ID=_boot_id(node),
+        _MACHINE_ID=uuid5(NAMESPACE_DNS, node.name).hex,
+        _SOURCE_MONOTONIC_TIMESTAMP=str(uptime_ns // US),
+        SYSLOG_FACILITY="0",
+    )
 
 
 def _vector_journald(node: Node, clock_ns: int, text: str, uptime_ns: int) -> dict[str, Any]:
@@ -149,23 +209,15 @@ class Pod:
         """The line as JSON; `clock_ns` is when the container runtime read it."""
         stamp = rfc3339_ns(clock_ns)
         if not self._is_vector:
-            record = {"@timestamp": stamp, "stream": stream, "log": f"{text}\n", "kubernetes": self._kubernetes}
-            return as_json(record)
-        record = {"file": self._file, "kubernetes": self._kubernetes, "message": text}
-        return as_json({**record, "source_type": "kubernetes_logs", "stream": stream, "timestamp": stamp})
+            return as_json(fluent_bit_pod_record(self._kubernetes, stamp, stream, text))
+        return as_json({"file": self._file, **vector_pod_record(self._kubernetes, stamp, stream, text)})
 
 
 def task_line(job: Job, place: int, clock_ns: int, text: str) -> str:
     """A line of a Slurm task's own output file, as Vector's `file` source on its node sends it, with the job added."""
     node = job.nodes[place]
-    record = {
-        "file": f"/var/log/slurm/{job.job_id}/{node.name}-{place}.out",
-        "host": node.name,
-        "job_id": job.job_id,
-        "message": text,
-        "source_type": "file",
-    }
-    return as_json({**record, "timestamp": rfc3339_ns(clock_ns)})
+    file = f"/var/log/slurm/{job.job_id}/{node.name}-{place}.out"
+    return as_json(vector_file_record(file, node.name, rfc3339_ns(clock_ns), text, job_id=job.job_id))
 
 
 def container_name(job: Job) -> str:
@@ -190,11 +242,7 @@ def event_line(true_ns: int, kind: str, reason: str, about: str, text: str, host
     """One Kubernetes event as an exporter sends it; `about` is `Pod/train-7877-worker-3` or `Node/node0003`."""
     object_kind, _, name = about.partition("/")
     record = {
-        "source_type": "kubernetes_events",
-        "timestamp": rfc3339_ns(true_ns),
-        "type": kind,
-        "reason": reason,
-        "message": text,
+        **vector_event_record(rfc3339_ns(true_ns), text, type=kind, reason=reason),
         "involvedObject": {"kind": object_kind, "name": name, "namespace": "training", "labels": labels},
         "count": 1,
     }

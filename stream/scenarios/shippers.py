@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
-import orjson
 
+from epicenter.ingest.simulate.envelopes import (
+    as_json,
+    fluent_bit_pod_record,
+    journal_entry,
+    rsyslog_line,
+    vector_event_record,
+    vector_file_record,
+    vector_pod_record,
+)
+from epicenter.ingest.simulate.headers import rfc3339_us
 from epicenter.rules.model.times import NS_PER_S
 
 
@@ -31,57 +39,56 @@ def record_of(said: Said) -> bytes:
 
 def iso(time_ns: int) -> str:
     """`2026-03-02T09:00:01.500000`."""
-    seconds, rest_ns = divmod(time_ns, NS_PER_S)
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.{rest_ns // 1000:06d}"
+    return rfc3339_us(time_ns).removesuffix("+00:00")
 
 
 def _vector(said: Said) -> bytes:
     if said.source == "kubernetes":
-        return _json(
-            source_type="kubernetes_events", timestamp=_utc(said), host=said.node, message=said.text, said=said
-        )
+        return _json(vector_event_record(_utc(said), said.text) | _known(host=said.node) | _job(said) | _rank(said))
     labels = {"training.kubeflow.org/job-name": said.job} if said.job else {}
     pod = {"pod_name": f"train-{said.job}-{said.node}", "pod_node_name": said.node, "pod_labels": labels}
     pod["container_name"] = "pytorch"
-    about = {"kubernetes": pod, "source_type": "kubernetes_logs", "timestamp": _utc(said), "stream": "stderr"}
-    return orjson.dumps(about | _rank(said) | {"message": said.text})
+    return _json(vector_pod_record(pod, _utc(said), "stderr", said.text) | _rank(said))
 
 
 def _fluent_bit(said: Said) -> bytes:
     labels = {"batch.kubernetes.io/job-name": said.job} if said.job else {}
     pod = {"pod_name": f"train-{said.job}-{said.node}", "host": said.node, "labels": labels, "container_name": "main"}
-    about = {"@timestamp": _utc(said), "log": f"{said.text}\n", "stream": "stdout", "kubernetes": pod}
-    return orjson.dumps(about | _rank(said))
+    return _json(fluent_bit_pod_record(pod, _utc(said), "stdout", said.text) | _rank(said))
 
 
 def _journald(said: Said) -> bytes:
-    about = {"_HOSTNAME": said.node, "_TRANSPORT": "kernel", "SYSLOG_IDENTIFIER": "kernel", "PRIORITY": "3"}
-    return orjson.dumps(about | {"__REALTIME_TIMESTAMP": str(said.time_ns // 1000), "MESSAGE": said.text})
+    return _json(journal_entry(said.node, said.time_ns, said.text, 3))
 
 
 def _rsyslog(said: Said) -> bytes:
-    program = (
-        f"kernel: [{said.time_ns / NS_PER_S % 1_000_000:12.6f}]" if said.source == "kernel" else "slurmctld[2211]:"
-    )
-    return f"{iso(said.time_ns)}+00:00 {said.node or 'head'} {program} {said.text}".encode()
+    uptime = f"[{said.time_ns / NS_PER_S % 1_000_000:12.6f}]"
+    program = f"kernel: {uptime}" if said.source == "kernel" else "slurmctld[2211]:"
+    return rsyslog_line(rfc3339_us(said.time_ns), said.node or "head", program, said.text).encode()
 
 
 def _file(said: Said) -> bytes:
     name = "slurmctld.log" if said.source == "scheduler" else f"{said.job}.log"
-    about = {"source_type": "file", "file": f"/var/log/slurm/{name}", "timestamp": _utc(said), "message": said.text}
-    return _json(said=said, host=said.node, **about)
+    source = {"source": said.source} if said.source == "scheduler" else {}
+    record = vector_file_record(f"/var/log/slurm/{name}", said.node, _utc(said), said.text)
+    return _json(record | _job(said) | source | _rank(said))
 
 
 def _plain(said: Said) -> bytes:
     return said.text.encode()
 
 
-def _json(said: Said, **about: Any) -> bytes:
-    """Empty fields left out, and the job under the name that Slurm gives it."""
-    told = {name: content for name, content in about.items() if content}
-    job = {"slurm_job_id": said.job} if said.job else {}
-    source = {"source": said.source} if said.source == "scheduler" else {}
-    return orjson.dumps(told | job | source | _rank(said))
+def _json(record: dict[str, Any]) -> bytes:
+    return as_json(record).encode()
+
+
+def _known(**fields: str) -> dict[str, str]:
+    return {name: content for name, content in fields.items() if content}
+
+
+def _job(said: Said) -> dict[str, str]:
+    """Under the name that Slurm gives it."""
+    return _known(slurm_job_id=said.job)
 
 
 def _rank(said: Said) -> dict[str, int]:

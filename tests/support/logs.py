@@ -11,6 +11,12 @@ from typing import Any, Final
 import orjson
 
 from epicenter.ingest.batch.batch import Batch
+from epicenter.ingest.simulate.envelopes import (
+    fluent_bit_pod_record,
+    journal_entry,
+    rsyslog_line,
+    vector_pod_record,
+)
 from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.model.records import Position, RawRecord
 from epicenter.rules.model.times import NS_PER_S
@@ -54,37 +60,28 @@ def iso(second: float) -> str:
 
 def kernel(node: str, second: float, text: str) -> bytes:
     """A line of kern.log as rsyslog writes it."""
-    return f"{iso(second)[:-1]}+00:00 {node} kernel: [{8000 + second:12.6f}] {text}".encode()
+    return rsyslog_line(f"{iso(second)[:-1]}+00:00", node, f"kernel: [{8000 + second:12.6f}]", text).encode()
 
 
 def vector(node: str, second: float, text: str, job: str = "", **more: Any) -> bytes:
     """A container's line as Vector's kubernetes_logs source ships it."""
     labels = {"training.kubeflow.org/job-name": job} if job else {}
     pod = {"pod_name": f"train-{job}", "pod_node_name": node, "pod_labels": labels, "container_name": "pytorch"}
-    fields = {"kubernetes": pod, "source_type": "kubernetes_logs", "timestamp": iso(second), "stream": "stderr"}
-    return orjson.dumps(fields | {"message": text} | more)
+    return orjson.dumps(vector_pod_record(pod, iso(second), "stderr", text) | more)
 
 
 def fluent_bit(node: str, second: float, text: str, job: str = "", **more: Any) -> bytes:
     """A container's line as Fluent Bit's kubernetes filter ships it."""
     labels = {"batch.kubernetes.io/job-name": job} if job else {}
     pod = {"pod_name": f"train-{job}", "host": node, "labels": labels, "container_name": "main"}
-    fields = {"@timestamp": iso(second), "log": f"{text}\n", "stream": "stdout", "kubernetes": pod}
-    return orjson.dumps(fields | more)
+    return orjson.dumps(fluent_bit_pod_record(pod, iso(second), "stdout", text) | more)
 
 
 def journald(node: str, second: float, text: str, transport: str = "kernel") -> bytes:
     """A journal entry of `journalctl -o json`; text that is not printable comes as a list of bytes."""
     message = text if text.isprintable() else list(text.encode())
-    fields = {
-        "_HOSTNAME": node,
-        "_TRANSPORT": transport,
-        "SYSLOG_IDENTIFIER": "kernel" if transport == "kernel" else "python",
-        "__REALTIME_TIMESTAMP": str(at(second) // 1000),
-        "PRIORITY": "3",
-        "MESSAGE": message,
-    }
-    return orjson.dumps(fields)
+    identifier = "kernel" if transport == "kernel" else "python"
+    return orjson.dumps(journal_entry(node, at(second), message, 3, identifier, _TRANSPORT=transport))
 
 
 def python_json(node: str, second: float, text: str, job: str = "") -> bytes:
