@@ -36,7 +36,7 @@ EVALUATED: Final = 1
 TARGETS: Final = """
 page_url: https://epicenter.example/
 route: {targets: [own, events, forwarded, manager, pager, chat], group_wait: 0s}
-silence_grace: 0s
+grace_period: 0s
 targets:
   own: {type: webhook, url: "URL/own"}
   events: {type: webhook, url: "URL/events", format: cloudevents}

@@ -63,7 +63,7 @@ class Muting:
         )
 
     def _held(self, known: OpenIncident, kind: str, context: EvaluationContext) -> Mute | None:
-        until_ns = known.since_ns + self._routing.spec.silence_grace
+        until_ns = known.since_ns + self._routing.spec.grace_period
         is_within = context.now_ns < until_ns and not context.is_last
         if is_within and kind != "updated" and self._is_silence(known.incident):
             return Mute(Outcome.HELD, until=f"{iso_from_ns(until_ns)[:19]}Z")

@@ -106,7 +106,7 @@ class GuardSpec(Strict):
 
 
 class RoutingSpec(Strict):
-    """Everything in the file but the targets. `silence_grace` is how long a verdict of silence waits to be refuted."""
+    """Everything in the file but the targets. `grace_period`: how long a liveness verdict stays pending."""
 
     route: RouteSpec
     labels: tuple[LabelSpec, ...] = ()
@@ -114,5 +114,5 @@ class RoutingSpec(Strict):
     maintenance: tuple[MaintenanceSpec, ...] = ()
     guard: GuardSpec = GuardSpec()
     actions: Literal["dry-run", "allowed"] = "dry-run"
-    silence_grace: DurationNs = 20 * NS_PER_S
+    grace_period: DurationNs = 20 * NS_PER_S
     page_url: str = ""

@@ -34,6 +34,8 @@ from epicenter.sinks.notify.webhook import WebhookTarget
 
 _NAME: Final = "alerts file"
 _OURS: Final = ("targets", "templates")
+FORMER_KEYS: Final = {"silence_grace": "grace_period"}
+"""Former name -> present name of what a file may still say at its top."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class Alerts:
 
     spec: AlertsSpec
     routing: Routing
+    warnings: tuple[str, ...] = ()
+    """A line for each former name in the file, with the present one."""
 
     def make_targets(self, clock: Clock) -> dict[str, Target]:
         """Each target by its name; none of them is connected yet."""
@@ -61,13 +65,14 @@ def load_alerts(file: Path) -> Alerts:
     document = parse_document(file, Path.read_bytes, _NAME, problems)
     if document is None:
         raise ConfigError(problems)
+    document, warnings = _with_present_names(document, problems)
     spec = document.checked(AlertsSpec, _NAME, problems)
     problems += _routing_faults(document)
     if spec:
         problems += _template_faults(spec, document)
     if problems or not spec:
         raise ConfigError(problems)
-    return Alerts(spec, Routing(spec, str(file), document.lines))
+    return Alerts(spec, Routing(spec, str(file), document.lines), warnings)
 
 
 def webhook_alerts(url: str) -> Alerts:
@@ -94,6 +99,21 @@ def make_target(name: str, spec: TargetSpec, template: TemplateSpec | None, cloc
             return WebhookTarget(name, spec, writer, clock)
         case AppriseSpec():
             return AppriseTarget(name, spec, Writer(name, template, disarmed), clock)
+
+
+def _with_present_names(document: Document, problems: list[str]) -> tuple[Document, tuple[str, ...]]:
+    """The document with the present names of its keys, and a warning for each former one."""
+    if not isinstance(document.content, dict):
+        return document, ()
+    content, lines, warnings = dict(document.content), dict(document.lines), []
+    for former in [key for key in FORMER_KEYS if key in content]:
+        now, value, line = FORMER_KEYS[former], content.pop(former), line_of(lines, (former,))
+        if now in content:
+            problems.append(f"{document.file}:{line}: {former} is the former name of {now}: keep {now} alone")
+        else:
+            content[now], lines[now,] = value, line
+            warnings.append(f"{document.file}:{line}: {former}: is now called {now}: write that")
+    return Document(document.file, content, lines), tuple(warnings)
 
 
 def _routing_faults(document: Document) -> list[str]:

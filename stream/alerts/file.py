@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 
 from epicenter.rules.alerts.spec import RouteSpec
 from epicenter.sinks.notify.load import Alerts, load_alerts, webhook_alerts
 from epicenter.sinks.text.humanize import count
+from epicenter.stream.process.logs import say
 from epicenter.stream.settings import Settings
 
 
@@ -18,9 +20,21 @@ def alerts_of(settings: Settings, file: Path | None = None) -> Alerts | None:
         ConfigError: with every problem of the file.
     """
     if chosen := file or settings.alerts:
-        return load_alerts(chosen)
+        return read_alerts(chosen)
     url = settings.webhook_url.get_secret_value()
     return webhook_alerts(url) if url else None
+
+
+def read_alerts(file: Path) -> Alerts:
+    """What an alerts file says, with a warning on standard error for each former name in it.
+
+    Raises:
+        ConfigError: with every problem of the file.
+    """
+    alerts = load_alerts(file)
+    for text in alerts.warnings:
+        say(f"epicenter: warning: {text}", logging.WARNING)
+    return alerts
 
 
 def in_short(alerts: Alerts) -> str:

@@ -77,7 +77,7 @@ def routed(
         "legs": [_leg(route_target, labels) for route_target in route_targets],
         "reasons": list(reasons),
         "labels": {name: list(values) for name, values in labels.items()},
-        "held_s": routing.spec.silence_grace / NS_PER_S if can_be_held(incident) else 0,
+        "held_s": routing.spec.grace_period / NS_PER_S if can_be_held(incident) else 0,
         "mutes": {
             "maintenance": _reason(routing.maintenance(labels, situation.now_ns)),
             "silenced": _silenced(situation, labels),

@@ -28,13 +28,12 @@ def check_command(file: Path) -> None:
 
     Example: epicenter alerts check alerts.yaml
     """
-    from epicenter.sinks.notify.load import load_alerts
-    from epicenter.stream.alerts.file import in_short
+    from epicenter.stream.alerts.file import in_short, read_alerts
 
     if not file.is_file():
         raise InputError(f"{file}: no such file")
     try:
-        click.echo(f"{file}: ok: {in_short(load_alerts(file))}")
+        click.echo(f"{file}: ok: {in_short(read_alerts(file))}")
     except ConfigError as error:
         click.echo(error)
         sys.exit(EXIT_PROBLEMS)

@@ -287,3 +287,24 @@ def test_what_is_no_alerts_file(tmp_path: Path, text: str) -> None:
 def test_no_file(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read"):
         load_alerts(tmp_path / "none.yaml")
+
+
+HOOK = "targets: {ops: {type: webhook, url: 'https://x.example/'}}\n"
+
+
+def test_former_key_counts_with_a_warning(tmp_path: Path) -> None:
+    alerts = load(tmp_path, f"{ROUTE}silence_grace: 7s\n{HOOK}")
+    assert alerts.spec.grace_period == 7 * 10**9
+    assert alerts.warnings == (f"{tmp_path}/alerts.yaml:2: silence_grace: is now called grace_period: write that",)
+    assert load(tmp_path, f"{ROUTE}grace_period: 7s\n{HOOK}").warnings == ()
+
+
+def test_former_key_next_to_the_present_one_is_a_mistake(tmp_path: Path) -> None:
+    assert faults(tmp_path, f"{ROUTE}grace_period: 7s\nsilence_grace: 8s\n{HOOK}") == [
+        "alerts.yaml:3: silence_grace is the former name of grace_period: keep grace_period alone"
+    ]
+
+
+def test_mistake_under_a_former_key_has_its_line(tmp_path: Path) -> None:
+    (fault,) = faults(tmp_path, f"{ROUTE}silence_grace: soon\n{HOOK}")
+    assert fault.startswith("alerts.yaml:2: grace_period: ")

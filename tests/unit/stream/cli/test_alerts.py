@@ -242,3 +242,10 @@ def epicenter(*words: object) -> bytes:
     done = subprocess.run([*EPICENTER, *map(str, words)], capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
+
+
+def test_check_warns_of_a_former_key(alerts: Path, run: Any) -> None:
+    alerts.write_text(f"silence_grace: 10s\n{FILE}")
+    code, out, err = run("alerts", "check", alerts)
+    assert (code, out.startswith(f"{alerts}: ok: ")) == (0, True)
+    assert err == f"epicenter: warning: {alerts}:1: silence_grace: is now called grace_period: write that\n"
