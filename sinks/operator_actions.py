@@ -1,4 +1,4 @@
-"""What people say of incidents, from the page and from the command line: checked, and written to the store."""
+"""Operator actions from the page and the command line: validated and written to the store."""
 
 from __future__ import annotations
 
@@ -19,42 +19,42 @@ from epicenter.sinks.clickhouse import operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
 
 MAX_SILENCE_NS: Final = duration_ns("90d")
-Short = Annotated[str, msgspec.Meta(max_length=200)]
-Long = Annotated[str, msgspec.Meta(max_length=2_000)]
+ShortText = Annotated[str, msgspec.Meta(max_length=200)]
+LongText = Annotated[str, msgspec.Meta(max_length=2_000)]
 
 
 class FeedbackForm(msgspec.Struct, forbid_unknown_fields=True):
-    """A verdict on an incident: `right`, or `wrong` with the class that it really was, if known.
+    """Feedback on a diagnosis: `right`, or `wrong` with the actual class if known.
 
-    Who says `wrong` has to say who says so; a nameless `right` counts as that of `someone`.
+    `wrong` requires a name; `right` without one is recorded as `someone`.
     """
 
-    verdict: Short
-    true_class: Short = ""
-    note: Long = ""
-    who: Short = ""
+    verdict: ShortText
+    true_class: ShortText = ""
+    note: LongText = ""
+    who: ShortText = ""
 
 
 class AcknowledgementForm(msgspec.Struct, forbid_unknown_fields=True):
-    """Who takes care of an incident; with `undo`, that nobody does any more, which needs no name."""
+    """An acknowledgement; with `undo`, its withdrawal, which needs no name."""
 
-    who: Short = ""
-    note: Long = ""
+    who: ShortText = ""
+    note: LongText = ""
     undo: bool = False
 
 
 class SilenceForm(msgspec.Struct, forbid_unknown_fields=True):
-    """A silence: what has to fit, for how long (`4h`) or until when (ISO 8601), and why."""
+    """A silence: its matchers, its duration (`4h`) or end (ISO 8601), and its reason."""
 
-    matchers: dict[Short, Short]
-    reason: Long
-    duration: Short = ""
-    until: Short = ""
-    who: Short = ""
+    matchers: dict[ShortText, ShortText]
+    reason: LongText
+    duration: ShortText = ""
+    until: ShortText = ""
+    who: ShortText = ""
 
 
 class RefusedError(ValueError):
-    """What a person said can't be taken; the message says what to write, `status` is that of HTTP."""
+    """An operator action was refused; the message says how to fix it, `status` is the HTTP status."""
 
     def __init__(self, message: str, status: int = HTTPStatus.BAD_REQUEST):
         super().__init__(message)
@@ -62,10 +62,10 @@ class RefusedError(ValueError):
 
 
 def read_form(text: bytes, kind: type[Any]) -> Any:
-    """A form from its JSON.
+    """The form decoded from its JSON.
 
     Raises:
-        RefusedError: it is none of this kind.
+        RefusedError: the text is not a form of this kind.
     """
     try:
         return msgspec.json.decode(text, type=kind)
@@ -74,7 +74,7 @@ def read_form(text: bytes, kind: type[Any]) -> Any:
 
 
 def give_feedback(client: Client, incident_id: str, form: FeedbackForm, now_ns: int) -> operator_actions.Feedback:
-    """Write a verdict on an incident, named by its id or a beginning of it.
+    """Store feedback on an incident, given by its id or a unique prefix.
 
     Raises:
         RefusedError: there is no such incident, or the form is wrong.
@@ -95,38 +95,38 @@ def give_feedback(client: Client, incident_id: str, form: FeedbackForm, now_ns: 
 
 
 def acknowledge(client: Client, incident_id: str, form: AcknowledgementForm, now_ns: int) -> Acknowledgement:
-    """Write who takes care of an incident, named by its id or a beginning of it, or that nobody does any more.
+    """Store an acknowledgement or its withdrawal; the incident is given by its id or a unique prefix.
 
     Raises:
-        RefusedError: there is no such incident, it goes on as another one, or nobody is named.
+        RefusedError: there is no such incident, it was merged into another one, or the name is missing.
     """
     who = form.who.strip()
     if not who and not form.undo:
-        raise RefusedError("who: write your name; others want to know who takes care of it")
+        raise RefusedError("who: enter your name, so that others know who is working on it")
     incident = _incident(client, incident_id)
     if incident.merged_into:
         raise RefusedError(
-            f"this goes on in incident {incident.merged_into}: acknowledge that one", HTTPStatus.CONFLICT
+            f"this incident was merged into {incident.merged_into}: acknowledge that one", HTTPStatus.CONFLICT
         )
-    word = Acknowledgement(incident.incident_id, who or "someone", now_ns, form.note.strip(), form.undo)
-    if form.undo and not operator_actions.standing(
-        operator_actions.list_acknowledgements(client, incident_ids=[word.incident_id])
+    acknowledgement = Acknowledgement(incident.incident_id, who or "someone", now_ns, form.note.strip(), form.undo)
+    if form.undo and not operator_actions.active_acknowledgements(
+        operator_actions.list_acknowledgements(client, incident_ids=[acknowledgement.incident_id])
     ):
-        raise RefusedError("nobody takes care of this incident, so there is nothing to take back", HTTPStatus.CONFLICT)
-    operator_actions.write_acknowledgement(client, word)
-    return word
+        raise RefusedError("this incident is not acknowledged: there is nothing to withdraw", HTTPStatus.CONFLICT)
+    operator_actions.write_acknowledgement(client, acknowledgement)
+    return acknowledgement
 
 
 def silence(client: Client, form: SilenceForm, now_ns: int) -> Silence:
-    """Write a silence that begins now.
+    """Store a silence that begins now.
 
     Raises:
         RefusedError: the form is wrong.
     """
     matchers = _matchers(form.matchers)
     if not form.reason.strip():
-        raise RefusedError("reason: say why, for those who wonder later")
-    begun = Silence(
+        raise RefusedError("reason: enter why this is silenced")
+    created = Silence(
         silence_id=stable_id("silence", sorted(matchers.items()), now_ns),
         matchers=matchers,
         begins_ns=now_ns,
@@ -135,21 +135,21 @@ def silence(client: Client, form: SilenceForm, now_ns: int) -> Silence:
         reason=form.reason.strip(),
         changed_ns=now_ns,
     )
-    operator_actions.write_silence(client, begun)
-    return begun
+    operator_actions.write_silence(client, created)
+    return created
 
 
 def end_silence(client: Client, silence_id: str, now_ns: int) -> Silence:
-    """End a silence now, named by its id or by a beginning of the id that no other one of now has.
+    """Expire an active silence now, given by its id or a unique prefix.
 
     Raises:
-        RefusedError: no silence goes on that is named like this, or several.
+        RefusedError: no active silence has this id, or several do.
     """
     active = operator_actions.list_silences(client, ending_after_ns=now_ns)
-    found = [one for one in active if one.silence_id.startswith(silence_id)]
+    found = [silence for silence in active if silence.silence_id.startswith(silence_id)]
     if len(found) != 1 or not silence_id:
-        told = "several silences have an id" if found else "no silence that goes on has an id"
-        raise RefusedError(f"{told} that begins like this", HTTPStatus.NOT_FOUND)
+        problem = "several active silences have" if found else "no active silence has"
+        raise RefusedError(f"{problem} an id that begins like this", HTTPStatus.NOT_FOUND)
     ended = msgspec.structs.replace(found[0], ends_ns=now_ns, changed_ns=now_ns)
     operator_actions.write_silence(client, ended)
     return ended
@@ -166,20 +166,20 @@ def _check_feedback(form: FeedbackForm) -> None:
     if form.verdict not in operator_actions.VERDICTS:
         raise RefusedError("verdict: write right or wrong")
     if form.true_class and not vocabulary().knows(form.true_class):
-        raise RefusedError("true_class: no class of the vocabulary; `epicenter rules list` shows them")
+        raise RefusedError("true_class: unknown class; `epicenter rules list` shows all classes")
     if form.verdict == "wrong" and not form.who.strip():
-        raise RefusedError("who: write your name; who reads this wants to ask why it is wrong")
+        raise RefusedError("who: enter your name, so that others can ask why it is wrong")
 
 
 def _matchers(given: Mapping[str, str]) -> dict[str, str]:
     matchers = {name: value.strip() for name, value in given.items() if value.strip()}
     for name in matchers:
         if name not in MATCHERS:
-            raise RefusedError(f"matchers: {name} is no label; name {', '.join(MATCHERS)}, and nothing else")
+            raise RefusedError(f"matchers: unknown label {name}: use {', '.join(MATCHERS)}")
     if not any(name != "cluster" and _narrows(value) for name, value in matchers.items()):
         raise RefusedError(
-            "matchers: name a class, a node or a job, or another label, and more of it than * or what it is not;"
-            " a whole cluster can't be silenced"
+            "matchers: add a class, a node, a job or another label with more than * or a negation;"
+            " you can't silence a whole cluster"
         )
     return matchers
 
@@ -190,21 +190,21 @@ def _narrows(value: str) -> bool:
 
 def _end_ns(form: SilenceForm, now_ns: int) -> int:
     if bool(form.duration) == bool(form.until):
-        raise RefusedError("say how long (duration), or until when (until), one of them")
+        raise RefusedError("duration, until: give one of the two")
     name = "duration" if form.duration else "until"
     try:
-        ends_ns = now_ns + duration_ns(form.duration) if form.duration else _moment_ns(form.until)
+        ends_ns = now_ns + duration_ns(form.duration) if form.duration else _iso_time_ns(form.until)
     except ValueError as error:
         raise RefusedError(f"{name}: {error}") from error
     if not now_ns < ends_ns <= now_ns + MAX_SILENCE_NS:
-        raise RefusedError(f"{name}: more than nothing, and 90d at most")
+        raise RefusedError(f"{name}: must be in the future and at most 90d ahead")
     return ends_ns
 
 
-def _moment_ns(text: str) -> int:
+def _iso_time_ns(text: str) -> int:
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError:
-        raise ValueError(f"{text!r} is no time: write it such as 2026-03-02T09:00:00Z") from None
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        raise ValueError(f"{text!r} is not a time: write it like 2026-03-02T09:00:00Z") from None
+    aware = time if time.tzinfo else time.replace(tzinfo=UTC)
     return int(aware.timestamp()) * NS_PER_S

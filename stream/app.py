@@ -19,7 +19,7 @@ from mode import Service
 
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.log import get_logger
-from epicenter.sinks.net.token_guard import IS_KNOWN, only_bearers
+from epicenter.sinks.net.token_guard import IS_KNOWN, require_token
 from epicenter.stream.kafka.preflight import watch
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.page_token import checked_token
@@ -98,7 +98,7 @@ def _faust_app(settings: Settings) -> faust.App:
         web_router_enabled=False,
         web_graph_enabled=False,
         web_stats_enabled=False,
-        web_application_options={"middlewares": [only_bearers(token, "/healthz")]},
+        web_application_options={"middlewares": [require_token(token, "/healthz")]},
         worker_redirect_stdouts=False,
     )
     app.boot_strategy.enable_kafka = False

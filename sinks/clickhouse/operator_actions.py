@@ -1,4 +1,4 @@
-"""What people say: feedback on incidents, acknowledgements and silences; the newest word of each counts."""
+"""Operator actions in the store: feedback, acknowledgements and silences. The newest action counts."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SILENCES: Final[Columns] = (
 
 
 class Feedback(msgspec.Struct, frozen=True):
-    """Somebody's verdict on an incident as it stood at `revision`; `true_class` is what it really was, if told."""
+    """Feedback on the diagnosis at `revision`; `true_class` is the actual class, if known."""
 
     incident_id: str
     who: str
@@ -57,12 +57,12 @@ class Feedback(msgspec.Struct, frozen=True):
 
 
 def write_feedback(client: Client, feedback: Feedback) -> None:
-    """Keep it; an earlier word of the same person on the same incident counts no more."""
+    """Store feedback; it replaces earlier feedback of the same person on the same incident."""
     _insert(client, "feedback", FEEDBACK, msgspec.structs.astuple(feedback))
 
 
 def list_feedback(client: Client, incident_id: str) -> list[Feedback]:
-    """What people say of an incident now, the newest first."""
+    """The current feedback on an incident, newest first."""
     found = client.query(
         "SELECT incident_id, who, toUnixTimestamp64Nano(given), revision, verdict, true_class, note"
         " FROM feedback FINAL WHERE incident_id = {id:String} ORDER BY given DESC, who LIMIT 100",
@@ -72,34 +72,34 @@ def list_feedback(client: Client, incident_id: str) -> list[Feedback]:
 
 
 def write_acknowledgement(client: Client, acknowledgement: Acknowledgement) -> None:
-    """Keep it beside the earlier ones."""
+    """Store an acknowledgement; earlier ones are kept."""
     _insert(client, "acknowledgements", ACKNOWLEDGEMENTS, msgspec.structs.astuple(acknowledgement))
 
 
 def list_acknowledgements(
     client: Client, given_after_ns: int = 0, incident_ids: Collection[str] | None = None
 ) -> list[Acknowledgement]:
-    """Every word given after a time by the clock of who wrote it, on these incidents or on all; the oldest first."""
-    given: dict[str, object] = {"after": given_after_ns}
+    """Acknowledgements given after a time, oldest first; of these incidents, or of all."""
+    parameters: dict[str, object] = {"after": given_after_ns}
     condition = ""
     if incident_ids is not None:
-        given["ids"], condition = list(incident_ids), " AND incident_id IN {ids:Array(String)}"
+        parameters["ids"], condition = list(incident_ids), " AND incident_id IN {ids:Array(String)}"
     found = client.query(
         "SELECT incident_id, who, toUnixTimestamp64Nano(given), note, is_taken_back FROM acknowledgements FINAL"
         f" WHERE toUnixTimestamp64Nano(given) > {{after:Int64}}{condition} ORDER BY given, incident_id, who",
-        given,
+        parameters,
     )
     return [Acknowledgement(*row) for row in found]
 
 
-def standing(words: Iterable[Acknowledgement]) -> dict[str, Acknowledgement]:
-    """Who takes care of each incident now, by its id, of words with the oldest first."""
-    newest = {word.incident_id: word for word in words}
-    return {incident_id: word for incident_id, word in newest.items() if not word.is_taken_back}
+def active_acknowledgements(acknowledgements: Iterable[Acknowledgement]) -> dict[str, Acknowledgement]:
+    """The active acknowledgement by incident id; the argument is oldest first."""
+    newest = {action.incident_id: action for action in acknowledgements}
+    return {incident_id: action for incident_id, action in newest.items() if not action.is_taken_back}
 
 
 def write_silence(client: Client, silence: Silence) -> None:
-    """Keep it, in place of what was known under its id."""
+    """Store a silence; it replaces the one with the same id."""
     row = (
         silence.silence_id,
         silence.changed_ns,
@@ -113,7 +113,7 @@ def write_silence(client: Client, silence: Silence) -> None:
 
 
 def list_silences(client: Client, ending_after_ns: int = 0, limit: int = 500) -> list[Silence]:
-    """Silences that end after a time, the one that ends last first."""
+    """Silences that end after a time, the latest end first."""
     found = client.query(
         "SELECT silence_id, matchers, toUnixTimestamp64Nano(begins), toUnixTimestamp64Nano(ends), who, reason,"
         " toUnixTimestamp64Nano(changed) FROM silences FINAL WHERE toUnixTimestamp64Nano(ends) > {after:Int64}"

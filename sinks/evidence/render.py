@@ -72,7 +72,7 @@ def _sentence(pack: Pack) -> str:
     verdict = pack.verdict
     place = humanize.where(verdict.node, verdict.gpu, verdict.rank)
     cost = _lost(pack) or "not known"
-    sure = f"confidence {humanize.sure(verdict.confidence)}, {verdict.sureness}"
+    sure = f"confidence {humanize.percent(verdict.confidence)}, {verdict.sureness}"
     return f"{verdict.cause}{place} came first ({sure}). Cost: {cost}. State: {verdict.state}."
 
 
@@ -89,7 +89,7 @@ def _verdict(pack: Pack) -> Grid:
     action = verdict.action.kind + humanize.where(verdict.action.node, verdict.action.gpu)
     rows = (
         ("Cause", f"{verdict.cause}{place} (rule {verdict.rule})", verdict.line),
-        ("Confidence", f"{humanize.sure(verdict.confidence)}: {verdict.sureness}", verdict.reference),
+        ("Confidence", f"{humanize.percent(verdict.confidence)}: {verdict.sureness}", verdict.reference),
         ("Cost", _lost(pack) or "not known", lost.reference),
         ("State", f"{state}; {humanize.count(verdict.signals, 'signal')}", f"incident:{pack.incident}@{pack.revision}"),
         (
@@ -144,7 +144,7 @@ def _alternatives(pack: Pack) -> list[tuple[str, ...]]:
     return [
         (
             f"{one.failure_class}{humanize.where(one.node, one.gpu, one.rank)}",
-            humanize.sure(one.confidence),
+            humanize.percent(one.confidence),
             "; ".join(one.reasons),
             one.reference,
         )

@@ -1,4 +1,4 @@
-"""Who may ask our web servers: whoever has the token. Guesses take turns, so that they come to nothing."""
+"""Bearer-token access to our web servers. Wrong tokens are answered slowly, one at a time, so guessing is futile."""
 
 from __future__ import annotations
 
@@ -14,79 +14,79 @@ from epicenter.sinks.log import get_logger
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
-GUESS_S: Final = 0.5
-"""Two wrong tokens a second, from wherever they come; the right one is never kept waiting."""
+WRONG_TOKEN_DELAY_S: Final = 0.5
+"""Delay per wrong token: two guesses a second over all clients. The right token never waits."""
 
-MAX_GUESSES_WAITING: Final = 20
+MAX_PENDING_GUESSES: Final = 20
 BEARER: Final = "Bearer "
-NEEDED: Final = """\
-This address needs a token.
+TOKEN_REQUIRED: Final = """\
+Token required.
 
-Programs send it with each request: Authorization: Bearer TOKEN
-Browsers come through a proxy that signs you in and adds this header: ask whoever runs epicenter for its address.
-docs/security.md shows how to set one up.
+Programs: send this header with each request: Authorization: Bearer TOKEN
+Browsers: use the proxy that signs you in and adds this header. Ask the operator of epicenter for its address.
+docs/security.md explains how to set up a proxy.
 """
 IS_KNOWN: Final = web.RequestKey("is_known", bool)
 log: Final = get_logger(__name__)
 
 
-class Shown(Enum):
-    """What somebody shows: nothing, the right thing, or a guess."""
+class Credentials(Enum):
+    """The result of checking a request's token."""
 
-    NOTHING = auto()
-    RIGHT = auto()
-    WRONG = auto()
+    MISSING = auto()
+    VALID = auto()
+    INVALID = auto()
 
 
 class TokenGuard:
-    """Holds a token against what requests show. Comparisons take as long for wrong ones as for the right one."""
+    """Checks requests against a token in constant time."""
 
     def __init__(self, token: str):
         self._token = token.encode()
-        self._turn = asyncio.Lock()
-        self._waiting = 0
+        self._one_at_a_time = asyncio.Lock()
+        self._pending = 0
         self.wrong = 0
 
-    def bearer(self, request: web.Request) -> Shown:
-        """`Authorization: Bearer TOKEN`."""
+    def check(self, request: web.Request) -> Credentials:
+        """Whether the request's `Authorization: Bearer TOKEN` is missing, valid or invalid."""
         given = request.headers.get("Authorization", "")
         if not given:
-            return Shown.NOTHING
+            return Credentials.MISSING
         token = given.removeprefix(BEARER).strip() if given.startswith(BEARER) else ""
-        is_right = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
-        return Shown.RIGHT if is_right else Shown.WRONG
+        is_valid = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
+        return Credentials.VALID if is_valid else Credentials.INVALID
 
-    async def take_a_guess(self, remote: str | None) -> int:
-        """Wait for the turn of a wrong one; the status to answer with."""
+    async def delay_refusal(self, remote: str | None) -> int:
+        """The status for a wrong token, after a delay: 401, or 429 when too many wait."""
         self.wrong += 1
         if self.wrong & (self.wrong - 1) == 0:
             log.warning("wrong_token", remote=remote, wrong_so_far=self.wrong)
-        if self._waiting >= MAX_GUESSES_WAITING:
+        if self._pending >= MAX_PENDING_GUESSES:
             return 429
-        self._waiting += 1
+        self._pending += 1
         try:
-            async with self._turn:
-                await asyncio.sleep(GUESS_S)
+            async with self._one_at_a_time:
+                await asyncio.sleep(WRONG_TOKEN_DELAY_S)
         finally:
-            self._waiting -= 1
+            self._pending -= 1
         return 401
 
 
-def only_bearers(token: str, *open_paths: str) -> Any:
-    """A middleware: with a token, everything but `open_paths` needs it; without one, nothing does.
+def require_token(token: str, *open_paths: str) -> Any:
+    """A middleware that requires `token` on every path except `open_paths`; an empty token allows everything.
 
-    What is open may show more to whom it knows: `request[IS_KNOWN]`. A guess is one there too.
+    Open paths may show more to requests with the token: `request[IS_KNOWN]`. Wrong tokens are refused there too.
     """
-    door = TokenGuard(token)
+    guard = TokenGuard(token)
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        shown = door.bearer(request)
-        request[IS_KNOWN] = not token or shown is Shown.RIGHT
-        if request[IS_KNOWN] or (request.path in open_paths and shown is Shown.NOTHING):
+        credentials = guard.check(request)
+        request[IS_KNOWN] = not token or credentials is Credentials.VALID
+        if request[IS_KNOWN] or (request.path in open_paths and credentials is Credentials.MISSING):
             return await handler(request)
-        status = 401 if shown is Shown.NOTHING else await door.take_a_guess(request.remote)
+        status = 401 if credentials is Credentials.MISSING else await guard.delay_refusal(request.remote)
         refusal = web.HTTPUnauthorized if status == 401 else web.HTTPTooManyRequests
-        raise refusal(text=NEEDED, headers={"WWW-Authenticate": "Bearer"})
+        raise refusal(text=TOKEN_REQUIRED, headers={"WWW-Authenticate": "Bearer"})
 
     return check

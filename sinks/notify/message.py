@@ -59,7 +59,7 @@ def facts(notification: Notification, inert: Inert = sanitize) -> tuple[Fact, ..
     told = {
         "Cause": _cause(view),
         "Where": view.place or "not told",
-        "Confidence": view.cause.sure,
+        "Confidence": view.cause.confidence_percent,
         "Cost": view.lost_since or "not known",
         "Next step": first or "read the evidence",
         "Link": "",

@@ -1,4 +1,4 @@
-"""The local page: incidents, jobs and silences for a browser on this machine, kept up to date while it is open."""
+"""The local page: incidents, jobs and silences for a browser on this machine, updated live."""
 
 from epicenter.sinks.page.live import Feed as Feed
 from epicenter.sinks.page.live import Watcher as Watcher

@@ -1,4 +1,4 @@
-"""What people may change from the page: their verdict on an incident, who takes care of it, and silences."""
+"""Operator actions from the page: feedback on a diagnosis, acknowledgements and silences."""
 
 from __future__ import annotations
 
@@ -11,59 +11,59 @@ from aiohttp import web
 
 from epicenter.sinks import operator_actions
 from epicenter.sinks.clickhouse.client import Client
-from epicenter.sinks.page.live import Ask, Feed
+from epicenter.sinks.page.live import Feed, StoreQuery
 from epicenter.sinks.page.render import html_response, json_response
 
-Word = TypeVar("Word")
+Written = TypeVar("Written")
 
 
 class Actions:
-    """The handlers of everything that writes; what is refused is for `guard.errors_as_json` to tell."""
+    """Handlers for every write. `guard.errors_as_json` turns a `RefusedError` into a response."""
 
-    def __init__(self, ask: Ask, feed: Feed):
-        self._ask = ask
+    def __init__(self, query: StoreQuery, feed: Feed):
+        self._query = query
         self._feed = feed
 
     async def give_feedback(self, request: web.Request) -> web.Response:
-        """Say whether the verdict was right."""
+        """Mark the diagnosis right or wrong."""
         incident_id = request.match_info["id"]
         form = operator_actions.read_form(await request.read(), operator_actions.FeedbackForm)
-        given = await self._say(lambda client: operator_actions.give_feedback(client, incident_id, form, time_ns()))
+        given = await self._write(lambda client: operator_actions.give_feedback(client, incident_id, form, time_ns()))
         return json_response(given, status=201)
 
     async def acknowledge(self, request: web.Request) -> web.Response:
-        """Say who takes care of it."""
+        """Acknowledge the incident, or withdraw the acknowledgement."""
         incident_id = request.match_info["id"]
         form = operator_actions.read_form(await request.read(), operator_actions.AcknowledgementForm)
-        given = await self._say(lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()))
+        given = await self._write(lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()))
         return json_response(given, status=201)
 
     async def acknowledge_without_scripts(self, request: web.Request) -> web.StreamResponse:
-        """The same from a plain form, and back to the incident."""
+        """Acknowledge from a plain HTML form; redirects to the incident."""
         incident_id, fields = request.match_info["id"], await request.post()
         who, note = (str(fields.get(name, "")) for name in ("who", "note"))
         form = operator_actions.AcknowledgementForm(who[:200], note[:2_000], undo="undo" in fields)
         try:
-            given = await self._say(lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()))
+            given = await self._write(lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()))
         except operator_actions.RefusedError as error:
             return html_response("missing.html", status=error.status, what=str(error))
         raise web.HTTPSeeOther(f"/incidents/{quote(given.incident_id, safe='')}")
 
     async def silence(self, request: web.Request) -> web.Response:
-        """Silence what fits the matchers for a while."""
+        """Create a silence that begins now."""
         form = operator_actions.read_form(await request.read(), operator_actions.SilenceForm)
         return json_response(
-            await self._say(lambda client: operator_actions.silence(client, form, time_ns())), status=201
+            await self._write(lambda client: operator_actions.silence(client, form, time_ns())), status=201
         )
 
     async def end_silence(self, request: web.Request) -> web.Response:
-        """End a silence now."""
+        """Expire a silence now."""
         silence_id = request.match_info["id"]
         return json_response(
-            await self._say(lambda client: operator_actions.end_silence(client, silence_id, time_ns()))
+            await self._write(lambda client: operator_actions.end_silence(client, silence_id, time_ns()))
         )
 
-    async def _say(self, word: Callable[[Client], Word]) -> Word:
-        written = await self._ask(word)
-        self._feed.tell()
+    async def _write(self, action: Callable[[Client], Written]) -> Written:
+        written = await self._query(action)
+        self._feed.notify()
         return written

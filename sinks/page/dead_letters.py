@@ -1,4 +1,4 @@
-"""The local page's dead letters, as JSON: for the commands, while this process holds the embedded store."""
+"""Dead letters as JSON, for the commands while this process holds the embedded store."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ GetDeadLetter = Callable[[str], Awaitable[dict[str, Any] | None]]
 
 PATH: Final = "/api/dead-letters"
 FORMER_PATH: Final = "/api/deadletters"
-"""What commands of older versions ask for."""
+"""The path that commands of older versions use."""
 
 
 def dead_letter_routes(list_dead_letters: ListDeadLetters, get_dead_letter: GetDeadLetter) -> list[web.RouteDef]:
-    """`PATH` with the fields of the filter and `limit` as its query, `PATH/{id}`; the same under `FORMER_PATH`."""
+    """The routes `PATH`, filtered by its query, and `PATH/{id}`; the same under `FORMER_PATH`."""
 
     async def find(request: web.Request) -> web.Response:
-        """Dead letters, the newest first; `reason`, `source`, `since_ns` and `limit` narrow them."""
+        """Dead letters, newest first. Filter with `reason`, `source` and `since_ns`; `limit` defaults to 50."""
         query = request.query
         try:
             wanted = DeadLetterFilter(query.get("reason", ""), query.get("source", ""), int(query.get("since_ns", 0)))
@@ -32,7 +32,7 @@ def dead_letter_routes(list_dead_letters: ListDeadLetters, get_dead_letter: GetD
         return web.json_response(list(await list_dead_letters(wanted, limit)))
 
     async def get(request: web.Request) -> web.Response:
-        """One of them, with its bytes in base64."""
+        """One dead letter with its key and value in base64."""
         document = await get_dead_letter(request.match_info["id"])
         return web.json_response(document or {"error": "no dead letter has this id"}, status=200 if document else 404)
 

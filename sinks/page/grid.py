@@ -1,4 +1,4 @@
-"""Jobs × ranks: how far each rank is behind the newest step, and how long it has said nothing; pure."""
+"""The ranks of a job as a grid: how many steps each lags behind, and how long it has been silent. Pure."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import msgspec
 from epicenter.rules.model.times import NS_PER_S
 
 SILENT_AFTER_NS: Final = 120 * NS_PER_S
-"""A rank is silent when the job's newest line is so much newer than its own."""
+"""A rank is silent once the job's newest line is this much newer than its own."""
 
 CLOCK_AHEAD_NS: Final = 60 * NS_PER_S
-"""What is later than the asker's clock by more than this comes from a clock that is wrong."""
+"""A time further ahead of the reader's clock than this comes from a wrong clock."""
 
-STEPS_OF_JITTER: Final = 1
-WORST_SHOWN: Final = 40
+MAX_STEP_JITTER: Final = 1
+MAX_WORST: Final = 40
 
 STATES: Final = ("level", "behind", "silent", "unheard")
-"""With the newest step, at an earlier one, no longer heard, or never heard at all."""
+"""At the newest step, at an earlier step, no log lines lately, no log lines ever."""
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One rank; `behind` in steps and `silent_s` since it was heard are None when it is not known."""
+    """One rank. `behind` (steps) and `silent_s` (since its last line) are None when unknown."""
 
     rank: int
     node: str
@@ -37,7 +37,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """All ranks of a job in their order; `newest_ns` is the job's newest line, `counts` by state."""
+    """All ranks of a job in rank order. `newest_ns` is the time of the job's newest line; `counts` is by state."""
 
     cells: tuple[Cell, ...]
     newest_step: int | None
@@ -45,13 +45,13 @@ class Grid(msgspec.Struct, frozen=True):
     counts: dict[str, int]
 
     def worst(self) -> list[Cell]:
-        """The ranks to look at first: silent and unheard ones, then those furthest behind."""
-        odd = [cell for cell in self.cells if cell.state != "level"]
+        """The ranks that need attention: silent, then never heard, then those furthest behind."""
+        suspects = [cell for cell in self.cells if cell.state != "level"]
         order = {"silent": 0, "unheard": 1, "behind": 2}
-        return sorted(odd, key=lambda cell: (order[cell.state], -(cell.behind or 0), cell.rank))[:WORST_SHOWN]
+        return sorted(suspects, key=lambda cell: (order[cell.state], -(cell.behind or 0), cell.rank))[:MAX_WORST]
 
     def columns(self) -> dict[str, Any]:
-        """For the browser, as short as can be: each node's name once, states and numbers by rank."""
+        """The grid in columns for the browser: each node name once, everything else by rank."""
         nodes = list(dict.fromkeys(cell.node for cell in self.cells))
         numbers = {node: number for number, node in enumerate(nodes)}
         return {
@@ -69,10 +69,10 @@ class Grid(msgspec.Struct, frozen=True):
 
 
 def grid_of(ranks: Sequence[Mapping[str, Any]], now_ns: int) -> Grid:
-    """The grid of rows as `sinks.clickhouse.jobs.list_ranks` gives them; lines that named no rank are no cell.
+    """The grid of rows from `sinks.clickhouse.jobs.list_ranks`; rows without a rank get no cell.
 
-    A rank that tells no steps itself is as alive as its node. Times ahead of the clock (`now_ns`) are not the newest,
-    unless all are: one node with a wrong clock makes no other silent.
+    A rank without heartbeats of its own counts as alive while its node is. Times ahead of `now_ns` are ignored
+    unless all times are: one node with a wrong clock must not make the other ranks look silent.
     """
     newest_step = max((row["step"] for row in ranks if row["step"] is not None), default=None)
     newest_ns = _newest_ns([row[name] for row in ranks for name in ("heard_ns", "node_heard_ns")], now_ns)
@@ -81,8 +81,8 @@ def grid_of(ranks: Sequence[Mapping[str, Any]], now_ns: int) -> Grid:
 
 
 def _newest_ns(times_ns: Sequence[int], now_ns: int) -> int:
-    believable = [time_ns for time_ns in times_ns if 0 < time_ns <= now_ns + CLOCK_AHEAD_NS]
-    return max(believable or times_ns, default=0)
+    plausible = [time_ns for time_ns in times_ns if 0 < time_ns <= now_ns + CLOCK_AHEAD_NS]
+    return max(plausible or times_ns, default=0)
 
 
 def _cell(row: Mapping[str, Any], newest_step: int | None, newest_ns: int) -> Cell:
@@ -93,6 +93,6 @@ def _cell(row: Mapping[str, Any], newest_step: int | None, newest_ns: int) -> Ce
     elif newest_ns - heard_ns > SILENT_AFTER_NS:
         state = "silent"
     else:
-        state = "behind" if (behind or 0) > STEPS_OF_JITTER else "level"
+        state = "behind" if (behind or 0) > MAX_STEP_JITTER else "level"
     silent_s = max(0, newest_ns - heard_ns) // NS_PER_S if heard_ns else None
     return Cell(row["rank"], row["node"], row["gpu"], state, row["step"], behind, heard_ns, silent_s)

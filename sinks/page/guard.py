@@ -1,4 +1,4 @@
-"""Who may ask the page, and what every answer carries: it is for browsers of this machine, and for its own pages."""
+"""Access checks and response headers: only browsers on this machine, and only the page's own forms."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from epicenter.sinks.text.sanitize import sanitize
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 MAX_BODY_BYTES: Final = 16 << 10
-TOLD: Final = {
-    401: "this page needs its token: Authorization: Bearer …",
-    404: "nothing is here; look at the address",
-    413: f"this is too long: {MAX_BODY_BYTES >> 10} KiB at most",
+MESSAGES: Final = {
+    401: "token required: send Authorization: Bearer TOKEN",
+    404: "not found: check the address",
+    413: f"request too long: send at most {MAX_BODY_BYTES >> 10} KiB",
 }
-"""What programs and forms are told beside the status; others get its usual words."""
-PASSED_ON: Final = ("Allow", "WWW-Authenticate")
+"""The error message by status; every other status gets its standard reason phrase."""
+FORWARDED_HEADERS: Final = ("Allow", "WWW-Authenticate")
 
 HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; font-src 'self';"
@@ -38,29 +38,29 @@ HEADERS: Final = {
 
 
 async def add_headers(request: web.Request, response: web.StreamResponse) -> None:
-    """Headers that keep what is shown from doing anything; static files may be kept by the browser."""
-    kept = {"Cache-Control": "no-cache"} if request.path.startswith("/static/") else {}
-    response.headers.update({**HEADERS, **kept})
+    """Add headers that keep shown text inactive; browsers may cache static files."""
+    caching = {"Cache-Control": "no-cache"} if request.path.startswith("/static/") else {}
+    response.headers.update({**HEADERS, **caching})
 
 
 @web.middleware
 async def only_this_machine(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A foreign page may point its own name at 127.0.0.1 (DNS rebinding), but it can't change the Host header."""
+    """Refuse other Host headers: DNS rebinding can point a foreign name at 127.0.0.1, but can't change this header."""
     if not _is_local(request.headers.get("Host", "")):
-        return json_response({"error": "this page answers only to localhost"}, status=403)
+        return json_response({"error": "this page answers only to localhost: open it as http://127.0.0.1"}, status=403)
     return await handler(request)
 
 
 @web.middleware
 async def only_own_pages_write(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A foreign page may send a form here; it can't set a JSON content type, nor hide where it comes from.
+    """Refuse writes from foreign pages: they can't set a JSON content type or hide their origin.
 
-    A page without scripts sends plain forms, and with `no-referrer` no origin: its browser has to vouch for it.
+    Without JavaScript the page sends plain forms, and with `no-referrer` no origin; `Sec-Fetch-Site` vouches for them.
     """
     if request.method in ("GET", "HEAD") or _is_own_plain_form(request):
         return await handler(request)
     if not _has_own_origin(request) or request.headers.get("Sec-Fetch-Site", "same-origin") != "same-origin":
-        return json_response({"error": "only this page's own forms may change something"}, status=403)
+        return json_response({"error": "request from another site refused: use the page's own forms"}, status=403)
     if request.content_type != "application/json":
         return json_response({"error": "send JSON, with Content-Type: application/json"}, status=415)
     return await handler(request)
@@ -68,7 +68,7 @@ async def only_own_pages_write(request: web.Request, handler: Handler) -> web.St
 
 @web.middleware
 async def store_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A store that does not answer is told as such; the page asks again by itself."""
+    """Answer 503 when the store fails; the open page retries."""
     try:
         return await handler(request)
     except PipelineError as error:
@@ -79,7 +79,7 @@ async def store_errors(request: web.Request, handler: Handler) -> web.StreamResp
 
 @web.middleware
 async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """What asks `/api/` gets every refusal as `{"error": …}`; a bug of ours is for the server's log."""
+    """Answer every refused `/api/` request with `{"error": …}`; unexpected errors go to the server's log."""
     if not request.path.startswith("/api/"):
         return await handler(request)
     try:
@@ -87,8 +87,8 @@ async def errors_as_json(request: web.Request, handler: Handler) -> web.StreamRe
     except RefusedError as error:
         return json_response({"error": str(error)}, status=error.status)
     except web.HTTPException as error:
-        response = json_response({"error": TOLD.get(error.status, error.reason)}, status=error.status)
-        response.headers.update({name: error.headers[name] for name in PASSED_ON if name in error.headers})
+        response = json_response({"error": MESSAGES.get(error.status, error.reason)}, status=error.status)
+        response.headers.update({name: error.headers[name] for name in FORWARDED_HEADERS if name in error.headers})
         return response
 
 

@@ -1,4 +1,4 @@
-"""What the page runs on: questions to the store, a feed of changes for open pages, and the health of the program."""
+"""Live updates: queries to the store, a feed of changes for open pages, and the process's health."""
 
 from __future__ import annotations
 
@@ -17,68 +17,68 @@ from epicenter.sinks.clickhouse.client import Client
 
 HEALTH_EVERY_S: Final = 5.0
 MAX_STREAMS: Final = 200
-"""So many open pages are kept up to date; each is a connection and a task."""
+"""At most this many open pages get live updates; each costs a connection and a task."""
 
 Answer = TypeVar("Answer")
 Health = Callable[[], Mapping[str, object]]
-"""How the program is; `status` is `ok` or says what is wrong, the rest is shown as it is."""
+"""The process's health: `status` is `ok` or says what is wrong; the page shows the other fields."""
 
 
-class Ask(Protocol):
-    """Put a question to the store, on a thread that may block; errors are those of the client."""
+class StoreQuery(Protocol):
+    """Run a query on the store's thread; raises what the client raises."""
 
-    def __call__(self, question: Callable[[Client], Answer], /) -> Awaitable[Answer]:
-        """What `question` answers."""
+    def __call__(self, query: Callable[[Client], Answer], /) -> Awaitable[Answer]:
+        """The result of `query`."""
 
 
 class Feed:
-    """Open pages wait on it; `version` changes with what they show, and differs from that of an earlier process."""
+    """Wakes open pages when data changes. `version` grows with each change and differs between processes."""
 
     def __init__(self) -> None:
         self.version = time_ns()
         self.is_closed = False
-        self._news = asyncio.Event()
+        self._changed = asyncio.Event()
 
-    def tell(self) -> None:
-        """What pages show has changed."""
+    def notify(self) -> None:
+        """Tell open pages that the data changed."""
         self.version += 1
         self._wake()
 
     def close(self) -> None:
-        """Let every open page go."""
+        """End the stream of every open page."""
         self.is_closed = True
         self._wake()
 
     async def wait(self, known_version: int, timeout_s: float) -> None:
-        """Return when there are news since that version, at once or as they come, or when the time is over."""
+        """Return once the data is newer than `known_version`, or after `timeout_s`."""
         if self.version != known_version or self.is_closed:
             return
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._news.wait(), timeout_s)
+            await asyncio.wait_for(self._changed.wait(), timeout_s)
 
     def _wake(self) -> None:
-        self._news.set()
-        self._news = asyncio.Event()
+        self._changed.set()
+        self._changed = asyncio.Event()
 
 
 class Watcher:
-    """Asks a store whether it changed, and tells the feed; `status` is `ok` or what is wrong with it."""
+    """Polls the store for changes and notifies the feed; `status` is `ok` or the store's error."""
 
-    def __init__(self, feed: Feed, newest: Callable[[], Awaitable[object]], say: Callable[[str], None]):
+    def __init__(self, feed: Feed, newest: Callable[[], Awaitable[object]], report: Callable[[str], None]):
         self.status = "ok"
         self._feed = feed
         self._newest = newest
-        self._say = say
+        self._report = report
         self._known: object = None
 
     async def follow(self, every_s: float) -> None:
-        """Go on until cancelled, also while the store is away."""
+        """Poll every `every_s` seconds until cancelled, even while the store is unavailable."""
         while True:
-            await self.look()
+            await self.poll()
             await asyncio.sleep(every_s)
 
-    async def look(self) -> None:
-        """Ask once."""
+    async def poll(self) -> None:
+        """Poll once."""
         before = (self._known, self.status)
         try:
             self._known = await self._newest()
@@ -87,21 +87,23 @@ class Watcher:
             self.status = str(error)
         if (self._known, self.status) == before:
             return
-        self._feed.tell()
+        self._feed.notify()
         if (self.status == "ok") != (before[1] == "ok"):
-            self._say("the store answers again" if self.status == "ok" else f"store away: {self.status}")
+            self._report("store connection restored" if self.status == "ok" else f"store unavailable: {self.status}")
 
 
 def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
-    """The handler of a stream of server-sent events: `changed` with the version, `health` as JSON."""
+    """A handler that streams server-sent events: `changed` with the version, `health` as JSON."""
 
     streams = 0
 
     async def limited(request: web.Request) -> web.StreamResponse:
-        """Server-sent events: `changed` when there is news, `health` every few seconds; so many at a time."""
+        """Server-sent events: `changed` when the data changes, `health` every few seconds. At most 200 streams."""
         nonlocal streams
         if streams >= MAX_STREAMS:
-            return web.Response(status=503, text="too many open pages", headers={"Retry-After": "60"})
+            return web.Response(
+                status=503, text="too many open pages: close some and reload", headers={"Retry-After": "60"}
+            )
         streams += 1
         try:
             return await stream(request)
@@ -109,15 +111,15 @@ def events(feed: Feed, health: Health) -> Callable[[web.Request], Awaitable[web.
             streams -= 1
 
     async def stream(request: web.Request) -> web.StreamResponse:
-        told = 0
+        sent_version = 0
         async with sse_response(request) as response:
             with suppress(ConnectionError):
                 while response.is_connected() and not feed.is_closed:
-                    if told != feed.version:
-                        told = feed.version
-                        await response.send(str(told), event="changed")
+                    if sent_version != feed.version:
+                        sent_version = feed.version
+                        await response.send(str(sent_version), event="changed")
                     await response.send(msgspec.json.encode(health()).decode(), event="health")
-                    await feed.wait(told, HEALTH_EVERY_S)
+                    await feed.wait(sent_version, HEALTH_EVERY_S)
         return response
 
     return limited

@@ -1,22 +1,23 @@
-"""Who was told of an incident and who was not, target by target, so that many decisions stay readable; pure."""
+"""Notification decisions about an incident, grouped by target; equal decisions in a row are one entry. Pure."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import groupby
+from operator import itemgetter
 from typing import Any, Final
 
 import msgspec
 
-MAX_AT_ONCE: Final = 8
-"""So many rows are shown as one table; of more, each target's are folded."""
+MAX_UNFOLDED: Final = 8
+"""At most this many rows are one table; above that, each target has its own folded table."""
 
 
 class Decisions(msgspec.Struct, frozen=True):
-    """Decisions on one target that followed each other and were the same, from the first to the last.
+    """Equal consecutive decisions about one target, from the first to the last.
 
-    `target` is empty where no route leads anywhere.
+    `target` is empty when no route matched.
     """
 
     target: str
@@ -28,38 +29,43 @@ class Decisions(msgspec.Struct, frozen=True):
     last_ns: int
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What was decided on one target, oldest first."""
+class TargetDecisions(msgspec.Struct, frozen=True):
+    """All decisions about one target, oldest first."""
 
     decisions: tuple[Decisions, ...]
 
     @property
     def newest(self) -> Decisions:
-        """The last of them."""
+        """The most recent decision."""
         return self.decisions[-1]
 
     @property
     def counts(self) -> list[tuple[str, int]]:
-        """How many of each outcome, the most frequent first."""
+        """The number of decisions by outcome, most frequent first."""
         counted: Counter[str] = Counter()
-        for one in self.decisions:
-            counted[one.outcome] += one.count
+        for decision in self.decisions:
+            counted[decision.outcome] += decision.count
         return sorted(counted.items(), key=lambda item: (-item[1], item[0]))
 
 
-def told(deliveries: Sequence[Mapping[str, Any]]) -> list[Told]:
-    """Deliveries, oldest first, as one entry a target, in the order of their names."""
-    by_target = sorted(deliveries, key=lambda one: str(one["target"]))
-    return [Told(_folded(list(some))) for _, some in groupby(by_target, lambda one: str(one["target"]))]
+def decisions_by_target(deliveries: Sequence[Mapping[str, Any]]) -> list[TargetDecisions]:
+    """One entry per target, sorted by its name; `deliveries` are oldest first."""
+    by_target = sorted(deliveries, key=_target)
+    return [TargetDecisions(_folded(list(decisions))) for _, decisions in groupby(by_target, _target)]
 
 
-def in_order(all_told: Sequence[Told]) -> list[Decisions]:
-    """Those of every target, oldest first."""
-    return sorted((one for some in all_told for one in some.decisions), key=lambda one: (one.first_ns, one.target))
+def in_time_order(targets: Sequence[TargetDecisions]) -> list[Decisions]:
+    """The decisions of all targets, oldest first."""
+    decisions = (decision for target in targets for decision in target.decisions)
+    return sorted(decisions, key=lambda decision: (decision.first_ns, decision.target))
+
+
+def _target(delivery: Mapping[str, Any]) -> str:
+    return str(delivery["target"])
 
 
 def _folded(deliveries: Sequence[Mapping[str, Any]]) -> tuple[Decisions, ...]:
-    runs = [list(run) for _, run in groupby(deliveries, lambda one: (one["kind"], one["outcome"], one["reason"]))]
+    runs = [list(run) for _, run in groupby(deliveries, itemgetter("kind", "outcome", "reason"))]
     return tuple(
         Decisions(
             target=run[0]["target"],

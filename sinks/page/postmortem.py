@@ -1,4 +1,4 @@
-"""The draft of a post-mortem: all that is known of an incident, and the questions that people have to answer."""
+"""A draft post-mortem: everything known about an incident, and the questions for people to answer."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from epicenter.sinks.text.markdown import story_markdown
 from epicenter.sinks.text.story import Points, Section, Story, story_of
 
 QUESTIONS: Final = (
-    "Is the cause right? What speaks against it?",
-    "How was it noticed, and how long did that take?",
+    "Is the root cause correct? What evidence speaks against it?",
+    "How was the incident detected, and how long did that take?",
     "What was done, by whom, and what helped?",
-    "Why could it happen, and reach so far?",
-    "What changes, who does it, by when?",
+    "Why did it happen, and why did it spread this far?",
+    "What will change, who owns it, and by when?",
 )
 
 _STYLE: Final = "\n".join(
@@ -32,7 +32,7 @@ def markdown(incident: Incident) -> str:
 
 
 def html(incident: Incident) -> str:
-    """The draft as one HTML file that needs no other and runs nothing."""
+    """The draft as one self-contained HTML file without scripts."""
     story = _draft(incident)
     return render.html(
         "postmortem.html",
@@ -45,4 +45,4 @@ def html(incident: Incident) -> str:
 
 def _draft(incident: Incident) -> Story:
     story = story_of(incident)
-    return Story(story.title, story.summary, (*story.sections, Section("To be answered", (Points(QUESTIONS),))))
+    return Story(story.title, story.summary, (*story.sections, Section("Open questions", (Points(QUESTIONS),))))

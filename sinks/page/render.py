@@ -1,4 +1,4 @@
-"""Templates to HTML: every text that goes into one is made inert and escaped, whoever wrote it."""
+"""Templates to HTML: every text in one is sanitized and escaped, whoever wrote it."""
 
 from __future__ import annotations
 
@@ -15,35 +15,35 @@ from epicenter.sinks.text import humanize
 from epicenter.sinks.text.sanitize import sanitize
 
 CUT_AT: Final = 600
-"""So many characters of a line are shown at once."""
+"""At most this many characters of a line are shown before a button expands it."""
 
 
-def html(template: str, **shown: Any) -> str:
-    """A whole HTML document; `now_ns` is the clock's when it is not given."""
-    return _ENVIRONMENT.get_template(template).render({"now_ns": time_ns(), "health": None, "version": "", **shown})
+def html(template: str, **variables: Any) -> str:
+    """A whole HTML document; `now_ns` defaults to the current time."""
+    return _ENVIRONMENT.get_template(template).render({"now_ns": time_ns(), "health": None, "version": "", **variables})
 
 
-def html_response(template: str, status: int = 200, **shown: Any) -> web.Response:
-    """The same as an answer."""
-    return web.Response(text=html(template, **shown), status=status, content_type="text/html", charset="utf-8")
+def html_response(template: str, status: int = 200, **variables: Any) -> web.Response:
+    """The same document as a response."""
+    return web.Response(text=html(template, **variables), status=status, content_type="text/html", charset="utf-8")
 
 
 def json_response(value: object, status: int = 200) -> web.Response:
-    """A value as JSON."""
+    """A response with the value as JSON."""
     return web.Response(body=msgspec.json.encode(value), status=status, content_type="application/json")
 
 
-def _inert(value: Any) -> Any:
+def _sanitized(value: Any) -> Any:
     return sanitize(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _verbatim(text: str) -> Markup:
-    """Log text with its own line ends."""
+    """Log text with its own line breaks."""
     return escape(sanitize(text, multiline=True))
 
 
 def _segment(text: str) -> Markup:
-    """A text as one part of a path, or a value in a query."""
+    """Text as one segment of a path, or as a value in a query."""
     return Markup(quote(text.encode("utf-8", "backslashreplace"), safe=""))
 
 
@@ -52,12 +52,12 @@ def _environment() -> Environment:
         loader=PackageLoader("epicenter.sinks.page"),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=_inert,
+        finalize=_sanitized,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     environment.filters.update(verbatim=_verbatim, segment=_segment, ns=humanize.ns)
-    environment.globals.update(words=humanize, CUT_AT=CUT_AT)
+    environment.globals.update(humanize=humanize, CUT_AT=CUT_AT)
     return environment
 
 

@@ -1,4 +1,4 @@
-"""What the address of the list asks for, and the address of what is asked for."""
+"""The incident list's query string, parsed and built."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from epicenter.sinks.clickhouse.reading import IncidentFilter
 
-LONGEST: Final = 200
+MAX_LENGTH: Final = 200
 MAX_TERMS: Final = 8
 PER_PAGE: Final = 50
 LAST_PAGE: Final = 1_000
@@ -18,7 +18,7 @@ _FIELDS: Final = {"node": "node", "job": "job", "class": "failure_class", "clust
 
 
 class ListQuery(msgspec.Struct, frozen=True):
-    """The parts of the address; `q` is free text in which `node:x`, `job:x`, `class:x` and `cluster:x` may stand."""
+    """A query of the incident list; `q` is free text that may contain `node:x`, `job:x`, `class:x` and `cluster:x`."""
 
     q: str = ""
     status: str = ""
@@ -28,26 +28,26 @@ class ListQuery(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, given: Mapping[str, str]) -> ListQuery:
-        """From an address; what makes no sense is taken as not said."""
+        """The query of an address; invalid parts are ignored."""
         page = given.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 5 else 1
         q, status, failure_class, cluster = (
-            given.get(name, "").strip()[:LONGEST] for name in ("q", "status", "class", "cluster")
+            given.get(name, "").strip()[:MAX_LENGTH] for name in ("q", "status", "class", "cluster")
         )
         return cls(q, status, failure_class, cluster, min(max(number, 1), LAST_PAGE))
 
     @property
     def is_narrowed(self) -> bool:
-        """Whether anything is asked for."""
+        """Whether any filter is set."""
         return bool(self.q or self.status or self.failure_class or self.cluster)
 
     @property
     def offset(self) -> int:
-        """How many incidents come before this page."""
+        """The number of incidents before this page."""
         return (self.page - 1) * PER_PAGE
 
-    def wanted(self) -> IncidentFilter:
-        """The same for the store."""
+    def store_filter(self) -> IncidentFilter:
+        """The filter for the store."""
         fields: dict[str, Any] = {"status": self.status, "failure_class": self.failure_class, "cluster": self.cluster}
         terms: list[str] = []
         for word in self.q.split():
@@ -59,7 +59,7 @@ class ListQuery(msgspec.Struct, frozen=True):
         return IncidentFilter(**fields, terms=terms[:MAX_TERMS])
 
     def address(self, **changed: object) -> str:
-        """The address of the list with some parts changed; parts that say nothing are left out."""
+        """The list's address with `changed` applied; empty parts are left out."""
         parts = {**msgspec.to_builtins(self), "page": 1, **{name.rstrip("_"): value for name, value in changed.items()}}
-        said = {name: value for name, value in parts.items() if value and not (name == "page" and value == 1)}
-        return "/?" + urlencode(said, errors="backslashreplace") if said else "/"
+        given = {name: value for name, value in parts.items() if value and not (name == "page" and value == 1)}
+        return "/?" + urlencode(given, errors="backslashreplace") if given else "/"

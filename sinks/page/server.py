@@ -13,34 +13,35 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.sinks.clickhouse import jobs, operator_actions, reading
 from epicenter.sinks.evidence.questions import answer
-from epicenter.sinks.net.token_guard import IS_KNOWN, only_bearers
+from epicenter.sinks.net.token_guard import IS_KNOWN, require_token
 from epicenter.sinks.page import guard, postmortem
 from epicenter.sinks.page.actions import Actions
 from epicenter.sinks.page.grid import grid_of
-from epicenter.sinks.page.live import Ask, Feed, Health, events
+from epicenter.sinks.page.live import Feed, Health, StoreQuery, events
 from epicenter.sinks.page.render import html_response, json_response
 from epicenter.sinks.page.search import LAST_PAGE, PER_PAGE, ListQuery
-from epicenter.sinks.page.story import load_story, shown_of
+from epicenter.sinks.page.story import load_story, template_variables
 from epicenter.sinks.text.incident_view import IncidentView
 
-LIMIT: Final = 200
-HIGHEST_LIMIT: Final = 1_000
+DEFAULT_LIMIT: Final = 200
+MAX_LIMIT: Final = 1_000
 STATIC: Final = Path(__file__).with_name("static")
 
 
-def page(ask: Ask, health: Health, feed: Feed, token: str = "") -> web.Application:
-    """The application. Without a token serve it on a loopback address: it answers whoever names this machine as host.
+def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.Application:
+    """The page as an application.
 
-    With one it answers whoever sends it, by whatever name: a foreign page does not have it.
+    Without `token`, serve it on a loopback address: it answers only requests whose Host is this machine. With `token`
+    it answers every request that carries it.
     """
-    pages, actions = _Pages(ask, health, feed), Actions(ask, feed)
-    admit = only_bearers(token, "/healthz") if token else guard.only_this_machine
+    pages, actions = _Pages(query, health, feed), Actions(query, feed)
+    admit = require_token(token, "/healthz") if token else guard.only_this_machine
     application = web.Application(
         middlewares=[guard.errors_as_json, admit, guard.only_own_pages_write, guard.store_errors],
         client_max_size=guard.MAX_BODY_BYTES,
     )
     application.on_response_prepare.append(guard.add_headers)
-    application.on_shutdown.append(_let_go_of(feed))
+    application.on_shutdown.append(_close_on_shutdown(feed))
     application.add_routes(
         [
             web.get("/", pages.incidents),
@@ -68,71 +69,71 @@ def page(ask: Ask, health: Health, feed: Feed, token: str = "") -> web.Applicati
 
 
 class _Pages:
-    def __init__(self, ask: Ask, health: Health, feed: Feed):
-        self._ask = ask
+    def __init__(self, query: StoreQuery, health: Health, feed: Feed):
+        self._query = query
         self._health = health
         self._feed = feed
 
     async def incidents(self, request: web.Request) -> web.Response:
-        """The list, for people; `q`, `status`, `class`, `cluster` and `page` narrow it."""
-        version, query = str(self._feed.version), ListQuery.of(request.query)
-        groups = await self._ask(reading.incident_groups)
-        found = await self._ask(
-            lambda client: reading.find_incidents(client, query.wanted(), PER_PAGE + 1, query.offset)
+        """The incident list as HTML. Filter with `q`, `status`, `class` and `cluster`; `page` pages."""
+        version, listing = str(self._feed.version), ListQuery.of(request.query)
+        groups = await self._query(reading.incident_groups)
+        found = await self._query(
+            lambda client: reading.find_incidents(client, listing.store_filter(), PER_PAGE + 1, listing.offset)
         )
-        return self._shown(
+        return self._render(
             "incidents.html",
             version,
-            query=query,
+            query=listing,
             groups=groups,
             views=list(map(IncidentView, found[:PER_PAGE])),
-            taken=await self._taken(found),
-            has_more=len(found) > PER_PAGE and query.page < LAST_PAGE,
+            acknowledgements=await self._acknowledgements(found),
+            has_more=len(found) > PER_PAGE and listing.page < LAST_PAGE,
         )
 
     async def incident(self, request: web.Request) -> web.Response:
-        """One incident, for people."""
+        """One incident as HTML."""
         version, now_ns = str(self._feed.version), time_ns()
-        story = await self._ask(lambda client: load_story(client, request.match_info["id"], now_ns))
+        story = await self._query(lambda client: load_story(client, request.match_info["id"], now_ns))
         if story is None:
-            return self._missing("No incident has this id")
-        return self._shown("incident.html", version, now_ns=now_ns, **shown_of(story, now_ns))
+            return self._not_found("Incident not found")
+        return self._render("incident.html", version, now_ns=now_ns, **template_variables(story, now_ns))
 
     async def jobs(self, request: web.Request) -> web.Response:
-        """Jobs that were heard of, for people."""
+        """Recent jobs as HTML."""
         version = str(self._feed.version)
-        return self._shown("jobs.html", version, jobs=await self._ask(jobs.list_jobs))
+        return self._render("jobs.html", version, jobs=await self._query(jobs.list_jobs))
 
     async def job(self, request: web.Request) -> web.Response:
-        """A job's ranks, for people."""
+        """A job's ranks as HTML."""
         version, cluster, job = str(self._feed.version), request.match_info["cluster"], request.match_info["job"]
-        grid = grid_of(await self._ask(lambda client: jobs.list_ranks(client, cluster, job)), time_ns())
+        grid = grid_of(await self._query(lambda client: jobs.list_ranks(client, cluster, job)), time_ns())
         wanted = reading.IncidentFilter(cluster=cluster, job=job)
-        incidents = await self._ask(lambda client: reading.find_incidents(client, wanted, 10))
+        incidents = await self._query(lambda client: reading.find_incidents(client, wanted, 10))
         if not grid.newest_ns and not incidents:
-            return self._missing("Nothing was heard of this job")
-        return self._shown(
+            return self._not_found("Job not found")
+        return self._render(
             "job.html",
             version,
             cluster=cluster,
             job=job,
             grid=grid,
             views=list(map(IncidentView, incidents)),
-            taken=await self._taken(incidents),
+            acknowledgements=await self._acknowledgements(incidents),
         )
 
     async def silences(self, request: web.Request) -> web.Response:
-        """Silences, for people."""
+        """Silences as HTML."""
         version = str(self._feed.version)
-        return self._shown("silences.html", version, silences=await self._ask(operator_actions.list_silences))
+        return self._render("silences.html", version, silences=await self._query(operator_actions.list_silences))
 
     async def api_incidents(self, request: web.Request) -> web.Response:
-        """Incidents, open ones first; `q`, `status`, `class` and `cluster` narrow them, `limit` is at most 1000."""
-        limit = request.query.get("limit", str(LIMIT))
-        if not (limit.isascii() and limit.isdecimal() and len(limit) < 9 and 1 <= int(limit) <= HIGHEST_LIMIT):
-            return json_response({"error": f"limit: write a number from 1 to {HIGHEST_LIMIT}"}, status=400)
-        wanted = ListQuery.of(request.query).wanted()
-        return json_response(await self._ask(lambda client: reading.find_incidents(client, wanted, int(limit))))
+        """Incidents, open ones first. Filter with `q`, `status`, `class` and `cluster`; `limit` is at most 1000."""
+        limit = request.query.get("limit", str(DEFAULT_LIMIT))
+        if not (limit.isascii() and limit.isdecimal() and len(limit) < 9 and 1 <= int(limit) <= MAX_LIMIT):
+            return json_response({"error": f"limit: write a number from 1 to {MAX_LIMIT}"}, status=400)
+        wanted = ListQuery.of(request.query).store_filter()
+        return json_response(await self._query(lambda client: reading.find_incidents(client, wanted, int(limit))))
 
     async def api_incident(self, request: web.Request) -> web.Response:
         """An incident, as `epicenter incidents show --json` prints it."""
@@ -140,7 +141,7 @@ class _Pages:
         return json_response(incident or {"error": "no incident has this id"}, status=200 if incident else 404)
 
     async def api_markdown(self, request: web.Request) -> web.Response:
-        """The draft of its post-mortem."""
+        """The draft post-mortem as Markdown."""
         incident = await self._incident(request)
         if incident is None:
             return json_response({"error": "no incident has this id"}, status=404)
@@ -148,50 +149,50 @@ class _Pages:
         return web.Response(text=text, content_type="text/markdown", charset="utf-8")
 
     async def api_silences(self, request: web.Request) -> web.Response:
-        """Those that go on; with `all=1` those that are over too."""
+        """Active silences; with `all=1` expired ones too."""
         after_ns = 0 if request.query.get("all") == "1" else time_ns()
-        return json_response(await self._ask(lambda client: operator_actions.list_silences(client, after_ns)))
+        return json_response(await self._query(lambda client: operator_actions.list_silences(client, after_ns)))
 
     async def api_ranks(self, request: web.Request) -> web.Response:
-        """A job's ranks in columns, as the page draws them."""
+        """A job's ranks in columns, for the grid."""
         cluster, job = request.match_info["cluster"], request.match_info["job"]
-        ranks = await self._ask(lambda client: jobs.list_ranks(client, cluster, job))
+        ranks = await self._query(lambda client: jobs.list_ranks(client, cluster, job))
         return json_response(grid_of(ranks, time_ns()).columns())
 
     async def api_handover(self, request: web.Request) -> web.Response:
-        """`{"found": …}`: one of the questions below, with what it takes in the query."""
+        """`{"found": …}`: the answer to one of the questions below; its parameters are in the query."""
         question, given = request.match_info["question"], dict(request.query)
         try:
-            return json_response(await self._ask(lambda client: answer(client, question, given)))
+            return json_response(await self._query(lambda client: answer(client, question, given)))
         except ValueError as error:
             return json_response({"error": str(error)}, status=400)
 
     async def healthz(self, request: web.Request) -> web.Response:
-        """How the process is; status 503 unless `status` is `ok`. Who needs a token and has none gets that alone."""
+        """The process's health, with status 503 unless `status` is `ok`. Without the required token, only `status`."""
         health = self._health()
-        is_well = health.get("status") == "ok"
-        shown = health if request.get(IS_KNOWN, True) else {"status": "ok" if is_well else "not well"}
-        return json_response(shown, status=200 if is_well else 503)
+        is_healthy = health.get("status") == "ok"
+        shown = health if request.get(IS_KNOWN, True) else {"status": "ok" if is_healthy else "not well"}
+        return json_response(shown, status=200 if is_healthy else 503)
 
-    async def _taken(self, incidents: Sequence[Incident]) -> dict[str, Acknowledgement]:
-        """Who takes care of each of these incidents, by its id."""
+    async def _acknowledgements(self, incidents: Sequence[Incident]) -> dict[str, Acknowledgement]:
+        """The active acknowledgement of each incident, by incident id."""
         ids = [incident.incident_id for incident in incidents]
-        return operator_actions.standing(
-            await self._ask(lambda client: operator_actions.list_acknowledgements(client, incident_ids=ids))
+        return operator_actions.active_acknowledgements(
+            await self._query(lambda client: operator_actions.list_acknowledgements(client, incident_ids=ids))
         )
 
     async def _incident(self, request: web.Request) -> Incident | None:
-        return await self._ask(lambda client: reading.get_incident(client, request.match_info["id"]))
+        return await self._query(lambda client: reading.get_incident(client, request.match_info["id"]))
 
-    def _shown(self, template: str, version: str, **shown: Any) -> web.Response:
-        """`version` is that of before the store was asked: news that came meanwhile make the page ask again."""
-        return html_response(template, version=version, health=self._health(), **shown)
+    def _render(self, template: str, version: str, **variables: Any) -> web.Response:
+        """A page with `version` from before the query: the browser reloads if data changed meanwhile."""
+        return html_response(template, version=version, health=self._health(), **variables)
 
-    def _missing(self, what: str) -> web.Response:
+    def _not_found(self, what: str) -> web.Response:
         return html_response("missing.html", status=404, what=what)
 
 
-def _let_go_of(feed: Feed) -> Any:
+def _close_on_shutdown(feed: Feed) -> Any:
     async def close(application: web.Application) -> None:
         feed.close()
 

@@ -1,4 +1,4 @@
-"""Everything that the page of one incident tells, gathered from the store and worked out for its template."""
+"""The page of one incident: everything the store knows about it, prepared for the template."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from epicenter.sinks.clickhouse import operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.page import views
 from epicenter.sinks.page.lanes import NARROW_PX, WIDE_PX, lay_out
-from epicenter.sinks.page.notified import MAX_AT_ONCE, in_order, told
+from epicenter.sinks.page.notified import MAX_UNFOLDED, decisions_by_target, in_time_order
 from epicenter.sinks.page.render import html
 from epicenter.sinks.page.search import ListQuery
 from epicenter.sinks.text.incident_view import IncidentView
@@ -24,7 +24,7 @@ MAX_SHOWN_LINES: Final = 6
 
 
 class Story(msgspec.Struct, frozen=True):
-    """An incident and what else the store knows of it; `rank_count` is of all ranks, `ranks` the first."""
+    """An incident and what the store knows about it; `ranks` are the first of `rank_count`."""
 
     incident: Incident
     revisions: list[dict[str, Any]]
@@ -38,7 +38,7 @@ class Story(msgspec.Struct, frozen=True):
 
 
 def load_story(client: Client, incident_id: str, now_ns: int) -> Story | None:
-    """The story of an incident, by its id or a beginning of it; None when there is no such incident."""
+    """The story of an incident by its id or a unique prefix; None if there is no such incident."""
     incident = reading.get_incident(client, incident_id)
     if incident is None:
         return None
@@ -58,22 +58,22 @@ def load_story(client: Client, incident_id: str, now_ns: int) -> Story | None:
 
 
 def incident_html(incident: Incident, now_ns: int = 0) -> str:
-    """The page of an incident of which nothing else is known."""
+    """The page of an incident without a store."""
     story = Story(incident, [], [], [], [], 0, [], [], None)
-    return html("incident.html", now_ns=now_ns, **shown_of(story, now_ns))
+    return html("incident.html", now_ns=now_ns, **template_variables(story, now_ns))
 
 
 def incidents_html(incidents: Sequence[Incident], now_ns: int = 0) -> str:
-    """The list of these incidents."""
-    shown: dict[str, Any] = {"query": ListQuery(), "groups": [], "taken": {}, "has_more": False}
-    return html("incidents.html", now_ns=now_ns, views=list(map(IncidentView, incidents)), **shown)
+    """The incident list as HTML."""
+    variables: dict[str, Any] = {"query": ListQuery(), "groups": [], "acknowledgements": {}, "has_more": False}
+    return html("incidents.html", now_ns=now_ns, views=list(map(IncidentView, incidents)), **variables)
 
 
-def shown_of(story: Story, now_ns: int) -> dict[str, Any]:
-    """What the template `incident.html` shows of it."""
+def template_variables(story: Story, now_ns: int) -> dict[str, Any]:
+    """The variables of the template `incident.html`."""
     incident, view = story.incident, IncidentView(story.incident)
-    by_target = told(story.deliveries)
-    decisions = in_order(by_target)
+    by_target = decisions_by_target(story.deliveries)
+    decisions = in_time_order(by_target)
     return {
         "story": story,
         "incident": incident,
@@ -84,15 +84,15 @@ def shown_of(story: Story, now_ns: int) -> dict[str, Any]:
         "classes": _classes(),
         "actions": vocabulary().actions,
         "changes": views.changes(incident.history, story.revisions, story.deliveries, story.acknowledgements),
-        "taken": operator_actions.standing(story.acknowledgements).get(incident.incident_id),
+        "acknowledgement": operator_actions.active_acknowledgements(story.acknowledgements).get(incident.incident_id),
         "decisions": decisions,
-        "by_target": by_target if len(decisions) > MAX_AT_ONCE else [],
+        "by_target": by_target if len(decisions) > MAX_UNFOLDED else [],
         "matchers": _matchers(incident),
     }
 
 
 def _matchers(incident: Incident) -> list[tuple[str, str]]:
-    """What a silence may name, with what the form proposes; what proposes something comes first."""
+    """The matchers of the silence form with their proposed values; those with a proposal come first."""
     root, jobs = incident.root_cause, incident.jobs
     proposed = {"class": root.failure_class, "node": root.node, "job": jobs[0] if len(jobs) == 1 else ""}
     proposed["cluster"] = incident.cluster

@@ -1,4 +1,4 @@
-"""Time to pixels: stretches in which things happen are drawn at length, long quiet times between them cut short."""
+"""A time axis in pixels: busy stretches are drawn to scale, long quiet ones are cut short."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.text import humanize
 
 BREAK_PX: Final = 68
-BREAK_LEAST_NS: Final = 20 * NS_PER_S
+MIN_BREAK_NS: Final = 20 * NS_PER_S
 MIN_STRETCH_NS: Final = NS_PER_S // 5
 TICK_LABEL_PX: Final = 76
 
@@ -24,7 +24,7 @@ _STEPS_MS: Final = (
 
 
 class Tick(msgspec.Struct, frozen=True):
-    """A time on the axis; its label stands around `label_x`, which keeps off the edges."""
+    """A tick on the axis; its label is centred on `label_x`, away from the edges."""
 
     x: float
     label_x: float
@@ -32,7 +32,7 @@ class Tick(msgspec.Struct, frozen=True):
 
 
 class Break(msgspec.Struct, frozen=True):
-    """A quiet time that is cut short: from `left` to `right`, and how long it was."""
+    """A quiet stretch that is cut short, from `left` to `right`; the label is its length."""
 
     left: float
     right: float
@@ -40,7 +40,7 @@ class Break(msgspec.Struct, frozen=True):
 
 
 class Stretch(msgspec.Struct, frozen=True):
-    """A part of the axis on which time runs evenly."""
+    """A part of the axis with a linear scale."""
 
     begin_ns: int
     end_ns: int
@@ -49,39 +49,39 @@ class Stretch(msgspec.Struct, frozen=True):
     is_break: bool = False
 
     def x(self, time_ns: int) -> float:
-        """Where a time stands."""
+        """The x of a time."""
         share = (time_ns - self.begin_ns) / max(1, self.end_ns - self.begin_ns)
         return round(self.left + share * (self.right - self.left), 1)
 
 
 class TimeScale(msgspec.Struct, frozen=True):
-    """Stretches and breaks in turn, from left to right without a gap."""
+    """Stretches and breaks from left to right, without gaps."""
 
     stretches: tuple[Stretch, ...]
 
     @property
     def right(self) -> float:
-        """Where it ends."""
+        """The right end of the axis."""
         return self.stretches[-1].right
 
     def x(self, time_ns: int) -> float:
-        """Where a time stands; times outside stand at the ends."""
+        """The x of a time, clamped to the ends of the axis."""
         clamped = min(max(time_ns, self.stretches[0].begin_ns), self.stretches[-1].end_ns)
-        return next(one for one in self.stretches if clamped <= one.end_ns).x(clamped)
+        return next(stretch for stretch in self.stretches if clamped <= stretch.end_ns).x(clamped)
 
     def breaks(self) -> tuple[Break, ...]:
-        """The quiet times."""
-        cut = (one for one in self.stretches if one.is_break)
-        return tuple(Break(one.left, one.right, humanize.length(one.end_ns - one.begin_ns)) for one in cut)
+        """The stretches that are cut short."""
+        cut = (stretch for stretch in self.stretches if stretch.is_break)
+        return tuple(Break(gap.left, gap.right, humanize.length(gap.end_ns - gap.begin_ns)) for gap in cut)
 
     def ticks(self) -> tuple[Tick, ...]:
-        """Round times, so far apart that their labels have room; one at least for each stretch."""
-        return tuple(tick for one in self.stretches if not one.is_break for tick in _ticks(one))
+        """Round times spaced so that the labels fit; at least one per stretch."""
+        return tuple(tick for stretch in self.stretches if not stretch.is_break for tick in _ticks(stretch))
 
 
 def scale_of(times_ns: Sequence[int], left: float, right: float) -> TimeScale:
-    """A scale from `left` to `right` on which all these times have a place."""
-    groups = _stirred(times_ns)
+    """A scale from `left` to `right` that covers all these times."""
+    groups = _busy_spans(times_ns)
     room = right - left - BREAK_PX * (len(groups) - 1)
     lengths = [end_ns - begin_ns for begin_ns, end_ns in groups]
     weights = [max(length_ns, sum(lengths) / (2 * len(groups))) for length_ns in lengths]
@@ -95,33 +95,33 @@ def scale_of(times_ns: Sequence[int], left: float, right: float) -> TimeScale:
     return TimeScale(tuple(stretches))
 
 
-def tick_times(begin_ns: int, end_ns: int, most: int) -> list[int]:
-    """Round times from `begin_ns` to `end_ns`, both included, evenly apart; at most `most`."""
+def tick_times(begin_ns: int, end_ns: int, max_ticks: int) -> list[int]:
+    """Round times from `begin_ns` to `end_ns`, both included, evenly apart; at most `max_ticks`."""
     span_ms = max(1, (end_ns - begin_ns) // 1_000_000)
-    fitting = (step for step in _STEPS_MS if span_ms / step <= most - 1)
-    weeks = -(-span_ms // (_STEPS_MS[-1] * (most - 1)))
+    fitting = (step for step in _STEPS_MS if span_ms / step <= max_ticks - 1)
+    weeks = -(-span_ms // (_STEPS_MS[-1] * (max_ticks - 1)))
     step_ns = next(fitting, weeks * _STEPS_MS[-1]) * 1_000_000
     first_ns = -(-begin_ns // step_ns) * step_ns
-    return list(range(first_ns, end_ns + 1, step_ns))[:most]
+    return list(range(first_ns, end_ns + 1, step_ns))[:max_ticks]
 
 
 def _ticks(stretch: Stretch) -> Iterable[Tick]:
-    most = max(2, int((stretch.right - stretch.left) // TICK_LABEL_PX))
-    times = tick_times(stretch.begin_ns, stretch.end_ns, most) or [stretch.begin_ns]
+    max_ticks = max(2, int((stretch.right - stretch.left) // TICK_LABEL_PX))
+    times = tick_times(stretch.begin_ns, stretch.end_ns, max_ticks) or [stretch.begin_ns]
     digits = 0 if all(time_ns % NS_PER_S == 0 for time_ns in times) else 1 if times[-1] - times[0] > NS_PER_S else 3
-    taken = stretch.left - TICK_LABEL_PX
+    last_x = stretch.left - TICK_LABEL_PX
     for time_ns in times:
         x = stretch.x(time_ns)
         label_x = round(min(max(x, stretch.left + TICK_LABEL_PX / 2.3), stretch.right - TICK_LABEL_PX / 2.3), 1)
-        if label_x - taken >= TICK_LABEL_PX:
-            taken = label_x
+        if label_x - last_x >= TICK_LABEL_PX:
+            last_x = label_x
             yield Tick(x, label_x, humanize.clock(time_ns, digits))
 
 
-def _stirred(times_ns: Sequence[int]) -> list[tuple[int, int]]:
-    """From when to when things happen, with a margin; what lies between is long and quiet."""
+def _busy_spans(times_ns: Sequence[int]) -> list[tuple[int, int]]:
+    """The spans in which things happen, with margins; between them are long quiet stretches."""
     times = sorted(times_ns)
-    longest_ns = max(BREAK_LEAST_NS, (times[-1] - times[0]) // 4)
+    longest_ns = max(MIN_BREAK_NS, (times[-1] - times[0]) // 4)
     groups = [[times[0], times[0]]]
     for earlier, later in pairwise(times):
         if later - earlier > longest_ns:

@@ -1,4 +1,4 @@
-"""What became of an incident, gathered from its history, revisions, deliveries and what people said; pure."""
+"""The history of an incident from its document, revisions, deliveries and acknowledgements. Pure."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ def changes(
     deliveries: Sequence[Row] = (),
     acknowledgements: Sequence[Acknowledgement] = (),
 ) -> list[tuple[int, str]]:
-    """What happened to the incident, oldest first: time in nanoseconds, and words.
+    """Changes of the incident, oldest first: time in nanoseconds and a sentence.
 
-    Of deliveries those that were sent; what was decided on the others stands under "Who was told".
+    Includes sent deliveries only; all notification decisions are under "Notifications".
     """
     found = [(humanize.ns(change.time) or 0, change.what) for change in history]
     for before, after in pairwise(revisions):
-        told = [
+        changed = [
             f"{name} {_shown(before[name])} → {_shown(after[name])}"
             for name in ("class", "confidence")
             if before[name] != after[name]
         ]
-        if told:
-            found.append((after["last_seen_ns"], f"revision {after['revision']}: {', '.join(told)}"))
+        if changed:
+            found.append((after["last_seen_ns"], f"revision {after['revision']}: {', '.join(changed)}"))
     found += [
-        (one["decided_ns"], f"{one['target']}: {one['kind']} sent") for one in deliveries if one["outcome"] == "sent"
+        (row["decided_ns"], f"{row['target']}: {row['kind']} sent") for row in deliveries if row["outcome"] == "sent"
     ]
-    found += [(word.given_ns, _said(word)) for word in acknowledgements]
+    found += [(action.given_ns, _sentence(action)) for action in acknowledgements]
     return sorted(found)
 
 
-def _said(word: Acknowledgement) -> str:
-    what = "says that nobody takes care of it any more" if word.is_taken_back else "takes care of it"
-    return f"{word.who} {what}{f': {word.note}' if word.note else ''}"
+def _sentence(action: Acknowledgement) -> str:
+    what = "withdrew the acknowledgement" if action.is_taken_back else "acknowledged the incident"
+    return f"{action.who} {what}{f': {action.note}' if action.note else ''}"
 
 
 def _shown(value: object) -> str:
-    return humanize.sure(value) if isinstance(value, float) else str(value)
+    return humanize.percent(value) if isinstance(value, float) else str(value)

@@ -1,4 +1,4 @@
-"""Numbers, times and places as people read them: `12 min`, `1,019 nodes`, `job 7801`."""
+"""Numbers, times and places for people: `12 min`, `1,019 nodes`, `job 7801`."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from epicenter.rules.model.incident import BlastRadius, Cost
 from epicenter.rules.model.times import NS_PER_S, iso_ns
 
 _UNITS: Final = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
-_AHEAD_S: Final = 60
+_MAX_AHEAD_S: Final = 60
 
 LIKELY: Final = 0.7
-"""A cause that is less sure is called probable."""
+"""Below this confidence a cause is called probable."""
 
 _SURENESS: Final = ((0.9, "almost certain"), (LIKELY, "likely"), (0.5, "more likely than not"), (0.0, "a guess"))
 
 
 def ns(iso: str) -> int | None:
-    """Nanoseconds of an ISO time; None when it can't be read."""
+    """Nanoseconds of an ISO time; None if it can't be parsed."""
     try:
         return iso_ns(iso)
     except InvariantError:
@@ -40,19 +40,19 @@ def day(time_ns: int) -> str:
 
 
 def clock(time_ns: int, digits: int = 0) -> str:
-    """`09:03:29`, with so many digits of the second behind the point."""
+    """`09:03:29`, with `digits` decimals of the second."""
     whole = f"{datetime.fromtimestamp(time_ns // NS_PER_S, UTC):%H:%M:%S}"
     return f"{whole}.{time_ns % NS_PER_S:09d}"[: 9 + digits] if digits else whole
 
 
 def moment(time_ns: int, now_ns: int) -> str:
-    """The clock's time of today, else with the day before it."""
+    """The time of day, with the date unless it is today."""
     is_today = time_ns // (86_400 * NS_PER_S) == now_ns // (86_400 * NS_PER_S)
     return clock(time_ns) if is_today else f"{day(time_ns)}, {clock(time_ns)}"
 
 
 def length(length_ns: int) -> str:
-    """The two largest units that count: `10 min 2 s`, `3 h`, `450 ms`."""
+    """The two largest units: `10 min 2 s`, `3 h`, `450 ms`."""
     if length_ns < NS_PER_S:
         return f"{max(0, length_ns) // 1_000_000} ms"
     left_s = round(length_ns / NS_PER_S)
@@ -67,18 +67,21 @@ def length(length_ns: int) -> str:
 
 
 def ago(time_ns: int, now_ns: int) -> str:
-    """The largest unit only: `12 min ago`, `in 3 h (its clock?)`; `just now` up to 5 s ago and a minute ahead."""
+    """The largest unit: `12 min ago`, `in 3 h (clock skew?)`; `just now` up to 5 s ago and a minute ahead."""
     passed_s = (now_ns - time_ns) // NS_PER_S
-    if -_AHEAD_S <= passed_s < 5:
+    if -_MAX_AHEAD_S <= passed_s < 5:
         return "just now"
-    unit_s, name = next(one for one in _UNITS if abs(passed_s) >= one[0])
+    unit_s, name = next(unit for unit in _UNITS if abs(passed_s) >= unit[0])
     number = abs(passed_s) // unit_s
-    return f"{number} {name} ago" if passed_s > 0 else f"in {number} {name} (its clock?)"
+    return f"{number} {name} ago" if passed_s > 0 else f"in {number} {name} (clock skew?)"
 
 
-def sure(confidence: float) -> str:
-    """A confidence from 0 to 1: `87%`; never more than 99 %, for nothing is certain."""
+def percent(confidence: float) -> str:
+    """A confidence from 0 to 1 as `87%`; at most 99 %, because nothing is certain."""
     return f"{min(confidence, 0.99):.0%}"
+
+
+sure = percent  # its name in users' notification templates
 
 
 def count(number: int, noun: str) -> str:
@@ -88,39 +91,39 @@ def count(number: int, noun: str) -> str:
 
 
 def hours(number: float) -> str:
-    """GPU-hours: one digit behind the point while that says something."""
+    """GPU-hours, with one decimal below 100."""
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
-def names(given: Sequence[str], most: int = 3) -> str:
+def names(given: Sequence[str], max_names: int = 3) -> str:
     """The first few, and how many more."""
-    shown = ", ".join(given[:most])
-    return f"{shown} and {len(given) - most:,} more" if len(given) > most else shown
+    shown = ", ".join(given[:max_names])
+    return f"{shown} and {len(given) - max_names:,} more" if len(given) > max_names else shown
 
 
 def date_and_clock(iso_time: str, digits: int = 0) -> str:
-    """`2026-03-02 09:08:45` of an ISO time, with so many digits of the second behind the point."""
+    """`2026-03-02 09:08:45` of an ISO time, with `digits` decimals of the second."""
     return iso_time.replace("T", " ").rstrip("Z")[: 19 + (digits and digits + 1)]
 
 
 def sureness(confidence: float) -> str:
     """A confidence from 0 to 1 in words."""
-    return next(word for least, word in _SURENESS if confidence >= least)
+    return next(phrase for minimum, phrase in _SURENESS if confidence >= minimum)
 
 
 def place(node: str, gpu: str = "", rank: int | None = None) -> str:
-    """`node0002 · GPU 0000:52:00 · rank 10`; what is not known is left out."""
+    """`node0002 · GPU 0000:52:00 · rank 10`; unknown parts are left out."""
     return " · ".join(_place_parts(node, gpu, rank))
 
 
 def where(node: str, gpu: str = "", rank: int | None = None) -> str:
-    """The same inside a sentence: ` on node0002, GPU 0000:52:00, rank 10`; empty when nothing is known."""
+    """A place for the end of a sentence: ` on node0002, GPU 0000:52:00, rank 10`; empty when nothing is known."""
     parts = _place_parts(node, gpu, rank)
     return f" on {', '.join(parts)}" if parts else ""
 
 
 def reach(blast: BlastRadius) -> str:
-    """`15 nodes, 113 ranks, 120 GPUs`: without jobs, and without what is nought."""
+    """`15 nodes, 113 ranks, 120 GPUs`: without jobs and without zero counts."""
     counts = (("node", blast.nodes), ("rank", blast.ranks), ("GPU", blast.gpus))
     return ", ".join(count(number, noun) for noun, number in counts if number)
 
@@ -139,7 +142,7 @@ def lost(cost: Cost) -> str:
 
 
 def lost_since(cost: Cost) -> str:
-    """The same, with the checkpoint from which it has to be done again."""
+    """The cost, with the checkpoint from which the work must be repeated."""
     since, what = cost.since_checkpoint_step, lost(cost)
     return f"{what} since the checkpoint of step {since}" if what and since is not None else what
 

@@ -1,4 +1,4 @@
-"""The parts of an incident as short texts, inert, without any markup: causes, links, lines, progress, changes; pure."""
+"""The parts of an incident as short, sanitized texts without markup: causes, links, lines, progress, changes. Pure."""
 
 from __future__ import annotations
 
@@ -10,32 +10,32 @@ from epicenter.sinks.text.sanitize import sanitize
 
 
 class CauseView(msgspec.Struct, frozen=True):
-    """The cause, or another candidate for it; `where` goes on a sentence, `sure` is the confidence as a percentage."""
+    """The cause, or another candidate. `where` continues a sentence; `confidence_percent` is such as `87%`."""
 
     failure_class: str
     rule: str
     node: str
     where: str
     confidence: float
-    sure: str
+    confidence_percent: str
     reasons: tuple[str, ...]
 
     @classmethod
     def of(cls, cause: RootCause | RankedCause) -> CauseView:
-        """The cause in texts."""
+        """The view of a cause."""
         return cls(
             failure_class=sanitize(cause.failure_class),
             rule=sanitize(cause.rule),
             node=sanitize(cause.node),
             where=sanitize(humanize.where(cause.node, cause.gpu, cause.rank)),
             confidence=cause.confidence,
-            sure=humanize.sure(cause.confidence),
+            confidence_percent=humanize.percent(cause.confidence),
             reasons=tuple(map(sanitize, cause.reasons)),
         )
 
 
 class LinkView(msgspec.Struct, frozen=True):
-    """A link of the chain. `logged` is the clock when a line said so, empty when that was when it began (`onset`)."""
+    """A link of the chain. `logged` is the time of its log line, empty when that is the same as its `onset`."""
 
     onset: str
     began: str
@@ -49,7 +49,7 @@ class LinkView(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, link: ChainLink) -> LinkView:
-        """The link in texts."""
+        """The view of a link."""
         return cls(
             onset=link.onset,
             began=sanitize(humanize.date_and_clock(link.onset, 3)),
@@ -64,12 +64,12 @@ class LinkView(msgspec.Struct, frozen=True):
 
     @property
     def clock(self) -> str:
-        """When it began, without the date: `09:08:45.123`."""
+        """The onset without its date: `09:08:45.123`."""
         return self.began[11:]
 
 
 class EvidenceView(msgspec.Struct, frozen=True):
-    """A line or a block word for word, with its line ends; `is_root` when it is what the root cause says."""
+    """A log line or block verbatim; `is_root` marks lines of the root cause."""
 
     place: str
     node: str
@@ -80,7 +80,7 @@ class EvidenceView(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, line: Evidence, root: RootCause) -> EvidenceView:
-        """The line in texts; `root` is the cause of its incident."""
+        """The view of a line; `root` is its incident's root cause."""
         return cls(
             place=sanitize(f"{line.source}:{line.line}"),
             node=sanitize(line.node),
@@ -92,7 +92,7 @@ class EvidenceView(msgspec.Struct, frozen=True):
 
 
 class ProgressView(msgspec.Struct, frozen=True):
-    """How far a job was. `pace` is `1.5 s a step`, empty when it is not known; `job` is the id as it is, for links."""
+    """A job's progress. `pace` is such as `1.5 s a step`, empty if unknown; `job` is the raw id, for links."""
 
     job: str
     name: str
@@ -102,19 +102,19 @@ class ProgressView(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, job: str, progress: Progress) -> ProgressView:
-        """The progress of a job in texts."""
+        """The view of a job's progress."""
         pace = f"{progress.step_time_s:.3g} s a step" if progress.step_time_s else ""
         seen = sanitize(humanize.date_and_clock(progress.last_step_time))
         return cls(job, sanitize(job), progress.last_step, seen, pace)
 
     @property
     def clock(self) -> str:
-        """When the last step was seen, without the date."""
+        """The time of the last step, without its date."""
         return self.seen[11:]
 
 
 class ChangeView(msgspec.Struct, frozen=True):
-    """Something that happened to the incident itself, at `time` (ISO 8601), shown as `moment`."""
+    """A change of the incident at `time` (ISO 8601); `moment` is the formatted time."""
 
     time: str
     moment: str
@@ -122,21 +122,21 @@ class ChangeView(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, change: Change) -> ChangeView:
-        """The change in texts."""
+        """The view of a change."""
         moment = sanitize(humanize.date_and_clock(change.time, 3))
         return cls(change.time, moment, sanitize(change.what))
 
     @property
     def clock(self) -> str:
-        """The moment without its date."""
+        """The time of the change, without its date."""
         return self.moment[11:]
 
 
 def recurrence_of(recurrence: Recurrence) -> list[str]:
-    """How often the job failed before, in sentences, not inert yet."""
+    """Sentences about earlier failures of the job; not sanitized."""
     near = f", each time near step {recurrence.near_step}" if recurrence.near_step is not None else ""
     nodes = ", ".join(recurrence.nodes)
-    sentences = [f"The job has failed {recurrence.attempts} times by now{near}."]
-    sentences += [f"Against these nodes something spoke every time: {nodes}."] if nodes else []
-    sentences += [f"Earlier: {', '.join(recurrence.incidents)}."] if recurrence.incidents else []
+    sentences = [f"This job has failed {recurrence.attempts} times{near}."]
+    sentences += [f"These nodes were involved every time: {nodes}."] if nodes else []
+    sentences += [f"Earlier incidents: {', '.join(recurrence.incidents)}."] if recurrence.incidents else []
     return sentences

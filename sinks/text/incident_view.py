@@ -1,4 +1,4 @@
-"""What every rendering asks of an incident, worked out once: short texts, inert, without any markup; pure."""
+"""The view of an incident that every rendering uses: short, sanitized texts without markup. Pure."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from epicenter.sinks.text.sanitize import sanitize
 
 
 class IncidentView(msgspec.Struct, frozen=True):
-    """An incident in words. Each property is worked out when it is asked for; lists are in the incident's order."""
+    """An incident as text. Properties are computed on access; lists keep the incident's order."""
 
     incident: Incident
 
     @property
     def title(self) -> str:
-        """What failed, on one line."""
+        """What failed, in one line."""
         return sanitize(self.incident.title)
 
     @property
     def place(self) -> str:
-        """Where the root cause is: `node0002 · GPU 0000:52:00 · rank 10`."""
+        """The place of the root cause: `node0002 · GPU 0000:52:00 · rank 10`."""
         root = self.incident.root_cause
         return sanitize(humanize.place(root.node, root.gpu, root.rank))
 
@@ -40,12 +40,12 @@ class IncidentView(msgspec.Struct, frozen=True):
 
     @property
     def candidates(self) -> tuple[CauseView, ...]:
-        """The ranked causes, that of `cause` first; empty in documents of older versions."""
+        """The ranked causes, the root cause first; empty in documents of older versions."""
         return tuple(map(CauseView.of, self.incident.candidates))
 
     @property
     def cause_line(self) -> str:
-        """What the cause says, word for word with its line ends: on its node, else of its class; empty if nothing."""
+        """The root cause's log line verbatim: from its node, else of its class; empty if there is none."""
         root = self.incident.root_cause
         lines = [line for line in self.incident.evidence if line.failure_class == root.failure_class]
         text = next((line.text for line in lines if line.node == root.node), lines[0].text if lines else "")
@@ -53,38 +53,38 @@ class IncidentView(msgspec.Struct, frozen=True):
 
     @property
     def sureness(self) -> str:
-        """The confidence in words: `likely`."""
+        """The confidence as a phrase: `likely`."""
         return humanize.sureness(self.incident.root_cause.confidence)
 
     @property
     def headline(self) -> str:
-        """One sentence: what came first, where and when, and how it led to the rest: to another node, if it did."""
+        """One sentence: what came first, where and when, and how it caused the rest."""
         root, how = self.incident.root_cause, self._how
         onset = next((link.onset for link in self.incident.chain if link.role == "root"), "")
         began_ns = humanize.ns(onset)
         when = f" at {humanize.clock(began_ns)} UTC" if began_ns is not None else ""
-        first = f"{root.failure_class}{humanize.where(root.node)} {self._doubt}came first{when}"
+        first = f"{root.failure_class}{humanize.where(root.node)} {self._hedge}came first{when}"
         return sanitize(first + (f": {how}." if how else "."))
 
     @property
     def summary(self) -> str:
-        """A paragraph: the cause and how sure it is, when it began, what it reaches, and what became of it."""
+        """A paragraph: the cause with its confidence, the start, the impact and the current state."""
         root, blast = self.incident.root_cause, self.incident.blast_radius
         place = humanize.where(root.node, root.gpu, root.rank)
-        sure = humanize.sure(root.confidence)
-        found = f"The cause is {self._doubt}{root.failure_class}{place}, with a confidence of {sure}"
-        began = f"It began at {humanize.date_and_clock(self.incident.first_seen)} UTC"
+        confidence = humanize.percent(root.confidence)
+        found = f"The cause is {self._hedge}{root.failure_class}{place} (confidence {confidence})"
+        began = f"It started at {humanize.date_and_clock(self.incident.first_seen)} UTC"
         counts = (
             humanize.count(blast.nodes, "node"),
             humanize.count(blast.ranks, "rank"),
             humanize.count(blast.jobs, "job"),
         )
-        reached = "It reaches {}, {} and {}".format(*counts)
-        return sanitize(f"{found}. {began}. {reached}. {self._state}")
+        affected = "It affects {}, {} and {}".format(*counts)
+        return sanitize(f"{found}. {began}. {affected}. {self._state}")
 
     @property
     def reach(self) -> str:
-        """`15 nodes, 113 ranks, 120 GPUs`; what is nought is left out."""
+        """`15 nodes, 113 ranks, 120 GPUs`; zero counts are left out."""
         return humanize.reach(self.incident.blast_radius)
 
     @property
@@ -94,59 +94,59 @@ class IncidentView(msgspec.Struct, frozen=True):
 
     @property
     def lost(self) -> str:
-        """What it cost: `23.6 GPU-hours, 120 steps`; empty when nothing is known."""
+        """The cost: `23.6 GPU-hours, 120 steps`; empty if unknown."""
         return humanize.lost(self.incident.cost)
 
     @property
     def lost_since(self) -> str:
-        """What it cost, and from which checkpoint that has to be done again."""
+        """The cost, with the checkpoint from which the work must be repeated."""
         return humanize.lost_since(self.incident.cost)
 
     @property
     def chain(self) -> tuple[LinkView, ...]:
-        """What led to what, with its times."""
+        """The links of the causal chain."""
         return tuple(map(LinkView.of, self.incident.chain))
 
     @property
     def evidence(self) -> tuple[EvidenceView, ...]:
-        """The lines, those of the root cause first."""
+        """The log lines, those of the root cause first."""
         lines = (EvidenceView.of(line, self.incident.root_cause) for line in self.incident.evidence)
         return tuple(sorted(lines, key=lambda line: not line.is_root))
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What evidence there should be and is not."""
+        """Evidence that was expected but is missing."""
         return tuple(map(sanitize, self.incident.missing))
 
     @property
     def next_steps(self) -> tuple[str, ...]:
-        """What people may do, in this order."""
+        """The recommended steps, in order."""
         return tuple(map(sanitize, self.incident.next_steps))
 
     @property
     def progress(self) -> tuple[ProgressView, ...]:
-        """How far each job was."""
+        """The progress of each job."""
         return tuple(ProgressView.of(job, progress) for job, progress in self.incident.progress.items())
 
     @property
     def history(self) -> tuple[ChangeView, ...]:
-        """What happened to the incident itself."""
+        """Changes of the incident."""
         return tuple(map(ChangeView.of, self.incident.history))
 
     @property
     def recurrence(self) -> tuple[str, ...]:
-        """How often its job failed before, in sentences; empty when it did not."""
+        """Sentences about earlier failures of its job; empty if there were none."""
         return tuple(map(sanitize, recurrence_of(self.incident.recurrence))) if self.incident.recurrence else ()
 
     def lasted(self, now_ns: int) -> str:
-        """How long an open incident has gone on, or how long one that is over took; empty when that is not known."""
+        """How long the incident has been open, or was open until it resolved; empty if unknown."""
         first_ns, last_ns = humanize.ns(self.incident.first_seen), humanize.ns(self.incident.last_seen)
         if first_ns is None or last_ns is None:
             return ""
         return humanize.length((now_ns if self.incident.status == "open" else last_ns) - first_ns)
 
     @property
-    def _doubt(self) -> str:
+    def _hedge(self) -> str:
         return "" if self.incident.root_cause.confidence >= humanize.LIKELY else "probably "
 
     @property
@@ -158,6 +158,8 @@ class IncidentView(msgspec.Struct, frozen=True):
     @property
     def _state(self) -> str:
         if self.incident.merged_into:
-            return f"It is part of incident {self.incident.merged_into}."
-        what = {"open": "It is still open", "resolved": "It is over"}.get(self.incident.status, self.incident.status)
-        return f"{what}; lost so far: {self.lost_since}." if self.lost_since else f"{what}."
+            return f"It was merged into incident {self.incident.merged_into}."
+        what = {"open": "It is still open", "resolved": "It is resolved"}.get(
+            self.incident.status, self.incident.status
+        )
+        return f"{what}; cost so far: {self.lost_since}." if self.lost_since else f"{what}."

@@ -1,6 +1,6 @@
-"""Markdown in which log text stays text: no markup, no address that leads away, no HTML, nothing that leaves its block.
+"""Markdown in which log text stays text: no markup, links or HTML, and nothing that escapes its block.
 
-Of what GitHub's Markdown makes of plain text only mail addresses can't be kept from being links.
+The one exception is GitHub's Markdown, which always links e-mail addresses.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ _BACKTICKS: Final = re.compile("`+")
 
 
 def inline(text: str) -> str:
-    """Text that may begin a line."""
+    """Text for the start of a line."""
     return _BEGINS_A_BLOCK.sub(r"\1\\\2", cell(text))
 
 
 def cell(text: str) -> str:
-    """Text inside a line, such as in a cell of a table."""
+    """Text inside a line, such as a table cell."""
     return _MARKUP.sub(r"\\\1", sanitize(text).strip())
 
 
 def code_span(text: str) -> str:
-    """Text word for word inside a line, in a cell of a table too; empty for empty text."""
+    """Verbatim text inside a line or table cell; empty for empty text."""
     shown = sanitize(text).strip().replace("|", "\\|")
     ticks = "`" * (_longest_backticks(shown) + 1)
     space = " " if len(ticks) > 1 else ""
@@ -35,7 +35,7 @@ def code_span(text: str) -> str:
 
 
 def code_block(text: str) -> str:
-    """Lines word for word, inside a fence that they can't close."""
+    """Verbatim lines inside a fence that they can't close."""
     shown = sanitize(text, multiline=True)
     fence = "`" * max(3, _longest_backticks(shown) + 1)
     return f"{fence}text\n{shown}\n{fence}"

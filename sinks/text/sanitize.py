@@ -9,7 +9,7 @@ def sanitize(text: str, *, multiline: bool = False) -> str:
     """The text with every control, bidi, invisible and surrogate character written out, such as `\\x1b` or `\\u202e`.
 
     Tabs and odd spaces become plain spaces. Newlines are written out too, unless `multiline` keeps them.
-    Printable text comes back unchanged, and so does text that is inert already.
+    Printable text comes back unchanged, and sanitizing twice changes nothing more.
     """
     if text.isprintable():
         return text

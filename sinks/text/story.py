@@ -1,4 +1,4 @@
-"""An incident as a story in sections, for Markdown and HTML; its texts are as untrusted as log lines."""
+"""An incident as a story in sections, for Markdown and HTML. Its texts may contain untrusted log lines."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MAX_SHOWN_TEXT: Final = 160
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """Names with their values."""
+    """Name and value pairs."""
 
     kind: ClassVar = "facts"
     pairs: tuple[tuple[str, str], ...]
 
 
 class Points(msgspec.Struct, frozen=True):
-    """Sentences, or steps in their order when they are numbered."""
+    """Sentences, or ordered steps when numbered."""
 
     kind: ClassVar = "points"
     items: tuple[str, ...]
@@ -32,7 +32,7 @@ class Points(msgspec.Struct, frozen=True):
 
 
 class Grid(msgspec.Struct, frozen=True):
-    """A table; with `quotes`, its last column holds lines word for word."""
+    """A table; with `quotes`, the last column holds verbatim log lines."""
 
     kind: ClassVar = "grid"
     head: tuple[str, ...]
@@ -41,7 +41,7 @@ class Grid(msgspec.Struct, frozen=True):
 
 
 class Quote(msgspec.Struct, frozen=True):
-    """Lines word for word, with where they stand; `reference` is what `epicenter logs` takes, if it is told."""
+    """Verbatim log lines with their place; `reference` is for `epicenter logs`, empty if there is none."""
 
     kind: ClassVar = "quote"
     place: str
@@ -53,14 +53,14 @@ Block = Facts | Points | Grid | Quote
 
 
 class Section(msgspec.Struct, frozen=True):
-    """What stands under one heading."""
+    """A heading and its blocks."""
 
     title: str
     blocks: tuple[Block, ...]
 
 
 class Story(msgspec.Struct, frozen=True):
-    """The whole of it: a title, one paragraph that says it all, then the sections, none of them empty."""
+    """A title, a one-paragraph summary and the non-empty sections."""
 
     title: str
     summary: str
@@ -76,8 +76,8 @@ def story_of(incident: Incident) -> Story:
         ("Next steps", [Points(view.next_steps, is_numbered=True), *_action(incident)]),
         ("Timeline", [_timeline(view)]),
         ("Evidence", [_quote(line) for line in view.evidence]),
-        ("Doubts", _doubts(view)),
-        ("Seen before", [Points(view.recurrence)]),
+        ("Other candidates and missing evidence", _uncertainty(view)),
+        ("Recurrence", [Points(view.recurrence)]),
     ]
     filled = [Section(title, tuple(block for block in blocks if _has_content(block))) for title, blocks in sections]
     return Story(view.title, view.summary, tuple(section for section in filled if section.blocks))
@@ -90,11 +90,11 @@ def _impact(view: IncidentView) -> Facts:
         "Status": incident.status,
         "Cluster": incident.cluster,
         "Jobs": ", ".join(incident.jobs),
-        "Reaches": view.reach_in_full,
+        "Impact": view.reach_in_full,
         "Nodes": humanize.names(incident.nodes, MAX_SHOWN_NODES),
-        "Lost": view.lost_since,
-        "First sign": f"{humanize.date_and_clock(incident.first_seen, 3)} UTC",
-        "Last sign": f"{humanize.date_and_clock(incident.last_seen, 3)} UTC",
+        "Cost": view.lost_since,
+        "First seen": f"{humanize.date_and_clock(incident.first_seen, 3)} UTC",
+        "Last seen": f"{humanize.date_and_clock(incident.last_seen, 3)} UTC",
         **{f"Job {progress.name}": _progress(progress) for progress in view.progress},
         "Incident": f"{incident.incident_id}, revision {incident.revision}",
     }
@@ -111,31 +111,34 @@ def _root_cause(view: IncidentView) -> list[Block]:
     pairs = (
         ("Class", cause.failure_class),
         ("Rule", cause.rule),
-        ("Where", cause.where.removeprefix(" on ") or "not told"),
-        ("Confidence", cause.sure),
+        ("Where", cause.where.removeprefix(" on ") or "unknown"),
+        ("Confidence", cause.confidence_percent),
     )
     return [Facts(pairs), Points(cause.reasons)]
 
 
 def _timeline(view: IncidentView) -> Grid:
-    """Links of the chain and changes of the incident, in the order of their times."""
+    """The links of the chain and the changes of the incident, in time order."""
     rows = [
         (link.onset, link.began, link.role, f"{link.failure_class}{link.where}", link.logged, _cut(link.text))
         for link in view.chain
     ]
     rows += [(change.time, change.moment, "", change.what, "", "") for change in view.history]
-    return Grid(("Began (UTC)", "Role", "What", "Logged", "Line"), tuple(row[1:] for row in sorted(rows)), quotes=True)
+    return Grid(
+        ("Started (UTC)", "Role", "Event", "Logged", "Log line"), tuple(row[1:] for row in sorted(rows)), quotes=True
+    )
 
 
 def _cut(text: str) -> str:
     return text if len(text) <= MAX_SHOWN_TEXT else text[: MAX_SHOWN_TEXT - 1] + "…"
 
 
-def _doubts(view: IncidentView) -> list[Block]:
+def _uncertainty(view: IncidentView) -> list[Block]:
     rows = tuple(
-        (f"{cause.failure_class}{cause.where}", cause.sure, "; ".join(cause.reasons)) for cause in view.candidates[1:]
+        (f"{cause.failure_class}{cause.where}", cause.confidence_percent, "; ".join(cause.reasons))
+        for cause in view.candidates[1:]
     )
-    return [Grid(("Or else", "Confidence", "Why"), rows), Points(view.missing)]
+    return [Grid(("Candidate", "Confidence", "Why"), rows), Points(view.missing)]
 
 
 def _action(incident: Incident) -> Iterator[Block]:

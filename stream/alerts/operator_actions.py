@@ -11,7 +11,7 @@ from epicenter.rules.alerts.muting import OperatorActions
 from epicenter.rules.errors import ConfigError, PipelineError
 from epicenter.rules.model.times import duration_ns
 from epicenter.sinks.clickhouse.client import Client
-from epicenter.sinks.clickhouse.operator_actions import list_acknowledgements, list_silences, standing
+from epicenter.sinks.clickhouse.operator_actions import active_acknowledgements, list_acknowledgements, list_silences
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
@@ -22,7 +22,7 @@ def said_by(client: Client) -> OperatorActions:
     """What holds now; of an incident's acknowledgements the newest, unless that one takes it back."""
     now_ns = time_ns()
     taken = list_acknowledgements(client, given_after_ns=now_ns - LOOKED_BACK_NS)
-    return OperatorActions(list_silences(client, ending_after_ns=now_ns), standing(taken))
+    return OperatorActions(list_silences(client, ending_after_ns=now_ns), active_acknowledgements(taken))
 
 
 class StoredActions:

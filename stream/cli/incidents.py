@@ -53,7 +53,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     query = ListQuery(q=q, status=status or "")
     found = from_page(settings, f"api/incidents?{urlencode({'q': q, 'status': status or '', 'limit': limit})}")
     if found is None:
-        found = from_store(settings, lambda client: reading.find_incidents(client, query.wanted(), limit))
+        found = from_store(settings, lambda client: reading.find_incidents(client, query.store_filter(), limit))
     for document in found:
         incident = incident_of(document, "page")
         print_document(incident, as_json, lambda shown: console().print(incident_line(shown)))

@@ -154,7 +154,7 @@ class LocalRunner:
         if self._teller:
             await self._teller.take(incidents)
         if is_shown and self._feed:
-            self._feed.tell()
+            self._feed.notify()
         for incident in incidents:
             self._show(incident)
 

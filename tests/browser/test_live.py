@@ -98,7 +98,7 @@ def visitor(live: Live, visit: Callable[[str], Visitor]) -> Visitor:
 
 def test_an_incident_appears_while_the_page_is_open(live: Live, visitor: Visitor) -> None:
     page = visitor.open()
-    expect(page.get_by_role("heading", name="All quiet")).to_be_visible()
+    expect(page.get_by_role("heading", name="No incidents")).to_be_visible()
     expect(page.locator("[data-live-state=live]")).to_be_visible()
     page.evaluate("window.isSamePage = true")
     live.fail()
@@ -114,8 +114,8 @@ def test_an_incident_appears_while_the_page_is_open(live: Live, visitor: Visitor
 def test_an_open_page_takes_over_what_changes(live: Live, visitor: Visitor) -> None:
     live.fail()
     page = visitor.open(f"/incidents/{live.incident()['incident_id']}")
-    page.get_by_text("The chain as a table").click()
-    chain = page.get_by_role("region", name="The chain")
+    page.get_by_text("Causal chain as a table").click()
+    chain = page.get_by_role("region", name="Causal chain")
     expect(chain).not_to_contain_text("nccl-timeout")
     live.go_on()
     expect(chain).to_contain_text("nccl-timeout", timeout=PATIENCE_S * 1000)
@@ -133,8 +133,8 @@ def test_its_cause_and_its_chain_are_the_true_ones(live: Live, visitor: Visitor)
     assert lanes.locator(".lane-name.is-root").text_content() == truth.node
     assert lanes.locator(".event.is-root text").text_content() == truth.failure_class
     assert lanes.locator(".arrow").count() >= 2
-    page.get_by_text("The chain as a table").click()
-    chain = page.get_by_role("region", name="The chain")
+    page.get_by_text("Causal chain as a table").click()
+    chain = page.get_by_role("region", name="Causal chain")
     rows = chain.get_by_role("row")
     eventually(lambda: rows.count() == len(live.incident()["chain"]) + 1, PATIENCE_S, "the whole chain to be shown")
     expect(chain.locator(".is-root")).to_contain_text(truth.node)
@@ -145,20 +145,22 @@ def test_feedback_is_stored_and_shown(live: Live, visitor: Visitor) -> None:
     live.go_on()
     page = visitor.open(f"/incidents/{live.incident()['incident_id']}")
     page.get_by_role("button", name="Wrong…").click()
-    page.locator("dialog[open]").get_by_label("What it really was").fill("no-such-class")
+    page.locator("dialog[open]").get_by_label("Actual class").fill("no-such-class")
     page.locator("dialog[open]").get_by_label("Your name").fill("ada")
-    page.get_by_role("button", name="Store it").click()
-    expect(page.get_by_role("alert")).to_contain_text("no class of the vocabulary")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.get_by_role("alert")).to_contain_text("unknown class")
     visitor.complaints = [one for one in visitor.complaints if "400 (Bad Request)" not in one]
-    page.locator("dialog[open]").get_by_label("What it really was").fill("power-supply-fault")
+    page.locator("dialog[open]").get_by_label("Actual class").fill("power-supply-fault")
     page.locator("dialog[open]").get_by_label("Note").fill("the <rack> lost power")
-    page.get_by_role("button", name="Store it").click()
-    expect(page.locator(".said")).to_contain_text("ada says this is wrong; it was power-supply-fault: the <rack> lost")
+    page.get_by_role("button", name="Submit").click()
+    expect(page.locator(".feedback")).to_contain_text(
+        "ada marked the diagnosis wrong; actual class: power-supply-fault: the <rack> lost"
+    )
     page.reload()
-    expect(page.locator(".said")).to_have_count(1)
+    expect(page.locator(".feedback")).to_have_count(1)
     page.get_by_role("button", name="Right").click()
-    expect(page.locator(".said")).to_contain_text("ada says this is right")
-    expect(page.locator(".said")).to_have_count(1)
+    expect(page.locator(".feedback")).to_contain_text("ada marked the diagnosis right")
+    expect(page.locator(".feedback")).to_have_count(1)
 
 
 def test_somebody_takes_care_and_takes_it_back(live: Live, visitor: Visitor) -> None:
@@ -168,18 +170,18 @@ def test_somebody_takes_care_and_takes_it_back(live: Live, visitor: Visitor) -> 
     page = visitor.open(f"/incidents/{incident_id}")
     expect(page.locator("[data-live-state=live]")).to_be_visible()
     page.keyboard.press("a")
-    dialog = page.get_by_role("dialog", name="Take care of this incident")
-    dialog.get_by_label("What you do about it").fill("case <4711>")
+    dialog = page.get_by_role("dialog", name="Acknowledge this incident")
+    dialog.get_by_label("Note").fill("case <4711>")
     dialog.get_by_label("Your name").fill("ada")
     page.keyboard.press("Enter")
-    expect(page.locator("#head .taken")).to_contain_text("ada takes care of it")
-    expect(page.locator("#head .taken")).to_contain_text("UTC: case <4711>")
+    expect(page.locator("#head .acknowledged")).to_contain_text("Acknowledged by ada")
+    expect(page.locator("#head .acknowledged")).to_contain_text("UTC: case <4711>")
     expect(page.get_by_role("dialog")).to_have_count(0)
-    row = others.locator(f"[data-id='{incident_id}'] .taken")
-    expect(row).to_contain_text("ada takes care of it", timeout=PATIENCE_S * 1000)
-    page.get_by_role("button", name="Take it back").click()
-    expect(page.locator("#head .taken")).to_have_count(0)
-    expect(page.locator(".history")).to_contain_text("ada says that nobody takes care of it any more")
+    row = others.locator(f"[data-id='{incident_id}'] .acknowledged")
+    expect(row).to_contain_text("Acknowledged by ada", timeout=PATIENCE_S * 1000)
+    page.get_by_role("button", name="Withdraw").click()
+    expect(page.locator("#head .acknowledged")).to_have_count(0)
+    expect(page.locator(".history")).to_contain_text("ada withdrew the acknowledgement")
     expect(row).to_have_count(0, timeout=PATIENCE_S * 1000)
 
 
@@ -190,7 +192,7 @@ def test_a_silence_is_stored_shown_and_ended(live: Live, visitor: Visitor) -> No
     expect(page.locator("dialog[open]").get_by_label("class")).to_have_value(live.truth.failure_class)
     expect(page.locator("dialog[open]").get_by_label("node")).to_have_value(live.truth.node)
     page.locator("dialog[open]").get_by_label("job").fill("")
-    page.locator("dialog[open]").get_by_label("Because").fill("drained")
+    page.locator("dialog[open]").get_by_label("Reason").fill("drained")
     page.get_by_role("button", name="Silence", exact=True).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
     expect(page.locator(".overline")).to_contain_text("silenced until")
@@ -198,9 +200,9 @@ def test_a_silence_is_stored_shown_and_ended(live: Live, visitor: Visitor) -> No
     page.keyboard.press("s")
     expect(page.locator(".silences li")).to_contain_text(f"class {live.truth.failure_class}")
     expect(page.locator("[data-live-text]")).to_have_text("live")
-    page.get_by_role("button", name="End it").click()
+    page.get_by_role("button", name="Expire").click()
     expect(page.locator(".silences li")).to_contain_text("ended", timeout=PATIENCE_S * 1000)
-    expect(page.get_by_role("button", name="End it")).to_have_count(0)
+    expect(page.get_by_role("button", name="Expire")).to_have_count(0)
 
 
 @pytest.mark.parametrize("kind", ["Markdown", "JSON"])

@@ -91,11 +91,11 @@ def test_a_silence_says_what_it_mutes_before_it_is_sent(stored: Stored, visitor:
     expect(told).to_contain_text(f"of class {root.failure_class} on node {root.node}")
     dialog.get_by_label("node").fill("")
     dialog.get_by_label("job").fill("")
-    expect(told).to_have_text(f"Mutes every incident of class {root.failure_class} in cluster default.")
+    expect(told).to_have_text(f"Silences every incident of class {root.failure_class} in cluster default.")
     dialog.get_by_label("cluster").fill("")
-    expect(told).to_have_text(f"Mutes every incident of class {root.failure_class} in every cluster.")
+    expect(told).to_have_text(f"Silences every incident of class {root.failure_class} in every cluster.")
     dialog.get_by_label("class").fill("")
-    expect(told).to_contain_text("a whole cluster can't be silenced")
+    expect(told).to_contain_text("you can't silence a whole cluster")
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_filters_stand_in_the_address_and_nothing_found_is_told(stored: Stored, 
     expect(page.locator("#list [data-id]")).to_have_count(1)
     page.get_by_label("Class").select_option("host-oom-kill")
     page.wait_for_url("**status=open&class=host-oom-kill")
-    expect(page.get_by_role("heading", name="No incident fits")).to_be_visible()
+    expect(page.get_by_role("heading", name="No matching incidents")).to_be_visible()
 
 
 def test_everything_is_reached_by_keys(stored: Stored, visitor: Visitor) -> None:
@@ -150,7 +150,7 @@ def test_everything_is_reached_by_keys(stored: Stored, visitor: Visitor) -> None
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.reload()
     page.keyboard.press("Tab")
-    expect(page.get_by_text("Skip to the content")).to_be_focused()
+    expect(page.get_by_text("Skip to content")).to_be_focused()
     page.keyboard.press("Enter")
     expect(page.locator("main")).to_be_focused()
 
@@ -160,7 +160,7 @@ def test_the_theme_is_the_systems_until_one_is_chosen(visitor: Visitor, scheme: 
     page = visitor.open(color_scheme=scheme)
     is_dark = scheme == "dark"
     assert _is_dark(page) == is_dark
-    page.get_by_role("button", name="Light or dark").click()
+    page.get_by_role("button", name="Toggle theme").click()
     assert _is_dark(page) != is_dark
     page.reload()
     assert _is_dark(page) != is_dark
@@ -179,16 +179,16 @@ def test_many_ranks_stay_usable(visitor: Visitor, job: str, ranks: int) -> None:
     grid = page.locator("canvas")
     expect(grid).to_have_attribute("data-drawn", str(ranks))
     assert page.evaluate("document.querySelectorAll('*').length") < MAX_ELEMENTS
-    told = page.locator(".grid-told")
+    told = page.locator(".grid-cell")
     grid.focus()
-    expect(told).to_contain_text("Rank 0: level · gpu-0001 · GPU 0000:1b:00 · step 18,200 · last heard")
+    expect(told).to_contain_text("Rank 0: up to date · gpu-0001 · GPU 0000:1b:00 · step 18,200 · last seen")
     page.keyboard.press("ArrowRight")
-    expect(told).to_contain_text("Rank 1: level")
+    expect(told).to_contain_text("Rank 1: up to date")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
-    expect(told).to_contain_text("Rank 1: level")
+    expect(told).to_contain_text("Rank 1: up to date")
     page.keyboard.press("End")
-    expect(told).to_contain_text(f"Rank {ranks - 1}: never heard")
+    expect(told).to_contain_text(f"Rank {ranks - 1}: never seen")
     page.set_viewport_size({"width": 360, "height": 780})
     page.keyboard.press("Home")
     for _ in range(48):
@@ -196,14 +196,14 @@ def test_many_ranks_stay_usable(visitor: Visitor, job: str, ranks: int) -> None:
     expect(told).to_contain_text("Rank 48: silent · gpu-0007")
     grid.hover(position={"x": 5, "y": 5})
     expect(told).to_contain_text("Rank 0")
-    worst = page.get_by_role("region", name="Ranks to look at first").get_by_role("row")
+    worst = page.get_by_role("region", name="Ranks that need attention").get_by_role("row")
     expect(worst.nth(1)).to_contain_text("48")
 
 
 def test_without_scripts_everything_can_still_be_read(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(java_script_enabled=False)
     page.get_by_label("Search").fill("class:host-oom-kill")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_role("button", name="Search").click()
     expect(page.locator("#list [data-id]")).to_have_count(1)
     page.get_by_role("link", name="Host out of memory").click()
     expect(page.locator(".lead")).to_contain_text("came first")
@@ -212,12 +212,12 @@ def test_without_scripts_everything_can_still_be_read(stored: Stored, visitor: V
 def test_without_scripts_somebody_takes_care_all_the_same(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(stored.paths()["incident"], java_script_enabled=False)
     page.locator(".plain-form").get_by_label("Your name").fill("ada")
-    page.locator(".plain-form").get_by_label("What you do about it").fill("case 4711")
+    page.locator(".plain-form").get_by_label("Note").fill("case 4711")
     page.locator(".plain-form").get_by_role("button", name="Acknowledge").click()
-    expect(page.locator("#head .taken")).to_contain_text("ada takes care of it")
-    expect(page.locator("#head .taken")).to_contain_text("UTC: case 4711")
-    page.get_by_role("button", name="Nobody takes care of it any more").click()
-    expect(page.locator("#head .taken")).to_have_count(0)
+    expect(page.locator("#head .acknowledged")).to_contain_text("Acknowledged by ada")
+    expect(page.locator("#head .acknowledged")).to_contain_text("UTC: case 4711")
+    page.get_by_role("button", name="Withdraw the acknowledgement").click()
+    expect(page.locator("#head .acknowledged")).to_have_count(0)
 
 
 def test_similar_incidents_are_shown_with_what_people_said(stored: Stored, visitor: Visitor) -> None:
@@ -231,11 +231,11 @@ def test_similar_incidents_are_shown_with_what_people_said(stored: Stored, visit
 def test_a_form_that_is_too_long_is_told(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(stored.paths()["incident"])
     page.get_by_role("button", name="Silence…").click()
-    reason = page.locator("#silence").get_by_label("Because")
+    reason = page.locator("#silence").get_by_label("Reason")
     reason.evaluate("(field) => field.removeAttribute('maxlength')")
     reason.fill("x" * 20_000)
     page.get_by_role("button", name="Silence", exact=True).click()
-    expect(page.get_by_role("alert")).to_have_text("this is too long: 16 KiB at most")
+    expect(page.get_by_role("alert")).to_have_text("request too long: send at most 16 KiB")
     visitor.complaints = [one for one in visitor.complaints if "413" not in one]
 
 
@@ -256,10 +256,10 @@ def test_a_store_that_is_away_is_told_and_comes_back_by_itself(stored: Stored, v
     page = visitor.open()
     expect(page.locator("#list [data-id]").first).to_be_visible()
     stored.server.stop()
-    expect(page.locator("[data-banner]")).to_contain_text("The store does not answer", timeout=PATIENCE_MS)
+    expect(page.locator("[data-banner]")).to_contain_text("The store is not responding", timeout=PATIENCE_MS)
     expect(page.locator("#list [data-id]").first).to_be_visible()
     other = visitor.open("/jobs")
-    expect(other.get_by_role("heading", name="The store does not answer")).to_be_visible()
+    expect(other.get_by_role("heading", name="The store is not responding")).to_be_visible()
     stored.server.start()
     expect(other.get_by_role("heading", name="Jobs")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("[data-banner]")).to_be_hidden(timeout=PATIENCE_MS)

@@ -19,10 +19,10 @@ from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.sinks.clickhouse.operator_actions import (
     Feedback,
+    active_acknowledgements,
     list_acknowledgements,
     list_feedback,
     list_silences,
-    standing,
     write_acknowledgement,
     write_feedback,
     write_silence,
@@ -259,8 +259,8 @@ def test_every_word_on_who_takes_care_is_kept_and_the_newest_counts(client: Clie
     assert list_acknowledgements(client, given_after_ns=NOW_NS + 1) == words[2:]
     assert list_acknowledgements(client, incident_ids=["a", "none"]) == [words[0], words[2]]
     assert list_acknowledgements(client, incident_ids=[]) == []
-    assert standing(words) == {"b": words[3]}
-    assert standing(words[:2]) == {"a": words[0], "b": words[1]}
+    assert active_acknowledgements(words) == {"b": words[3]}
+    assert active_acknowledgements(words[:2]) == {"a": words[0], "b": words[1]}
 
 
 def test_who_delivers_hears_of_what_stands_now(client: Client) -> None:

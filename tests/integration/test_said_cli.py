@@ -181,23 +181,23 @@ def test_silences_are_shown_for_people(run: Any) -> None:
 
 ADD = ("silences", "add", "--reason", "why")
 WRONG = [
-    (2, "colour is no label; name class", (*ADD, "--match", "colour=red", "--for", "1h")),
-    (2, "a whole cluster can't be silenced", (*ADD, "--match", "cluster=a", "--for", "1h")),
-    (2, "and more of it than *", (*ADD, "--match", "node=*", "--match", "class=!xid-79", "--for", "1h")),
+    (2, "unknown label colour: use class", (*ADD, "--match", "colour=red", "--for", "1h")),
+    (2, "you can't silence a whole cluster", (*ADD, "--match", "cluster=a", "--for", "1h")),
+    (2, "with more than * or a negation", (*ADD, "--match", "node=*", "--match", "class=!xid-79", "--for", "1h")),
     (2, "write LABEL=VALUE, such as node=n7", (*ADD, "--match", "node", "--for", "1h")),
     (2, "node stands there twice", (*ADD, "--match", "node=a", "--match", "node=b", "--for", "1h")),
-    (2, "'soon' is no time", (*ADD, "--match", "node=a", "--until", "soon")),
-    (2, "until: more than nothing", (*ADD, "--match", "node=a", "--until", "2026-03-02T09:00:00Z")),
+    (2, "'soon' is not a time", (*ADD, "--match", "node=a", "--until", "soon")),
+    (2, "until: must be in the future", (*ADD, "--match", "node=a", "--until", "2026-03-02T09:00:00Z")),
     (2, "90d at most", (*ADD, "--match", "node=a", "--until", "9999-12-31T23:59:59Z")),
     (2, "duration: 'soon' is no duration", (*ADD, "--match", "node=a", "--for", "soon")),
     (2, "how long (duration), or until when", (*ADD, "--match", "node=a")),
-    (2, "reason: say why", (*ADD[:3], " ", "--match", "node=a", "--for", "1h")),
-    (2, "write your name", ("ack", "{incident}", "--who", "")),
+    (2, "reason: enter why", (*ADD[:3], " ", "--match", "node=a", "--for", "1h")),
+    (2, "enter your name", ("ack", "{incident}", "--who", "")),
     (2, "length <= 2000 - at `$.note`", ("ack", "{incident}", "--note", "x" * 2_001)),
     (2, "this is not UTF-8", ("ack", "{incident}", "--note", "\udcff")),
     (66, "no incident has this id", ("ack", "0000", "--who", "ada")),
     (66, "no id: they are made of letters", ("ack", "../silences", "--who", "ada")),
-    (66, "no silence that goes on has an id that begins like this", ("silences", "end", "nonesuch")),
+    (66, "no active silence has an id that begins like this", ("silences", "end", "nonesuch")),
 ]
 
 

@@ -1,8 +1,8 @@
-// The ranks of a job as one canvas: a cell a rank, eight to a block, coloured and shaped by its state.
+// The ranks of a job on one canvas: one cell per rank, eight cells per block; colour and shape show the state.
 
 const STATES = ["level", "behind", "silent", "unheard"];
 const COLOURS = ["--good", "--warning", "--critical", "--quiet"];
-const TOLD = ["level", "behind", "silent", "never heard"];
+const LABELS = ["up to date", "behind", "silent", "never seen"];
 const grids = new WeakMap();
 
 export function drawGrids() {
@@ -17,7 +17,7 @@ class Grid {
     this.address = element.dataset.grid;
     this.box = element.querySelector(".grid-scroll");
     this.canvas = element.querySelector("canvas");
-    this.told = element.querySelector(".grid-told");
+    this.description = element.querySelector(".grid-cell");
     this.at = -1;
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerdown", (event) => this.point(event));
@@ -34,13 +34,13 @@ class Grid {
       if (answer.ok) this.ranks = await answer.json();
       this.draw();
     } catch {
-      // No connection: the header says so, and the next event asks again.
+      // No connection: the header shows it, and the next event retries.
     } finally {
       this.isLoading = false;
     }
   }
 
-  // Blocks of the ranks of one node, side by side while there is room.
+  // Each node's ranks form blocks, placed side by side while there is room.
   layOut() {
     const { node } = this.ranks;
     const count = node.length;
@@ -119,27 +119,27 @@ class Grid {
     if (at === this.at || !this.ranks?.rank.length) return;
     this.at = at;
     this.draw();
-    this.told.textContent = this.words(at);
+    this.description.textContent = this.describe(at);
     const { offsetHeight } = this.box;
     const y = this.y[at];
     if (y < this.box.scrollTop || y > this.box.scrollTop + offsetHeight - 50) this.box.scrollTop = y - offsetHeight / 2;
   }
 
-  words(at) {
+  describe(at) {
     const { rank, node, nodes, gpu, state, step, newest_step, heard_ms, newest_ms } = this.ranks;
     const behind = newest_step !== null && step[at] !== null ? newest_step - step[at] : 0;
     const silent = Math.round((newest_ms - heard_ms[at]) / 1000);
     return [
-      `Rank ${rank[at]}: ${TOLD[state[at]]}`,
+      `Rank ${rank[at]}: ${LABELS[state[at]]}`,
       nodes[node[at]],
       gpu[at] && `GPU ${gpu[at]}`,
       step[at] !== null && `step ${step[at].toLocaleString("en")}${behind > 0 ? `, ${behind.toLocaleString("en")} behind` : ""}`,
-      heard_ms[at] ? `last heard ${new Date(heard_ms[at]).toISOString().slice(11, 19)} UTC${silent > 0 ? `, ${silent} s before the newest` : ""}` : "",
+      heard_ms[at] ? `last seen ${new Date(heard_ms[at]).toISOString().slice(11, 19)} UTC${silent > 0 ? `, ${silent} s before the latest line` : ""}` : "",
     ].filter(Boolean).join(" · ");
   }
 }
 
-// Each state has a shape of its own, for eyes that tell these colours not apart.
+// Each state has its own shape, for readers who can't distinguish the colours.
 function cell(pen, state, colours, x, y, size) {
   pen.fillStyle = pen.strokeStyle = colours[state];
   pen.lineWidth = 1.5;
@@ -167,7 +167,7 @@ function cell(pen, state, colours, x, y, size) {
   pen.globalAlpha = 1;
 }
 
-// A custom property keeps light-dark() as it stands; a real colour property works it out.
+// A custom property keeps light-dark() unresolved; a real colour property resolves it.
 function resolved(value, element) {
   const probe = document.createElement("i");
   element.after(probe);

@@ -1,4 +1,4 @@
-// Keeps an open page up to date, and answers its buttons and keys. Everything on it comes from this server.
+// Keeps an open page up to date and handles its buttons and keys. Everything comes from this server.
 
 import { drawGrids } from "./grid.js";
 
@@ -6,18 +6,18 @@ const find = (selector, within = document) => within.querySelector(selector);
 const all = (selector, within = document) => [...within.querySelectorAll(selector)];
 document.documentElement.classList.add("scripted");
 
-// Words
+// Text
 
 const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
 
 function ago(seconds) {
   if (seconds >= -60 && seconds < 5) return "just now";
   const [size, name] = UNITS.find(([size]) => Math.abs(seconds) >= size);
-  const told = `${Math.floor(Math.abs(seconds) / size)} ${name}`;
-  return seconds > 0 ? `${told} ago` : `in ${told} (its clock?)`;
+  const distance = `${Math.floor(Math.abs(seconds) / size)} ${name}`;
+  return seconds > 0 ? `${distance} ago` : `in ${distance} (clock skew?)`;
 }
 
-function tellTimes() {
+function updateTimes() {
   for (const time of all("time[data-ago]")) time.textContent = ago((Date.now() - Date.parse(time.dateTime)) / 1000);
 }
 
@@ -25,57 +25,57 @@ function announce(text) {
   find("[data-announce]").textContent = text;
 }
 
-let toastEnds;
+let toastTimer;
 function toast(text) {
-  const shown = find("[data-toast]");
-  shown.textContent = text;
-  shown.hidden = false;
-  clearTimeout(toastEnds);
-  toastEnds = setTimeout(() => (shown.hidden = true), 4000);
+  const element = find("[data-toast]");
+  element.textContent = text;
+  element.hidden = false;
+  clearTimeout(toastTimer);
+  toastTimer = setTimeout(() => (element.hidden = true), 4000);
 }
 
-function tellTitle() {
+function updateTitle() {
   const count = find("[data-open-count]")?.dataset.openCount;
   const plain = document.title.replace(/^\(\d+\) /, "");
   document.title = count > 0 ? `(${count}) ${plain}` : plain;
 }
 
-// Live: the server says that something changed; the page asks for itself again and takes over its live parts.
+// Live updates: when the server reports a change, fetch the page again and replace its live parts.
 
 let version = document.body.dataset.version;
-let isAsking = false;
-let isDue = false;
+let isFetching = false;
+let isPending = false;
 
 async function refresh() {
   if (document.hidden) return;
-  if (isAsking) return void (isDue = true);
-  isAsking = true;
+  if (isFetching) return void (isPending = true);
+  isFetching = true;
   try {
     do {
-      isDue = false;
+      isPending = false;
       const answer = await fetch(location.href, { headers: { Accept: "text/html" } });
-      takeOver(new DOMParser().parseFromString(await answer.text(), "text/html"), answer.ok);
+      applyUpdate(new DOMParser().parseFromString(await answer.text(), "text/html"), answer.ok);
       await new Promise((done) => setTimeout(done, 700));
-    } while (isDue);
+    } while (isPending);
   } catch {
     setLive("away", "no connection");
   } finally {
-    isAsking = false;
+    isFetching = false;
   }
 }
 
-function takeOver(fresh, isOk) {
+function applyUpdate(fresh, isOk) {
   const isAway = find("[data-away]");
-  if (!isOk) return isAway ? later() : showBanner(find("[data-away] p", fresh)?.textContent);
+  if (!isOk) return isAway ? retryLater() : showBanner(find("[data-away] p", fresh)?.textContent);
   if (isAway) return location.reload();
   showBanner("");
   version = fresh.body.dataset.version;
   const known = new Set(all("[data-id]").map((row) => row.dataset.id));
   const hadRows = Boolean(find("#list"));
   for (const part of all("[data-live]")) replace(part, find(`#${part.id}`, fresh));
-  if (hadRows) tellNews(all("#list [data-id]").filter((row) => !known.has(row.dataset.id)));
-  tellTimes();
-  tellTitle();
+  if (hadRows) announceNew(all("#list [data-id]").filter((row) => !known.has(row.dataset.id)));
+  updateTimes();
+  updateTitle();
 }
 
 function replace(part, fresh) {
@@ -87,7 +87,7 @@ function replace(part, fresh) {
   if (focused) find(`a[href="${CSS.escape(focused)}"]`, fresh)?.focus({ preventScroll: true });
 }
 
-function tellNews(rows) {
+function announceNew(rows) {
   if (!rows.length) return;
   for (const row of rows) row.classList.add("is-new");
   announce(`New: ${rows.map((row) => find("h3", row).textContent).join("; ")}`);
@@ -95,17 +95,17 @@ function tellNews(rows) {
 
 const nameOf = (details) => details.dataset.key ?? find("summary", details).textContent;
 
-let laterEnds;
-function later() {
-  clearTimeout(laterEnds);
-  laterEnds = setTimeout(refresh, 3000);
+let retryTimer;
+function retryLater() {
+  clearTimeout(retryTimer);
+  retryTimer = setTimeout(refresh, 3000);
 }
 
 function showBanner(text) {
   const banner = find("[data-banner]");
   banner.hidden = !text;
-  banner.textContent = text ? `The store does not answer, so this is not the newest: ${text}` : "";
-  if (text) later();
+  banner.textContent = text ? `The store is not responding; this data may be out of date: ${text}` : "";
+  if (text) retryLater();
 }
 
 function setLive(state, text) {
@@ -115,7 +115,7 @@ function setLive(state, text) {
   find("[data-live-text]").textContent = text;
 }
 
-function tellHealth(health) {
+function updateHealth(health) {
   for (const shown of all("[data-health]")) {
     const value = health[shown.dataset.health];
     if (value === undefined) continue;
@@ -131,7 +131,7 @@ function listen() {
   source.addEventListener("open", () => setLive("live", "live"));
   source.addEventListener("error", () => setLive("away", "reconnecting"));
   source.addEventListener("changed", (event) => event.data !== version && refresh());
-  source.addEventListener("health", (event) => tellHealth(JSON.parse(event.data)));
+  source.addEventListener("health", (event) => updateHealth(JSON.parse(event.data)));
   addEventListener("pagehide", () => source.close());
   document.addEventListener("visibilitychange", refresh);
 }
@@ -152,7 +152,7 @@ async function textOf(answer) {
   const text = await answer.text();
   if (answer.ok) return text;
   const isJson = answer.headers.get("Content-Type")?.startsWith("application/json");
-  throw new Error(isJson ? JSON.parse(text).error : `The page answered ${answer.status}. Reload it and try again.`);
+  throw new Error(isJson ? JSON.parse(text).error : `The server returned ${answer.status}. Reload the page and try again.`);
 }
 
 function bodyOf(form) {
@@ -166,16 +166,16 @@ function bodyOf(form) {
   return body;
 }
 
-const BEFORE = { class: "of class", node: "on node", job: "of job" };
+const PREPOSITIONS = { class: "of class", node: "on node", job: "of job" };
 
-function tellMuted(form) {
+function describeSilence(form) {
   const fields = all("[name^='matchers.']", form).map((field) => [field.name.split(".")[1], field.value.trim()]);
   const { cluster, ...given } = Object.fromEntries(fields.filter(([, value]) => value));
-  const named = Object.entries(given).map(([name, value]) => ` ${BEFORE[name] ?? `with ${name}`} ${value}`);
+  const matchers = Object.entries(given).map(([name, value]) => ` ${PREPOSITIONS[name] ?? `with ${name}`} ${value}`);
   const where = cluster ? `in cluster ${cluster}` : "in every cluster";
-  find("[data-mutes]", form).textContent = named.length
-    ? `Mutes every incident${named.join("")} ${where}.`
-    : "Name a class, a node or a job: a whole cluster can't be silenced.";
+  find("[data-mutes]", form).textContent = matchers.length
+    ? `Silences every incident${matchers.join("")} ${where}.`
+    : "Add a class, a node or a job: you can't silence a whole cluster.";
 }
 
 async function send(form) {
@@ -197,7 +197,7 @@ async function copy(text, button) {
   toast("Copied.");
 }
 
-async function press(button) {
+async function onPress(button) {
   const { copyFrom, feedback, postTo, open, done } = button.dataset;
   const incident = find("[data-incident]")?.dataset.incident;
   if (copyFrom) {
@@ -207,10 +207,10 @@ async function press(button) {
     await copy(all("pre", button.closest("figure")).at(-1).textContent, button);
   } else if (feedback) {
     await post(`/api/incidents/${incident}/feedback`, { verdict: feedback, who: localStorage.getItem("who") ?? "" });
-    toast("Marked as right. Thank you.");
+    toast("Marked as right.");
   } else if ("undo" in button.dataset) {
     await post(`/api/incidents/${incident}/acknowledgement`, { undo: true, who: localStorage.getItem("who") ?? "" });
-    toast("Nobody takes care of it any more.");
+    toast("Acknowledgement withdrawn.");
   } else if (postTo) {
     await post(postTo, {});
     toast(done);
@@ -235,7 +235,7 @@ function toggleTheme() {
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("button");
-  if (button) press(button).catch((error) => toast(error.message));
+  if (button) onPress(button).catch((error) => toast(error.message));
 });
 document.addEventListener("submit", (event) => {
   if (!event.target.dataset.post) return;
@@ -244,7 +244,7 @@ document.addEventListener("submit", (event) => {
 });
 document.addEventListener("input", (event) => {
   const form = event.target.closest("form");
-  if (form && find("[data-mutes]", form)) tellMuted(form);
+  if (form && find("[data-mutes]", form)) describeSilence(form);
 });
 document.addEventListener("change", (event) => event.target.closest("[data-filters]")?.requestSubmit());
 document.addEventListener("formdata", (event) => {
@@ -289,11 +289,11 @@ document.addEventListener("keydown", (event) => {
   action();
 });
 
-for (const told of all("[data-mutes]")) tellMuted(told.closest("form"));
+for (const summary of all("[data-mutes]")) describeSilence(summary.closest("form"));
 for (const field of all("[data-who]")) field.value = localStorage.getItem("who") ?? "";
 if (location.hash === "#search") find("[data-search]")?.focus();
-tellTimes();
-tellTitle();
-setInterval(tellTimes, 15000);
+updateTimes();
+updateTitle();
+setInterval(updateTimes, 15000);
 listen();
 drawGrids();

@@ -1,3 +1,3 @@
-// Before the first paint, so that nothing flashes.
+// Runs before the first paint, so that the wrong theme never flashes.
 const theme = localStorage.getItem("theme");
 if (theme) document.documentElement.dataset.theme = theme;

@@ -70,7 +70,7 @@ def incident_report(incident: Incident) -> Iterator[Line]:
 
 def _cause(cause: CauseView, style: str = "") -> str:
     name = f"[{style}]{safe(cause.failure_class)}[/]" if style else safe(cause.failure_class)
-    return f"{name}{safe(cause.where)}, confidence {cause.sure}"
+    return f"{name}{safe(cause.where)}, confidence {cause.confidence_percent}"
 
 
 def _chain(view: IncidentView) -> Iterator[Line]:

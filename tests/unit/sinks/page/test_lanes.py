@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from epicenter.rules.model.incident import BlastRadius, ChainLink, Explanation, Incident, RankedCause
 from epicenter.rules.model.times import NS_PER_S, iso_from_ns
-from epicenter.sinks.page.lanes import LETTER_PX, MAX_LANES, NARROW_PX, WIDE_PX, Lanes, lay_out
+from epicenter.sinks.page.lanes import CHARACTER_PX, MAX_LANES, NARROW_PX, WIDE_PX, Lanes, lay_out
 from epicenter.sinks.page.timescale import BREAK_PX, scale_of, tick_times
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
@@ -20,10 +20,10 @@ START_NS = 1_772_442_000 * NS_PER_S
 MINUTE_NS = 60 * NS_PER_S
 
 
-def link(onset_s: float, node: str, failure_class: str, role: str, told_s: float | None = None) -> ChainLink:
+def link(onset_s: float, node: str, failure_class: str, role: str, logged_s: float | None = None) -> ChainLink:
     onset_ns = START_NS + round(onset_s * NS_PER_S)
-    told_ns = onset_ns if told_s is None else START_NS + round(told_s * NS_PER_S)
-    return ChainLink(iso_from_ns(told_ns), iso_from_ns(onset_ns), node, None, failure_class, role, "")
+    logged_ns = onset_ns if logged_s is None else START_NS + round(logged_s * NS_PER_S)
+    return ChainLink(iso_from_ns(logged_ns), iso_from_ns(onset_ns), node, None, failure_class, role, "")
 
 
 def a_chain(
@@ -52,7 +52,7 @@ XID = link(0, "n1", "xid-79", "root")
 CHAIN = [
     XID,
     link(0.1, "n1", "xid-154", "confirmation"),
-    link(0.2, "n2", "nccl-timeout", "cascade", told_s=600),
+    link(0.2, "n2", "nccl-timeout", "cascade", logged_s=600),
     link(602, "n3", "sigabrt", "cascade"),
     link(605, "", "subprocess-fail", "teardown"),
 ]
@@ -78,10 +78,10 @@ def test_few_nodes_are_shown_and_the_others_counted() -> None:
     assert (lanes[-1].name, lanes[-1].is_folded, lanes[-1].marks) == ("and 1,019 more nodes", True, ())
 
 
-def test_a_wait_reaches_from_its_onset_to_when_it_was_told() -> None:
+def test_delayed_mark_reaches_from_onset_to_log_line() -> None:
     (mark,) = drawn(a_chain(CHAIN)).lanes[1].marks
-    assert mark.told_x - mark.x > 100
-    assert mark.label == "nccl-timeout, waited 10 min"
+    assert mark.logged_x - mark.x > 100
+    assert mark.label == "nccl-timeout, logged 10 min later"
 
 
 def test_lines_of_one_class_close_together_are_one_mark() -> None:
@@ -138,9 +138,9 @@ def test_every_mark_and_label_stands_inside_and_no_label_on_another(links: list[
     for lane in drawing.lanes:
         boxes = []
         for mark in lane.marks:
-            assert drawing.plot_left <= mark.x <= mark.told_x <= width
+            assert drawing.plot_left <= mark.x <= mark.logged_x <= width
             assert lane.y <= mark.y <= lane.y + lane.height
-            length = len(mark.label) * LETTER_PX
+            length = len(mark.label) * CHARACTER_PX
             begin = mark.label_x - length if mark.anchor == "end" else mark.label_x
             if width == WIDE_PX:
                 assert begin >= 0 and begin + length <= width

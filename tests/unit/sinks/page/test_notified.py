@@ -1,15 +1,16 @@
-"""Who was told, target by target: no decision is lost, however they are folded."""
+"""Notification decisions by target: folding loses none."""
 
 from __future__ import annotations
 
 from collections import Counter
 from itertools import pairwise
+from operator import itemgetter
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicenter.sinks.page.notified import in_order, told
+from epicenter.sinks.page.notified import decisions_by_target, in_time_order
 
 DECISIONS = st.lists(
     st.fixed_dictionaries(
@@ -22,18 +23,18 @@ DECISIONS = st.lists(
         }
     ),
     max_size=40,
-).map(lambda some: sorted(some, key=lambda one: one["decided_ns"]))
+).map(lambda deliveries: sorted(deliveries, key=itemgetter("decided_ns")))
 
 
 @given(DECISIONS)
-def test_every_decision_is_counted_and_none_is_out_of_order(decisions: list[dict[str, Any]]) -> None:
-    folded = told(decisions)
-    assert [some.newest.target for some in folded] == sorted({one["target"] for one in decisions})
-    counted = Counter({(some.newest.target, name): count for some in folded for name, count in some.counts})
-    assert counted == Counter((one["target"], one["outcome"]) for one in decisions)
-    for some in folded:
-        times = [time for one in some.decisions for time in (one.first_ns, one.last_ns)]
+def test_folding_keeps_every_decision_and_its_order(deliveries: list[dict[str, Any]]) -> None:
+    targets = decisions_by_target(deliveries)
+    assert [target.newest.target for target in targets] == sorted({delivery["target"] for delivery in deliveries})
+    counted = Counter({(target.newest.target, name): count for target in targets for name, count in target.counts})
+    assert counted == Counter((delivery["target"], delivery["outcome"]) for delivery in deliveries)
+    for target in targets:
+        times = [time for decision in target.decisions for time in (decision.first_ns, decision.last_ns)]
         assert times == sorted(times)
-        looks = [(one.kind, one.outcome, one.reason) for one in some.decisions]
-        assert not [pair for pair in pairwise(looks) if pair[0] == pair[1]]
-    assert sum(one.count for one in in_order(folded)) == len(decisions)
+        runs = [(decision.kind, decision.outcome, decision.reason) for decision in target.decisions]
+        assert not [pair for pair in pairwise(runs) if pair[0] == pair[1]]
+    assert sum(decision.count for decision in in_time_order(targets)) == len(deliveries)

@@ -86,54 +86,64 @@ async def text_of(browser: Browser, path: str) -> str:
     return await response.text()
 
 
-async def test_an_incident_shows_its_cost_its_other_candidates_and_what_is_missing(
-    browser: Browser, store: Store
-) -> None:
+async def test_incident_page_shows_cost_candidates_and_missing_evidence(browser: Browser, store: Store) -> None:
     first = RankedCause("gpu.fell_off_bus", "gpu.xid_79", "gpu-001", None, "", 0.9, ())
     other = RankedCause("net.link_down", "net.link", "gpu-007", None, "", 0.08, ())
-    doubts = {"candidates": (first, other), "missing": ("no kernel log <of> gpu-007",), "cost": Cost(120, 33.3, 16)}
-    store.put(msgspec.structs.replace(an_incident(revision=2), **doubts))
+    uncertainty = {
+        "candidates": (first, other),
+        "missing": ("no kernel log <of> gpu-007",),
+        "cost": Cost(120, 33.3, 16),
+    }
+    store.put(msgspec.structs.replace(an_incident(revision=2), **uncertainty))
     text = await text_of(browser, f"/incidents/{ID}")
     for shown in ("<b>net.link_down</b> gpu-007", "8%", "no kernel log &lt;of&gt; gpu-007", "120 steps", "33.3 GPU-h"):
         assert shown in text
 
 
-async def test_the_list_shows_what_matters(browser: Browser) -> None:
+async def test_list_shows_severity_class_job_impact_and_confidence(browser: Browser) -> None:
     text = await text_of(browser, "/")
-    for shown in ("critical", "open", "GPU fell off the bus", "job 4711", "2 nodes, 16 ranks", "09:00:01", "90% sure"):
+    for shown in (
+        "critical",
+        "open",
+        "GPU fell off the bus",
+        "job 4711",
+        "2 nodes, 16 ranks",
+        "09:00:01",
+        "90% confidence",
+    ):
         assert shown in text
     assert f'<a href="/incidents/{ID}" data-row>' in text
     assert 'data-open-count="1"' in text
 
 
-async def test_an_empty_list_says_what_is_running(browser: Browser, store: Store) -> None:
+async def test_empty_list_shows_how_many_lines_were_read(browser: Browser, store: Store) -> None:
     store.client.command("TRUNCATE TABLE incidents")
     text = await text_of(browser, "/")
-    assert "All quiet" in text
-    assert "12 lines so far" in text
+    assert "No incidents</h2>" in text
+    assert "12 lines read so far" in text
 
 
 @pytest.mark.parametrize("query", ["page=2", "page=2&status=open"])
-async def test_beyond_the_last_page_nothing_is_said_of_the_store(browser: Browser, query: str) -> None:
+async def test_page_beyond_the_last_shows_no_empty_state(browser: Browser, query: str) -> None:
     text = await text_of(browser, f"/?{query}")
     assert "No more incidents" in text
-    assert "All quiet" not in text and "No incident fits" not in text
+    assert "No incidents</h2>" not in text and "No matching incidents" not in text
 
 
-async def test_one_incident_shows_its_proof(browser: Browser) -> None:
+async def test_incident_page_shows_reasons_evidence_and_next_steps(browser: Browser) -> None:
     text = await text_of(browser, f"/incidents/{ID}")
     for shown in ("90%", "earliest", "gpu.fell_off_bus", "NVRM: Xid 79", "kern.log:3", "Drain the node.", "09:00:01"):
         assert shown in text
     assert text.count('role="img" aria-labelledby="lanes-title') == 2
 
 
-async def test_a_merged_incident_links_to_the_other(browser: Browser, store: Store) -> None:
+async def test_merged_incident_links_to_its_successor(browser: Browser, store: Store) -> None:
     store.put(msgspec.structs.replace(an_incident(revision=2), merged_into="00000000000000a2"))
     assert '<a href="/incidents/00000000000000a2">' in await text_of(browser, f"/incidents/{ID}")
 
 
 @pytest.mark.parametrize("path", ["/", f"/incidents/{ID}", "/silences"])
-async def test_log_text_can_do_nothing(browser: Browser, store: Store, path: str) -> None:
+async def test_log_text_is_escaped_everywhere(browser: Browser, store: Store, path: str) -> None:
     nasty = an_incident(title=NASTY, revision=2)
     evidence = (Evidence(source=NASTY, line=1, node=NASTY, failure_class=NASTY, text=NASTY + "\nsecond line"),)
     root = msgspec.structs.replace(nasty.root_cause, node=NASTY, gpu=NASTY, reasons=(NASTY,))
@@ -151,12 +161,12 @@ async def test_log_text_can_do_nothing(browser: Browser, store: Store, path: str
     assert "'&\\x1b" not in text and "&#34;&#39;&amp;" in text
 
 
-async def test_an_id_can_not_leave_its_link(browser: Browser, store: Store) -> None:
+async def test_incident_id_is_quoted_in_links(browser: Browser, store: Store) -> None:
     store.put(an_incident(incident_id='"><script>/../x'))
     assert 'href="/incidents/%22%3E%3Cscript%3E%2F..%2Fx"' in await text_of(browser, "/")
 
 
-async def test_a_long_line_is_cut_and_can_be_shown_whole(browser: Browser, store: Store) -> None:
+async def test_long_line_is_cut_and_expandable(browser: Browser, store: Store) -> None:
     line = Evidence(source="kern.log", line=1, node="n1", failure_class="xid-79", text="x" * 16_000)
     store.put(msgspec.structs.replace(an_incident(revision=2), evidence=(line,)))
     text = await text_of(browser, f"/incidents/{ID}")
@@ -164,7 +174,7 @@ async def test_a_long_line_is_cut_and_can_be_shown_whole(browser: Browser, store
     assert "<pre>" + "x" * 600 + "…</pre>" in text
 
 
-async def test_json_is_the_documents(browser: Browser) -> None:
+async def test_api_returns_the_stored_documents(browser: Browser) -> None:
     response = await browser.get("/api/incidents?limit=7&status=open")
     assert response.content_type == "application/json"
     assert await response.json() == [json.loads(msgspec.json.encode(an_incident()))]
@@ -173,7 +183,7 @@ async def test_json_is_the_documents(browser: Browser) -> None:
     assert await (await browser.get("/api/incidents?status=resolved")).json() == []
 
 
-async def test_an_incident_as_markdown(browser: Browser) -> None:
+async def test_api_returns_the_postmortem_as_markdown(browser: Browser) -> None:
     response = await browser.get(f"/api/incidents/{ID}.md")
     assert response.content_type == "text/markdown"
     assert "GPU fell off the bus" in await response.text()
@@ -182,14 +192,14 @@ async def test_an_incident_as_markdown(browser: Browser) -> None:
 @pytest.mark.parametrize(
     "limit", ["0", "-1", "x", "1001", "99999999999999999999", "²", "", "0000000012345", "000000001" + "0" * 4400]
 )
-async def test_a_wrong_limit_is_400(browser: Browser, limit: str) -> None:
+async def test_invalid_limit_is_400(browser: Browser, limit: str) -> None:
     response = await browser.get("/api/incidents", params={"limit": limit})
     assert response.status == 400
     assert "limit" in (await response.json())["error"]
 
 
 @pytest.mark.parametrize("path", ["/api/incidents/nope", "/api/incidents/nope.md"])
-async def test_an_unknown_id_is_404(browser: Browser, path: str) -> None:
+async def test_unknown_id_is_404(browser: Browser, path: str) -> None:
     response = await browser.get(path)
     assert (response.status, response.content_type) == (404, "application/json")
     assert "error" in await response.json()
@@ -197,7 +207,7 @@ async def test_an_unknown_id_is_404(browser: Browser, path: str) -> None:
     assert (page_response.status, page_response.content_type) == (404, "text/html")
 
 
-async def test_a_store_that_is_away_is_503(browser: Browser, store: Store) -> None:
+async def test_unavailable_store_is_503(browser: Browser, store: Store) -> None:
     store.is_away = True
     response = await browser.get("/api/incidents")
     assert response.status == 503
@@ -216,7 +226,7 @@ async def test_health(browser: Browser, store: Store, status: str, expected: int
 
 
 @pytest.mark.parametrize("path", PATHS)
-async def test_every_answer_carries_the_strict_headers(browser: Browser, path: str) -> None:
+async def test_every_response_has_the_security_headers(browser: Browser, path: str) -> None:
     response = await browser.get(path)
     policy = response.headers["Content-Security-Policy"]
     assert "default-src 'none'; script-src 'self'; style-src 'self'" in policy
@@ -228,14 +238,14 @@ async def test_every_answer_carries_the_strict_headers(browser: Browser, path: s
     "host", ["evil.example", "evil.example:8080", "localhost.evil.example", "10.0.0.5", "", "[::1"]
 )
 @pytest.mark.parametrize("path", ["/", "/api/incidents", "/healthz", "/static/style.css", "/events"])
-async def test_a_foreign_host_is_refused(browser: Browser, store: Store, host: str, path: str) -> None:
+async def test_foreign_host_is_refused(browser: Browser, store: Store, host: str, path: str) -> None:
     response = await browser.get(path, headers={"Host": host})
     assert response.status in (400, 403)
     assert store.questions == 0
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:9999", "127.1.2.3", "[::1]:8080"])
-async def test_this_machine_is_answered(browser: Browser, host: str) -> None:
+async def test_loopback_host_is_accepted(browser: Browser, host: str) -> None:
     assert (await browser.get("/", headers={"Host": host})).status == 200
 
 
@@ -251,7 +261,7 @@ async def test_pages_hold_no_inline_script_no_inline_style_and_no_outside_addres
 # What people write
 
 
-async def test_feedback_is_kept_and_shown_the_newest_of_each_person(browser: Browser) -> None:
+async def test_newest_feedback_of_each_person_is_shown(browser: Browser) -> None:
     for form in (
         {"verdict": "right", "who": "ada"},
         {"verdict": "wrong", "who": "ada", "true_class": "xid-31", "note": "it was <b>the</b> program"},
@@ -260,33 +270,33 @@ async def test_feedback_is_kept_and_shown_the_newest_of_each_person(browser: Bro
         answer = await browser.post(f"/api/incidents/{ID[:5]}/feedback", json=form)
         assert answer.status == 201
     text = await text_of(browser, f"/incidents/{ID}")
-    assert text.count("says this is") == 2
-    assert "it was <b>xid-31</b>: it was &lt;b&gt;the&lt;/b&gt; program" in text
-    assert "<b>someone</b> says this is <b>right</b>" in text
+    assert text.count("marked the diagnosis") == 2
+    assert "actual class: <b>xid-31</b>: it was &lt;b&gt;the&lt;/b&gt; program" in text
+    assert "<b>someone</b> marked the diagnosis <b>right</b>" in text
 
 
 @pytest.mark.parametrize(
-    ("form", "told"),
+    ("form", "problem"),
     [
         ({"verdict": "maybe"}, "write right or wrong"),
-        ({"verdict": "wrong", "true_class": "no-such-class"}, "no class of the vocabulary"),
+        ({"verdict": "wrong", "true_class": "no-such-class"}, "unknown class"),
         ({"verdict": "wrong", "note": "x" * 2_001}, "note"),
-        ({"verdict": "wrong", "who": " "}, "write your name"),
+        ({"verdict": "wrong", "who": " "}, "enter your name"),
         ({"verdict": "right", "extra": 1}, "extra"),
         ([], "object"),
     ],
 )
-async def test_wrong_feedback_is_told(browser: Browser, form: Any, told: str) -> None:
+async def test_invalid_feedback_is_refused_with_the_reason(browser: Browser, form: Any, problem: str) -> None:
     answer = await browser.post(f"/api/incidents/{ID}/feedback", json=form)
     assert answer.status == 400
-    assert told in (await answer.json())["error"]
+    assert problem in (await answer.json())["error"]
 
 
-async def test_feedback_on_what_is_not_there_is_404(browser: Browser) -> None:
+async def test_feedback_on_an_unknown_incident_is_404(browser: Browser) -> None:
     assert (await browser.post("/api/incidents/nope/feedback", json={"verdict": "right"})).status == 404
 
 
-async def test_who_takes_care_is_shown_on_the_incident_the_list_and_the_job(browser: Browser) -> None:
+async def test_acknowledgement_is_shown_on_incident_list_and_job(browser: Browser) -> None:
     for form in ({"who": "bob"}, {"who": " ada ", "note": "case <b>4711</b>"}):
         answer = await browser.post(f"/api/incidents/{ID[:5]}/acknowledgement", json=form)
         assert answer.status == 201
@@ -294,51 +304,49 @@ async def test_who_takes_care_is_shown_on_the_incident_the_list_and_the_job(brow
     assert (given["incident_id"], given["who"], given["is_taken_back"]) == (ID, "ada", False)
     for path in (f"/incidents/{ID}", "/", "/jobs/east/4711"):
         text = await text_of(browser, path)
-        assert re.search(
-            r"<b>ada</b> takes care of it, <time [^>]+>\d\d:\d\d:\d\d</time> UTC: case &lt;b&gt;4711", text
-        )
+        assert re.search(r"Acknowledged by <b>ada</b>, <time [^>]+>\d\d:\d\d:\d\d</time> UTC: case &lt;b&gt;4711", text)
         assert "<b>bob</b>" not in text
-    assert "bob takes care of it" in await text_of(browser, f"/incidents/{ID}")
+    assert "bob acknowledged the incident" in await text_of(browser, f"/incidents/{ID}")
     answer = await browser.post(f"/api/incidents/{ID}/acknowledgement", json={"undo": True})
     assert (answer.status, (await answer.json())["who"]) == (201, "someone")
-    assert "</b> takes care of it" not in await text_of(browser, "/")
-    assert "someone says that nobody takes care of it any more" in await text_of(browser, f"/incidents/{ID}")
+    assert "Acknowledged by" not in await text_of(browser, "/")
+    assert "someone withdrew the acknowledgement" in await text_of(browser, f"/incidents/{ID}")
     again = await browser.post(f"/api/incidents/{ID}/acknowledgement", json={"undo": True})
-    assert (again.status, "nothing to take back" in (await again.json())["error"]) == (409, True)
+    assert (again.status, "nothing to withdraw" in (await again.json())["error"]) == (409, True)
 
 
 @pytest.mark.parametrize(
-    ("incident", "form", "status", "told"),
+    ("incident", "form", "status", "problem"),
     [
-        (ID, {}, 400, "write your name"),
-        (ID, {"who": " "}, 400, "write your name"),
+        (ID, {}, 400, "enter your name"),
+        (ID, {"who": " "}, 400, "enter your name"),
         (ID, {"who": "ada", "extra": 1}, 400, "extra"),
         (ID, {"who": "ada", "note": "x" * 2_001}, 400, "note"),
         (ID, [], 400, "object"),
         ("nope", {"who": "ada"}, 404, "no incident has this id"),
-        ("merged", {"who": "ada"}, 409, f"goes on in incident {ID}: acknowledge that one"),
+        ("merged", {"who": "ada"}, 409, f"merged into {ID}: acknowledge that one"),
     ],
 )
-async def test_a_wrong_acknowledgement_is_told(
-    browser: Browser, store: Store, incident: str, form: Any, status: int, told: str
+async def test_invalid_acknowledgement_is_refused_with_the_reason(
+    browser: Browser, store: Store, incident: str, form: Any, status: int, problem: str
 ) -> None:
     store.put(msgspec.structs.replace(an_incident("merged"), merged_into=ID))
     answer = await browser.post(f"/api/incidents/{incident}/acknowledgement", json=form)
-    assert (answer.status, told in (await answer.json())["error"]) == (status, True)
+    assert (answer.status, problem in (await answer.json())["error"]) == (status, True)
 
 
 OWN_FORM = {"Sec-Fetch-Site": "same-origin", "Origin": "null"}
 
 
-async def test_a_plain_form_of_the_page_acknowledges_too(browser: Browser) -> None:
+async def test_plain_form_acknowledges_without_javascript(browser: Browser) -> None:
     path, form = f"/incidents/{ID}/acknowledgement", {"who": "ada", "note": "it's \x1b mine"}
     assert f'<form class="plain-form" method="post" action="{path}">' in await text_of(browser, f"/incidents/{ID}")
     answer = await browser.post(path, data=form, headers=OWN_FORM, allow_redirects=False)
     assert (answer.status, answer.headers["Location"]) == (303, f"/incidents/{ID}")
-    assert "<b>ada</b> takes care of it" in await text_of(browser, f"/incidents/{ID}")
+    assert "Acknowledged by <b>ada</b>" in await text_of(browser, f"/incidents/{ID}")
     assert (await browser.post(path, data={"undo": "1"}, headers=OWN_FORM)).status == 200
     refused = await browser.post(path, data={"who": ""}, headers=OWN_FORM)
-    assert (refused.status, "write your name" in await refused.text()) == (400, True)
+    assert (refused.status, "enter your name" in await refused.text()) == (400, True)
     assert (await browser.post("/incidents/nope/acknowledgement", data=form, headers=OWN_FORM)).status == 404
 
 
@@ -356,14 +364,14 @@ async def test_a_plain_form_of_the_page_acknowledges_too(browser: Browser) -> No
         ("/api/silences", {"Sec-Fetch-Site": "same-origin"}, 415),
     ],
 )
-async def test_plain_forms_are_taken_from_the_page_alone(
+async def test_plain_forms_of_other_sites_are_refused(
     browser: Browser, store: Store, path: str, headers: dict[str, str], status: int
 ) -> None:
     answer = await browser.post(path, data={"who": "ada"}, headers=headers)
     assert (answer.status, store.questions) == (status, 0)
 
 
-async def test_every_decision_on_who_is_told_is_shown_by_target(browser: Browser, store: Store) -> None:
+async def test_many_notification_decisions_are_folded_by_target(browser: Browser, store: Store) -> None:
     at = iter(range(10**18, 2 * 10**18, 10**9))
     decisions = [
         ("pagerduty", "sent", "opened", ""),
@@ -376,21 +384,21 @@ async def test_every_decision_on_who_is_told_is_shown_by_target(browser: Browser
         event_time = "2026-03-02T09:00:00Z"
         store.decide(Delivery(f"n{number}", target, Outcome(outcome), ID, 1, kind, event_time, reason, next(at)))
     text = await text_of(browser, f"/incidents/{ID}")
-    table = re.sub(r"\s*<[^>]+>\s*", " ", text[text.index("Who was told</h2>") :])
-    assert re.search(r"nobody +unrouted +updated, .+? +1 unrouted", table)
+    table = re.sub(r"\s*<[^>]+>\s*", " ", text[text.index("Notifications</h2>") :])
+    assert re.search(r"no target +unrouted +updated, .+? +1 unrouted", table)
     assert re.search(r"pagerduty +sent +opened, .+? +1 sent", table)
     assert re.search(r"slack +sent +opened, .+? +20 waits, 1 sent", table)
     assert re.search(r"20 times +slack +opened +waits +it &lt;b&gt;answers&lt;/b&gt; 503", table)
     assert re.search(r"w8 +opened +silenced +by ada: drained", table)
-    assert text.count('data-key="told ') == 12
+    assert text.count('data-key="notifications ') == 12
     assert text.count("slack: opened sent") == 1 and "w0: opened" not in text
 
 
-async def test_few_decisions_are_shown_at_once_and_none_need_no_heading(browser: Browser, store: Store) -> None:
-    assert "Who was told" not in await text_of(browser, f"/incidents/{ID}")
+async def test_few_notification_decisions_are_one_table(browser: Browser, store: Store) -> None:
+    assert "Notifications</h2>" not in await text_of(browser, f"/incidents/{ID}")
     store.decide(Delivery("n1", "slack", Outcome.SENT, ID, 1, "opened", "2026-03-02T09:00:00Z", "", 10**18))
     text = await text_of(browser, f"/incidents/{ID}")
-    assert 'aria-label="Who was told"' in text and 'data-key="told ' not in text
+    assert 'aria-label="Notifications"' in text and 'data-key="notifications ' not in text
 
 
 async def test_silences_as_json(browser: Browser, store: Store) -> None:
@@ -438,24 +446,26 @@ async def test_a_silence_of_one_cluster_mutes_no_other(browser: Browser, store: 
 
 
 @pytest.mark.parametrize(
-    ("changed", "told"),
+    ("changed", "problem"),
     [
-        ({"matchers": {}}, "name a class, a node or a job"),
-        ({"matchers": {"colour": "red"}}, "nothing else"),
-        ({"matchers": {"node": "*", "class": "!xid-79"}}, "and more of it than *"),
-        ({"matchers": {"node": " "}}, "name a class, a node or a job"),
-        ({"matchers": {"cluster": "east", "node": ""}}, "a whole cluster can't be silenced"),
+        ({"matchers": {}}, "add a class, a node, a job"),
+        ({"matchers": {"colour": "red"}}, "unknown label"),
+        ({"matchers": {"node": "*", "class": "!xid-79"}}, "with more than * or a negation"),
+        ({"matchers": {"node": " "}}, "add a class, a node, a job"),
+        ({"matchers": {"cluster": "east", "node": ""}}, "you can't silence a whole cluster"),
         ({"duration": "soon"}, "is no duration"),
-        ({"duration": "91d"}, "90d at most"),
-        ({"duration": "0h"}, "more than nothing"),
-        ({"reason": " "}, "say why"),
+        ({"duration": "91d"}, "at most 90d ahead"),
+        ({"duration": "0h"}, "must be in the future"),
+        ({"reason": " "}, "enter why"),
     ],
 )
-async def test_a_wrong_silence_is_told(browser: Browser, changed: dict[str, Any], told: str) -> None:
+async def test_invalid_silence_is_refused_with_the_reason(
+    browser: Browser, changed: dict[str, Any], problem: str
+) -> None:
     form = {"matchers": {"node": "n1"}, "duration": "1h", "reason": "why", **changed}
     answer = await browser.post("/api/silences", json=form)
     assert answer.status == 400
-    assert told in (await answer.json())["error"]
+    assert problem in (await answer.json())["error"]
 
 
 @pytest.mark.parametrize(
@@ -479,10 +489,10 @@ async def test_only_the_pages_own_forms_write(
     assert store.questions == 0
 
 
-async def test_a_form_that_is_too_long_is_refused(browser: Browser) -> None:
+async def test_oversized_form_is_refused(browser: Browser) -> None:
     headers = {"Content-Type": "application/json"}
     answer = await browser.post("/api/silences", data=b" " * 20_000, headers=headers)
-    assert (answer.status, await answer.json()) == (413, {"error": "this is too long: 16 KiB at most"})
+    assert (answer.status, await answer.json()) == (413, {"error": "request too long: send at most 16 KiB"})
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/api/nope", 404), ("PUT", "/api/silences/x/end", 405)])
@@ -503,15 +513,15 @@ async def test_a_bug_is_logged_and_not_shown(browser: Browser, store: Store, cap
 
 
 @pytest.mark.parametrize("path", ["/incidents/broken", "/api/incidents/broken", "/api/incidents"])
-async def test_a_row_that_is_no_incident_is_named(browser: Browser, store: Store, path: str) -> None:
+async def test_invalid_stored_incident_is_named(browser: Browser, store: Store, path: str) -> None:
     store.client.command("INSERT INTO incidents (incident_id, revision, document) VALUES ('broken', 1, 'no JSON')")
     answer = await browser.get(path)
     assert answer.status == 503
-    assert "stored incident broken: no incident" in await answer.text()
+    assert "stored incident broken: not an incident" in await answer.text()
 
 
-async def test_news_that_came_before_somebody_waits_are_not_waited_for() -> None:
+async def test_feed_returns_at_once_after_an_earlier_change() -> None:
     feed = Feed()
     known = feed.version
-    feed.tell()
+    feed.notify()
     await asyncio.wait_for(feed.wait(known, timeout_s=3_600), timeout=5)

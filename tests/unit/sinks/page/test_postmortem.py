@@ -85,15 +85,23 @@ def with_root(incident: Incident, **changed: Any) -> Incident:
     return msgspec.structs.replace(incident, root_cause=msgspec.structs.replace(incident.root_cause, **changed))
 
 
-def test_the_story_has_every_section_and_says_the_cause_first() -> None:
+def test_story_has_every_section_and_starts_with_the_cause() -> None:
     story = story_of(a_full_incident())
-    wanted = ["Impact", "Root cause", "Next steps", "Timeline", "Evidence", "Doubts", "Seen before"]
+    wanted = [
+        "Impact",
+        "Root cause",
+        "Next steps",
+        "Timeline",
+        "Evidence",
+        "Other candidates and missing evidence",
+        "Recurrence",
+    ]
     assert [section.title for section in story.sections] == wanted
     assert story.summary.startswith("The cause is ")
     assert "42.5 GPU-hours, 120 steps since the checkpoint of step 300" in story.summary
 
 
-def test_a_guess_is_told_as_one() -> None:
+def test_low_confidence_is_hedged() -> None:
     guess = with_root(a_full_incident(), confidence=0.4)
     assert story_of(guess).summary.startswith("The cause is probably ")
     assert " probably came first at 09:00:01 UTC" in IncidentView(guess).headline
@@ -108,10 +116,10 @@ def test_lines_of_the_root_cause_come_first_in_the_evidence() -> None:
 def test_sections_without_content_are_left_out() -> None:
     bare = msgspec.structs.replace(an_incident(), evidence=(), missing=(), candidates=(), recurrence=None)
     titles = {section.title for section in story_of(bare).sections}
-    assert titles.isdisjoint({"Evidence", "Doubts", "Seen before"})
+    assert titles.isdisjoint({"Evidence", "Other candidates and missing evidence", "Recurrence"})
 
 
-def test_many_nodes_are_counted_instead_of_listed() -> None:
+def test_long_node_list_is_cut() -> None:
     wide = msgspec.structs.replace(a_full_incident(), nodes=tuple(f"n{number}" for number in range(1_024)))
     assert "n23 and 1,000 more" in postmortem.markdown(wide)
 
@@ -124,7 +132,7 @@ def test_markdown_holds_no_html_link_or_control_character_of_a_log() -> None:
     assert page.text.count("<script>alert(1)</script>") >= 8
 
 
-def test_addresses_in_a_log_are_no_links() -> None:
+def test_urls_in_a_log_are_not_links() -> None:
     assert inline("see https://evil.example or WWW.evil.example") == r"see https\://evil.example or WWW\.evil.example"
 
 
@@ -149,7 +157,7 @@ def test_any_text_stays_text_in_markdown(text: str) -> None:
     }
 
 
-def test_html_needs_nothing_from_outside_and_runs_nothing() -> None:
+def test_html_is_self_contained_and_has_no_scripts() -> None:
     text = postmortem.html(a_full_incident(NASTY))
     page = Page(text)
     assert {tag for tag, _ in page.tags} <= ALLOWED_TAGS | DRAWN_TAGS
@@ -161,7 +169,7 @@ def test_html_needs_nothing_from_outside_and_runs_nothing() -> None:
     assert page.text.count("<script>alert(1)</script>") >= 8
 
 
-def test_html_tells_what_markdown_tells() -> None:
+def test_html_has_the_content_of_markdown() -> None:
     html, markdown = Page(postmortem.html(a_full_incident())).text, postmortem.markdown(a_full_incident())
-    for told in ("kern.log:9", "It reaches", "42.5 GPU-hours", *postmortem.QUESTIONS):
-        assert told in html and told in markdown
+    for content in ("kern.log:9", "It affects", "42.5 GPU-hours", *postmortem.QUESTIONS):
+        assert content in html and content in markdown

@@ -1,4 +1,4 @@
-"""A page with a token: who gets in, how guesses fare, browsers behind a proxy; and what a worker's pages show."""
+"""A page with a token: access, wrong tokens, browsers behind a proxy, and a worker's endpoints."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
-from epicenter.sinks.net import token_guard as door
+from epicenter.sinks.net import token_guard
 from epicenter.sinks.page import Feed, live, page
-from epicenter.sinks.page.guard import MAX_BODY_BYTES, TOLD
+from epicenter.sinks.page.guard import MAX_BODY_BYTES, MESSAGES
 from tests.support.reverse_proxy import proxy_to
 
 TOKEN = "0123456789abcdef0123456789abcdef"
@@ -27,42 +27,42 @@ async def nothing(_: object, /) -> Any:
 
 @pytest.fixture
 async def browser(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Browser]:
-    monkeypatch.setattr(door, "GUESS_S", 0.01)
+    monkeypatch.setattr(token_guard, "WRONG_TOKEN_DELAY_S", 0.01)
     application = page(nothing, lambda: {"status": "ok", "store": "chdb:///var/lib/x"}, Feed(), TOKEN)
     async with TestClient(TestServer(application)) as client:
         yield client
 
 
 def routes() -> list[tuple[str, str]]:
-    """Every method and path of the page, with something in place of the variables."""
+    """Every method and path of the page, with the variables filled in."""
     found = page(nothing, lambda: {"status": "ok"}, Feed(), TOKEN).router.routes()
-    shown = [(one.method, one.resource.canonical if one.resource else "") for one in found]
+    shown = [(route.method, route.resource.canonical if route.resource else "") for route in found]
     return [(method, path.replace("{id}", "a1")) for method, path in shown if path != "/healthz"]
 
 
 @pytest.mark.parametrize(("method", "path"), routes())
-async def test_nothing_is_shown_or_changed_without_the_token(browser: Browser, method: str, path: str) -> None:
+async def test_every_route_is_refused_without_the_token(browser: Browser, method: str, path: str) -> None:
     answer = await browser.request(method, path, headers={"Content-Type": "application/json"})
     assert (answer.status, answer.headers["WWW-Authenticate"]) == (401, "Bearer")
 
 
 @pytest.mark.parametrize("value", [f"Bearer {TOKEN[:-1]}", f"Bearer {TOKEN}x", f"Basic {TOKEN}", "Bearer é", TOKEN])
-async def test_another_token_is_refused(browser: Browser, value: str) -> None:
+async def test_wrong_token_is_refused(browser: Browser, value: str) -> None:
     assert (await browser.get("/api/incidents", headers={"Authorization": value})).status == 401
     assert (await browser.get(f"/api/incidents?token={TOKEN}")).status == 401
 
 
-async def test_a_program_shows_it_as_a_bearer_whatever_it_calls_the_host(browser: Browser) -> None:
+async def test_bearer_token_is_accepted_for_any_host_name(browser: Browser) -> None:
     answer = await browser.get("/api/incidents", headers={**BEARER, "Host": "epicenter.example.org"})
     assert (answer.status, await answer.json()) == (200, [])
 
 
-async def test_a_person_is_told_in_plain_text_and_a_program_in_json(browser: Browser) -> None:
+async def test_refusal_is_plain_text_for_browsers_and_json_for_programs(browser: Browser) -> None:
     shown = await browser.get("/jobs", headers={"Accept": "text/html"})
     assert (shown.status, shown.content_type) == (401, "text/plain")
-    assert "Browsers come through a proxy that signs you in" in await shown.text()
-    told = await browser.get("/api/incidents")
-    assert (told.status, await told.json()) == (401, {"error": TOLD[401]})
+    assert "use the proxy that signs you in" in await shown.text()
+    refused = await browser.get("/api/incidents")
+    assert (refused.status, await refused.json()) == (401, {"error": MESSAGES[401]})
     assert (await browser.get("/login", headers=BEARER)).status == 404
 
 
@@ -78,7 +78,7 @@ OUTSIDE = "epicenter.example.org:8443"
         (False, {"Origin": f"https://{OUTSIDE}", "Sec-Fetch-Site": "same-origin"}, 403),
     ],
 )
-async def test_forms_come_through_a_proxy_that_passes_the_host_on(
+async def test_json_form_is_accepted_through_a_proxy_that_forwards_the_host(
     browser: Browser, passes_host: bool, headers: dict[str, str], status: int
 ) -> None:
     proxy = proxy_to(str(browser.make_url("")).rstrip("/"), TOKEN, passes_host=passes_host)
@@ -89,7 +89,7 @@ async def test_forms_come_through_a_proxy_that_passes_the_host_on(
         assert (await outside.get("/api/incidents", headers={"Host": OUTSIDE})).status == 200
 
 
-async def test_a_plain_form_comes_through_a_proxy_too(browser: Browser) -> None:
+async def test_plain_form_is_accepted_through_a_proxy(browser: Browser) -> None:
     own = {"Host": OUTSIDE, "Origin": "null", "Sec-Fetch-Site": "same-origin"}
     async with TestClient(TestServer(proxy_to(str(browser.make_url("")).rstrip("/"), TOKEN))) as outside:
         path = "/incidents/a1/acknowledgement"
@@ -98,7 +98,7 @@ async def test_a_plain_form_comes_through_a_proxy_too(browser: Browser) -> None:
         assert (await outside.post(path, data=form, headers=own | {"Sec-Fetch-Site": "cross-site"})).status == 403
 
 
-async def test_events_come_through_a_proxy_as_they_happen(browser: Browser) -> None:
+async def test_events_stream_through_a_proxy(browser: Browser) -> None:
     async with TestClient(TestServer(proxy_to(str(browser.make_url("")).rstrip("/"), TOKEN))) as outside:
         stream = await outside.get("/events", headers={"Host": OUTSIDE})
         assert (stream.status, stream.content_type) == (200, "text/event-stream")
@@ -106,32 +106,32 @@ async def test_events_come_through_a_proxy_as_they_happen(browser: Browser) -> N
         stream.close()
 
 
-async def test_guesses_take_turns_and_the_right_one_does_not_wait(
+async def test_wrong_tokens_are_delayed_and_the_right_one_is_not(
     browser: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(door, "GUESS_S", 0.05)
+    monkeypatch.setattr(token_guard, "WRONG_TOKEN_DELAY_S", 0.05)
     wrong = {"Authorization": f"Bearer {TOKEN[::-1]}"}
-    count, begun_s = door.MAX_GUESSES_WAITING + 5, monotonic()
+    count, begun_s = token_guard.MAX_PENDING_GUESSES + 5, monotonic()
     guesses = [asyncio.ensure_future(browser.get("/api/incidents", headers=wrong)) for _ in range(count)]
     await asyncio.wait(guesses, return_when=asyncio.FIRST_COMPLETED)
     assert (await browser.get("/api/incidents", headers=BEARER)).status == 200
     assert not all(guess.done() for guess in guesses)
     statuses = [answer.status for answer in await asyncio.gather(*guesses)]
-    assert monotonic() - begun_s >= 0.05 * door.MAX_GUESSES_WAITING
-    assert (statuses.count(401), statuses.count(429)) == (door.MAX_GUESSES_WAITING, 5)
+    assert monotonic() - begun_s >= 0.05 * token_guard.MAX_PENDING_GUESSES
+    assert (statuses.count(401), statuses.count(429)) == (token_guard.MAX_PENDING_GUESSES, 5)
     assert [record.msg for record in caplog.records][:2] == [
         {"event": "wrong_token", "remote": "127.0.0.1", "wrong_so_far": number} for number in (1, 2)
     ]
 
 
-async def test_probes_hear_the_status_alone(browser: Browser) -> None:
+async def test_healthz_without_the_token_shows_only_the_status(browser: Browser) -> None:
     answer = await browser.get("/healthz")
     assert (answer.status, await answer.json()) == (200, {"status": "ok"})
     known = await browser.get("/healthz", headers=BEARER)
     assert (await known.json())["store"] == "chdb:///var/lib/x"
 
 
-async def test_what_is_too_long_is_refused(browser: Browser) -> None:
+async def test_oversized_request_is_refused(browser: Browser) -> None:
     body = b"x" * (MAX_BODY_BYTES + 1)
     own = {**BEARER, "Content-Type": "application/json"}
     assert (await browser.post("/api/silences", data=body, headers=own)).status == 413
@@ -139,9 +139,7 @@ async def test_what_is_too_long_is_refused(browser: Browser) -> None:
     assert (await browser.get("/?q=" + "x" * 9_000, headers=BEARER)).status in (400, 414)
 
 
-async def test_so_many_open_pages_are_kept_up_to_date_and_no_more(
-    browser: Browser, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_event_streams_are_limited(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(live, "MAX_STREAMS", 3)
     streams = [await browser.get("/events", headers=BEARER) for _ in range(3)]
     assert {stream.status for stream in streams} == {200}
@@ -166,14 +164,14 @@ async def test_so_many_open_pages_are_kept_up_to_date_and_no_more(
         (TOKEN, BEARER, "/nowhere", 404),
     ],
 )
-async def test_a_workers_pages(
+async def test_worker_endpoints_require_the_token_except_healthz(
     token: str, headers: dict[str, str], path: str, status: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def answer(request: web.Request) -> web.Response:
-        return web.Response(text="all" if request[door.IS_KNOWN] else "the status alone")
+        return web.Response(text="all" if request[token_guard.IS_KNOWN] else "the status alone")
 
-    monkeypatch.setattr(door, "GUESS_S", 0.01)
-    application = web.Application(middlewares=[door.only_bearers(token, "/healthz")])
+    monkeypatch.setattr(token_guard, "WRONG_TOKEN_DELAY_S", 0.01)
+    application = web.Application(middlewares=[token_guard.require_token(token, "/healthz")])
     application.add_routes([web.get(path, answer) for path in ("/", "/metrics", "/healthz")])
     async with TestClient(TestServer(application)) as client:
         answered = await client.get(path, headers=headers)

@@ -10,7 +10,7 @@ from epicenter.rules.model.incident import BlastRadius, Cost
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.reading import IncidentFilter
 from epicenter.sinks.page.grid import grid_of
-from epicenter.sinks.page.search import LONGEST, ListQuery
+from epicenter.sinks.page.search import MAX_LENGTH, ListQuery
 from epicenter.sinks.text import humanize
 
 NOW_NS = 1_772_442_000 * NS_PER_S
@@ -18,7 +18,7 @@ NOW_NS = 1_772_442_000 * NS_PER_S
 
 
 @pytest.mark.parametrize(
-    ("length_s", "said"),
+    ("length_s", "text"),
     [
         (0, "0 ms"),
         (0.45, "450 ms"),
@@ -29,15 +29,15 @@ NOW_NS = 1_772_442_000 * NS_PER_S
         (200_000, "2 d 7 h"),
     ],
 )
-def test_length(length_s: float, said: str) -> None:
-    assert humanize.length(round(length_s * NS_PER_S)) == said
+def test_length(length_s: float, text: str) -> None:
+    assert humanize.length(round(length_s * NS_PER_S)) == text
 
 
 @pytest.mark.parametrize(
-    ("passed_s", "said"),
+    ("passed_s", "text"),
     [
-        (-10_900, "in 3 h (its clock?)"),
-        (-61, "in 1 min (its clock?)"),
+        (-10_900, "in 3 h (clock skew?)"),
+        (-61, "in 1 min (clock skew?)"),
         (-60, "just now"),
         (4, "just now"),
         (59, "59 s ago"),
@@ -45,13 +45,13 @@ def test_length(length_s: float, said: str) -> None:
         (90_000, "1 d ago"),
     ],
 )
-def test_ago(passed_s: int, said: str) -> None:
-    assert humanize.ago(NOW_NS - passed_s * NS_PER_S, NOW_NS) == said
+def test_ago(passed_s: int, text: str) -> None:
+    assert humanize.ago(NOW_NS - passed_s * NS_PER_S, NOW_NS) == text
 
 
-@pytest.mark.parametrize(("confidence", "said"), [(0.08, "8%"), (0.987, "99%"), (0.996, "99%"), (1.0, "99%")])
-def test_nothing_is_wholly_sure(confidence: float, said: str) -> None:
-    assert humanize.sure(confidence) == said
+@pytest.mark.parametrize(("confidence", "text"), [(0.08, "8%"), (0.987, "99%"), (0.996, "99%"), (1.0, "99%")])
+def test_nothing_is_wholly_sure(confidence: float, text: str) -> None:
+    assert humanize.percent(confidence) == text
 
 
 def test_times() -> None:
@@ -97,11 +97,11 @@ def test_places(cause: tuple[str, str, int | None], alone: str, in_a_sentence: s
 
 
 @pytest.mark.parametrize(
-    ("confidence", "said"),
+    ("confidence", "text"),
     [(0.95, "almost certain"), (0.7, "likely"), (0.55, "more likely than not"), (0.3, "a guess")],
 )
-def test_sureness(confidence: float, said: str) -> None:
-    assert humanize.sureness(confidence) == said
+def test_sureness(confidence: float, text: str) -> None:
+    assert humanize.sureness(confidence) == text
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_sureness(confidence: float, said: str) -> None:
     ],
 )
 def test_what_an_address_asks_for(address: dict[str, str], wanted: IncidentFilter) -> None:
-    assert ListQuery.of(address).wanted() == wanted
+    assert ListQuery.of(address).store_filter() == wanted
 
 
 @pytest.mark.parametrize("page", ["0", "-1", "x", "²", "99999", ""])
@@ -131,7 +131,7 @@ def test_an_address_says_only_what_is_asked_for() -> None:
     assert query.address() == "/?q=a+b&class=x%26y"
     assert query.address(page=2) == "/?q=a+b&class=x%26y&page=2"
     assert ListQuery().address() == "/"
-    assert len(ListQuery.of({"q": "x" * 999}).q) == LONGEST
+    assert len(ListQuery.of({"q": "x" * 999}).q) == MAX_LENGTH
 
 
 def a_rank(rank: int, step: int | None, ago_s: float, node_ago_s: float = 0, node: str = "n1") -> dict[str, Any]:

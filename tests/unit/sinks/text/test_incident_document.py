@@ -46,7 +46,7 @@ def a_document(**changed: Any) -> dict[str, Any]:
     return document | changed
 
 
-def test_the_first_version_is_read_with_what_came_later_left_empty() -> None:
+def test_first_version_is_read_with_defaults() -> None:
     incident = decode_incident(FIRST_VERSION, "store")
     assert incident.blast_radius == BlastRadius(nodes=2, ranks=16, jobs=1, gpus=0)
     assert [(name, getattr(incident, name)) for name, _ in ADDED_SINCE] == list(ADDED_SINCE)
@@ -81,7 +81,7 @@ def test_fields_of_a_newer_version_are_left_out() -> None:
     assert incident_of(document, "a.json") == a_full_incident()
 
 
-def test_what_is_written_is_read_again() -> None:
+def test_written_incident_is_read_back() -> None:
     incident = a_full_incident()
     assert decode_incident(msgspec.json.encode(incident), "store") == incident
     assert incident_of(incident, "store") is incident
@@ -99,23 +99,23 @@ def test_what_is_written_is_read_again() -> None:
         a_document(root_cause={**a_document()["root_cause"], "confidence": 7.0}),
     ],
 )
-def test_what_is_no_incident_is_told(document: Any) -> None:
+def test_invalid_document_is_refused_with_its_place(document: Any) -> None:
     with pytest.raises(InputError, match=r"^a\.json: "):
         incident_of(document, "a.json")
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"incident_id": "a1"}', '{"incident_id": 3}'])
-def test_a_broken_row_is_told_with_its_id(text: str) -> None:
-    with pytest.raises(InputError, match=r"^stored incident a1: no incident as "):
+def test_invalid_row_is_refused_with_its_id(text: str) -> None:
+    with pytest.raises(InputError, match=r"^stored incident a1: not an incident as "):
         decode_incident(text, "stored incident a1")
 
 
-def test_an_id_of_the_store_is_taken_as_it_is() -> None:
+def test_stored_id_is_not_validated() -> None:
     odd = msgspec.structs.replace(a_full_incident(), incident_id="../x")
     assert decode_incident(msgspec.json.encode(odd), "store").incident_id == "../x"
 
 
-def test_the_view_of_the_first_version_says_what_is_known() -> None:
+def test_view_of_the_first_version_shows_known_fields() -> None:
     view = IncidentView(decode_incident(FIRST_VERSION, "store"))
     assert (view.reach, view.reach_in_full) == ("2 nodes, 16 ranks", "2 nodes, 16 ranks, 1 job, 0 GPUs")
     assert (view.lost, view.lost_since, view.missing, view.history, view.recurrence, view.candidates) == (

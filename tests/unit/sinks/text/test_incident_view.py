@@ -36,11 +36,11 @@ def test_the_cause() -> None:
     assert view.place == "gpu-001 · GPU 0000:3b:00"
     cause = view.cause
     assert (cause.failure_class, cause.where) == ("gpu.fell_off_bus", " on gpu-001, GPU 0000:3b:00")
-    assert (cause.sure, view.sureness, cause.reasons) == ("90%", "almost certain", ("earliest",))
+    assert (cause.confidence_percent, view.sureness, cause.reasons) == ("90%", "almost certain", ("earliest",))
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "sentences"),
     [
         ({}, "gpu.fell_off_bus on gpu-001 came first at 09:00:01 UTC."),
         ({"confidence": 0.6}, "gpu.fell_off_bus on gpu-001 probably came first at 09:00:01 UTC."),
@@ -60,8 +60,8 @@ def test_the_cause() -> None:
         ),
     ],
 )
-def test_the_headline_says_what_came_first_and_how_it_led_to_the_rest(changed: dict[str, Any], said: str) -> None:
-    assert IncidentView(with_root(an_incident(), **changed)).headline == said
+def test_the_headline_says_what_came_first_and_how_it_led_to_the_rest(changed: dict[str, Any], sentences: str) -> None:
+    assert IncidentView(with_root(an_incident(), **changed)).headline == sentences
 
 
 def test_the_headline_is_silent_about_a_time_that_is_not_known() -> None:
@@ -69,15 +69,18 @@ def test_the_headline_is_silent_about_a_time_that_is_not_known() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changed", "said"),
+    ("changed", "sentences"),
     [
         ({}, "It is still open."),
-        ({"status": "resolved", "cost": Cost(3, since_checkpoint_step=7)}, "It is over; lost so far: 3 steps since"),
-        ({"merged_into": "00000000000000a2"}, "It is part of incident 00000000000000a2."),
+        (
+            {"status": "resolved", "cost": Cost(3, since_checkpoint_step=7)},
+            "It is resolved; cost so far: 3 steps since",
+        ),
+        ({"merged_into": "00000000000000a2"}, "It was merged into incident 00000000000000a2."),
     ],
 )
-def test_the_summary_ends_with_the_state(changed: dict[str, Any], said: str) -> None:
-    assert f"It reaches 2 nodes, 16 ranks and 1 job. {said}" in a_view(**changed).summary
+def test_the_summary_ends_with_the_state(changed: dict[str, Any], sentences: str) -> None:
+    assert f"It affects 2 nodes, 16 ranks and 1 job. {sentences}" in a_view(**changed).summary
 
 
 def test_a_link_says_when_it_was_logged_only_if_it_began_before() -> None:
@@ -118,22 +121,22 @@ def test_progress(step_time_s: float | None, pace: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("recurrence", "said"),
+    ("recurrence", "sentences"),
     [
         (None, ()),
-        (Recurrence(2, None, ("a",), (), ()), ("The job has failed 2 times by now.",)),
+        (Recurrence(2, None, ("a",), (), ()), ("This job has failed 2 times.",)),
         (
             Recurrence(3, 400, ("a",), ("n1",), ("a0", "a1")),
             (
-                "The job has failed 3 times by now, each time near step 400.",
-                "Against these nodes something spoke every time: n1.",
-                "Earlier: a0, a1.",
+                "This job has failed 3 times, each time near step 400.",
+                "These nodes were involved every time: n1.",
+                "Earlier incidents: a0, a1.",
             ),
         ),
     ],
 )
-def test_recurrence(recurrence: Recurrence | None, said: tuple[str, ...]) -> None:
-    assert a_view(recurrence=recurrence).recurrence == said
+def test_recurrence(recurrence: Recurrence | None, sentences: tuple[str, ...]) -> None:
+    assert a_view(recurrence=recurrence).recurrence == sentences
 
 
 @pytest.mark.parametrize(("status", "lasted"), [("open", "1 h"), ("resolved", "10 min")])
@@ -145,7 +148,7 @@ def test_how_long_it_lasted(status: str, lasted: str) -> None:
     assert a_view(first_seen="soon").lasted(0) == ""
 
 
-def test_every_text_is_inert() -> None:
+def test_every_text_is_sanitized() -> None:
     time = "2026-03-02T09:00:01.000000000Z"
     incident = msgspec.structs.replace(
         with_root(an_incident(), node=NASTY, gpu=NASTY, failure_class=NASTY, rule=NASTY, reasons=(NASTY,)),

@@ -172,10 +172,10 @@ def test_a_file_and_a_webhook_together_are_a_mistake(alerts: Path, monkeypatch: 
     ("content", "told"),
     [
         (b"{]", "1: not JSON: "),
-        (b'{"a": 1}', " no incident as `epicenter replay --json` prints it: "),
-        (b'{"a": 1}\nx', "1: no incident as "),
+        (b'{"a": 1}', " not an incident as printed by `epicenter replay --json`: "),
+        (b'{"a": 1}\nx', "1: not an incident as "),
         (b"\xff\n", "1: not JSON: "),
-        (b"[1]", " no incident as "),
+        (b"[1]", " not an incident as "),
         (b"", " no incident in it"),
     ],
 )
