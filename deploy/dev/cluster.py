@@ -127,7 +127,7 @@ class DevCluster:
 
 
 @click.command()
-@click.option("--store", "--dsn", help="DSN of a ClickHouse server; an embedded engine of our own when left out.")
+@click.option("--store", help="DSN of a ClickHouse server; an embedded engine of our own when left out.")
 @click.option("--load/--no-load", default=True, show_default=True, help="Simulate a cluster that writes logs.")
 @click.option("--nodes", type=click.IntRange(4, 512), default=16, show_default=True, help="Of the simulated cluster.")
 @click.option(

@@ -42,13 +42,13 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None
 
 @click.command()
 @CONFIG
-@click.option("--dsn", "--store", "store", help="ClickHouse DSN; the embedded store of --data-dir when left out.")
-@click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
+@STORE
+@DATA_DIR
 @click.option("--port", "page_port", type=click.IntRange(0, 65535), help="Port on the loopback; 0: any free one.")
 def page(**given: Any) -> None:
     """The local page over a store that somebody else writes; only this machine's browsers are answered.
 
-    Example: epicenter page --dsn http://clickhouse:8123/epicenter --port 8017
+    Example: epicenter page --store http://clickhouse:8123/epicenter --port 8017
     """
     from epicenter.stream.local.page import serve_page
 

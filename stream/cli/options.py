@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,13 +14,36 @@ if TYPE_CHECKING:
 EXIT_PROBLEMS: Final = 1
 EXIT_USAGE: Final = 2
 EXIT_NO_INPUT: Final = 66
+FORMER_STORE: Final = "epicenter.dsn"
 
 CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
 RULES = click.option("--rules", type=click.Path(path_type=Path), multiple=True, help="More rule packs: file or folder.")
 TOPOLOGY = click.option("--topology", type=click.Path(path_type=Path), help="Racks, switches, rails (YAML or JSON).")
 JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable: JSON, one object a line.")
 DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
-STORE = click.option("--store", "--dsn", "store", help="ClickHouse DSN; without one, the embedded store.")
+
+
+def _with_store(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option `--store`, with its former name `--dsn`, which is hidden and warns."""
+    former = click.option("--dsn", hidden=True, is_eager=True, expose_value=False, callback=_keep_former_store)
+    present = click.option("--store", callback=_store, help="DSN of the ClickHouse store. Default: the embedded store.")
+    return present(former(command))
+
+
+STORE: Final = _with_store
+
+
+def _keep_former_store(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        warn("`--dsn` is now called `--store`: write that")
+        context.meta[FORMER_STORE] = value
+
+
+def _store(context: click.Context, _: click.Parameter, value: str | None) -> str | None:
+    former: str | None = context.meta.get(FORMER_STORE)
+    if former is not None and value is not None:
+        raise click.UsageError("--dsn is the former name of --store: give --store alone")
+    return former if value is None else value
 
 
 def warn(text: str) -> None:

@@ -38,7 +38,9 @@ def serve_page(settings: Settings) -> None:
     """
     folder = settings.data_dir / "store"
     if not settings.store and not folder.exists():
-        raise InputError(f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --dsn or --data-dir")
+        raise InputError(
+            f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --store or --data-dir"
+        )
     asyncio.run(_serve(settings, say))
 
 

@@ -47,7 +47,7 @@ def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
         incidents = fill(client, folder / "logs")
         add_job(client, HUGE_JOB, HUGE_RANKS)
         client.close()
-        with epicenter(folder, "page", "--dsn", server.dsn, "--port", 0) as base:
+        with epicenter(folder, "page", "--store", server.dsn, "--port", 0) as base:
             yield Stored(server, base, incidents)
 
 

@@ -120,7 +120,7 @@ def test_run_once_stores_what_replay_says(tmp_path: Path) -> None:
 
     draft, file = epicenter("export", incident_id[:6], "--data-dir", data), tmp_path / "draft.html"
     assert draft.stdout.startswith("# GPU has fallen off the bus on ")
-    written = epicenter("export", incident_id, "--format", "html", "--output", file, "--dsn", f"chdb://{data}/store")
+    written = epicenter("export", incident_id, "--format", "html", "--output", file, "--store", f"chdb://{data}/store")
     assert (written.returncode, written.stdout, file.read_text()[:15]) == (0, "", "<!doctype html>")
     refused = epicenter("export", incident_id, "--output", tmp_path / "no" / "such", "--data-dir", data)
     assert (refused.returncode, refused.stderr.count("\n")) == (78, 1)

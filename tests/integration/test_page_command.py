@@ -41,7 +41,7 @@ def test_a_folder_without_a_store_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dsn", ["postgres://x", "chdb://relative", "http://host:port/"])
 def test_a_wrong_dsn_is_told(dsn: str) -> None:
-    code, told = refused("--dsn", dsn)
+    code, told = refused("--store", dsn)
     assert (code, "store DSN" in told) == (78, True)
 
 
@@ -77,13 +77,13 @@ def test_with_a_token_commands_of_this_machine_show_it_and_others_get_nothing(
 
 def test_who_would_be_reached_by_others_needs_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPICENTER_PAGE_HOST", "0.0.0.0")
-    code, told = refused("--dsn", "http://127.0.0.1:1/x")
+    code, told = refused("--store", "http://127.0.0.1:1/x")
     assert (code, told.count("\n"), "page_host: 0.0.0.0: others reach it" in told) == (78, 1, True)
 
 
 def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    with epicenter(tmp_path, "page", "--dsn", f"http://ada:secret@127.0.0.1:{port}/x", "--port", 0) as base:
+    with epicenter(tmp_path, "page", "--store", f"http://ada:secret@127.0.0.1:{port}/x", "--port", 0) as base:
         status, text = asked(base + "/")
         assert (status, "The store does not answer" in text, "secret" in text) == (503, True, False)
         status, text = asked(base + "/healthz")
@@ -93,7 +93,7 @@ def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
 def test_a_server_that_never_answers_keeps_nobody_waiting(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(MAX_QUESTIONS + 1) as browsers:
         dsn = f"http://ada:secret@127.0.0.1:{silent.getsockname()[1]}/x"
-        with epicenter(tmp_path, "page", "--dsn", dsn, "--port", 0) as base:
+        with epicenter(tmp_path, "page", "--store", dsn, "--port", 0) as base:
             answers = [browsers.submit(asked, base + "/jobs") for _ in range(MAX_QUESTIONS + 1)]
             first = next(as_completed(answers)).result()
             assert (first[0], "questions wait for an answer already" in first[1]) == (503, True)

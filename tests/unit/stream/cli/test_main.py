@@ -107,6 +107,20 @@ def test_dead_letters_are_looked_for_in_the_store(words: str, tmp_path: Path, ru
     assert "no store here yet" in err
 
 
+def test_former_name_of_the_store_option_counts_with_a_warning(run: Any) -> None:
+    code, _, err = run("migrate", "--plan", "--dsn", "http://127.0.0.1:9/epicenter")
+    assert code == 69
+    assert err.startswith("epicenter: warning: `--dsn` is now called `--store`: write that\n")
+    assert "epicenter: http://127.0.0.1:9/epicenter: " in err
+    assert "--dsn" not in run("migrate", "--help")[1]
+
+
+def test_both_names_of_the_store_option_are_wrong_usage(run: Any) -> None:
+    code, _, err = run("migrate", "--dsn", "http://a:1/x", "--store", "http://b:1/x")
+    assert code == 2
+    assert "--dsn is the former name of --store: give --store alone" in err
+
+
 # exit codes
 
 
