@@ -21,7 +21,7 @@ from epicenter.rules.detect.signal import signal_of
 from epicenter.rules.event_time.ordering import Order, heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
 from epicenter.rules.liveness.gaps import gap_of
-from epicenter.rules.liveness.signals import rules_by_verdict, silence_signal
+from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.watch import LivenessWatch, Verdict
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
@@ -32,7 +32,7 @@ from epicenter.rules.model.records import Match, RankPlacement
 from epicenter.rules.model.signals import QUIET_ROLES, Signal
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.placement.completion import completed
-from epicenter.rules.report.context import context_of, note_onset
+from epicenter.rules.report.context import context_of, record_onset
 from epicenter.rules.report.report import attempt_of, progress_report, report
 
 ENDS: Final = (
@@ -227,7 +227,7 @@ class Engine:
         self._place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
         if signal.role == "root":
             jobs = self._state.life.correlator.jobs_of(signal)
-            self._state.silence.note_trouble(signal.cluster, jobs, signal.event_time_ns)
+            self._state.silence.record_trouble(signal.cluster, jobs, signal.event_time_ns)
         self._take_signal(signal)
 
     def _take_signal(self, signal: Signal) -> None:
@@ -235,7 +235,7 @@ class Engine:
         self._detect(signal)
 
     def _detect(self, signal: Signal) -> None:
-        if made := self._detectors.take(signal):
+        if made := self._detectors.on_signal(signal):
             self._take_made(made)
 
     def _take_made(self, signals: Iterable[Signal]) -> None:
@@ -245,11 +245,11 @@ class Engine:
                 self._correlate(signal)
 
     def _place(self, cluster: str, node: str, job: str, time_ns: int) -> None:
-        self._touch(self._state.life.correlator.place(cluster, node, job, time_ns))
+        self._touch(self._state.life.correlator.on_placement(cluster, node, job, time_ns))
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
-        self._touch(self._state.life.take(signal, self._relations, self._pace_ns))
+        self._touch(self._state.life.on_signal(signal, self._relations, self._pace_ns))
         joined = self._state.life.correlator.joined
         if self._lists_joined:
             self._joined += joined
@@ -263,7 +263,7 @@ class Engine:
         return attempt_of(incident, time_ns, self._rules, self._known(incident))
 
     def _take_rank_placement(self, rank_placement: RankPlacement) -> None:
-        self._state.life.correlator.placement.take(rank_placement)
+        self._state.life.correlator.placement.record(rank_placement)
         if rank_placement.node and not rank_placement.address:
             self._place(rank_placement.cluster, rank_placement.node, rank_placement.job, rank_placement.time_ns)
 
@@ -273,7 +273,7 @@ class Engine:
         silence = self._state.silence
         if isinstance(heartbeat, Step) and heartbeat.job and heartbeat.node:
             job, node = f"{heartbeat.cluster}/{heartbeat.job}", f"{heartbeat.cluster}/{heartbeat.node}"
-            self._state.skew.note_step(job, node, heartbeat.step, heartbeat.event_time_ns)
+            self._state.skew.record_step(job, node, heartbeat.step, heartbeat.event_time_ns)
         before = silence.progress(heartbeat.cluster, heartbeat.job, heartbeat.node)
         step, step_ns = (before.last_step, before.last_step_ns) if before else (-1, 0)
         taken = silence.take(heartbeat)
@@ -281,18 +281,18 @@ class Engine:
         if taken.is_further:
             self._detect(step_signal(heartbeat, -1 if taken.is_new_attempt else step, step_ns))
         if taken.is_further and silence.is_recovering(heartbeat.cluster, heartbeat.job, heartbeat.node):
-            self._touch(self._state.life.note_step(heartbeat, taken.is_new_attempt, self._attempt_of))
+            self._touch(self._state.life.on_step(heartbeat, taken.is_new_attempt, self._attempt_of))
 
     def _judge(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
             if rule := self._rule_by_verdict.get(verdict.verdict):
-                self._take_signal(silence_signal(rule, verdict))
+                self._take_signal(liveness_signal(rule, verdict))
 
     def _touch(self, incidents: Iterable[IncidentState]) -> None:
         for incident in incidents:
             incident.revision += 1
             self._touched[incident.incident_id] = incident
-            note_onset(incident, self._state.life.correlator.placement, self._state.silence)
+            record_onset(incident, self._state.life.correlator.placement, self._state.silence)
             if incident.revision == 1:
                 self._look_back(incident)
             self._changed[incident.incident_id] = incident
@@ -313,7 +313,7 @@ class Engine:
     def _reports(self) -> list[Incident]:
         self._note_progress()
         changed, self._changed = self._changed, {}
-        told = [one for one in changed.values() if not one.held_until_ns]
+        told = [one for one in changed.values() if not one.pending_until_ns]
         return [report(incident, self._rules, self._known(incident)) for incident in told]
 
     def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:

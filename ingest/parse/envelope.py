@@ -100,7 +100,7 @@ def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:
 def _job(peeled: Peeled, origin: Origin) -> str:
     """The job of a plain line: a kernel has none, and what syslog gathers is not a file's own."""
     is_gathered = bool(peeled.timed and peeled.host)
-    return "" if peeled.is_kernel or (is_gathered and not origin.is_job_told) else origin.job
+    return "" if peeled.is_kernel or (is_gathered and not origin.is_job_stated) else origin.job
 
 
 def _heads(line: str, peeled: Peeled) -> tuple[str, ...]:

@@ -53,9 +53,9 @@ def told_by(origin: Origin, descriptor: int) -> Origin:
     origin = msgspec.structs.replace(origin, head_time_ns=_head_time_ns(text, os.fstat(descriptor).st_mtime_ns))
     if origin.is_system or not text or text.startswith('{"'):
         return origin
-    job = "" if origin.is_job_told else _job(text)
+    job = "" if origin.is_job_stated else _job(text)
     if job:
-        origin = msgspec.structs.replace(origin, job=job, is_job_told=True, is_of_a_job=not _is_part(origin))
+        origin = msgspec.structs.replace(origin, job=job, is_job_stated=True, is_of_a_job=not _is_part(origin))
     nodes = _nodes(text)
     if _TASK.search(text):
         return _labelled(origin, text, nodes)

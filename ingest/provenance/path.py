@@ -54,14 +54,14 @@ def origin_of(file: Path, given: Path) -> Origin:
     """What the path tells. `given` is the file itself or a folder above it, as the user named it.
 
     The nearest name decides. Folders above the given one say nothing; without a job, its lines have the name of the
-    file, or of the folder that holds the files of the job's processes, in place of one (`is_job_told` is false).
+    file, or of the folder that holds the files of the job's processes, in place of one (`is_job_stated` is false).
     """
     stem, folders = _stem(file), _folders(file, given)
     is_system = bool(_SYSTEM.search(stem))
     job = "" if is_system else _job_of_file(file, stem) or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
     is_part = node != "" or rank is not None or _attempt_rank(folders) is not None
-    told = Origin(job=job, node=node, rank=rank, is_job_told=bool(job), is_system=is_system, log=str(file))
+    told = Origin(job=job, node=node, rank=rank, is_job_stated=bool(job), is_system=is_system, log=str(file))
     if told.rank is None and not node:
         told = msgspec.structs.replace(told, rank=_attempt_rank(folders))
     if is_system or job:

@@ -44,7 +44,7 @@ NAMING_FIELDS: Final = {
 }
 """Fields that hold ranks which a report blames, with the report's kind."""
 
-_TELLING_FIELDS: Final = {"seq", "last_enqueued", "op_a", *NAMING_FIELDS}
+_REPORT_FIELDS: Final = {"seq", "last_enqueued", "op_a", *NAMING_FIELDS}
 _BREAK: Final = "\x1f"
 _LABELLED_RANK = re.compile(r"rank=(\d+)|(?<!\d)(\d+): ?\[")
 _PLAIN_RANK = re.compile(r"\d+")
@@ -83,7 +83,7 @@ class Row(msgspec.Struct, gc=False):
         if other.place:
             self.place = min(self.place or other.place, other.place)
         if other.work:
-            self.work = min(self.work or other.work, other.work, key=_telling_first)
+            self.work = min(self.work or other.work, other.work, key=_with_operation_first)
         if other.reached:
             self.reached = min(self.reached or other.reached, other.reached)
 
@@ -93,7 +93,7 @@ class Row(msgspec.Struct, gc=False):
         return self.place[1] if self.place else ""
 
 
-def _telling_first(work: Work) -> tuple[bool, Work]:
+def _with_operation_first(work: Work) -> tuple[bool, Work]:
     return (not work.op, work)
 
 
@@ -105,20 +105,20 @@ class CollectiveTable(msgspec.Struct):
     """
 
     rows_by_group: dict[str, dict[int, Row]] = {}
-    blamed_by_job: dict[str, dict[int, NamedBy]] = {}
+    named_by_job: dict[str, dict[int, NamedBy]] = msgspec.field(default_factory=dict, name="blamed_by_job")
     row_count: int = 0
     given_up_from: str = ""
 
     def add(self, signal: Signal) -> None:
         """Take in what a signal says; one that says nothing of collectives changes nothing."""
-        if signal.failure_class not in REPORTING_CLASSES and _TELLING_FIELDS.isdisjoint(signal.fields):
+        if signal.failure_class not in REPORTING_CLASSES and _REPORT_FIELDS.isdisjoint(signal.fields):
             return
         for field, report in NAMING_FIELDS.items():
             for rank in ranks_in(signal.fields.get(field, "")):
-                blamed = self.blamed_by_job.setdefault(signal.job, {})
-                blamed[rank] = min(blamed.get(rank, report), report)
+                named = self.named_by_job.setdefault(signal.job, {})
+                named[rank] = min(named.get(rank, report), report)
         for group, rank, row in _rows(signal):
-            self._put(group_key(signal.job, group), rank, row)
+            self._merge_row(group_key(signal.job, group), rank, row)
 
     def absorb(self, other: CollectiveTable) -> None:
         """Take over all that another table holds."""
@@ -126,15 +126,15 @@ class CollectiveTable(msgspec.Struct):
             self._give_up_from(min(self.given_up_from or other.given_up_from, other.given_up_from))
         for key, rows in other.rows_by_group.items():
             for rank, row in rows.items():
-                self._put(key, rank, row)
-        for job, blamed in other.blamed_by_job.items():
-            mine = self.blamed_by_job.setdefault(job, {})
-            for rank, report in blamed.items():
-                mine[rank] = min(mine.get(rank, report), report)
+                self._merge_row(key, rank, row)
+        for job, theirs in other.named_by_job.items():
+            ours = self.named_by_job.setdefault(job, {})
+            for rank, report in theirs.items():
+                ours[rank] = min(ours.get(rank, report), report)
 
     def jobs(self) -> list[str]:
         """The jobs that the table knows anything of, in order."""
-        return sorted({key.split(_BREAK)[0] for key in self.rows_by_group} | self.blamed_by_job.keys())
+        return sorted({key.split(_BREAK)[0] for key in self.rows_by_group} | self.named_by_job.keys())
 
     def groups(self, job: str) -> dict[str, dict[int, Row]]:
         """The process groups of a job, in order."""
@@ -142,7 +142,7 @@ class CollectiveTable(msgspec.Struct):
         found = {key: rows for key, rows in self.rows_by_group.items() if key.startswith(prefix)}
         return {key.removeprefix(prefix): found[key] for key in sorted(found)}
 
-    def _put(self, key: str, rank: int, row: Row) -> None:
+    def _merge_row(self, key: str, rank: int, row: Row) -> None:
         if not 0 <= rank < MAX_RANKS or (self.given_up_from and key >= self.given_up_from):
             return
         rows = self.rows_by_group.setdefault(key, {})
@@ -156,8 +156,8 @@ class CollectiveTable(msgspec.Struct):
 
     def _give_up_from(self, key: str) -> None:
         self.given_up_from = key
-        for gone in [one for one in self.rows_by_group if one >= key]:
-            self.row_count -= len(self.rows_by_group.pop(gone))
+        for dropped_key in [group for group in self.rows_by_group if group >= key]:
+            self.row_count -= len(self.rows_by_group.pop(dropped_key))
 
 
 def group_key(job: str, group: str) -> str:
@@ -170,18 +170,18 @@ def ranks_in(text: str) -> list[int]:
     if not text:
         return []
     if "[" in text or "=" in text:
-        found = [one or other for one, other in _LABELLED_RANK.findall(text)]
+        found = [number or index for number, index in _LABELLED_RANK.findall(text)]
     else:
         found = _PLAIN_RANK.findall(text)
-    return [int(one) for one in found if len(one) < 6 and int(one) < MAX_RANKS]
+    return [int(number) for number in found if len(number) < 6 and int(number) < MAX_RANKS]
 
 
 def _rows(signal: Signal) -> list[tuple[str, int, Row]]:
     """(group, rank, row) of all that the signal tells."""
     fields = signal.fields
     if "op_a" in fields and "op_b" in fields:
-        ranks = [(one, _number(fields.get(f"rank_{one}", ""))) for one in "ab"]
-        return [(FINGERPRINT, rank, _fingerprint(signal, one)) for one, rank in ranks if rank is not None]
+        ranks = [(side, _number(fields.get(f"rank_{side}", ""))) for side in "ab"]
+        return [(FINGERPRINT, rank, _fingerprint(signal, side)) for side, rank in ranks if rank is not None]
     group = _group(fields)
     rank = _rank(signal, group)
     row = Row(_place(signal, signal.node), _work(signal), _reached(signal))
@@ -222,11 +222,11 @@ def _reached(signal: Signal) -> Reached | None:
     return Reached(signal.event_time_ns, enqueued, completed)
 
 
-def _fingerprint(signal: Signal, one: str) -> Row:
+def _fingerprint(signal: Signal, side: str) -> Row:
     fields = signal.fields
-    seq = _number(fields.get(f"seq_{one}", ""))
-    node = signal.node if signal.rank is not None and fields.get(f"rank_{one}") == str(signal.rank) else ""
-    work = Work(signal.event_time_ns, seq or 0, fields.get(f"op_{one}", ""), fields.get(f"shape_{one}", ""))
+    seq = _number(fields.get(f"seq_{side}", ""))
+    node = signal.node if signal.rank is not None and fields.get(f"rank_{side}") == str(signal.rank) else ""
+    work = Work(signal.event_time_ns, seq or 0, fields.get(f"op_{side}", ""), fields.get(f"shape_{side}", ""))
     return Row(_place(signal, node), work)
 
 

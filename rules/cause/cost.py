@@ -65,5 +65,5 @@ def cost_of(jobs: Sequence[JobLoss]) -> Cost:
 
 
 def _sum(parts: Sequence[Number | None]) -> Number | None:
-    known = [part for part in parts if part is not None]
-    return sum(known[1:], known[0]) if known and len(known) == len(parts) else None
+    numbers = [part for part in parts if part is not None]
+    return sum(numbers[1:], numbers[0]) if numbers and len(numbers) == len(parts) else None

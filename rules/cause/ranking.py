@@ -71,7 +71,7 @@ def rank(
     signals: Sequence[Signal],
     between: Between,
     jobs_of: JobsOf,
-    blamed: Suspects | None = None,
+    suspects: Suspects | None = None,
     topology: Topology = NO_TOPOLOGY,
 ) -> list[Candidate]:
     """All signals as candidates, the best first. Ties go to the earliest onset."""
@@ -89,11 +89,13 @@ def rank(
         of_class = class_by_name[candidate.signal.failure_class]
         _weigh_evidence(candidate, of_class.nodes, nodes)
         _weigh_edges(candidate, of_class, leads)
-        if blamed and (points := blamed.points_for(candidate.signal)):
-            candidate.weigh(ReasonKind.AWAITED, points, blamed)
+        if suspects and (points := suspects.points_for(candidate.signal)):
+            candidate.weigh(ReasonKind.AWAITED, points, suspects)
     _share_explanations(candidates)
     _weigh_idle_warnings(candidates)
-    unexplained = [one for one in candidates if not (one.is_explained or one.is_idle)] or candidates
+    unexplained = [
+        candidate for candidate in candidates if not (candidate.is_explained or candidate.is_idle)
+    ] or candidates
     earliest = min(unexplained, key=lambda candidate: onset_order(candidate.signal))
     earliest.weigh(ReasonKind.EARLIEST, 1)
     return sorted(candidates, key=lambda candidate: (-candidate.points, onset_order(candidate.signal)))
@@ -104,8 +106,11 @@ def confidence(ranked: Sequence[Candidate]) -> float:
 
     Without such a rival it is high when the candidate explains what else was seen, and middling when it stands alone.
     """
-    best, others = ranked[0], [one for one in ranked[1:] if _kind(one.signal) != _kind(ranked[0].signal)]
-    rivals = [one for one in others if not one.is_explained]
+    best, others = (
+        ranked[0],
+        [candidate for candidate in ranked[1:] if _kind(candidate.signal) != _kind(ranked[0].signal)],
+    )
+    rivals = [candidate for candidate in others if not candidate.is_explained]
     lead = best.points - rivals[0].points if rivals else 5 if others else 3
     return round(min(0.95, max(0.3, 0.5 + 0.09 * lead)), 2)
 
@@ -123,8 +128,8 @@ class Relations:
 
         The others are of one class, the earliest onset first: by that most of them need not be asked one by one.
         """
-        mine, theirs = signal.failure_class, others[0].failure_class
-        there, back = self._between(mine, theirs), self._between(theirs, mine)
+        own_class, other_class = signal.failure_class, others[0].failure_class
+        there, back = self._between(own_class, other_class), self._between(other_class, own_class)
         return self._lead(there, [signal], others) or self._lead(back, others, [signal])
 
     def _lead(self, edges: Sequence[EdgeSpec], causes: Sequence[Signal], effects: Sequence[Signal]) -> bool:
@@ -193,7 +198,7 @@ def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) 
 
 def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
     """Corrected errors and the like come at all times: beside a failure they count where they explain something."""
-    warnings = [one for one in candidates if _is_warning(one.signal)]
+    warnings = [candidate for candidate in candidates if _is_warning(candidate.signal)]
     for candidate in warnings if len(warnings) < len(candidates) else ():
         if not candidate.explains and candidate.signal.role != "teardown":
             candidate.is_idle = True
@@ -206,18 +211,20 @@ def _is_warning(signal: Signal) -> bool:
 
 def _share_explanations(candidates: Sequence[Candidate]) -> None:
     """What a process says twice at a time, as the head and the end of a traceback in two records, has one cause."""
-    told: dict[tuple[str, str], list[Signal]] = {}
+    explained: dict[tuple[str, str], list[Signal]] = {}
     for candidate in candidates:
         if candidate.is_explained:
-            told.setdefault(_kind(candidate.signal), []).append(candidate.signal)
+            explained.setdefault(_kind(candidate.signal), []).append(candidate.signal)
     for candidate in candidates:
-        others = told.get(_kind(candidate.signal), ())
-        if not candidate.is_explained and any(_is_told_twice(candidate.signal, other) for other in others):
+        others = explained.get(_kind(candidate.signal), ())
+        if not candidate.is_explained and any(_is_repeated(candidate.signal, other) for other in others):
             candidate.weigh(ReasonKind.SHARED_EXPLANATION, _EXPLAINED_POINTS)
 
 
-def _is_told_twice(one: Signal, other: Signal) -> bool:
-    return (one.job, one.rank) == (other.job, other.rank) and abs(one.onset_ns - other.onset_ns) <= SAME_BREATH_NS
+def _is_repeated(signal: Signal, other: Signal) -> bool:
+    return (signal.job, signal.rank) == (other.job, other.rank) and abs(
+        signal.onset_ns - other.onset_ns
+    ) <= SAME_BREATH_NS
 
 
 def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> Explanation | None:
@@ -245,9 +252,13 @@ class _SignalsOfClass:
     """
 
     def __init__(
-        self, mine: str, signals: Sequence[Signal], by_class: Mapping[str, Sequence[Signal]], between: Between
+        self, failure_class: str, signals: Sequence[Signal], by_class: Mapping[str, Sequence[Signal]], between: Between
     ):
-        into = {name: edges for name in by_class if (edges := between(name, mine))}
-        self.nodes = {signal.node for signal in by_class[mine]}
-        self.causes = [(one, into[one.failure_class]) for one in signals if one.failure_class in into] if into else []
-        self.effects = [(name, by_class[name], edges) for name in sorted(by_class) if (edges := between(mine, name))]
+        into = {name: edges for name in by_class if (edges := between(name, failure_class))}
+        self.nodes = {signal.node for signal in by_class[failure_class]}
+        self.causes = (
+            [(signal, into[signal.failure_class]) for signal in signals if signal.failure_class in into] if into else []
+        )
+        self.effects = [
+            (name, by_class[name], edges) for name in sorted(by_class) if (edges := between(failure_class, name))
+        ]

@@ -48,17 +48,17 @@ def in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf, topolog
     return scope == "cluster" or topology.shares(cause.node, effect.node, scope)
 
 
-def share_storage(one: Signal, other: Signal, topology: Topology = NO_TOPOLOGY) -> bool:
+def share_storage(signal: Signal, other: Signal, topology: Topology = NO_TOPOLOGY) -> bool:
     """Whether both name the same server, file system or volume; if they name none alike, whether their nodes use one.
 
     The server itself counts as well: a line of the node that the other one names.
     """
-    if _is_server(one, other) or _is_server(other, one):
+    if _is_server(signal, other) or _is_server(other, signal):
         return True
-    named = [field for field in STORAGE_FIELDS if one.fields.get(field) and other.fields.get(field)]
+    named = [field for field in STORAGE_FIELDS if signal.fields.get(field) and other.fields.get(field)]
     if named:
-        return any(_file_system(one.fields[field]) == _file_system(other.fields[field]) for field in named)
-    return topology.shares(one.node, other.node, "storage")
+        return any(_file_system(signal.fields[field]) == _file_system(other.fields[field]) for field in named)
+    return topology.shares(signal.node, other.node, "storage")
 
 
 def share_artefact(cause: Signal, effect: Signal) -> bool:
@@ -92,7 +92,8 @@ def folders_of(signal: Signal) -> list[str]:
     found = []
     for field in PATH_FIELDS:
         if path := signal.fields.get(field, "").rstrip("/"):
-            found += [one for one in (path, path.rpartition("/")[0]) if one.startswith("/") and one.count("/") > 1]
+            folders = (path, path.rpartition("/")[0])
+            found += [folder for folder in folders if folder.startswith("/") and folder.count("/") > 1]
     return found
 
 
@@ -104,7 +105,7 @@ def _file_system(name: str) -> str:
     return _PART_OF_LUSTRE.sub("", name)
 
 
-def _lies_in(one: str, other: str) -> bool:
-    """The same thing, or one of two paths inside the other."""
-    shorter, longer = sorted((one.rstrip("/"), other.rstrip("/")), key=len)
+def _lies_in(path: str, other: str) -> bool:
+    """Whether both are the same, or one is a path inside the other."""
+    shorter, longer = sorted((path.rstrip("/"), other.rstrip("/")), key=len)
     return shorter == longer or (shorter.count("/") > 1 and longer.startswith(f"{shorter}/"))

@@ -112,12 +112,12 @@ class Suspects:
     @property
     def nodes(self) -> frozenset[str]:
         """Where they run, as far as that is known."""
-        return frozenset(one.node for one in self.suspects if one.node)
+        return frozenset(suspect.node for suspect in self.suspects if suspect.node)
 
     @property
     def node(self) -> str:
         """The one node that all of them run on, else empty."""
-        return next(iter(self.nodes)) if len({one.node for one in self.suspects}) == 1 and self.nodes else ""
+        return next(iter(self.nodes)) if len({suspect.node for suspect in self.suspects}) == 1 and self.nodes else ""
 
     @property
     def rank(self) -> int | None:
@@ -138,11 +138,11 @@ class Suspects:
 
     def _is_about(self, signal: Signal) -> bool:
         if signal.rank is not None and signal.job == self.job:
-            return any(one.rank == signal.rank for one in self.suspects)
+            return any(suspect.rank == signal.rank for suspect in self.suspects)
         return bool(self.node) and signal.node == self.node
 
 
-def suspects(table: CollectiveTable, known: IncidentContext = NO_CONTEXT) -> list[Suspect]:
+def suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> list[Suspect]:
     """The suspects of every job, strongest evidence first, then by job and rank.
 
     Strongest is a report that names ranks; then a rank that never reported the time-out, among those up to the world
@@ -152,36 +152,38 @@ def suspects(table: CollectiveTable, known: IncidentContext = NO_CONTEXT) -> lis
     """
     found: list[Suspect] = []
     for job in table.jobs():
-        members = _members(table, job, known)
+        members = _members(table, job, context)
         of_job = [*_named(table, job, members), *_absent(table, job, members), *_out_of_step(table, job)]
         found += _first_of_each_rank(of_job)[:MAX_SUSPECTS]
-    return sorted(found, key=lambda one: (KINDS.index(one.kind), one.job, one.rank))
+    return sorted(found, key=lambda suspect: (KINDS.index(suspect.kind), suspect.job, suspect.rank))
 
 
-def blame(table: CollectiveTable, known: IncidentContext = NO_CONTEXT) -> Suspects | None:
+def strongest_suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> Suspects | None:
     """The suspects that the strongest evidence names, with their nodes; None when nobody is.
 
     Where the placement of a rank is not known, a rank between two ranks of one node is taken to run there, and ranks
     that never reported run on the only node of the job that no report came from.
     """
-    found = suspects(table, known)
+    found = suspects(table, context)
     if not found:
         return None
     first = found[0]
-    chosen = [one for one in found if (one.job, one.kind) == (first.job, first.kind)]
+    chosen = [suspect for suspect in found if (suspect.job, suspect.kind) == (first.job, first.kind)]
     nodes = _nodes_by_rank(table, first.job)
-    nodes |= {rank: node for (job, rank), node in known.node_of_rank.items() if job == first.job}
-    silent = set(known.nodes_by_job.get(first.job, ())) - set(nodes.values())
+    nodes |= {rank: node for (job, rank), node in context.node_of_rank.items() if job == first.job}
+    silent = set(context.nodes_by_job.get(first.job, ())) - set(nodes.values())
     fallback = silent.pop() if first.kind == "absent" and len(silent) == 1 else ""
-    return Suspects(tuple(replace(one, node=one.node or _near(nodes, one.rank) or fallback) for one in chosen))
+    return Suspects(
+        tuple(replace(suspect, node=suspect.node or _near(nodes, suspect.rank) or fallback) for suspect in chosen)
+    )
 
 
 def _near(nodes: Mapping[int, str], rank: int) -> str:
     """The rank's node; else the node of both its neighbours, since launchers number the ranks node by node."""
     if rank in nodes:
         return nodes[rank]
-    below = max((one for one in nodes if one < rank), default=None)
-    above = min((one for one in nodes if one > rank), default=None)
+    below = max((other for other in nodes if other < rank), default=None)
+    above = min((other for other in nodes if other > rank), default=None)
     if below is None or above is None or nodes[below] != nodes[above]:
         return ""
     return nodes[below]
@@ -194,16 +196,16 @@ def _nodes_by_rank(table: CollectiveTable, job: str) -> dict[int, str]:
 
 def _first_of_each_rank(found: list[Suspect]) -> list[Suspect]:
     by_rank: dict[int, Suspect] = {}
-    for one in found:
-        by_rank.setdefault(one.rank, one)
+    for suspect in found:
+        by_rank.setdefault(suspect.rank, suspect)
     return list(by_rank.values())
 
 
-def _members(table: CollectiveTable, job: str, known: IncidentContext) -> set[int]:
+def _members(table: CollectiveTable, job: str, context: IncidentContext) -> set[int]:
     """The ranks that the job must have; those that a report names exist as well."""
-    ranks = {rank for rows in table.groups(job).values() for rank in rows} | set(table.blamed_by_job.get(job, ()))
-    size = max(known.world_size_by_job.get(job, 0), max(ranks, default=-1) + 1)
-    return set(range(size)) | set(known.heard_ranks_by_job.get(job, ()))
+    ranks = {rank for rows in table.groups(job).values() for rank in rows} | set(table.named_by_job.get(job, ()))
+    size = max(context.world_size_by_job.get(job, 0), max(ranks, default=-1) + 1)
+    return set(range(size)) | set(context.heard_ranks_by_job.get(job, ()))
 
 
 def _is_minority(count: int, of: int) -> bool:
@@ -216,10 +218,10 @@ def _is_scattered(ranks: Sequence[int], of: int) -> bool:
 
 
 def _named(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
-    blamed = table.blamed_by_job.get(job, {})
-    if not _is_minority(len(blamed), len(members)):
+    named = table.named_by_job.get(job, {})
+    if not _is_minority(len(named), len(members)):
         return []
-    return [Suspect(job, rank, Named(blamed[rank])) for rank in sorted(blamed)]
+    return [Suspect(job, rank, Named(named[rank])) for rank in sorted(named)]
 
 
 def _absent(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect]:
@@ -233,8 +235,8 @@ def _absent(table: CollectiveTable, job: str, members: set[int]) -> list[Suspect
 
 def _out_of_step(table: CollectiveTable, job: str) -> list[Suspect]:
     groups = _comparable(table.groups(job))
-    others = [one for group, rows in groups.items() for one in _differing(job, group, rows)]
-    return others + [one for group, rows in groups.items() for one in _behind(job, group, rows)]
+    others = [suspect for group, rows in groups.items() for suspect in _differing(job, group, rows)]
+    return others + [suspect for group, rows in groups.items() for suspect in _behind(job, group, rows)]
 
 
 def _comparable(groups: Mapping[str, Mapping[int, Row]]) -> dict[str, Mapping[int, Row]]:
@@ -244,34 +246,34 @@ def _comparable(groups: Mapping[str, Mapping[int, Row]]) -> dict[str, Mapping[in
     their own when no line names one.
     """
     numbered = set(groups) - {UNGROUPED, FINGERPRINT, LOCAL}
-    loose = groups.get(UNGROUPED, {})
-    named = {group: _with_operations(groups[group], loose) for group in sorted(numbered)}
+    ungrouped = groups.get(UNGROUPED, {})
+    named = {group: _with_operations(groups[group], ungrouped) for group in sorted(numbered)}
     alone = {FINGERPRINT} if named or LOCAL in groups else {FINGERPRINT, UNGROUPED}
     return named | {group: rows for group, rows in groups.items() if group in alone}
 
 
-def _with_operations(rows: Mapping[int, Row], loose: Mapping[int, Row]) -> Mapping[int, Row]:
-    return {rank: _with_operation(row, loose.get(rank)) for rank, row in rows.items()} if loose else rows
+def _with_operations(rows: Mapping[int, Row], ungrouped: Mapping[int, Row]) -> Mapping[int, Row]:
+    return {rank: _with_operation(row, ungrouped.get(rank)) for rank, row in rows.items()} if ungrouped else rows
 
 
-def _with_operation(row: Row, loose: Row | None) -> Row:
-    if row.work and loose and loose.work and row.work.seq == loose.work.seq:
-        return Row(row.place, loose.work, row.reached)
+def _with_operation(row: Row, ungrouped: Row | None) -> Row:
+    if row.work and ungrouped and ungrouped.work and row.work.seq == ungrouped.work.seq:
+        return Row(row.place, ungrouped.work, row.reached)
     return row
 
 
 def _differing(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
     """Ranks whose operation or size in the collective that most ranks wait in is not the usual one."""
-    said = _operations(rows)
-    counts = Counter(said.values()).most_common(2)
+    operations = _operations(rows)
+    counts = Counter(operations.values()).most_common(2)
     if len(counts) < 2 or counts[0][1] == counts[1][1]:
         return []
     usual = counts[0][0]
-    differing = sorted(rank for rank, one in said.items() if one != usual)
-    if not _is_minority(len(differing), len(said)):
+    differing = sorted(rank for rank, operation in operations.items() if operation != usual)
+    if not _is_minority(len(differing), len(operations)):
         return []
     name = _name(group)
-    return [Suspect(job, rank, Mismatch(said[rank], usual, name), rows[rank].node) for rank in differing]
+    return [Suspect(job, rank, Mismatch(operations[rank], usual, name), rows[rank].node) for rank in differing]
 
 
 def _operations(rows: Mapping[int, Row]) -> dict[int, Operation]:

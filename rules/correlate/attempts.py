@@ -49,17 +49,17 @@ class Attempts(msgspec.Struct):
 
     def add(self, job: str, attempt: Attempt) -> None:
         """Note that a run of the job has failed."""
-        known = self.by_job.pop(job, [])
-        others = [one for one in known if one.incident_id != attempt.incident_id]
+        earlier = self.by_job.pop(job, [])
+        others = [run for run in earlier if run.incident_id != attempt.incident_id]
         self.by_job[job] = [*others, attempt][-MAX_KEPT_PER_JOB:]
         if len(self.by_job) > MAX_KEPT_JOBS:
             del self.by_job[next(iter(self.by_job))]
 
     def before(self, jobs: Iterable[str], incident_id: str, time_ns: int) -> list[Attempt]:
         """Earlier failed runs of these jobs, not too long ago, oldest first."""
-        known = {one.incident_id: one for job in sorted(jobs) for one in self.by_job.get(job, ())}
-        recent = [one for one in known.values() if 0 <= time_ns - one.ended_ns <= LOOK_BACK_NS]
-        return sorted((one for one in recent if one.incident_id != incident_id), key=lambda one: one.ended_ns)
+        runs = {run.incident_id: run for job in sorted(jobs) for run in self.by_job.get(job, ())}
+        recent = [run for run in runs.values() if 0 <= time_ns - run.ended_ns <= LOOK_BACK_NS]
+        return sorted((run for run in recent if run.incident_id != incident_id), key=lambda run: run.ended_ns)
 
 
 def recurrence(earlier: Sequence[Attempt], now: Attempt) -> Recurrence | None:

@@ -56,21 +56,21 @@ class Correlator(msgspec.Struct):
     open: dict[str, IncidentState] = {}
     by_key: dict[str, dict[str, int]] = {}
     resolved: dict[str, IncidentState] = {}
-    loose: UnattachedSignals = msgspec.field(default_factory=UnattachedSignals)
+    unattached: UnattachedSignals = msgspec.field(default_factory=UnattachedSignals, name="loose")
     ended_ns_by_job: dict[str, int] = {}
     placement: Placement = msgspec.field(default_factory=Placement)
     alone: int = 0
     duplicate: int = 0
     joined: list[Joined] = []
 
-    def place(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
+    def on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
         """Learn that a job runs on a node at that time; jobs that ran there long before are gone.
 
         Learnt late, it links incidents of the node's kernel to the job: those that changed by it.
         """
         if not (node and job):
             return []
-        is_news = self.placement.hear(cluster, node, job, time_ns)
+        is_news = self.placement.observe(cluster, node, job, time_ns)
         return self._link(cluster, node, job, time_ns) if is_news else []
 
     def jobs_of(self, signal: Signal) -> set[str]:
@@ -79,52 +79,53 @@ class Correlator(msgspec.Struct):
             return {signal.job}
         return self.placement.jobs_on(signal.cluster, signal.node, signal.event_time_ns)
 
-    def take(self, signal: Signal, relations: Relations) -> list[IncidentState]:
+    def on_signal(self, signal: Signal, relations: Relations) -> list[IncidentState]:
         """Put a signal where it belongs; the incidents that changed by it."""
         jobs = self.jobs_of(signal)
-        dropped = self._note_end(signal, jobs)
+        dropped = self._record_end(signal, jobs)
         found = self._homes(signal, jobs, relations)
         if not found:
             if not _opens(signal) or self._follows_an_end(signal, jobs):
                 self.alone += 1
-                self.loose.add(signal, keys_of(signal, jobs))
+                self.unattached.add(signal, keys_of(signal, jobs))
                 return dropped
             found = [self._reopened(signal, jobs, relations) or self._open(signal)]
         first, *others = found
-        is_new_kind = signal.failure_class not in first.kept_by_class or signal.node not in first.nodes
+        is_new_kind = signal.failure_class not in first.signals_by_class or signal.node not in first.nodes
         if not first.add(signal, jobs):
             self.duplicate += 1
             return dropped
         self.joined.append(Joined(first.incident_id, signal))
         self._index(first, signal, jobs)
         if not is_soft(signal):
-            first.held_until_ns = 0
+            first.pending_until_ns = 0
         for other in others:
             self._merge(other, first, f"{signal.failure_class}{place_of(signal)} touches both", signal.event_time_ns)
         if is_new_kind:
-            self._take_loose(first, signal, jobs, relations)
+            self._take_unattached(first, signal, jobs, relations)
         return [*dropped, first, *others]
 
     def resolve(self, incident: IncidentState, time_ns: int, why: str) -> None:
         """The incident is over; for a while it may be reopened."""
         incident.status, incident.resolved_ns = "resolved", time_ns
-        incident.note(time_ns, f"resolved: {why}")
+        incident.record(time_ns, f"resolved: {why}")
         self._forget(incident)
         self.resolved[incident.incident_id] = incident
-        too_old = [one for one, last in self.resolved.items() if time_ns - last.resolved_ns > REOPENS_FOR_NS]
-        for gone in too_old or list(self.resolved)[: len(self.resolved) - MAX_KEPT_RESOLVED]:
-            del self.resolved[gone]
+        oldest_ns = time_ns - REOPENS_FOR_NS
+        too_old = [name for name, resolved in self.resolved.items() if resolved.resolved_ns < oldest_ns]
+        for forgotten in too_old or list(self.resolved)[: len(self.resolved) - MAX_KEPT_RESOLVED]:
+            del self.resolved[forgotten]
 
     def drop(self, incident: IncidentState) -> None:
         """What was held back was no failure: nobody is told of it."""
         incident.status = "dropped"
         self._forget(incident)
         for signal in incident.signals():
-            self.loose.add(signal, keys_of(signal, incident.jobs_of(signal)))
+            self.unattached.add(signal, keys_of(signal, incident.jobs_of(signal)))
 
     def _homes(self, signal: Signal, jobs: set[str], relations: Relations) -> list[IncidentState]:
         found: dict[str, IncidentState] = {}
-        asked = set[str]()
+        compared = set[str]()
         for key in keys_sought(signal, jobs):
             holders = self.by_key.get(key)
             if not holders:
@@ -137,8 +138,8 @@ class Correlator(msgspec.Struct):
                 incident = self.open[incident_id]
                 if _belongs(signal, key, lag_ns):
                     found[incident_id] = incident
-                elif incident_id not in asked:
-                    asked.add(incident_id)
+                elif incident_id not in compared:
+                    compared.add(incident_id)
                     if _has_to_do(signal, incident, relations):
                         found[incident_id] = incident
         return sorted(found.values(), key=_age) if len(found) > 1 else list(found.values())
@@ -149,16 +150,16 @@ class Correlator(msgspec.Struct):
             holders = self.by_key.setdefault(key, {})
             holders[incident.incident_id] = max(signal.onset_ns, holders.get(incident.incident_id, 0))
 
-    def _take_loose(self, incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> None:
+    def _take_unattached(self, incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> None:
         """Bring in what was said before and has to do with the signal."""
-        for earlier in self.loose.under(keys_sought(signal, jobs), signal.onset_ns):
+        for earlier in self.unattached.under(keys_sought(signal, jobs), signal.onset_ns):
             if relations.hold(signal, [earlier]):
                 touched = self.jobs_of(earlier)
                 if incident.add(earlier, touched):
                     self.joined.append(Joined(incident.incident_id, earlier))
                     self._index(incident, earlier, touched)
 
-    def _note_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:
+    def _record_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:
         """A job is cancelled, or done: what it said just before in its own name was no failure."""
         if signal.failure_class not in _ENDS_A_JOB and signal.role != "finished":
             return []
@@ -169,8 +170,10 @@ class Correlator(msgspec.Struct):
             self.ended_ns_by_job[key] = signal.event_time_ns
             if len(self.ended_ns_by_job) > MAX_KEPT_ENDS:
                 del self.ended_ns_by_job[next(iter(self.ended_ns_by_job))]
-            held = [self.open[one] for one in self.by_key.get(key, ()) if self.open[one].held_until_ns]
-            dropped += [one for one in held if one.first_onset_ns >= signal.event_time_ns - ENDED_BEFORE_NS]
+            of_job = (self.open[incident_id] for incident_id in self.by_key.get(key, ()))
+            pending = [incident for incident in of_job if incident.pending_until_ns]
+            began_ns = signal.event_time_ns - ENDED_BEFORE_NS
+            dropped += [incident for incident in pending if incident.first_onset_ns >= began_ns]
         for incident in dropped:
             self.drop(incident)
         return dropped
@@ -197,21 +200,21 @@ class Correlator(msgspec.Struct):
                 for key in incident.keys:
                     self.by_key.setdefault(key, {})[incident.incident_id] = incident.last_seen_ns
                 incident.status, incident.resolved_ns, incident.reopened = "open", 0, incident.reopened + 1
-                incident.note(signal.event_time_ns, f"reopened: {signal.failure_class}{place_of(signal)}")
+                incident.record(signal.event_time_ns, f"reopened: {signal.failure_class}{place_of(signal)}")
                 return incident
         return None
 
     def _open(self, signal: Signal) -> IncidentState:
         incident = IncidentState(stable_id("incident", signal.signal_id), signal.cluster)
-        incident.note(signal.event_time_ns, f"opened: {signal.failure_class}{place_of(signal)}")
+        incident.record(signal.event_time_ns, f"opened: {signal.failure_class}{place_of(signal)}")
         if is_soft(signal):
-            incident.held_until_ns = signal.event_time_ns + HOLD_NS
+            incident.pending_until_ns = signal.event_time_ns + HOLD_NS
         self.open[incident.incident_id] = incident
         return incident
 
     def _link(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
-        of_node = [self.open[one] for one in self.by_key.get(f"{KERNEL}/{cluster}/{node}", ())]
-        linked = [one for one in of_node if job not in one.jobs and time_ns <= one.last_seen_ns]
+        of_node = [self.open[incident_id] for incident_id in self.by_key.get(f"{KERNEL}/{cluster}/{node}", ())]
+        linked = [incident for incident in of_node if job not in incident.jobs and time_ns <= incident.last_seen_ns]
         if not linked:
             return []
         key = f"{JOB}/{cluster}/{job}"
@@ -220,15 +223,15 @@ class Correlator(msgspec.Struct):
             incident.jobs_by_node.setdefault(node, set()).add(job)
             incident.keys.add(key)
             self.by_key.setdefault(key, {})[incident.incident_id] = incident.last_seen_ns
-        first, *others = sorted((self.open[one] for one in self.by_key[key]), key=_age)
+        first, *others = sorted((self.open[incident_id] for incident_id in self.by_key[key]), key=_age)
         for other in others:
             self._merge(other, first, f"job {job} runs on {node}", time_ns)
         return [first, *others]
 
     def _merge(self, other: IncidentState, into: IncidentState, why: str, time_ns: int) -> None:
         into.absorb(other)
-        into.note(time_ns, f"took over incident {other.incident_id}: {why}")
-        other.note(time_ns, f"merged into incident {into.incident_id}: {why}")
+        into.record(time_ns, f"took over incident {other.incident_id}: {why}")
+        other.record(time_ns, f"merged into incident {into.incident_id}: {why}")
         other.status, other.merged_into = "resolved", into.incident_id
         for key in other.keys:
             holders = self.by_key[key]
@@ -279,10 +282,10 @@ def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
 
 def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:
     """Whether some signal of the incident may be its cause or its effect, or says the same of the same place."""
-    of_its_class = incident.kept_by_class.get(signal.failure_class, ())
-    if any(_is_same(signal, one) for one in of_its_class):
+    of_its_class = incident.signals_by_class.get(signal.failure_class, ())
+    if any(_is_same(signal, other) for other in of_its_class):
         return True
-    return any(relations.hold(signal, kept) for kept in incident.kept_by_class.values())
+    return any(relations.hold(signal, of_class) for of_class in incident.signals_by_class.values())
 
 
 def _is_same(signal: Signal, other: Signal) -> bool:

@@ -100,11 +100,15 @@ def _shared_keys(signal: Signal) -> list[str]:
 def _keys_of_class(signal: Signal) -> list[str]:
     keys = []
     if _is_about_storage(signal.failure_class):
-        keys += [f"{SERVER}/{signal.cluster}/{signal.fields[one]}" for one in _SERVER_FIELDS if signal.fields.get(one)]
+        keys += [
+            f"{SERVER}/{signal.cluster}/{signal.fields[field]}" for field in _SERVER_FIELDS if signal.fields.get(field)
+        ]
     if signal.failure_class in _HITS_MANY_NODES:
         keys.append(f"{MANY}/{signal.cluster}/{signal.failure_class}")
     if signal.failure_class in _PATH_CLASSES:
-        keys += [f"{PATH}/{signal.cluster}/{signal.fields[one]}" for one in _PATH_FIELDS if signal.fields.get(one)]
+        keys += [
+            f"{PATH}/{signal.cluster}/{signal.fields[field]}" for field in _PATH_FIELDS if signal.fields.get(field)
+        ]
     return keys
 
 

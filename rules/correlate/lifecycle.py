@@ -52,23 +52,23 @@ class Lifecycle(msgspec.Struct):
     attempts: Attempts = msgspec.field(default_factory=Attempts)
     timers: list[tuple[int, str]] = []
 
-    def take(self, signal: Signal, relations: Relations, pace_ns: PaceOf) -> list[IncidentState]:
+    def on_signal(self, signal: Signal, relations: Relations, pace_ns: PaceOf) -> list[IncidentState]:
         """Put a signal where it belongs; the incidents that changed."""
-        changed = self.correlator.take(signal, relations)
+        changed = self.correlator.on_signal(signal, relations)
         for incident in changed:
             if incident.status == "open" and not incident.has_timer:
                 self._set_timer(incident, pace_ns)
         return changed
 
-    def note_step(self, heartbeat: Heartbeat, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
+    def on_step(self, heartbeat: Heartbeat, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
         """A job got further: the incidents that are over by it."""
         over = []
         for incident_id in list(self.correlator.by_key.get(f"{JOB}/{heartbeat.cluster}/{heartbeat.job}", ())):
             incident = self.correlator.open[incident_id]
             incident.steps_since[heartbeat.job] = incident.steps_since.get(heartbeat.job, 0) + 1
             incident.is_restarted |= is_restart
-            fewest = min(incident.steps_since.get(one, 0) for one in incident.jobs)
-            if incident.held_until_ns and fewest >= STEPS_TO_SURVIVE:
+            fewest = min(incident.steps_since.get(job, 0) for job in incident.jobs)
+            if incident.pending_until_ns and fewest >= STEPS_TO_SURVIVE:
                 self.correlator.drop(incident)
             elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
                 how = "started again and made" if incident.is_restarted else "made"
@@ -82,7 +82,7 @@ class Lifecycle(msgspec.Struct):
         over = []
         for incident_id in list(self.correlator.by_key.get(f"{KERNEL}/{signal.cluster}/{signal.node}", ())):
             incident = self.correlator.open[incident_id]
-            if not incident.kept_by_class.keys().isdisjoint(classes) and incident.clear(classes, signal.node):
+            if not incident.signals_by_class.keys().isdisjoint(classes) and incident.clear(classes, signal.node):
                 self._resolve(incident, signal.event_time_ns, f"cleared: {signal.text[:MAX_SHOWN_TEXT]}", attempt_of)
                 over.append(incident)
         return over
@@ -107,21 +107,21 @@ class Lifecycle(msgspec.Struct):
 
     def release_all(self) -> list[IncidentState]:
         """The input has ended: what was held back is told now."""
-        return [one for incident in list(self.correlator.open.values()) for one in self._release(incident)]
+        return [released for incident in list(self.correlator.open.values()) for released in self._release(incident)]
 
     def _release(self, incident: IncidentState) -> list[IncidentState]:
-        if not incident.held_until_ns:
+        if not incident.pending_until_ns:
             return []
-        incident.held_until_ns = 0
+        incident.pending_until_ns = 0
         return [incident]
 
     def _set_timer(self, incident: IncidentState, pace_ns: PaceOf) -> None:
         incident.has_timer = True
         due_ns = incident.last_seen_ns + RESOLVE_AFTER_NS
-        if incident.held_until_ns:
+        if incident.pending_until_ns:
             slowest_ns = max((pace_ns(incident.cluster, job) for job in incident.jobs), default=0)
-            incident.held_until_ns += min(MAX_HOLD_NS, STEPS_TO_SURVIVE * slowest_ns)
-            due_ns = incident.held_until_ns
+            incident.pending_until_ns += min(MAX_HOLD_NS, STEPS_TO_SURVIVE * slowest_ns)
+            due_ns = incident.pending_until_ns
         heappush(self.timers, (due_ns, incident.incident_id))
 
     def _resolve(self, incident: IncidentState, time_ns: int, why: str, attempt_of: AttemptOf) -> None:
@@ -132,12 +132,12 @@ class Lifecycle(msgspec.Struct):
 
 
 def _steps_to_end(incident: IncidentState) -> int:
-    verdicts = {one.fields.get("verdict", "") for one in incident.signals() if one.position is None}
-    is_a_stop = verdicts.isdisjoint(("", STRAGGLER)) and all(one.position is None for one in incident.signals())
+    verdicts = {signal.fields.get("verdict", "") for signal in incident.signals() if signal.position is None}
+    is_a_stop = verdicts.isdisjoint(("", STRAGGLER)) and all(signal.position is None for signal in incident.signals())
     return STEPS_TO_REFUTE if is_a_stop else STEPS_TO_RECOVER
 
 
 def _ends_by_progress(incident: IncidentState) -> bool:
-    lasting = [signal for name in _OUTLASTS_PROGRESS for signal in incident.kept_by_class.get(name, ())]
-    are_silences = all(signal.position is None for signal in lasting)
-    return incident.reopened < REOPENED_TO_FLAP and are_silences
+    lasting = [signal for name in _OUTLASTS_PROGRESS for signal in incident.signals_by_class.get(name, ())]
+    are_from_liveness = all(signal.position is None for signal in lasting)
+    return incident.reopened < REOPENED_TO_FLAP and are_from_liveness

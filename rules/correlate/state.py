@@ -76,7 +76,7 @@ class IncidentState(msgspec.Struct):
     """What is known of one incident so far.
 
     `keys` are what its signals share (`keys.py`); `seen`, and `seen_before` that, are the ids of signals. It is not
-    told before `held_until_ns`, 0 when it is told at once. `earlier` are the runs of its jobs that failed before;
+    told before `pending_until_ns`, 0 when it is told at once. `earlier` are the runs of its jobs that failed before;
     `at_onset` is how far each job was when it came in.
     """
 
@@ -86,7 +86,7 @@ class IncidentState(msgspec.Struct):
     revision: int = 0
     merged_into: str = ""
     severity: str = "info"
-    held_until_ns: int = 0
+    pending_until_ns: int = msgspec.field(default=0, name="held_until_ns")
     has_timer: bool = False
     reopened: int = 0
     is_restarted: bool = False
@@ -106,7 +106,7 @@ class IncidentState(msgspec.Struct):
     first_onset_ns: int = 0
     last_seen_ns: int = 0
     steps_since: dict[str, int] = {}
-    kept_by_class: dict[str, list[Signal]] = {}
+    signals_by_class: dict[str, list[Signal]] = msgspec.field(default_factory=dict, name="kept_by_class")
     jobs_by_node: dict[str, set[str]] = {}
     progress: dict[str, Progress] = {}
     gpus: set[str] = set()
@@ -145,11 +145,11 @@ class IncidentState(msgspec.Struct):
         self.first_onset_ns = min(self.first_onset_ns, other.first_onset_ns)
         self.last_seen_ns = max(self.last_seen_ns, other.last_seen_ns)
         self.severity = max(self.severity, other.severity, key=SEVERITIES.index)
-        self.held_until_ns = min(self.held_until_ns, other.held_until_ns)
+        self.pending_until_ns = min(self.pending_until_ns, other.pending_until_ns)
         self.at_onset = other.at_onset | self.at_onset
         for node, jobs in other.jobs_by_node.items():
             self.jobs_by_node.setdefault(node, set()).update(jobs)
-        for signals in other.kept_by_class.values():
+        for signals in other.signals_by_class.values():
             for signal in signals:
                 self._keep(signal)
 
@@ -159,15 +159,15 @@ class IncidentState(msgspec.Struct):
 
     def signals(self) -> list[Signal]:
         """The kept signals, earliest onset first."""
-        return sorted((signal for kept in self.kept_by_class.values() for signal in kept), key=onset_order)
+        return sorted((signal for of_class in self.signals_by_class.values() for signal in of_class), key=onset_order)
 
     def clear(self, classes: Collection[str], node: str) -> bool:
         """These failures are over on the node; true when with them all is that the incident consists of."""
-        self.cleared |= {f"{name}/{node}" for name in classes if name in self.kept_by_class}
-        errors = (one for one in self.signals() if SEVERITIES.index(one.severity) >= SEVERITIES.index("error"))
-        return all(f"{one.failure_class}/{one.node}" in self.cleared for one in errors)
+        self.cleared |= {f"{name}/{node}" for name in classes if name in self.signals_by_class}
+        errors = (signal for signal in self.signals() if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"))
+        return all(f"{signal.failure_class}/{signal.node}" in self.cleared for signal in errors)
 
-    def note(self, time_ns: int, what: str) -> None:
+    def record(self, time_ns: int, what: str) -> None:
         """Write into the history what happened to the incident."""
         if len(self.history) < MAX_KEPT_CHANGES:
             self.history.append(Change(iso_from_ns(time_ns), what))
@@ -193,17 +193,17 @@ class IncidentState(msgspec.Struct):
         if signal.severity != self.severity and SEVERITIES.index(signal.severity) > SEVERITIES.index(self.severity):
             if self.signal_count > 1:
                 why = f"{signal.failure_class}{place_of(signal)}"
-                self.note(signal.event_time_ns, f"severity rose from {self.severity} to {signal.severity}: {why}")
+                self.record(signal.event_time_ns, f"severity rose from {self.severity} to {signal.severity}: {why}")
             self.severity = signal.severity
 
     def _keep(self, signal: Signal) -> None:
-        kept = self.kept_by_class.setdefault(signal.failure_class, [])
-        if len(kept) == MAX_KEPT_PER_CLASS and _is_later(signal, kept[-1]):
+        of_class = self.signals_by_class.setdefault(signal.failure_class, [])
+        if len(of_class) == MAX_KEPT_PER_CLASS and _is_later(signal, of_class[-1]):
             return
-        if all(one.signal_id != signal.signal_id for one in kept):
-            kept.append(signal)
-            kept.sort(key=onset_order)
-            del kept[MAX_KEPT_PER_CLASS:]
+        if all(earlier.signal_id != signal.signal_id for earlier in of_class):
+            of_class.append(signal)
+            of_class.sort(key=onset_order)
+            del of_class[MAX_KEPT_PER_CLASS:]
 
 
 def _is_later(signal: Signal, other: Signal) -> bool:

@@ -25,24 +25,26 @@ class UnattachedSignals(msgspec.Struct):
     def add(self, signal: Signal, keys: list[str]) -> None:
         """Keep a signal under its keys."""
         for key in keys:
-            kept = self.by_key.pop(key, {})
-            kept.setdefault(signal.signal_id, signal)
-            if len(kept) > MAX_KEPT_PER_KEY:
-                del kept[_most_expendable(kept, signal)]
-            self.by_key[key] = kept
+            of_key = self.by_key.pop(key, {})
+            of_key.setdefault(signal.signal_id, signal)
+            if len(of_key) > MAX_KEPT_PER_KEY:
+                del of_key[_most_expendable(of_key, signal)]
+            self.by_key[key] = of_key
             if len(self.by_key) > MAX_KEPT_KEYS:
                 del self.by_key[next(iter(self.by_key))]
 
     def under(self, keys: list[str], time_ns: int) -> list[Signal]:
         """The signals that have one of these keys and are not too old by then, each once."""
-        found = {name: one for key in keys for name, one in self.by_key.get(key, {}).items()}
-        return [one for one in found.values() if one.event_time_ns >= time_ns - RETENTION_NS]
+        found = {signal_id: signal for key in keys for signal_id, signal in self.by_key.get(key, {}).items()}
+        return [signal for signal in found.values() if signal.event_time_ns >= time_ns - RETENTION_NS]
 
 
-def _most_expendable(kept: dict[str, Signal], newest: Signal) -> str:
+def _most_expendable(of_key: dict[str, Signal], newest: Signal) -> str:
     """The second of the newest one's class, since the first tells when it began; the oldest of all if there is none."""
-    oldest, *others = (name for name, one in kept.items() if one.failure_class == newest.failure_class)
+    oldest, *others = (
+        signal_id for signal_id, signal in of_key.items() if signal.failure_class == newest.failure_class
+    )
     if len(others) < 2:
-        return next(iter(kept))
-    is_over = kept[oldest].event_time_ns < newest.event_time_ns - RETENTION_NS
+        return next(iter(of_key))
+    is_over = of_key[oldest].event_time_ns < newest.event_time_ns - RETENTION_NS
     return oldest if is_over else others[0]

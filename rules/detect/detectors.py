@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.detect.inputs import Router, entry_of, group_of
-from epicenter.rules.detect.kinds import Finding, fire, take
+from epicenter.rules.detect.kinds import Finding, fire, process
 from epicenter.rules.detect.series import Series
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.signals import Signal
@@ -60,17 +60,19 @@ class Detectors:
         """How many groups were forgotten for want of room."""
         return self._state.evicted
 
-    def take(self, signal: Signal) -> list[Signal]:
+    def on_signal(self, signal: Signal) -> list[Signal]:
         """The signals that this one completes, those first that others are made of."""
         if self._state.began_ns is None:
             self._state.began_ns = signal.event_time_ns
         made: list[Signal] = []
-        if not self._router.may_take(signal):
+        if not self._router.accepts(signal):
             return made
         waiting = deque([signal])
         while waiting:
-            one = waiting.popleft()
-            found = [new for rule, term in self._router.windows_of(one) if (new := self._put(rule, term, one))]
+            next_input = waiting.popleft()
+            found = [
+                new for rule, term in self._router.windows_of(next_input) if (new := self._add(rule, term, next_input))
+            ]
             made += found
             waiting += found
         return made
@@ -95,7 +97,7 @@ class Detectors:
         heapify(state.timers)
         state.shapes = shapes
 
-    def _put(self, rule: Rule, term: int, signal: Signal) -> Signal | None:
+    def _add(self, rule: Rule, term: int, signal: Signal) -> Signal | None:
         when = _when(rule)
         values, found = group_of(when, signal), entry_of(when, term, signal)
         if values is None or found is None:
@@ -104,7 +106,7 @@ class Detectors:
         key = _KEY_BREAK.join((rule.spec.id, signal.cluster, *values, field))
         series = self._touched(key, rule, signal, values)
         before, is_copy = len(series.entries), series.has(entry)
-        finding = take(when, series, entry)
+        finding = process(when, series, entry)
         if not is_copy and (not series.entries or series.entries[-1] == entry):
             series.text, series.position = signal.text[:MAX_TEXT_LENGTH], signal.position
         self._state.entries += len(series.entries) - before
@@ -146,7 +148,7 @@ class Detectors:
         if finding is None:
             return []
         signal = _signal(rule, series, finding, due_ns)
-        return [signal, *self.take(signal)]
+        return [signal, *self.on_signal(signal)]
 
     def _evict(self) -> None:
         state = self._state
@@ -164,12 +166,12 @@ def _when(rule: Rule) -> WhenSpec:
 def _signal(rule: Rule, series: Series, finding: Finding, time_ns: int) -> Signal:
     """The signal is about what its group is about; its block is the newest line that it is made of."""
     spec, when = rule.spec, _when(rule)
-    told = dict(zip(when.group_by, series.values, strict=True))
+    group = dict(zip(when.group_by, series.values, strict=True))
     first, last = finding.entries[0], finding.entries[-1]
-    onset_ns = min(one.onset_ns for one in finding.entries)
+    onset_ns = min(entry.onset_ns for entry in finding.entries)
     figures = finding.figures | {"span_s": (time_ns - onset_ns) / NS_PER_S}
-    fields = told | {name: f"{figure:.6g}" for name, figure in figures.items()}
-    rank = told.get("rank", "")
+    fields = group | {name: f"{figure:.6g}" for name, figure in figures.items()}
+    rank = group.get("rank", "")
     return Signal(
         signal_id=stable_id(
             "window", spec.id, series.cluster, *series.values, first.signal_id, last.signal_id, time_ns
@@ -181,11 +183,11 @@ def _signal(rule: Rule, series: Series, finding: Finding, time_ns: int) -> Signa
         event_time_ns=time_ns,
         onset_ns=onset_ns,
         cluster=series.cluster,
-        node=told.get("node", ""),
+        node=group.get("node", ""),
         source=spec.source,
-        job=told.get("job", ""),
+        job=group.get("job", ""),
         rank=int(rank) if rank.isascii() and rank.isdigit() else None,
-        gpu=told.get("gpu", ""),
+        gpu=group.get("gpu", ""),
         text=_text(rule, fields),
         position=series.position,
         fields=fields,

@@ -35,34 +35,34 @@ class Router:
     def __init__(self, rules: RuleSet):
         self._by_rule: dict[str, list[tuple[Rule, int]]] = {}
         self._classes: list[tuple[str, tuple[Rule, int]]] = []
-        self._known: dict[tuple[str, str], list[tuple[Rule, int]]] = {}
+        self._places_by_kind: dict[tuple[str, str], list[tuple[Rule, int]]] = {}
         for rule in rules.rules:
             if rule.spec.when:
-                self._note(rules, rule, rule.spec.when)
+                self._register(rules, rule, rule.spec.when)
 
-    def may_take(self, signal: Signal) -> bool:
+    def accepts(self, signal: Signal) -> bool:
         """Whether any window is about such signals; few are."""
         return bool(self._places(signal.rule, signal.failure_class))
 
     def windows_of(self, signal: Signal) -> Iterator[tuple[Rule, int]]:
         """Each window that takes the input, once, with the first of its names that fits."""
-        told = set()
+        found = set()
         for rule, term in self._places(signal.rule, signal.failure_class):
-            if rule.spec.id not in told and rule.spec.when and fits(rule.spec.when, term, signal):
-                told.add(rule.spec.id)
+            if rule.spec.id not in found and rule.spec.when and fits(rule.spec.when, term, signal):
+                found.add(rule.spec.id)
                 yield rule, term
 
     def _places(self, rule_id: str, failure_class: str) -> list[tuple[Rule, int]]:
         kind = rule_id, failure_class
-        if kind not in self._known:
-            if len(self._known) >= KNOWN_KINDS:
-                self._known.clear()
+        if kind not in self._places_by_kind:
+            if len(self._places_by_kind) >= KNOWN_KINDS:
+                self._places_by_kind.clear()
             of_class = [place for wanted, place in self._classes if is_named(failure_class, (wanted,))]
             places = [*self._by_rule.get(rule_id, ()), *of_class]
-            self._known[kind] = sorted(places, key=lambda place: (place[0].spec.id, place[1]))
-        return self._known[kind]
+            self._places_by_kind[kind] = sorted(places, key=lambda place: (place[0].spec.id, place[1]))
+        return self._places_by_kind[kind]
 
-    def _note(self, rules: RuleSet, rule: Rule, when: WhenSpec) -> None:
+    def _register(self, rules: RuleSet, rule: Rule, when: WhenSpec) -> None:
         for name, term in terms(when):
             if is_rule_id(name):
                 for rule_id in ids_of(rules, name):
@@ -118,7 +118,7 @@ def value_of(signal: Signal, field: str) -> str:
     """The text of one of the input's fields; its own fields win over what it says of its origin."""
     if field in signal.fields:
         return signal.fields[field][:MAX_VALUE_LENGTH]
-    told: Mapping[str, object] = {
+    identity: Mapping[str, object] = {
         "cluster": signal.cluster,
         "node": signal.node,
         "source": signal.source,
@@ -128,7 +128,7 @@ def value_of(signal: Signal, field: str) -> str:
         "rule": signal.rule,
         "class": signal.failure_class,
     }
-    return str(told.get(field, ""))[:MAX_VALUE_LENGTH]
+    return str(identity.get(field, ""))[:MAX_VALUE_LENGTH]
 
 
 def fits(when: WhenSpec, term: int, signal: Signal) -> bool:

@@ -27,34 +27,36 @@ class Finding:
     figures: dict[str, float]
 
 
-def take(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+def process(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
     """Put an input into its group; what it makes true, if anything. A copy of an earlier input changes nothing."""
     if entry.time_ns <= series.closed_ns or series.has(entry):
         return None
-    return _TAKERS.get(when.kind, _take_into_window)(when, series, entry)
+    return _PROCESSORS.get(when.kind, _process_window)(when, series, entry)
 
 
 def fire(when: WhenSpec, series: Series) -> Finding | None:
     """Nothing came until the group's `due_ns`: what that says, since the last input that was heard."""
     due_ns = series.due_ns or 0
-    kept = [one for one in series.entries if one.time_ns <= due_ns]
-    series.entries, series.closed_ns = series.entries[len(kept) :], due_ns
+    due_entries = [entry for entry in series.entries if entry.time_ns <= due_ns]
+    series.entries, series.closed_ns = series.entries[len(due_entries) :], due_ns
     series.due_ns = _end_of_stretch(when, series.entries[0]) if series.entries else None
-    count = sum(one.number for one in kept)
+    count = sum(entry.number for entry in due_entries)
     if when.kind == "tally" and count < when.least:
         return None
-    return _unless_quiet(when, series, due_ns, Finding(kept if when.kind == "tally" else kept[-1:], {"count": count}))
+    return _unless_quiet(
+        when, series, due_ns, Finding(due_entries if when.kind == "tally" else due_entries[-1:], {"count": count})
+    )
 
 
-def _take_into_window(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
-    series.put(entry)
-    kept = _KEEPERS.get(when.kind, _newest_of_all)(when, in_window(when, series.entries))
-    series.entries = list(kept)
+def _process_window(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+    series.insert(entry)
+    in_reach = _KEEPERS.get(when.kind, _newest_of_all)(when, in_window(when, series.entries))
+    series.entries = list(in_reach)
     if series.newest_ns < series.quiet_until_ns:
         if when.gap is not None:
             series.quiet_until_ns = max(series.quiet_until_ns, quiet_until(when, series.newest_ns))
         return None
-    finding = _FINDERS[when.kind](when, kept)
+    finding = _FINDERS[when.kind](when, in_reach)
     if finding is None:
         return None
     series.closed_ns, series.entries = series.newest_ns, []
@@ -77,11 +79,11 @@ def _newest_that_count(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Ent
 
 
 def _newest_of_each_value(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
-    return sorted({one.value: one for one in entries}.values())[-MAX_ENTRIES:]
+    return sorted({entry.value: entry for entry in entries}.values())[-MAX_ENTRIES:]
 
 
 def _newest_of_each_term(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
-    return sorted({one.term: one for one in entries}.values())
+    return sorted({entry.term: entry for entry in entries}.values())
 
 
 def _newest_of_sequence(when: WhenSpec, entries: Sequence[Entry]) -> Sequence[Entry]:
@@ -119,19 +121,19 @@ def _count_up_to(least: int, entries: Sequence[Entry]) -> Finding | None:
 
 
 def _threshold(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
-    return _measured(entries, threshold([one.number for one in entries], when.least, when.above, when.below))
+    return _measured(entries, threshold([entry.number for entry in entries], when.least, when.above, when.below))
 
 
 def _slope(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
-    return _measured(entries, slope([one.number for one in entries], when.samples or 0, when.by or 0))
+    return _measured(entries, slope([entry.number for entry in entries], when.samples or 0, when.by or 0))
 
 
 def _spike(when: WhenSpec, entries: Sequence[Entry]) -> Finding | None:
     """Since the first of the newest numbers that is itself above the limit."""
-    figures = spike([one.number for one in entries], when.samples or 0, when.newest, when.by or 0)
+    figures = spike([entry.number for entry in entries], when.samples or 0, when.newest, when.by or 0)
     limit = figures["usual"] * (1 + (when.by or 0)) if figures else 0
     newest = entries[-when.newest :]
-    since = next((place for place, one in enumerate(newest) if one.number > limit), 0)
+    since = next((place for place, entry in enumerate(newest) if entry.number > limit), 0)
     return _measured(newest[since:], figures)
 
 
@@ -139,44 +141,44 @@ def _measured(entries: Sequence[Entry], figures: dict[str, float] | None) -> Fin
     return None if figures is None else Finding(entries, {"count": len(entries), **figures})
 
 
-def _take_for_absence(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
-    return (_take_before if when.side == "before" else _take_after)(when, series, entry)
+def _process_absence(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+    return (_process_absence_before if when.side == "before" else _process_absence_after)(when, series, entry)
 
 
-def _take_after(when: WhenSpec, series: Series, entry: Entry) -> None:
+def _process_absence_after(when: WhenSpec, series: Series, entry: Entry) -> None:
     """The first input waits for what should follow; later ones wait with it."""
     if entry.term == MISSING:
-        series.entries = [one for one in series.entries if one.time_ns > entry.time_ns]
+        series.entries = [waiting for waiting in series.entries if waiting.time_ns > entry.time_ns]
         series.closed_ns = max(series.closed_ns, entry.time_ns)
     else:
-        series.put(entry)
+        series.insert(entry)
         del series.entries[1:]
     series.due_ns = series.entries[0].time_ns + when.length_ns if series.entries else None
 
 
-def _take_before(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+def _process_absence_before(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
     """The group holds when last the awaited thing came; `began_ns` is as far back as anything is known."""
     if entry.term == MISSING:
-        series.put(entry)
+        series.insert(entry)
         series.keep_newest(1)
         return None
     since_ns = entry.time_ns - when.length_ns
-    if since_ns < series.began_ns or any(since_ns <= one.time_ns <= entry.time_ns for one in series.entries):
+    if since_ns < series.began_ns or any(since_ns <= earlier.time_ns <= entry.time_ns for earlier in series.entries):
         return None
     return _unless_quiet(when, series, entry.time_ns, Finding([entry], {"count": 1}))
 
 
-def _take_for_flat_line(when: WhenSpec, series: Series, entry: Entry) -> None:
+def _process_flat_line(when: WhenSpec, series: Series, entry: Entry) -> None:
     """Enough inputs arm it; it is due when fewer than that many lie in the window behind."""
-    series.put(entry)
+    series.insert(entry)
     series.keep_newest(when.least)
     is_armed = len(series.entries) == when.least
     series.due_ns = series.entries[0].time_ns + when.length_ns if is_armed else None
 
 
-def _take_for_tally(when: WhenSpec, series: Series, entry: Entry) -> None:
+def _process_tally(when: WhenSpec, series: Series, entry: Entry) -> None:
     """Inputs are only counted; the end of their stretch of time tells how many they were."""
-    series.put(entry)
+    series.insert(entry)
     if len(series.entries) > MAX_ENTRIES:
         series.entries = _summed(when, series.entries, entry.time_ns // when.length_ns * when.length_ns)
     series.due_ns = _end_of_stretch(when, series.entries[0])
@@ -186,30 +188,30 @@ def _end_of_stretch(when: WhenSpec, entry: Entry) -> int:
     return (entry.time_ns // when.length_ns + 1) * when.length_ns - 1
 
 
-def _take_first_seen(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+def _process_first_seen(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
     newest_ns = max(entry.time_ns, series.newest_ns if series.entries else 0)
     since_ns = entry.time_ns - when.length_ns
-    is_known = any(one.value == entry.value and one.time_ns >= since_ns for one in series.entries)
-    series.put(entry)
-    recent = [one for one in series.entries if one.time_ns >= newest_ns - when.length_ns]
+    is_known = any(seen.value == entry.value and seen.time_ns >= since_ns for seen in series.entries)
+    series.insert(entry)
+    recent = [seen for seen in series.entries if seen.time_ns >= newest_ns - when.length_ns]
     series.entries = list(_newest_of_each_value(when, recent))
     if is_known or entry.time_ns < series.began_ns + when.learn:
         return None
     return _unless_quiet(when, series, entry.time_ns, Finding([entry], {"count": 1}))
 
 
-def _take_for_rate(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
+def _process_rate(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
     """Inputs of this stretch of time against the mean of the stretches before; late ones are not counted there."""
     start_ns = entry.time_ns // when.length_ns * when.length_ns
     if series.entries and start_ns < series.newest_ns // when.length_ns * when.length_ns:
         return None
     is_new = not series.entries or series.newest_ns < start_ns
-    series.put(entry)
+    series.insert(entry)
     if is_new or len(series.entries) > MAX_ENTRIES + when.baseline:
         series.entries = _summed(when, series.entries, start_ns)
     now = series.entries[bisect_left(series.entries, start_ns, key=_time_ns) :]
-    count = sum(one.number for one in now)
-    usual = (sum(one.number for one in series.entries) - count) / when.baseline
+    count = sum(counted.number for counted in now)
+    usual = (sum(counted.number for counted in series.entries) - count) / when.baseline
     is_known = series.began_ns <= start_ns - when.baseline * when.length_ns
     if not is_known or count < when.least or count < (when.times or 0) * usual:
         return None
@@ -218,14 +220,14 @@ def _take_for_rate(when: WhenSpec, series: Series, entry: Entry) -> Finding | No
 
 def _summed(when: WhenSpec, entries: Sequence[Entry], start_ns: int) -> list[Entry]:
     """One entry for each earlier stretch, and one for the older half of this one when it holds very many."""
-    now = [one for one in entries if one.time_ns >= start_ns]
+    now = [entry for entry in entries if entry.time_ns >= start_ns]
     counts = Counter[int]()
-    for one in entries:
-        if start_ns - when.baseline * when.length_ns <= one.time_ns < start_ns:
-            counts[one.time_ns // when.length_ns * when.length_ns] += round(one.number)
+    for entry in entries:
+        if start_ns - when.baseline * when.length_ns <= entry.time_ns < start_ns:
+            counts[entry.time_ns // when.length_ns * when.length_ns] += round(entry.number)
     if len(now) > MAX_ENTRIES:
         half = now[: len(now) // 2]
-        now = [replace(half[-1], number=sum(one.number for one in half)), *now[len(half) :]]
+        now = [replace(half[-1], number=sum(entry.number for entry in half)), *now[len(half) :]]
     return [*(Entry(time_ns, "", time_ns, number=count) for time_ns, count in sorted(counts.items())), *now]
 
 
@@ -233,13 +235,13 @@ def _time_ns(entry: Entry) -> int:
     return entry.time_ns
 
 
-_TAKERS: Final = MappingProxyType[str, Callable[[WhenSpec, Series, Entry], Finding | None]](
+_PROCESSORS: Final = MappingProxyType[str, Callable[[WhenSpec, Series, Entry], Finding | None]](
     {
-        "absence": _take_for_absence,
-        "flat-line": _take_for_flat_line,
-        "first-seen": _take_first_seen,
-        "rate": _take_for_rate,
-        "tally": _take_for_tally,
+        "absence": _process_absence,
+        "flat-line": _process_flat_line,
+        "first-seen": _process_first_seen,
+        "rate": _process_rate,
+        "tally": _process_tally,
     }
 )
 _KEEPERS: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Sequence[Entry]]](

@@ -53,7 +53,7 @@ class Series(msgspec.Struct):
         place = bisect_left(self.entries, entry)
         return self.entries[place : place + 1] == [entry]
 
-    def put(self, entry: Entry) -> None:
+    def insert(self, entry: Entry) -> None:
         """Add an entry in its place: late evidence goes between the earlier ones."""
         insort(self.entries, entry)
 
@@ -71,7 +71,7 @@ def in_window(when: WhenSpec, entries: list[Entry]) -> list[Entry]:
     newest_ns = entries[-1].time_ns
     if when.window == "tumbling":
         number = newest_ns // when.length_ns
-        return [one for one in entries if one.time_ns // when.length_ns == number]
+        return [entry for entry in entries if entry.time_ns // when.length_ns == number]
     near = entries[bisect_left(entries, newest_ns - when.length_ns, key=_time_ns) :]
     if when.window == "sliding" or when.gap is None:
         return near

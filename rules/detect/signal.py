@@ -28,7 +28,7 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
         event_time_ns=event.event_time_ns,
         onset_ns=event.event_time_ns - rule.waited_ns(fields),
         cluster=event.cluster,
-        node=fields.get(_NODE_FIELD) or ("" if _is_told_from_afar(event, spec) else event.node),
+        node=fields.get(_NODE_FIELD) or ("" if _is_reported_elsewhere(event, spec) else event.node),
         source=event.source or _source(rule),
         job=event.job or fields.get(_JOB_FIELD, ""),
         rank=event.rank if event.rank is not None else _rank(rank),
@@ -44,13 +44,16 @@ def signal_of(rules: RuleSet, match: Match) -> Signal:
 def match_of(signal: Signal) -> Match:
     """A window's signal in the form of a match, for the store."""
     position = signal.position or Position("", 0)
-    who = (signal.cluster, signal.node, signal.source, signal.job, signal.rank)
+    origin = (signal.cluster, signal.node, signal.source, signal.job, signal.rank)
     return Match(
-        signal.signal_id, signal.rule, LogEvent(signal.event_time_ns, signal.text, position, True, *who), signal.fields
+        signal.signal_id,
+        signal.rule,
+        LogEvent(signal.event_time_ns, signal.text, position, True, *origin),
+        signal.fields,
     )
 
 
-def _is_told_from_afar(event: LogEvent, spec: RuleSpec) -> bool:
+def _is_reported_elsewhere(event: LogEvent, spec: RuleSpec) -> bool:
     """Whether it did not happen where it was written: a scheduler speaks of jobs from a host of its own."""
     is_of_a_job = event.source == "scheduler" and spec.entity == "job"
     return is_of_a_job or spec.failure_class in _DECIDED_BY_A_SCHEDULER

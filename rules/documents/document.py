@@ -72,8 +72,8 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
         line = text[: error.position].count("\n") + 1
         problems.append(f"{file}:{line}: not YAML: a character that may not stand in a text file: {error.reason}")
     except (RecursionError, _TooManyPartsError):
-        why = "an alias holds itself, it is nested too deep, or has too many parts with its aliases written out"
-        problems.append(f"{file}:1: not YAML for a file of this kind ({name}): {why}")
+        reason = "an alias holds itself, it is nested too deep, or has too many parts with its aliases written out"
+        problems.append(f"{file}:1: not YAML for a file of this kind ({name}): {reason}")
     return None
 
 
@@ -128,7 +128,7 @@ def _sentence(file: Path, lines: dict[Path_, int], found: dict[str, Any], name: 
 
 def _without_tags(path: Path_, lines: dict[Path_, int], may_be_new: bool) -> Path_:
     """The keys that lead to a part; pydantic names the kinds of a union in between, which stand in no file."""
-    known: Path_ = ()
+    existing: Path_ = ()
     for part in path[:-1]:
-        known = (*known, part) if (*known, part) in lines else known
-    return (*known, *path[-1:]) if may_be_new or (*known, *path[-1:]) in lines else known
+        existing = (*existing, part) if (*existing, part) in lines else existing
+    return (*existing, *path[-1:]) if may_be_new or (*existing, *path[-1:]) in lines else existing

@@ -17,7 +17,7 @@ class _Round(msgspec.Struct):
     """The nodes that have told a job's newest step, and when by their own clocks."""
 
     step: int
-    told_ns: dict[str, int] = {}
+    reported_ns: dict[str, int] = msgspec.field(default_factory=dict, name="told_ns")
 
 
 class ClockSkew(msgspec.Struct):
@@ -29,7 +29,7 @@ class ClockSkew(msgspec.Struct):
     rounds: dict[str, _Round] = {}
     differences_ns: dict[str, list[int]] = {}
 
-    def note_step(self, job: str, node: str, step: int, time_ns: int) -> None:
+    def record_step(self, job: str, node: str, step: int, time_ns: int) -> None:
         """A node told a step of a job, both with the cluster's name in front; the first word of a node counts."""
         current = self.rounds.get(job)
         if current is None or step > current.step:
@@ -39,12 +39,12 @@ class ClockSkew(msgspec.Struct):
             if len(self.rounds) > MAX_KEPT_JOBS:
                 del self.rounds[next(iter(self.rounds))]
         if step == current.step:
-            current.told_ns.setdefault(node, time_ns)
+            current.reported_ns.setdefault(node, time_ns)
 
     def skew_ns(self, node: str) -> int | None:
         """How far a node's clock is ahead of its jobs' other nodes; None when too few steps were told."""
-        known = self.differences_ns.get(node, ())
-        return int(median(known)) if len(known) >= NEEDED else None
+        differences_ns = self.differences_ns.get(node, ())
+        return int(median(differences_ns)) if len(differences_ns) >= NEEDED else None
 
     def skews_ns(self) -> dict[str, int]:
         """The skew of every node of which it is known."""
@@ -52,11 +52,11 @@ class ClockSkew(msgspec.Struct):
         return {node: skew_ns for node, skew_ns in found if skew_ns is not None}
 
     def _close(self, done: _Round) -> None:
-        if len(done.told_ns) < 2:
+        if len(done.reported_ns) < 2:
             return
-        middle_ns = median_low(done.told_ns.values())
-        for node, told_ns in done.told_ns.items():
-            kept = self.differences_ns.pop(node, [])
-            self.differences_ns[node] = [*kept[1 - MAX_KEPT_PER_NODE :], told_ns - middle_ns]
+        middle_ns = median_low(done.reported_ns.values())
+        for node, reported_ns in done.reported_ns.items():
+            earlier_ns = self.differences_ns.pop(node, [])
+            self.differences_ns[node] = [*earlier_ns[1 - MAX_KEPT_PER_NODE :], reported_ns - middle_ns]
             if len(self.differences_ns) > MAX_KEPT_NODES:
                 del self.differences_ns[next(iter(self.differences_ns))]

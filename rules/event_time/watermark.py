@@ -38,7 +38,7 @@ class Watermark(msgspec.Struct):
     def learn(self, times_ns: Iterable[int]) -> None:
         """Note how far behind the front these events came; one that no allowed wait would have caught says nothing."""
         behind_ns = [self.front_ns - time_ns for time_ns in times_ns]
-        needed_ns = max((one for one in behind_ns if one <= self.lateness_ns), default=None)
+        needed_ns = max((lag_ns for lag_ns in behind_ns if lag_ns <= self.lateness_ns), default=None)
         if needed_ns is None:
             return
         minute = self.front_ns // (60 * NS_PER_S)

@@ -34,12 +34,12 @@ class Drafts:
         """Say what is not carried over."""
         self.losses.append(f"{place}: {name}: {what}")
 
-    def lose_keys(self, place: str, name: str, content: Any, known: Collection[str]) -> None:
+    def lose_keys(self, place: str, name: str, content: Any, supported: Collection[str]) -> None:
         """Say which keys of a mapping have no counterpart here."""
-        if unknown := [str(key) for key in content if key not in known]:
+        if unknown := [str(key) for key in content if key not in supported]:
             self.lose(place, name, f"not carried over: {', '.join(unknown)}")
 
-    def line(self, place: str, title: str, adapted: Adapted, **known: Any) -> None:
+    def line(self, place: str, title: str, adapted: Adapted, **fields: Any) -> None:
         """Add a rule that looks at lines. `known` holds what the other tool knows: severity, source."""
         for loss in adapted.losses:
             self.lose(place, title, loss)
@@ -58,7 +58,7 @@ class Drafts:
             "action": "none",
             "references": [f"imported from {place}"],
             "fallback": True,
-            **known,
+            **fields,
             "examples": {"matches": samples(adapted.pattern), "near_misses": [near_miss(adapted.pattern)]},
         }
         self.drafts.append(Draft(place, spec))

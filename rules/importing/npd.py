@@ -44,13 +44,13 @@ def import_npd(document: Document, drafts: Drafts) -> None:
     is_kernel = monitor.plugin == "kmsg" or monitor.source == "kernel-monitor"
     for number, rule in enumerate(monitor.rules):
         place = f"{document.file}:{line_of(document.lines, ('rules', number))}"
-        said = {"source": "kernel"} if is_kernel else {}
+        fields = {"source": "kernel"} if is_kernel else {}
         if rule.type == "permanent":
-            said["severity"] = "error"
+            fields["severity"] = "error"
             drafts.lose(place, rule.reason, f"permanent condition {rule.condition}: {_BY_HAND}")
         # node-problem-detector holds a pattern against the end of its buffer
         ends_open = rule.pattern.endswith((".*", "$"))
         try:
-            drafts.line(place, rule.reason, adapted(rule.pattern if ends_open else f"{rule.pattern}$"), **said)
+            drafts.line(place, rule.reason, adapted(rule.pattern if ends_open else f"{rule.pattern}$"), **fields)
         except ValueError as error:
             drafts.lose(place, rule.reason, f"not imported: {error}")

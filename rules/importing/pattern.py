@@ -67,8 +67,8 @@ def without_open_end(pattern: str) -> str:
     """Shorter where it ends in a repeat or an option: the same lines fit."""
     while found := _OPEN_END.search(pattern):
         atom, times, least, closed = found.groups()
-        kept = atom if times[0] == "+" else f"{atom}{{{least}}}" if least and least != "0" else ""
-        pattern = f"{pattern[: found.start()]}{kept}{closed}"
+        required = atom if times[0] == "+" else f"{atom}{{{least}}}" if least and least != "0" else ""
+        pattern = f"{pattern[: found.start()]}{required}{closed}"
         while (shorter := _EMPTY_GROUP.sub("", pattern)) != pattern:
             pattern = shorter
     return pattern
@@ -86,8 +86,8 @@ def _check(pattern: str) -> None:
     except RecursionError as error:
         raise ValueError("a pattern that is nested too deep") from error
     check_pattern(pattern)
-    if why := refusal(pattern.encode()):
-        raise ValueError(f"{pattern!r}: {why}")
+    if reason := refusal(pattern.encode()):
+        raise ValueError(f"{pattern!r}: {reason}")
 
 
 def _may_extract(pattern: str) -> bool:

@@ -12,10 +12,10 @@ CANDIDATES: Final = "7x4kZ_ -:/.(\"'#="
 _CATEGORIES: Final[dict[Any, Callable[[str], bool]]] = {
     sre.CATEGORY_DIGIT: str.isdigit,
     sre.CATEGORY_SPACE: str.isspace,
-    sre.CATEGORY_WORD: lambda one: one.isalnum() or one == "_",
-    sre.CATEGORY_NOT_DIGIT: lambda one: not one.isdigit(),
-    sre.CATEGORY_NOT_SPACE: lambda one: not one.isspace(),
-    sre.CATEGORY_NOT_WORD: lambda one: not (one.isalnum() or one == "_"),
+    sre.CATEGORY_WORD: lambda character: character.isalnum() or character == "_",
+    sre.CATEGORY_NOT_DIGIT: lambda character: not character.isdigit(),
+    sre.CATEGORY_NOT_SPACE: lambda character: not character.isspace(),
+    sre.CATEGORY_NOT_WORD: lambda character: not (character.isalnum() or character == "_"),
 }
 
 
@@ -66,25 +66,27 @@ def _part(kind: Any, argument: Any, variant: int) -> str:
     items = {sre.IN: argument, sre.ANY: [], sre.NOT_LITERAL: [(sre.NEGATE, None), (sre.LITERAL, argument)]}.get(kind)
     if items is None:
         raise ValueError(f"no example can be made of {kind}")
-    fitting = [one for one in _of_set(items) if not items or _is_in(items, one)]
+    fitting = [character for character in _of_set(items) if not items or _is_in(items, character)]
     if not fitting:
         raise ValueError("no example can be made of a set of rare characters")
     return fitting[variant % len(fitting)]
 
 
 def _of_set(items: Any) -> str:
-    return CANDIDATES + "".join(chr(one[0] if kind is sre.RANGE else one) for kind, one in items if _is_fixed(kind))
+    return CANDIDATES + "".join(
+        chr(character[0] if kind is sre.RANGE else character) for kind, character in items if _is_fixed(kind)
+    )
 
 
 def _is_fixed(kind: Any) -> bool:
     return kind in (sre.LITERAL, sre.RANGE)
 
 
-def _is_in(items: Any, one: str) -> bool:
+def _is_in(items: Any, character: str) -> bool:
     found = any(
-        (kind is sre.LITERAL and ord(one) == argument)
-        or (kind is sre.RANGE and argument[0] <= ord(one) <= argument[1])
-        or (kind is sre.CATEGORY and _CATEGORIES[argument](one))
+        (kind is sre.LITERAL and ord(character) == argument)
+        or (kind is sre.RANGE and argument[0] <= ord(character) <= argument[1])
+        or (kind is sre.CATEGORY and _CATEGORIES[argument](character))
         for kind, argument in items
     )
     return found != any(kind is sre.NEGATE for kind, _ in items)

@@ -20,7 +20,7 @@ def rules_by_verdict(rules: RuleSet) -> dict[str, Rule]:
     return found
 
 
-def silence_signal(rule: Rule, verdict: Verdict) -> Signal:
+def liveness_signal(rule: Rule, verdict: Verdict) -> Signal:
     """The signal that a verdict is. No line stands for it, so it has no position."""
     return Signal(
         signal_id=stable_id("silence", *msgspec.structs.astuple(verdict)[:7]),

@@ -101,7 +101,7 @@ class NodeStreams(msgspec.Struct, array_like=True):
         if source in ("kernel", "worker"):
             (self.kernel if source == "kernel" else self.worker).note(time_ns)
 
-    def note_cut(self, time_ns: int) -> None:
+    def record_cut(self, time_ns: int) -> None:
         """A line of it ends in the middle."""
         second_ns = time_ns // NS_PER_S * NS_PER_S
         self.first_cut_ns = min(time_ns, self.first_cut_ns or time_ns)

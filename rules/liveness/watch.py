@@ -106,7 +106,7 @@ class LivenessWatch(msgspec.Struct):
             return Taken(False, False, [])
         return Taken(True, watch.progress.attempt != attempt, self._step(key, watch, heartbeat.event_time_ns))
 
-    def note_trouble(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
+    def record_trouble(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
         """A line told a cause of failures that concerns these jobs."""
         for key in sorted(job_key(cluster, job, "") for job in jobs):
             if watch := self.jobs.get(key):
@@ -168,7 +168,7 @@ class LivenessWatch(msgspec.Struct):
                 source = "kernel" if is_of_host else heartbeat.source
                 self._streams_of(heartbeat).note(source, heartbeat.event_time_ns)
             case LineCut():
-                self._streams_of(heartbeat).note_cut(heartbeat.event_time_ns)
+                self._streams_of(heartbeat).record_cut(heartbeat.event_time_ns)
 
     def _streams_of(self, heartbeat: Heartbeat) -> NodeStreams:
         return self.streams.setdefault(node_key(heartbeat.cluster, heartbeat.node), NodeStreams())

@@ -9,14 +9,14 @@ from importlib.metadata import version
 
 import hyperscan
 
-from epicenter.rules.match.disk_cache import digest, keep, recall
+from epicenter.rules.match.disk_cache import digest, load, store
 
 
-def _say_nothing(patterns: int) -> None:
+def _ignore(patterns: int) -> None:
     pass
 
 
-before_compiling: Callable[[int], None] = _say_nothing
+before_compiling: Callable[[int], None] = _ignore
 """Is told how many patterns are about to be compiled, which takes some seconds for thousands."""
 
 _KIND = "patterns"
@@ -31,8 +31,8 @@ def prefilter(pattern: bytes) -> bytes:
 
     A pattern may say itself what to look for, in a comment at its beginning: `(?#sought:\\d%\\|)`.
     """
-    if said := _SOUGHT.match(pattern):
-        return said[1]
+    if stated := _SOUGHT.match(pattern):
+        return stated[1]
     return _END_OF_LINE.sub(rb"\1", pattern.removeprefix(b"^"))
 
 
@@ -72,12 +72,12 @@ def database(patterns: tuple[str, ...]) -> hyperscan.Database:
         ids=list(range(len(patterns))),
         flags=[0] * len(patterns),
     )
-    keep(_KIND, _name(patterns), hyperscan.dumpb(compiled))
+    store(_KIND, _name(patterns), hyperscan.dumpb(compiled))
     return compiled
 
 
 def _cached(patterns: Sequence[str]) -> hyperscan.Database | None:
-    content = recall(_KIND, _name(patterns))
+    content = load(_KIND, _name(patterns))
     try:
         return hyperscan.loadb(content, hyperscan.HS_MODE_BLOCK) if content else None
     except hyperscan.error:

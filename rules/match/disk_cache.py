@@ -21,13 +21,13 @@ SHIPPED: Final = Path(sys.prefix) / "share" / "epicenter"
 
 def digest(parts: Iterable[bytes]) -> str:
     """A name for these parts in this order: others have another one."""
-    known = blake2b(digest_size=16)
+    hashed = blake2b(digest_size=16)
     for part in parts:
-        known.update(len(part).to_bytes(8, "big") + part)
-    return known.hexdigest()
+        hashed.update(len(part).to_bytes(8, "big") + part)
+    return hashed.hexdigest()
 
 
-def recall(kind: str, name: str) -> bytes | None:
+def load(kind: str, name: str) -> bytes | None:
     """What was kept under this name; None without it."""
     try:
         file = _folder(kind) / name
@@ -39,7 +39,7 @@ def recall(kind: str, name: str) -> bytes | None:
     return content
 
 
-def keep(kind: str, name: str, content: bytes) -> None:
+def store(kind: str, name: str, content: bytes) -> None:
     """Keep it in one step, so that nobody reads half of it. A machine without a writable cache keeps nothing."""
     try:
         folder = _folder(kind)
@@ -62,7 +62,7 @@ def _shipped(kind: str, name: str) -> bytes | None:
 def _make_room(folder: Path) -> None:
     files = [(file, file.stat()) for file in folder.iterdir()]
     left_bytes = MAX_FOLDER_BYTES
-    for file, stat in sorted(files, key=lambda one: one[1].st_mtime_ns, reverse=True):
+    for file, stat in sorted(files, key=lambda entry: entry[1].st_mtime_ns, reverse=True):
         left_bytes -= stat.st_size
         if left_bytes < 0:
             file.unlink(missing_ok=True)

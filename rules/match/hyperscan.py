@@ -72,7 +72,7 @@ class HyperscanScanner:
         return sorted({(bisect_left(ends, end), pattern) for end, pattern in found})
 
     def _search(self, text: bytes, found: list[Hit]) -> None:
-        self._database.scan(text, match_event_handler=_note, context=found, scratch=self._scratch)  # type: ignore[arg-type]
+        self._database.scan(text, match_event_handler=_record_hit, context=found, scratch=self._scratch)  # type: ignore[arg-type]
 
 
 def _is_text(values: Sequence[bytes]) -> TypeGuard[Text]:
@@ -80,5 +80,5 @@ def _is_text(values: Sequence[bytes]) -> TypeGuard[Text]:
     return hasattr(values, "numbers_at")
 
 
-def _note(pattern: int, _start: int, end: int, _flags: int, found: list[Hit]) -> None:
+def _record_hit(pattern: int, _start: int, end: int, _flags: int, found: list[Hit]) -> None:
     found.append((end, pattern))

@@ -24,8 +24,8 @@ class Marks:
     def found_in(self, text: bytes) -> set[bytes]:
         """Those of the byte strings that the text holds."""
         found: set[bytes] = set()
-        self._database.scan(text, match_event_handler=self._note, context=found, scratch=self._scratch)  # type: ignore[arg-type]
+        self._database.scan(text, match_event_handler=self._record_hit, context=found, scratch=self._scratch)  # type: ignore[arg-type]
         return found
 
-    def _note(self, number: int, _start: int, _end: int, _flags: int, found: set[bytes]) -> None:
+    def _record_hit(self, number: int, _start: int, _end: int, _flags: int, found: set[bytes]) -> None:
         found.add(self._marks[number])

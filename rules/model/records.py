@@ -15,16 +15,17 @@ class Position(msgspec.Struct, frozen=True, array_like=True, order=True, gc=Fals
 class Origin(msgspec.Struct, frozen=True):
     """Whose lines a plain file holds, for what they don't tell themselves.
 
-    `job` is told by the path or the first lines (`is_job_told`), or is a name of the file's own; empty for the log of a
-    machine or a daemon (`is_system`). `hosts` are the nodes of the tasks that srun labels, by their number, empty where
-    unknown; `tasks_are_ranks` is false where a task starts several ranks. `is_of_a_job`: the file is that of all tasks.
-    `log` is the file, `head_time_ns` the time of its first line that tells one, None when none of the first ones does.
+    `job` comes from the path or the first lines (`is_job_stated`); without either, it is made from the file's name. It
+    is empty for the log of a machine or a daemon (`is_system`). `is_of_a_job`: the file holds the lines of all tasks.
+    `hosts` are the nodes of the tasks that srun labels, by task number, empty where unknown. `tasks_are_ranks` is false
+    where a task starts several ranks. `log` is the file. `head_time_ns` is the time of the first of its first lines
+    that has one, None when none has.
     """
 
     job: str = ""
     node: str = ""
     rank: int | None = None
-    is_job_told: bool = False
+    is_job_stated: bool = msgspec.field(default=False, name="is_job_told")
     is_system: bool = False
     is_of_a_job: bool = False
     hosts: tuple[str, ...] = ()

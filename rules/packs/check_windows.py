@@ -50,27 +50,29 @@ def _of_names(rules: RuleSet, rule: Rule, switched_off: Collection[str]) -> Iter
 
 def _of_fields(rules: RuleSet, rule: Rule) -> Iterator[Fault]:
     when = _when(rule)
-    known = _fields_of(rules, when.of)
-    missing = _fields_of(rules, when.without) if when.without else None
+    fields = _fields_of(rules, when.of)
+    missing_fields = _fields_of(rules, when.without) if when.without else None
     for key, names in (("field", when.field), ("minus", when.minus), ("group_by", when.group_by)):
         for number, name in enumerate(names):
-            if known is not None and name not in known:
-                yield Fault(rule.spec.id, (key, number), f"no input has a field {name}: {_known_fields(known)}")
-            elif key == "group_by" and missing is not None and name not in missing:
+            if fields is not None and name not in fields:
+                yield Fault(rule.spec.id, (key, number), f"no input has a field {name}: {_one_of(fields)}")
+            elif key == "group_by" and missing_fields is not None and name not in missing_fields:
                 yield Fault(rule.spec.id, (key, number), f"nothing in `without` has a field {name}: it could never fit")
     for name in when.where:
-        if known is not None and name not in known:
-            yield Fault(rule.spec.id, ("where", name), f"no input has a field {name}: {_known_fields(known)}")
-    told = {*_OF_ALL_KINDS, *_FIGURES.get(when.kind, ()), *when.group_by}
+        if fields is not None and name not in fields:
+            yield Fault(rule.spec.id, ("where", name), f"no input has a field {name}: {_one_of(fields)}")
+    placeholders = {*_OF_ALL_KINDS, *_FIGURES.get(when.kind, ()), *when.group_by}
     for name in _PLACE.findall(when.text):
-        if name not in told:
+        if name not in placeholders:
             yield Fault(
-                rule.spec.id, ("text",), f"{{{name}}} is not known there: write one of {', '.join(sorted(told))}"
+                rule.spec.id,
+                ("text",),
+                f"{{{name}}} is not known there: write one of {', '.join(sorted(placeholders))}",
             )
 
 
-def _known_fields(known: Collection[str]) -> str:
-    return f"write one of {', '.join(sorted(known))}"
+def _one_of(fields: Collection[str]) -> str:
+    return f"write one of {', '.join(sorted(fields))}"
 
 
 def _fields_of(rules: RuleSet, names: Iterable[str]) -> set[str] | None:
@@ -107,11 +109,11 @@ def _of_chains(rules: RuleSet, windows: Iterable[Rule]) -> Iterator[Fault]:
         }
         for rule in windows
     }
-    told: set[frozenset[str]] = set()
+    reported: set[frozenset[str]] = set()
     for rule_id in inputs:
         chain = _back_to(rule_id, inputs)
-        if chain and frozenset(chain) not in told:
-            told.add(frozenset(chain))
+        if chain and frozenset(chain) not in reported:
+            reported.add(frozenset(chain))
             names = " <- ".join((*chain, rule_id))
             yield Fault(rule_id, inputs[rule_id][chain[1 % len(chain)]], f"a window that feeds itself: {names}")
 

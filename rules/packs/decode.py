@@ -17,7 +17,7 @@ Rows = list[Mapping[str, str]]
 
 _TABLES = Path(__file__).parents[1] / "catalog" / "tables"
 _WORD = re.compile(r"0x([0-9a-fA-F]{1,16})")
-_TOLD_BY_A_ROW = ("immediate", "investigate", "link_severity", "origin", "verdict")
+_FIELDS_OF_A_ROW = ("immediate", "investigate", "link_severity", "origin", "verdict")
 _GRAVEST_FIRST = ("here", "unknown", "elsewhere", "none")
 _PROMOTED_BIT = {"v1": 10, "v2": 7}
 
@@ -39,16 +39,16 @@ def nvlink5(fields: Fields) -> Fields:
     if not layout:
         return fields
     reason = info >> 20 & 0x3F
-    told = {"layout": layout, "unit": _unit(rows[0]["subunit"], layout), "error_status": f"0x{status:08x}"}
+    meaning = {"layout": layout, "unit": _unit(rows[0]["subunit"], layout), "error_status": f"0x{status:08x}"}
     if any(row["reason"] for row in rows):
-        told["reason"] = str(reason)
+        meaning["reason"] = str(reason)
     for row in rows:
-        if row["reason"] in ("", str(reason)) and row["status"] in ("", told["error_status"]):
-            told |= {name: row[name] for name in _TOLD_BY_A_ROW if row[name]}
+        if row["reason"] in ("", str(reason)) and row["status"] in ("", meaning["error_status"]):
+            meaning |= {name: row[name] for name in _FIELDS_OF_A_ROW if row[name]}
             if row["promoted"] and info >> _PROMOTED_BIT[layout] & 1:
-                told["immediate"] = row["promoted"]
+                meaning["immediate"] = row["promoted"]
             break
-    return fields | told
+    return fields | meaning
 
 
 def nvlink4(fields: Fields) -> Fields:
@@ -59,17 +59,17 @@ def nvlink4(fields: Fields) -> Fields:
     words = [int(word, 16) for word in _WORD.findall(fields.get("words", ""))]
     if fields.get("code") != "74" or not words:
         return fields
-    known = {(row["register"], row["bit"]): row for row in _rows("xid74.tsv")}
+    row_by_bit = {(row["register"], row["bit"]): row for row in _rows("xid74.tsv")}
     unnamed = {"origin": "unknown", "verdict": "a bit that is not documented; open a case"}
-    told = [
-        known.get((str(number), str(bit)), unnamed)
+    bits = [
+        row_by_bit.get((str(number), str(bit)), unnamed)
         for number, word in enumerate(words, start=1)
         for bit in range(word.bit_length())
         if word >> bit & 1
     ]
-    if not told:
+    if not bits:
         return fields
-    worst = min(told, key=lambda row: _GRAVEST_FIRST.index(row["origin"]))
+    worst = min(bits, key=lambda row: _GRAVEST_FIRST.index(row["origin"]))
     return fields | {"origin": worst["origin"], "verdict": worst["verdict"]}
 
 
@@ -122,5 +122,5 @@ DECODERS: Final[Mapping[str, Callable[[Fields], Fields]]] = MappingProxyType(
 )
 """By the name that a rule gives in `decode`."""
 
-ADDED: Final = ("layout", "unit", "error_status", "reason", *_TOLD_BY_A_ROW)
+ADDED: Final = ("layout", "unit", "error_status", "reason", *_FIELDS_OF_A_ROW)
 """Fields that decoders may add."""

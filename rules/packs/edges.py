@@ -51,7 +51,7 @@ def loops(edges: Sequence[EdgeSpec]) -> list[Loop]:
     """
     index, found, left = EdgeIndex(edges), list[Loop](), _steps(edges)
     for component in _components(left):
-        within = {cause: {one for one in effects if one in component} for cause, effects in left.items()}
+        within = {cause: effects & component for cause, effects in left.items()}
         while ring := _ring(index, {cause: within[cause] for cause in component}):
             loop = _newest_last(Loop(ring, tuple(_soonest(index, *pair) for pair in _pairs(ring))), edges)
             found.append(loop)

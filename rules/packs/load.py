@@ -14,7 +14,7 @@ from epicenter.rules.match.disk_cache import digest
 from epicenter.rules.packs.check_windows import faults as window_faults
 from epicenter.rules.packs.decode import DECODERS
 from epicenter.rules.packs.edges import Loop, loops
-from epicenter.rules.packs.pack_cache import Reading, keep_checked, recall_checked
+from epicenter.rules.packs.pack_cache import Reading, load_checked, store_checked
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.spec import EdgeSpec, PackSpec, RuleSpec
 from epicenter.rules.packs.table import with_table
@@ -35,7 +35,7 @@ def load(folders: Iterable[Path] = (), topology: Path | None = None, marks: tupl
     problems: list[str] = []
     paths = [Path(folder) for folder in (CATALOG, *folders)]
     files = [file for path in paths for file in yaml_files(path, "rule pack", problems)]
-    packs = (None if problems else _recalled(files)) or _read(files, problems, marks)
+    packs = (None if problems else _cached(files)) or _read(files, problems, marks)
     found = packs.rule_set(read_topology(topology, problems) if topology else NO_TOPOLOGY)
     if problems:
         raise ConfigError(problems)
@@ -45,14 +45,14 @@ def load(folders: Iterable[Path] = (), topology: Path | None = None, marks: tupl
     return replace(found, files=tuple(digests), digest=digest(map(str.encode, digests.values())), marks=marks)
 
 
-def _recalled(files: Sequence[Path]) -> _Packs | None:
+def _cached(files: Sequence[Path]) -> _Packs | None:
     """Packs that passed every check before; None when something changed since."""
-    checked = recall_checked(files)
+    checked = load_checked(files)
     if checked is None:
         return None
     packs = _Packs([])
     for document in checked.documents(files):
-        packs.take(document)
+        packs.add(document)
     is_same = packs.reading.digests.items() <= checked.digests.items()
     packs.reading.digests = checked.digests
     return packs if is_same and not packs.problems else None
@@ -61,11 +61,11 @@ def _recalled(files: Sequence[Path]) -> _Packs | None:
 def _read(files: Sequence[Path], problems: list[str], marks: tuple[str, ...]) -> _Packs:
     """Packs with all that is wrong with them."""
     packs = _Packs(problems)
-    documents = [packs.take(parse_document(file, packs.reading, "pack", problems)) for file in files]
+    documents = [packs.add(parse_document(file, packs.reading, "pack", problems)) for file in files]
     found = replace(packs.rule_set(), marks=marks)
     problems += [*packs.faults(found), *packs.edge_faults(found), *packs.window_faults(found)]
     if not problems:
-        keep_checked([document for document in documents if document], packs.reading)
+        store_checked([document for document in documents if document], packs.reading)
     return packs
 
 
@@ -87,7 +87,7 @@ class _Packs:
         rules = tuple(sorted(self.rules.values(), key=lambda rule: rule.spec.id))
         return RuleSet(rules, tuple(self.edges), topology)
 
-    def take(self, document: Document | None) -> Document | None:
+    def add(self, document: Document | None) -> Document | None:
         """Add one more pack, and give it back; None stands for one that can't be read."""
         pack = document.checked(PackSpec, "pack", self.problems) if document else None
         if document is None or pack is None:
@@ -100,12 +100,12 @@ class _Packs:
                 place = f"{file}:{line_of(lines, ('off', number))}"
                 self.problems.append(f"{place}: off: {rule_id}: no such rule; `epicenter rules list` shows all")
         for number, spec in enumerate(pack.rules):
-            self._take_rule(spec, file, lines, number)
+            self._add_rule(spec, file, lines, number)
         for number, edge in enumerate(pack.expanded_edges()):
-            self._take_edge(edge, f"{file}:{line_of(lines, ('edges', number))}: edges.{number}")
+            self._add_edge(edge, f"{file}:{line_of(lines, ('edges', number))}: edges.{number}")
         return document
 
-    def _take_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
+    def _add_rule(self, spec: RuleSpec, file: Path, lines: dict[Path_, int], number: int) -> None:
         place = f"{file}:{line_of(lines, ('rules', number, 'id'))}"
         row = self._row(spec.id)
         earlier = self.rules.get(spec.id) or (row[0].finer[row[1]] if row else None)
@@ -120,11 +120,11 @@ class _Packs:
             self.problems.append(f"{place}: {spec.id}: decode: {spec.decode}: write one of {', '.join(DECODERS)}")
         self._lines_by_rule[spec.id] = file, lines, number
         if row:
-            self._put_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))
+            self._replace_row(*row, Rule(spec, place, row=row[0].finer[row[1]].row))
         else:
             self.rules[spec.id] = with_table(spec, place, file, self.reading, self.problems)
 
-    def _take_edge(self, edge: EdgeSpec, place: str) -> None:
+    def _add_edge(self, edge: EdgeSpec, place: str) -> None:
         self.edges.append(edge)
         self._place_by_edge[id(edge)] = place
         if not edge.effect:
@@ -133,7 +133,7 @@ class _Packs:
     def _switch_off(self, rule_id: str) -> bool:
         row = self._row(rule_id)
         if row:
-            self._put_row(*row, row[0].finer[row[1]].silenced())
+            self._replace_row(*row, row[0].finer[row[1]].switched_off())
         return bool(row or self.rules.pop(rule_id, None))
 
     def _row(self, rule_id: str) -> tuple[Rule, str] | None:
@@ -142,7 +142,7 @@ class _Packs:
         rule = self.rules.get(owner)
         return (rule, code) if rule and code in rule.finer else None
 
-    def _put_row(self, owner: Rule, code: str, rule: Rule) -> None:
+    def _replace_row(self, owner: Rule, code: str, rule: Rule) -> None:
         self.rules[owner.spec.id] = replace(owner, finer={**owner.finer, code: rule})
 
     def faults(self, found: RuleSet) -> list[str]:
@@ -166,9 +166,9 @@ class _Packs:
             for name in dict.fromkeys((*edge.cause, *edge.effect))
             if not _is_class(name.removeprefix("!"), own)
         ]
-        return unknown + [self._told(loop) for loop in loops(self.edges)]
+        return unknown + [self._loop_fault(loop) for loop in loops(self.edges)]
 
-    def _told(self, loop: Loop) -> str:
+    def _loop_fault(self, loop: Loop) -> str:
         places = [self._place_by_edge[id(edge)] for edge in loop.edges]
         ring = " -> ".join((*loop.classes, loop.classes[0]))
         others = sorted({place.rpartition(": ")[0] for place in places if place != places[-1]})
@@ -208,7 +208,7 @@ class _Packs:
 
 def _is_class(name: str, own: set[str]) -> bool:
     if name.endswith("*"):
-        return vocabulary().knows(name) or any(one.startswith(name[:-1]) for one in own)
+        return vocabulary().knows(name) or any(own_class.startswith(name[:-1]) for own_class in own)
     return name in own or vocabulary().knows(name)
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from epicenter.rules.documents.document import Document
-from epicenter.rules.match.disk_cache import digest, keep, recall
+from epicenter.rules.match.disk_cache import digest, load, store
 
 _KIND: Final = "packs"
 _LIBRARIES: Final = ("hyperscan", "pydantic", "pyyaml")
@@ -50,20 +50,20 @@ class Checked(msgspec.Struct):
         ]
 
 
-def recall_checked(files: Sequence[Path]) -> Checked | None:
+def load_checked(files: Sequence[Path]) -> Checked | None:
     """What these files say, if they and their tables are still as they were when they passed; else None."""
-    kept = recall(_KIND, _name(files)) or b""
+    entry = load(_KIND, _name(files)) or b""
     try:
-        if kept[:32] != digest([kept[32:]]).encode():
+        if entry[:32] != digest([entry[32:]]).encode():
             return None
-        found = msgspec.json.decode(kept[32:], type=Checked)
-        is_same = all(digest([Path(file).read_bytes()]) == known for file, known in found.digests.items())
+        found = msgspec.json.decode(entry[32:], type=Checked)
+        is_same = all(digest([Path(file).read_bytes()]) == known_digest for file, known_digest in found.digests.items())
     except (OSError, msgspec.MsgspecError):
         return None
     return found if is_same else None
 
 
-def keep_checked(documents: Sequence[Document], reading: Reading) -> None:
+def store_checked(documents: Sequence[Document], reading: Reading) -> None:
     """Keep packs that passed, unless JSON can't say exactly what they say (a date, a number that is none)."""
     lines = [[_line(document, number) for number in range(_rules_in(document))] for document in documents]
     found = Checked(reading.digests, [document.content for document in documents], lines)
@@ -73,7 +73,7 @@ def keep_checked(documents: Sequence[Document], reading: Reading) -> None:
     except (TypeError, ValueError, OverflowError):
         return
     if is_exact:
-        keep(_KIND, _name([document.file for document in documents]), digest([body]).encode() + body)
+        store(_KIND, _name([document.file for document in documents]), digest([body]).encode() + body)
 
 
 def _rules_in(document: Document) -> int:

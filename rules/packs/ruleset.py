@@ -59,17 +59,17 @@ class Rule:
         return (
             self.extract
             if self.spec.decode
-            else tuple(one for one in self.extract if HEARTBEAT_FIELDS & one.groupindex.keys())
+            else tuple(pattern for pattern in self.extract if HEARTBEAT_FIELDS & pattern.groupindex.keys())
         )
 
     def fields_in(self, found: re.Match[bytes], for_heartbeats: bool = False) -> dict[str, str]:
         """The named fields of a line that fits, with those of `extract` and of a decoder; maybe only for heartbeats."""
-        told = _stated(found)
+        fields = _named_groups(found)
         near = max(0, found.start() - NEAR_BYTES), found.end() + NEAR_BYTES
         for pattern in self.extract_for_heartbeats if for_heartbeats else self.extract:
             if more := pattern.search(found.string, *near):
-                told |= _stated(more)
-        return DECODERS[self.spec.decode](told) if self.spec.decode else told
+                fields |= _named_groups(more)
+        return DECODERS[self.spec.decode](fields) if self.spec.decode else fields
 
     def for_fields(self, fields: Mapping[str, str]) -> Rule:
         """The rule of the table row that the fields name, else this one."""
@@ -80,7 +80,7 @@ class Rule:
         name = self.spec.failure_class
         return name.format_map({key: _code(value) for key, value in fields.items()}) if "{" in name else name
 
-    def silenced(self) -> Rule:
+    def switched_off(self) -> Rule:
         """The rule switched off: it still takes its lines, and says nothing of them."""
         return replace(self, spec=self.spec.model_copy(update={"role": "context", "severity": "info"}))
 
@@ -91,11 +91,15 @@ class Rule:
             return 0
         if waited.constant:
             return waited.constant
-        told = fields.get(waited.field, "")
-        return int(told) * UNIT_NS[waited.unit] if told.isascii() and told.isdigit() and len(told) < 10 else 0
+        waited_text = fields.get(waited.field, "")
+        return (
+            int(waited_text) * UNIT_NS[waited.unit]
+            if waited_text.isascii() and waited_text.isdigit() and len(waited_text) < 10
+            else 0
+        )
 
 
-def _stated(found: re.Match[bytes]) -> dict[str, str]:
+def _named_groups(found: re.Match[bytes]) -> dict[str, str]:
     return {name: value.decode("utf-8", "replace") for name, value in found.groupdict().items() if value is not None}
 
 
@@ -131,7 +135,7 @@ class RuleSet:
     @property
     def all_rules(self) -> tuple[Rule, ...]:
         """The rules, each followed by those of its table."""
-        return tuple(one for rule in self.rules for one in (rule, *rule.finer.values()))
+        return tuple(rule for owner in self.rules for rule in (owner, *owner.finer.values()))
 
     @cached_property
     def expressions(self) -> tuple[str, ...]:

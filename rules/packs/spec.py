@@ -244,8 +244,8 @@ class PackSpec(Strict):
 
     def _expanded(self, edge: EdgeSpec) -> EdgeSpec:
         cause = self._classes(edge.cause)
-        effect = tuple(one for one in self._classes(edge.effect) if not is_named(one, cause))
+        effect = tuple(name for name in self._classes(edge.effect) if not is_named(name, cause))
         return edge.model_copy(update={"cause": cause, "effect": effect})
 
     def _classes(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(one for name in names for one in self.groups.get(name, (name,)))
+        return tuple(name for name in names for name in self.groups.get(name, (name,)))

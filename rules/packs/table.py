@@ -47,8 +47,8 @@ def _row_spec(spec: RuleSpec, row: dict[str, str]) -> RuleSpec:
     cells: dict[str, object] = {name: cell for name, cell in row.items() if cell}
     if "next_steps" in cells:
         cells["next_steps"] = tuple(row["next_steps"].split(" | "))
-    told = TableRow.model_validate(cells).model_dump(exclude_none=True)
+    replaced = TableRow.model_validate(cells).model_dump(exclude_none=True)
     name = spec.failure_class.partition("{")[0] + code if "{" in spec.failure_class else spec.failure_class
     return spec.model_copy(
-        update={"id": f"{spec.id}_{code}", "failure_class": name, "examples": None, "table": "", **told}
+        update={"id": f"{spec.id}_{code}", "failure_class": name, "examples": None, "table": "", **replaced}
     )

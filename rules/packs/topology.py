@@ -80,7 +80,7 @@ def read_topology(file: Path, problems: list[str]) -> Topology:
 class _Reader:
     def __init__(self, file: Path, spec: TopologySpec, lines: dict[Path_, int], problems: list[str]):
         self._file, self._spec, self._lines, self._problems = file, spec, lines, problems
-        self._told: dict[tuple[str, str], tuple[str, Names]] = {}
+        self._names_by_place: dict[tuple[str, str], tuple[str, Names]] = {}
 
     def topology(self) -> Topology:
         self._check_keys((), self._spec)
@@ -91,9 +91,9 @@ class _Reader:
             self._check_keys(("nodes", hosts), spec)
             for node in self._expanded(hosts):
                 for key, names in self._facts(hosts, spec):
-                    self._tell(node, key, hosts, names)
+                    self._record(node, key, hosts, names)
         by_node: dict[str, dict[str, Names]] = {}
-        for (node, key), (_, names) in self._told.items():
+        for (node, key), (_, names) in self._names_by_place.items():
             by_node.setdefault(node, {})[_KIND_BY_KEY[key]] = names
         return Topology(by_node)
 
@@ -106,8 +106,8 @@ class _Reader:
 
     def _facts(self, hosts: str, spec: NodesSpec) -> Iterator[tuple[str, Names]]:
         for key in _KIND_BY_KEY:
-            said = getattr(spec, key)
-            names = (said,) if isinstance(said, str) else said
+            value = getattr(spec, key)
+            names = (value,) if isinstance(value, str) else value
             if any(names):
                 yield key, frozenset(names)
         for number, switch in enumerate(spec.switches):
@@ -115,8 +115,8 @@ class _Reader:
                 where = ("nodes", hosts, "switches", number)
                 self._refuse(where, f"switch {switch} is not among `switches`: add it there, or correct its name")
 
-    def _tell(self, node: str, key: str, hosts: str, names: Names) -> None:
-        before = self._told.get((node, key))
+    def _record(self, node: str, key: str, hosts: str, names: Names) -> None:
+        before = self._names_by_place.get((node, key))
         if before and before[0] != hosts:
             line = line_of(self._lines, ("nodes", before[0], key))
             self._refuse(
@@ -124,8 +124,12 @@ class _Reader:
                 f"{node}: {key} {_list(names)}, but line {line} says {_list(before[1])}: name each node's {key} once",
             )
             return
-        above = frozenset(one for name in names for one in self._above(name)) if key == "switches" else frozenset()
-        self._told[node, key] = hosts, names | above
+        above = (
+            frozenset(switch for own_switch in names for switch in self._above(own_switch))
+            if key == "switches"
+            else frozenset()
+        )
+        self._names_by_place[node, key] = hosts, names | above
 
     def _check_keys(self, where: Path_, spec: BaseModel) -> None:
         known = ", ".join(type(spec).model_fields)

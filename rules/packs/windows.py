@@ -139,8 +139,8 @@ class WhenSpec(Strict):
         for name in _NEEDS[self.kind]:
             if name not in self.model_fields_set:
                 yield f"`{name}` is missing: {self.kind} needs it"
-        known = {*_OF_ALL, *_NEEDS[self.kind], *_MAY_HAVE[self.kind]}
-        for name in sorted(self.model_fields_set - known):
+        allowed = {*_OF_ALL, *_NEEDS[self.kind], *_MAY_HAVE[self.kind]}
+        for name in sorted(self.model_fields_set - allowed):
             yield f"`{name}` means nothing for {self.kind}: leave it out"
         yield from self._complaints_about_sizes()
 

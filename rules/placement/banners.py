@@ -27,21 +27,21 @@ def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPl
     """
     node = fields.get("at") or fields.get("node") or event.node
     job, world_size = event.job or fields.get("job", ""), _number(fields.get("world_size", ""))
-    told = RankPlacement(
+    placement = RankPlacement(
         event.event_time_ns, event.cluster, job, node, world_size=world_size, is_start="starts" in fields
     )
     rank, local_rank = _number(fields.get("rank", "")), _number(fields.get("local_rank", ""))
     gpu = pci_of_bus_id(fields.get("bus", ""))
     if rank is not None and event.rank is not None and "bus" in fields and rank != event.rank:
         rank = event.rank if event.rank >= 0 else None
-        told = _with(told, world_size=None)  # a smaller communicator counts its ranks anew
+        placement = _with(placement, world_size=None)  # a smaller communicator counts its ranks anew
     if rank is not None or world_size:
-        yield _with(told, rank=rank, local_rank=local_rank, gpu=gpu)
+        yield _with(placement, rank=rank, local_rank=local_rank, gpu=gpu)
     for local, number in enumerate(_NUMBER.findall(fields.get("ranks", ""))[:MAX_RANKS_A_LINE]):
-        yield _with(told, rank=int(number), local_rank=local)
+        yield _with(placement, rank=int(number), local_rank=local)
     if fields.get("address") and (host := _host(event, fields)):
-        yield _with(told, node=host, address=fields["address"])
-    yield from _hosts(told, fields.get("nodes", ""))
+        yield _with(placement, node=host, address=fields["address"])
+    yield from _hosts(placement, fields.get("nodes", ""))
 
 
 def pci_of_bus_id(text: str) -> str:
@@ -61,12 +61,12 @@ def _host(event: LogEvent, fields: Mapping[str, str]) -> str:
     return fields.get("host", "") if _PASSED_ON_BY_RAY.match(event.text) else event.node
 
 
-def _hosts(told: RankPlacement, text: str) -> Iterator[RankPlacement]:
+def _hosts(placement: RankPlacement, text: str) -> Iterator[RankPlacement]:
     try:
         hosts = expand(text)
     except ValueError:
         return
-    yield from (_with(told, node=host, world_size=None) for host in hosts)
+    yield from (_with(placement, node=host, world_size=None) for host in hosts)
 
 
 def _with(rank_placement: RankPlacement, **changes: object) -> RankPlacement:

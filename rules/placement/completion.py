@@ -51,8 +51,8 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
 
 def _job_of_pod(signal: Signal, pod: str, placement: Placement) -> str:
     """The job that the pod told; that of its name for an event about a pod that has said nothing yet."""
-    told = placement.pods.job_of(signal.cluster, pod)
-    return told or (job_in_name(pod) if signal.source == "kubernetes" else "")
+    job = placement.pods.job_of(signal.cluster, pod)
+    return job or (job_in_name(pod) if signal.source == "kubernetes" else "")
 
 
 def nodes_of(signal: Signal) -> tuple[str, ...]:
@@ -65,12 +65,12 @@ def nodes_of(signal: Signal) -> tuple[str, ...]:
 def _named_node(signal: Signal, placement: Placement) -> str:
     if listed := _listed(signal):
         return signal.fields.get(NODE_FIELD) or listed[0]
-    if not signal.fields.get(NODE_FIELD) and (told := _told_by_ray(signal)):
-        return placement.node_by_address.get(f"{signal.cluster}/{told[1]}", told[1])
+    if not signal.fields.get(NODE_FIELD) and (address := _ray_address(signal)):
+        return placement.node_by_address.get(f"{signal.cluster}/{address[1]}", address[1])
     return signal.node
 
 
-def _told_by_ray(signal: Signal) -> re.Match[str] | None:
+def _ray_address(signal: Signal) -> re.Match[str] | None:
     """The address of the worker that wrote a line, or whose exception the driver prints."""
     return _FORWARDED_BY_RAY.match(signal.text) or _RAISED_IN_RAY.search(signal.text)
 
@@ -107,6 +107,6 @@ def _fields_with_accused(signal: Signal) -> dict[str, str]:
 def _rank_of_gpu(signal: Signal, node: str, placement: Placement) -> int | None:
     """The rank that has this GPU, when only one job's banners gave it away."""
     jobs = {signal.job} if signal.job else placement.jobs_on(signal.cluster, node, signal.event_time_ns)
-    told = (placement.rank_of(signal.cluster, job, node, signal.event_time_ns, signal.gpu) for job in sorted(jobs))
-    ranks = [rank for rank in told if rank is not None]
+    found = (placement.rank_of(signal.cluster, job, node, signal.event_time_ns, signal.gpu) for job in sorted(jobs))
+    ranks = [rank for rank in found if rank is not None]
     return ranks[0] if len(ranks) == 1 else None

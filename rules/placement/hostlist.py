@@ -60,15 +60,15 @@ def _hosts(part: str) -> Iterator[str]:
 
 
 def _numbers(inside: str, part: str) -> Iterator[str]:
-    for one in inside.split(","):
-        found = _RANGE.fullmatch(one.strip())
+    for item in inside.split(","):
+        found = _RANGE.fullmatch(item.strip())
         if not found or (found[2] and int(found[2]) < int(found[1])):
-            raise ValueError(f"{part!r}: {one!r} is no number and no range that goes up: write 0001-0064")
+            raise ValueError(f"{part!r}: {item!r} is no number and no range that goes up: write 0001-0064")
         for number in range(int(found[1]), int(found[2] or found[1]) + 1):
             yield str(number).rjust(len(found[1]), "0")
 
 
 def _compressed(head: str, digits: int, numbers: list[int]) -> str:
-    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda one: one[1] - one[0])]
+    runs = [[number for _, number in run] for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0])]
     texts = [f"{run[0]:0{digits}}" + (f"-{run[-1]:0{digits}}" if len(run) > 1 else "") for run in runs]
     return f"{head}{texts[0]}" if len(numbers) == 1 else f"{head}[{','.join(texts)}]"

@@ -47,17 +47,17 @@ class JobPlaces(msgspec.Struct):
     versions_by_rank: dict[int, list[Version]] = {}
     ranks_by_node: dict[str, set[int]] = {}
 
-    def take(self, rank_placement: RankPlacement, node: str) -> None:
+    def record(self, rank_placement: RankPlacement, node: str) -> None:
         """Learn where a rank runs, or a world size. A communicator of only some of the ranks is passed over."""
         if rank_placement.world_size and (
             rank_placement.is_start or rank_placement.world_size > (self.world_at(rank_placement.time_ns) or 0)
         ):
-            self._resize(rank_placement, rank_placement.world_size)
+            self._record_world_size(rank_placement, rank_placement.world_size)
         is_of_a_part = rank_placement.world_size and rank_placement.world_size < (
             self.world_at(rank_placement.time_ns) or 0
         )
         if rank_placement.rank is not None and 0 <= rank_placement.rank < MAX_RANKS and not is_of_a_part:
-            self._sit(rank_placement, rank_placement.rank, node)
+            self._place_rank(rank_placement, rank_placement.rank, node)
 
     def world_at(self, time_ns: int) -> int | None:
         """The world size then, None when it is unknown."""
@@ -82,35 +82,37 @@ class JobPlaces(msgspec.Struct):
             for version in versions:
                 self.ranks_by_node.setdefault(version.node, set()).add(rank)
 
-    def _resize(self, rank_placement: RankPlacement, world_size: int) -> None:
+    def _record_world_size(self, rank_placement: RankPlacement, world_size: int) -> None:
         """A new world. One that grew without a restart shows that the smaller one was a part; those were no ranks."""
         if self.worlds and not rank_placement.is_start:
             since_ns, before = self.worlds[-1]
             for rank, versions in list(self.versions_by_rank.items()):
-                kept = [one for one in versions if one.world_size != before or one.since_ns < since_ns]
-                self.versions_by_rank[rank] = kept
-                if not kept:
+                remaining = [
+                    version for version in versions if version.world_size != before or version.since_ns < since_ns
+                ]
+                self.versions_by_rank[rank] = remaining
+                if not remaining:
                     del self.versions_by_rank[rank]
         if self.world_at(rank_placement.time_ns) != world_size:
             self.worlds = sorted([*self.worlds, (rank_placement.time_ns, world_size)])[-MAX_KEPT_VERSIONS:]
 
-    def _sit(self, rank_placement: RankPlacement, rank: int, node: str) -> None:
+    def _place_rank(self, rank_placement: RankPlacement, rank: int, node: str) -> None:
         versions = self.versions_by_rank.setdefault(rank, [])
-        known, local_rank = (
+        current, local_rank = (
             self.at(rank, rank_placement.time_ns),
             -1 if rank_placement.local_rank is None else rank_placement.local_rank,
         )
-        node = node or (known.node if known else "")
+        node = node or (current.node if current else "")
         if (
-            known
-            and known.node == node
-            and rank_placement.gpu in ("", known.gpu)
-            and local_rank in (-1, known.local_rank)
+            current
+            and current.node == node
+            and rank_placement.gpu in ("", current.gpu)
+            and local_rank in (-1, current.local_rank)
         ):
             return
-        is_more = known is not None and known.node == node and known.gpu in ("", rank_placement.gpu)
-        if known and is_more:
-            known.gpu, known.local_rank = rank_placement.gpu or known.gpu, max(local_rank, known.local_rank)
+        is_more = current is not None and current.node == node and current.gpu in ("", rank_placement.gpu)
+        if current and is_more:
+            current.gpu, current.local_rank = rank_placement.gpu or current.gpu, max(local_rank, current.local_rank)
         else:
             versions.append(
                 Version(rank_placement.time_ns, node, local_rank, rank_placement.gpu, rank_placement.world_size or 0)
@@ -135,28 +137,28 @@ class Placement(msgspec.Struct):
     pods: Pods = msgspec.field(default_factory=Pods)
     swept_ns: int = 0
 
-    def hear(self, cluster: str, node: str, job: str, time_ns: int) -> bool:
+    def observe(self, cluster: str, node: str, job: str, time_ns: int) -> bool:
         """A line of the job came from the node; true when it was not known to be there."""
         heard = self.heard_by_node.setdefault(f"{cluster}/{node}", {})
         known_ns = heard.get(job)
         first_ns, last_ns = known_ns or (time_ns, time_ns)
         heard[job] = min(first_ns, time_ns), max(last_ns, time_ns)
         if len(heard) > 1:
-            for gone in [one for one, (_, last_ns) in heard.items() if last_ns < time_ns - PLACED_FOR_NS]:
-                del heard[gone]
+            for left_job in [job for job, (_, last_ns) in heard.items() if last_ns < time_ns - PLACED_FOR_NS]:
+                del heard[left_job]
         places = self._of(cluster, job, time_ns)
         places.heard_ns_by_node[node] = max(time_ns, places.heard_ns_by_node.get(node, 0))
         self._sweep(time_ns)
         return known_ns is None
 
-    def take(self, rank_placement: RankPlacement) -> None:
+    def record(self, rank_placement: RankPlacement) -> None:
         """Learn from a banner."""
         if rank_placement.address:
             self._name(rank_placement.cluster, rank_placement.address, rank_placement.node)
         if rank_placement.pod:
-            self.pods.hear(rank_placement.cluster, rank_placement.pod, rank_placement.job, rank_placement.node)
+            self.pods.observe(rank_placement.cluster, rank_placement.pod, rank_placement.job, rank_placement.node)
         if rank_placement.job:
-            self._of(rank_placement.cluster, rank_placement.job, rank_placement.time_ns).take(
+            self._of(rank_placement.cluster, rank_placement.job, rank_placement.time_ns).record(
                 rank_placement, rank_placement.node
             )
             self._sweep(rank_placement.time_ns)
@@ -186,7 +188,7 @@ class Placement(msgspec.Struct):
                 return rank
         return None
 
-    def seats_of(self, cluster: str, job: str, time_ns: int) -> dict[int, str]:
+    def nodes_by_rank(self, cluster: str, job: str, time_ns: int) -> dict[int, str]:
         """The node then of each rank of the job that had been heard of by then."""
         places = self.by_job.get(f"{cluster}/{job}")
         heard = sorted(places.versions_by_rank.items()) if places else ()
@@ -196,8 +198,8 @@ class Placement(msgspec.Struct):
     def world_size(self, cluster: str, job: str, time_ns: int) -> int | None:
         """How many ranks the job had then; None when no banner had said so by then."""
         places = self.by_job.get(f"{cluster}/{job}")
-        is_told = places and places.worlds and places.worlds[0][0] <= time_ns
-        return places.world_at(time_ns) if places and is_told else None
+        is_known = places and places.worlds and places.worlds[0][0] <= time_ns
+        return places.world_at(time_ns) if places and is_known else None
 
     def nodes_of(self, cluster: str, job: str, time_ns: int) -> tuple[str, ...]:
         """The nodes on which the job was heard of by then, and in the hour before its newest line; sorted."""
@@ -247,8 +249,8 @@ class Placement(msgspec.Struct):
         for places in self.by_job.values():
             places.forget_before(oldest_ns)
         for node, heard in list(self.heard_by_node.items()):
-            kept = {job: times for job, times in heard.items() if times[1] >= oldest_ns}
-            if kept:
-                self.heard_by_node[node] = kept
+            remaining = {job: times for job, times in heard.items() if times[1] >= oldest_ns}
+            if remaining:
+                self.heard_by_node[node] = remaining
             else:
                 del self.heard_by_node[node]

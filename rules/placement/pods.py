@@ -20,7 +20,7 @@ class Pods(msgspec.Struct):
     job_by_pod: dict[str, str] = {}
     node_by_pod: dict[str, str] = {}
 
-    def hear(self, cluster: str, pod: str, job: str, node: str = "") -> None:
+    def observe(self, cluster: str, pod: str, job: str, node: str = "") -> None:
         """A line of the pod told its job, and its node if that is known."""
         key = f"{cluster}/{pod}"
         self.job_by_pod.pop(key, None)

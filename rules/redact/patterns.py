@@ -50,11 +50,11 @@ def load_redactor(files: Iterable[Path] = ()) -> Redactor:
     read = [_File(file, problems, shipped) for file in files]
     own = [secret for file in read for secret in file.secrets]
     off = {name for file in read for name in file.spec.off}
-    problems += _taken_twice(read, {secret.name for secret in shipped.secrets} - off)
+    problems += _duplicate_names(read, {secret.name for secret in shipped.secrets} - off)
     if not problems:
         redactor = Redactor(
             [*own, *(secret for secret in shipped.secrets if secret.name not in off)],
-            [*shipped.spec.no_secrets, *(one for file in read for one in file.spec.no_secrets)],
+            [*shipped.spec.no_secrets, *(pattern for file in read for pattern in file.spec.no_secrets)],
         )
         problems += [fault for file in read for fault in file.wrong_examples(redactor)]
     if problems:
@@ -88,13 +88,13 @@ class _File:
         spec, self._lines = read_document(file, SecretsSpec, "file of secrets", problems)
         self.path, self.spec = file, spec or SecretsSpec()
         self.parts: dict[str, str] = {**(shipped.parts if shipped else {}), **self.spec.parts}
-        self.secrets = tuple(self._secret(one) for one in self.spec.secrets)
+        self.secrets = tuple(self._secret(secret_spec) for secret_spec in self.spec.secrets)
         problems += self._faults()
-        known = {secret.name for secret in shipped.secrets} if shipped else set()
+        shipped_names = {secret.name for secret in shipped.secrets} if shipped else set()
         problems += [
-            f"{self.place('off', number)}: off: {name}: no such kind; write one of {', '.join(sorted(known))}"
+            f"{self.place('off', number)}: off: {name}: no such kind; write one of {', '.join(sorted(shipped_names))}"
             for number, name in enumerate(self.spec.off)
-            if name not in known
+            if name not in shipped_names
         ]
 
     def place(self, *path: str | int) -> str:
@@ -113,7 +113,7 @@ class _File:
                         yield f"{place}: {spec.name}: should become {expected!r}, and becomes {found!r}"
 
     def _secret(self, spec: SecretSpec) -> Secret:
-        return Secret(spec.name, spec.sought, tuple(_filled(one, self.parts) for one in spec.patterns))
+        return Secret(spec.name, spec.sought, tuple(_filled(pattern, self.parts) for pattern in spec.patterns))
 
     def _faults(self) -> Iterator[str]:
         for index, pattern in enumerate(self.spec.no_secrets):
@@ -138,13 +138,13 @@ def _as_marked(example: str, name: str) -> str:
     return re.sub(f"(?s){_OPEN}.*?{_CLOSE}", f"[redacted:{name}]", example)
 
 
-def _taken_twice(files: Iterable[_File], taken: set[str]) -> Iterator[str]:
+def _duplicate_names(files: Iterable[_File], used: set[str]) -> Iterator[str]:
     for file in files:
         for number, secret in enumerate(file.secrets):
-            if secret.name in taken:
+            if secret.name in used:
                 place = file.place("secrets", number, "name")
                 yield f"{place}: {secret.name} is taken: choose another name, or write that one under `off`"
-            taken.add(secret.name)
+            used.add(secret.name)
 
 
 def _filled(pattern: str, parts: Mapping[str, str]) -> str:

@@ -69,7 +69,7 @@ class Redactor:
 
     def __init__(self, secrets: Sequence[Secret], no_secrets: Sequence[str] = ()):
         self._secrets = tuple(secrets)
-        self._no_secrets = tuple(re.compile(one.encode()) for one in no_secrets)
+        self._no_secrets = tuple(re.compile(pattern.encode()) for pattern in no_secrets)
         by_word: dict[bytes, list[int]] = {}
         for number, secret in enumerate(secrets):
             for word in secret.sought:
@@ -87,7 +87,7 @@ class Redactor:
         if not self._words_in(b"\n".join(texts)):
             return {}
         redacted = ((number, self.redact(text)) for number, text in enumerate(texts))
-        return {number: one for number, one in redacted if one.kinds}
+        return {number: result for number, result in redacted if result.kinds}
 
     def redact(self, text: bytes) -> Redacted:
         """One text; as it is when it holds no secret. Valid UTF-8 stays valid."""
@@ -128,7 +128,7 @@ class Redactor:
         return self._words.found_in(text) if self._words else set()
 
     def _is_secret(self, found: bytes) -> bool:
-        return bool(found) and not any(one.fullmatch(found) for one in self._no_secrets)
+        return bool(found) and not any(pattern.fullmatch(found) for pattern in self._no_secrets)
 
 
 def _joined(spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:

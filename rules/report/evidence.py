@@ -24,31 +24,31 @@ MIN_CONFIDENCE: Final = 0.01
 _MAX_SHOWN_RANKS: Final = 8
 
 
-def candidates(ranked: Sequence[Candidate], blamed: Suspects | None = None) -> tuple[RankedCause, ...]:
+def candidates(ranked: Sequence[Candidate], suspects: Suspects | None = None) -> tuple[RankedCause, ...]:
     """The best candidates of different class or node, the best first; those that only waited name whom they waited for.
 
     The first has the confidence of the root cause. The others share what is left of 1 by their points; none of them
     gets more than the first, and none less than `MIN_CONFIDENCE`.
     """
-    first, *others = _distinct([_named(one, blamed) for one in ranked])
+    first, *others = _distinct([_named(candidate, suspects) for candidate in ranked])
     sure = confidence(ranked)
-    weights = [0.5 ** ((first.points - one.points) / POINTS_THAT_HALVE) for one in others]
+    weights = [0.5 ** ((first.points - candidate.points) / POINTS_THAT_HALVE) for candidate in others]
     shares = [min(sure, max(MIN_CONFIDENCE, (1 - sure) * weight / sum(weights))) for weight in weights]
     shown = [(first, sure), *zip(others, shares, strict=True)][:MAX_CANDIDATES]
-    return tuple(_cause(one, round(share, 2)) for one, share in shown)
+    return tuple(_cause(candidate, round(share, 2)) for candidate, share in shown)
 
 
-def _named(candidate: Candidate, blamed: Suspects | None) -> Candidate:
-    signal = blamed.culprit_of(candidate.signal) if blamed else candidate.signal
-    if blamed is None or signal is candidate.signal:
+def _named(candidate: Candidate, suspects: Suspects | None) -> Candidate:
+    signal = suspects.culprit_of(candidate.signal) if suspects else candidate.signal
+    if suspects is None or signal is candidate.signal:
         return candidate
-    return replace(candidate, signal=signal, reasons=[Reason(ReasonKind.WAITED_FOR, 0, blamed), *candidate.reasons])
+    return replace(candidate, signal=signal, reasons=[Reason(ReasonKind.WAITED_FOR, 0, suspects), *candidate.reasons])
 
 
 def _distinct(ranked: Sequence[Candidate]) -> list[Candidate]:
     by_kind: dict[tuple[str, str], Candidate] = {}
-    for one in ranked:
-        by_kind.setdefault((one.signal.failure_class, one.signal.node), one)
+    for candidate in ranked:
+        by_kind.setdefault((candidate.signal.failure_class, candidate.signal.node), candidate)
     return list(by_kind.values())
 
 
@@ -68,48 +68,50 @@ def _cause(candidate: Candidate, share: float) -> RankedCause:
 
 
 def missing(
-    state: IncidentState, ranked: Sequence[Candidate], blamed: Suspects | None, known: IncidentContext = NO_CONTEXT
+    state: IncidentState, ranked: Sequence[Candidate], suspects: Suspects | None, context: IncidentContext = NO_CONTEXT
 ) -> tuple[str, ...]:
     """What would have to be there for certainty, a sentence each; empty when nothing is known to be missing."""
     root = ranked[0].signal
-    node = (blamed.culprit_of(root) if blamed else root).node
-    is_only_waiting = all(one.is_explained or one.signal.failure_class in WAITING_CLASSES for one in ranked)
+    node = (suspects.culprit_of(root) if suspects else root).node
+    is_only_waiting = all(
+        candidate.is_explained or candidate.signal.failure_class in WAITING_CLASSES for candidate in ranked
+    )
     return (
-        *_unheard_kernel(node, known),
-        *_unknown_culprit(state, is_only_waiting, blamed),
-        *_unheard_ranks(state, known),
-        *_cut_logs(state, known),
+        *_unheard_kernel(node, context),
+        *_unknown_culprit(state, is_only_waiting, suspects),
+        *_unheard_ranks(state, context),
+        *_cut_logs(state, context),
         *_uncounted(state),
     )
 
 
-def _unheard_kernel(node: str, known: IncidentContext) -> list[str]:
+def _unheard_kernel(node: str, context: IncidentContext) -> list[str]:
     if not node:
         return ["no line says on which node it began"]
-    if known.kernel_nodes is None or node in known.kernel_nodes:
+    if context.kernel_nodes is None or node in context.kernel_nodes:
         return []
     return [f"the kernel log of {node} was never heard, so its hardware can't be ruled in or out"]
 
 
-def _unknown_culprit(state: IncidentState, is_only_waiting: bool, blamed: Suspects | None) -> list[str]:
+def _unknown_culprit(state: IncidentState, is_only_waiting: bool, suspects: Suspects | None) -> list[str]:
     if not is_only_waiting:
         return []
-    if blamed:
-        return [f"only waiting was seen: nothing says why {_who(blamed)} did not come"]
+    if suspects:
+        return [f"only waiting was seen: nothing says why {_who(suspects)} did not come"]
     return ["only waiting was seen: no rank is known to be absent or behind"]
 
 
-def _who(blamed: Suspects) -> str:
-    return f"rank {blamed.rank}" if blamed.rank is not None else f"{len(blamed.suspects)} ranks"
+def _who(suspects: Suspects) -> str:
+    return f"rank {suspects.rank}" if suspects.rank is not None else f"{len(suspects.suspects)} ranks"
 
 
-def _unheard_ranks(state: IncidentState, known: IncidentContext) -> list[str]:
+def _unheard_ranks(state: IncidentState, context: IncidentContext) -> list[str]:
     found = []
     for job in sorted(state.jobs):
-        size, heard = known.world_size_by_job.get(job), known.heard_ranks_by_job.get(job)
-        if size is None or heard is None:
+        size, heard_ranks = context.world_size_by_job.get(job), context.heard_ranks_by_job.get(job)
+        if size is None or heard_ranks is None:
             continue
-        if unheard := sorted(set(range(size)) - set(heard)):
+        if unheard := sorted(set(range(size)) - set(heard_ranks)):
             found.append(f"job {job}: nothing was ever heard from {len(unheard)} of {size} ranks: {_list(unheard)}")
     return found
 
@@ -119,8 +121,8 @@ def _list(ranks: Sequence[int]) -> str:
     return f"{shown}, ..." if len(ranks) > _MAX_SHOWN_RANKS else shown
 
 
-def _cut_logs(state: IncidentState, known: IncidentContext) -> list[str]:
-    cut = sorted(state.nodes & set(known.cut_nodes or ()))
+def _cut_logs(state: IncidentState, context: IncidentContext) -> list[str]:
+    cut = sorted(state.nodes & set(context.cut_nodes or ()))
     return [f"a log of {node} ends within a line: what came after it is lost" for node in cut]
 
 

@@ -12,35 +12,35 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.event_time.ordering import onset_order
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.signals import Signal
-from epicenter.rules.report.reason_text import blame_text
+from epicenter.rules.report.reason_text import suspects_text
 
 MISMATCH_CLASS: Final = "collective-mismatch"
 MISMATCH_RULE: Final = "mismatch.collectives"
 
 
-def signals_with_mismatch(state: IncidentState, blamed: Suspects | None) -> list[Signal]:
+def signals_with_mismatch(state: IncidentState, suspects: Suspects | None) -> list[Signal]:
     """The incident's signals; first the mismatch that its table of collectives shows, if it does, as one of its own.
 
     It began when the first rank of the job began to wait. No line stands for it, so it has no position.
     """
     signals = state.signals()
-    if blamed is None or blamed.kind != "mismatch" or MISMATCH_CLASS in state.kept_by_class:
+    if suspects is None or suspects.kind != "mismatch" or MISMATCH_CLASS in state.signals_by_class:
         return signals
-    waiting = [one for one in signals if one.failure_class in REPORTING_CLASSES and one.job == blamed.job]
-    return [_mismatch(min(waiting, key=onset_order), blamed), *signals] if waiting else signals
+    waiting = [signal for signal in signals if signal.failure_class in REPORTING_CLASSES and signal.job == suspects.job]
+    return [_mismatch(min(waiting, key=onset_order), suspects), *signals] if waiting else signals
 
 
-def _mismatch(first: Signal, blamed: Suspects) -> Signal:
+def _mismatch(first: Signal, suspects: Suspects) -> Signal:
     return structs.replace(
         first,
         signal_id=stable_id(MISMATCH_CLASS, first.signal_id),
         rule=MISMATCH_RULE,
         failure_class=MISMATCH_CLASS,
         role="root",
-        node=blamed.node,
-        rank=blamed.rank,
+        node=suspects.node,
+        rank=suspects.rank,
         gpu="",
-        text=blame_text(blamed),
+        text=suspects_text(suspects),
         position=None,
         fields={},
         block=(),

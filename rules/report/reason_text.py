@@ -49,9 +49,9 @@ def cascade_text(effect: str, cause: Explanation) -> str:
     return CASCADE.format_map({"effect": effect, **_words(cause)})
 
 
-def blame_text(blamed: Suspects) -> str:
+def suspects_text(suspects: Suspects) -> str:
     """What speaks against the suspects; several ranks share the first one's sentence."""
-    first, *others = blamed.suspects
+    first, *others = suspects.suspects
     more = f"; so do {len(others)} other ranks" if others else ""
     return f"{suspect_text(first)}{more}"
 
@@ -90,6 +90,6 @@ def _words(about: About | None) -> dict[str, object]:
         case Explanation(failure_class, node, why):
             return {"failure_class": failure_class, "on_node": f" on {node}" if node else "", "why": why}
         case Suspects():
-            return {"suspects": blame_text(about)}
+            return {"suspects": suspects_text(about)}
         case None:
             return {}

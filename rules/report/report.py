@@ -8,7 +8,7 @@ from typing import Final
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.cause.cost import JobLoss, cost_of
 from epicenter.rules.cause.ranking import NOTICED_BY_WAITING, Candidate, rank
-from epicenter.rules.cause.suspects import blame
+from epicenter.rules.cause.suspects import strongest_suspects
 from epicenter.rules.correlate.attempts import Attempt, recurrence
 from epicenter.rules.correlate.state import IncidentState, place_of
 from epicenter.rules.event_time.ordering import onset_order
@@ -35,14 +35,14 @@ MAX_TEXT_LENGTH: Final = 1000
 MAX_BLOCK_LENGTH: Final = 16_000
 
 
-def report(state: IncidentState, rules: RuleSet, known: IncidentContext = NO_CONTEXT) -> Incident:
+def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
     """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
-    blamed = blame(state.collectives, known)
-    ranked = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed, rules.topology)
+    suspects = strongest_suspects(state.collectives, context)
+    ranked = rank(signals_with_mismatch(state, suspects), rules.edges_between, state.jobs_of, suspects, rules.topology)
     root = ranked[0].signal
-    culprit = blamed.culprit_of(root) if blamed else root
-    causes = candidates(ranked, blamed)
-    cost = cost_of([known.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
+    culprit = suspects.culprit_of(root) if suspects else root
+    causes = candidates(ranked, suspects)
+    cost = cost_of([context.loss_by_job.get(job, JobLoss()) for job in sorted(state.jobs)])
     rule = rules.by_id.get(root.rule)
     chain = _chain(ranked, root)
     return Incident(
@@ -70,7 +70,7 @@ def report(state: IncidentState, rules: RuleSet, known: IncidentContext = NO_CON
         recurrence=recurrence(state.earlier, _attempt(state, culprit, state.last_seen_ns)),
         candidates=causes,
         cost=cost,
-        missing=missing(state, ranked, blamed, known),
+        missing=missing(state, ranked, suspects, context),
         verdict=verdict_of([candidate.signal for candidate in ranked]),
         reopened=state.reopened,
     )
@@ -81,19 +81,21 @@ def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
     return BlastRadius(len(state.nodes), len(state.ranks), len(state.jobs), gpus)
 
 
-def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, known: IncidentContext = NO_CONTEXT) -> Attempt:
+def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Attempt:
     """The run that the incident ended, as later runs of its jobs look back on it."""
-    blamed = blame(state.collectives, known)
-    root = rank(signals_with_mismatch(state, blamed), rules.edges_between, state.jobs_of, blamed, rules.topology)[
+    suspects = strongest_suspects(state.collectives, context)
+    root = rank(signals_with_mismatch(state, suspects), rules.edges_between, state.jobs_of, suspects, rules.topology)[
         0
     ].signal
-    return _attempt(state, blamed.culprit_of(root) if blamed else root, time_ns)
+    return _attempt(state, suspects.culprit_of(root) if suspects else root, time_ns)
 
 
 def _attempt(state: IncidentState, root: Signal, time_ns: int) -> Attempt:
-    suspects = sorted({root.node, *state.kernel_nodes} - {""})
-    step = max((one.last_step for one in state.at_onset.values() if one.last_step is not None), default=None)
-    return Attempt.of(state.incident_id, time_ns, root.failure_class, tuple(suspects), step)
+    suspected_nodes = sorted({root.node, *state.kernel_nodes} - {""})
+    step = max(
+        (at_onset.last_step for at_onset in state.at_onset.values() if at_onset.last_step is not None), default=None
+    )
+    return Attempt.of(state.incident_id, time_ns, root.failure_class, tuple(suspected_nodes), step)
 
 
 def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
@@ -111,8 +113,8 @@ def _chain(ranked: Sequence[Candidate], root: Signal) -> list[Candidate]:
 def _chain_order(candidate: Candidate) -> tuple[int, int, str, str, int, str]:
     """By onset; what was noticed by waiting, and is explained, comes when it was told."""
     order = onset_order(candidate.signal)
-    is_told_late = candidate.is_explained and candidate.signal.failure_class in NOTICED_BY_WAITING
-    return (candidate.signal.event_time_ns, *order[1:]) if is_told_late else order
+    is_reported_late = candidate.is_explained and candidate.signal.failure_class in NOTICED_BY_WAITING
+    return (candidate.signal.event_time_ns, *order[1:]) if is_reported_late else order
 
 
 def _link(candidate: Candidate, root: Signal) -> ChainLink:

@@ -20,8 +20,9 @@ from typing import Final
 import msgspec
 
 from epicenter.rules.errors import ConfigError
+from epicenter.rules.match import disk_cache
 from epicenter.rules.match.compiled import database
-from epicenter.rules.match.disk_cache import digest, keep, recall
+from epicenter.rules.match.disk_cache import digest
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.pack_cache import code
 from epicenter.rules.packs.ruleset import RuleSet
@@ -81,11 +82,11 @@ def proven(packs: Sequence[Path], topology: Path | None, marks: tuple[str, ...] 
         ConfigError: with what is wrong.
     """
     rules = load(packs, topology, marks)
-    if not packs or recall(_KIND, name := digest([_code(), rules.digest.encode()])) == _PASSED:
+    if not packs or disk_cache.load(_KIND, name := digest([_code(), rules.digest.encode()])) == _PASSED:
         return rules
     if failures := example_failures(rules, AllPatterns(rules)):
         raise ConfigError(failures)
-    keep(_KIND, name, _PASSED)
+    disk_cache.store(_KIND, name, _PASSED)
     return rules
 
 

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from epicenter.rules.cause.collectives import MAX_RANKS, MAX_ROWS, CollectiveTable
 from epicenter.rules.cause.context import IncidentContext
-from epicenter.rules.cause.suspects import MAX_SUSPECTS, blame, suspects
+from epicenter.rules.cause.suspects import MAX_SUSPECTS, strongest_suspects, suspects
 from epicenter.rules.model.signals import Signal
 from tests.support.signals import a_signal
 
@@ -57,7 +57,7 @@ def test_any_order_and_any_split_gives_the_same_table(said: list[Signal], data: 
     first.absorb(second)
     assert first == whole
     known = IncidentContext(world_size_by_job={"A": 12})
-    assert blame(first, known) == blame(whole, known)
+    assert strongest_suspects(first, known) == strongest_suspects(whole, known)
 
 
 @given(st.lists(signals(), max_size=30), st.integers(0, 100))

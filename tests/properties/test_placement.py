@@ -27,7 +27,7 @@ def taken(found: list[RankPlacement], cut: int = -1) -> Placement:
     for number, rank_placement in enumerate(found):
         if number == cut:
             placement = msgspec.msgpack.decode(msgspec.msgpack.encode(placement), type=Placement)
-        placement.take(rank_placement)
+        placement.record(rank_placement)
     return placement
 
 

@@ -57,7 +57,7 @@ def made_of(
     made: list[Signal] = []
     for one in sorted(inputs, key=lambda signal: (signal.event_time_ns, signal.signal_id)):
         made += _silences(rules, state, one.event_time_ns - 1)
-        made += Detectors(rules, state).take(one)
+        made += Detectors(rules, state).on_signal(one)
         if restarts:
             state = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=DetectorState)
     return [*made, *_silences(rules, state, at(until))]

@@ -82,13 +82,13 @@ def test_the_list_of_parts_names_every_package_with_its_version(tmp_path: Path) 
 def test_what_was_kept_when_the_image_was_built_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "SHIPPED", tmp_path / "image")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "image-to-be"))
-    disk_cache.keep("kind", "name", b"compiled")
+    disk_cache.store("kind", "name", b"compiled")
     (tmp_path / "image-to-be/epicenter").rename(tmp_path / "image")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "nothing"))
-    assert disk_cache.recall("kind", "name") == b"compiled"
-    assert disk_cache.recall("kind", "other") is None
-    disk_cache.keep("kind", "name", b"newer")
-    assert disk_cache.recall("kind", "name") == b"newer"
+    assert disk_cache.load("kind", "name") == b"compiled"
+    assert disk_cache.load("kind", "other") is None
+    disk_cache.store("kind", "name", b"newer")
+    assert disk_cache.load("kind", "name") == b"newer"
 
 
 @contextmanager

@@ -157,7 +157,7 @@ def test_what_kind_of_source_it_is(fields: dict[str, Any], source: str) -> None:
     assert event({"message": "x"} | fields).source == source
 
 
-SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, is_job_told=True, log="A.out")
+SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, is_job_stated=True, log="A.out")
 
 
 @pytest.mark.parametrize(

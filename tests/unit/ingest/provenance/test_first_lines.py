@@ -34,7 +34,7 @@ def told(tmp_path: Path, text: str, origin: Origin = UNTOLD) -> Origin:
 )
 def test_a_line_tells_the_job_of_the_whole_file(tmp_path: Path, line: str) -> None:
     origin = told(tmp_path, f"hello\n{line}\n")
-    assert (origin.job, origin.is_job_told, origin.is_of_a_job) == ("7877", True, True)
+    assert (origin.job, origin.is_job_stated, origin.is_of_a_job) == ("7877", True, True)
 
 
 @pytest.mark.parametrize("line", ["job id: 01000000", "MY_JOB_ID_FILE=7877", "StepId=7877.0", "job_ids=7877"])
@@ -43,7 +43,7 @@ def test_other_numbers_are_no_job(tmp_path: Path, line: str) -> None:
 
 
 def test_the_path_comes_before_the_lines(tmp_path: Path) -> None:
-    by_path = Origin(job="7", is_job_told=True)
+    by_path = Origin(job="7", is_job_stated=True)
     assert told(tmp_path, "SLURM_JOB_ID=7877\n", by_path).job == "7"
 
 

@@ -28,7 +28,7 @@ from epicenter.ingest.provenance.path import origin_of
 )
 def test_the_job_stands_in_the_nearest_name(path: str, job: str) -> None:
     origin = origin_of(Path("logs", path), Path("logs"))
-    assert (origin.job, origin.is_job_told) == (job, True)
+    assert (origin.job, origin.is_job_stated) == (job, True)
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_the_job_stands_in_the_nearest_name(path: str, job: str) -> None:
 )
 def test_without_a_job_the_lines_have_a_name_in_common(path: str, job: str) -> None:
     origin = origin_of(Path("logs", path), Path("logs"))
-    assert (origin.job, origin.is_job_told, origin.is_of_a_job) == (job, False, False)
+    assert (origin.job, origin.is_job_stated, origin.is_of_a_job) == (job, False, False)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_only_the_log_of_all_tasks_is_of_a_job() -> None:
 
 
 def test_folders_above_the_given_one_say_nothing() -> None:
-    assert not origin_of(Path("job-7877/node0007/logs/a.log"), Path("job-7877/node0007/logs")).is_job_told
+    assert not origin_of(Path("job-7877/node0007/logs/a.log"), Path("job-7877/node0007/logs")).is_job_stated
 
 
 def test_a_file_given_by_itself_is_looked_at_with_the_folders_above_it() -> None:

@@ -128,7 +128,7 @@ def test_every_version_s_line_makes_a_row(line: str, group: str, rank: int, expe
     ],
 )
 def test_ranks_that_a_report_blames_are_noted(line: str, expected: set[int]) -> None:
-    assert a_table(line).blamed_by_job["A"].keys() == expected
+    assert a_table(line).named_by_job["A"].keys() == expected
 
 
 def test_a_mismatch_report_makes_two_rows() -> None:

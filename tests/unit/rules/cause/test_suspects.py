@@ -8,9 +8,9 @@ import pytest
 
 from epicenter.rules.cause.collectives import CollectiveTable
 from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
-from epicenter.rules.cause.suspects import Suspects, blame, suspects
+from epicenter.rules.cause.suspects import Suspects, strongest_suspects, suspects
 from epicenter.rules.model.signals import Signal
-from epicenter.rules.report.reason_text import blame_text, suspect_text
+from epicenter.rules.report.reason_text import suspect_text, suspects_text
 from tests.support.signals import a_signal, signals_of
 
 DESYNC = "\t - To our best knowledge, ranks [3] are the lagging ranks that caused this timeout. They never joined any"
@@ -69,7 +69,7 @@ def all_wait(*ranks: int, seq: int = 90) -> CollectiveTable:
 
 def test_when_every_rank_waits_in_the_same_collective_nobody_is_blamed() -> None:
     assert found(all_wait(*range(16)), of_size(16)) == []
-    assert blame(all_wait(*range(16)), of_size(16)) is None
+    assert strongest_suspects(all_wait(*range(16)), of_size(16)) is None
 
 
 @pytest.mark.parametrize(
@@ -141,13 +141,13 @@ def test_of_two_ranks_that_differ_neither_is_the_odd_one() -> None:
 def test_a_report_that_names_a_rank_is_the_strongest_evidence() -> None:
     table = a_table(signals_of(DESYNC), *(watchdog(rank, 90) for rank in (0, 1, 2, 4, 5, 7)))
     assert found(table) == [(3, "named"), (6, "absent")]
-    best = blame(table)
+    best = strongest_suspects(table)
     assert best is not None
-    assert (best.rank, blame_text(best)) == (3, "rank 3: the time-out report names it as lagging")
+    assert (best.rank, suspects_text(best)) == (3, "rank 3: the time-out report names it as lagging")
 
 
 def the_blame(table: CollectiveTable, known: IncidentContext) -> Suspects:
-    found = blame(table, known)
+    found = strongest_suspects(table, known)
     assert found is not None
     return found
 
@@ -183,7 +183,7 @@ def test_evidence_from_the_suspect_s_place_weighs_more() -> None:
     kernel = found.points_for(a_signal("xid-79", 0, "n0", source="kernel", role="root"))
     worker = found.points_for(a_signal("python-exception", 0, "n0", "A", rank=5))
     assert kernel > worker > 0
-    assert blame_text(found) == "rank 5 never reported the time-out, as 15 of 16 ranks did"
+    assert suspects_text(found) == "rank 5 never reported the time-out, as 15 of 16 ranks did"
     assert found.points_for(a_signal("python-exception", 0, "n0", "A", rank=4)) == 0
     assert found.points_for(a_signal("xid-79", 0, "n1", source="kernel")) == 0
     assert found.points_for(a_signal("nccl-timeout", 0, "n0", "A")) == 0

@@ -14,9 +14,9 @@ from tests.support.signals import a_signal, related
 def correlated(*signals: Signal, placed: tuple[tuple[str, str], ...] = (), at_second: float = 0) -> list[IncidentState]:
     correlator = Correlator()
     for node, job in placed:
-        correlator.place("default", node, job, at(at_second))
+        correlator.on_placement("default", node, job, at(at_second))
     for signal in signals:
-        correlator.take(signal, related)
+        correlator.on_signal(signal, related)
     return sorted(correlator.open.values(), key=lambda incident: incident.first_onset_ns)
 
 
@@ -74,11 +74,11 @@ def test_a_node_s_crash_is_one_incident_with_all_its_jobs() -> None:
 
 def test_what_links_two_incidents_makes_them_one() -> None:
     correlator = Correlator()
-    (first,) = correlator.take(a_signal("nccl-timeout", 10, "n1", "A"), related)
-    (second,) = correlator.take(a_signal("nccl-timeout", 20, "n3", "B"), related)
-    correlator.place("default", "n2", "A", at(0))
-    correlator.place("default", "n2", "B", at(0))
-    changed = correlator.take(xid(30, "n2"), related)
+    (first,) = correlator.on_signal(a_signal("nccl-timeout", 10, "n1", "A"), related)
+    (second,) = correlator.on_signal(a_signal("nccl-timeout", 20, "n3", "B"), related)
+    correlator.on_placement("default", "n2", "A", at(0))
+    correlator.on_placement("default", "n2", "B", at(0))
+    changed = correlator.on_signal(xid(30, "n2"), related)
     assert changed == [first, second]
     assert (second.status, second.merged_into) == ("resolved", first.incident_id)
     assert list(correlator.open) == [first.incident_id]
@@ -104,8 +104,8 @@ def test_clusters_are_worlds_apart() -> None:
 
 def test_a_copy_changes_nothing() -> None:
     correlator = Correlator()
-    assert correlator.take(a_signal("oom-gpu", 1, "n1", "A"), related)
-    assert correlator.take(a_signal("oom-gpu", 1, "n1", "A"), related) == []
+    assert correlator.on_signal(a_signal("oom-gpu", 1, "n1", "A"), related)
+    assert correlator.on_signal(a_signal("oom-gpu", 1, "n1", "A"), related) == []
     assert [incident.signal_count for incident in correlator.open.values()] == [1]
 
 
@@ -118,26 +118,26 @@ def test_many_ranks_are_counted_and_the_earliest_are_kept() -> None:
 
 def test_a_job_leaves_its_node_when_only_others_are_heard_there() -> None:
     correlator = Correlator()
-    correlator.place("default", "n1", "old", at(0))
+    correlator.on_placement("default", "n1", "old", at(0))
     assert correlator.jobs_of(xid(30_000)) == {"old"}
-    correlator.place("default", "n1", "new", at(20_000))
+    correlator.on_placement("default", "n1", "new", at(20_000))
     assert correlator.jobs_of(xid(30_000)) == {"new"}
 
 
 def test_jobs_that_share_a_node_are_all_placed_there() -> None:
     correlator = Correlator()
     for second in (0, 3000, 6000):
-        correlator.place("default", "n1", "A", at(second))
-        correlator.place("default", "n1", "B", at(second + 1))
+        correlator.on_placement("default", "n1", "A", at(second))
+        correlator.on_placement("default", "n1", "B", at(second + 1))
     assert correlator.jobs_of(xid(7000)) == {"A", "B"}
     assert correlator.jobs_of(xid(7000, cluster="other")) == set()
 
 
 def test_a_placement_learnt_late_brings_both_incidents_together() -> None:
     correlator = Correlator()
-    correlator.take(xid(60, "n1"), related)
-    correlator.take(a_signal("nccl-timeout", 660, "n2", "A"), related)
-    changed = correlator.place("default", "n1", "A", at(5))
+    correlator.on_signal(xid(60, "n1"), related)
+    correlator.on_signal(a_signal("nccl-timeout", 660, "n2", "A"), related)
+    changed = correlator.on_placement("default", "n1", "A", at(5))
     (incident,) = correlator.open.values()
     assert (incident.jobs, incident.nodes, incident.signal_count) == ({"A"}, {"n1", "n2"}, 2)
     assert [one.merged_into for one in changed] == ["", incident.incident_id]
@@ -145,8 +145,8 @@ def test_a_placement_learnt_late_brings_both_incidents_together() -> None:
 
 def test_a_job_that_comes_after_the_kernel_s_line_is_not_linked_to_it() -> None:
     correlator = Correlator()
-    correlator.take(xid(60, "n1"), related)
-    assert correlator.place("default", "n1", "B", at(61)) == []
-    assert correlator.place("elsewhere", "n1", "A", at(5)) == []
+    correlator.on_signal(xid(60, "n1"), related)
+    assert correlator.on_placement("default", "n1", "B", at(61)) == []
+    assert correlator.on_placement("elsewhere", "n1", "A", at(5)) == []
     (incident,) = correlator.open.values()
     assert incident.jobs == set()

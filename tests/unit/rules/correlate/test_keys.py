@@ -18,7 +18,7 @@ RETENTION_S = RETENTION_NS // NS_PER_S
 def correlated(*signals: Signal) -> list[IncidentState]:
     correlator = Correlator()
     for signal in signals:
-        correlator.take(signal, related)
+        correlator.on_signal(signal, related)
     return sorted(correlator.open.values(), key=lambda incident: incident.first_onset_ns)
 
 
@@ -51,7 +51,7 @@ def test_links_that_go_down_on_many_nodes_at_once_have_one_cause(apart_s: int, i
 
 def test_a_warning_joins_the_failure_that_it_explains_later() -> None:
     (incident,) = correlated(thermal(0), a_signal("nccl-timeout", 1800, "n1", "A", onset=1200))
-    assert set(incident.kept_by_class) == {"gpu-thermal", "nccl-timeout"}
+    assert set(incident.signals_by_class) == {"gpu-thermal", "nccl-timeout"}
     assert incident.first_onset_ns == at(0)
 
 
@@ -64,13 +64,13 @@ def test_a_warning_that_is_repeated_began_with_its_first_line() -> None:
 def test_a_warning_of_long_ago_or_of_another_job_does_not() -> None:
     for earlier in (thermal(-RETENTION_S), thermal(0, job="B")):
         (incident,) = correlated(earlier, a_signal("nccl-timeout", 10, "n1", "A"))
-        assert set(incident.kept_by_class) == {"nccl-timeout"}
+        assert set(incident.signals_by_class) == {"nccl-timeout"}
 
 
 def test_a_warning_that_has_nothing_to_do_with_an_open_failure_stays_out() -> None:
     warning = a_signal("mce-corrected", 5, "n1", source="kernel", role="root", severity="warning")
     (incident,) = correlated(a_signal("oom-gpu", 1, "n1", "A"), warning)
-    assert set(incident.kept_by_class) == {"oom-gpu"}
+    assert set(incident.signals_by_class) == {"oom-gpu"}
 
 
 def test_what_a_cancelled_job_says_while_it_ends_is_no_failure() -> None:
@@ -105,11 +105,11 @@ def test_a_higher_severity_is_in_the_history_with_its_reason() -> None:
 
 def test_a_merge_is_in_both_histories() -> None:
     correlator = Correlator()
-    (first,) = correlator.take(a_signal("nccl-timeout", 10, "n1", "A"), related)
-    (second,) = correlator.take(a_signal("nccl-timeout", 20, "n3", "B"), related)
+    (first,) = correlator.on_signal(a_signal("nccl-timeout", 10, "n1", "A"), related)
+    (second,) = correlator.on_signal(a_signal("nccl-timeout", 20, "n3", "B"), related)
     for job in ("A", "B"):
-        correlator.place("default", "n2", job, at(0))
-    correlator.take(a_signal("kernel-panic", 30, "n2", source="kernel", role="root"), related)
+        correlator.on_placement("default", "n2", job, at(0))
+    correlator.on_signal(a_signal("kernel-panic", 30, "n2", source="kernel", role="root"), related)
     assert first.history[-1].what == f"took over incident {second.incident_id}: kernel-panic on n2 touches both"
     assert second.history[-1].what == f"merged into incident {first.incident_id}: kernel-panic on n2 touches both"
 

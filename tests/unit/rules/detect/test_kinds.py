@@ -220,14 +220,20 @@ def test_windows_feed_windows() -> None:
 def test_late_evidence_completes_a_window_and_copies_change_nothing() -> None:
     watching = detectors(a_window(**COUNT))
     first, second, third = an_input(0), an_input(10), an_input(20)
-    assert watching.take(first) == watching.take(third) == watching.take(first) == watching.take(third) == []
-    assert seconds(watching.take(second)) == [(20, 0)]
-    assert [watching.take(one) for one in (first, second, third)] == [[], [], []]
+    assert (
+        watching.on_signal(first)
+        == watching.on_signal(third)
+        == watching.on_signal(first)
+        == watching.on_signal(third)
+        == []
+    )
+    assert seconds(watching.on_signal(second)) == [(20, 0)]
+    assert [watching.on_signal(one) for one in (first, second, third)] == [[], [], []]
 
 
 def test_the_group_that_is_silent_for_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("epicenter.rules.detect.detectors.MAX_KEPT_SERIES", 2)
     watching = detectors(a_window(**COUNT, group_by="node"))
     for second, node in enumerate(["n1", "n2", "n1", "n3", "n2", "n1"]):
-        assert watching.take(an_input(second, node=node)) == []
+        assert watching.on_signal(an_input(second, node=node)) == []
     assert watching.evicted == 3

@@ -9,7 +9,7 @@ from epicenter.rules.model.times import NS_PER_S
 def told(skew: ClockSkew, ahead_s: dict[str, float], steps: int) -> ClockSkew:
     for step in range(steps):
         for node, seconds in ahead_s.items():
-            skew.note_step("c/A", f"c/{node}", step, round((5 * step + seconds) * NS_PER_S))
+            skew.record_step("c/A", f"c/{node}", step, round((5 * step + seconds) * NS_PER_S))
     return skew
 
 
@@ -26,9 +26,9 @@ def test_not_after_fewer_nor_by_a_node_alone() -> None:
 
 def test_one_slow_step_of_a_node_is_no_skew() -> None:
     skew = told(ClockSkew(), {"n1": 0, "n2": 0}, 10)
-    skew.note_step("c/A", "c/n1", 11, 60 * NS_PER_S)
-    skew.note_step("c/A", "c/n2", 11, 90 * NS_PER_S)
-    skew.note_step("c/A", "c/n1", 12, 95 * NS_PER_S)
+    skew.record_step("c/A", "c/n1", 11, 60 * NS_PER_S)
+    skew.record_step("c/A", "c/n2", 11, 90 * NS_PER_S)
+    skew.record_step("c/A", "c/n1", 12, 95 * NS_PER_S)
     assert skew.skew_ns("c/n2") == 0
 
 
@@ -37,5 +37,5 @@ def test_it_is_bounded() -> None:
     for number in range(MAX_KEPT_JOBS + 5):
         for step in range(2):
             for node in range(5):
-                skew.note_step(f"c/{number}", f"c/{number}-{node}", step, step)
+                skew.record_step(f"c/{number}", f"c/{number}-{node}", step, step)
     assert (len(skew.rounds), len(skew.differences_ns)) == (MAX_KEPT_JOBS, MAX_KEPT_NODES)

@@ -135,15 +135,15 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     for variable in ("XDG_CACHE_HOME", "HOME"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setattr("pwd.getpwuid", unknown)
-    assert disk_cache.recall("packs", "any") is None
+    assert disk_cache.load("packs", "any") is None
     assert "small.one" in load().by_id
 
 
 def test_what_was_used_last_stays_when_room_is_needed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
-        disk_cache.keep("packs", str(number), b"12345")
+        disk_cache.store("packs", str(number), b"12345")
         os.utime(cache / str(number), (number, number))
-    assert disk_cache.recall("packs", "0") == b"12345"
+    assert disk_cache.load("packs", "0") == b"12345"
     monkeypatch.setattr(disk_cache, "MAX_FOLDER_BYTES", 16)
-    disk_cache.keep("packs", "3", b"12345")
+    disk_cache.store("packs", "3", b"12345")
     assert {file.name for file in cache.iterdir()} == {"0", "2", "3"}

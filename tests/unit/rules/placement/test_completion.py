@@ -11,7 +11,7 @@ from tests.support.signals import a_signal
 
 def test_an_event_about_a_pod_belongs_to_the_pod_s_job_by_its_word_or_its_name() -> None:
     placement = Placement()
-    placement.take(RankPlacement(at(0), "default", "7877", "", pod="train-7877-worker-0"))
+    placement.record(RankPlacement(at(0), "default", "7877", "", pod="train-7877-worker-0"))
     event = a_signal("k8s-evicted", 5, "", source="kubernetes")
     assert completed(event, placement, "train-7877-worker-0").job == "7877"
     assert completed(event, placement, "llama-7b-worker-0").job == "llama-7b"
@@ -21,8 +21,8 @@ def test_an_event_about_a_pod_belongs_to_the_pod_s_job_by_its_word_or_its_name()
 
 def test_an_event_about_a_pod_happened_on_the_node_that_the_pod_told() -> None:
     placement = Placement()
-    placement.take(RankPlacement(at(0), "default", "7877", "n3", pod="train-7877-worker-0"))
-    placement.take(RankPlacement(at(1), "default", "7877", "", pod="train-7877-worker-0"))
+    placement.record(RankPlacement(at(0), "default", "7877", "n3", pod="train-7877-worker-0"))
+    placement.record(RankPlacement(at(1), "default", "7877", "", pod="train-7877-worker-0"))
     event = a_signal("k8s-evicted", 5, "", source="kubernetes")
     assert completed(event, placement, "train-7877-worker-0").node == "n3"
     assert completed(event, placement, "train-7877-worker-1").node == ""
@@ -41,7 +41,7 @@ def test_whom_jax_declares_dead_is_named_line_by_line() -> None:
 
 def test_an_exception_that_ray_s_driver_prints_happened_at_the_worker() -> None:
     placement = Placement()
-    placement.take(RankPlacement(at(0), "default", "A", "n2", address="10.0.0.2"))
+    placement.record(RankPlacement(at(0), "default", "A", "n2", address="10.0.0.2"))
     text = "(TrainController pid=9) ray.exceptions.RayTaskError(KeyError): ray::RayTrainWorker.run() (pid=4016, ip={})"
     for ip, node in (("10.0.0.2", "n2"), ("10.0.0.7", "10.0.0.7")):
         assert completed(a_signal("python-exception", 5, "head", "A", text=text.format(ip)), placement).node == node

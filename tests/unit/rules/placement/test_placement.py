@@ -25,7 +25,7 @@ def a_rank_placement(second: float, node: str, rank: int | None = None, job: str
 def placed(*rank_placements: RankPlacement) -> Placement:
     placement = Placement()
     for rank_placement in sorted(rank_placements, key=RankPlacement.order):
-        placement.take(rank_placement)
+        placement.record(rank_placement)
     return placement
 
 
@@ -38,7 +38,7 @@ def test_a_rank_is_found_by_its_gpu_or_local_rank_and_its_node_by_the_rank() -> 
     assert placement.rank_of("c", "A", "n2", at(9), gpu="0000:61:00") == 3
     assert placement.rank_of("c", "A", "n1", at(9), local_rank=0) == 0
     assert placement.world_size("c", "A", at(9)) == 4
-    assert placement.seats_of("c", "A", at(9)) == {0: "n1", 3: "n2"}
+    assert placement.nodes_by_rank("c", "A", at(9)) == {0: "n1", 3: "n2"}
     assert placement.rank_of("c", "A", "n2", at(9), gpu="0000:62:00") is None
     assert placement.node_of("c", "B", 3, at(9)) == placement.node_of("other", "A", 3, at(9)) == ""
 
@@ -120,11 +120,11 @@ def test_an_address_may_move_to_another_node() -> None:
 
 def test_jobs_on_a_node() -> None:
     placement = Placement()
-    assert [placement.hear("c", "n1", "A", at(0)), placement.hear("c", "n1", "A", at(5))] == [True, False]
-    placement.hear("c", "n1", "B", at(1800))
+    assert [placement.observe("c", "n1", "A", at(0)), placement.observe("c", "n1", "A", at(5))] == [True, False]
+    placement.observe("c", "n1", "B", at(1800))
     assert placement.jobs_on("c", "n1", at(10)) == {"A"}
     assert placement.jobs_on("c", "n1", at(1800)) == {"A", "B"}
-    placement.hear("c", "n1", "B", at(HOUR_S + 10))
+    placement.observe("c", "n1", "B", at(HOUR_S + 10))
     assert placement.jobs_on("c", "n1", at(HOUR_S + 10)) == {"B"}
     assert placement.jobs_on("c", "n2", at(0)) == set()
     assert placement.nodes_of("c", "B", at(HOUR_S)) == ("n1",)
@@ -134,10 +134,10 @@ def test_jobs_on_a_node() -> None:
 
 def test_what_was_not_heard_of_for_a_day_is_forgotten() -> None:
     placement = placed(a_rank_placement(0, "n1", 0, gpu="g0"))
-    placement.hear("c", "n1", "A", at(0))
-    placement.hear("c", "n2", "B", at(23 * HOUR_S))
+    placement.observe("c", "n1", "A", at(0))
+    placement.observe("c", "n2", "B", at(23 * HOUR_S))
     assert set(placement.by_job) == {"c/A", "c/B"}
-    placement.hear("c", "n2", "B", at(25 * HOUR_S))
+    placement.observe("c", "n2", "B", at(25 * HOUR_S))
     assert set(placement.by_job) == {"c/B"}
     assert set(placement.heard_by_node) == {"c/n2"}
 
@@ -154,7 +154,7 @@ def test_a_snapshot_holds_all_of_it() -> None:
     placement = placed(
         a_rank_placement(0, "n1", 0, gpu="g0", world_size=2), a_rank_placement(1, "n2", address="10.0.0.1")
     )
-    placement.hear("c", "n1", "A", at(0))
+    placement.observe("c", "n1", "A", at(0))
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(placement), type=Placement) == placement
 
 
@@ -163,7 +163,7 @@ PLACED = placed(
     a_rank_placement(0, "n2", 7),
     a_rank_placement(0, "n9", address="10.1.0.9"),
 )
-PLACED.hear("c", "n1", "A", at(0))
+PLACED.observe("c", "n1", "A", at(0))
 
 
 @pytest.mark.parametrize(

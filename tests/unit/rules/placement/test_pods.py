@@ -27,15 +27,15 @@ def test_the_name_of_a_pod_holds_that_of_its_job(pod: str, job: str) -> None:
 
 def test_a_pod_s_job_is_what_it_told() -> None:
     pods = Pods()
-    pods.hear("c", "train-7877-worker-0", "7877")
+    pods.observe("c", "train-7877-worker-0", "7877")
     assert pods.job_of("c", "train-7877-worker-0") == "7877"
     assert pods.job_of("other", "train-7877-worker-0") == ""
 
 
 def test_so_is_its_node() -> None:
     pods = Pods()
-    pods.hear("c", "train-7877-worker-0", "7877", "n1")
-    pods.hear("c", "train-7877-worker-0", "7877")
+    pods.observe("c", "train-7877-worker-0", "7877", "n1")
+    pods.observe("c", "train-7877-worker-0", "7877")
     assert pods.node_of("c", "train-7877-worker-0") == "n1"
     assert pods.node_of("other", "train-7877-worker-0") == ""
 
@@ -43,6 +43,6 @@ def test_so_is_its_node() -> None:
 def test_it_is_bounded() -> None:
     pods = Pods()
     for number in range(MAX_KEPT_PODS + 2):
-        pods.hear("c", f"p{number}", "J", "n1")
+        pods.observe("c", f"p{number}", "J", "n1")
     assert len(pods.job_by_pod) == len(pods.node_by_pod) == MAX_KEPT_PODS
     assert pods.job_of("c", "p0") == ""
