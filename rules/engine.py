@@ -25,7 +25,7 @@ from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.watch import LivenessWatch, Verdict
 from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
-from epicenter.rules.model.heartbeats import Heartbeat, Step
+from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
 from epicenter.rules.model.incident import Incident, Progress
 from epicenter.rules.model.ledger import Gap, Joined
 from epicenter.rules.model.records import Match, RankPlacement
@@ -150,13 +150,12 @@ class Engine:
         """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
         for order, _, arrived in self._arrived(watermark_ns):
             self._fire_before(order[0])
-            match arrived:
-                case Match():
-                    self._take_match(arrived)
-                case RankPlacement():
-                    self._take_rank_placement(arrived)
-                case _:
-                    self._take_heartbeat(arrived)
+            if type(arrived) is Match:
+                self._take_match(arrived)
+            elif type(arrived) is RankPlacement:
+                self._take_rank_placement(arrived)
+            else:
+                self._take_heartbeat(arrived)
         self._fire_before(watermark_ns + 1)
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
         return self._reports()
@@ -270,8 +269,14 @@ class Engine:
     def _take_heartbeat(self, heartbeat: Heartbeat) -> None:
         self._note_progress()
         self._place(heartbeat.cluster, heartbeat.node, heartbeat.job, heartbeat.event_time_ns)
+        if type(heartbeat) is Step or type(heartbeat) is Advanced:
+            self._take_progress(heartbeat)
+        else:
+            self._state.silence.take(heartbeat)
+
+    def _take_progress(self, heartbeat: Step | Advanced) -> None:
         silence = self._state.silence
-        if isinstance(heartbeat, Step) and heartbeat.job and heartbeat.node:
+        if type(heartbeat) is Step and heartbeat.job and heartbeat.node:
             job, node = f"{heartbeat.cluster}/{heartbeat.job}", f"{heartbeat.cluster}/{heartbeat.node}"
             self._state.skew.record_step(job, node, heartbeat.step, heartbeat.event_time_ns)
         before = silence.progress(heartbeat.cluster, heartbeat.job, heartbeat.node)

@@ -14,7 +14,7 @@ from epicenter.rules.correlate.correlator import Correlator
 from epicenter.rules.correlate.keys import JOB, KERNEL
 from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.liveness.verdict import STRAGGLER
-from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 
@@ -60,7 +60,7 @@ class Lifecycle(msgspec.Struct):
                 self._set_timer(incident, pace_ns)
         return changed
 
-    def on_step(self, heartbeat: Heartbeat, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
+    def on_step(self, heartbeat: Step | Advanced, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
         """A job got further: the incidents that are over by it."""
         over = []
         for incident_id in list(self.correlator.by_key.get(f"{JOB}/{heartbeat.cluster}/{heartbeat.job}", ())):

@@ -9,7 +9,7 @@ from typing import Final
 
 from epicenter.rules.detect.kinds import MISSING
 from epicenter.rules.detect.series import Entry
-from epicenter.rules.model.heartbeats import Heartbeat, Step
+from epicenter.rules.model.heartbeats import Advanced, Step
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
@@ -88,7 +88,7 @@ def observed(rules: RuleSet) -> frozenset[str]:
     return frozenset(watched | {rule.spec.id for rule in rules.all_rules if rule.spec.clears or rule.spec.recorded_as})
 
 
-def step_signal(heartbeat: Heartbeat, last_step: int, last_ns: int) -> Signal:
+def step_signal(heartbeat: Step | Advanced, last_step: int, last_ns: int) -> Signal:
     """The input `step`: a job got further. `step_time_s` is missing where the job began or went back."""
     step = heartbeat.step if isinstance(heartbeat, Step) else None
     fields = {"step": str(step)}

@@ -68,12 +68,11 @@ class JobWatch(msgspec.Struct):
 
     def place(self, heartbeat: WorldSize | NodeCount) -> None:
         """A banner says of how many ranks this is one, or of how many nodes; the largest group is the job."""
-        match heartbeat:
-            case NodeCount():
-                self.node_count = max(self.node_count, heartbeat.nodes)
-                self.placed_ns = self.placed_ns or heartbeat.event_time_ns
-            case WorldSize():
-                self._place_rank(heartbeat)
+        if type(heartbeat) is WorldSize:
+            self._place_rank(heartbeat)
+        else:
+            self.node_count = max(self.node_count, heartbeat.nodes)
+            self.placed_ns = self.placed_ns or heartbeat.event_time_ns
 
     def _place_rank(self, heartbeat: WorldSize) -> None:
         if heartbeat.world_size > self.world_size:

@@ -94,7 +94,7 @@ class LivenessWatch(msgspec.Struct):
         self._sweep(heartbeat.event_time_ns)
         if heartbeat.node:
             self._hear_node(heartbeat)
-        if not heartbeat.job and not isinstance(heartbeat, Step):
+        if not heartbeat.job and type(heartbeat) is not Step:
             return Taken(False, False, [])
         key = job_key(heartbeat.cluster, heartbeat.job, heartbeat.node)
         watch = self.jobs.get(key)
@@ -147,28 +147,26 @@ class LivenessWatch(msgspec.Struct):
 
     def _gets_further(self, key: str, watch: JobWatch, heartbeat: Heartbeat) -> bool:
         """Note what it tells of the job; true when the job got further by it."""
-        match heartbeat:
-            case Step():
-                return watch.step(heartbeat)
-            case Advanced():
-                return watch.progress.count(heartbeat.event_time_ns)
-            case WorldSize() | NodeCount():
-                self._place(key, watch, heartbeat)
-            case PhaseBegan():
-                watch.progress.begin_phase(heartbeat.phase, heartbeat.event_time_ns)
-            case CheckpointSaved():
-                watch.progress.begin_phase(CHECKPOINT, heartbeat.event_time_ns)
-                watch.progress.saved_step = heartbeat.step
+        if type(heartbeat) is Step:
+            return watch.step(heartbeat)
+        if type(heartbeat) is Advanced:
+            return watch.progress.count(heartbeat.event_time_ns)
+        if type(heartbeat) is WorldSize or type(heartbeat) is NodeCount:
+            self._place(key, watch, heartbeat)
+        elif type(heartbeat) is PhaseBegan:
+            watch.progress.begin_phase(heartbeat.phase, heartbeat.event_time_ns)
+        elif type(heartbeat) is CheckpointSaved:
+            watch.progress.begin_phase(CHECKPOINT, heartbeat.event_time_ns)
+            watch.progress.saved_step = heartbeat.step
         return False
 
     def _hear_node(self, heartbeat: Heartbeat) -> None:
-        match heartbeat:
-            case Alive():
-                is_of_host = heartbeat.source == "worker" and not heartbeat.job
-                source = "kernel" if is_of_host else heartbeat.source
-                self._streams_of(heartbeat).note(source, heartbeat.event_time_ns)
-            case LineCut():
-                self._streams_of(heartbeat).record_cut(heartbeat.event_time_ns)
+        if type(heartbeat) is Alive:
+            is_of_host = heartbeat.source == "worker" and not heartbeat.job
+            source = "kernel" if is_of_host else heartbeat.source
+            self._streams_of(heartbeat).note(source, heartbeat.event_time_ns)
+        elif type(heartbeat) is LineCut:
+            self._streams_of(heartbeat).record_cut(heartbeat.event_time_ns)
 
     def _streams_of(self, heartbeat: Heartbeat) -> NodeStreams:
         return self.streams.setdefault(node_key(heartbeat.cluster, heartbeat.node), NodeStreams())

@@ -2,11 +2,14 @@
 
 One heartbeat stands for many lines: a batch sends one for each step of a rank, and one for each job, node, source and
 ten seconds.
+
+Whatever is asked of each heartbeat is asked by `type(heartbeat) is Step`: for classes of msgspec, `isinstance` and
+`case` take six times as long to say no.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, final
 
 import msgspec
 
@@ -29,12 +32,14 @@ class _At(_Heard, frozen=True, gc=False):
     node: str
 
 
+@final
 class Alive(_At, frozen=True, gc=False):
     """Somebody was alive. `rank` is given where a banner names one and not how many there are."""
 
     rank: int | None = None
 
 
+@final
 class Step(_At, frozen=True, gc=False):
     """A training step is completed; `rank` is None where the line does not name it."""
 
@@ -42,16 +47,19 @@ class Step(_At, frozen=True, gc=False):
     rank: int | None = None
 
 
+@final
 class Advanced(_At, frozen=True, gc=False):
     """The job gets further, and the line does not say how far."""
 
 
+@final
 class PhaseBegan(_At, frozen=True, gc=False):
     """The job begins or ends something that takes longer than a step: checkpoint, evaluation, compile, startup."""
 
     phase: str
 
 
+@final
 class WorldSize(_At, frozen=True, gc=False):
     """The line comes from one of so many ranks; `rank` says from which, where it does."""
 
@@ -59,18 +67,21 @@ class WorldSize(_At, frozen=True, gc=False):
     rank: int | None = None
 
 
+@final
 class NodeCount(_At, frozen=True, gc=False):
     """The job is started on so many nodes."""
 
     nodes: int
 
 
+@final
 class CheckpointSaved(_At, frozen=True, gc=False):
     """The checkpoint of this step is complete; a `CHECKPOINT` phase ends with it."""
 
     step: int
 
 
+@final
 class LineCut(_At, frozen=True, gc=False):
     """A line ends in the middle; `rank` wrote it, where that is known."""
 

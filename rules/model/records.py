@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import final
+
 import msgspec
 
 
@@ -68,6 +70,7 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     log: str = ""
 
 
+@final
 class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One rule fits one line, or a line of a block, whose lines are then in `block`.
 
@@ -81,6 +84,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
     block: tuple[str, ...] = ()
 
 
+@final
 class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
 
