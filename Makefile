@@ -5,8 +5,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .PHONY: environment demo test test-long lint cluster check-deploy audit sbom disaster first-afternoon bench-stream \
-  bench-stages bench-start bench-match bench-correlate bench-latency bench-alerts bench-clickhouse bench-redaction \
-  bench-storm bench-takeover soak accuracy chaos fuzz coverage reference screenshots lock clean
+  bench-stages bench-start bench-versions bench-match bench-correlate bench-latency bench-alerts bench-clickhouse \
+  bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference screenshots lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -69,6 +69,10 @@ bench-stages: $(READY)
 # How long commands take to start, with the shipped rules and with 5,000 more.
 bench-start: $(READY)
 	$(BIN)/python -m bench.start
+
+# Whether this checkout is slower than another one with an environment: make bench-versions OTHER=../before
+bench-versions: $(READY)
+	$(BIN)/python -m bench.versions $(OTHER)
 
 # A 1 GB log beside ripgrep, and with 50 to 5,000 patterns.
 bench-match: $(READY)
