@@ -110,7 +110,7 @@ SELECT concat(incident_id, '-opened'), 'webhook', 'sent', incident_id, 1, 'opene
 INSERT INTO pipeline_metrics (time, process, name, labels, value)
 WITH number % {series} AS series, {end_s} - 15 * intDiv(number, {series}) AS second
 SELECT toDateTime(second), concat('host-', toString(series % 3), ':4711'),
-  ['epicenter_records_total', 'epicenter_matches_total', 'epicenter_rule_seconds_total', 'epicenter_behind_seconds',
+  ['epicenter_records_total', 'epicenter_matches_total', 'epicenter_rule_seconds_total', 'epicenter_record_age_seconds',
    'epicenter_lag_records', 'epicenter_stored_rows_total'][intDiv(series, 3) % 6 + 1],
   map('source', concat('logs.raw/', toString(intDiv(series, 18))), 'rule', concat('nvidia.xid_', toString(intDiv(series, 18)))), 300000 - intDiv(number, {series})
 FROM numbers({first}, {rows});

@@ -31,7 +31,7 @@ from epicenter.sinks.page.live import Feed
 from epicenter.sinks.page.server import page
 from epicenter.stream.cli.main import cli
 from epicenter.stream.mcp.server import build
-from epicenter.stream.metrics import Metrics
+from epicenter.stream.metrics import FORMER_METRICS, Metrics
 from epicenter.stream.settings import PREFIX, Settings
 
 FOLDER = Path(__file__).parent / "reference"
@@ -163,10 +163,13 @@ def metrics() -> str:
 def described() -> list[tuple[str, str, tuple[str, ...], str]]:
     """Name, kind, labels and meaning of each."""
     known = [one for one in vars(Metrics()).values() if isinstance(one, MetricWrapperBase)]
-    return sorted(
-        (f"{one._name}{'_total' * (one._type == 'counter')}", one._type, tuple(one._labelnames), one._documentation)
+    present = {
+        name: (name, one._type, tuple(one._labelnames), one._documentation)
         for one in known
-    )
+        if (name := f"{one._name}{'_total' * (one._type == 'counter')}")
+    }
+    former = [(name, *present[now][1:3], f"Deprecated: use `{now}`.") for name, (now, _) in FORMER_METRICS.items()]
+    return sorted([*present.values(), *former])
 
 
 def api() -> str:

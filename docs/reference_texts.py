@@ -20,7 +20,7 @@ METRICS = f"""# Metrics
 {MADE}
 
 A worker shows them at `/metrics`; each process also writes them into the table `pipeline_metrics`
-([tables.md](../tables.md)). Beside them stand the usual `process_…` figures. What to do about them:
+([tables.md](../tables.md)). The usual `process_…` metrics are there too. What to do about them:
 [operations.md](../operations.md), and the alert rules in [deploy/prometheus](../../deploy/prometheus).
 """
 API = Template("""# For programs

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
+from prometheus_client.metrics_core import Metric
+from prometheus_client.registry import Collector
 
 from epicenter.rules.engine import Counts
 from epicenter.rules.model.ledger import Delivery, Outcome
@@ -22,62 +25,130 @@ STORED_AS: Final = {"heartbeats": "beats"}
 """Tables whose label is older than their name."""
 
 
+class FormerMetric(NamedTuple):
+    """The present name of a metric; `is_inverted`: 1 was 0 under the former name."""
+
+    now: str
+    is_inverted: bool = False
+
+
+FORMER_METRICS: Final = {
+    "epicenter_behind_seconds": FormerMetric("epicenter_record_age_seconds"),
+    "epicenter_lateness_seconds": FormerMetric("epicenter_watermark_delay_seconds"),
+    "epicenter_rule_throttled_total": FormerMetric("epicenter_rule_skipped_candidates_total"),
+    "epicenter_target_is_away": FormerMetric("epicenter_target_up", is_inverted=True),
+    "epicenter_trouble_total": FormerMetric("epicenter_kafka_faults_total"),
+}
+"""Former name -> what it became. Metrics are still exposed under their former names too."""
+
+
+class _FormerMetrics(Collector):
+    """The families of a registry that had another name, under that name."""
+
+    def __init__(self, registry: CollectorRegistry):
+        self._registry = registry
+
+    def collect(self) -> Iterator[Metric]:
+        families = {family.name: family for family in self._registry.collect()}
+        for name, (now, is_inverted) in FORMER_METRICS.items():
+            family = families[now.removesuffix("_total")]
+            former = Metric(name.removesuffix("_total"), f"Deprecated: use {now}.", family.type)
+            for sample in family.samples:
+                value = 1 - sample.value if is_inverted else sample.value
+                former.add_sample(sample.name.replace(family.name, former.name, 1), sample.labels, value)
+            yield former
+
+
 class Metrics:
     """Counters and gauges of one worker. `records = matched + quiet + dead letters`, for each raw partition."""
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         ProcessCollector(registry=self._registry)
+        self._former = CollectorRegistry()
+        self._former.register(_FormerMetrics(self._registry))
         self._records = self._counter("epicenter_records_total", "Raw records read.", "source")
-        self._matched = self._counter("epicenter_matched_records_total", "Raw records that a rule fits.", "source")
-        self._quiet = self._counter("epicenter_quiet_records_total", "Raw records that say nothing.", "source")
-        self._dead = self._counter("epicenter_dead_letters_total", "Raw records that can't be processed.", "source")
-        self._harmless = self._counter("epicenter_harmless_records_total", "Known-harmless records.", "source")
-        self._redactions = self._counter("epicenter_redactions_total", "Secrets taken out of what is kept.", "kind")
-        self._matches = self._counter("epicenter_matches_total", "Lines that a rule fits.", "rule")
-        self._stored = self._counter("epicenter_stored_rows_total", "Rows handed to the store.", "table")
-        self._failures = self._counter("epicenter_store_failures_total", "Writes that had to be tried again.", "kind")
-        self._behind = self._gauge("epicenter_behind_seconds", "Age of the newest record that was read.", "source")
-        self._lag = self._gauge("epicenter_lag_records", "Raw records not read yet.", "source")
-        self._partitions = self._gauge("epicenter_partitions", "Raw partitions that this worker owns.", "topic")
-        self._paused = self._gauge("epicenter_paused_partitions", "Of these, waiting for the slowest.", "topic")
-        self._signals = self._gauge("epicenter_signals", "What became of signals since the snapshot began.", "outcome")
+        self._matched = self._counter("epicenter_matched_records_total", "Raw records that match a rule.", "source")
+        self._quiet = self._counter("epicenter_quiet_records_total", "Raw records that match no rule.", "source")
+        self._dead = self._counter("epicenter_dead_letters_total", "Raw records that could not be processed.", "source")
+        self._harmless = self._counter(
+            "epicenter_harmless_records_total", "Raw records that match a harmless rule.", "source"
+        )
+        self._redactions = self._counter(
+            "epicenter_redactions_total", "Secrets removed from log text, by kind.", "kind"
+        )
+        self._matches = self._counter("epicenter_matches_total", "Matches, by rule.", "rule")
+        self._stored = self._counter("epicenter_stored_rows_total", "Rows written to the store.", "table")
+        self._failures = self._counter(
+            "epicenter_store_failures_total", "Failed writes to the store, by kind of failure.", "kind"
+        )
+        self._record_age = self._gauge(
+            "epicenter_record_age_seconds", "Age of the newest record read, in seconds.", "source"
+        )
+        self._lag = self._gauge("epicenter_lag_records", "Raw records in Kafka that no worker has read yet.", "source")
+        self._partitions = self._gauge("epicenter_partitions", "Raw partitions assigned to this worker.", "topic")
+        self._paused = self._gauge(
+            "epicenter_paused_partitions", "Assigned raw partitions that wait for the slowest one.", "topic"
+        )
+        self._signals = self._gauge(
+            "epicenter_signals", "Signals since the snapshot began, by outcome and partition.", "outcome"
+        )
         self._deliveries = Counter(
             "epicenter_deliveries_total",
-            "What became of notifications, or why there were none.",
+            "Notifications sent or held back, by target and outcome.",
             ["target", "outcome"],
             registry=self._registry,
         )
-        self._pending = self._gauge("epicenter_deliveries_pending", "Notifications that wait for it.", "target")
-        self._away = self._gauge(
-            "epicenter_target_is_away", "1: it takes nothing, and is tried now and then.", "target"
+        self._pending = self._gauge("epicenter_deliveries_pending", "Notifications that wait for the target.", "target")
+        self._target_up = self._gauge(
+            "epicenter_target_up", "Whether the target accepts notifications (1) or is failing (0).", "target"
         )
         self._delivered_after = Histogram(
             "epicenter_delivery_seconds",
-            "From the event time of what was news to its delivery.",
+            "Seconds from the event time of a change to the delivery of its notification.",
             ["target"],
             buckets=(0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
             registry=self._registry,
         )
-        self._rules = self._gauge("epicenter_rules", "How many rules run, by the digest of their files.", "digest")
-        self._candidates = self._counter("epicenter_rule_candidates_total", "Lines that a rule may fit.", "rule")
-        self._hits = self._counter("epicenter_rule_hits_total", "Of these, lines that it fits.", "rule")
-        self._seconds = self._counter("epicenter_rule_seconds_total", "Time for looking at its candidates.", "rule")
-        self._throttled = self._counter("epicenter_rule_throttled_total", "Candidates passed over.", "rule")
-        self._reloads = self._counter("epicenter_rules_reloads_total", "Changes of the rules.", "outcome")
-        self._unknown = Counter(
-            "epicenter_unknown_rule_matches_total", "Matches of rules of other workers.", registry=self._registry
+        self._rules = self._gauge("epicenter_rules", "Rules in use, by the digest of their files.", "digest")
+        self._candidates = self._counter("epicenter_rule_candidates_total", "Lines checked against the rule.", "rule")
+        self._hits = self._counter("epicenter_rule_hits_total", "Checked lines that match the rule.", "rule")
+        self._seconds = self._counter(
+            "epicenter_rule_seconds_total", "Seconds spent on checking lines against the rule.", "rule"
         )
-        self._skew = self._gauge("epicenter_clock_skew_seconds", "How far a node's clock is ahead of others.", "node")
-        self._wait = self._gauge("epicenter_lateness_seconds", "How long lines are waited for.", "partition")
-        self._snapshot_bytes = self._gauge("epicenter_snapshot_bytes", "Size of the newest snapshot.", "partition")
-        self._snapshot_s = self._gauge("epicenter_snapshot_seconds", "What the newest snapshot took.", "partition")
-        self._no_snapshots = self._counter("epicenter_snapshot_failures_total", "Snapshots of no use.", "reason")
-        self._fault = self._counter("epicenter_trouble_total", "Trouble with Kafka, by its name.", "kind")
-        self._lost_records = self._counter("epicenter_lost_records_total", "Raw records never read.", "source")
+        self._skipped = self._counter(
+            "epicenter_rule_skipped_candidates_total", "Lines not checked because the rule was over its budget.", "rule"
+        )
+        self._reloads = self._counter("epicenter_rules_reloads_total", "Reloads of the rules, by outcome.", "outcome")
+        self._unknown = Counter(
+            "epicenter_unknown_rule_matches_total",
+            "Matches of rules that this worker does not have.",
+            registry=self._registry,
+        )
+        self._skew = self._gauge(
+            "epicenter_clock_skew_seconds", "How far a node's clock is ahead of others, in seconds.", "node"
+        )
+        self._watermark_delay = self._gauge(
+            "epicenter_watermark_delay_seconds",
+            "How far the watermark stays behind the newest event, in seconds.",
+            "partition",
+        )
+        self._snapshot_bytes = self._gauge(
+            "epicenter_snapshot_bytes", "Size of the newest snapshot, in bytes.", "partition"
+        )
+        self._snapshot_s = self._gauge(
+            "epicenter_snapshot_seconds", "Seconds that the newest snapshot took.", "partition"
+        )
+        self._no_snapshots = self._counter(
+            "epicenter_snapshot_failures_total", "Snapshots that could not be kept or read, by reason.", "reason"
+        )
+        self._kafka_faults = self._counter("epicenter_kafka_faults_total", "Kafka faults, by kind.", "kind")
+        self._lost_records = self._counter(
+            "epicenter_lost_records_total", "Raw records deleted from Kafka before they were read.", "source"
+        )
         self._lost = Counter(
             "epicenter_lost_messages_total",
-            "Messages on our own topics that a group could not read any more.",
+            "Messages on topics of epicenter deleted before a group read them.",
             ["group", "source"],
             registry=self._registry,
         )
@@ -89,7 +160,7 @@ class Metrics:
             self._hits.labels(rule.spec.id).inc(use.hits)
             self._seconds.labels(rule.spec.id).inc(use.seconds)
             if use.passed_over:
-                self._throttled.labels(rule.spec.id).inc(use.passed_over)
+                self._skipped.labels(rule.spec.id).inc(use.passed_over)
 
     def note_reload(self, outcome: str, rules: RuleSet) -> None:
         """Count a change of the rules by what became of it."""
@@ -117,9 +188,9 @@ class Metrics:
         for match in scanned.matches:
             self._matches.labels(match.rule).inc()
 
-    def note_behind(self, source: str, age_s: float) -> None:
+    def note_record_age(self, source: str, age_s: float) -> None:
         """Set how old the newest record was when it was read."""
-        self._behind.labels(source).set(age_s)
+        self._record_age.labels(source).set(age_s)
 
     def note_stored(self, rows: Mapping[str, int]) -> None:
         """Count rows that the store has taken."""
@@ -132,7 +203,7 @@ class Metrics:
 
     def note_fault(self, kind: str, times: int = 1) -> None:
         """Count trouble with Kafka."""
-        self._fault.labels(kind).inc(times)
+        self._kafka_faults.labels(kind).inc(times)
 
     def note_lost_records(self, source: str, records: int) -> None:
         """Count raw records that were deleted before they were read."""
@@ -148,7 +219,7 @@ class Metrics:
     def note_pending(self, target: str, pending: int, is_away: bool) -> None:
         """Set how many notifications wait for a target, and whether it takes nothing."""
         self._pending.labels(target).set(pending)
-        self._away.labels(target).set(is_away)
+        self._target_up.labels(target).set(not is_away)
 
     def note_lag(self, records_by_source: Mapping[str, int]) -> None:
         """Set how far each raw partition is behind: one worker at a time tells, and the others show none."""
@@ -184,7 +255,7 @@ class Metrics:
 
     def note_wait(self, partition: int, wait_ns: int) -> None:
         """Set how far the watermark of one correlator stays behind."""
-        self._wait.labels(str(partition)).set(wait_ns / NS_PER_S)
+        self._watermark_delay.labels(str(partition)).set(wait_ns / NS_PER_S)
 
     def note_skews(self, skews_ns: Mapping[str, int]) -> None:
         """Set how far the clocks of nodes are ahead."""
@@ -193,7 +264,7 @@ class Metrics:
 
     def series(self) -> Iterator[tuple[str, dict[str, str], float]]:
         """Name, labels and value of every series that has a value; a count of nothing has none."""
-        for family in self._registry.collect():
+        for family in chain(self._registry.collect(), self._former.collect()):
             for sample in family.samples:
                 is_empty = sample.value == 0 and family.type != "gauge"
                 if not is_empty and not sample.name.endswith("_created"):
@@ -201,7 +272,7 @@ class Metrics:
 
     def text(self) -> bytes:
         """All of it in Prometheus' text format."""
-        return generate_latest(self._registry)
+        return generate_latest(self._registry) + generate_latest(self._former)
 
     def _counter(self, name: str, help_text: str, label: str) -> Counter:
         return Counter(name, help_text, [label], registry=self._registry)

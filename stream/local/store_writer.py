@@ -91,7 +91,7 @@ class LocalStoreWriter:
     def _note_scan(self, scanned: ScanResult) -> None:
         self.metrics.note_scan(LOCAL, scanned)
         if scanned.newest_ns is not None:
-            self.metrics.note_behind(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
+            self.metrics.note_record_age(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
 
     def _take_deliveries(self) -> dict[str, list[Any]]:
         taken: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._dead_letters}

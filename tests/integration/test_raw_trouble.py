@@ -39,7 +39,7 @@ def nodes(cluster: Cluster) -> set[str]:
 
 
 def fault_log(worker: Worker, kind: str) -> float:
-    return worker.metric(f'epicenter_trouble_total{{kind="{kind}"}}')
+    return worker.metric(f'epicenter_kafka_faults_total{{kind="{kind}"}}')
 
 
 def has_read_all(worker: Worker, cluster: Cluster, records: int) -> None:

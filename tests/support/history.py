@@ -53,7 +53,7 @@ def _count(metrics: Metrics, has_trouble: bool) -> None:
     metrics.note_scan("logs.raw/0", ScanResult(records=3000, matched=20, dead=1))
     metrics.note_uses({the_rules().rules[0]: Use(1.0, candidates=50, hits=5, seconds=0.2, passed_over=1)})
     metrics.note_lag({"logs.raw/0": 500, "logs.raw/1": 20})
-    metrics.note_behind("logs.raw/0", 1.5)
+    metrics.note_record_age("logs.raw/0", 1.5)
     if has_trouble:
         metrics.note_store_failure("away")
         metrics.note_fault("corrupt-batch")

@@ -25,18 +25,18 @@ ALERTS: Final = {rule["alert"]: rule for group in GROUPS for rule in group["rule
 UP, OTHER_UP = 'up{job="epicenter", instance="w1"}', 'up{job="epicenter", instance="w2"}'
 LAG, RULES_OF = 'epicenter_lag_records{source="logs.raw/0"}', 'epicenter_rules{digest="%s", instance="%s"}'
 READ, DEAD = 'epicenter_records_total{source="logs.raw/0"}', 'epicenter_dead_letters_total{source="logs.raw/0"}'
-BEHIND, STARTED = 'epicenter_behind_seconds{source="logs.raw/0"}', 'process_start_time_seconds{job="epicenter"}'
+BEHIND, STARTED = 'epicenter_record_age_seconds{source="logs.raw/0"}', 'process_start_time_seconds{job="epicenter"}'
 AWAY = 'epicenter_store_failures_total{instance="w1", kind="away"}'
 NOT_SET_UP = 'epicenter_store_failures_total{instance="w1", kind="not set up"}'
 REFUSED = 'epicenter_store_failures_total{instance="w1", kind="refused"}'
 BROKEN = 'epicenter_rules_reloads_total{instance="w1", outcome="broken"}'
-TARGET_AWAY, PENDING = 'epicenter_target_is_away{target="slack"}', 'epicenter_deliveries_pending{target="slack"}'
+TARGET_UP, PENDING = 'epicenter_target_up{target="slack"}', 'epicenter_deliveries_pending{target="slack"}'
 DELIVERED = 'epicenter_deliveries_total{target="slack", outcome="%s"}'
 TOLD = 'epicenter_delivery_seconds_bucket{target="slack", le="%s"}'
 ALL_TOLD = TOLD % "+Inf"
-SKEW, THROTTLED = 'epicenter_clock_skew_seconds{node="n1"}', 'epicenter_rule_throttled_total{rule="r"}'
+SKEW, THROTTLED = 'epicenter_clock_skew_seconds{node="n1"}', 'epicenter_rule_skipped_candidates_total{rule="r"}'
 SNAPSHOTS = 'epicenter_snapshot_failures_total{reason="too large"}'
-TROUBLE = 'epicenter_trouble_total{kind="%s"}'
+TROUBLE = 'epicenter_kafka_faults_total{kind="%s"}'
 LOST, LOST_MESSAGES = 'epicenter_lost_records_total{source="s"}', 'epicenter_lost_messages_total{source="s"}'
 
 
@@ -91,10 +91,10 @@ CASES: Final = [
     Case("rows were refused long ago", {REFUSED: "1x60"}, "50m"),
     Case("a snapshot is too large", {SNAPSHOTS: "_x20 1x20"}, "22m", ("SnapshotsFail",)),
     Case("a snapshot was too large long ago", {SNAPSHOTS: "1x60"}, "50m"),
-    Case("a target is away", {TARGET_AWAY: "0x5 1x30", DELIVERED % "waits": "_x5 1x30"}, "15m", ("TargetAway",)),
-    Case("a target was away for a moment", {TARGET_AWAY: "0x5 1x2 0x30"}, "9m"),
-    Case("a target of one worker is away", {TARGET_AWAY.replace("{", '{instance="w1", '): "1x20",
-         TARGET_AWAY.replace("{", '{instance="w2", '): "0x20"}, "10m", ("TargetAway",)),
+    Case("a target is away", {TARGET_UP: "1x5 0x30", DELIVERED % "waits": "_x5 1x30"}, "15m", ("TargetAway",)),
+    Case("a target was away for a moment", {TARGET_UP: "1x5 0x2 1x30"}, "9m"),
+    Case("a target of one worker is away", {TARGET_UP.replace("{", '{instance="w1", '): "0x20",
+         TARGET_UP.replace("{", '{instance="w2", '): "1x20"}, "10m", ("TargetAway",)),
     Case("news waits for long", {PENDING: "0x5 2x30"}, "25m", ("NotificationsWait",)),
     Case("news waits now and then", {PENDING: "0 2 2 0 1 1 0x30"}, "25m"),
     Case("news is taken as it comes", {PENDING: "3 2 0 1 0 3 0 0 2 0 1 0 3 0 0 1 2 0 1 0 0 2 0 1 1 0"}, "24m"),

@@ -13,7 +13,7 @@ def test_lost_records_are_counted_told_and_a_gap() -> None:
     (gap,) = fault_log.take_gaps()
     assert (gap.kind, gap.source, gap.records, "offset 7" in gap.text) == ("records-lost", "logs.raw/3", 5, True)
     assert fault_log.take_gaps() == ()
-    assert ("epicenter_trouble_total", {"kind": KafkaFault.RECORDS_LOST.value}, 1.0) in list(metrics.series())
+    assert ("epicenter_kafka_faults_total", {"kind": KafkaFault.RECORDS_LOST.value}, 1.0) in list(metrics.series())
 
 
 def test_the_same_loss_met_again_is_the_same_gap() -> None:

@@ -1,0 +1,47 @@
+"""Metrics in Prometheus' text format, under their present and their former names."""
+
+from __future__ import annotations
+
+import pytest
+
+from epicenter.stream.metrics import FORMER_METRICS, Metrics
+
+
+@pytest.fixture
+def metrics() -> Metrics:
+    metrics = Metrics()
+    metrics.note_fault("topic-missing", 3)
+    metrics.note_record_age("logs.raw/0", 1.5)
+    metrics.note_pending("slack", 2, is_away=True)
+    metrics.note_pending("pager", 0, is_away=False)
+    return metrics
+
+
+def test_target_is_up_unless_it_is_away(metrics: Metrics) -> None:
+    up = {labels["target"]: value for name, labels, value in metrics.series() if name == "epicenter_target_up"}
+    assert up == {"slack": 0.0, "pager": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("former", "labels", "value"),
+    [
+        ("epicenter_trouble_total", '{kind="topic-missing"}', "3.0"),
+        ("epicenter_behind_seconds", '{source="logs.raw/0"}', "1.5"),
+        ("epicenter_target_is_away", '{target="slack"}', "1.0"),
+        ("epicenter_target_is_away", '{target="pager"}', "0.0"),
+    ],
+)
+def test_former_metric_is_still_exposed(metrics: Metrics, former: str, labels: str, value: str) -> None:
+    lines = metrics.text().decode().splitlines()
+    assert lines.count(f"{former}{labels} {value}") == 1
+    assert lines.count(f"# HELP {former} Deprecated: use {FORMER_METRICS[former].now}.") == 1
+
+
+def test_former_metrics_are_sampled_for_the_store_too(metrics: Metrics) -> None:
+    names = [name for name, _, _ in metrics.series()]
+    assert names.count("epicenter_trouble_total") == names.count("epicenter_kafka_faults_total") == 1
+
+
+def test_every_former_metric_leads_to_a_present_one() -> None:
+    present = {line.split()[2] for line in Metrics().text().decode().splitlines() if line.startswith("# TYPE")}
+    assert {now for now, _ in FORMER_METRICS.values()} <= present - FORMER_METRICS.keys()
