@@ -113,65 +113,112 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_prefix_target="all", extra="forbid", frozen=True)
 
-    cluster: str = Field(default="default", description="of lines that name no cluster")
+    cluster: str = Field(default="default", description="Cluster of lines that name none.")
     data_dir: Path = Field(
-        default_factory=default_data_dir, description="folder of the embedded store, and of what was told"
+        default_factory=default_data_dir, description="Folder of the embedded store and of its notification state."
     )
     store: SecretStr = Field(
-        default=SecretStr(""), description="ClickHouse DSN; empty for the embedded store in data_dir"
+        default=SecretStr(""), description="DSN of the ClickHouse store. Empty: the embedded store in data_dir."
     )
-    secrets_dir: Path | None = Field(default=None, description="folder of files named like settings, with their values")
-    rule_packs: Paths = Field(default=(), description="packs of your own, beside the shipped ones: files or folders")
-    topology: Path | None = Field(default=None, description="racks, switches and rails of the nodes (YAML or JSON)")
+    secrets_dir: Path | None = Field(
+        default=None, description="Folder with a file for each secret, named like the setting."
+    )
+    rule_packs: Paths = Field(
+        default=(), description="Your rule packs, in addition to the shipped ones: files or folders."
+    )
+    topology: Path | None = Field(
+        default=None, description="File with the racks, switches and rails of the nodes (YAML or JSON)."
+    )
     allowed_lateness_ns: DurationNs = Field(
-        default=5 * NS_PER_S, validate_default=False, alias="allowed_lateness", description="how late a line may come"
+        default=5 * NS_PER_S,
+        validate_default=False,
+        alias="allowed_lateness",
+        description="How much later than others a line may come and still be in order.",
     )
     webhook_url: Annotated[SecretStr, AfterValidator(_web_address)] = Field(
-        default=SecretStr(""), description="one webhook that is told everything, instead of `alerts`"
+        default=SecretStr(""), description="Webhook that gets every notification, in place of `alerts`."
     )
-    alerts: Path | None = Field(default=None, description="who is told what: a YAML file, see docs/alerts.md")
+    alerts: Path | None = Field(
+        default=None, description="YAML file with routes and targets of notifications, see docs/alerts.md."
+    )
     reload_every_ns: DurationNs = Field(
-        default=2 * NS_PER_S, validate_default=False, alias="reload_every", description="how often to look at the packs"
+        default=2 * NS_PER_S,
+        validate_default=False,
+        alias="reload_every",
+        description="How often to check the rule packs for changes.",
     )
-    rule_cpu_share: float = Field(default=0.3, gt=0, description="of a worker's time, for one rule; 1: no limit")
+    rule_cpu_share: float = Field(
+        default=0.3, gt=0, description="Share of a worker's CPU time that one rule may use. 1: no limit."
+    )
     rule_cpu_share_trusted: float = Field(
-        default=0.9, gt=0, description="the same for shipped, root and critical rules"
+        default=0.9, gt=0, description="The same share for shipped, root and critical rules."
     )
-    redact: bool = Field(default=True, description="take credentials out of log text before it is stored or sent")
-    redact_patterns: Paths = Field(default=(), description="more files with patterns of them, as docs/secrets.md says")
-    page_host: str = Field(default="127.0.0.1", description="anything but the loopback demands page_token")
-    page_port: int = Field(default=8017, ge=0, le=65535, description="of the page; 0: any free one")
-    page_token: SecretStr = Field(default=SecretStr(""), description="who has it may see the page, and act on it")
-    log_format: Literal["text", "json"] = Field(default="text", description="our own log lines on standard error")
+    redact: bool = Field(default=True, description="Remove credentials from log text before it is stored or sent.")
+    redact_patterns: Paths = Field(
+        default=(), description="More files with patterns of credentials, see docs/secrets.md."
+    )
+    page_host: str = Field(
+        default="127.0.0.1", description="Address that the page listens on. Off the loopback it needs page_token."
+    )
+    page_port: int = Field(default=8017, ge=0, le=65535, description="Port of the page. 0: any free port.")
+    page_token: SecretStr = Field(
+        default=SecretStr(""), description="Bearer token required to open the page and to act on incidents."
+    )
+    log_format: Literal["text", "json"] = Field(
+        default="text", description="Format of epicenter's log lines on standard error."
+    )
 
     kafka: Annotated[str, AfterValidator(_brokers)] = Field(
-        default="127.0.0.1:9092", description="brokers, host:port, separated by commas"
+        default="127.0.0.1:9092", description="Kafka brokers, as host:port, separated by commas."
     )
-    kafka_security: KafkaSecurity = Field(default="plaintext", description="what the brokers' port speaks")
-    kafka_sasl_mechanism: SaslMechanism = Field(default="SCRAM-SHA-512", description="how the password is shown")
-    kafka_username: str = Field(default="", description="who we are to the brokers")
-    kafka_password: SecretStr = Field(default=SecretStr(""), description="of that user")
-    kafka_ca: OptionalPath = Field(default=None, description="PEM file of who signs the brokers' certificates")
-    kafka_cert: OptionalPath = Field(default=None, description="our certificate (PEM), where brokers demand one")
-    kafka_key: OptionalPath = Field(default=None, description="its key (PEM)")
-    kafka_key_password: SecretStr = Field(default=SecretStr(""), description="of that key")
-    raw_topic: str = Field(default="logs.raw", description="what the shippers send to")
-    prefix: str = Field(default="epicenter", pattern=r"^[A-Za-z0-9._-]+$", description="of our topics and groups")
-    raw_partitions: int = Field(default=4, ge=1, description="of the raw topic, for `epicenter topics`")
-    match_partitions: int = Field(default=4, ge=1, description="of the topics that go by cluster")
-    replication: int = Field(default=1, ge=1, description="copies of each topic, for `epicenter topics`")
+    kafka_security: KafkaSecurity = Field(default="plaintext", description="Security protocol of the brokers' port.")
+    kafka_sasl_mechanism: SaslMechanism = Field(
+        default="SCRAM-SHA-512", description="SASL mechanism for kafka_username and kafka_password."
+    )
+    kafka_username: str = Field(default="", description="User name for the brokers.")
+    kafka_password: SecretStr = Field(default=SecretStr(""), description="Password of kafka_username.")
+    kafka_ca: OptionalPath = Field(
+        default=None, description="PEM file of the authority that signs the brokers' certificates."
+    )
+    kafka_cert: OptionalPath = Field(
+        default=None, description="PEM file of the client certificate, if the brokers require one."
+    )
+    kafka_key: OptionalPath = Field(default=None, description="PEM file of the private key for kafka_cert.")
+    kafka_key_password: SecretStr = Field(default=SecretStr(""), description="Password of kafka_key.")
+    raw_topic: str = Field(default="logs.raw", description="Topic that the shippers write to.")
+    prefix: str = Field(
+        default="epicenter",
+        pattern=r"^[A-Za-z0-9._-]+$",
+        description="Prefix of the names of epicenter's topics and consumer groups.",
+    )
+    raw_partitions: int = Field(default=4, ge=1, description="Partitions of the raw topic, for `epicenter topics`.")
+    match_partitions: int = Field(
+        default=4, ge=1, description="Partitions of the topics that are partitioned by cluster."
+    )
+    replication: int = Field(default=1, ge=1, description="Replicas of each topic, for `epicenter topics`.")
     services: ServiceNames = Field(
-        default=("match", "correlate", "store", "notify"), min_length=1, description="what it does, separated by commas"
+        default=("match", "correlate", "store", "notify"),
+        min_length=1,
+        description="Services that the worker runs, separated by commas.",
     )
-    fetch_records: int = Field(default=20_000, ge=1, description="raw records scanned, sent and committed at a time")
+    fetch_records: int = Field(
+        default=20_000, ge=1, description="Raw records that are scanned, sent and committed together."
+    )
     snapshot_every_ns: DurationNs = Field(
-        default=5 * NS_PER_S, validate_default=False, alias="snapshot_every", description="how much a takeover repeats"
+        default=5 * NS_PER_S,
+        validate_default=False,
+        alias="snapshot_every",
+        description="How often to write a snapshot. A takeover repeats at most this much.",
     )
-    web_host: str = Field(default="127.0.0.1", description="of /metrics and /healthz; off the loopback, with web_token")
-    web_port: int = Field(default=6066, ge=0, le=65535, description="the port of that")
-    web_token: SecretStr = Field(default=SecretStr(""), description="for all of a worker's pages but /healthz")
+    web_host: str = Field(
+        default="127.0.0.1", description="Address of /metrics and /healthz. Off the loopback it needs web_token."
+    )
+    web_port: int = Field(default=6066, ge=0, le=65535, description="Port of /metrics and /healthz.")
+    web_token: SecretStr = Field(
+        default=SecretStr(""), description="Bearer token for /metrics and the details of /healthz."
+    )
     advance_when_idle: bool = Field(
-        default=True, description="false: event time stops at the newest record, as in a replay"
+        default=True, description="Let event time advance while no records come. False: it stops at the newest record."
     )
     _warnings: tuple[str, ...] = ()
 
