@@ -1,4 +1,4 @@
-"""What a group is told, as one notification with what a machine may do about it."""
+"""What a group is notified of, as one notification with the action that a machine may take."""
 
 from __future__ import annotations
 
@@ -15,20 +15,22 @@ from epicenter.rules.model.notification import MAX_BRIEFS, Action, Brief, Notifi
 
 
 class Composer:
-    """Composes notifications of what `state` holds, and counts the actions that they allow in it."""
+    """Composes notifications from `state`, and counts there the actions that they allow."""
 
     def __init__(self, routing: Routing, state: AlertState):
         self._page_url = routing.spec.page_url.rstrip("/")
         self._guard = Guard(routing.spec)
         self._state = state
 
-    def notification(self, group: Group, kind: str, told: Mapping[str, str], now_ns: int) -> Notification:
-        """The message of this kind; `told` has the kind of news by incident. What is open beside them is in it, too."""
-        open_ids = {name for name, member in group.members.items() if member.told_status == "open"}
-        shown = [self._state.incidents[name].incident for name in {*told, *open_ids} & self._state.incidents.keys()]
-        first, *rest = sorted(shown, key=lambda one: (told.get(one.incident_id) != kind, *worst_first(one)))
+    def notification(self, group: Group, kind: str, reasons: Mapping[str, str], now_ns: int) -> Notification:
+        """The notification of this kind, with a reason by incident; it lists the group's other open incidents too."""
+        open_ids = {name for name, member in group.members.items() if member.notified_status == "open"}
+        shown = [self._state.incidents[name].incident for name in {*reasons, *open_ids} & self._state.incidents.keys()]
+        first, *rest = sorted(
+            shown, key=lambda incident: (reasons.get(incident.incident_id) != kind, *worst_first(incident))
+        )
         return Notification(
-            notification_id=stable_id("notification", group.key, group.told_count, kind, first.incident_id),
+            notification_id=stable_id("notification", group.key, group.notified_count, kind, first.incident_id),
             kind=kind,
             event_time=event_time(first) if kind == "resolved" else first.last_seen,
             incident=first,
@@ -43,11 +45,11 @@ class Composer:
         )
 
     def _action(self, incident: Incident, now_ns: int) -> Action:
-        """What a machine may do, counted when it may."""
-        recent = [one for one in self._state.acted if one.time_ns > now_ns - HOUR_NS]
+        """What a machine may do; an allowed action is counted."""
+        recent = [acted for acted in self._state.acted if acted.time_ns > now_ns - HOUR_NS]
         action = self._guard.judge(action_of(incident), recent, now_ns, incident.incident_id)
         acted = Acted.of(action, incident.incident_id, now_ns)
-        if action.is_allowed and all(one[1:] != acted[1:] for one in recent):
+        if action.is_allowed and all(earlier[1:] != acted[1:] for earlier in recent):
             self._state.acted = [*recent, acted]
             self._state.changed.add(ACTED)
         return action

@@ -1,4 +1,4 @@
-"""Why an incident is not told now: a kind and what it is about; the sentence for people is made of it."""
+"""Why nobody is notified of an incident now, as a type; people read the sentence made of it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from epicenter.rules.model.ledger import Outcome
 class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
     """A decision not to notify; fields that do not apply are empty.
 
-    `by` is the person, or for an inhibition the incident; `until` when it ends, in words; `place` the line of
-    `alerts.yaml` that says so.
+    `by` is the person, or for an inhibition the incident; `until` when it ends, in words; `place` is the
+    line of `alerts.yaml` that decides it.
     """
 
     outcome: Outcome
@@ -28,7 +28,7 @@ class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
     def reason(self) -> str:
         """Why, in a sentence."""
         match self.outcome:
-            case Outcome.HELD:
+            case Outcome.PENDING:
                 return f"a silence, held back until {self.until} in case it is refuted"
             case Outcome.REFUTED:
                 return "over before its grace was"
@@ -45,12 +45,12 @@ class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def text(self) -> str:
-        """What versions before this one keep of it."""
+        """What version 0.1 stores of it."""
         return f"{self.outcome.value}: {self.reason}"
 
 
 _REASONS: Final[Mapping[Outcome, re.Pattern[str]]] = {
-    Outcome.HELD: re.compile(r"a silence, held back until (?P<until>\S+) in case it is refuted"),
+    Outcome.PENDING: re.compile(r"a silence, held back until (?P<until>\S+) in case it is refuted"),
     Outcome.REFUTED: re.compile(r"over before its grace was"),
     Outcome.MAINTENANCE: re.compile(r"until (?P<until>.+?) by (?P<by>.+?): (?P<why>.*) \((?P<place>[^()]*)\)", re.S),
     Outcome.SILENCED: re.compile(r"by (?P<by>.*?): (?P<why>.*)", re.S),
@@ -60,8 +60,8 @@ _REASONS: Final[Mapping[Outcome, re.Pattern[str]]] = {
 
 
 def mute_of_text(text: str) -> Mute | None:
-    """What a version before this one kept as `text`; None of nothing, and of a text that is none of its."""
+    """The mute that version 0.1 stored as `text`; None for no text, or for one that version 0.1 never wrote."""
     name, _, reason = text.partition(": ")
-    outcome = next((one for one in _REASONS if one.value == name), None)
+    outcome = next((outcome for outcome in _REASONS if outcome.value == name), None)
     found = _REASONS[outcome].fullmatch(reason) if outcome else None
     return Mute(outcome, **found.groupdict("")) if outcome and found else None

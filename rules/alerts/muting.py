@@ -1,4 +1,4 @@
-"""Why an incident is not told now, though it is news."""
+"""Why nobody is notified of an incident now, though there is a reason to."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.times import iso_from_ns
 
 NEVER_MUTED: Final = ("acknowledged", "resolved")
-"""Who was told that something began is told that it is over, silence or not."""
+"""A target notified of a beginning is notified of the end too, silence or not."""
 
 _ENDED_BY_AN_ACKNOWLEDGEMENT: Final = ("escalated", "repeated")
 
 
 class OperatorActions(NamedTuple):
-    """What people said by now; of acknowledgements the newest of each incident."""
+    """Silences and acknowledgements in force; of acknowledgements, the newest of each incident."""
 
     silences: Sequence[Silence] = ()
     acknowledgements: Mapping[str, Acknowledgement] = {}
 
-    def acknowledged(self, known: OpenIncident) -> Acknowledgement | None:
-        """Who takes care of an incident since it came, or came back."""
-        found = self.acknowledgements.get(known.incident.incident_id)
-        return found if found and found.given_ns >= known.since_ns else None
+    def acknowledged(self, open_incident: OpenIncident) -> Acknowledgement | None:
+        """The acknowledgement of an incident since it opened or reopened."""
+        found = self.acknowledgements.get(open_incident.incident.incident_id)
+        return found if found and found.given_ns >= open_incident.since_ns else None
 
 
 class EvaluationContext(NamedTuple):
-    """When it is asked, and what is known then. `is_last`: nothing more will come, so nothing waits for more."""
+    """The time, and the operator actions in force. `is_last`: no more lines will come, so nothing waits for them."""
 
     now_ns: int
     actions: OperatorActions = OperatorActions()
@@ -42,38 +42,38 @@ class EvaluationContext(NamedTuple):
 
 
 class Muting:
-    """The stages in their order: a silence within its grace, maintenance, silences, inhibition, acknowledgement."""
+    """The stages in order: grace period, maintenance, silences, inhibition, acknowledgement."""
 
-    def __init__(self, routing: Routing, is_silence: Callable[[Incident], bool]):
+    def __init__(self, routing: Routing, is_liveness: Callable[[Incident], bool]):
         self._routing = routing
-        self._is_silence = is_silence
+        self._is_liveness = is_liveness
 
     def mute(
-        self, known: OpenIncident, kind: str, open_incidents: OpenIncidents, context: EvaluationContext
+        self, open_incident: OpenIncident, reason: str, open_incidents: OpenIncidents, context: EvaluationContext
     ) -> Mute | None:
-        """The first stage that keeps it back; None when it may be told."""
-        if kind in NEVER_MUTED:
+        """The first stage that mutes it; None when none does."""
+        if reason in NEVER_MUTED:
             return None
         return (
-            self._held(known, kind, context)
-            or self._routing.maintenance(known.labels, context.now_ns)
-            or self._silenced(known, context)
-            or self._routing.inhibited_by(known.labels, open_incidents)
-            or self._acknowledged(known, kind, context.actions)
+            self._pending(open_incident, reason, context)
+            or self._routing.maintenance(open_incident.labels, context.now_ns)
+            or self._silenced(open_incident, context)
+            or self._routing.inhibited_by(open_incident.labels, open_incidents)
+            or self._acknowledged(open_incident, reason, context.actions)
         )
 
-    def _held(self, known: OpenIncident, kind: str, context: EvaluationContext) -> Mute | None:
-        until_ns = known.since_ns + self._routing.spec.grace_period
+    def _pending(self, open_incident: OpenIncident, reason: str, context: EvaluationContext) -> Mute | None:
+        until_ns = open_incident.since_ns + self._routing.spec.grace_period
         is_within = context.now_ns < until_ns and not context.is_last
-        if is_within and kind != "updated" and self._is_silence(known.incident):
-            return Mute(Outcome.HELD, until=f"{iso_from_ns(until_ns)[:19]}Z")
+        if is_within and reason != "updated" and self._is_liveness(open_incident.incident):
+            return Mute(Outcome.PENDING, until=f"{iso_from_ns(until_ns)[:19]}Z")
         return None
 
-    def _silenced(self, known: OpenIncident, context: EvaluationContext) -> Mute | None:
-        silence = silenced_labels(context.actions.silences, known.labels, context.now_ns)
+    def _silenced(self, open_incident: OpenIncident, context: EvaluationContext) -> Mute | None:
+        silence = silenced_labels(context.actions.silences, open_incident.labels, context.now_ns)
         return Mute(Outcome.SILENCED, by=silence.who, why=silence.reason) if silence else None
 
-    def _acknowledged(self, known: OpenIncident, kind: str, actions: OperatorActions) -> Mute | None:
-        if kind not in _ENDED_BY_AN_ACKNOWLEDGEMENT or not (taken := actions.acknowledged(known)):
+    def _acknowledged(self, open_incident: OpenIncident, reason: str, actions: OperatorActions) -> Mute | None:
+        if reason not in _ENDED_BY_AN_ACKNOWLEDGEMENT or not (found := actions.acknowledged(open_incident)):
             return None
-        return Mute(Outcome.ACKNOWLEDGED, by=taken.who, why=taken.note)
+        return Mute(Outcome.ACKNOWLEDGED, by=found.who, why=found.note)

@@ -1,4 +1,4 @@
-"""What of an incident is worth telling: the cause, how far it reaches by order of magnitude, and its state."""
+"""When a change of an incident is worth a notification: another cause, order of magnitude, severity or state."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from epicenter.rules.model.notification import Brief
 from epicenter.rules.model.signals import SEVERITIES
 
 KINDS: Final = ("opened", "reopened", "escalated", "updated", "acknowledged", "resolved", "repeated")
-"""Of several news of a group, the first of these names them all."""
+"""The reasons to notify. A notification with several takes the first of these as its kind."""
 
 BEGINNINGS: Final = ("opened", "reopened", "escalated")
 REFUSED: Final = "refused"
-"""Instead of open: what a target did not want to hear of. It hears again when there is something else to say."""
+"""In place of open: the target rejected the notification. It gets another one only after a change."""
 
 
 class Age(NamedTuple):
-    """Grows with an incident's life, and is the same for the same news when logs are read again."""
+    """The order of an incident's revisions. The same revision has the same age when logs are read again."""
 
     reopened: int
     is_resolved: bool
@@ -29,8 +29,8 @@ class Age(NamedTuple):
         return cls(incident.reopened, incident.status == "resolved", incident.signal_count)
 
 
-def digest(incident: Incident) -> str:
-    """What people were told, in short: while it is the same, there is nothing new to tell."""
+def change_key(incident: Incident) -> str:
+    """What a notification depends on: while it stays the same, the target is not notified again."""
     root = incident.root_cause
     rank = "" if root.rank is None else root.rank
     cause = f"{root.failure_class}/{root.node}/{root.gpu}/{rank}"
@@ -43,26 +43,26 @@ def magnitude(count: int) -> int:
     return count if count < 2 else len(str(count)) + 1
 
 
-def news_of(incident: Incident, told: str, told_status: str) -> str:
-    """The kind of news that an incident is to people who were told `told`; empty when it is none.
+def notify_reason(incident: Incident, notified_key: str, notified_status: str) -> str:
+    """Why to notify a group that was last notified of `notified_key`; empty when there is no reason.
 
-    What was over before anybody heard of it is no news.
+    An incident that ended before any notification is no reason.
     """
     if incident.status == "resolved":
-        return "resolved" if told_status == "open" else ""
-    if told_status in ("open", REFUSED) and told == digest(incident):
+        return "resolved" if notified_status == "open" else ""
+    if notified_status in ("open", REFUSED) and notified_key == change_key(incident):
         return ""
-    if told_status == "open":
+    if notified_status == "open":
         return "updated"
     return "reopened" if incident.reopened else "opened"
 
 
 def worst_first(brief: Brief | Incident) -> tuple[bool, int, str, str]:
-    """The order in which a group's incidents are told: open ones, the most severe, the earliest."""
+    """The order of a group's incidents in a notification: open ones, the most severe, the earliest."""
     severity = SEVERITIES.index(brief.severity) if brief.severity in SEVERITIES else 0
     return (brief.status != "open", -severity, brief.first_seen, brief.incident_id)
 
 
 def event_time(incident: Incident) -> str:
-    """When what it last told happened: a line, a silence, or the quiet time that ended it."""
+    """The event time of its newest change: a line, a liveness verdict, or the quiet time that ended it."""
     return max((incident.last_seen, *(change.time for change in incident.history)))

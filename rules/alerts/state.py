@@ -1,4 +1,4 @@
-"""What the planner remembers: open incidents, and what each group of people was told and is still to be told."""
+"""What the planner remembers: open incidents, what each group was notified of, and what is pending for it."""
 
 from __future__ import annotations
 
@@ -23,62 +23,63 @@ ACTED: Final = "acted"
 """The keys of records: one of each open incident, one of each group, and one of what machines were allowed to do."""
 
 RETENTION_NS: Final = duration_ns("7d")
-"""What is over is known for so long, so that logs that are read again tell nothing again."""
+"""For so long a resolved incident is remembered, so that reading its logs again notifies nobody again."""
 
 PROMPT: Final = frozenset(("resolved", "acknowledged"))
 
 
 class OpenIncident(msgspec.Struct):
-    """An incident that somebody may still have to be told of.
+    """An incident that may still need notifications.
 
-    `since_ns` is when it came, or came back; `told_ns` when the first were told of that, 0 before; `position` is where
-    its newest revision stands.
+    `since_ns` is when it opened or reopened; `notified_ns` is the first notification since then, 0 before it;
+    `position` is that of its newest revision.
     """
 
     incident: Incident
     labels: dict[str, tuple[str, ...]]
     since_ns: int
     position: Position
-    told_ns: int = 0
+    notified_ns: int = msgspec.field(name="told_ns", default=0)
 
 
 class Member(msgspec.Struct):
-    """An incident as one group knows it: what was told of it, and why the rest is not told now.
+    """An incident as one group knows it: what the group was notified of, and why not of the rest.
 
-    `age` is that of the newest revision seen; `told` the digest of what was told; `told_status` open, resolved,
-    refused, or empty for nothing; `mute` the newest decision not to tell; `over_ns` is when everybody knew its end.
+    `age` is that of the newest revision seen; `notified_key` is the change key of the last notification;
+    `notified_status` is open, resolved, refused, or empty before the first; `mute` is the newest decision not to
+    notify; `ended_ns` is when every group knew its end.
     """
 
     age: Age
-    told: str = ""
-    told_status: str = ""
+    notified_key: str = msgspec.field(name="told", default="")
+    notified_status: str = msgspec.field(name="told_status", default="")
     mute: Mute | None = None
     acknowledged_ns: int = 0
     is_refused: bool = False
-    over_ns: int = 0
+    ended_ns: int = msgspec.field(name="over_ns", default=0)
 
     def is_forgotten(self, now_ns: int) -> bool:
-        """Whether it is over for so long that its logs are not read again."""
-        return 0 < self.over_ns < now_ns - RETENTION_NS
+        """Whether it ended so long ago that its logs are not read again."""
+        return 0 < self.ended_ns < now_ns - RETENTION_NS
 
 
 class Planned(msgspec.Struct):
     """A notification that waits for its target: `planned_ns` gives the order, `position` is its incident's.
 
-    `told` has the kind of news of each incident that it is about.
+    `reasons` has the notify reason of each incident that it is about.
     """
 
     notification: Notification
     planned_ns: int
     position: Position
-    told: dict[str, str] = {}
+    reasons: dict[str, str] = msgspec.field(name="told", default_factory=dict)
 
 
 class Group(msgspec.Struct):
-    """Incidents that one target is told of together.
+    """Incidents that one target is notified of together.
 
-    `news_ns` is when untold news came first, 0 without any; `last` is the newest notification, `memo` what the target
-    wants to remember.
+    `changed_ns` is the first change not notified yet, 0 without any; `last` is the newest notification; `message_ref`
+    is the target's own reference to it.
     """
 
     key: str
@@ -87,26 +88,26 @@ class Group(msgspec.Struct):
     pending: list[Planned] = []
     last: Notification | None = None
     message_ref: dict[str, str] = msgspec.field(name="memo", default_factory=dict)
-    told_count: int = 0
-    news_ns: int = 0
-    last_told_ns: int = 0
+    notified_count: int = msgspec.field(name="told_count", default=0)
+    changed_ns: int = msgspec.field(name="news_ns", default=0)
+    last_notified_ns: int = msgspec.field(name="last_told_ns", default=0)
 
     @property
     def is_open(self) -> bool:
-        """Whether people were told of something that goes on."""
-        return any(member.told_status == "open" for member in self.members.values())
+        """Whether the group was notified of an incident that is still open."""
+        return any(member.notified_status == "open" for member in self.members.values())
 
-    def due_ns(self, kinds: Collection[str]) -> int:
-        """When news of these kinds may be told. That all is over, or taken care of, is told at once."""
-        if not self.told_count:
-            return self.news_ns + self.route_target.group_wait_ns
-        if PROMPT.issuperset(kinds):
-            return self.news_ns
-        return max(self.news_ns, self.last_told_ns + self.route_target.update_interval_ns)
+    def due_ns(self, reasons: Collection[str]) -> int:
+        """When a notification for these reasons may go out. An end or an acknowledgement goes out at once."""
+        if not self.notified_count:
+            return self.changed_ns + self.route_target.group_wait_ns
+        if PROMPT.issuperset(reasons):
+            return self.changed_ns
+        return max(self.changed_ns, self.last_notified_ns + self.route_target.update_interval_ns)
 
 
 def group_key(route_target: RouteTarget, labels: dict[str, tuple[str, ...]], cluster: str) -> str:
-    """Which group an incident belongs to on its way; groups never span clusters."""
+    """The key of the group that an incident belongs to at this target; groups never span clusters."""
     values = [(name, labels.get(name, ())) for name in sorted(route_target.group_by)]
     return stable_id("group", route_target.target, route_target.after_ns, cluster, values)
 
@@ -116,7 +117,7 @@ _MUTED: Final = "muted"
 
 
 def group_record(group: Group) -> bytes:
-    """The group as it is kept."""
+    """The group as the journal stores it."""
     document = msgspec.to_builtins(group)
     for name, member in group.members.items():
         document["members"][name][_MUTED] = member.mute.text if member.mute else ""
@@ -124,10 +125,10 @@ def group_record(group: Group) -> bytes:
 
 
 def group_of(record: bytes) -> Group:
-    """The group of a record, be it one of a version that kept mutes as words only.
+    """The group of a record. Records of version 0.1 have mutes as text only; those are read too.
 
     Raises:
-        msgspec.DecodeError: it is no record of ours.
+        msgspec.DecodeError: it is not a record of a group.
     """
     group = msgspec.json.decode(record, type=Group)
     words = msgspec.json.decode(record, type=_Words)
@@ -154,7 +155,7 @@ class AlertState(msgspec.Struct):
 
     @classmethod
     def restored(cls, records: Mapping[str, bytes]) -> tuple[AlertState, list[str]]:
-        """From the records that were written; and the keys of those that are none of ours."""
+        """The state of these records, and the keys of the unreadable ones."""
         state, unreadable = cls(), []
         for key, value in records.items():
             try:
@@ -172,13 +173,13 @@ class AlertState(msgspec.Struct):
             self.acted = msgspec.json.decode(value, type=list[Acted])
 
     def take_changes(self) -> dict[str, bytes | None]:
-        """The records that changed since the last call, in an order that may be cut off anywhere; None: it is gone.
+        """The records that changed since the last call; None deletes one. A crash may cut the writes off anywhere.
 
-        Incidents and actions come before the groups that speak of them, and go after them.
+        Incidents and actions are written before the groups that refer to them, and deleted after them.
         """
         changed, self.changed = self.changed, set()
         records = {key: self._record(key) for key in changed}
-        return dict(sorted(records.items(), key=lambda one: (one[1] is None, one[0].startswith(GROUP), one[0])))
+        return dict(sorted(records.items(), key=lambda item: (item[1] is None, item[0].startswith(GROUP), item[0])))
 
     def _record(self, key: str) -> bytes | None:
         if key == ACTED:

@@ -47,11 +47,11 @@ class Outcome(StrEnum):
     SENT = "sent"
     REFUSED = "refused"
     WAITS = "waits"
-    HELD = "held"
-    """A silence within its grace period."""
+    PENDING = "held"
+    """A liveness verdict within its grace period."""
 
     REFUTED = "refuted"
-    """A silence that was over within it."""
+    """A liveness verdict that was refuted within it."""
 
     MAINTENANCE = "maintenance"
     SILENCED = "silenced"

@@ -57,13 +57,13 @@ class Dispatcher:
         self,
         routing: Routing,
         targets: dict[str, Target],
-        is_silence: Callable[[Incident], bool],
+        is_liveness: Callable[[Incident], bool],
         journal: Journal,
         delivery_log: DeliveryLog,
         clock_ns: Callable[[], int] = time_ns,
     ):
         self._routing = routing
-        self._is_silence = is_silence
+        self._is_liveness = is_liveness
         self._journal = journal
         self._delivery_log = delivery_log
         self._clock_ns = clock_ns
@@ -80,7 +80,7 @@ class Dispatcher:
         state, unreadable = AlertState.restored(await self._journal.load())
         for key in unreadable:
             log.error("alert_journal_entry_skipped", key=key, detail="no record of ours")
-        self._planner = Planner(self._routing, self._is_silence, state)
+        self._planner = Planner(self._routing, self._is_liveness, state)
         for group in [group for group in state.groups.values() if group.route_target.target not in self.queues]:
             while group.pending:
                 await self.note_refused(group, UNKNOWN_TARGET)
@@ -97,7 +97,7 @@ class Dispatcher:
             PipelineError, KafkaError: the journal is away; the revisions have to come again.
         """
         for incident, position in incidents:
-            self._planner.take(incident, position, EvaluationContext(self._clock_ns(), self.actions))
+            self._planner.observe(incident, position, EvaluationContext(self._clock_ns(), self.actions))
         await self.look()
 
     async def look(self, is_last: bool = False) -> None:

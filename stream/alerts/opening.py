@@ -12,7 +12,7 @@ from epicenter.stream.alerts.dispatcher import DeliveryLog, Dispatcher
 from epicenter.stream.alerts.journal import Journal
 
 
-def is_silence(rules: RuleSet) -> Callable[[Incident], bool]:
+def is_liveness(rules: RuleSet) -> Callable[[Incident], bool]:
     """Whether the root cause of an incident is a silence, by these rules."""
     silences = {rule.spec.id for rule in rules.rules if rule.spec.detect in ("no-progress", "silence")}
     return lambda incident: incident.root_cause.rule in silences
@@ -20,4 +20,4 @@ def is_silence(rules: RuleSet) -> Callable[[Incident], bool]:
 
 def dispatcher(alerts: Alerts, rules: RuleSet, journal: Journal, delivery_log: DeliveryLog) -> Dispatcher:
     """By this machine's clock."""
-    return Dispatcher(alerts.routing, alerts.make_targets(time_ns), is_silence(rules), journal, delivery_log)
+    return Dispatcher(alerts.routing, alerts.make_targets(time_ns), is_liveness(rules), journal, delivery_log)

@@ -66,7 +66,7 @@ def route_command(
     from epicenter.ingest.parse.times import time_from_field
     from epicenter.rules.packs.load import load
     from epicenter.stream.alerts.file import alerts_of
-    from epicenter.stream.alerts.opening import is_silence
+    from epicenter.stream.alerts.opening import is_liveness
     from epicenter.stream.alerts.route import Situation, routed
     from epicenter.stream.cli.one_machine import print_document
     from epicenter.stream.cli.text.alerts import print_routed
@@ -80,6 +80,6 @@ def route_command(
     if now_ns is None:
         raise click.UsageError(f"--at {at}: no time: write it like 2026-03-02T09:00:00Z")
     situation = Situation.of(source, settings, now_ns)
-    can_be_held = is_silence(load(settings.rule_packs))
+    can_be_held = is_liveness(load(settings.rule_packs))
     for incident in situation.asked:
         print_document(routed(found.routing, incident, situation, can_be_held), as_json, print_routed)

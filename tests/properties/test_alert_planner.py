@@ -98,7 +98,7 @@ class Run:
 
     def _is_kept(self, planner: Planner, one: Incident | None, number: int, context: EvaluationContext) -> bool:
         if one:
-            planner.take(one, Position("incidents/0", number), context)
+            planner.observe(one, Position("incidents/0", number), context)
         planner.advance(context)
         return self._is_written(planner)
 

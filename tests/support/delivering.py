@@ -137,7 +137,7 @@ class Worker:
                 journal = MortalJournal(self._file, self._kill)
                 targets = self._alerts.make_targets(self.clock)
                 rules = self._alerts.routing
-                opened = Dispatcher(rules, targets, _is_silence, journal, self.book, self.clock)
+                opened = Dispatcher(rules, targets, _is_liveness, journal, self.book, self.clock)
                 await opened.open()
                 self._dispatcher = opened
             await act(self._dispatcher)  # type: ignore[misc]
@@ -153,5 +153,5 @@ async def _deliver(dispatcher: Dispatcher) -> None:
         await queue.step()
 
 
-def _is_silence(incident: Incident) -> bool:
+def _is_liveness(incident: Incident) -> bool:
     return incident.root_cause.rule == SILENT_RULE

@@ -88,7 +88,7 @@ class Office:
 
     def enter(self, one: Incident) -> None:
         """A revision, and nothing is looked at beside it."""
-        self.planner.take(one, Position("incidents/0", one.revision), self.context())
+        self.planner.observe(one, Position("incidents/0", one.revision), self.context())
 
     def wait(self, seconds: float, is_last: bool = False) -> Office:
         """Time goes on."""

@@ -56,7 +56,7 @@ def _outcome(messages: list[Message]) -> tuple[list[Incident], list[StoreMessage
         outcome = correlator.kept()
         kept += [outcome] if outcome.signals or outcome.gaps else []
     delivery = Delivery(
-        "d1", "chat", Outcome.HELD, "i1", 1, "opened", "2026-03-02T09:00:01.000000000Z", "a silence", at(9)
+        "d1", "chat", Outcome.PENDING, "i1", 1, "opened", "2026-03-02T09:00:01.000000000Z", "a silence", at(9)
     )
     sample = Sample(at(9) // NS_PER_S, "h:1", "epicenter_records_total", {"source": "local"}, 50.0)
     return incidents, [*kept, StoreMessage(deliveries=(delivery,)), StoreMessage(samples=(sample,))]

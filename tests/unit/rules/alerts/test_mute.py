@@ -16,7 +16,7 @@ AT = "alerts.yaml:7"
     [
         (
             "held: a silence, held back until 2027-01-15T08:02:00Z in case it is refuted",
-            Mute(Outcome.HELD, until="2027-01-15T08:02:00Z"),
+            Mute(Outcome.PENDING, until="2027-01-15T08:02:00Z"),
         ),
         ("refuted: over before its grace was", Mute(Outcome.REFUTED)),
         (

@@ -253,7 +253,7 @@ def test_what_no_route_takes_is_accounted_for() -> None:
 def refuse(office: Office, *revisions: Incident) -> None:
     """Take these, and refuse what they give to tell."""
     for one in revisions:
-        office.planner.take(
+        office.planner.observe(
             one, Position("incidents/0", one.revision), EvaluationContext(office.now_ns, office.actions)
         )
     office.planner.advance(EvaluationContext(office.now_ns, office.actions))
@@ -265,7 +265,7 @@ def refuse(office: Office, *revisions: Incident) -> None:
 
 def replay(office: Office, one: Incident) -> None:
     """The same revision in another record."""
-    office.planner.take(one, Position("incidents/0", 1000), EvaluationContext(office.now_ns, office.actions))
+    office.planner.observe(one, Position("incidents/0", 1000), EvaluationContext(office.now_ns, office.actions))
 
 
 def test_a_refused_revision_asks_again_in_a_new_record_and_not_after_a_restart() -> None:
@@ -299,7 +299,7 @@ def test_of_a_refused_group_nobody_is_told_the_end_of_what_nobody_heard_of() -> 
 def test_who_refused_that_it_began_and_took_an_update_is_told_that_it_is_over() -> None:
     office = Office(routing())
     for one in (INCIDENT, incident(nodes=30)):
-        office.planner.take(one, Position("incidents/0", 1), EvaluationContext(office.now_ns))
+        office.planner.observe(one, Position("incidents/0", 1), EvaluationContext(office.now_ns))
         office.now_ns += 61 * NS_PER_S
     office.planner.advance(EvaluationContext(office.now_ns))
     (group,) = office.planner.state.groups.values()

@@ -1,0 +1,46 @@
+"""Decisions not to notify, as deliveries, each once for as long as it stays the same."""
+
+from __future__ import annotations
+
+from epicenter.rules.alerts.mute import Mute
+from epicenter.rules.alerts.state import GROUP, AlertState, Group
+from epicenter.rules.model.ids import stable_id
+from epicenter.rules.model.incident import Incident
+from epicenter.rules.model.ledger import Delivery
+
+
+class Decisions:
+    """Collects them until they are taken; a group's members in `state` say which decision is the newest."""
+
+    def __init__(self, state: AlertState):
+        self._state = state
+        self._collected: list[Delivery] = []
+
+    def mute(self, group: Group, incident: Incident, mute: Mute, now_ns: int) -> None:
+        """The group is not notified of the incident. The same mute again adds nothing."""
+        member = group.members[incident.incident_id]
+        if member.mute != mute:
+            member.mute = mute
+            self._state.changed.add(GROUP + group.key)
+            self.add(incident, mute, now_ns, group.route_target.target)
+
+    def add(self, incident: Incident, mute: Mute, now_ns: int, target: str = "") -> None:
+        """The target is not notified of the incident; without one, no target is."""
+        self._collected.append(
+            Delivery(
+                notification_id=stable_id("muted", target, incident.incident_id, mute.outcome.value, mute.reason),
+                target=target,
+                outcome=mute.outcome,
+                incident_id=incident.incident_id,
+                revision=incident.revision,
+                kind="reopened" if incident.reopened else "opened",
+                event_time=incident.last_seen,
+                reason=mute.reason,
+                decided_ns=now_ns,
+            )
+        )
+
+    def take(self) -> list[Delivery]:
+        """All since the last call, in order."""
+        collected, self._collected = self._collected, []
+        return collected
