@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -12,10 +11,10 @@ import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
 
-from deploy.dev.process import EPICENTER
 from epicenter.sinks.clickhouse.client import connect
 from epicenter.sinks.clickhouse.migrate import migrate
 from tests.support.cluster import Cluster, with_admin
+from tests.support.command import epicenter
 from tests.support.logs import vector
 
 pytestmark = pytest.mark.integration
@@ -23,9 +22,8 @@ pytestmark = pytest.mark.integration
 
 def check(cluster: Cluster) -> tuple[int, dict[str, list[tuple[str, str]]]]:
     """Exit code, and by name what was found."""
-    command = [*EPICENTER, "check", "--json"]
-    done = subprocess.run(command, env=cluster.env("check"), capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == ""
+    done = epicenter("check", "--json", env=cluster.env("check"))
+    assert done.stderr == b""
     findings: dict[str, list[tuple[str, str]]] = {}
     for one in json.loads(done.stdout)["findings"]:
         assert one["status"] == "ok" or one["fix"]
@@ -92,6 +90,6 @@ def _checked_meanwhile(cluster: Cluster) -> None:
 
 def test_wrong_settings_are_told_all_at_once_with_what_to_do() -> None:
     env = {"PATH": "/usr/bin:/bin", "EPICENTER_ALLOWED_LATENESS": "soon", "EPICENTER_REPLICATION": "0"}
-    done = subprocess.run([*EPICENTER, "check"], env=env, capture_output=True, text=True, timeout=60, check=False)
-    assert (done.returncode, done.stdout.count("settings: PROBLEM: ")) == (1, 2)
-    assert "EPICENTER_ALLOWED_LATENESS" in done.stdout and "EPICENTER_REPLICATION" in done.stdout
+    done = epicenter("check", env=env)
+    assert (done.returncode, done.stdout.count(b"settings: PROBLEM: ")) == (1, 2)
+    assert b"EPICENTER_ALLOWED_LATENESS" in done.stdout and b"EPICENTER_REPLICATION" in done.stdout

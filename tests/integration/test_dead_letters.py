@@ -19,6 +19,7 @@ from deploy.dev.process import EPICENTER
 from epicenter.rules.model.ledger import MAX_KEPT_DEAD_BYTES
 from epicenter.sinks.clickhouse.client import connect
 from tests.support.cluster import Cluster
+from tests.support.command import epicenter
 from tests.support.waiting import eventually
 
 pytestmark = pytest.mark.integration
@@ -37,7 +38,7 @@ def dead_letters(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
 
 
 def tried(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    return subprocess.run([*EPICENTER, "dead-letters", *arguments], env=cluster.env("cli"), capture_output=True)
+    return cluster.ask("dead-letters", *arguments)
 
 
 def records_of(cluster: Cluster) -> list[ConsumerRecord[bytes, bytes]]:
@@ -238,8 +239,8 @@ def stored_nodes(cluster: Cluster) -> set[str]:
 )
 def test_exit_codes(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
     place = [] if "--store" in arguments else ["--data-dir", str(tmp_path)]
-    done = subprocess.run([*EPICENTER, "dead-letters", *arguments, *place], capture_output=True, text=True)
-    assert (done.returncode, said in done.stderr) == (code, True), done.stderr
+    done = epicenter("dead-letters", *arguments, *place)
+    assert (done.returncode, said in done.stderr.decode()) == (code, True), done.stderr
 
 
 def test_kafka_away_is_exit_code_69(clickhouse: Any, kafka: Any, make_cluster: MakeCluster) -> None:
@@ -259,7 +260,7 @@ def test_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path
     run = subprocess.Popen([*EPICENTER, "run", str(log), *place, "--page-port", "0"], stderr=subprocess.PIPE)
 
     def asked(*arguments: str) -> bytes:
-        done = subprocess.run([*EPICENTER, "dead-letters", *arguments, *place], capture_output=True)
+        done = epicenter("dead-letters", *arguments, *place)
         assert done.returncode == 0, done.stderr
         return done.stdout
 
@@ -273,7 +274,5 @@ def test_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path
     finally:
         run.terminate()
         run.communicate(timeout=30)
-    refused = subprocess.run(
-        [*EPICENTER, "dead-letters", "replay", dead_letter_id, *place], capture_output=True, text=True
-    )
-    assert (refused.returncode, "epicenter run --once FILE" in refused.stderr) == (66, True), refused.stderr
+    refused = epicenter("dead-letters", "replay", dead_letter_id, *place)
+    assert (refused.returncode, b"epicenter run --once FILE" in refused.stderr) == (66, True), refused.stderr

@@ -19,6 +19,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 
 from deploy.dev.process import EPICENTER, free_ports
 from epicenter.ingest.simulate import Scenario, simulate
+from tests.support.command import epicenter
 
 
 class Cluster:
@@ -39,10 +40,13 @@ class Cluster:
 
     def run(self, *arguments: str) -> str:
         """The standard output of an `epicenter` command, which must succeed."""
-        command = [*EPICENTER, *arguments]
-        done = subprocess.run(command, env=self.env("cli"), capture_output=True, text=True, timeout=60, check=False)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        done = self.ask(*arguments)
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+    def ask(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """What an `epicenter` command answers, with the settings of this cluster."""
+        return epicenter(*arguments, env=self.env("cli"))
 
     def feed(
         self,
