@@ -4,9 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: environment demo test test-long lint cluster check-deploy audit sbom disaster first-afternoon bench-stream \
-  bench-stages bench-start bench-versions bench-match bench-correlate bench-latency bench-alerts bench-clickhouse \
-  bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference screenshots lock clean
+# Commands that tests start would compile every module again.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: environment demo check test test-long lint style types rules cluster check-deploy audit sbom disaster \
+  first-afternoon bench-stream bench-stages bench-start bench-versions bench-match bench-correlate bench-latency \
+  bench-alerts bench-clickhouse bench-redaction bench-storm bench-takeover soak accuracy chaos fuzz coverage reference \
+  screenshots lock clean
 
 # The main job: on a simulated cluster, or on any file or folder given as LOGS=…
 demo: $(READY)
@@ -16,21 +20,32 @@ else
 	$(BIN)/epicenter demo
 endif
 
-# Two at a time, a file of tests in one piece: most of the time is spent waiting for servers.
+# Before every commit, in two minutes: all that needs no server.
+check: lint
+	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder tests/unit tests/scenarios
+
+# All of it. Three at a time on two cores, a file of tests in one piece: servers are waited for much of the time.
 test: lint
-	$(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	$(BIN)/pytest --numprocesses 3 --dist loadfile --no-loadscope-reorder
 
 # Kafka and store in rarer kinds of trouble: two minutes more.
 test-long: $(READY)
 	$(BIN)/pytest -m long
 
 lint: $(READY)
+	@$(MAKE) --no-print-directory --jobs 2 style rules types
+	-$(BIN)/python -m deploy.audit
+
+style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
+
+types: $(READY)
 	$(BIN)/mypy
+
+rules: $(READY)
 	$(BIN)/epicenter rules lint
 	$(BIN)/epicenter rules test
-	-$(BIN)/python -m deploy.audit
 
 # Kafka, ClickHouse, worker, page and a simulated load on this machine, until Ctrl-C.
 cluster: $(READY)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from deploy.dev.process import EPICENTER, free_ports
+from deploy.dev.process import free_ports
 from epicenter.rules.alerts.silences import Silence
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.clickhouse.client import connect
@@ -107,8 +106,7 @@ def test_told_once_though_the_receiver_is_away_and_the_worker_is_killed(
 
 def replayed(cluster: Cluster) -> str:
     """What `epicenter dead-letters replay` says of all that was refused."""
-    command = [*EPICENTER, "dead-letters", "replay", "--reason", "refuses with 422"]
-    return subprocess.run(command, env=cluster.env("cli"), capture_output=True, text=True, timeout=60).stderr
+    return cluster.ask("dead-letters", "replay", "--reason", "refuses with 422").stderr.decode()
 
 
 def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_not_told(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,9 +13,9 @@ import pytest
 import trustme
 
 from deploy.dev.clickhouse import User, dev_clickhouse
-from deploy.dev.process import EPICENTER
 from epicenter.rules.errors import ConfigError, PipelineError, TransientError
 from epicenter.sinks.clickhouse.client import connect
+from tests.support.command import epicenter
 from tests.support.tls_proxy import tls_in_front
 
 pytestmark = pytest.mark.integration
@@ -98,7 +97,7 @@ def test_a_command_says_it_in_a_line_and_warns_of_what_is_not_verified(stores: S
             "warning: store: verify=false: whoever answers as 127.0.0.1 is believed",
         ),
     ):
-        command = [*EPICENTER, "migrate", "--plan", "--store", way]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert (done.returncode, PASSWORD in done.stderr) == (code, False), done.stderr
-        assert told in done.stderr and "Traceback" not in done.stderr
+        done = epicenter("migrate", "--plan", "--store", way)
+        said = done.stderr.decode()
+        assert (done.returncode, PASSWORD in said) == (code, False), said
+        assert told in said and "Traceback" not in said

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from typing import Any
 
 POLL_S = 0.05
+LONGEST_POLL_S = 0.25
+"""Questions to a server cost what the server itself needs."""
 
 
 def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:
     """Ask again until the answer is true; the answer. Fails after `within_s`."""
     end_s = time.monotonic() + within_s
+    pause_s = POLL_S
     while not (answer := holds()):
         assert time.monotonic() < end_s, f"not within {within_s} s: {what}"
-        time.sleep(POLL_S)
+        time.sleep(pause_s)
+        pause_s = min(pause_s * 1.2, LONGEST_POLL_S)
     return answer

@@ -6,7 +6,6 @@ import pytest
 
 from epicenter.rules.detect.signal import pci_address
 from epicenter.rules.match.hyperscan import HyperscanScanner
-from epicenter.rules.match.reference import ReferenceScanner
 from epicenter.rules.packs.ruleset import Rule
 from epicenter.rules.packs.spec import is_named
 from epicenter.stream.rule_tools.examples import example_failures
@@ -16,9 +15,9 @@ RULES = [pytest.param(rule, id=rule.spec.id) for rule in the_rules().rules]
 PATTERNS = (*the_rules().expressions, *the_rules().expressions_beside)
 
 
-@pytest.mark.parametrize("scanner", [HyperscanScanner, ReferenceScanner])
-def test_every_example_does_as_it_should(scanner: type[HyperscanScanner] | type[ReferenceScanner]) -> None:
-    assert example_failures(the_rules(), scanner(PATTERNS)) == []
+def test_every_example_does_as_it_should() -> None:
+    """By Hyperscan; `make lint` holds them against `re` too, which takes ten times as long."""
+    assert example_failures(the_rules(), HyperscanScanner(PATTERNS)) == []
 
 
 @pytest.mark.parametrize("rule", RULES)
