@@ -17,7 +17,10 @@ from epicenter.stream.process.shutdown import SIGNALS
 
 
 def epicenter(*arguments: object, env: Mapping[str, str] | None = None) -> CompletedProcess[bytes]:
-    """What `epicenter …` prints and its exit code; `env` is its whole environment (ours when left out)."""
+    """What `epicenter …` prints and its exit code; `env` is its whole environment (ours when left out).
+
+    Only in the main thread: the output, the environment and the signals of the process are the command's meanwhile.
+    """
     words = ["epicenter", *map(str, arguments)]
     with pytest.MonkeyPatch.context() as patch, ExitStack() as stack:
         patch.setattr(sys, "argv", words)
