@@ -15,7 +15,7 @@ from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, 
 
 @click.group()
 def alerts() -> None:
-    """Look at the file that says who is told what.
+    """Check the alerts file and try its routes.
 
     Example: epicenter alerts check alerts.yaml
     """
@@ -24,7 +24,7 @@ def alerts() -> None:
 @alerts.command("check")
 @click.argument("file", type=click.Path(path_type=Path))
 def check_command(file: Path) -> None:
-    """Check an alerts file; exit 1 with every problem, each with file and line.
+    """Check an alerts file. Exit 1 with every problem, each with file and line.
 
     Example: epicenter alerts check alerts.yaml
     """
@@ -41,8 +41,10 @@ def check_command(file: Path) -> None:
 
 @alerts.command("route")
 @click.argument("source", metavar="INCIDENT|FILE")
-@click.option("--alerts", "file", type=click.Path(path_type=Path), help="Instead of the file of the settings.")
-@click.option("--at", help="The time it is (ISO 8601), for silences and maintenance; the clock's when left out.")
+@click.option(
+    "--alerts", "file", type=click.Path(path_type=Path), help="Use this alerts file, not the one in the settings."
+)
+@click.option("--at", help="Time for silences and maintenance (ISO 8601). Default: now.")
 @JSON
 @RULES
 @CONFIG
@@ -57,9 +59,9 @@ def route_command(
     config: Path | None,
     **given: Any,
 ) -> None:
-    """Who would be told of a stored incident, or of those in a file (JSON, - for standard input), and why not others.
+    """Show which targets would be notified of an incident, and why others would not.
 
-    Nobody is told.
+    Give a stored incident's id, or a file of incidents (JSON, - for standard input). No notification is sent.
 
     Example: epicenter alerts route incidents.jsonl --alerts alerts.yaml
     """

@@ -18,9 +18,9 @@ PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @JSON
 @RULES
 @CONFIG
-@click.option("--all", "keep_all", is_flag=True, help="Harmless and progress lines too.")
+@click.option("--all", "keep_all", is_flag=True, help="Print harmless and progress lines too.")
 def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -> None:
-    """Every line that a rule fits, in plain log files or JSONL envelopes.
+    """Print every line that matches a rule, from plain log files or JSONL envelopes.
 
     Example: epicenter match --json outputs/7877.log
     """
@@ -34,13 +34,15 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -
 @JSON
 @RULES
 @CONFIG
-@click.option("--now", help="The time it is for the job (ISO 8601); the clock's when left out.")
-@click.option("--job-state", help="What the scheduler says of the job: RUNNING, CANCELLED, TIMEOUT …")
-@click.option("--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder for Slurm ids.")
+@click.option("--now", help="Time at which to judge the job (ISO 8601). Default: now.")
+@click.option("--job-state", help="State of the job in the scheduler: RUNNING, CANCELLED, TIMEOUT …")
+@click.option(
+    "--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder in which Slurm ids are looked up."
+)
 def triage(
     paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **given: Any
 ) -> None:
-    """What became of a job: a log, a job's folder, a Slurm id under outputs/, or a whole folder of jobs.
+    """Explain what became of a job: give a log, a job's folder, a Slurm id under outputs/, or a folder of jobs.
 
     Example: epicenter triage outputs/7877-llama.log
     """
@@ -54,9 +56,9 @@ def triage(
 @PATHS
 @RULES
 @CONFIG
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def evaluate(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Hold the rules against labelled cases (JSONL): recall and precision, causes, false alarms, and every miss.
+    """Score the rules on labelled cases (JSONL): recall, precision, causes, false alarms, and every miss.
 
     Example: epicenter eval cases.jsonl
     """
@@ -73,7 +75,7 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @TOPOLOGY
 @CONFIG
 def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Recorded lines, in event-time order, through the whole core: the final state of every incident.
+    """Replay recorded lines in event-time order and print the final state of every incident.
 
     Example: epicenter replay --json recorded/
     """

@@ -24,12 +24,12 @@ from epicenter.stream.cli.options import (
 @RULES
 @TOPOLOGY
 @CONFIG
-@click.option("--kafka", help="Broker addresses, host:port, separated by commas.")
+@click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 @STORE
-@click.option("--web-port", type=int, help="Port of /metrics and /healthz.")
+@click.option("--web-port", type=int, help="Serve /metrics and /healthz on this port.")
 @DATA_DIR
 def worker(**given: Any) -> None:
-    """The Faust worker: raw topics in, incidents out.
+    """Run a worker: read raw topics, write incidents, notify targets.
 
     Example: epicenter worker --kafka broker:9092 --store http://clickhouse:8123/epicenter
     """
@@ -40,9 +40,9 @@ def worker(**given: Any) -> None:
 
 @click.command()
 @CONFIG
-@click.option("--kafka", help="Broker addresses.")
+@click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 def topics(**given: Any) -> None:
-    """Make the Kafka topics that are missing; those that exist are left as they are.
+    """Create the Kafka topics that are missing. Existing ones stay as they are.
 
     Example: epicenter topics --kafka broker:9092
     """
@@ -55,11 +55,13 @@ def topics(**given: Any) -> None:
 @CONFIG
 @STORE
 @DATA_DIR
-@click.option("--plan", is_flag=True, help="Only say what would be done, and why.")
-@click.option("--sql", is_flag=True, help="The same with every statement in full.")
-@click.option("--with-logs", is_flag=True, help="Raw logs too: the server reads the raw topic itself.")
-@click.option("--with-roles", is_flag=True, help="Roles too, for worker, page, Grafana and migrate.")
-@click.option("--kafka", help="Broker addresses for the raw logs, as the server reaches them.")
+@click.option("--plan", is_flag=True, help="Only print what would be done, and why.")
+@click.option("--sql", is_flag=True, help="Like --plan, with every statement in full.")
+@click.option(
+    "--with-logs", is_flag=True, help="Create tables for raw logs too. The server reads the raw topic itself."
+)
+@click.option("--with-roles", is_flag=True, help="Create roles too, for worker, page, Grafana and migrate.")
+@click.option("--kafka", help="Kafka brokers for the raw logs, as the ClickHouse server reaches them.")
 @click.option("--raw-topic", help="Topic with the raw logs.")
 def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **given: Any) -> None:
     """Bring the tables of the store up to date.
@@ -75,12 +77,12 @@ def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **given: A
 @RULES
 @TOPOLOGY
 @CONFIG
-@click.option("--kafka", help="Broker addresses.")
+@click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 @STORE
 @DATA_DIR
-@click.option("--json", "as_json", is_flag=True, help="One JSON object.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 def check(as_json: bool, **given: Any) -> None:
-    """Check settings, rules and every connection, with what to do about each finding; exit 1 when one is a problem.
+    """Check settings, rules and connections, with a fix for each finding. Exit 1 if there is a problem.
 
     Example: epicenter check --config epicenter.toml
     """

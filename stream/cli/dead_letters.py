@@ -37,7 +37,7 @@ class Since(click.ParamType):
 
 @click.group()
 def dead_letters() -> None:
-    """Look at the records that could not be processed, and send them again.
+    """List, show and replay records that could not be processed.
 
     Example: epicenter dead-letters list
     """
@@ -46,14 +46,16 @@ def dead_letters() -> None:
 @dead_letters.command("list")
 @JSON
 @CONFIG
-@click.option("--reason", default="", help="Only those whose reason holds this text.")
-@click.option("--source", default="", help="Only those whose topic/partition or file begins like this.")
-@click.option("--since", "since_ns", type=Since(), default="1970-01-01", help="Only newer ones: 2h, or a time.")
-@click.option("--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="How many at most.")
+@click.option("--reason", default="", help="Only those whose reason contains this text.")
+@click.option("--source", default="", help="Only those whose topic/partition or file begins with this.")
+@click.option("--since", "since_ns", type=Since(), default="1970-01-01", help="Only those since then: 2h, or a time.")
+@click.option(
+    "--limit", type=click.IntRange(1, 1_000_000), default=50, show_default=True, help="Print at most this many."
+)
 @DATA_DIR
 @STORE
 def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: int, **given: Any) -> None:
-    """The newest dead letters.
+    """List the newest dead letters.
 
     Example: epicenter dead-letters list --reason "not JSON" --since 2h
     """
@@ -67,11 +69,11 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
 @click.argument("dead_letter_id", metavar="ID")
 @JSON
 @CONFIG
-@click.option("--raw", is_flag=True, help="Nothing but the original bytes.")
+@click.option("--raw", is_flag=True, help="Print only the original bytes.")
 @DATA_DIR
 @STORE
 def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) -> None:
-    """One dead letter, by its id or the beginning of it: the reason, the position, the bytes.
+    """Show a dead letter by its id or the start of it: reason, position, bytes.
 
     Example: epicenter dead-letters show 3f2a --raw
     """
@@ -90,13 +92,13 @@ def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) ->
 @click.argument("dead_letter_ids", nargs=-1, metavar="[ID...]")
 @JSON
 @CONFIG
-@click.option("--all", "is_all", is_flag=True, help="All that were never sent again.")
-@click.option("--reason", default="", help="Those of them whose reason holds this text.")
-@click.option("--kafka", help="Broker addresses.")
+@click.option("--all", "is_all", is_flag=True, help="Replay all that were never replayed.")
+@click.option("--reason", default="", help="Of these, replay those whose reason contains this text.")
+@click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 @DATA_DIR
 @STORE
 def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool, reason: str, **given: Any) -> None:
-    """Send records again to where they came from, so that the pipeline takes them once more.
+    """Send records to the topic they came from, so that they are processed again.
 
     Example: epicenter dead-letters replay --reason "wrong shape"
     """

@@ -28,21 +28,25 @@ MAX_LINES_AROUND = 200
     type=click.Choice(["markdown", "json"]),
     default="markdown",
     show_default=True,
-    help="Of the text.",
+    help="Format of the output.",
 )
 @click.option(
-    "--max-bytes", type=click.IntRange(MIN_BYTES), default=16_384, show_default=True, help="Of all that is printed."
+    "--max-bytes",
+    type=click.IntRange(MIN_BYTES),
+    default=16_384,
+    show_default=True,
+    help="Print at most this many bytes.",
 )
-@click.option("--id", "incident_id", help="Which incident of a file that holds several; the beginning will do.")
+@click.option("--id", "incident_id", help="Id, or its start, of the incident in a file with several.")
 @CONFIG
 @DATA_DIR
 @STORE
 def explain(
     incident: str, form: str, max_bytes: int, incident_id: str | None, config: Path | None, **given: Any
 ) -> None:
-    """The evidence of an incident in a bounded pack, each claim with a reference for `epicenter logs`.
+    """Print the evidence of an incident in a bounded pack, each claim with a reference for `epicenter logs`.
 
-    INCIDENT is a stored id or its beginning, `newest`, a JSON file as `epicenter replay --json` writes it, or `-`.
+    INCIDENT is a stored id or its start, `newest`, a JSON file as `epicenter replay --json` writes it, or `-`.
 
     Example: epicenter explain 3f2a --format json
     """
@@ -60,14 +64,24 @@ def explain(
 @click.command()
 @click.argument("reference", metavar="REF")
 @click.option(
-    "--before", type=click.IntRange(0, MAX_LINES_AROUND), default=5, show_default=True, help="Lines before it."
+    "--before",
+    type=click.IntRange(0, MAX_LINES_AROUND),
+    default=5,
+    show_default=True,
+    help="Print this many lines before it.",
 )
-@click.option("--after", type=click.IntRange(0, MAX_LINES_AROUND), default=5, show_default=True, help="Lines after it.")
 @click.option(
-    "--incident", type=click.Path(path_type=Path), help="JSON file with the incident of an incident: reference."
+    "--after",
+    type=click.IntRange(0, MAX_LINES_AROUND),
+    default=5,
+    show_default=True,
+    help="Print this many lines after it.",
 )
-@click.option("--raw", "is_raw", is_flag=True, help="Whole records, not only the text in them.")
-@click.option("--kafka", help="Broker addresses.")
+@click.option(
+    "--incident", type=click.Path(path_type=Path), help="JSON file with the incident that an incident: reference names."
+)
+@click.option("--raw", "is_raw", is_flag=True, help="Print whole records, not only their text.")
+@click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 @JSON
 @CONFIG
 @DATA_DIR
@@ -82,7 +96,7 @@ def logs(
     config: Path | None,
     **given: Any,
 ) -> None:
-    """The line that a reference leads to: in the file, else in the store, else in Kafka.
+    """Print the line that a reference names, from the file, else the store, else Kafka.
 
     REF is FILE:LINE, TOPIC/PARTITION:OFFSET, or what an evidence pack calls a reference.
 
@@ -120,14 +134,14 @@ class Place(click.ParamType):
 
 @click.command()
 @click.option(
-    "--http", type=Place(), help="Over HTTP on the loopback; 0: any free port. Else on standard input/output."
+    "--http", type=Place(), help="Serve HTTP on the loopback. 0: any free port. Default: standard input and output."
 )
-@click.option("--kafka", help="Broker addresses, for lines that only Kafka still has.")
+@click.option("--kafka", help="Kafka brokers, for lines that only Kafka still has.")
 @CONFIG
 @DATA_DIR
 @STORE
 def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None:
-    """Let language models look incidents up (Model Context Protocol); they can change nothing.
+    """Let language models look up incidents (Model Context Protocol), read-only.
 
     Example: epicenter mcp --data-dir /var/lib/epicenter
     """

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def incidents() -> None:
-    """Look at the stored incidents.
+    """List and show stored incidents.
 
     Example: epicenter incidents list
     """
@@ -29,13 +29,15 @@ def incidents() -> None:
 @incidents.command("list")
 @JSON
 @CONFIG
-@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="How many at most.")
-@click.option("--status", type=click.Choice(["open", "resolved"]), help="Only these.")
-@click.option("--search", "q", default="", help="Words, and node:NAME, job:ID, class:NAME or cluster:NAME.")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=50, show_default=True, help="Print at most this many.")
+@click.option("--status", type=click.Choice(["open", "resolved"]), help="Only incidents with this status.")
+@click.option(
+    "--search", "q", default="", help="Filter by words, and by node:NAME, job:ID, class:NAME or cluster:NAME."
+)
 @DATA_DIR
 @STORE
 def list_command(as_json: bool, limit: int, status: str | None, q: str, config: Path | None, **given: Any) -> None:
-    """The newest incidents, open ones first.
+    """List stored incidents, open ones first, then the newest.
 
     Example: epicenter incidents list --search "node:node0003 bus"
     """
@@ -68,7 +70,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
 @DATA_DIR
 @STORE
 def show_command(incident_id: str, as_json: bool, config: Path | None, **given: Any) -> None:
-    """One incident, by its id or the beginning of it.
+    """Show an incident by its id or the start of it.
 
     Example: epicenter incidents show 3f2a
     """
@@ -87,16 +89,18 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **given: 
     type=click.Choice(["html", "markdown"]),
     default="markdown",
     show_default=True,
-    help="Of the text.",
+    help="Format of the output.",
 )
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of standard output.")
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to standard output."
+)
 @CONFIG
 @DATA_DIR
 @STORE
 def export(
     incident_id: str, form: Literal["html", "markdown"], output: Path | None, config: Path | None, **given: Any
 ) -> None:
-    """The draft of a post-mortem: one file that needs no other, as Markdown or HTML.
+    """Draft a post-mortem of an incident, in one file of Markdown or HTML.
 
     Example: epicenter export 3f2a --format html --output post-mortem.html
     """

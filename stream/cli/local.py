@@ -26,12 +26,12 @@ from epicenter.stream.cli.options import (
 @RULES
 @TOPOLOGY
 @CONFIG
-@click.option("--once", is_flag=True, help="Read to the end and stop.")
+@click.option("--once", is_flag=True, help="Read to the end, then stop.")
 @DATA_DIR
 @STORE
-@click.option("--page-port", type=int, help="Port of the local page.")
+@click.option("--page-port", type=int, help="Port of the local page. 0: any free port.")
 def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None:
-    """Follow files, folders, standard input (-), or with no PATH the journal or kernel log of this machine.
+    """Follow files, folders or standard input (-). Without PATH, follow the journal or kernel log of this machine.
 
     Example: epicenter run /var/log/kern.log outputs/
     """
@@ -44,9 +44,9 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None
 @CONFIG
 @STORE
 @DATA_DIR
-@click.option("--port", "page_port", type=click.IntRange(0, 65535), help="Port on the loopback; 0: any free one.")
+@click.option("--port", "page_port", type=click.IntRange(0, 65535), help="Port on the loopback. 0: any free port.")
 def page(**given: Any) -> None:
-    """The local page over a store that somebody else writes; only this machine's browsers are answered.
+    """Serve the page on this machine, over a store that another process writes.
 
     Example: epicenter page --store http://clickhouse:8123/epicenter --port 8017
     """
@@ -58,12 +58,12 @@ def page(**given: Any) -> None:
 @click.command()
 @CONFIG
 @click.option("--kafka", "with_kafka", is_flag=True, hidden=True)
-@click.option("--folder", type=click.Path(path_type=Path), help="Where the simulated cluster writes.")
-@click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True, help="Of the cluster.")
-@click.option("--fault", default="gpu-off-bus", show_default=True, help="A kind of fault, or none.")
-@click.option("--keep/--no-keep", default=None, help="Leave the page open until Ctrl-C; on a terminal it is.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Folder for the logs of the simulated cluster.")
+@click.option("--nodes", type=click.IntRange(2, 512), default=32, show_default=True, help="Nodes of the cluster.")
+@click.option("--fault", default="gpu-off-bus", show_default=True, help="Kind of fault, or none.")
+@click.option("--keep/--no-keep", default=None, help="Keep the page open until Ctrl-C. Default: only on a terminal.")
 def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bool | None, config: Path | None) -> None:
-    """Simulate a cluster with a fault, live, and watch epicenter find it.
+    """Simulate a cluster with a fault and watch epicenter find it.
 
     Example: epicenter demo --fault host-oom
     """
@@ -77,15 +77,19 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
 
 @click.command()
 @click.argument("folder", type=click.Path(path_type=Path))
-@click.option("--nodes", type=click.IntRange(2, 2048), default=32, show_default=True, help="Of the cluster.")
-@click.option("--jobs", type=click.IntRange(1, 256), help="Jobs side by side; as a rule one for eight nodes.")
+@click.option("--nodes", type=click.IntRange(2, 2048), default=32, show_default=True, help="Nodes of the cluster.")
 @click.option(
-    "--minutes", type=click.FloatRange(0, min_open=True), default=40.0, show_default=True, help="How much time passes."
+    "--jobs", type=click.IntRange(1, 256), help="Concurrent jobs. Default: one for eight nodes, at most four."
 )
-@click.option("--seed", type=int, default=1, show_default=True, help="The same seed writes the same logs.")
-@click.option("--speed", type=click.FloatRange(0, min_open=True), help="Write at so many times real time.")
-@click.option("--fault", "faults", multiple=True, help="A kind of fault; may be given once for each job.")
-@click.option("--healthy", is_flag=True, help="No fault. Without either, one fault an hour by published shares.")
+@click.option(
+    "--minutes", type=click.FloatRange(0, min_open=True), default=40.0, show_default=True, help="Simulated minutes."
+)
+@click.option("--seed", type=int, default=1, show_default=True, help="Seed. The same seed writes the same logs.")
+@click.option(
+    "--speed", type=click.FloatRange(0, min_open=True), help="Write at this many times real time. Default: at once."
+)
+@click.option("--fault", "faults", multiple=True, help="Kind of fault. Repeat it for several, at most one a job.")
+@click.option("--healthy", is_flag=True, help="Simulate no fault. Default: one fault an hour, by published shares.")
 def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, **given: Any) -> None:
     """Write the logs of a simulated cluster, with the ground truth in truth.json.
 

@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
 @click.group(cls=LazyGroup, lazy_commands=COMMANDS, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="epicenter")
 def cli() -> None:
-    """Say which failure, on which node of a GPU cluster, came first."""
+    """Find which failure, on which node of a GPU cluster, came first."""
     from epicenter.rules.match import compiled
 
     gc.set_threshold(*FEWER_COLLECTIONS)

@@ -28,7 +28,7 @@ def _login() -> str:
         return ""
 
 
-WHO = click.option("--who", default=_login, show_default="your login name", help="Your name, for those who ask.")
+WHO = click.option("--who", default=_login, show_default="your login name", help="Your name, as others see it.")
 
 
 @click.command()
@@ -36,14 +36,14 @@ WHO = click.option("--who", default=_login, show_default="your login name", help
 @JSON
 @CONFIG
 @WHO
-@click.option("--note", default="", help="What you do about it.")
-@click.option("--undo", is_flag=True, help="Nobody takes care of it any more.")
+@click.option("--note", default="", help="What you are doing about it.")
+@click.option("--undo", is_flag=True, help="Take your acknowledgement back.")
 @DATA_DIR
 @STORE
 def ack(
     incident_id: str, as_json: bool, config: Any, who: str, note: str, undo: bool, data_dir: Any, store: str | None
 ) -> None:
-    """Say that you take care of an incident (its id or the beginning of it): it is not told again meanwhile.
+    """Acknowledge an incident, by its id or the start of it. Meanwhile it sends no reminders and does not escalate.
 
     Example: epicenter ack 3f2a --who ada --note "case 4711 is open"
     """
@@ -65,7 +65,7 @@ def ack(
 
 @click.group()
 def silences() -> None:
-    """What nobody wants to hear of for a while.
+    """List, add and end silences.
 
     Example: epicenter silences list
     """
@@ -74,11 +74,11 @@ def silences() -> None:
 @silences.command("list")
 @JSON
 @CONFIG
-@click.option("--all", "is_all", is_flag=True, help="Those that are over too.")
+@click.option("--all", "is_all", is_flag=True, help="List ended silences too.")
 @DATA_DIR
 @STORE
 def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None:
-    """The silences that go on, the one that lasts longest first.
+    """List active silences, the one that ends last first.
 
     Example: epicenter silences list --json
     """
@@ -102,17 +102,24 @@ def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None
 @silences.command("add")
 @JSON
 @CONFIG
-@click.option("--match", "matchers", multiple=True, required=True, metavar="LABEL=VALUE", help=", ".join(MATCHERS))
-@click.option("--for", "duration", default="", help="How long: 90m, 4h, 2d; 90d at most.")
-@click.option("--until", default="", metavar="TIME", help="Until when: 2026-03-02T09:00:00Z; UTC when not said.")
-@click.option("--reason", required=True, help="Why, for those who wonder later.")
+@click.option(
+    "--match",
+    "matchers",
+    multiple=True,
+    required=True,
+    metavar="LABEL=VALUE",
+    help=f"Mute only incidents with this label: {', '.join(MATCHERS)}.",
+)
+@click.option("--for", "duration", default="", help="Duration: 90m, 4h, 2d. At most 90d.")
+@click.option("--until", default="", metavar="TIME", help="End: 2026-03-02T09:00:00Z. Default zone: UTC.")
+@click.option("--reason", required=True, help="Reason, as others see it.")
 @WHO
 @DATA_DIR
 @STORE
 def add_command(
     as_json: bool, matchers: tuple[str, ...], duration: str, until: str, reason: str, who: str, **given: Any
 ) -> None:
-    """Mute incidents that fit all of the matchers, from now on.
+    """Mute incidents that match all of the labels, from now on.
 
     Example: epicenter silences add --match class=xid-79 --match node=n7 --for 4h --reason "drained, case 4711"
     """
@@ -137,7 +144,7 @@ def add_command(
 @DATA_DIR
 @STORE
 def end_command(silence_id: str, as_json: bool, **given: Any) -> None:
-    """End a silence now, by its id or the beginning of it.
+    """End a silence now, by its id or the start of it.
 
     Example: epicenter silences end 3f2a
     """

@@ -16,10 +16,14 @@ EXIT_USAGE: Final = 2
 EXIT_NO_INPUT: Final = 66
 FORMER_STORE: Final = "epicenter.dsn"
 
-CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Settings file (TOML).")
-RULES = click.option("--rules", type=click.Path(path_type=Path), multiple=True, help="More rule packs: file or folder.")
-TOPOLOGY = click.option("--topology", type=click.Path(path_type=Path), help="Racks, switches, rails (YAML or JSON).")
-JSON = click.option("--json", "as_json", is_flag=True, help="Machine-readable: JSON, one object a line.")
+CONFIG = click.option("--config", type=click.Path(path_type=Path), help="Read settings from this file (TOML).")
+RULES = click.option(
+    "--rules", type=click.Path(path_type=Path), multiple=True, help="Add your rule packs: file or folder."
+)
+TOPOLOGY = click.option(
+    "--topology", type=click.Path(path_type=Path), help="File with racks, switches, rails (YAML or JSON)."
+)
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON, one object a line.")
 DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Folder of the embedded store.")
 
 

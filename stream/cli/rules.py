@@ -12,7 +12,7 @@ from epicenter.stream.cli.options import EXIT_PROBLEMS, JSON, RULES
 
 @click.group()
 def rules() -> None:
-    """Look at the rules and check them.
+    """List, show, test and import rules.
 
     Example: epicenter rules test
     """
@@ -22,7 +22,7 @@ def rules() -> None:
 @RULES
 @JSON
 def rules_list(rules: tuple[Path, ...], as_json: bool) -> None:
-    """Every rule.
+    """List every rule.
 
     Example: epicenter rules list
     """
@@ -35,7 +35,7 @@ def rules_list(rules: tuple[Path, ...], as_json: bool) -> None:
 @click.argument("rule_id")
 @RULES
 def rules_show(rule_id: str, rules: tuple[Path, ...]) -> None:
-    """One rule, with its meaning, next steps and examples.
+    """Show a rule with its meaning, next steps and examples.
 
     Example: epicenter rules show nvidia.xid_79
     """
@@ -46,10 +46,10 @@ def rules_show(rule_id: str, rules: tuple[Path, ...]) -> None:
 
 @rules.command("test")
 @RULES
-@click.option("--scenarios", type=click.Path(path_type=Path), multiple=True, help="More scenarios: file or folder.")
-@click.option("--only-scenarios", is_flag=True, help="Pass over the rules' examples.")
+@click.option("--scenarios", type=click.Path(path_type=Path), multiple=True, help="Add your scenarios: file or folder.")
+@click.option("--only-scenarios", is_flag=True, help="Skip the rules' examples.")
 def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenarios: bool) -> None:
-    """Hold every rule against its own examples, and play scenarios; exit 1 when one does not do as it should.
+    """Test every rule on its examples, and play scenarios. Exit 1 if one fails.
 
     Example: epicenter rules test --rules my-pack.yaml --scenarios my-scenarios/
     """
@@ -61,7 +61,7 @@ def rules_test(rules: tuple[Path, ...], scenarios: tuple[Path, ...], only_scenar
 @rules.command("lint")
 @RULES
 def rules_lint(rules: tuple[Path, ...]) -> None:
-    """Check the packs' form; exit 1 with every problem, each with file and line.
+    """Check the form of rule packs. Exit 1 with every problem, each with file and line.
 
     Example: epicenter rules lint --rules my-pack.yaml
     """
@@ -73,9 +73,11 @@ def rules_lint(rules: tuple[Path, ...]) -> None:
 @rules.command("import")
 @click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="FILE...")
 @click.option("--from", type=click.Choice(["npd"]), expose_value=False, hidden=True)
-@click.option("--output", type=click.Path(path_type=Path, dir_okay=False), help="A file instead of standard output.")
+@click.option(
+    "--output", type=click.Path(path_type=Path, dir_okay=False), help="Write to this file, not to standard output."
+)
 def rules_import(files: tuple[Path, ...], output: Path | None) -> None:
-    """Turn monitors of node-problem-detector into a rule pack to review; whatever is lost is listed.
+    """Convert monitors of node-problem-detector to a rule pack for review. What can't be converted is listed.
 
     Example: epicenter rules import kernel-monitor.json --output imported.yaml
     """
