@@ -51,9 +51,9 @@ class Listening(Pipeline):
 
     matches: list[Match]
 
-    def take(self, batch: Batch) -> ScanResult:
+    def process(self, batch: Batch) -> ScanResult:
         """Scan a batch and hand what it held to the engine."""
-        scanned = super().take(batch)
+        scanned = super().process(batch)
         self.matches += scanned.matches
         return scanned
 

@@ -67,10 +67,10 @@ def _checks() -> Iterator[tuple[str, list[str]]]:
 
 def _passes(name: str, command: list[str]) -> bool:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    said = [line for line in (done.stdout + done.stderr).splitlines() if line and "symbolic link" not in line]
-    print(f"{'FAILED' if done.returncode else 'ok'}: {name}: {said[-1] if said else 'nothing to complain about'}")
+    output = [line for line in (done.stdout + done.stderr).splitlines() if line and "symbolic link" not in line]
+    print(f"{'FAILED' if done.returncode else 'ok'}: {name}: {output[-1] if output else 'nothing to complain about'}")
     if done.returncode:
-        print("\n".join(said))
+        print("\n".join(output))
     return done.returncode == 0
 
 

@@ -44,7 +44,7 @@ def build(base: Path, python: str) -> Path:
             for file in files:
                 _copy(ROOT / file, source / target)
         if kind == "ENV":
-            env |= dict(one.split("=", 1) for one in rest.split())
+            env |= dict(assignment.split("=", 1) for assignment in rest.split())
         if kind == "RUN":
             command = rest.replace("/opt/epicenter", str(made)).replace("/wheels", f"{base}/wheels")
             subprocess.run(["sh", "-ec", command], cwd=source, env=env, check=True, stdout=subprocess.DEVNULL)

@@ -67,10 +67,10 @@ def _add_reloader(
 
     metrics.note_rules(rules)
 
-    def tell(text: str) -> None:
+    def report(text: str) -> None:
         log.warning("rules_reloaded", detail=text)
 
-    reloader = Reloader(settings, rules, reload, metrics.note_reload, tell)
+    reloader = Reloader(settings, rules, reload, metrics.note_reload, report)
     app.task(reloader.follow)
     return reloader
 
@@ -116,7 +116,7 @@ def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any], reloade
         is_well = silent_s < STALLED_AFTER_S
         health: dict[str, object] = {"status": "ok" if is_well else "stalled"}
         if request[IS_KNOWN]:
-            floods = [flood for one in running for flood in getattr(one, "floods", ())]
+            over_budget = [report for service in running for report in getattr(service, "over_budget", ())]
             health["seconds_since_last_fetch"] = round(silent_s, 1)
-            health["rules"] = reloader.health() | {"floods": floods}
+            health["rules"] = reloader.health() | {"floods": over_budget}
         return view.json(health, status=200 if is_well else 503)

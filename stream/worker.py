@@ -11,9 +11,9 @@ from faust.worker import Worker
 from epicenter.rules.errors import ConfigError, TransientError
 from epicenter.stream.app import build_app
 from epicenter.stream.kafka.topics import missing_topics
-from epicenter.stream.process.memory import give_back_what_is_free
+from epicenter.stream.process.memory import limit_allocator
 from epicenter.stream.process.page_token import checked_token
-from epicenter.stream.process.shutdown import end_on_signals
+from epicenter.stream.process.shutdown import stop_on_signals
 from epicenter.stream.rule_tools.trial import proven
 from epicenter.stream.scan.prefilter import MARKS
 from epicenter.stream.settings import Settings
@@ -31,8 +31,8 @@ def run_worker(settings: Settings) -> int:
     missing = asyncio.run(missing_topics(settings))
     if missing:
         or_hidden = "" if settings.kafka_security == "plaintext" else ", or allow this user to describe it"
-        told = f"on {settings.kafka}: run `epicenter topics`{or_hidden}"
-        raise ConfigError([f"no topic {name} {told}" for name in missing])
+        remedy = f"on {settings.kafka}: run `epicenter topics`{or_hidden}"
+        raise ConfigError([f"no topic {name} {remedy}" for name in missing])
     settings.data_dir.mkdir(parents=True, exist_ok=True)
     return run_app(build_app(settings, rules))
 
@@ -41,7 +41,7 @@ class _Worker(Worker):  # type: ignore[misc]
     """Faust's, with our deadline from the first signal on."""
 
     def install_signal_handlers(self) -> None:
-        end_on_signals(self._on_sigterm)
+        stop_on_signals(self._on_sigterm)
 
 
 def run_app(app: faust.App) -> int:
@@ -50,7 +50,7 @@ def run_app(app: faust.App) -> int:
     Raises:
         TransientError: the broker went away while the app was starting.
     """
-    give_back_what_is_free()
+    limit_allocator()
     worker = _Worker(app, quiet=True, redirect_stdouts=False, override_logging=False)
     worker.spinner = None
     try:

@@ -202,8 +202,8 @@ def _find_java() -> str:
 
 def _find_jars() -> Path:
     """The folder with the jars, fetched by Maven when it is missing."""
-    given = os.environ.get("EPICENTER_KAFKA_LIB")
-    lib = Path(given) if given else user_cache_path("epicenter") / f"kafka-{KAFKA_VERSION}/lib"
+    configured = os.environ.get("EPICENTER_KAFKA_LIB")
+    lib = Path(configured) if configured else user_cache_path("epicenter") / f"kafka-{KAFKA_VERSION}/lib"
     if _has_jars(lib):
         return lib
     maven = shutil.which("mvn")
@@ -274,7 +274,7 @@ def _broker_settings(port: int, controller_port: int, bind: str) -> dict[str, st
 
 def _with_listeners(settings: dict[str, str], more: dict[str, str]) -> dict[str, str]:
     """The settings with more of them, and with the listeners of `more.listeners`: names, addresses, protocols."""
-    added = [one.split("=") for one in more.get("more.listeners", "").split(",") if one]
+    added = [pair.split("=") for pair in more.get("more.listeners", "").split(",") if pair]
     joined = dict(settings)
     for name, address, protocol in added:
         joined["listeners"] += f",{name}://{address}"

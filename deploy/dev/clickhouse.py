@@ -139,14 +139,14 @@ class Engine:
 
         self._chdb: Any = chdb
         self._path = f"{path.resolve()}?config-file={config or _allowing_backups(path)}"
-        self._keeper = self._chdb.connect(self._path)
-        if DATABASE not in self._keeper.query("SHOW DATABASES", "TSV").data().split():
-            self._keeper.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
-        self.version, self.timezone = self._keeper.query("SELECT version(), timezone()", "TSV").data().split()
+        self._connection = self._chdb.connect(self._path)
+        if DATABASE not in self._connection.query("SHOW DATABASES", "TSV").data().split():
+            self._connection.query(f"CREATE DATABASE IF NOT EXISTS {DATABASE}")
+        self.version, self.timezone = self._connection.query("SELECT version(), timezone()", "TSV").data().split()
 
     def close(self) -> None:
         """Write everything down and let go of the directory."""
-        self._keeper.close()
+        self._connection.close()
 
     def run(self, query: Query) -> Answer:
         """Run one query on a handle of its own, so settings and the database last for this query only.
@@ -263,11 +263,11 @@ class Server:
         """
         if not self._users:
             return True
-        given = BasicAuth.decode(request.headers.get("Authorization", "Basic OjA="))
-        user = self._users.get(given.login)
-        if user is None or user.password != given.password:
-            told = "Authentication failed: password is incorrect, or there is no user with such name."
-            raise EngineError(516, "AUTHENTICATION_FAILED", f"{given.login}: {told}")
+        credentials = BasicAuth.decode(request.headers.get("Authorization", "Basic OjA="))
+        user = self._users.get(credentials.login)
+        if user is None or user.password != credentials.password:
+            message = "Authentication failed: password is incorrect, or there is no user with such name."
+            raise EngineError(516, "AUTHENTICATION_FAILED", f"{credentials.login}: {message}")
         return user.may_write
 
 
@@ -407,7 +407,7 @@ def main(
     Example: python -m deploy.dev.clickhouse --path /tmp/ch --port 8123
     """
     path.mkdir(parents=True, exist_ok=True)
-    users = [User(*one) for one in user] + [User(*one, may_write=False) for one in reader]
+    users = [User(*account) for account in user] + [User(*account, may_write=False) for account in reader]
     asyncio.run(serve(path, host, port, users, config))
 
 

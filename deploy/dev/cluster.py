@@ -42,7 +42,7 @@ class DevCluster:
 
     def start(self, store: str | None, nodes: int, speed: float) -> dict[str, object]:
         """Bring all of it up; no load at speed 0. Returns the settings with which other commands reach it."""
-        given = address_of(store) if store else ""
+        store_address = address_of(store) if store else ""
         say("starting Kafka …")
         broker = self._stack.enter_context(dev_broker(self._base / "kafka"))
         if isinstance(broker, ChildServer):
@@ -50,8 +50,8 @@ class DevCluster:
         else:
             self.table.append(("Kafka", f"{broker.bootstrap} ({broker.how})"))
         settings = load_settings(kafka=broker.bootstrap, store=store or self._own_store(), data_dir=self._base / "data")
-        if given:
-            self.table.append(("ClickHouse", f"{given} (given)"))
+        if store_address:
+            self.table.append(("ClickHouse", f"{store_address} (given)"))
         make_topics(settings)
         with closing(connect(settings.store_dsn)) as client:
             migrate(client)
@@ -91,10 +91,10 @@ class DevCluster:
         self._monitor("Alertmanager", alertmanager)
         alerts_to = alertmanager.where if alertmanager.command else ""
         worker, page = port_or_free(settings.web_port), port_or_free(settings.page_port)
-        given = {"KAFKA": settings.kafka, "STORE": settings.store_dsn, "DATA_DIR": str(settings.data_dir)}
-        given |= {"WEB_PORT": str(worker), "PAGE_PORT": str(page)}
-        given |= {"ALERTS": str(ALERTS)} if alerts_to and not settings.alerts else {}
-        env = {f"EPICENTER_{name}": value for name, value in given.items()} | {"ALERTMANAGER_URL": alerts_to}
+        environment = {"KAFKA": settings.kafka, "STORE": settings.store_dsn, "DATA_DIR": str(settings.data_dir)}
+        environment |= {"WEB_PORT": str(worker), "PAGE_PORT": str(page)}
+        environment |= {"ALERTS": str(ALERTS)} if alerts_to and not settings.alerts else {}
+        env = {f"EPICENTER_{name}": value for name, value in environment.items()} | {"ALERTMANAGER_URL": alerts_to}
         self._run("worker", f"http://127.0.0.1:{worker}", [*EPICENTER, "worker"], "/healthz", env)
         self._run("page", f"http://127.0.0.1:{page}", [*EPICENTER, "page"], "/healthz", env)
         prometheus = find_prometheus(self._base, f"127.0.0.1:{worker}", alerts_to.removeprefix("http://"))
@@ -148,7 +148,7 @@ def main(store: str | None, load: bool, nodes: int, speed: float, keep: Path | N
         stack.callback(last_resort.cancel)
         try:
             reach = cluster.start(store, nodes, speed if load else 0)
-            _tell(cluster.table, reach)
+            _print_addresses(cluster.table, reach)
             cluster.watch()
         except KeyboardInterrupt:
             say("stopping …")
@@ -166,7 +166,7 @@ def _empty(folder: Path) -> Path:
     return folder.absolute()
 
 
-def _tell(table: list[tuple[str, str]], reach: dict[str, object]) -> None:
+def _print_addresses(table: list[tuple[str, str]], reach: dict[str, object]) -> None:
     """What runs where for people, and what other commands need for a shell to `eval`."""
     for name, where in table:
         say(f"  {name:<13} {where}")

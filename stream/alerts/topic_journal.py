@@ -9,7 +9,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 
 from epicenter.stream.alerts.journal import Records
 from epicenter.stream.kafka.clients import make_consumer
-from epicenter.stream.kafka.raw_batches import Corrupt, give_corrupt_batches
+from epicenter.stream.kafka.raw_batches import Corrupt, surface_corrupt_batches
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.settings import Settings
 
@@ -34,7 +34,7 @@ class TopicJournal:
         found: dict[str, bytes] = {}
         reader = make_consumer(self._settings, None)
         await reader.start()
-        give_corrupt_batches(reader)
+        surface_corrupt_batches(reader)
         try:
             reader.assign([self._source])
             await reader.seek_to_beginning(self._source)

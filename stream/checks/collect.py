@@ -19,7 +19,7 @@ from epicenter.stream.checks.groups import Group, Member, Place, group_findings
 from epicenter.stream.checks.records import record_findings, seen_in
 from epicenter.stream.checks.topics import Brokers, Topic, Wanted, topic_findings
 from epicenter.stream.kafka.clients import make_consumer
-from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, note_plain_batches, source_of
+from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, observe_uncompressed, source_of
 from epicenter.stream.kafka.topics import DAY_MS, TopicNames, admin_of, wanted_topics
 from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import BatchScanner
@@ -50,7 +50,7 @@ async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Find
 
 async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAdminClient) -> AsyncIterator[Finding]:
     names, wanted = TopicNames(settings.prefix), [Wanted.of(new) for new in wanted_topics(settings)]
-    seen = await _brokers(admin, settings.kafka, [one.name for one in wanted])
+    seen = await _brokers(admin, settings.kafka, [topic.name for topic in wanted])
     yield ok("kafka", f"{settings.kafka}, {count(seen.brokers, 'broker')}")
     for finding in topic_findings(wanted, seen, names, settings.raw_topic):
         yield finding
@@ -64,7 +64,7 @@ async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAd
             except GroupAuthorizationFailedError:
                 yield warning(f"group {name}", "this user may not see it", "allow it Describe on the group")
                 continue
-            for finding in group_findings(group, max((one.partitions for one in there), default=0), _now_ms()):
+            for finding in group_findings(group, max((topic.partitions for topic in there), default=0), _now_ms()):
                 yield finding
         if rules and (raw := seen.topics.get(settings.raw_topic)):
             scanner = BatchScanner(rules, settings.cluster, redactor=redactor_of(settings))
@@ -88,27 +88,29 @@ def _groups(settings: Settings, names: TopicNames) -> dict[str, tuple[str, ...]]
 
 async def _brokers(admin: AIOKafkaAdminClient, address: str, wanted: Collection[str]) -> Brokers:
     cluster = await admin.describe_cluster()
-    found = [one for one in await admin.describe_topics() if one["topic"] in wanted]
+    topics = [topic for topic in await admin.describe_topics() if topic["topic"] in wanted]
     some_broker = str(cluster["brokers"][0]["node_id"])
-    asked = [ConfigResource(ConfigResourceType.TOPIC, one["topic"]) for one in found]
-    answers = await admin.describe_configs([*asked, ConfigResource(ConfigResourceType.BROKER, some_broker)])
+    topic_resources = [ConfigResource(ConfigResourceType.TOPIC, topic["topic"]) for topic in topics]
+    answers = await admin.describe_configs([*topic_resources, ConfigResource(ConfigResourceType.BROKER, some_broker)])
     entries = {
-        (one["resource_type"], one["resource_name"]): one["config_entries"]
+        (resource["resource_type"], resource["resource_name"]): resource["config_entries"]
         for answer in answers
-        for one in answer.to_object()["resources"]
-        if not one["error_code"]
+        for resource in answer.to_object()["resources"]
+        if not resource["error_code"]
     }
     of_broker = _configs(entries.get((ConfigResourceType.BROKER, some_broker), ()))
     return Brokers(
         address=address,
         brokers=len(cluster["brokers"]),
-        topics={one["topic"]: _topic(one, entries.get((ConfigResourceType.TOPIC, one["topic"]))) for one in found},
+        topics={
+            topic["topic"]: _topic(topic, entries.get((ConfigResourceType.TOPIC, topic["topic"]))) for topic in topics
+        },
         makes_topics_itself=of_broker.get(MAKES_TOPICS) == "true",
     )
 
 
 def _configs(entries: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    return {one["config_names"]: one["config_value"] for one in entries if one["config_value"] is not None}
+    return {entry["config_names"]: entry["config_value"] for entry in entries if entry["config_value"] is not None}
 
 
 def _topic(found: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] | None) -> Topic:
@@ -116,11 +118,11 @@ def _topic(found: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] | None
     return Topic(
         name=found["topic"],
         partitions=len(partitions),
-        replicas=min(len(one["replicas"]) for one in partitions),
-        in_sync=min(len(one["isr"]) for one in partitions),
-        without_leader=sum(one["leader"] < 0 for one in partitions),
+        replicas=min(len(partition["replicas"]) for partition in partitions),
+        in_sync=min(len(partition["isr"]) for partition in partitions),
+        without_leader=sum(partition["leader"] < 0 for partition in partitions),
         configs=None if entries is None else _configs(entries),
-        is_configured=any(one["config_source"] == OF_THE_TOPIC for one in entries or ()),
+        is_configured=any(entry["config_source"] == OF_THE_TOPIC for entry in entries or ()),
     )
 
 
@@ -131,22 +133,30 @@ async def _group(admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, name: s
         committed = await admin.list_consumer_group_offsets(name)
     except GroupCoordinatorNotAvailableError:
         return Group(name, (), ())  # nobody has ever used a group on these brokers
-    members = tuple(Member(one["client_id"], one["client_host"]) for one in found["members"])
+    members = tuple(Member(member["client_id"], member["client_host"]) for member in found["members"])
     by_name = {topic.name: topic for topic in topics}
-    read = {one: place.offset for one, place in committed.items() if one.topic in by_name and place.offset >= 0}
+    read = {
+        partition: place.offset
+        for partition, place in committed.items()
+        if partition.topic in by_name and place.offset >= 0
+    }
     first, end = await consumer.beginning_offsets(list(read)), await consumer.end_offsets(list(read))
-    waiting = {one: max(offset, first[one]) for one, offset in read.items() if end[one] > max(offset, first[one])}
-    oldest = {one: records[0].timestamp for one, records in (await _read(consumer, waiting, 1)).items()}
+    waiting = {
+        partition: max(offset, first[partition])
+        for partition, offset in read.items()
+        if end[partition] > max(offset, first[partition])
+    }
+    oldest = {partition: records[0].timestamp for partition, records in (await _read(consumer, waiting, 1)).items()}
     places = tuple(
         Place(
-            source=source_of(one),
-            first=first[one],
+            source=source_of(partition),
+            first=first[partition],
             committed=offset,
-            end=end[one],
-            oldest_ms=oldest.get(one),
-            kept_ms=_kept_ms(by_name[one.topic]),
+            end=end[partition],
+            oldest_ms=oldest.get(partition),
+            kept_ms=_kept_ms(by_name[partition.topic]),
         )
-        for one, offset in sorted(read.items())
+        for partition, offset in sorted(read.items())
     )
     return Group(name, members, places)
 
@@ -160,14 +170,19 @@ async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner)
     sources = [TopicPartition(raw.name, number) for number in range(raw.partitions)]
     first, end = await consumer.beginning_offsets(sources), await consumer.end_offsets(sources)
     most = max(1, RECORDS_LOOKED_AT // len(sources))
-    starts = {one: max(first[one], end[one] - most) for one in sources if end[one] > first[one]}
-    plain: dict[TopicPartition, set[int]] = {one: set() for one in starts}
-    note_plain_batches(consumer, lambda one, offsets: plain[one].update(offsets))
-    found, now_ms = await _read(consumer, starts, most), _now_ms()
-    batches = {
-        one: Chunk(records, records[-1].offset + 1).as_batch(one, now_ms + DAY_MS) for one, records in found.items()
+    starts = {
+        partition: max(first[partition], end[partition] - most)
+        for partition in sources
+        if end[partition] > first[partition]
     }
-    return [seen for one, batch in batches.items() for seen in seen_in(batch, scanner, now_ms, plain[one])]
+    plain: dict[TopicPartition, set[int]] = {partition: set() for partition in starts}
+    observe_uncompressed(consumer, lambda partition, offsets: plain[partition].update(offsets))
+    records_by_partition, now_ms = await _read(consumer, starts, most), _now_ms()
+    batches = {
+        partition: Chunk(records, records[-1].offset + 1).as_batch(partition, now_ms + DAY_MS)
+        for partition, records in records_by_partition.items()
+    }
+    return [seen for partition, batch in batches.items() for seen in seen_in(batch, scanner, now_ms, plain[partition])]
 
 
 async def _read(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int], most: int) -> dict[Any, list[Any]]:
@@ -179,12 +194,12 @@ async def _read(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int]
         consumer.seek(partition, offset)
     found: dict[Any, list[Any]] = {}
     end_s = monotonic() + READ_WITHIN_S
-    while open_ones := [one for one in starts if one not in found]:
+    while pending := [partition for partition in starts if partition not in found]:
         if monotonic() > end_s:
             break
-        for one, records in (await consumer.getmany(*open_ones, timeout_ms=500)).items():
+        for partition, records in (await consumer.getmany(*pending, timeout_ms=500)).items():
             if sound := [record for record in records[:most] if not isinstance(record, Corrupt)]:
-                found[one] = sound
+                found[partition] = sound
     return found
 
 

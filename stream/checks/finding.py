@@ -24,17 +24,17 @@ class Finding(msgspec.Struct, frozen=True):
 
 def ok(name: str, found: str) -> Finding:
     """All is well."""
-    return Finding(name, "ok", _inert(found))
+    return Finding(name, "ok", _sanitized(found))
 
 
 def warning(name: str, found: str, fix: str) -> Finding:
     """It works, and will not for ever, or not as well as it could."""
-    return Finding(name, "warning", _inert(found), fix)
+    return Finding(name, "warning", _sanitized(found), fix)
 
 
 def problem(name: str, found: str, fix: str) -> Finding:
     """It does not work, or something is being lost."""
-    return Finding(name, "problem", _inert(found), fix)
+    return Finding(name, "problem", _sanitized(found), fix)
 
 
 def refused(name: str, error: PipelineError, fix: str = "as it says") -> Finding:
@@ -44,13 +44,13 @@ def refused(name: str, error: PipelineError, fix: str = "as it says") -> Finding
 
 def or_all_is_well(name: str, found: str, findings: Iterable[Finding]) -> Iterator[Finding]:
     """The findings; when there are none, that all is well with it."""
-    there_are = False
+    is_any = False
     for finding in findings:
-        there_are = True
+        is_any = True
         yield finding
-    if not there_are:
+    if not is_any:
         yield ok(name, found)
 
 
-def _inert(text: str) -> str:
+def _sanitized(text: str) -> str:
     return sanitize(text, multiline=True)

@@ -63,7 +63,9 @@ def group_findings(group: Group, partitions: int, now_ms: int) -> Iterator[Findi
 
 
 def _of_group(group: Group, name: str, waiting: int, partitions: int, now_ms: int) -> Iterator[Finding]:
-    for member in sorted({(one.client_id, one.host) for one in group.members if one.client_id != CLIENT_ID}):
+    for member in sorted(
+        {(client.client_id, client.host) for client in group.members if client.client_id != CLIENT_ID}
+    ):
         text = f"{sanitize(member[0])} at {member[1]} is none of our workers: what it is given, nobody looks at"
         yield problem(name, text, "give that program a group of its own")
     if not group.members and group.places:

@@ -92,12 +92,12 @@ def folder_findings(folder: Path, free_bytes: Callable[[Path], int]) -> Iterator
 
 
 def _full_folder(folder: Path, free_bytes: Callable[[Path], int]) -> Iterator[Finding]:
-    there = next(one for one in (folder.absolute(), *folder.absolute().parents) if one.exists())
-    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
-        text = f"{there} can't be written by this user"
+    existing = next(path for path in (folder.absolute(), *folder.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        text = f"{existing} can't be written by this user"
         yield problem("data_dir", text, "give it to the user who runs epicenter, or set `data_dir`")
-    elif (free := free_bytes(there)) < FREE_BYTES:
-        yield warning("data_dir", f"{there}: {free / 1e9:.1f} GB free", "make room: the embedded store lives there")
+    elif (free := free_bytes(existing)) < FREE_BYTES:
+        yield warning("data_dir", f"{existing}: {free / 1e9:.1f} GB free", "make room: the embedded store lives there")
 
 
 def exposure_findings(what: str, settings: Settings, is_for_people: bool) -> Iterator[Finding]:

@@ -42,10 +42,18 @@ class Seen(msgspec.Struct, frozen=True):
 
 
 LACKING: Final[tuple[tuple[Callable[[Seen], bool], str, str], ...]] = (
-    (lambda one: not one.has_node, "name no node", f"let the shipper add `host`: {SHIPPERS}"),
-    (lambda one: not one.has_time, "state no time", f"let the shipper add `timestamp`: {SHIPPERS}"),
-    (lambda one: not one.has_key, "have no key", "let the shipper key them by node: its lines stay in order then"),
-    (lambda one: one.is_plain, "are not compressed", "set lz4 or zstd in the shipper: a tenth of disk and network"),
+    (lambda record: not record.has_node, "name no node", f"let the shipper add `host`: {SHIPPERS}"),
+    (lambda record: not record.has_time, "state no time", f"let the shipper add `timestamp`: {SHIPPERS}"),
+    (
+        lambda record: not record.has_key,
+        "have no key",
+        "let the shipper key them by node: its lines stay in order then",
+    ),
+    (
+        lambda record: record.is_plain,
+        "are not compressed",
+        "set lz4 or zstd in the shipper: a tenth of disk and network",
+    ),
 )
 """What records of many senders may lack; how that is told, and mended."""
 
@@ -83,20 +91,20 @@ def record_findings(seen: Sequence[Seen]) -> Iterator[Finding]:
 
 
 def _of(seen: Sequence[Seen]) -> Iterator[Finding]:
-    yield from _dead([one for one in seen if one.dead], len(seen))
+    yield from _dead([record for record in seen if record.dead], len(seen))
     for is_wrong, what, fix in LACKING:
-        if len(some := [one for one in seen if is_wrong(one)]) > SHARE_WITHOUT * len(seen):
+        if len(some := [record for record in seen if is_wrong(record)]) > SHARE_WITHOUT * len(seen):
             yield warning(NAME, f"{len(some)} of the newest {len(seen)} {what}: {_senders(some)}", fix)
-    ahead = [one for one in seen if one.ahead_ms > FUTURE_MS]
+    ahead = [record for record in seen if record.ahead_ms > FUTURE_MS]
     if ahead:
-        most = length(max(one.ahead_ms for one in ahead))
+        most = length(max(record.ahead_ms for record in ahead))
         yield warning(NAME, f"{len(ahead)} come from the future, up to {most}: {_senders(ahead)}", "mend those clocks")
 
 
 def _dead(dead: Sequence[Seen], looked_at: int) -> Iterator[Finding]:
     if len(dead) <= SHARE_DEAD * looked_at:
         return
-    reason = _most_common_reason([one.dead for one in dead if one.dead])
+    reason = _most_common_reason([record.dead for record in dead if record.dead])
     text = f"{len(dead)} of the newest {looked_at} become dead letters ({reason}): {_senders(dead)}"
     fix = "mend that shipper, then `epicenter dead-letters replay --all`; docs/envelopes.md says what a record may be"
     make = problem if len(dead) > SHARE_DEAD_IS_GARBAGE * looked_at else warning
@@ -111,6 +119,6 @@ def _most_common_reason(faults: Sequence[Fault]) -> str:
 
 
 def _senders(seen: Iterable[Seen]) -> str:
-    counts = Counter(one.who or "somebody without node and key" for one in seen)
+    counts = Counter(record.who or "somebody without node and key" for record in seen)
     named = [f"{sanitize(who[:NAME_CHARS])} ({count})" for who, count in counts.most_common(NAMED)]
     return ", ".join(named) + (f" and {len(counts) - NAMED} more" if len(counts) > NAMED else "")

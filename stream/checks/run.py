@@ -18,7 +18,7 @@ from epicenter.stream.checks.targets import target_findings
 from epicenter.stream.process.logs import say
 from epicenter.stream.settings import Settings
 
-TOLD = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
+STATUS_LABELS = {"ok": "ok", "warning": "WARNING", "problem": "PROBLEM"}
 SETTINGS = "settings"
 
 
@@ -29,7 +29,7 @@ def check_all(settings: Settings, as_json: bool = False) -> bool:
 
 def wrong_settings(error: ConfigError, as_json: bool) -> bool:
     """Print what is wrong with the settings, all at once: without them nothing else can be looked at."""
-    return show((refused(SETTINGS, ConfigError([one]), "mend this setting") for one in error.problems), as_json)
+    return show((refused(SETTINGS, ConfigError([problem]), "mend this setting") for problem in error.problems), as_json)
 
 
 def find(settings: Settings) -> Iterator[Finding]:
@@ -48,13 +48,15 @@ def show(findings: Iterator[Finding], as_json: bool) -> bool:
     for finding in findings:
         found.append(finding)
         if not as_json:
-            click.echo(f"{finding.name}: {TOLD[finding.status]}: {finding.found}")
+            click.echo(f"{finding.name}: {STATUS_LABELS[finding.status]}: {finding.found}")
             if finding.fix:
                 click.echo(f"  do: {finding.fix}")
-    worst = next((status for status in ("problem", "warning") if any(one.status == status for one in found)), "ok")
+    worst = next(
+        (status for status in ("problem", "warning") if any(finding.status == status for finding in found)), "ok"
+    )
     if as_json:
         click.echo(msgspec.json.encode({"status": worst, "findings": found}))
     else:
-        by_status = [sum(one.status == status for one in found) for status in ("problem", "warning")]
+        by_status = [sum(finding.status == status for finding in found) for status in ("problem", "warning")]
         say(f"{count(by_status[0], 'problem')}, {count(by_status[1], 'warning')}")
     return worst == "problem"

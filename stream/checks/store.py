@@ -49,7 +49,7 @@ def store_findings(dsn: str) -> list[Finding]:
     except PipelineError as error:
         return [refused(NAME, error, "start it, or set `store`; workers wait for it, the rows stay in Kafka")]
     try:
-        return list(server_findings(_asked(client)))
+        return list(server_findings(_described(client)))
     except ConfigError as error:
         return [refused(NAME, error)]
     except PipelineError as error:
@@ -58,7 +58,7 @@ def store_findings(dsn: str) -> list[Finding]:
         client.close()
 
 
-def _asked(client: Client) -> Server:
+def _described(client: Client) -> Server:
     before_s = time()
     ((version, now_s),) = client.query("SELECT version(), toFloat64(now64(6))")
     between_s = (before_s + time()) / 2

@@ -36,7 +36,7 @@ class Topic(msgspec.Struct, frozen=True):
     is_configured: bool = True
 
     @property
-    def least_in_sync(self) -> int:
+    def min_in_sync(self) -> int:
         """So many have to be in sync for a write that all have to take. Kafka asks for no more than there are."""
         return min(self.replicas, int((self.configs or {}).get("min.insync.replicas", "1")))
 
@@ -74,17 +74,17 @@ class Wanted(msgspec.Struct, frozen=True):
 
 def topic_findings(wanted: Sequence[Wanted], seen: Brokers, names: TopicNames, raw: str) -> Iterator[Finding]:
     """All of them, topic by topic, then what concerns several."""
-    for one in wanted:
-        topic = seen.topics.get(one.name)
+    for spec in wanted:
+        topic = seen.topics.get(spec.name)
         if topic is None:
             yield problem(
-                _name(one.name),
+                _name(spec.name),
                 "it is missing",
                 "`epicenter topics` makes it; or it is hidden: allow this user Describe on it",
             )
         else:
             text = f"{count(topic.partitions, 'partition')}, {count(topic.replicas, 'replica')}"
-            yield from or_all_is_well(_name(one.name), text, _of_one(one, topic, seen, is_raw=one.name == raw))
+            yield from or_all_is_well(_name(spec.name), text, _of_topic(spec, topic, seen, is_raw=spec.name == raw))
     yield from _equal_partitions(names, seen)
     if hidden := [topic.name for topic in seen.topics.values() if topic.configs is None]:
         text = f"this user may not see how they are configured: {', '.join(hidden)}"
@@ -97,7 +97,7 @@ def topic_findings(wanted: Sequence[Wanted], seen: Brokers, names: TopicNames, r
         )
 
 
-def _of_one(wanted: Wanted, topic: Topic, seen: Brokers, is_raw: bool) -> Iterator[Finding]:
+def _of_topic(wanted: Wanted, topic: Topic, seen: Brokers, is_raw: bool) -> Iterator[Finding]:
     name = _name(topic.name)
     if topic.without_leader:
         text = f"{topic.without_leader} partitions have no leader: nothing is read from them or written to them"
@@ -114,7 +114,7 @@ def _of_one(wanted: Wanted, topic: Topic, seen: Brokers, is_raw: bool) -> Iterat
 
 
 def _replicas(wanted: Wanted, topic: Topic, seen: Brokers) -> Iterator[Finding]:
-    name, least = _name(topic.name), topic.least_in_sync
+    name, min_in_sync = _name(topic.name), topic.min_in_sync
     if topic.replicas < wanted.replicas:
         text = f"{topic.replicas} replicas, {wanted.replicas} are set"
         yield problem(name, text, MOVE.format(replicas=wanted.replicas, name=topic.name))
@@ -124,13 +124,15 @@ def _replicas(wanted: Wanted, topic: Topic, seen: Brokers) -> Iterator[Finding]:
     if topic.in_sync < topic.replicas:
         text = f"a partition has {topic.in_sync} of {topic.replicas} replicas in sync"
         yield warning(name, text, "look at the brokers that hold the others")
-    if topic.in_sync < least:
-        text = f"{topic.in_sync} replicas in sync, and min.insync.replicas is {least}: nothing can be written"
+    if topic.in_sync < min_in_sync:
+        text = f"{topic.in_sync} replicas in sync, and min.insync.replicas is {min_in_sync}: nothing can be written"
         yield problem(name, text, "start the brokers that hold the others")
-    if least >= topic.replicas > 1:
-        text = f"min.insync.replicas is {least} of {topic.replicas} replicas: one broker away, and nobody can write"
+    if min_in_sync >= topic.replicas > 1:
+        text = (
+            f"min.insync.replicas is {min_in_sync} of {topic.replicas} replicas: one broker away, and nobody can write"
+        )
         yield warning(name, text, seen.alter(topic.name, "min.insync.replicas", topic.replicas - 1))
-    if topic.configs is not None and least == 1 and topic.replicas >= BROKERS_FOR_REPLICAS:
+    if topic.configs is not None and min_in_sync == 1 and topic.replicas >= BROKERS_FOR_REPLICAS:
         text = "min.insync.replicas is 1: what one broker alone has taken counts as kept"
         yield warning(name, text, seen.alter(topic.name, "min.insync.replicas", 2))
 
@@ -148,14 +150,14 @@ def _configs(wanted: Wanted, topic: Topic, configs: Mapping[str, str], seen: Bro
     if policy != wanted_policy:
         loses = "what is still needed is deleted by age" if wanted_policy == "compact" else "records without a key fail"
         yield problem(name, f"cleanup.policy is {policy}, wanted is {wanted_policy}: {loses}", fix("cleanup.policy"))
-    kept_ms, wanted_ms = (int(one.get("retention.ms", "-1")) for one in (configs, wanted.configs))
+    kept_ms, wanted_ms = (int(options.get("retention.ms", "-1")) for options in (configs, wanted.configs))
     if wanted_policy == "delete" and 0 <= kept_ms < wanted_ms:
         text = f"records are kept for {length(kept_ms)}, wanted are {length(wanted_ms)}"
         yield warning(name, text, fix("retention.ms"))
     if int(configs.get("retention.bytes", "-1")) >= 0 and wanted_policy == "delete":
         text = f"retention.bytes is {configs['retention.bytes']}: a storm may push out what is not read yet"
         yield warning(name, text, seen.alter(topic.name, "retention.bytes", -1))
-    largest, wanted_largest = (int(one.get("max.message.bytes", "0")) for one in (configs, wanted.configs))
+    largest, wanted_largest = (int(options.get("max.message.bytes", "0")) for options in (configs, wanted.configs))
     if 0 < largest < wanted_largest:
         text = f"max.message.bytes is {largest}, wanted is {wanted_largest}: larger messages are refused"
         yield problem(name, text, fix("max.message.bytes"))
@@ -171,7 +173,7 @@ def _equal_partitions(names: TopicNames, seen: Brokers) -> Iterator[Finding]:
         topic = seen.topics.get(name)
         if matches and topic and topic.partitions != matches.partitions:
             text = f"{topic.partitions} partitions, and {matches.name} has {matches.partitions}: they have to be equal"
-            smaller, more = sorted((topic, matches), key=lambda one: one.partitions)
+            smaller, more = sorted((topic, matches), key=lambda each: each.partitions)
             fix = f"stop the workers, {seen.add(smaller.name, more.partitions)}, start them"
             yield problem(_name(name), text, fix)
 

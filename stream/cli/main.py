@@ -14,7 +14,7 @@ import click
 from epicenter.rules.errors import ConfigError, InputError, PipelineError, TransientError
 from epicenter.stream.cli.options import EXIT_NO_INPUT, warn
 from epicenter.stream.process.logs import say, set_up_logs
-from epicenter.stream.process.shutdown import end_at_once_as_process_1
+from epicenter.stream.process.shutdown import exit_on_sigterm_as_pid_1
 
 FEWER_COLLECTIONS = (100_000, 50, 50)
 """Matches are many and hold no cycles: with Python's own thresholds a fifth of the time goes into looking for some."""
@@ -94,7 +94,7 @@ def cli() -> None:
 
 def main() -> None:
     """Run the command; turn every error of ours into one message and its exit code."""
-    end_at_once_as_process_1()
+    exit_on_sigterm_as_pid_1()
     set_up_logs("text", lazily=True)
     try:
         cli.main(prog_name="epicenter", standalone_mode=False)

@@ -23,7 +23,7 @@ from epicenter.stream.cli.text.incident import incident_line, print_incident_rep
 from epicenter.stream.cli.text.terminal import SEVERITY_STYLES, console, safe, watched
 from epicenter.stream.local.pipeline import Pipeline, read_to_the_end, replay
 from epicenter.stream.process.logs import say
-from epicenter.stream.process.shutdown import end_on_signals, run_unless_told_to_end
+from epicenter.stream.process.shutdown import run_until_signal, stop_on_signals
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import BatchScanner
@@ -86,7 +86,7 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool
     sources = Sources(paths, hostname(), follow=not once)
     reader = LocalRunner(settings, rules, sources, Announcer(as_json), say)
     if once:
-        run_unless_told_to_end(reader.once())
+        run_until_signal(reader.once())
     else:
         asyncio.run(_until_stopped(reader))
     say(f"{reader.records} lines read, {reader.dead} dead letters; store: {address_of(settings.store_dsn)}")
@@ -94,7 +94,7 @@ def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool
 
 async def _until_stopped(reader: Any) -> None:
     stop = asyncio.Event()
-    end_on_signals(stop.set)
+    stop_on_signals(stop.set)
     await reader.follow(stop)
 
 

@@ -14,11 +14,11 @@ from aiokafka import TopicPartition
 MAX_AHEAD: Final = 50_000
 """So many matches and heartbeats of one worker may wait for the slowest partition; each takes about 2 kB there."""
 
-MAX_LOOKS: Final = 1_500
+MAX_UNCHANGED: Final = 1_500
 """So often a partition is found with more to read and no further than before, until the others no longer wait for it:
 five minutes."""
 
-Marks = Mapping[TopicPartition, tuple[int, str]]
+CommittedOffsets = Mapping[TopicPartition, tuple[int, str]]
 """What a group has committed: offset and words."""
 
 
@@ -26,53 +26,59 @@ class WatermarkAlignment:
     """What this worker told of times that the slowest partition has not come to yet."""
 
     def __init__(self) -> None:
-        self._told: dict[TopicPartition, deque[tuple[int, int]]] = {}
+        self._batches: dict[TopicPartition, deque[tuple[int, int]]] = {}
         self._newest_ns: dict[TopicPartition, int] = {}
-        self._stuck: dict[TopicPartition, tuple[int, int]] = {}
+        self._unchanged: dict[TopicPartition, tuple[int, int]] = {}
         self._front_ns: int | None = None
 
     def forget(self) -> None:
         """Partitions change hands."""
-        self._told.clear()
+        self._batches.clear()
         self._newest_ns.clear()
 
-    def note(self, partition: TopicPartition, newest_ns: int | None, count: int) -> None:
+    def record(self, partition: TopicPartition, newest_ns: int | None, count: int) -> None:
         """So much was told of a partition, up to this event time."""
         if newest_ns is not None:
             newest_ns = self._newest_ns[partition] = max(newest_ns, self._newest_ns.get(partition, 0))
-            self._told.setdefault(partition, deque()).append((newest_ns, count))
+            self._batches.setdefault(partition, deque()).append((newest_ns, count))
 
     def mark(self, partition: TopicPartition, topic_id: str) -> str:
         """What to commit an offset with: whose it is, and how far the partition's time has come."""
         newest_ns = self._newest_ns.get(partition)
         return topic_id if newest_ns is None else f"{topic_id} {newest_ns}"
 
-    def look(self, read: Marks, ends: Mapping[TopicPartition, int]) -> None:
+    def observe(self, read: CommittedOffsets, ends: Mapping[TopicPartition, int]) -> None:
         """See where the slowest is of the partitions that have more to read; one that has not begun counts for none."""
-        behind = {one: mark for one, mark in read.items() if mark[0] < ends.get(one, 0)}
-        self._stuck = {one: (offset, self._looks_at(one, offset)) for one, (offset, _) in behind.items()}
-        times_ns = [time_of_mark(words) for one, (_, words) in behind.items() if self._stuck[one][1] < MAX_LOOKS]
+        behind = {partition: mark for partition, mark in read.items() if mark[0] < ends.get(partition, 0)}
+        self._unchanged = {
+            partition: (offset, self._times_unchanged(partition, offset)) for partition, (offset, _) in behind.items()
+        }
+        times_ns = [
+            time_of_mark(metadata)
+            for partition, (_, metadata) in behind.items()
+            if self._unchanged[partition][1] < MAX_UNCHANGED
+        ]
         self._front_ns = min((time_ns for time_ns in times_ns if time_ns is not None), default=None)
 
     def too_far(self) -> set[TopicPartition]:
         """Partitions to read no further until the slowest has come nearer."""
-        for told in self._told.values():
-            while told and (self._front_ns is None or told[0][0] <= self._front_ns):
-                told.popleft()
-        waiting = sum(count for told in self._told.values() for _, count in told)
-        return {partition for partition, told in self._told.items() if told} if waiting > MAX_AHEAD else set()
+        for batches in self._batches.values():
+            while batches and (self._front_ns is None or batches[0][0] <= self._front_ns):
+                batches.popleft()
+        waiting = sum(count for batches in self._batches.values() for _, count in batches)
+        return {partition for partition, batches in self._batches.items() if batches} if waiting > MAX_AHEAD else set()
 
-    def _looks_at(self, partition: TopicPartition, offset: int) -> int:
-        known, looks = self._stuck.get(partition, (-1, 0))
-        return looks + 1 if known == offset else 0
+    def _times_unchanged(self, partition: TopicPartition, offset: int) -> int:
+        last_offset, times = self._unchanged.get(partition, (-1, 0))
+        return times + 1 if last_offset == offset else 0
 
 
-def topic_of_mark(words: str) -> str:
+def topic_of_mark(metadata: str) -> str:
     """The id of the topic that a committed offset belongs to; empty when another program committed it."""
-    return words.partition(" ")[0]
+    return metadata.partition(" ")[0]
 
 
-def time_of_mark(words: str) -> int | None:
+def time_of_mark(metadata: str) -> int | None:
     """The newest event time before a committed offset, if it was known."""
-    time_ns = words.partition(" ")[2]
+    time_ns = metadata.partition(" ")[2]
     return int(time_ns) if time_ns.isdecimal() else None

@@ -44,22 +44,22 @@ class FaultLog:
     def __init__(self, metrics: Metrics, redactor: Redactor | None = None):
         self._metrics = metrics
         self._redactor = redactor
-        self._told: set[tuple[KafkaFault, str]] = set()
+        self._reported: set[tuple[KafkaFault, str]] = set()
         self._gaps: deque[Gap] = deque(maxlen=MAX_KEPT_GAPS)
 
-    def note(self, kind: KafkaFault, subject: str, text: str, times: int = 1) -> None:
+    def record(self, kind: KafkaFault, subject: str, text: str, times: int = 1) -> None:
         """Count it, and tell it unless it was told of this subject before."""
         self._metrics.note_fault(kind, times)
-        if (kind, subject) not in self._told:
-            self._told.add((kind, subject))
+        if (kind, subject) not in self._reported:
+            self._reported.add((kind, subject))
             log.error("kafka_fault", **_fields(kind, subject), detail=text)
 
-    def note_lost(self, source: str, offset: int, records: int, text: str) -> None:
+    def record_lost(self, source: str, offset: int, records: int, text: str) -> None:
         """Count and tell records that were deleted before they were read, from this offset on: a gap in the evidence.
 
         When they were written nobody knows any more: the gap has the time at which it was met.
         """
-        self.note(KafkaFault.RECORDS_LOST, f"{source}:{offset}", text)
+        self.record(KafkaFault.RECORDS_LOST, f"{source}:{offset}", text)
         now_ns = time_ns()
         gap_id = stable_id("gap", KafkaFault.RECORDS_LOST, source, offset, records)
         self._gaps.append(Gap(gap_id, KafkaFault.RECORDS_LOST.value, "", "", "", source, now_ns, now_ns, records, text))
@@ -70,18 +70,18 @@ class FaultLog:
         self._gaps.clear()
         return gaps
 
-    def note_corrupt(self, source: str, batch: Corrupt) -> DeadLetter:
+    def record_corrupt(self, source: str, batch: Corrupt) -> DeadLetter:
         """Count and tell it; the letter that stands for all of it."""
         reason = f"corrupt batch: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
-        self.note(KafkaFault.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
+        self.record(KafkaFault.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
         record = RawRecord(batch.value, Position(source, batch.offset), 0)
         return redacted_dead_letter(self._redactor, DeadLetterKind.CORRUPT_BATCH, reason, record)[0]
 
-    def is_over(self, kind: KafkaFault, subject: str = "") -> None:
+    def end(self, kind: KafkaFault, subject: str = "") -> None:
         """What begins with this subject is over: from here on it is told again."""
-        for over in [one for one in self._told if one[0] == kind and one[1].startswith(subject)]:
-            self._told.remove(over)
-            log.warning("kafka_fault_over", **_fields(*over))
+        for ended in [fault for fault in self._reported if fault[0] == kind and fault[1].startswith(subject)]:
+            self._reported.remove(ended)
+            log.warning("kafka_fault_over", **_fields(*ended))
 
 
 def _fields(kind: KafkaFault, subject: str) -> dict[str, Any]:

@@ -108,24 +108,24 @@ def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
             yield from encode_in_pieces(half)
 
 
-def store_messages(kept: StoreMessage) -> Iterator[bytes]:
+def store_messages(message: StoreMessage) -> Iterator[bytes]:
     """The same in as many messages as its size needs, in order; none when it is empty."""
-    columns = (kept.signals, kept.gaps, kept.deliveries, kept.samples)
-    most = max(map(len, columns))
-    value = encode(kept) if most else b""
-    if len(value) <= SPLIT_ABOVE_BYTES or most == 1:
+    columns = (message.signals, message.gaps, message.deliveries, message.samples)
+    longest = max(map(len, columns))
+    value = encode(message) if longest else b""
+    if len(value) <= SPLIT_ABOVE_BYTES or longest == 1:
         yield from (value,) if value else ()
     else:
-        yield from store_messages(_half(kept, is_first=True))
-        yield from store_messages(_half(kept, is_first=False))
+        yield from store_messages(_half(message, is_first=True))
+        yield from store_messages(_half(message, is_first=False))
 
 
-def _half(kept: StoreMessage, is_first: bool) -> StoreMessage:
+def _half(message: StoreMessage, is_first: bool) -> StoreMessage:
     def half(column: tuple[One, ...]) -> tuple[One, ...]:
         middle = len(column) // 2
         return column[:middle] if is_first else column[middle:]
 
-    return StoreMessage(half(kept.signals), half(kept.gaps), half(kept.deliveries), half(kept.samples))
+    return StoreMessage(half(message.signals), half(message.gaps), half(message.deliveries), half(message.samples))
 
 
 def _halves(parts: Sequence[Part]) -> tuple[Sequence[Part], Sequence[Part]] | None:

@@ -19,7 +19,7 @@ from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, Ka
 from epicenter.rules.errors import TransientError
 from epicenter.stream.kafka.clients import make_consumer
 from epicenter.stream.kafka.faults import FaultLog, KafkaFault
-from epicenter.stream.kafka.raw_batches import Corrupt, give_corrupt_batches, source_of
+from epicenter.stream.kafka.raw_batches import Corrupt, source_of, surface_corrupt_batches
 from epicenter.stream.kafka.resuming import Resuming
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
@@ -30,7 +30,7 @@ COMMIT_WITHIN_S: Final = 30.0
 
 Message: TypeAlias = ConsumerRecord[bytes, bytes]
 Fetched = dict[TopicPartition, list[Message]]
-Given = Mapping[TopicPartition, Sequence[Message | Corrupt]]
+Polled = Mapping[TopicPartition, Sequence[Message | Corrupt]]
 
 
 class OwnTopics:
@@ -43,13 +43,13 @@ class OwnTopics:
         self._metrics = metrics
         self.fault_log = FaultLog(metrics)
         self.consumer = make_consumer(settings, group, auto_offset_reset="none")
-        self._resuming = Resuming(group, self.consumer, self.fault_log, self.note_lost)
+        self._resuming = Resuming(group, self.consumer, self.fault_log, self.record_lost)
 
     async def start(self, *topics: str, listener: ConsumerRebalanceListener | None = None) -> None:
         """Join the group."""
         self._topics = topics
         await self.consumer.start()
-        give_corrupt_batches(self.consumer)
+        surface_corrupt_batches(self.consumer)
         self.consumer.subscribe(topics, listener=listener)
 
     async def stop(self) -> None:
@@ -63,10 +63,10 @@ class OwnTopics:
         try:
             yield found
         except (KafkaError, TransientError) as error:
-            await self._again(found, error)
+            await self._read_again(found, error)
         else:
             if found:
-                self.fault_log.is_over(KafkaFault.KAFKA_ERROR, self._group)
+                self.fault_log.end(KafkaFault.KAFKA_ERROR, self._group)
 
     async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """Note how far we are.
@@ -92,48 +92,48 @@ class OwnTopics:
 
     async def pass_over(self, partition: TopicPartition, batch: Corrupt) -> None:
         """Go on behind a batch that can't be unpacked, once its letter is sent."""
-        dead_letter = self.fault_log.note_corrupt(source_of(partition), batch)
+        dead_letter = self.fault_log.record_corrupt(source_of(partition), batch)
         await self._producer.send_and_wait(self._dead_letters, msgspec.json.encode(dead_letter))
-        self.note_lost(source_of(partition), batch.records)
+        self.record_lost(source_of(partition), batch.records)
 
-    def note_lost(self, source: str, messages: int) -> None:
+    def record_lost(self, source: str, messages: int) -> None:
         """Count messages that this group can't read any more."""
         self._metrics.note_lost_messages(self._group, source, messages)
 
     async def _fetch(self, timeout_ms: int, most: int) -> Fetched:
-        given: Given = {}
+        polled: Polled = {}
         try:
-            given = await self.consumer.getmany(timeout_ms=timeout_ms, max_records=most)
-            sound = {partition: await self._sound(partition, given[partition]) for partition in given}
+            polled = await self.consumer.getmany(timeout_ms=timeout_ms, max_records=most)
+            sound = {partition: await self._sound(partition, polled[partition]) for partition in polled}
         except KafkaError as error:
-            await self._again(given, error)
+            await self._read_again(polled, error)
             return {}
-        self._name_missing()
+        self._report_missing()
         return {partition: messages for partition, messages in sound.items() if messages}
 
-    async def _sound(self, partition: TopicPartition, given: Sequence[Message | Corrupt]) -> list[Message]:
-        for one in given:
-            if isinstance(one, Corrupt):
-                await self.pass_over(partition, one)
-        return [one for one in given if not isinstance(one, Corrupt)]
+    async def _sound(self, partition: TopicPartition, polled: Sequence[Message | Corrupt]) -> list[Message]:
+        for message in polled:
+            if isinstance(message, Corrupt):
+                await self.pass_over(partition, message)
+        return [message for message in polled if not isinstance(message, Corrupt)]
 
-    async def _again(self, given: Given, error: KafkaError | TransientError) -> None:
-        self.put_back(given)
+    async def _read_again(self, polled: Polled, error: KafkaError | TransientError) -> None:
+        self.put_back(polled)
         if isinstance(error, CommitFailedError | IllegalStateError):
-            self.fault_log.note(KafkaFault.TAKEN_AWAY, self._group, "what was not committed is done again")
+            self.fault_log.record(KafkaFault.TAKEN_AWAY, self._group, "what was not committed is done again")
         elif isinstance(error, TransientError):
             await self._resuming.wait_a_little(error)
         else:
             await self._resuming.after(error)
 
-    def put_back(self, given: Given) -> None:
+    def put_back(self, polled: Polled) -> None:
         """These come again."""
-        for partition in given.keys() & self.consumer.assignment():
-            self.consumer.seek(partition, given[partition][0].offset)
+        for partition in polled.keys() & self.consumer.assignment():
+            self.consumer.seek(partition, polled[partition][0].offset)
 
-    def _name_missing(self) -> None:
+    def _report_missing(self) -> None:
         for topic in self._topics:
             if self.consumer.partitions_for_topic(topic):
-                self.fault_log.is_over(KafkaFault.TOPIC_MISSING, topic)
+                self.fault_log.end(KafkaFault.TOPIC_MISSING, topic)
             else:
-                self.fault_log.note(KafkaFault.TOPIC_MISSING, topic, "waiting for it; `epicenter topics` makes it")
+                self.fault_log.record(KafkaFault.TOPIC_MISSING, topic, "waiting for it; `epicenter topics` makes it")

@@ -26,13 +26,13 @@ from epicenter.stream.settings import Settings
 ANSWER_S: Final = 4.0
 """So long a broker may take for one answer."""
 
-LOOK_S: Final = 5.0
+ATTEMPT_S: Final = 5.0
 """So long one look may take, all answers together; finding out why it failed takes at most as long again."""
 
-MAX_S: Final = 4 * LOOK_S
+MAX_S: Final = 4 * ATTEMPT_S
 """A look at the given brokers, one at those that they name, and why one of each failed."""
 
-LOOK_AGAIN_S: Final = 30.0
+CHECK_EVERY_S: Final = 30.0
 
 WHAT_TO_DO: Final = {
     Fault.EXPIRED: "renew it on the broker",
@@ -56,57 +56,59 @@ async def reach(settings: Settings) -> None:
         TransientError: all are away, or their certificates have expired.
     """
     hosts = [(host, port) for host, port, _ in collect_hosts(settings.kafka, randomize=False)]
-    looks = await asyncio.gather(*(_look(settings, *host) for host in hosts))
-    problems = [look for look in looks if isinstance(look, PipelineError)]
-    if len(problems) == len(looks):
+    attempts = await asyncio.gather(*(_attempt(settings, *host) for host in hosts))
+    problems = [attempt for attempt in attempts if isinstance(attempt, PipelineError)]
+    if len(problems) == len(attempts):
         raise _together(problems)
-    named = {broker for look in looks if not isinstance(look, PipelineError) for broker in look} - set(hosts)
-    others = await asyncio.gather(*(_look(settings, *broker) for broker in sorted(named)))
+    named = {broker for attempt in attempts if not isinstance(attempt, PipelineError) for broker in attempt} - set(
+        hosts
+    )
+    others = await asyncio.gather(*(_attempt(settings, *broker) for broker in sorted(named)))
     if refused := [other for other in others if isinstance(other, ConfigError)]:
         raise _together(refused)
 
 
-async def watch(settings: Settings, say: Callable[[str], None]) -> None:
+async def watch(settings: Settings, report: Callable[[str], None]) -> None:
     """For as long as a worker runs: tell once when the brokers take no new connection of ours, and when they do again.
 
     Its own connections stay open, or are tried again without a word, so nobody else would tell.
     """
     was_well = True
     while True:
-        await asyncio.sleep(LOOK_AGAIN_S)
+        await asyncio.sleep(CHECK_EVERY_S)
         try:
             await reach(settings)
         except PipelineError as error:
             if was_well:
-                say(f"{error}; tried again until then")
+                report(f"{error}; tried again until then")
             was_well = False
         else:
             if not was_well:
-                say(f"Kafka: {settings.kafka}: takes us again")
+                report(f"Kafka: {settings.kafka}: takes us again")
             was_well = True
 
 
 def _together(problems: Sequence[PipelineError]) -> PipelineError:
     """One line of all: a broker that refuses us says more than one that is away."""
-    told = [one for one in problems if isinstance(one, ConfigError)] or problems
-    text = "; ".join(dict.fromkeys(str(one) for one in told))
-    return ConfigError([text]) if isinstance(told[0], ConfigError) else TransientError(text)
+    decisive = [problem for problem in problems if isinstance(problem, ConfigError)] or problems
+    text = "; ".join(dict.fromkeys(str(problem) for problem in decisive))
+    return ConfigError([text]) if isinstance(decisive[0], ConfigError) else TransientError(text)
 
 
-async def _look(settings: Settings, host: str, port: int) -> list[tuple[str, int]] | PipelineError:
+async def _attempt(settings: Settings, host: str, port: int) -> list[tuple[str, int]] | PipelineError:
     """The brokers that it names, or what is wrong."""
     try:
-        async with asyncio.timeout(LOOK_S):
+        async with asyncio.timeout(ATTEMPT_S):
             return await _brokers(settings, host, port)
     except (KafkaError, OSError) as error:  # a certificate that is not believed is an OSError and a ValueError
         failed = error
     except (ValueError, AssertionError):
         return ConfigError([f"Kafka: {host}:{port}: what answers there is no Kafka broker: look at `kafka`"])
     try:
-        async with asyncio.timeout(LOOK_S):
+        async with asyncio.timeout(ATTEMPT_S):
             return await _why(settings, host, port, failed)
     except TimeoutError:
-        return _away(host, port, f"no answer within {LOOK_S:.0f} s")
+        return _away(host, port, f"no answer within {ATTEMPT_S:.0f} s")
 
 
 async def _brokers(settings: Settings, host: str, port: int) -> list[tuple[str, int]]:
@@ -126,8 +128,8 @@ async def _connected(host: str, port: int, **security: Any) -> Any:
 
 async def _why(settings: Settings, host: str, port: int, error: BaseException) -> PipelineError:
     place = f"Kafka: {host}:{port}"
-    if told := _told_by_sasl(settings, error):
-        return ConfigError([f"{place}: {told}"])
+    if refusal := _sasl_refusal(settings, error):
+        return ConfigError([f"{place}: {refusal}"])
     found = fault_in(error) or await _other_protocol(settings, host, port, error)
     if isinstance(found, Found):
         if found.fault is Fault.REFUSES_OURS and not settings.kafka_cert:
@@ -137,14 +139,14 @@ async def _why(settings: Settings, host: str, port: int, error: BaseException) -
     if found:
         return ConfigError([f"{place}: {found}"])
     is_late = isinstance(error, TimeoutError)
-    return _away(host, port, f"no answer within {LOOK_S:.0f} s" if is_late else sanitize(str(error)))
+    return _away(host, port, f"no answer within {ATTEMPT_S:.0f} s" if is_late else sanitize(str(error)))
 
 
-def _away(host: str, port: int, said: str) -> TransientError:
-    return TransientError(f"Kafka is away: {host}:{port}: {said}: start it, or give --kafka host:port")
+def _away(host: str, port: int, reason: str) -> TransientError:
+    return TransientError(f"Kafka is away: {host}:{port}: {reason}: start it, or give --kafka host:port")
 
 
-def _told_by_sasl(settings: Settings, error: BaseException) -> str:
+def _sasl_refusal(settings: Settings, error: BaseException) -> str:
     if isinstance(error, SaslAuthenticationFailed):
         known = f"user {sanitize(settings.kafka_username)} is refused with {settings.kafka_sasl_mechanism}"
         return f"{known}: look at kafka_username, kafka_password and kafka_sasl_mechanism"
@@ -166,8 +168,8 @@ async def _other_protocol(settings: Settings, host: str, port: int, error: BaseE
     if is_tls and await _speaks_plainly(host, port):
         return Found(Fault.NO_TLS)
     if not settings.kafka_security.startswith("sasl") and (known := await _mechanisms(settings, host, port)):
-        told = WANTS_A_USER.format(security="sasl_ssl" if is_tls else "sasl_plaintext")
-        return f"{told}; it knows {', '.join(known)}"
+        hint = WANTS_A_USER.format(security="sasl_ssl" if is_tls else "sasl_plaintext")
+        return f"{hint}; it knows {', '.join(known)}"
     return ""
 
 

@@ -120,34 +120,38 @@ class RawBatches:
 def fits_inside() -> bool:
     """Whether the installed aiokafka has the parts that whole batches need."""
     try:
-        asked = inside.Fetcher._proc_fetch_request.__code__.co_names
+        names_used = inside.Fetcher._proc_fetch_request.__code__.co_names
         made_with = tuple(inspect.signature(inside.PartitionRecords).parameters)
-        is_asked_back = (
+        has_abort_handling = (
             inside.PartitionRecords._consume_aborted_up_to
             and inside.PartitionRecords._contains_abort_marker
             and inside.PartitionRecords._consumer_record
         )
     except (AttributeError, TypeError, ValueError):
         return False
-    return {"PartitionRecords", "MemoryRecords"} <= set(asked) and made_with == _MADE_WITH and bool(is_asked_back)
+    return (
+        {"PartitionRecords", "MemoryRecords"} <= set(names_used)
+        and made_with == _MADE_WITH
+        and bool(has_abort_handling)
+    )
 
 
-def give_corrupt_batches(consumer: AIOKafkaConsumer) -> None:
+def surface_corrupt_batches(consumer: AIOKafkaConsumer) -> None:
     """Let a started consumer give a `Corrupt` in the place of records that can't be unpacked, where aiokafka raises."""
     if fits_inside():
-        _let_fetcher_make(consumer, lambda *given: OneByOne(CHUNK_RECORDS, *given))
+        _let_fetcher_make(consumer, lambda *given: SingleRecords(CHUNK_RECORDS, *given))
 
 
-def note_plain_batches(consumer: AIOKafkaConsumer, note: Callable[[TopicPartition, range], None]) -> None:
+def observe_uncompressed(consumer: AIOKafkaConsumer, observe: Callable[[TopicPartition, range], None]) -> None:
     """Let a started consumer tell which offsets came in batches that are not compressed; also as above."""
     if fits_inside():
-        _let_fetcher_make(consumer, lambda *given: _TellsPlain(note, CHUNK_RECORDS, *given))
+        _let_fetcher_make(consumer, lambda *given: _ReportsUncompressed(observe, CHUNK_RECORDS, *given))
 
 
 def _let_fetcher_make(consumer: AIOKafkaConsumer, make: Callable[..., WholeBatches]) -> None:
     """Our kind of `PartitionRecords`, for this consumer alone; other consumers keep aiokafka's."""
     fetcher = consumer._fetcher
-    names = {**vars(inside), "PartitionRecords": make, "MemoryRecords": KeptRecords}
+    names = {**vars(inside), "PartitionRecords": make, "MemoryRecords": RecordsWithBytes}
     fetcher._proc_fetch_request = MethodType(FunctionType(type(fetcher)._proc_fetch_request.__code__, names), fetcher)
 
 
@@ -164,20 +168,20 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
 
     def _unpack_records(self) -> Iterator[Chunk]:
         records: list[Any] = []
-        told, newest_ms = self.next_fetch_offset, 0
+        yielded_to, newest_ms = self.next_fetch_offset, 0
         while self._records.has_next():
             try:
                 batch = self._records.next_batch()
                 if self._check_crcs and not batch.validate_crc():
                     raise CorruptRecordException("its checksum is wrong")
                 if not self._is_skipped(batch):
-                    records += self._from_here_on(batch)
+                    records += self._from_next_offset(batch)
                     newest_ms = max(newest_ms, getattr(batch, "max_timestamp", 0))
             except CORRUPT as error:
                 if records:
                     yield Chunk(records, self.next_fetch_offset, newest_ms)
                 yield self._corrupt(error)
-                records, told = [], self.next_fetch_offset
+                records, yielded_to = [], self.next_fetch_offset
                 continue
             while len(records) > self._most_records:
                 piece, records = records[: self._most_records], records[self._most_records :]
@@ -186,8 +190,8 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
             self.next_fetch_offset = batch.next_offset
             if len(records) == self._most_records:
                 yield Chunk(records, self.next_fetch_offset, newest_ms)
-                records, told, newest_ms = [], self.next_fetch_offset, 0
-        if self.next_fetch_offset > told:
+                records, yielded_to, newest_ms = [], self.next_fetch_offset, 0
+        if self.next_fetch_offset > yielded_to:
             yield Chunk(records, self.next_fetch_offset, newest_ms)
 
     def _corrupt(self, error: Exception) -> Chunk:
@@ -196,7 +200,7 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
         self.next_fetch_offset = max(_believable_end(value) or self._records.base_of_next or 0, first + 1)
         return Chunk((), self.next_fetch_offset, 0, Corrupt(first, self.next_fetch_offset, f"{error}", value))
 
-    def _from_here_on(self, batch: Any) -> list[Any]:
+    def _from_next_offset(self, batch: Any) -> list[Any]:
         """Without what lies before the offset that was asked for: brokers send whole batches."""
         records = list(batch)
         if records and records[0].offset < self.next_fetch_offset:
@@ -214,7 +218,7 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
         return bool(batch.is_control_batch)
 
 
-class OneByOne(WholeBatches):
+class SingleRecords(WholeBatches):
     """The same, record by record as aiokafka gives them."""
 
     def _unpack_records(self) -> Iterator[Any]:
@@ -227,18 +231,18 @@ class OneByOne(WholeBatches):
                 yield chunk.corrupt
 
 
-class _TellsPlain(OneByOne):
-    def __init__(self, note: Callable[[TopicPartition, range], None], *given: Any):
+class _ReportsUncompressed(SingleRecords):
+    def __init__(self, observe: Callable[[TopicPartition, range], None], *given: Any):
         super().__init__(*given)
-        self._note = note
+        self._observe = observe
 
-    def _from_here_on(self, batch: Any) -> list[Any]:
+    def _from_next_offset(self, batch: Any) -> list[Any]:
         if not batch.compression_type:
-            self._note(self._tp, range(batch.base_offset, batch.next_offset))
-        return super()._from_here_on(batch)
+            self._observe(self._tp, range(batch.base_offset, batch.next_offset))
+        return super()._from_next_offset(batch)
 
 
-class KeptRecords:
+class RecordsWithBytes:
     """As aiokafka's `MemoryRecords`, with the bytes of the newest batch at hand."""
 
     def __init__(self, fetched: bytes):

@@ -37,7 +37,7 @@ async def describe(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
         KafkaError: the brokers are away, or older than Kafka 3.1.
     """
     try:
-        answer = await admin._send_request(_AskForTopic(name))
+        answer = await admin._send_request(_TopicRequest(name))
     except NotImplementedError as error:
         raise IncompatibleBrokerVersion("no topic ids: Kafka 3.1 or newer is needed") from error
     (found,) = answer.to_object()["topics"]
@@ -135,7 +135,7 @@ class _MetadataRequest(RequestStruct):
     )
 
 
-class _AskForTopic(Request[_MetadataRequest]):
+class _TopicRequest(Request[_MetadataRequest]):
     """Metadata version 12, the first that asks by name and answers with ids; aiokafka itself speaks version 5."""
 
     API_KEY = 3

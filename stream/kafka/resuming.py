@@ -24,18 +24,18 @@ from epicenter.stream.kafka.raw_batches import source_of
 PAUSE_S: Final = 1.0
 NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError, ClusterAuthorizationFailedError)
 TO_GRANT: Final = "; the brokers' ACLs do not allow it to this user: docs/security.md has what each service needs"
-NoteLost = Callable[[str, int], None]
+RecordLost = Callable[[str, int], None]
 """Counts records of a source that were deleted before they were read."""
 
 
 class Resuming:
     """Sees to one consumer, which must have no way of its own to reset offsets (`auto_offset_reset="none"`)."""
 
-    def __init__(self, what: str, consumer: AIOKafkaConsumer, fault_log: FaultLog, note_lost: NoteLost):
+    def __init__(self, what: str, consumer: AIOKafkaConsumer, fault_log: FaultLog, record_lost: RecordLost):
         self._what = what
         self._consumer = consumer
         self._fault_log = fault_log
-        self._note_lost = note_lost
+        self._record_lost = record_lost
 
     async def after(self, error: KafkaError) -> None:
         """Go to where it can go on, or wait a little. The error is named and counted."""
@@ -53,7 +53,7 @@ class Resuming:
     async def wait_a_little(self, error: KafkaError | TransientError) -> None:
         """Name and count it, and let some time go by."""
         text = f"trying again{TO_GRANT if isinstance(error, NOT_ALLOWED) else ''}"
-        self._fault_log.note(KafkaFault.KAFKA_ERROR, f"{self._what}: {error!r}", text)
+        self._fault_log.record(KafkaFault.KAFKA_ERROR, f"{self._what}: {error!r}", text)
         await asyncio.sleep(PAUSE_S)
 
     async def to_what_is_committed(self, partition: TopicPartition) -> None:
@@ -75,15 +75,15 @@ class Resuming:
         end = (await self._consumer.end_offsets([partition]))[partition]
         if offset < first:
             text = f"{first - offset} records from offset {offset} on were deleted before they were read"
-            self._fault_log.note_lost(source_of(partition), offset, first - offset, text)
-            self._note_lost(source_of(partition), first - offset)
+            self._fault_log.record_lost(source_of(partition), offset, first - offset, text)
+            self._record_lost(source_of(partition), first - offset)
         elif offset > end:
             text = f"ends at {end}, and {offset} was read before: read from its first record on"
-            self._fault_log.note(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)}:{offset}", text)
+            self._fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)}:{offset}", text)
         self._seek(partition, offset if first <= offset <= end else first)
 
     def _seek(self, partition: TopicPartition, offset: int) -> None:
         try:
             self._consumer.seek(partition, offset)
         except IllegalStateError:
-            self._fault_log.note(KafkaFault.TAKEN_AWAY, source_of(partition), "its next owner sees to it")
+            self._fault_log.record(KafkaFault.TAKEN_AWAY, source_of(partition), "its next owner sees to it")

@@ -31,11 +31,13 @@ class ScannedRange(msgspec.Struct, frozen=True):
         """What of it belongs to one of the partitions of matches."""
         scanned = self.scanned
 
-        def belongs(one: Match) -> bool:
-            return match_partition(one.event.cluster, partitions) == number
+        def belongs(match: Match) -> bool:
+            return match_partition(match.event.cluster, partitions) == number
 
         matches = tuple(match for match in (*scanned.matches, *scanned.observed) if belongs(match))
-        heartbeats = (one for one in scanned.heartbeats if match_partition(one.cluster, partitions) == number)
+        heartbeats = (
+            heartbeat for heartbeat in scanned.heartbeats if match_partition(heartbeat.cluster, partitions) == number
+        )
         rank_placements = tuple(
             rank_placement
             for rank_placement in scanned.rank_placements

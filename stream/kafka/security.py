@@ -39,7 +39,7 @@ def _ssl_context(settings: Settings) -> ssl.SSLContext:
     if settings.kafka_ca and (problem := unusable(lambda: _with_ca(settings.kafka_ca))):
         problems.append(f"kafka_ca: {settings.kafka_ca}: {problem}: name the PEM file of the CA's certificate")
     if settings.kafka_cert and (problem := unusable(lambda: _own_certificate(settings, _with_ca(None)))):
-        problems.append(_told_of_certificate(settings, problem))
+        problems.append(_certificate_problem(settings, problem))
     if problems:
         raise ConfigError(problems)
     return _own_certificate(settings, _with_ca(settings.kafka_ca))
@@ -57,7 +57,7 @@ def _own_certificate(settings: Settings, context: ssl.SSLContext) -> ssl.SSLCont
     return context
 
 
-def _told_of_certificate(settings: Settings, problem: str) -> str:
+def _certificate_problem(settings: Settings, problem: str) -> str:
     """Which of the two files it is, OpenSSL does not say."""
     missing = [str(path) for path in (settings.kafka_cert, settings.kafka_key) if path and not path.is_file()]
     if missing:

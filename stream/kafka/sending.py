@@ -25,14 +25,16 @@ class Sender:
         self._match_partitions = settings.match_partitions
         self._producer = producer
 
-    async def send(self, found: Sequence[ScannedRange]) -> None:
+    async def send(self, ranges: Sequence[ScannedRange]) -> None:
         """Return when all of it is acknowledged."""
         sends = []
         for number in range(self._match_partitions):
-            for value in encode_in_pieces([one.part(number, self._match_partitions) for one in found]):
+            for value in encode_in_pieces(
+                [scanned_range.part(number, self._match_partitions) for scanned_range in ranges]
+            ):
                 sends.append(await self._producer.send(self._names.matches, value, partition=number))
-        for one in found:
-            sends += [await self._send_dead(dead_letter) for dead_letter in one.scanned.dead_letters]
+        for scanned_range in ranges:
+            sends += [await self._send_dead(dead_letter) for dead_letter in scanned_range.scanned.dead_letters]
         await asyncio.gather(*sends)
 
     async def send_gaps(self, gaps: tuple[Gap, ...]) -> None:

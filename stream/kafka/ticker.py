@@ -44,26 +44,28 @@ class WatermarkTicker:
         Raises:
             KafkaError: the broker is away.
         """
-        partitions = await self._recovery.look(admin)
+        partitions = await self._recovery.observe(admin)
         if not partitions:
             self._metrics.note_lag({})
             return
         read = await admin.list_consumer_group_offsets(self._names.match_group, partitions=partitions)
         ends = await self._consumer.end_offsets(partitions)  # after `read`: never too little lag
-        self._alignment.look(read, ends)
+        self._alignment.observe(read, ends)
         if partitions[0] not in self._consumer.assignment():
             self._metrics.note_lag({})
             return
         if sum(ends.values()) != self._written:
             self._written, self._changed_ns = sum(ends.values()), monotonic_ns()
-        await self._send(ends, {one: max(read[one].offset if one in read else 0, 0) for one in partitions})
+        await self._send(
+            ends, {partition: max(read[partition].offset if partition in read else 0, 0) for partition in partitions}
+        )
 
     async def _send(self, ends: Mapping[TopicPartition, int], read: Mapping[TopicPartition, int]) -> None:
-        lags = {source_of(one): end - read[one] for one, end in ends.items()}
+        lags = {source_of(partition): end - read[partition] for partition, end in ends.items()}
         self._metrics.note_lag(lags)
         value = encode(
             ProgressTick(
-                ends={source_of(one): offset for one, offset in read.items()},
+                ends={source_of(partition): offset for partition, offset in read.items()},
                 lagging=tuple(source for source, lag in lags.items() if lag > 0),
                 elapsed_ns=monotonic_ns() - self._changed_ns,
                 at_pace=self._settings.advance_when_idle,

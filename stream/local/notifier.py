@@ -23,7 +23,7 @@ from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
-LOOK_EVERY_S: Final = 1.0
+POLL_EVERY_S: Final = 1.0
 JOURNAL: Final = "alerts.sqlite"
 
 
@@ -39,14 +39,14 @@ class LocalNotifier:
         alerts: Alerts,
         rules: RuleSet,
         store: Store,
-        keeper: LocalStoreWriter,
+        writer: LocalStoreWriter,
         say: Callable[[str], None],
     ):
         self._store = store
-        self._keeper = keeper
+        self._writer = writer
         self._say = say
-        self._looked_s = 0.0
-        self._is_deaf = False
+        self._polled_s = 0.0
+        self._is_blind = False
         self._dispatcher = dispatcher(alerts, rules, FileJournal(settings.data_dir / JOURNAL), self)
 
     async def open(self) -> None:
@@ -58,12 +58,12 @@ class LocalNotifier:
         await self._dispatcher.open()
         self._dispatcher.start()
 
-    async def take(self, incidents: Iterable[Incident]) -> None:
+    async def process(self, incidents: Iterable[Incident]) -> None:
         """Tell what these revisions give to tell, and what is due by now."""
         revisions = [(incident, Position("alerts", incident.revision)) for incident in incidents]
-        if revisions or monotonic() - self._looked_s >= LOOK_EVERY_S:
-            self._looked_s = monotonic()
-            await self._listen()
+        if revisions or monotonic() - self._polled_s >= POLL_EVERY_S:
+            self._polled_s = monotonic()
+            await self._poll_operator_actions()
             await self._dispatcher.take(revisions)
             self._count_pending()
 
@@ -77,34 +77,34 @@ class LocalNotifier:
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
         """For the store; at the terminal, what did not go well."""
-        for one in deliveries:
-            self._keeper.note_delivery(one)
-            if one.outcome in (Outcome.WAITS, Outcome.REFUSED):
-                what = "waits" if one.outcome is Outcome.WAITS else "can't be delivered"
-                self._say(f"a notification {what}: {one.target}: {one.reason}")
+        for delivery in deliveries:
+            self._writer.note_delivery(delivery)
+            if delivery.outcome in (Outcome.WAITS, Outcome.REFUSED):
+                what = "waits" if delivery.outcome is Outcome.WAITS else "can't be delivered"
+                self._say(f"a notification {what}: {delivery.target}: {delivery.reason}")
 
     async def give_up(self, planned: Planned, reason: str) -> None:
         """A dead letter with the incident's revision."""
         value = msgspec.json.encode(planned.notification.incident)
         text = f"{planned.notification.target}: {reason}"
         kind = DeadLetterKind.NOTIFICATION_REFUSED
-        self._keeper.note_dead_letter(DeadLetter.of(kind, text, planned.position, value, received_ns=time_ns()))
+        self._writer.note_dead_letter(DeadLetter.of(kind, text, planned.position, value, received_ns=time_ns()))
 
     def count(self, delivery: Delivery) -> None:
         """In the metrics."""
-        self._keeper.metrics.note_delivery(delivery, time())
+        self._writer.metrics.note_delivery(delivery, time())
 
     def _count_pending(self) -> None:
         for name, queue in self._dispatcher.queues.items():
-            self._keeper.metrics.note_pending(name, self._dispatcher.pending(name), queue.is_away)
+            self._writer.metrics.note_pending(name, self._dispatcher.pending(name), queue.is_away)
 
-    async def _listen(self) -> None:
+    async def _poll_operator_actions(self) -> None:
         try:
             self._dispatcher.actions = await self._store.ask(said_by)
         except PipelineError as error:
             self._dispatcher.actions = OperatorActions()
-            if not self._is_deaf:
+            if not self._is_blind:
                 self._say(f"silences can't be read, so everything is told: {error}")
-            self._is_deaf = True
+            self._is_blind = True
         else:
-            self._is_deaf = False
+            self._is_blind = False

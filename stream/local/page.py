@@ -18,13 +18,13 @@ from epicenter.sinks.page import Feed, Watcher, page
 from epicenter.sinks.page.dead_letters import dead_letter_routes
 from epicenter.stream.process.logs import say
 from epicenter.stream.process.page_token import checked_token
-from epicenter.stream.process.shutdown import end_on_signals
+from epicenter.stream.process.shutdown import stop_on_signals
 from epicenter.stream.rule_tools.reload import running
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
-LOOK_EVERY_S: Final = 2.0
-MAX_GOODBYE_S: Final = 2.0
+POLL_EVERY_S: Final = 2.0
+MAX_CLOSE_S: Final = 2.0
 """A browser that stops taking its answer does not keep the process from ending."""
 
 
@@ -46,24 +46,24 @@ def serve_page(settings: Settings) -> None:
 
 async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     store, feed, stop = Store(settings.store_dsn), Feed(), asyncio.Event()
-    end_on_signals(stop.set)
+    stop_on_signals(stop.set)
     watcher = Watcher(feed, lambda: store.ask(newest_change), say)
     token = checked_token(settings, "page")
     application = page(store.ask, lambda: {"status": watcher.status, "store": store.address}, feed, token)
     application.add_routes(dead_letter_routes(store.list_dead_letters, store.get_dead_letter))
     note = None if settings.store else page_note(settings.data_dir)
     try:
-        await _refuse_if_hopeless(store)
+        await _refuse_unless_temporary(store)
         async with served(application, settings, note) as url:
             say(f"incidents: {url}")
-            async with running(watcher.follow(LOOK_EVERY_S)):
+            async with running(watcher.follow(POLL_EVERY_S)):
                 await stop.wait()
             await store.close()
     finally:
         await store.close()
 
 
-async def _refuse_if_hopeless(store: Store) -> None:
+async def _refuse_unless_temporary(store: Store) -> None:
     """A server that is away may come back; a wrong DSN, or an embedded store in other hands, has to be told now."""
     try:
         await store.ask(newest_change)
@@ -80,7 +80,7 @@ async def served(application: web.Application, settings: Settings, note: Path | 
     Raises:
         ConfigError: there is no such address, or its port is taken.
     """
-    runner = web.AppRunner(application, shutdown_timeout=MAX_GOODBYE_S)
+    runner = web.AppRunner(application, shutdown_timeout=MAX_CLOSE_S)
     await runner.setup()
     try:
         url = await _listen(runner, settings.page_host, settings.page_port)

@@ -45,15 +45,15 @@ class Pipeline:
         self._scanner.reload(rules)
         self._engine.reload(rules)
 
-    def take(self, batch: Batch) -> ScanResult:
+    def process(self, batch: Batch) -> ScanResult:
         """Scan a batch and hand what it held to the engine."""
-        return self._note(batch.source, self._scanner.scan(batch))
+        return self._add(batch.source, self._scanner.scan(batch))
 
     def rest(self) -> list[ScanResult]:
         """Scan what was held back for the rest of a block, which does not come."""
-        return [self._note(source, scanned) for source, scanned in self._scanner.rest()]
+        return [self._add(source, scanned) for source, scanned in self._scanner.rest()]
 
-    def _note(self, source: str, scanned: ScanResult) -> ScanResult:
+    def _add(self, source: str, scanned: ScanResult) -> ScanResult:
         self._watermark.observe(source, scanned.newest_ns)
         self._engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.rank_placements)
         return scanned
@@ -102,7 +102,7 @@ def read_to_the_end(sources: Sources, now_ns: Callable[[], int] = time_ns) -> It
 def replay(pipeline: Pipeline, sources: Sources) -> list[Incident]:
     """The final state of every incident in recorded input, first seen first; one that another took over is left out."""
     for batch in read_to_the_end(sources):
-        pipeline.take(batch)
+        pipeline.process(batch)
     pipeline.rest()
     newest = {incident.incident_id: incident for incident in pipeline.flush()}
     final = [incident for incident in newest.values() if not incident.merged_into]

@@ -28,7 +28,7 @@ from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
 PAUSE_S: Final = 0.1
-ROUNDS_BETWEEN_LOOKS: Final = 10
+ROUNDS_BETWEEN_SCANS: Final = 10
 Show = Callable[[Incident], None]
 Result = TypeVar("Result")
 
@@ -45,30 +45,30 @@ class LocalRunner:
         rules: RuleSet,
         sources: Sources,
         show: Show,
-        tell: Callable[[str], None],
+        report: Callable[[str], None],
         on_page: Callable[[str], None] | None = None,
     ):
         self._settings = settings
         self._rules = rules
         self._sources = sources
         self._show = show
-        self._tell = tell
+        self._report = report
         self._on_page = on_page
         self._store = Store(settings.store_dsn)
-        self._keeper = LocalStoreWriter(self._store, rules, tell)
+        self._writer = LocalStoreWriter(self._store, rules, report)
         self._pipeline = Pipeline(
             rules,
             settings.cluster,
             settings.allowed_lateness_ns,
-            self._keeper.rule_budget,
+            self._writer.rule_budget,
             lists_joined=True,
             redactor=redactor_of(settings),
         )
         self._alerts = alerts_of(settings)
-        self._teller: LocalNotifier | None = None
+        self._notifier: LocalNotifier | None = None
         self._is_read = False
         self._new_rules: RuleSet | None = None
-        self._reloader = Reloader(settings, rules, self._note_rules, self._keeper.metrics.note_reload, tell)
+        self._reloader = Reloader(settings, rules, self._receive_rules, self._writer.metrics.note_reload, report)
         self._feed: Feed | None = None
         self._newest_read_ns = monotonic_ns()
         self.records = 0
@@ -95,15 +95,15 @@ class LocalRunner:
             async with self._page(), running(self._reloader.follow()):
                 rounds = 0
                 while not until.is_set():
-                    self._take_new_rules()
+                    self._apply_new_rules()
                     lagging = await self._round(self._sources.all())
                     elapsed_ns = monotonic_ns() - self._newest_read_ns
                     if elapsed_ns >= HOLD_NS:
                         await self._write(self._pipeline.rest())
-                    await self._keeper.keep_counts()
+                    await self._writer.write_metrics()
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))
                     rounds += 1
-                    if rounds % ROUNDS_BETWEEN_LOOKS == 0:
+                    if rounds % ROUNDS_BETWEEN_SCANS == 0:
                         self._sources.look_for_new_files()
                     if not lagging:
                         with suppress(TimeoutError):
@@ -116,10 +116,10 @@ class LocalRunner:
         finally:
             await self._close()
 
-    async def _note_rules(self, rules: RuleSet) -> None:
+    async def _receive_rules(self, rules: RuleSet) -> None:
         self._new_rules = rules
 
-    def _take_new_rules(self) -> None:
+    def _apply_new_rules(self) -> None:
         """Between two rounds: what the old rules found is written with what they say of it."""
         if self._new_rules:
             self._rules, self._new_rules = self._new_rules, None
@@ -133,7 +133,7 @@ class LocalRunner:
             if batch := source.read(time_ns()):
                 lagging.append(source.name)
                 self._newest_read_ns = monotonic_ns()
-                found.append(self._pipeline.take(batch))
+                found.append(self._pipeline.process(batch))
                 await asyncio.sleep(0)
         await self._write(found)
         return lagging
@@ -143,16 +143,16 @@ class LocalRunner:
             return
         self.records += sum(scanned.records for scanned in found)
         self.dead += sum(scanned.dead for scanned in found)
-        await self._keeper.keep_found(found, self._rules)
+        await self._writer.write_scanned(found, self._rules)
 
     async def _finish(self) -> None:
         await self._write(self._pipeline.rest())
         await self._publish(self._pipeline.flush())
 
     async def _publish(self, incidents: list[Incident]) -> None:
-        is_shown = await self._keeper.keep_outcome(self._pipeline, incidents, self._rules)
-        if self._teller:
-            await self._teller.take(incidents)
+        is_shown = await self._writer.write_outcome(self._pipeline, incidents, self._rules)
+        if self._notifier:
+            await self._notifier.process(incidents)
         if is_shown and self._feed:
             self._feed.notify()
         for incident in incidents:
@@ -164,7 +164,7 @@ class LocalRunner:
         application = page(self._store.ask, self._health, self._feed, checked_token(self._settings, "page"))
         application.add_routes(dead_letter_routes(self._store.list_dead_letters, self._store.get_dead_letter))
         async with served(application, self._settings, page_note(self._settings.data_dir)) as url:
-            self._tell(f"incidents: {url}")
+            self._report(f"incidents: {url}")
             if self._on_page:
                 self._on_page(url)
             yield
@@ -182,14 +182,14 @@ class LocalRunner:
     async def _open(self) -> None:
         await self._store.open()
         if self._alerts:
-            self._teller = LocalNotifier(
-                self._settings, self._alerts, self._rules, self._store, self._keeper, self._tell
+            self._notifier = LocalNotifier(
+                self._settings, self._alerts, self._rules, self._store, self._writer, self._report
             )
-            await self._teller.open()
+            await self._notifier.open()
 
     async def _close(self) -> None:
         self._sources.close()
-        if self._teller:
-            await self._teller.close(self._is_read)
-        await self._keeper.keep_last()
+        if self._notifier:
+            await self._notifier.close(self._is_read)
+        await self._writer.write_last()
         await self._store.close()

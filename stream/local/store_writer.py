@@ -25,15 +25,15 @@ from epicenter.stream.store.thread import Store
 LOCAL: Final = "local"
 """All sources of this machine count as one: there may be ten thousand files."""
 
-Known = list[tuple[Match, RuleSpec]]
+MatchesWithRule = list[tuple[Match, RuleSpec]]
 
 
 class LocalStoreWriter:
     """Writes for one run, and counts what it wrote. `tell` is for what went wrong and stops nothing."""
 
-    def __init__(self, store: Store, rules: RuleSet, tell: Callable[[str], None]):
+    def __init__(self, store: Store, rules: RuleSet, warn: Callable[[str], None]):
         self._store = store
-        self._tell = tell
+        self._warn = warn
         self._deliveries: list[Delivery] = []
         self._dead_letters: list[DeadLetter] = []
         self.metrics = Metrics()
@@ -49,26 +49,28 @@ class LocalStoreWriter:
         """Remember a notification that its target never takes, for the next write."""
         self._dead_letters.append(dead_letter)
 
-    async def keep_found(self, found: Collection[ScanResult], rules: RuleSet) -> None:
+    async def write_scanned(self, found: Collection[ScanResult], rules: RuleSet) -> None:
         """Write what batches held, with what these rules say of it."""
         for scanned in found:
-            self._note_scan(scanned)
-        told, quiet = _with_rules([one for scanned in found for one in (*scanned.matches, *scanned.observed)], rules)
-        await self._keep(
-            matches=told,
+            self._record_scan(scanned)
+        failures, quiet = _with_rules(
+            [match for scanned in found for match in (*scanned.matches, *scanned.observed)], rules
+        )
+        await self._write(
+            matches=failures,
             observed=quiet,
             heartbeats=[heartbeat for scanned in found for heartbeat in scanned.heartbeats],
             rank_placements=[rank_placement for scanned in found for rank_placement in scanned.rank_placements],
             dead_letters=[dead_letter for scanned in found for dead_letter in scanned.dead_letters],
         )
 
-    async def keep_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
+    async def write_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
         """Write what an advance of the pipeline led to, and what was delivered since; whether a page shows it."""
-        told, quiet = _with_rules(pipeline.windowed(), rules)
-        delivered = self._take_deliveries()
-        await self._keep(
+        failures, quiet = _with_rules(pipeline.windowed(), rules)
+        delivered = self._pop_deliveries()
+        await self._write(
             incidents=incidents,
-            matches=told,
+            matches=failures,
             observed=quiet,
             signals=pipeline.joined(),
             gaps=pipeline.gaps(),
@@ -76,42 +78,42 @@ class LocalStoreWriter:
         )
         return bool(incidents or delivered["deliveries"])
 
-    async def keep_counts(self) -> None:
+    async def write_metrics(self) -> None:
         """Write what was counted, now and then. When that fails, everything goes on."""
-        if used := self.rule_budget.turn(monotonic()):
+        if used := self.rule_budget.rotate(monotonic()):
             self.metrics.note_uses(used)
         if samples := self._sampler.due():
-            await self._try_to_keep(samples=samples)
+            await self._try_to_write(samples=samples)
 
-    async def keep_last(self) -> None:
+    async def write_last(self) -> None:
         """Write what was delivered and counted at the very end."""
-        self.metrics.note_uses(self.rule_budget.turn(math.inf) or {})
-        await self._try_to_keep(**self._take_deliveries(), samples=self._sampler.samples())
+        self.metrics.note_uses(self.rule_budget.rotate(math.inf) or {})
+        await self._try_to_write(**self._pop_deliveries(), samples=self._sampler.samples())
 
-    def _note_scan(self, scanned: ScanResult) -> None:
+    def _record_scan(self, scanned: ScanResult) -> None:
         self.metrics.note_scan(LOCAL, scanned)
         if scanned.newest_ns is not None:
             self.metrics.note_record_age(LOCAL, (time_ns() - scanned.newest_ns) / NS_PER_S)
 
-    def _take_deliveries(self) -> dict[str, list[Any]]:
+    def _pop_deliveries(self) -> dict[str, list[Any]]:
         taken: dict[str, list[Any]] = {"deliveries": self._deliveries, "dead_letters": self._dead_letters}
         self._deliveries, self._dead_letters = [], []
         return taken
 
-    async def _try_to_keep(self, **contents: list[Any]) -> None:
+    async def _try_to_write(self, **contents: list[Any]) -> None:
         try:
             await self._store.write_once(**contents)
         except PipelineError as error:
-            self._tell(f"the run's own figures were not stored: {error}")
+            self._warn(f"the run's own figures were not stored: {error}")
 
-    async def _keep(self, **contents: list[Any]) -> None:
+    async def _write(self, **contents: list[Any]) -> None:
         if any(contents.values()):
             await self._store.write(**contents)
             self.metrics.note_stored({table: len(rows) for table, rows in contents.items() if rows})
 
 
-def _with_rules(matches: Iterable[Match], rules: RuleSet) -> tuple[Known, Known]:
+def _with_rules(matches: Iterable[Match], rules: RuleSet) -> tuple[MatchesWithRule, MatchesWithRule]:
     """Those that say a failure, and the quiet ones."""
-    known = [(match, rules.spec_of(match)) for match in matches]
-    quiet = [one for one in known if one[1].role in QUIET_ROLES]
-    return [one for one in known if one[1].role not in QUIET_ROLES], quiet
+    pairs = [(match, rules.spec_of(match)) for match in matches]
+    quiet = [pair for pair in pairs if pair[1].role in QUIET_ROLES]
+    return [pair for pair in pairs if pair[1].role not in QUIET_ROLES], quiet

@@ -38,8 +38,8 @@ Answer = dict[str, Any]
 
 def incidents(settings: Settings, limit: int, since: str, **wanted: str) -> Answer:
     """Incidents in short, open ones first, then the newest; `wanted` as the question `incidents` takes it."""
-    given = {name: value for name, value in wanted.items() if value}
-    found = ask(settings, "incidents", limit=limit + 1, since_ns=moment_ns(since) if since else 0, **given)
+    filters = {name: value for name, value in wanted.items() if value}
+    found = ask(settings, "incidents", limit=limit + 1, since_ns=moment_ns(since) if since else 0, **filters)
     shown = [_brief(incident_of(document, "store")) for document in found[:limit]]
     return _bounded({"notice": NOTICE, "incidents": shown, "has_more": len(found) > limit}, "incidents")
 
@@ -53,8 +53,10 @@ def incident(settings: Settings, incident_id: str, revision: int) -> Answer:
         document[name] = [_marked(*pair) for pair in zip(document[name], references, strict=True)]
     deliveries = ask(settings, "deliveries", id=found.incident_id)
     answer = _safe({"notice": NOTICE, "incident": document, "deliveries": deliveries})
-    held = answer["incident"]
-    return _bounded(answer, "deliveries", *((name, held) for name in _LONG_PARTS), ("reasons", held["root_cause"]))
+    document_part = answer["incident"]
+    return _bounded(
+        answer, "deliveries", *((name, document_part) for name in _LONG_PARTS), ("reasons", document_part["root_cause"])
+    )
 
 
 def pack(settings: Settings, incident_id: str, most_bytes: int) -> tuple[str, Answer]:
@@ -124,15 +126,17 @@ def similar(settings: Settings, incident_id: str, limit: int) -> Answer:
     """Other incidents of the same class, node, GPU or job, the most similar first, and what people said of them."""
     full_id = stored_incident(settings, incident_id).incident_id
     found = msgspec.convert(ask(settings, "similar", id=full_id, limit=limit), list[Similar])
-    shown = [{**_brief(one.incident), "shared": list(one.shared), "verdicts": list(one.verdicts)} for one in found]
+    shown = [
+        {**_brief(match.incident), "shared": list(match.shared), "verdicts": list(match.verdicts)} for match in found
+    ]
     return _bounded({"notice": NOTICE, "incident_id": full_id, "similar": shown}, "similar")
 
 
 def silences(settings: Settings, with_ended: bool) -> Answer:
     """What nobody wants to hear of for a while."""
     shown = [
-        {**one, "begins": _iso(one["begins_ns"]), "ends": _iso(one["ends_ns"])}
-        for one in ask(settings, "silences", all=int(with_ended))
+        {**silence, "begins": _iso(silence["begins_ns"]), "ends": _iso(silence["ends_ns"])}
+        for silence in ask(settings, "silences", all=int(with_ended))
     ]
     return _bounded(_safe({"notice": NOTICE, "silences": shown}), "silences")
 
@@ -171,8 +175,8 @@ def _brief(incident: Incident) -> Answer:
 
 def _marked(row: Mapping[str, Any], reference: str) -> Answer:
     """A link or a line with its reference, its text under a name that says what it is."""
-    kept = {name: value for name, value in row.items() if name != "text"}
-    return {**kept, "reference": reference, "untrusted_log_text": row["text"]}
+    fields = {name: value for name, value in row.items() if name != "text"}
+    return {**fields, "reference": reference, "untrusted_log_text": row["text"]}
 
 
 def _cell(cell: Cell) -> Answer:
@@ -190,8 +194,8 @@ def _safe(value: Any) -> Any:
     if isinstance(value, str):
         return value if value == NOTICE else "\n".join(cut(defused(line), MAX_TEXT_BYTES) for line in value.split("\n"))
     if isinstance(value, Mapping):
-        return {str(_safe(name)): _safe(one) for name, one in value.items()}
-    return [_safe(one) for one in value] if isinstance(value, list | tuple) else value
+        return {str(_safe(name)): _safe(item) for name, item in value.items()}
+    return [_safe(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 def _bounded(answer: Answer, *parts: str | tuple[str, Answer]) -> Answer:
@@ -200,15 +204,15 @@ def _bounded(answer: Answer, *parts: str | tuple[str, Answer]) -> Answer:
     A part is named, with what holds it where that is not the answer itself.
     """
     left_out: dict[str, int] = {}
-    for one in parts:
-        name, held = (one, answer) if isinstance(one, str) else one
-        whole = len(held[name])
-        while held[name] and len(orjson.dumps(answer)) > MAX_BYTES - ROOM_FOR_COUNTS_BYTES:
-            held[name] = _shorter(held[name])
-            left_out[name] = whole - len(held[name])
+    for part in parts:
+        name, holder = (part, answer) if isinstance(part, str) else part
+        whole = len(holder[name])
+        while holder[name] and len(orjson.dumps(answer)) > MAX_BYTES - ROOM_FOR_COUNTS_BYTES:
+            holder[name] = _shorter(holder[name])
+            left_out[name] = whole - len(holder[name])
     return answer | ({"left_out": left_out} if left_out else {})
 
 
 def _shorter(value: Any) -> Any:
-    kept = len(value) * 3 // 4
-    return dict(islice(value.items(), kept)) if isinstance(value, dict) else value[:kept]
+    length = len(value) * 3 // 4
+    return dict(islice(value.items(), length)) if isinstance(value, dict) else value[:length]

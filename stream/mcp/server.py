@@ -35,7 +35,7 @@ INSTRUCTIONS: Final = (
 ) + NOTICE
 
 PATH: Final = "/mcp"
-MAX_GOODBYE_S: Final = 2
+MAX_CLOSE_S: Final = 2
 
 Result = TypeVar("Result")
 IncidentId = Annotated[str, Field(description="Id of an incident, a beginning of it, or `newest`", max_length=64)]
@@ -51,7 +51,7 @@ def build(settings: Settings) -> MCPServer[Any]:
         title="epicenter: root causes of GPU cluster failures",
         instructions=INSTRUCTIONS,
         version=version("epicenter"),
-        tools=[_tool(one) for one in reader.tools()],
+        tools=[_tool(tool) for tool in reader.tools()],
         log_level="ERROR",
     )
     server.resource("epicenter://incidents/{incident_id}", title="Evidence of an incident", mime_type="text/markdown")(
@@ -91,7 +91,7 @@ def serve_http(settings: Settings, host: str, port: int) -> None:
         ),
     )
     config = uvicorn.Config(
-        application, log_level="error", log_config=None, access_log=False, timeout_graceful_shutdown=MAX_GOODBYE_S
+        application, log_level="error", log_config=None, access_log=False, timeout_graceful_shutdown=MAX_CLOSE_S
     )
     say(f"mcp: http://{names[-1]}{PATH}")
     anyio.run(uvicorn.Server(config).serve, [listening])
@@ -140,13 +140,13 @@ class _Reader:
     ) -> CallToolResult:
         """List incidents in short, open ones first, then the newest. What is left empty fits all."""
         wanted = {"status": status, "class": failure_class, "node": node, "job": job, "cluster": cluster}
-        return await self._told(lambda: answers.incidents(self._settings, limit, since, **wanted))
+        return await self._result(lambda: answers.incidents(self._settings, limit, since, **wanted))
 
     async def search_incidents(
         self, words: Annotated[str, Field(min_length=1, max_length=400)], limit: Limit = 20
     ) -> CallToolResult:
         """Find incidents in which all of these words stand (at most 8): titles, nodes, jobs, log lines."""
-        return await self._told(lambda: answers.incidents(self._settings, limit, "", words=words))
+        return await self._result(lambda: answers.incidents(self._settings, limit, "", words=words))
 
     async def get_incident(
         self,
@@ -154,7 +154,7 @@ class _Reader:
         revision: Annotated[int, Field(ge=0, description="0 for the newest")] = 0,
     ) -> CallToolResult:
         """Get the whole document of an incident, and who was told of it."""
-        return await self._told(lambda: answers.incident(self._settings, incident_id, revision))
+        return await self._result(lambda: answers.incident(self._settings, incident_id, revision))
 
     async def explain_incident(
         self, incident_id: IncidentId, max_bytes: Annotated[int, Field(ge=MIN_BYTES, le=65_536)] = DEFAULT_BYTES
@@ -170,23 +170,23 @@ class _Reader:
         after: Annotated[int, Field(ge=0, le=50)] = 5,
     ) -> CallToolResult:
         """Get the log line that a reference leads to, with lines around it; or the figures of a silence."""
-        return await self._told(lambda: answers.evidence(self._settings, reference, Around(before, after)))
+        return await self._result(lambda: answers.evidence(self._settings, reference, Around(before, after)))
 
     async def list_jobs(self) -> CallToolResult:
         """List the jobs of the last day, with their newest step and how many of their incidents are open."""
-        return await self._told(lambda: answers.jobs(self._settings))
+        return await self._result(lambda: answers.jobs(self._settings))
 
     async def job_progress(self, job: Word, cluster: Word = "") -> CallToolResult:
         """Say how far a job and its ranks have come: newest step, ranks that are silent or behind."""
-        return await self._told(lambda: answers.job_progress(self._settings, job, cluster))
+        return await self._result(lambda: answers.job_progress(self._settings, job, cluster))
 
     async def similar_incidents(self, incident_id: IncidentId, limit: Limit = 8) -> CallToolResult:
         """Find incidents of the same class, node, GPU or job, and what people said of them."""
-        return await self._told(lambda: answers.similar(self._settings, incident_id, limit))
+        return await self._result(lambda: answers.similar(self._settings, incident_id, limit))
 
     async def list_silences(self, with_ended: bool = False) -> CallToolResult:
         """List what nobody wants to be told of for a while."""
-        return await self._told(lambda: answers.silences(self._settings, with_ended))
+        return await self._result(lambda: answers.silences(self._settings, with_ended))
 
     async def incident_markdown(self, incident_id: str) -> str:
         """The evidence pack of an incident as Markdown."""
@@ -196,7 +196,7 @@ class _Reader:
             raise ResourceError(str(error)) from error
         return text
 
-    async def _told(self, work: Callable[[], dict[str, Any]]) -> CallToolResult:
+    async def _result(self, work: Callable[[], dict[str, Any]]) -> CallToolResult:
         structured = await self._ask(work)
         return CallToolResult(
             content=[TextContent(text=orjson.dumps(structured).decode())], structured_content=structured

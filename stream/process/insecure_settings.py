@@ -19,8 +19,8 @@ def _kafka_in_the_clear(settings: Settings) -> str:
     from aiokafka.conn import collect_hosts
 
     away = [host for host, _, _ in collect_hosts(settings.kafka, randomize=False) if not is_loopback(host)]
-    told = f"kafka_security: sasl_plaintext: nothing between us and {', '.join(away)} is encrypted: use sasl_ssl"
-    return told if away else ""
+    problem = f"kafka_security: sasl_plaintext: nothing between us and {', '.join(away)} is encrypted: use sasl_ssl"
+    return problem if away else ""
 
 
 def _store_not_verified(settings: Settings) -> str:

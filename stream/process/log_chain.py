@@ -17,7 +17,7 @@ from structlog.typing import EventDict, Processor
 
 from epicenter.rules.redact.patterns import load_redactor
 from epicenter.sinks.text.sanitize import sanitize
-from epicenter.stream.process.logs import SAID, LogFormat
+from epicenter.stream.process.logs import COMMAND_LOGGER, LogFormat
 
 AGAIN_AFTER_S: Final = 60.0
 MAX_REMEMBERED: Final = 1_000
@@ -45,18 +45,18 @@ class RepeatLimiter:
     def __call__(self, logger: Any, method: str, line: EventDict) -> EventDict:
         """The line, or DropEvent."""
         record: logging.LogRecord = line["_record"]
-        if record.name == SAID:
+        if record.name == COMMAND_LOGGER:
             return line
-        words = record.name, repr(sorted((name, str(line[name])) for name in line if name not in NOT_TEXT))
+        key = record.name, repr(sorted((name, str(line[name])) for name in line if name not in NOT_TEXT))
         now_s = monotonic()
-        if now_s - self._last_s.get(words, -AGAIN_AFTER_S) < AGAIN_AFTER_S:
-            self._dropped[words] = self._dropped.get(words, 0) + 1
+        if now_s - self._last_s.get(key, -AGAIN_AFTER_S) < AGAIN_AFTER_S:
+            self._dropped[key] = self._dropped.get(key, 0) + 1
             raise structlog.DropEvent
         if len(self._last_s) >= MAX_REMEMBERED:
             self._last_s.clear()
             self._dropped.clear()
-        self._last_s[words] = now_s
-        repeated = self._dropped.pop(words, 0)
+        self._last_s[key] = now_s
+        repeated = self._dropped.pop(key, 0)
         return {**line, "repeated": repeated} if repeated else line
 
 

@@ -11,10 +11,10 @@ import click
 
 LogFormat = Literal["text", "json"]
 
-SAID: Final = "epicenter"
+COMMAND_LOGGER: Final = "epicenter"
 """The logger of what commands say to whoever started them; such a line has no level in front in text."""
 
-LIBRARIES_THAT_WE_SPEAK_FOR: Final = ("aiokafka", "clickhouse_connect", "urllib3")
+SILENT_LIBRARIES: Final = ("aiokafka", "clickhouse_connect", "urllib3")
 """What goes wrong in them comes to us as an error, and is told once, by its name."""
 
 
@@ -27,20 +27,20 @@ def set_up_logs(log_format: LogFormat, *, lazily: bool = False) -> None:
     if not lazily:
         handler.load()
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
-    logging.getLogger(SAID).setLevel(logging.INFO)
-    hush()
+    logging.getLogger(COMMAND_LOGGER).setLevel(logging.INFO)
+    silence_libraries()
 
 
-def hush() -> None:
+def silence_libraries() -> None:
     """Of these libraries nothing but what is critical."""
-    for library in LIBRARIES_THAT_WE_SPEAK_FOR:
+    for library in SILENT_LIBRARIES:
         logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
 def say(text: str, level: int = logging.INFO, exc_info: BaseException | None = None) -> None:
     """A message of a command: a line of JSON where that was set up, else the text as it is."""
     if any(isinstance(handler, _ToStandardError) and handler.log_format == "json" for handler in logging.root.handlers):
-        logging.getLogger(SAID).log(level, "%s", text, exc_info=exc_info)
+        logging.getLogger(COMMAND_LOGGER).log(level, "%s", text, exc_info=exc_info)
         return
     if exc_info:
         from epicenter.stream.process.log_chain import traceback_of
@@ -62,8 +62,8 @@ class _ToStandardError(logging.Handler):
         try:
             return bool(super().handle(record))
         except Exception as error:
-            told = f"a line of {record.pathname}:{record.lineno} can't be written: {type(error).__name__}"
-            lost = logging.LogRecord(record.name, logging.ERROR, record.pathname, record.lineno, told, (), None)
+            text = f"a line of {record.pathname}:{record.lineno} can't be written: {type(error).__name__}"
+            lost = logging.LogRecord(record.name, logging.ERROR, record.pathname, record.lineno, text, (), None)
             with suppress(Exception):
                 self.emit(lost)
             return False

@@ -18,7 +18,7 @@ snapshots of a storm leave holes of theirs; what the hot path fetches stays belo
 MAX_KEPT_FREE_BYTES: Final = 2 * LARGE_BYTES
 
 
-def give_back_what_is_free() -> None:
+def limit_allocator() -> None:
     """Set glibc's allocator so; other systems have their own ways."""
     mallopt = getattr(CDLL(None), "mallopt", None)
     if mallopt:

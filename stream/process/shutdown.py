@@ -25,7 +25,7 @@ FOR_THE_STORE_S: Final = 2.5
 FOR_TARGETS_S: Final = 4.0
 """So much of it is kept for what comes after deliveries (journals, consumer groups), and after writes to the store."""
 
-LAST_WORDS_S: Final = 0.5
+FLUSH_S: Final = 0.5
 TWICE_AFTER_S: Final = 0.5
 """Terminals and `timeout` send the same signal to a process and to its group: that is one request."""
 
@@ -39,21 +39,21 @@ class Shutdown:
     def __init__(self, leave: Callable[[int], Any] = os._exit, within_s: float = WITHIN_S):
         self._leave = leave
         self._within_s = within_s
-        self._asked_s = inf
+        self._requested_s = inf
 
-    def ask(self, number: int = signal.SIGTERM) -> None:
+    def request(self, number: int = signal.SIGTERM) -> None:
         """Set the deadline; asked again, leave at once."""
-        if self._asked_s == inf:
-            self._asked_s = monotonic()
+        if self._requested_s == inf:
+            self._requested_s = monotonic()
             self.last = threading.Timer(self._within_s, self._give_up)
             self.last.daemon = True
             self.last.start()
-        elif monotonic() - self._asked_s > TWICE_AFTER_S:
+        elif monotonic() - self._requested_s > TWICE_AFTER_S:
             self._leave_with(128 + number)
 
     def left_s(self, most_s: float, reserve_s: float = 0.0) -> float:
         """How long something may still take that otherwise takes `most_s`, when `reserve_s` is kept for others."""
-        deadline_s = self._asked_s + self._within_s
+        deadline_s = self._requested_s + self._within_s
         return most_s if deadline_s == inf else max(0.0, min(most_s, deadline_s - reserve_s - monotonic()))
 
     def _give_up(self) -> None:
@@ -65,44 +65,44 @@ class Shutdown:
         detail = "what was in hand is done again by the next process"
         get_logger(__name__).warning("shutdown_deadline_passed", within_s=self._within_s, detail=detail)
 
-    def _leave_with(self, code: int, last_words: Callable[[], None] = lambda: None) -> None:
+    def _leave_with(self, code: int, before_exit: Callable[[], None] = lambda: None) -> None:
         """Whoever should read what we write may have stopped to: nothing is written for longer than a moment."""
 
         def finish() -> None:
-            last_words()
+            before_exit()
             for stream in (sys.stdout, sys.stderr):
                 with suppress(OSError, ValueError):
                     stream.flush()
 
         finishing = threading.Thread(target=finish, daemon=True)
         finishing.start()
-        finishing.join(LAST_WORDS_S)
+        finishing.join(FLUSH_S)
         self._leave(code)
 
 
 SHUTDOWN: Final = Shutdown()
 
 
-def end_on_signals(stop: Callable[[], object]) -> None:
+def stop_on_signals(stop: Callable[[], object]) -> None:
     """Set the deadline when this process is told to end, and call `stop` on the running loop."""
     loop = asyncio.get_running_loop()
 
-    def note(number: int, _: object) -> None:
-        SHUTDOWN.ask(number)
+    def on_signal(number: int, _: object) -> None:
+        SHUTDOWN.request(number)
         if not loop.is_closed():
             loop.call_soon_threadsafe(stop)
 
     for number in SIGNALS:
-        signal.signal(number, note)
+        signal.signal(number, on_signal)
 
 
-def end_at_once_as_process_1() -> None:
-    """Until `end_on_signals`: the first process of a container does not get a signal for which it has no handler."""
+def exit_on_sigterm_as_pid_1() -> None:
+    """Until `stop_on_signals`: the first process of a container does not get a signal for which it has no handler."""
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
 
-def run_unless_told_to_end(work: Coroutine[Any, Any, Result]) -> Result:
+def run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
     """What the work comes to; told to end, it is cancelled, and what it does at its end has the time of the deadline.
 
     Raises:
@@ -111,7 +111,7 @@ def run_unless_told_to_end(work: Coroutine[Any, Any, Result]) -> Result:
 
     async def cancelled_on_signals() -> Result:
         task = asyncio.ensure_future(work)
-        end_on_signals(task.cancel)
+        stop_on_signals(task.cancel)
         return await task
 
     try:

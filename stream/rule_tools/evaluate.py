@@ -57,7 +57,7 @@ class Score:
     extra: Counter[str] = field(default_factory=Counter)
     misses: list[dict[str, Any]] = field(default_factory=list)
 
-    def take(self, case: Case, classes: set[str], primary: str | None) -> None:
+    def add(self, case: Case, classes: set[str], primary: str | None) -> None:
         """Hold what was found against the labels of a case."""
         expected = {vocabulary().aliases.get(name, name) for name in case.expect}
         missing = {name for name in expected if not _is_shown(name, classes, case)}
@@ -112,7 +112,7 @@ def evaluate_files(settings: Settings, paths: list[str], as_json: bool) -> bool:
     scores: dict[str, Score] = {}
     for case in (case for path in paths for case in read_cases(Path(path))):
         classes, primary = judged(case, rules, scanner)
-        scores.setdefault(case.layer, Score()).take(case, classes, primary)
+        scores.setdefault(case.layer, Score()).add(case, classes, primary)
     if as_json:
         click.echo(orjson.dumps({layer: score.summary() for layer, score in sorted(scores.items())}))
     else:
@@ -171,8 +171,8 @@ def _is_primary(case: Case, primary: str | None) -> bool:
 
 
 def _alternatives(name: str, case: Case) -> list[str]:
-    given = case.alt.get(name, []) if isinstance(case.alt, dict) else case.alt or []
-    return [given] if isinstance(given, str) else given
+    alternatives = case.alt.get(name, []) if isinstance(case.alt, dict) else case.alt or []
+    return [alternatives] if isinstance(alternatives, str) else alternatives
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -44,15 +44,15 @@ def import_rules(files: Sequence[Path], output: Path | None) -> None:
         _read(file, drafts)
     if drafts.problems:
         raise ConfigError([sanitize(problem) for problem in drafts.problems])
-    kept = _beside_shipped(drafts)
-    pack = (HEAD if kept else HEAD.replace("rules:", "rules: []")) + "".join(map(_shown, kept))
+    imported = _not_shipped_yet(drafts)
+    pack = (HEAD if imported else HEAD.replace("rules:", "rules: []")) + "".join(map(_shown, imported))
     if output:
         output.write_text(pack, "utf-8")
     else:
         click.echo(pack, nl=False)
     for loss in drafts.losses:
         click.echo(sanitize(loss), err=True)
-    click.echo(f"{len(kept)} rules imported, {len(drafts.losses)} losses", err=True)
+    click.echo(f"{len(imported)} rules imported, {len(drafts.losses)} losses", err=True)
 
 
 def _read(file: Path, drafts: Drafts) -> None:
@@ -73,25 +73,25 @@ def _read(file: Path, drafts: Drafts) -> None:
         import_npd(document, drafts)
 
 
-def _beside_shipped(drafts: Drafts) -> list[Draft]:
+def _not_shipped_yet(drafts: Drafts) -> list[Draft]:
     """The drafts that say something that no shipped rule says, with its class where those that overlap agree on one."""
     shipped = load()
     scanner = BatchScanner(shipped, "import", AllPatterns(shipped), keep_all=True)
     silences = {rule.spec.id: rule for rule in shipped.all_rules if is_harmless(rule) or _finds_failures(rule)}
-    kept = []
+    imported = []
     for draft, overlapping in zip(drafts.drafts, _overlaps(drafts.drafts, shipped), strict=True):
         mine = _own_examples(draft, scanner, silences)
         if isinstance(mine, str):
             drafts.lose(draft.place, draft.spec["title"], f"not imported: such lines are found by {mine}")
         else:
-            kept.append(_known(Draft(draft.place, {**draft.spec, **mine}), overlapping, drafts))
-    return kept
+            imported.append(_with_shipped_class(Draft(draft.place, {**draft.spec, **mine}), overlapping, drafts))
+    return imported
 
 
 def _own_examples(draft: Draft, scanner: BatchScanner, silences: Collection[str]) -> dict[str, Any] | str:
     """Its examples without those beside which it stays silent; when none is left, the shipped rule that finds them."""
     found = {line: rules_in(scanner, line, draft.spec["source"]) for line in draft.spec["examples"]["matches"]}
-    silencing = {line: {rule for one in rules for rule in one if rule in silences} for line, rules in found.items()}
+    silencing = {line: {rule for ids in rules for rule in ids if rule in silences} for line, rules in found.items()}
     own = [line for line in found if not silencing[line]]
     if not own:
         return min(min(rules) for rules in silencing.values())
@@ -99,15 +99,15 @@ def _own_examples(draft: Draft, scanner: BatchScanner, silences: Collection[str]
     return {"examples": {**draft.spec["examples"], "matches": matches}} if len(own) < len(found) else {}
 
 
-def _known(draft: Draft, overlapping: Sequence[Rule], drafts: Drafts) -> Draft:
+def _with_shipped_class(draft: Draft, overlapping: Sequence[Rule], drafts: Drafts) -> Draft:
     """The draft with the class of the shipped rules whose own examples it fits, where they agree on one."""
     if not overlapping:
         return draft
     names = ", ".join(rule.spec.id for rule in overlapping)
     drafts.lose(draft.place, draft.spec["title"], f"kept as a fallback: such lines are found by {names}")
     classes = {rule.spec.failure_class for rule in overlapping}
-    told = {"class": classes.pop(), "entity": overlapping[0].spec.entity} if len(classes) == 1 else {}
-    return Draft(draft.place, {**draft.spec, **told})
+    shared = {"class": classes.pop(), "entity": overlapping[0].spec.entity} if len(classes) == 1 else {}
+    return Draft(draft.place, {**draft.spec, **shared})
 
 
 def _overlaps(drafts: Sequence[Draft], shipped: RuleSet) -> list[list[Rule]]:
@@ -116,7 +116,7 @@ def _overlaps(drafts: Sequence[Draft], shipped: RuleSet) -> list[list[Rule]]:
     Hyperscan looks first, in a time that a pattern can't make long.
     """
     found: list[list[Rule]] = [[] for _ in drafts]
-    patterns = [(number, one) for number, draft in enumerate(drafts) for one in draft.spec["patterns"]]
+    patterns = [(number, pattern) for number, draft in enumerate(drafts) for pattern in draft.spec["patterns"]]
     lines = [(rule, line) for rule in shipped.rules if _has_class(rule) for line in _examples_of(rule)]
     scanner = HyperscanScanner([pattern for _, pattern in patterns]) if patterns else None
     for line, pattern in scanner.scan([text.encode() for _, text in lines]) if scanner else ():

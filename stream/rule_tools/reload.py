@@ -21,9 +21,9 @@ from epicenter.stream.rule_tools.trial import compile_all, tried
 from epicenter.stream.scan.prefilter import MARKS
 from epicenter.stream.settings import Settings
 
-TOLD_PROBLEMS: Final = 10
+MAX_REPORTED: Final = 10
 Outcome = Literal["taken", "unchanged", "broken"]
-Look = frozenset[tuple[str, ...]]
+Fingerprint = frozenset[tuple[str, ...]]
 
 
 class Reloader:
@@ -37,15 +37,15 @@ class Reloader:
         settings: Settings,
         rules: RuleSet,
         reload: Callable[[RuleSet], Awaitable[None]],
-        note: Callable[[Outcome, RuleSet], None],
-        tell: Callable[[str], None],
+        record: Callable[[Outcome, RuleSet], None],
+        report: Callable[[str], None],
     ):
         self._packs, self._topology = settings.rule_packs, settings.topology
         self._every_s = settings.reload_every_ns / NS_PER_S
-        self._rules, self._reload, self._note, self._tell = rules, reload, note, tell
-        self._asked = asyncio.Event()
+        self._rules, self._reload, self._record, self._report = rules, reload, record, report
+        self._requested = asyncio.Event()
         self._problems: list[str] = []
-        self._tried = self._last = self._look()
+        self._tried = self._last = self._fingerprint()
 
     def health(self) -> dict[str, object]:
         """Which rules run, and what is wrong with those that should."""
@@ -53,7 +53,7 @@ class Reloader:
 
     async def follow(self) -> None:
         """Take every change that is sound, until cancelled. SIGHUP asks to look at once."""
-        with _on_hangup(self._asked.set):
+        with _on_hangup(self._requested.set):
             while True:
                 if await self._has_changed():
                     await self._try()
@@ -61,11 +61,11 @@ class Reloader:
     async def _has_changed(self) -> bool:
         """Whether to try the packs now: when asked, or when they changed and have kept still for one look since."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._asked.wait(), self._every_s)
-        look, self._last = self._last, self._look()
-        if not self._asked.is_set() and (self._last == self._tried or look != self._last):
+            await asyncio.wait_for(self._requested.wait(), self._every_s)
+        previous, self._last = self._last, self._fingerprint()
+        if not self._requested.is_set() and (self._last == self._tried or previous != self._last):
             return False
-        self._asked.clear()
+        self._requested.clear()
         self._tried = self._last
         return True
 
@@ -75,7 +75,7 @@ class Reloader:
         except ConfigError as error:
             self._refuse(error.problems)
         else:
-            await self._take(rules)
+            await self._apply(rules)
 
     async def _proven(self) -> RuleSet:
         """Rules that passed; those that change while they are tried are tried again.
@@ -91,23 +91,23 @@ class Reloader:
             if rules.digest == verdict.digest:
                 return rules
 
-    async def _take(self, rules: RuleSet) -> None:
+    async def _apply(self, rules: RuleSet) -> None:
         outcome: Outcome = "unchanged" if rules.digest == self._rules.digest else "taken"
         before, self._problems = self._rules, []
         if outcome == "taken":
             await self._reload(rules)
             self._rules = rules
-            self._tell(f"{_difference(before, rules)}; {len(rules.rules)} rules run now ({rules.digest})")
-        self._note(outcome, self._rules)
+            self._report(f"{_difference(before, rules)}; {len(rules.rules)} rules run now ({rules.digest})")
+        self._record(outcome, self._rules)
 
     def _refuse(self, problems: list[str]) -> None:
-        self._problems = [sanitize(problem) for problem in problems[:TOLD_PROBLEMS]]
-        more = len(problems) - TOLD_PROBLEMS
-        told = [*self._problems, *([f"and {more} more; `epicenter rules test` tells all"] if more > 0 else [])]
-        self._tell("\n  ".join(["new rules are not taken, the old ones go on; correct and save these:", *told]))
-        self._note("broken", self._rules)
+        self._problems = [sanitize(problem) for problem in problems[:MAX_REPORTED]]
+        more = len(problems) - MAX_REPORTED
+        lines = [*self._problems, *([f"and {more} more; `epicenter rules test` tells all"] if more > 0 else [])]
+        self._report("\n  ".join(["new rules are not taken, the old ones go on; correct and save these:", *lines]))
+        self._record("broken", self._rules)
 
-    def _look(self) -> Look:
+    def _fingerprint(self) -> Fingerprint:
         """Names, sizes, times and places on the disk; a symlink is what it leads to."""
         packs = [file for path in self._packs for file in ([path] if path.is_file() else path.glob("*.yaml"))]
         used = [file for file in map(Path, self._rules.files) if CATALOG not in file.parents]
@@ -142,7 +142,7 @@ def _state_of(file: Path) -> tuple[str, ...]:
 
 def _difference(before: RuleSet, after: RuleSet) -> str:
     old, new = before.by_id, after.by_id
-    changed = sum(old[one].spec != new[one].spec for one in old.keys() & new.keys())
+    changed = sum(old[rule_id].spec != new[rule_id].spec for rule_id in old.keys() & new.keys())
     return f"rules taken: {len(new.keys() - old.keys())} new, {changed} changed, {len(old.keys() - new.keys())} gone"
 
 

@@ -46,9 +46,9 @@ class Verdict(msgspec.Struct):
 async def tried(packs: Sequence[Path], topology: Path | None) -> Verdict:
     """The verdict of another process, which is stopped when nobody waits for it any more."""
     command = [sys.executable, "-m", "epicenter.stream.rule_tools.trial", str(topology or ""), *map(str, packs)]
-    quiet, told = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    devnull, pipe = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
     try:
-        process = await asyncio.create_subprocess_exec(*command, stdin=quiet, stdout=told, stderr=told)
+        process = await asyncio.create_subprocess_exec(*command, stdin=devnull, stdout=pipe, stderr=pipe)
     except OSError as error:
         return Verdict([f"new packs can't be tried: no process can be started: {error}"])
     try:

@@ -27,7 +27,7 @@ LineAt = Callable[[int], Parsed | None]
 """The record of that number as a line; None when it can't be read."""
 
 
-class Spoken(msgspec.Struct):
+class RecordHits(msgspec.Struct):
     """A record that says something: what stands in it, and the lines of the block that it speaks for."""
 
     number: int
@@ -43,8 +43,8 @@ class _Extent:
     is_complete: bool = True
 
 
-def join_blocks(spoken: dict[int, Spoken], line_at: LineAt, count: int, is_last: bool) -> int:
-    """Join the blocks among the spoken records of a batch of `count`, in place.
+def join_blocks(hits_by_record: dict[int, RecordHits], line_at: LineAt, count: int, is_last: bool) -> int:
+    """Join the blocks among the hits_by_record records of a batch of `count`, in place.
 
     Returns the number of the record at which a block begins that the batch does not hold whole: what is said from
     there on has to wait for the next batch, and so have earlier blocks that reach beyond there. `count` when there is
@@ -52,16 +52,16 @@ def join_blocks(spoken: dict[int, Spoken], line_at: LineAt, count: int, is_last:
     """
     joined: set[int] = set()
     reach: list[tuple[int, int]] = []
-    for number in sorted(spoken):
-        opener = next((hit for hit in spoken[number].hits if hit.rule.spec.block), None)
+    for number in sorted(hits_by_record):
+        opener = next((hit for hit in hits_by_record[number].hits if hit.rule.spec.block), None)
         if opener is None or opener.rule.spec.block is None or number in joined:
             continue
-        extent = _extent(spoken[number], opener.rule.spec.block, line_at, count)
+        extent = _extent(hits_by_record[number], opener.rule.spec.block, line_at, count)
         if not (extent.is_complete or is_last):
             return _before_all_of(reach, number)
         joined.update(extent.numbers)
         reach.append((number, extent.numbers[-1]))
-        _join([spoken[one] for one in extent.numbers if one in spoken], _bounded(extent.lines))
+        _join([hits_by_record[inner] for inner in extent.numbers if inner in hits_by_record], _bounded(extent.lines))
     return count
 
 
@@ -73,7 +73,7 @@ def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:
     return end
 
 
-def _extent(opening: Spoken, block: Block, line_at: LineAt, count: int) -> _Extent:
+def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _Extent:
     first = opening.number
     extent = _Extent([first], [opening.parsed.event.text])
     has_last = False
@@ -109,25 +109,25 @@ def _trimmed(extent: _Extent) -> _Extent:
     return extent
 
 
-def _join(inside: Sequence[Spoken], lines: tuple[str, ...]) -> None:
+def _join(inside: Sequence[RecordHits], lines: tuple[str, ...]) -> None:
     if len(inside) > 1:
-        _tell_once(inside)
-    for spoken in inside:
-        if any(hit.is_failure for hit in spoken.hits):
-            spoken.block = lines
+        _deduplicate(inside)
+    for record in inside:
+        if any(hit.is_failure for hit in record.hits):
+            record.block = lines
 
 
-def _tell_once(inside: Sequence[Spoken]) -> None:
+def _deduplicate(inside: Sequence[RecordHits]) -> None:
     """Leave one hit of each class: that of a usual cause before others, and what is found inside before the opener."""
-    failures = [hit for spoken in inside for hit in spoken.hits if hit.is_failure]
-    standing = without_needless_fallbacks(failures)
-    opened = [hit for hit in standing if hit.rule.spec.fallback and hit.rule.spec.block]
-    standing = [hit for hit in standing if hit not in opened] or standing
-    kept: dict[str, LineHit] = {}
-    for hit in sorted(standing, key=lambda hit: (hit.rule.spec.role != "root", hit.rule.spec.block is not None)):
-        kept.setdefault(hit.failure_class, hit)
-    for spoken in inside:
-        spoken.hits = [hit for hit in spoken.hits if not hit.is_failure or hit is kept.get(hit.failure_class)]
+    failures = [hit for record in inside for hit in record.hits if hit.is_failure]
+    remaining = without_needless_fallbacks(failures)
+    openers = [hit for hit in remaining if hit.rule.spec.fallback and hit.rule.spec.block]
+    remaining = [hit for hit in remaining if hit not in openers] or remaining
+    chosen: dict[str, LineHit] = {}
+    for hit in sorted(remaining, key=lambda hit: (hit.rule.spec.role != "root", hit.rule.spec.block is not None)):
+        chosen.setdefault(hit.failure_class, hit)
+    for record in inside:
+        record.hits = [hit for hit in record.hits if not hit.is_failure or hit is chosen.get(hit.failure_class)]
 
 
 def _bounded(lines: list[str]) -> tuple[str, ...]:

@@ -49,36 +49,36 @@ class _RulePattern(NamedTuple):
 class _PatternsByNumber(dict[int, _RulePattern]):
     """By number of pattern; a pattern is compiled when it is first asked for."""
 
-    def __init__(self, rules: RuleSet, told_whole: Container[str] | None):
+    def __init__(self, rules: RuleSet, in_full: Container[str] | None):
         super().__init__()
         self._rules = rules
-        self._told_whole = told_whole
+        self._in_full = in_full
 
     def __missing__(self, number: int) -> _RulePattern:
         rule = self._rules.rule_of_pattern[number]
         is_for_heartbeats = (
-            rule.spec.role == "progress" and self._told_whole is not None and rule.spec.id not in self._told_whole
+            rule.spec.role == "progress" and self._in_full is not None and rule.spec.id not in self._in_full
         )
         pattern = self._rules.pattern(number)
-        asked = self[number] = _RulePattern(rule, rule.spec.id, pattern, is_harmless(rule), is_for_heartbeats)
-        return asked
+        rule_pattern = self[number] = _RulePattern(rule, rule.spec.id, pattern, is_harmless(rule), is_for_heartbeats)
+        return rule_pattern
 
 
 class Confirmer:
     """Holds each candidate against its own line. A line that holds several records is looked at piece by piece.
 
-    Of progress lines the fields that make heartbeats are read, and all of them for the rules `told_whole`; None: for
+    Of progress lines the fields that make heartbeats are read, and all of them for the rules `in_full`; None: for
     all.
     """
 
-    def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str, told_whole: Container[str] | None = None):
+    def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str, in_full: Container[str] | None = None):
         self._rules = rules
         self._scanner = scanner
-        self._beside = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
+        self._companions = HyperscanScanner(rules.expressions_beside) if rules.expressions_beside else None
         self._cluster = cluster
-        self._asked = _PatternsByNumber(rules, told_whole)
-        told = enumerate(rules.rule_of_pattern)
-        self._of_failures = {number for number, rule in told if says_failure(rule.spec.role)}
+        self._patterns = _PatternsByNumber(rules, in_full)
+        owners = enumerate(rules.rule_of_pattern)
+        self._of_failures = {number for number, rule in owners if says_failure(rule.spec.role)}
 
     def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> tuple[Parsed, list[LineHit]]:
         """The line with what stands in it; of several pieces, the one that speaks, with the hits of all.
@@ -89,21 +89,25 @@ class Confirmer:
         whole = parse(record, self._cluster)
         pieces = pieces_of(whole.body)
         if len(pieces) == 1:
-            return whole, _standing(self._fitting(whole, patterns).values())
+            return whole, _without_fallbacks(self._fitting(whole, patterns).values())
         in_whole = self._fitting(whole, patterns)
-        told, fitting_ids = [], set[str]()
+        pieces_with_hits, fitting_ids = [], set[str]()
         candidates = patterns_by_record(
             self._scanner.scan([piece.encode("utf-8", "surrogatepass") for piece in pieces])
         )
-        for number, of_piece in self._worth_a_look(candidates):
+        for number, of_piece in self._worth_reading(candidates):
             parsed = parse(record, self._cluster, pieces[number])
             fitting = self._fitting(parsed, of_piece)
-            told.append((parsed, _standing(_with_fields_of(in_whole.get(name), hit) for name, hit in fitting.items())))
+            pieces_with_hits.append(
+                (parsed, _without_fallbacks(_with_fields_of(in_whole.get(name), hit) for name, hit in fitting.items()))
+            )
             fitting_ids.update(fitting)
-        told.append((whole, _standing(hit for name, hit in in_whole.items() if name not in fitting_ids)))
-        return _speaking(told), _each_once(hit for _, hits in told for hit in hits)
+        pieces_with_hits.append(
+            (whole, _without_fallbacks(hit for name, hit in in_whole.items() if name not in fitting_ids))
+        )
+        return _reporting_piece(pieces_with_hits), _one_per_rule(hit for _, hits in pieces_with_hits for hit in hits)
 
-    def _worth_a_look(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
+    def _worth_reading(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
         """Pieces in order; of those that can only tell a step, the newest few."""
         quiet = [number for number, found in candidates.items() if all(map(self._is_progress, found))]
         passed_over = set(quiet[:-MAX_KEPT_STEPS])
@@ -115,36 +119,47 @@ class Confirmer:
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
         """What each rule that fits says, by its id; None where it only fits over harmless text."""
         body = parsed.body.encode("utf-8", "surrogatepass")
-        beside = self._asked_beside(body, patterns)
-        numbers = sorted({*patterns, *beside}) if beside else patterns
-        asked = [one for one in map(self._asked.__getitem__, numbers) if one.rule.applies_to(parsed.event.source)]
-        harmless = [place.span() for one in asked if one.is_harmless for place in _places(one.pattern, body)]
+        companions = self._companions_of(body, patterns)
+        numbers = sorted({*patterns, *companions}) if companions else patterns
+        candidates = [
+            candidate
+            for candidate in map(self._patterns.__getitem__, numbers)
+            if candidate.rule.applies_to(parsed.event.source)
+        ]
+        harmless = [
+            place.span()
+            for candidate in candidates
+            if candidate.is_harmless
+            for place in _places(candidate.pattern, body)
+        ]
         found: dict[str, LineHit | None] = {}
-        for one in asked:
-            if found.get(one.rule_id):
+        for candidate in candidates:
+            if found.get(candidate.rule_id):
                 continue
-            avoided = () if one.is_harmless else harmless
-            place = first_outside(_places(one.pattern, body), avoided) if avoided else one.pattern.search(body)
+            avoided = () if candidate.is_harmless else harmless
+            place = (
+                first_outside(_places(candidate.pattern, body), avoided) if avoided else candidate.pattern.search(body)
+            )
             if place:
-                fields = one.rule.fields_in(place, one.is_for_heartbeats)
-                found[one.rule_id] = LineHit(one.rule.for_fields(fields), fields)
-            elif harmless and one.pattern.search(body):
-                found[one.rule_id] = None
+                fields = candidate.rule.fields_in(place, candidate.is_for_heartbeats)
+                found[candidate.rule_id] = LineHit(candidate.rule.for_fields(fields), fields)
+            elif harmless and candidate.pattern.search(body):
+                found[candidate.rule_id] = None
         return found
 
-    def _asked_beside(self, body: bytes, patterns: Sequence[int]) -> list[int]:
+    def _companions_of(self, body: bytes, patterns: Sequence[int]) -> list[int]:
         """The harmless patterns that are only asked where something may have failed, and may fit there."""
         rules = self._rules
-        if not self._beside or self._of_failures.isdisjoint(patterns):
+        if not self._companions or self._of_failures.isdisjoint(patterns):
             return []
-        return [len(rules.expressions) + number for _, number in self._beside.scan([body])]
+        return [len(rules.expressions) + number for _, number in self._companions.scan([body])]
 
 
 def _places(pattern: re.Pattern[bytes], body: bytes) -> Iterator[re.Match[bytes]]:
     return islice(pattern.finditer(body), MAX_PLACES)
 
 
-def _standing(fitting: Iterable[LineHit | None]) -> list[LineHit]:
+def _without_fallbacks(fitting: Iterable[LineHit | None]) -> list[LineHit]:
     return without_needless_fallbacks([hit for hit in fitting if hit])
 
 
@@ -153,13 +168,13 @@ def _with_fields_of(in_whole: LineHit | None, hit: LineHit | None) -> LineHit | 
     return msgspec.structs.replace(hit, fields={**in_whole.fields, **hit.fields}) if in_whole and hit else hit
 
 
-def _speaking(told: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:
+def _reporting_piece(pieces: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:
     """The first piece that says that something failed, else the first that says anything."""
-    by_weight = sorted(told, key=lambda one: (not any(hit.is_failure for hit in one[1]), not one[1]))
+    by_weight = sorted(pieces, key=lambda piece: (not any(hit.is_failure for hit in piece[1]), not piece[1]))
     return by_weight[0][0]
 
 
-def _each_once(hits: Iterable[LineHit]) -> list[LineHit]:
+def _one_per_rule(hits: Iterable[LineHit]) -> list[LineHit]:
     """One hit of each rule: the newest step, and the first of everything else."""
     by_rule: dict[str, LineHit] = {}
     for hit in hits:

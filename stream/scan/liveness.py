@@ -57,7 +57,7 @@ def _shows(value: bytes, text: bytes, from_start: int, from_end: int) -> bool:
     return value.startswith(text, from_start) or (start >= 0 and value.startswith(text, start))
 
 
-class _Known(NamedTuple):
+class _LastSeen(NamedTuple):
     """What a speaker's last record that was looked at has shown."""
 
     clock: _Clock
@@ -73,31 +73,33 @@ class Liveness:
     """
 
     def __init__(self) -> None:
-        self._known_by_source: dict[str, dict[Hashable, _Known]] = {}
+        self._last_seen_by_source: dict[str, dict[Hashable, _LastSeen]] = {}
         self._sources_of_shared_keys: set[str] = set()
 
-    def look(self, batch: Batch, end: int, of_kernel: Sequence[int], time_of: TimeOf) -> None:
+    def observe(self, batch: Batch, end: int, of_kernel: Sequence[int], time_of: TimeOf) -> None:
         """Call `time_of` for the records to look at; it gives the event time, or None when there is none."""
         if not end:
             return
-        known = self._known_by_source.setdefault(batch.source, {})
+        known = self._last_seen_by_source.setdefault(batch.source, {})
         if len(known) > MAX_SPEAKERS:
             known.clear()
         speakers = self._speakers(batch, end, of_kernel)
         moved = {
-            who: at
-            for who, at in _last(speakers, end).items()
-            if at == end - 1 or who not in known or not known[who].clock.fits(batch.values[at], batch.received_ns[at])
+            speaker: at
+            for speaker, at in _last(speakers, end).items()
+            if at == end - 1
+            or speaker not in known
+            or not known[speaker].clock.fits(batch.values[at], batch.received_ns[at])
         }
         first = _first(speakers, end, moved)
         if self._are_by_key(batch) and _have_several_hosts(batch.values, moved, first, known):
             self._sources_of_shared_keys.add(batch.source)
-            self.look(batch, end, of_kernel, time_of)
+            self.observe(batch, end, of_kernel, time_of)
             return
-        look = _Look(batch, speakers, end, time_of)
-        for who, at in moved.items():
-            clock = look.between(who, first[who], at, is_new=who not in known)
-            known[who] = _Known(clock, _host(batch.values[at]))
+        batch_pass = _BatchPass(batch, speakers, end, time_of)
+        for speaker, at in moved.items():
+            clock = batch_pass.between(speaker, first[speaker], at, is_new=speaker not in known)
+            known[speaker] = _LastSeen(clock, _host(batch.values[at]))
 
     def _speakers(self, batch: Batch, end: int, of_kernel: Sequence[int]) -> Speakers:
         """Who wrote each record, as far as a glance tells: its key, else a host it names; and whether its kernel."""
@@ -116,19 +118,19 @@ class Liveness:
         return not isinstance(batch.keys, Repeated) and batch.source not in self._sources_of_shared_keys
 
 
-class _Look:
+class _BatchPass:
     """One look through a batch."""
 
     def __init__(self, batch: Batch, speakers: Speakers, end: int, time_of: TimeOf):
         self._batch, self._speakers, self._end, self._time_of = batch, speakers, end, time_of
         self._numbers_by_speaker: dict[Hashable, list[int]] = {}
 
-    def between(self, who: Hashable, first: int, last: int, is_new: bool) -> _Clock:
+    def between(self, speaker: Hashable, first: int, last: int, is_new: bool) -> _Clock:
         """Look at the speaker's records as far as needed, the very first one always; the clock of the last."""
         values, received_ns = self._batch.values, self._batch.received_ns
         clock = _clock(values[last], self._time_of(last), received_ns[last])
         if first != last and not clock.fits(values[first], received_ns[first]):
-            self._fill_all(self._numbers(who))
+            self._fill_all(self._numbers(speaker))
         elif is_new:
             self._time_of(first)
         return clock
@@ -158,13 +160,13 @@ class _Look:
                 below, middle_ns = timed or (low, low_ns)
                 waiting += [(low, below, low_ns, middle_ns), (middle, high, middle_ns, high_ns)]
 
-    def _numbers(self, who: Hashable) -> Sequence[int]:
+    def _numbers(self, speaker: Hashable) -> Sequence[int]:
         if isinstance(self._speakers, Repeated):
             return range(self._end)
         if not self._numbers_by_speaker:
-            for number, one in enumerate(islice(self._speakers, self._end)):
-                self._numbers_by_speaker.setdefault(one, []).append(number)
-        return self._numbers_by_speaker[who]
+            for number, owner in enumerate(islice(self._speakers, self._end)):
+                self._numbers_by_speaker.setdefault(owner, []).append(number)
+        return self._numbers_by_speaker[speaker]
 
 
 def _clock(value: bytes, time_ns: int | None, received_ns: int) -> _Clock:
@@ -177,20 +179,20 @@ def _clock(value: bytes, time_ns: int | None, received_ns: int) -> _Clock:
     tens_of_seconds = (iso_from_ns(time_ns)[:18].encode(), b"%d" % bucket)
     for clocks in (_CLOCK_FIELDS, _CLOCKS):
         found = list(islice(clocks.finditer(value), MAX_CLOCKS))
-        if len(found) < MAX_CLOCKS and any(one[1].replace(b" ", b"T") in tens_of_seconds for one in found):
-            return _Clock(bucket, tuple((one[0], one.start(), len(value) - one.start()) for one in found))
+        if len(found) < MAX_CLOCKS and any(clock[1].replace(b" ", b"T") in tens_of_seconds for clock in found):
+            return _Clock(bucket, tuple((clock[0], clock.start(), len(value) - clock.start()) for clock in found))
     return _Clock()
 
 
 def _have_several_hosts(
-    values: Sequence[bytes], last: dict[Hashable, int], first: dict[Hashable, int], known: dict[Hashable, _Known]
+    values: Sequence[bytes], last: dict[Hashable, int], first: dict[Hashable, int], known: dict[Hashable, _LastSeen]
 ) -> bool:
     """Whether a speaker names different hosts, or has no key."""
-    for who, at in last.items():
-        hosts = {_host(values[first[who]]), _host(values[at])}
-        if who in known:
-            hosts.add(known[who].host)
-        if len(hosts - {b""}) > 1 or who in (None, (None, "kernel")):
+    for speaker, at in last.items():
+        hosts = {_host(values[first[speaker]]), _host(values[at])}
+        if speaker in known:
+            hosts.add(known[speaker].host)
+        if len(hosts - {b""}) > 1 or speaker in (None, (None, "kernel")):
             return True
     return False
 
@@ -217,5 +219,5 @@ def _first(speakers: Speakers, end: int, moved: dict[Hashable, int]) -> dict[Has
     if isinstance(speakers, Repeated):
         return {speakers.content: 0}
     if len(moved) <= FEW_SPEAKERS:
-        return {who: speakers.index(who) for who in moved}
+        return {speaker: speakers.index(speaker) for speaker in moved}
     return dict(zip(reversed(speakers[:end]), range(end - 1, -1, -1), strict=True))

@@ -37,16 +37,16 @@ class Prefilter:
     def __init__(self, scanner: Scanner):
         self._scanner = scanner
         if isinstance(scanner, HyperscanScanner) and scanner.has_marks:
-            self._found = scanner.scan_with_marks
+            self._scan_with_marks = scanner.scan_with_marks
         else:
             marks = HyperscanScanner(MARKS)
-            self._found = lambda values: (scanner.scan(values), marks.scan(values))
+            self._scan_with_marks = lambda values: (scanner.scan(values), marks.scan(values))
 
     def prefiltered(self, values: Records | TextLines) -> Prefiltered:
         """Lines of a plain text are all of one speaker, so their kernel is not looked for."""
         if isinstance(values, TextLines):
             return Prefiltered(self._scanner.scan(values), (), values.cleaned_differently(), ())
-        candidates, marks = self._found(values)
+        candidates, marks = self._scan_with_marks(values)
         of_kernel, escaped = set[int](), set(values.escaped())
         for number, mark in marks:
             (of_kernel if mark < len(_OF_KERNEL) else escaped).add(number)

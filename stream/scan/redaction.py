@@ -24,7 +24,7 @@ MIN_SECRET_LENGTH: Final = 4
 Redactions = list[str]
 """The kind of each secret that was taken out of a text."""
 
-_Found = Mapping[str, Redacted]
+_RedactedTexts = Mapping[str, Redacted]
 
 
 def redactor_of(settings: Settings) -> Redactor | None:
@@ -105,18 +105,18 @@ def _whole_texts(match: Match) -> Iterator[str]:
         yield "\n".join(match.block)
 
 
-def _without(match: Match, found: _Found) -> Match:
+def _without(match: Match, found: _RedactedTexts) -> Match:
     if found.keys().isdisjoint(_texts(match)):
         return match
     event = msgspec.structs.replace(match.event, text=_redacted(match.event.text, found))
     secrets = [secret for text in _whole_texts(match) if text in found for secret in found[text].secrets]
     marks = [f"[redacted:{kind}]" for text in _whole_texts(match) if text in found for kind in found[text].kinds]
-    taken = list(zip([secret.decode("utf-8", "replace") for secret in secrets], marks, strict=True))
+    replacements = list(zip([secret.decode("utf-8", "replace") for secret in secrets], marks, strict=True))
     return Match(
         match_id=match_id(match.rule, event),
         rule=match.rule,
         event=event,
-        fields={name: _field(_redacted(value, found), taken) for name, value in match.fields.items()},
+        fields={name: _field(_redacted(value, found), replacements) for name, value in match.fields.items()},
         block=tuple(_redacted("\n".join(match.block), found).split("\n")) if match.block else (),
     )
 
@@ -124,17 +124,17 @@ def _without(match: Match, found: _Found) -> Match:
 def match_id(rule_id: str, event: LogEvent) -> str:
     """The id of what a line says, where it says no time of its own with its place."""
     origin = () if event.has_own_time else (event.position.source, event.position.offset)
-    said = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
-    return stable_id(rule_id, *said, *origin)
+    content = (event.cluster, event.node, event.source, event.job, event.rank, event.event_time_ns, event.text)
+    return stable_id(rule_id, *content, *origin)
 
 
-def _redacted(text: str, found: _Found) -> str:
+def _redacted(text: str, found: _RedactedTexts) -> str:
     return _decoded(found[text].text) if text in found else text
 
 
-def _field(value: str, taken: Sequence[tuple[str, str]]) -> str:
+def _field(value: str, replacements: Sequence[tuple[str, str]]) -> str:
     """A field that is cut out of a text does not show the name before the secret: it goes by what it says."""
-    for secret, mark in taken:
+    for secret, mark in replacements:
         if value == secret or (len(value) >= MIN_PIECE_LENGTH and value in secret):
             return mark
         if len(secret) >= MIN_SECRET_LENGTH:

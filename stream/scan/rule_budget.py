@@ -53,28 +53,28 @@ class RuleBudget:
         """The patterns of a record that are still looked at; the others are counted."""
         if not self._is_over:
             return patterns
-        kept = []
+        allowed = []
         for number in patterns:
             use = self._uses.get(owners[number])
             if use is None or not use.is_used_up:
-                kept.append(number)
+                allowed.append(number)
             else:
                 use.passed_over += 1
-        return kept
+        return allowed
 
-    def note(self, patterns: Sequence[int], owners: Sequence[Rule], hits: Sequence[LineHit], begun_s: float) -> None:
+    def record(self, patterns: Sequence[int], owners: Sequence[Rule], hits: Sequence[LineHit], begun_s: float) -> None:
         """A record was looked at for these patterns since then, and this is what stood in it."""
         seconds = self.clock_s() - begun_s
         fitting = [hit.rule.spec.id for hit in hits]
-        asked = {owners[number] for number in patterns}
-        for rule in asked:
+        rules = {owners[number] for number in patterns}
+        for rule in rules:
             use = self._uses.get(rule) or self._uses.setdefault(rule, Use(self._budget_s(rule)))
             use.candidates += 1
             use.hits += any(map(rule.is_named, fitting))
-            use.seconds += seconds / len(asked)
+            use.seconds += seconds / len(rules)
             self._is_over |= use.is_used_up
 
-    def turn(self, now_s: float) -> Mapping[Rule, Use] | None:
+    def rotate(self, now_s: float) -> Mapping[Rule, Use] | None:
         """What rules used, when the interval is over: another one begins. None within it."""
         if self._began_s is None:
             self._began_s = now_s
@@ -101,7 +101,7 @@ def over_budget(used: Mapping[Rule, Use]) -> list[str]:
 
 def _is_trusted(rule: Rule) -> bool:
     """Rules that are shipped, and those that tell the worst, are passed over last."""
-    specs = [one.spec for one in (rule, *rule.finer.values())]
+    specs = [variant.spec for variant in (rule, *rule.finer.values())]
     return rule.place.startswith(f"{CATALOG}/") or any(
         spec.severity == "critical" or spec.role == "root" for spec in specs
     )

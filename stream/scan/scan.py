@@ -23,7 +23,7 @@ from epicenter.rules.packs.precedence import LineHit
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.placement.banners import placements_of
 from epicenter.rules.redact.redactor import Redactor
-from epicenter.stream.scan.blocks import Spoken, join_blocks, with_short_lines
+from epicenter.stream.scan.blocks import RecordHits, join_blocks, with_short_lines
 from epicenter.stream.scan.confirm import Confirmer, patterns_by_record
 from epicenter.stream.scan.heartbeats import Heartbeats
 from epicenter.stream.scan.line_times import LineTimes
@@ -61,7 +61,7 @@ class ScanResult:
         return self.records - self.matched - self.dead
 
     @property
-    def told(self) -> int:
+    def pending(self) -> int:
         """How much of it waits for its time."""
         return len(self.matches) + len(self.observed) + len(self.heartbeats)
 
@@ -89,7 +89,7 @@ class BatchScanner:
         self.reload(rules, scanner)
         self._timed_by_source: dict[str, tuple[int, int]] = {}
         self._liveness = Liveness()
-        self._told_pods: set[tuple[str, str, str]] = set()
+        self._reported_pods: set[tuple[str, str, str]] = set()
         self._placed_hour_by_source: dict[str, int] = {}
 
     def reload(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
@@ -98,8 +98,8 @@ class BatchScanner:
         self._prefilter = Prefilter(self._scanner)
         self._owners = rules.rule_of_pattern
         self._observed = observed(rules)
-        told_whole = None if self._keep_all else self._observed
-        self._confirmer = Confirmer(rules, self._scanner, self._cluster, told_whole)
+        in_full = None if self._keep_all else self._observed
+        self._confirmer = Confirmer(rules, self._scanner, self._cluster, in_full)
 
     def scan(self, batch: Batch, is_last: bool = True) -> ScanResult:
         """Every match, heartbeat and dead letter of the batch, the same for the same batch.
@@ -113,36 +113,36 @@ class BatchScanner:
         batch, validated = replace(batch, values=whole), replace(batch, values=values)
         prefiltered = self._prefilter.prefiltered(values)
         times = LineTimes(validated, self._timed_by_source.get(batch.source))
-        spoken = self._spoken(times, self._candidates(values, prefiltered), invalid)
-        end = join_blocks(spoken, lambda number: self._line(validated, number, invalid), len(batch), is_last)
+        hits_by_record = self._hits_by_record(times, self._candidates(values, prefiltered), invalid)
+        end = join_blocks(hits_by_record, lambda number: self._line(validated, number, invalid), len(batch), is_last)
         for number in prefiltered.suspicious:
-            if number not in spoken and number not in invalid and (fault := envelope_fault(values[number])):
+            if number not in hits_by_record and number not in invalid and (fault := envelope_fault(values[number])):
                 invalid[number] = fault
         if batch.is_recorded and (timed := times.upto(end)):
             self._timed_by_source[batch.source] = timed
-        said = [one for number, one in sorted(spoken.items()) if number < end]
+        with_hits = [record for number, record in sorted(hits_by_record.items()) if number < end]
         invalid = {number: fault for number, fault in invalid.items() if number < end}
-        scanned, heartbeats = self._scanned(batch, end, said, invalid)
-        self._note_who_was_alive(batch, end, invalid, prefiltered, scanned, heartbeats)
+        scanned, heartbeats = self._scanned(batch, end, with_hits, invalid)
+        self._record_liveness(batch, end, invalid, prefiltered, scanned, heartbeats)
         return self._finished(scanned, heartbeats, batch, invalid)
 
-    def _spoken(
+    def _hits_by_record(
         self, times: LineTimes, candidates: Mapping[int, Sequence[int]], invalid: dict[int, Fault]
-    ) -> dict[int, Spoken]:
-        spoken = {}
+    ) -> dict[int, RecordHits]:
+        hits_by_record = {}
         for number, patterns in candidates.items():
-            if not (asked := self._rule_budget.let_through(patterns, self._owners)):
+            if not (allowed := self._rule_budget.let_through(patterns, self._owners)):
                 continue
             begun_s = self._rule_budget.clock_s()
             try:
-                parsed, hits = self._confirmer.confirmed(times.batch.record(number), asked)
+                parsed, hits = self._confirmer.confirmed(times.batch.record(number), allowed)
             except RecordError as error:
                 invalid[number] = Fault.of(error)
                 continue
-            self._rule_budget.note(asked, self._owners, hits, begun_s)
+            self._rule_budget.record(allowed, self._owners, hits, begun_s)
             if hits:
-                spoken[number] = Spoken(number, times.put_into(parsed, number), hits)
-        return spoken
+                hits_by_record[number] = RecordHits(number, times.put_into(parsed, number), hits)
+        return hits_by_record
 
     def _line(self, batch: Batch, number: int, invalid: Mapping[int, Fault]) -> Parsed | None:
         try:
@@ -151,26 +151,26 @@ class BatchScanner:
             return None
 
     def _scanned(
-        self, batch: Batch, end: int, said: Sequence[Spoken], invalid: Mapping[int, Fault]
+        self, batch: Batch, end: int, with_hits: Sequence[RecordHits], invalid: Mapping[int, Fault]
     ) -> tuple[ScanResult, Heartbeats]:
         """What the records that say something tell; the rest is still to come."""
         scanned, heartbeats = ScanResult(records=end), Heartbeats()
-        scanned.matched = sum(one.number not in invalid for one in said)
-        for spoken in said:
-            event = spoken.parsed.event
-            self._note_pod(event, scanned)
-            if spoken.parsed.event.has_own_time or not batch.is_recorded:
-                scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[spoken.number])
-            scanned.harmless += "harmless" in [hit.rule.spec.role for hit in spoken.hits]
-            for hit in spoken.hits:
-                _note_heartbeat(heartbeats, event, hit)
+        scanned.matched = sum(record.number not in invalid for record in with_hits)
+        for record in with_hits:
+            event = record.parsed.event
+            self._record_pod(event, scanned)
+            if event.has_own_time or not batch.is_recorded:
+                scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[record.number])
+            scanned.harmless += "harmless" in [hit.rule.spec.role for hit in record.hits]
+            for hit in record.hits:
+                _record_heartbeat(heartbeats, event, hit)
                 if hit.rule.spec.role == "placement":
                     scanned.rank_placements += placements_of(event, hit.fields)
                 if self._keep_all or hit.rule.spec.role not in QUIET_ROLES:
-                    scanned.matches.append(_match(hit, event, spoken.block if hit.is_failure else ()))
+                    scanned.matches.append(_match(hit, event, record.block if hit.is_failure else ()))
                 elif hit.rule.spec.id in self._observed:
                     scanned.observed.append(_match(hit, event, ()))
-        self._note_cut_lines(batch, invalid, heartbeats)
+        self._record_cut_lines(batch, invalid, heartbeats)
         return scanned, heartbeats
 
     def _candidates(self, values: Records | TextLines, prefiltered: Prefiltered) -> dict[int, list[int]]:
@@ -180,7 +180,7 @@ class BatchScanner:
             hits = sorted({*hits, *((escaped[number], pattern) for number, pattern in self._scanner.scan(plain))})
         return patterns_by_record(hits)
 
-    def _note_who_was_alive(
+    def _record_liveness(
         self,
         batch: Batch,
         end: int,
@@ -193,7 +193,7 @@ class BatchScanner:
 
         own_node = batch.origin is None or not batch.origin.hosts
 
-        def look(number: int) -> int | None:
+        def time_of(number: int) -> int | None:
             try:
                 event = None if number in invalid else parse(batch.record(number), self._cluster).event
             except RecordError:
@@ -202,20 +202,20 @@ class BatchScanner:
                 return None
             scanned.newest_ns = _later(scanned.newest_ns, event, batch.received_ns[number])
             heartbeats.add_alive(event if own_node else msgspec.structs.replace(event, node=""))
-            self._note_pod(event, scanned)
+            self._record_pod(event, scanned)
             if event.job and not own_node:
                 scanned.rank_placements += self._hosts_rank_placements(event, batch)
             return event.event_time_ns
 
-        self._liveness.look(batch, end, prefiltered.of_kernel, look)
+        self._liveness.observe(batch, end, prefiltered.of_kernel, time_of)
 
-    def _note_pod(self, event: LogEvent, scanned: ScanResult) -> None:
+    def _record_pod(self, event: LogEvent, scanned: ScanResult) -> None:
         """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
         pod = (event.cluster, event.pod, event.node)
-        if event.pod and event.job and pod not in self._told_pods:
-            if len(self._told_pods) >= MAX_SPEAKERS:
-                self._told_pods.clear()
-            self._told_pods.add(pod)
+        if event.pod and event.job and pod not in self._reported_pods:
+            if len(self._reported_pods) >= MAX_SPEAKERS:
+                self._reported_pods.clear()
+            self._reported_pods.add(pod)
             scanned.rank_placements.append(
                 RankPlacement(event.event_time_ns, event.cluster, event.job, event.node, pod=event.pod)
             )
@@ -253,7 +253,7 @@ class BatchScanner:
         matches = list(map(with_short_lines, matches))
         scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
 
-    def _note_cut_lines(self, batch: Batch, invalid: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
+    def _record_cut_lines(self, batch: Batch, invalid: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
         """Envelopes that end in the middle: whoever wrote them was stopped."""
         for number, fault in invalid.items():
             if fault.kind is DeadLetterKind.NOT_JSON and not batch.values[number].rstrip().endswith(b"}"):
@@ -265,7 +265,7 @@ def _match(hit: LineHit, event: LogEvent, block: tuple[str, ...]) -> Match:
     return Match(match_id(rule_id, event), rule_id, event, dict(hit.fields), block)
 
 
-def _note_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> None:
+def _record_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> None:
     spec, fields = hit.rule.spec, hit.fields
     if spec.role == "progress":
         if fields.get("step"):

@@ -133,7 +133,7 @@ class Checker:
         return sorted(chance.sample(range(self._points), min(most, self._points)))
 
     def _delivery_at(self, point: int) -> str:
-        line = [one for chapter in self._chapters for one in chapter.deliveries][point].lines[0]
+        line = [delivery for chapter in self._chapters for delivery in chapter.deliveries][point].lines[0]
         return f"{line.file}:{line.number}"
 
 

@@ -75,7 +75,7 @@ def lagging(
     files = sorted({delivery.file for delivery in deliveries}, reverse=first_most)
     longest_ns, last = lateness_ns - FETCH_NS - 1, max(1, len(files) - 1)
     lag_ns = {file: longest_ns * number // last for number, file in enumerate(files)}
-    late = [replace(one, arrival_ns=one.arrival_ns + lag_ns[one.file]) for one in deliveries]
+    late = [replace(delivery, arrival_ns=delivery.arrival_ns + lag_ns[delivery.file]) for delivery in deliveries]
     return sorted(late, key=_arrival)
 
 
@@ -89,8 +89,8 @@ def repeated(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -
             places = [at for at in range(number, upto) if _can_be_followed(deliveries[at], again)]
             place = chance.choice(places)
             extra.append((place, replace(again, arrival_ns=deliveries[place].arrival_ns)))
-    numbered = [(number, one) for number, one in enumerate(deliveries)] + extra
-    return [one for _, one in sorted(numbered, key=lambda pair: pair[0])]
+    numbered = [(number, delivery) for number, delivery in enumerate(deliveries)] + extra
+    return [delivery for _, delivery in sorted(numbered, key=lambda pair: pair[0])]
 
 
 def cut_up(deliveries: Sequence[Delivery], lateness_ns: int, chance: Random) -> list[Delivery]:
@@ -116,8 +116,10 @@ def _fetches(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
 
 def _marked(deliveries: list[Delivery]) -> list[Delivery]:
     """Of one file: those after which the next one comes soon, as such."""
-    goes_on = [later.lines[0].time_ns - one.lines[-1].time_ns < HOLD_NS for one, later in pairwise(deliveries)]
-    return [replace(one, goes_on=soon) for one, soon in zip(deliveries, [*goes_on, False], strict=True)]
+    goes_on = [
+        later.lines[0].time_ns - delivery.lines[-1].time_ns < HOLD_NS for delivery, later in pairwise(deliveries)
+    ]
+    return [replace(delivery, goes_on=soon) for delivery, soon in zip(deliveries, [*goes_on, False], strict=True)]
 
 
 def _whole(deliveries: Sequence[Delivery]) -> list[int]:
@@ -140,7 +142,9 @@ def _in_order_of_each_file(deliveries: list[Delivery]) -> list[Delivery]:
     by_file: dict[str, list[Delivery]] = {}
     for delivery in deliveries:
         by_file.setdefault(delivery.file, []).append(delivery)
-    in_order = {file: iter(sorted(group, key=lambda one: one.lines[0].number)) for file, group in by_file.items()}
+    in_order = {
+        file: iter(sorted(group, key=lambda delivery: delivery.lines[0].number)) for file, group in by_file.items()
+    }
     return [next(in_order[delivery.file]) for delivery in deliveries]
 
 

@@ -32,27 +32,27 @@ def shortfalls(expected: Sequence[ExpectedIncident], documents: Documents) -> li
     pairs = _best_pairs(expected, found)
     left = [document for number, document in enumerate(found) if number not in pairs.values()]
     lines = []
-    for number, one in enumerate(expected):
+    for number, incident in enumerate(expected):
         if number not in pairs:
-            lines.append(f"missing: {_shown(one)}")
-        elif differences := list(_differences(one, found[pairs[number]])):
+            lines.append(f"missing: {_shown(incident)}")
+        elif differences := list(_differences(incident, found[pairs[number]])):
             lines += [f"incident {number + 1}: {difference}" for difference in differences]
     return lines + [f"not expected: {_headline(document)}" for document in left]
 
 
 def first_change(before: Sequence[Documents], after: Sequence[Documents]) -> str:
     """Where two runs of the same scenario differ first; empty when they are the same byte for byte."""
-    for step, (one, other) in enumerate(zip(before, after, strict=True), 1):
-        if msgspec.json.encode(one) != msgspec.json.encode(other):
-            return f"at the end of step {step}, {_change(_by_id(one), _by_id(other))}"
+    for step, (old, new) in enumerate(zip(before, after, strict=True), 1):
+        if msgspec.json.encode(old) != msgspec.json.encode(new):
+            return f"at the end of step {step}, {_change(_by_id(old), _by_id(new))}"
     return ""
 
 
 def _best_pairs(expected: Sequence[ExpectedIncident], found: list[dict[str, Any]]) -> dict[int, int]:
     """Which expected incident is which found one: the pairs that differ least come first."""
     distances = sorted(
-        (len(list(_differences(one, document))), number, index)
-        for number, one in enumerate(expected)
+        (len(list(_differences(incident, document))), number, index)
+        for number, incident in enumerate(expected)
         for index, document in enumerate(found)
     )
     pairs: dict[int, int] = {}
@@ -67,7 +67,7 @@ def _differences(expected: ExpectedIncident, found: dict[str, Any]) -> Iterator[
         wanted = getattr(expected, name)
         wanted = sorted(wanted) if isinstance(wanted, tuple) else wanted
         if wanted is not None and wanted != found_at(found):
-            yield f"{_word(name)}: expected {_said(wanted)}, found {_said(found_at(found))}"
+            yield f"{_field_name(name)}: expected {_as_text(wanted)}, found {_as_text(found_at(found))}"
     chain = list(dict.fromkeys(link["class"] for link in found["chain"]))
     if not _runs_through(expected.chain, chain):
         yield f"chain: expected {' -> '.join(expected.chain)}, found {' -> '.join(chain)}"
@@ -81,27 +81,27 @@ def _recurrence(found: dict[str, Any]) -> dict[str, Any]:
 
 def _runs_through(wanted: Sequence[str], chain: Sequence[str]) -> bool:
     rest = iter(chain)
-    return all(one in rest for one in wanted)
+    return all(name in rest for name in wanted)
 
 
 def _shown(expected: ExpectedIncident) -> str:
-    told = expected.model_dump(exclude_unset=True)
-    return ", ".join(f"{_word(name)} {_said(content)}" for name, content in told.items())
+    fields = expected.model_dump(exclude_unset=True)
+    return ", ".join(f"{_field_name(name)} {_as_text(content)}" for name, content in fields.items())
 
 
 def _headline(document: dict[str, Any]) -> str:
     root = document["root_cause"]
     place = f" on {root['node']}" if root["node"] else ""
-    return f"{document['class']}{place}, jobs {_said(document['jobs'])}, {document['status']} ({document['title']})"
+    return f"{document['class']}{place}, jobs {_as_text(document['jobs'])}, {document['status']} ({document['title']})"
 
 
-def _said(content: Any) -> str:
+def _as_text(content: Any) -> str:
     if isinstance(content, list | tuple):
         return "[" + ", ".join(map(str, content)) + "]"
     return str(content) if content not in ("", None) else "none"
 
 
-def _word(name: str) -> str:
+def _field_name(name: str) -> str:
     return "class" if name == "failure_class" else name
 
 
@@ -115,20 +115,20 @@ def _change(before: dict[str, Incident], after: dict[str, Incident]) -> str:
             return f"incident {incident_id} is gone: {_headline(msgspec.to_builtins(before[incident_id]))}"
         if incident_id not in before:
             return f"incident {incident_id} is new: {_headline(msgspec.to_builtins(after[incident_id]))}"
-        one, other = (msgspec.to_builtins(documents[incident_id]) for documents in (before, after))
-        if one != other:
-            return f"incident {incident_id}: {_first_difference(one, other, '')}"
+        old, new = (msgspec.to_builtins(documents[incident_id]) for documents in (before, after))
+        if old != new:
+            return f"incident {incident_id}: {_first_difference(old, new, '')}"
     return "the order of the fields differs"
 
 
-def _first_difference(one: Any, other: Any, path: str) -> str:
+def _first_difference(old: Any, new: Any, path: str) -> str:
     """The first part that differs of two documents, such as `chain.2.text: 'a' became 'b'`."""
-    parts, others = _parts(one), _parts(other)
-    if not parts or parts.keys() != others.keys():
-        return f"{path.removeprefix('.')}: {one!r} became {other!r}"
+    parts, new_parts = _parts(old), _parts(new)
+    if not parts or parts.keys() != new_parts.keys():
+        return f"{path.removeprefix('.')}: {old!r} became {new!r}"
     for name, part in parts.items():
-        if part != others[name]:
-            return _first_difference(part, others[name], f"{path}.{name}")
+        if part != new_parts[name]:
+            return _first_difference(part, new_parts[name], f"{path}.{name}")
     return f"{path.removeprefix('.')} is written differently"
 
 

@@ -11,7 +11,7 @@ import msgspec
 
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.scenarios.notation import ALL_RANKS
-from epicenter.stream.scenarios.shippers import Said, iso, record_of
+from epicenter.stream.scenarios.shippers import WrittenLine, iso, record_of
 from epicenter.stream.scenarios.spec import SHIPPERS_OF, LineSpec, ScenarioSpec, StepSpec
 
 GPU_SLOTS: Final = ("18:00", "2a:00", "3a:00", "5d:00", "9a:00", "ab:00", "ba:00", "db:00")
@@ -35,45 +35,45 @@ class Line(msgspec.Struct, frozen=True):
 def written_out(spec: ScenarioSpec) -> list[list[Line]]:
     """The lines of each step, in the order of their times; those of one file never change their order."""
     numbers: Counter[str] = Counter()
-    return [[_line(said, numbers) for said in _said_in(spec, step)] for step in spec.all_steps]
+    return [[_line(written, numbers) for written in _lines_of_step(spec, step)] for step in spec.all_steps]
 
 
-def _line(said: Said, numbers: Counter[str]) -> Line:
-    file = _file_of(said)
+def _line(written: WrittenLine, numbers: Counter[str]) -> Line:
+    file = _file_of(written)
     numbers[file] += 1
-    return Line(said.time_ns, file, numbers[file], said.node.encode() or None, record_of(said))
+    return Line(written.time_ns, file, numbers[file], written.node.encode() or None, record_of(written))
 
 
-def _file_of(said: Said) -> str:
+def _file_of(written: WrittenLine) -> str:
     """Each node has a log for its kernel and one for each job; a scheduler or API server has one of its own."""
-    name = said.job if said.source == "worker" and said.job else said.source
-    place = said.node if said.source in ("kernel", "worker") else ""
+    name = written.job if written.source == "worker" and written.job else written.source
+    place = written.node if written.source in ("kernel", "worker") else ""
     return "/".join(filter(None, (place, f"{name}.log")))
 
 
-def _said_in(spec: ScenarioSpec, step: StepSpec) -> list[Said]:
-    texts = [text for line in step.lines for text in _said(spec, line)]
-    return [said for text in sorted(texts, key=lambda text: text[0].time_ns) for said in text]
+def _lines_of_step(spec: ScenarioSpec, step: StepSpec) -> list[WrittenLine]:
+    texts = [text for line in step.lines for text in _written_lines(spec, line)]
+    return [written for text in sorted(texts, key=lambda text: text[0].time_ns) for written in text]
 
 
-def _said(spec: ScenarioSpec, line: LineSpec) -> Iterator[list[Said]]:
+def _written_lines(spec: ScenarioSpec, line: LineSpec) -> Iterator[list[WrittenLine]]:
     """Each time somebody says it: the lines of the text, a microsecond apart."""
-    speakers = _speakers(spec, line)
-    pause_ns = line.spread // len(speakers)
+    writers = _writers_of(spec, line)
+    pause_ns = line.spread // len(writers)
     job = spec.jobs.get(line.job)
     shipper = line.shipper or (job.shipper if job and line.source == "worker" else None) or SHIPPERS_OF[line.source][0]
     for count, offset_ns in enumerate(line.offsets_ns):
-        for number, (node, rank) in enumerate(speakers):
+        for number, (node, rank) in enumerate(writers):
             time_ns = spec.starts + offset_ns + number * pause_ns
-            words = _words(spec, line, node, rank, time_ns, line.step + count * line.stride)
-            texts = _filled(line.text, words).rstrip("\n").split("\n")
+            fields = _fields(spec, line, node, rank, time_ns, line.step + count * line.stride)
+            texts = _filled(line.text, fields).rstrip("\n").split("\n")
             yield [
-                Said(time_ns + later * NS_PER_US, text, line.source, shipper, node, line.job, rank)
+                WrittenLine(time_ns + later * NS_PER_US, text, line.source, shipper, node, line.job, rank)
                 for later, text in enumerate(texts)
             ]
 
 
-def _speakers(spec: ScenarioSpec, line: LineSpec) -> Sequence[tuple[str, int | None]]:
+def _writers_of(spec: ScenarioSpec, line: LineSpec) -> Sequence[tuple[str, int | None]]:
     job = spec.jobs.get(line.job)
     if job and line.ranks:
         ranks = range(job.world_size) if line.ranks == ALL_RANKS else line.ranks
@@ -81,7 +81,7 @@ def _speakers(spec: ScenarioSpec, line: LineSpec) -> Sequence[tuple[str, int | N
     return [(node, None) for node in line.on] or [("", None)]
 
 
-def _words(
+def _fields(
     spec: ScenarioSpec, line: LineSpec, node: str, rank: int | None, time_ns: int, step: int
 ) -> dict[str, object]:
     job = spec.jobs.get(line.job)
@@ -103,5 +103,5 @@ def _words(
     }
 
 
-def _filled(text: str, words: dict[str, object]) -> str:
-    return _PLACEHOLDER.sub(lambda found: str(words[found[1]]), text)
+def _filled(text: str, fields: dict[str, object]) -> str:
+    return _PLACEHOLDER.sub(lambda placeholder: str(fields[placeholder[1]]), text)

@@ -45,7 +45,7 @@ def names_of(written: Any) -> tuple[str, ...]:
     Raises:
         ValueError: a range that runs backwards, has two stems, or is too long.
     """
-    return tuple(name for one in _as_list(written) for name in _expanded(str(one)))
+    return tuple(name for item in _as_list(written) for name in _expanded(str(item)))
 
 
 def ranks_of(written: Any) -> tuple[int, ...] | str:

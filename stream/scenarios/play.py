@@ -51,14 +51,14 @@ class _Player:
     make_scanner: Callable[[], BatchScanner]
     lateness_ns: int
     core: Core = field(init=False)
-    told_ns: int = 0
+    clock_ns: int = 0
     unread: dict[str, Batch] = field(default_factory=dict)
     newest: dict[str, Incident] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.core, self.scanner = self.make_core(None), self.make_scanner()
 
-    def take(self, delivery: Delivery) -> None:
+    def deliver(self, delivery: Delivery) -> None:
         batch = as_batch(delivery.lines)
         if held := self.unread.pop(delivery.file, None):
             batch = held.followed_by(batch)
@@ -66,12 +66,12 @@ class _Player:
         if scanned.records < len(batch):
             self.unread[delivery.file] = batch.tail(scanned.records)
         self.core.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.rank_placements)
-        if delivery.arrival_ns >= self.told_ns + TICK_NS:
-            self.tell(delivery.arrival_ns)
+        if delivery.arrival_ns >= self.clock_ns + TICK_NS:
+            self.advance(delivery.arrival_ns)
 
-    def tell(self, now_ns: int) -> None:
+    def advance(self, now_ns: int) -> None:
         """Let the core's time go on; a file of which something is unread holds the watermark back."""
-        self.told_ns = now_ns
+        self.clock_ns = now_ns
         read_to_ns = min((batch.received_ns[0] for batch in self.unread.values()), default=now_ns)
         for incident in self.core.advance(min(now_ns, read_to_ns) - self.lateness_ns):
             self.newest[incident.incident_id] = incident
@@ -98,9 +98,9 @@ def play(
         for delivery in chapter.deliveries:
             if number in restarts:
                 player.restart()
-            player.take(delivery)
+            player.deliver(delivery)
             number += 1
-        player.tell(chapter.end_ns)
+        player.advance(chapter.end_ns)
         found.append(player.documents())
     return found
 

@@ -20,7 +20,7 @@ from epicenter.ingest.simulate.headers import rfc3339_us
 from epicenter.rules.model.times import NS_PER_S
 
 
-class Said(msgspec.Struct, frozen=True):
+class WrittenLine(msgspec.Struct, frozen=True):
     """One line with where and when it was written. `node`, `job` are empty and `rank` is None when not known."""
 
     time_ns: int
@@ -32,9 +32,9 @@ class Said(msgspec.Struct, frozen=True):
     rank: int | None = None
 
 
-def record_of(said: Said) -> bytes:
+def record_of(written: WrittenLine) -> bytes:
     """The bytes that the shipper sends for this line."""
-    return _SHIPPERS[said.shipper](said)
+    return _SHIPPERS[written.shipper](written)
 
 
 def iso(time_ns: int) -> str:
@@ -42,40 +42,50 @@ def iso(time_ns: int) -> str:
     return rfc3339_us(time_ns).removesuffix("+00:00")
 
 
-def _vector(said: Said) -> bytes:
-    if said.source == "kubernetes":
-        return _json(vector_event_record(_utc(said), said.text) | _known(host=said.node) | _job(said) | _rank(said))
-    labels = {"training.kubeflow.org/job-name": said.job} if said.job else {}
-    pod = {"pod_name": f"train-{said.job}-{said.node}", "pod_node_name": said.node, "pod_labels": labels}
+def _vector(written: WrittenLine) -> bytes:
+    if written.source == "kubernetes":
+        return _json(
+            vector_event_record(_utc(written), written.text)
+            | _known(host=written.node)
+            | _job(written)
+            | _rank(written)
+        )
+    labels = {"training.kubeflow.org/job-name": written.job} if written.job else {}
+    pod = {"pod_name": f"train-{written.job}-{written.node}", "pod_node_name": written.node, "pod_labels": labels}
     pod["container_name"] = "pytorch"
-    return _json(vector_pod_record(pod, _utc(said), "stderr", said.text) | _rank(said))
+    return _json(vector_pod_record(pod, _utc(written), "stderr", written.text) | _rank(written))
 
 
-def _fluent_bit(said: Said) -> bytes:
-    labels = {"batch.kubernetes.io/job-name": said.job} if said.job else {}
-    pod = {"pod_name": f"train-{said.job}-{said.node}", "host": said.node, "labels": labels, "container_name": "main"}
-    return _json(fluent_bit_pod_record(pod, _utc(said), "stdout", said.text) | _rank(said))
+def _fluent_bit(written: WrittenLine) -> bytes:
+    labels = {"batch.kubernetes.io/job-name": written.job} if written.job else {}
+    pod = {
+        "pod_name": f"train-{written.job}-{written.node}",
+        "host": written.node,
+        "labels": labels,
+        "container_name": "main",
+    }
+    return _json(fluent_bit_pod_record(pod, _utc(written), "stdout", written.text) | _rank(written))
 
 
-def _journald(said: Said) -> bytes:
-    return _json(journal_entry(said.node, said.time_ns, said.text, 3))
+def _journald(written: WrittenLine) -> bytes:
+    return _json(journal_entry(written.node, written.time_ns, written.text, 3))
 
 
-def _rsyslog(said: Said) -> bytes:
-    uptime = f"[{said.time_ns / NS_PER_S % 1_000_000:12.6f}]"
-    program = f"kernel: {uptime}" if said.source == "kernel" else "slurmctld[2211]:"
-    return rsyslog_line(rfc3339_us(said.time_ns), said.node or "head", program, said.text).encode()
+def _rsyslog(written: WrittenLine) -> bytes:
+    uptime = f"[{written.time_ns / NS_PER_S % 1_000_000:12.6f}]"
+    program = f"kernel: {uptime}" if written.source == "kernel" else "slurmctld[2211]:"
+    return rsyslog_line(rfc3339_us(written.time_ns), written.node or "head", program, written.text).encode()
 
 
-def _file(said: Said) -> bytes:
-    name = "slurmctld.log" if said.source == "scheduler" else f"{said.job}.log"
-    source = {"source": said.source} if said.source == "scheduler" else {}
-    record = vector_file_record(f"/var/log/slurm/{name}", said.node, _utc(said), said.text)
-    return _json(record | _job(said) | source | _rank(said))
+def _file(written: WrittenLine) -> bytes:
+    name = "slurmctld.log" if written.source == "scheduler" else f"{written.job}.log"
+    source = {"source": written.source} if written.source == "scheduler" else {}
+    record = vector_file_record(f"/var/log/slurm/{name}", written.node, _utc(written), written.text)
+    return _json(record | _job(written) | source | _rank(written))
 
 
-def _plain(said: Said) -> bytes:
-    return said.text.encode()
+def _plain(written: WrittenLine) -> bytes:
+    return written.text.encode()
 
 
 def _json(record: dict[str, Any]) -> bytes:
@@ -86,20 +96,20 @@ def _known(**fields: str) -> dict[str, str]:
     return {name: content for name, content in fields.items() if content}
 
 
-def _job(said: Said) -> dict[str, str]:
+def _job(written: WrittenLine) -> dict[str, str]:
     """Under the name that Slurm gives it."""
-    return _known(slurm_job_id=said.job)
+    return _known(slurm_job_id=written.job)
 
 
-def _rank(said: Said) -> dict[str, int]:
-    return {} if said.rank is None else {"rank": said.rank}
+def _rank(written: WrittenLine) -> dict[str, int]:
+    return {} if written.rank is None else {"rank": written.rank}
 
 
-def _utc(said: Said) -> str:
-    return f"{iso(said.time_ns)}Z"
+def _utc(written: WrittenLine) -> str:
+    return f"{iso(written.time_ns)}Z"
 
 
-_SHIPPERS: Final[dict[str, Callable[[Said], bytes]]] = {
+_SHIPPERS: Final[dict[str, Callable[[WrittenLine], bytes]]] = {
     "vector": _vector,
     "fluent-bit": _fluent_bit,
     "journald": _journald,

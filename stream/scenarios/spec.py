@@ -72,7 +72,7 @@ class JobSpec(Strict):
 
 
 class LineSpec(Strict):
-    """A line, or many of one kind: at one time or again and again, on some nodes or from some ranks of a job.
+    """A line, or many of one kind: at one time or again and repeated, on some nodes or from some ranks of a job.
 
     Times count from the scenario's start. The speakers talk at once, or evenly spread over `spread`. A text of several
     lines is several records, a microsecond apart.
@@ -93,16 +93,16 @@ class LineSpec(Strict):
     text: Annotated[str, AfterValidator(_known_placeholders)]
 
     @model_validator(mode="after")
-    def _once_or_again(self) -> LineSpec:
-        again = (self.every, self.since, self.upto)
-        if (self.at is None) == (None in again) or (self.at is not None and again != (None, None, None)):
+    def _once_or_repeated(self) -> LineSpec:
+        repeated = (self.every, self.since, self.upto)
+        if (self.at is None) == (None in repeated) or (self.at is not None and repeated != (None, None, None)):
             raise ValueError("write either `at: +10s`, or all of `every: 5s`, `from: +0s` and `to: +60s`")
         if self.every == 0 or (self.upto or 0) < (self.since or 0):
             raise ValueError("`every` must be longer than 0s, and `to` not before `from`")
         return self
 
     @model_validator(mode="after")
-    def _somebody_says_it(self) -> LineSpec:
+    def _has_a_writer(self) -> LineSpec:
         if self.ranks != () and not self.job:
             raise ValueError("`ranks` are those of a job: write `job` too")
         if self.shipper and self.shipper not in SHIPPERS_OF[self.source]:
@@ -146,7 +146,9 @@ class ExpectedIncident(Strict):
         return self
 
 
-Expected = Annotated[tuple[ExpectedIncident, ...], BeforeValidator(lambda told: () if told == "none" else told)]
+Expected = Annotated[
+    tuple[ExpectedIncident, ...], BeforeValidator(lambda written: () if written == "none" else written)
+]
 
 
 class StepSpec(Strict):

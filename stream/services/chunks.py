@@ -75,8 +75,8 @@ class ChunkScanner:
         if chunk.newest_ms > now_ms + FUTURE_MS:
             times = sum(record.timestamp > now_ms + FUTURE_MS for record in chunk.records)
             text = "taken as received now; check the shippers' clocks"
-            self._fault_log.note(KafkaFault.FROM_THE_FUTURE, source, text, times)
+            self._fault_log.record(KafkaFault.FROM_THE_FUTURE, source, text, times)
 
     def _dead_batch(self, source: str, corrupt: Corrupt) -> ScanResult:
-        dead_letter = self._fault_log.note_corrupt(source, corrupt)
+        dead_letter = self._fault_log.record_corrupt(source, corrupt)
         return ScanResult(records=corrupt.records, dead=corrupt.records, dead_letters=[dead_letter])

@@ -43,7 +43,7 @@ log: Final = get_logger(__name__)
 FETCH_WAIT_MS: Final = 200
 MESSAGES_A_FETCH: Final = 100
 STOP_WITHIN_S: Final = 5.0
-READ_AGAIN: Final = "the next owner reads the newest messages again"
+NEXT_OWNER_REREADS: Final = "the next owner reads the newest messages again"
 LEAVE_WITHIN_S: Final = 1.0
 SMALL_SHARE: Final = 10
 """Snapshots take a tenth of the time at most."""
@@ -67,15 +67,15 @@ class Owned:
 
     correlator: PartitionCorrelator
     topic_id: str
-    kept_offset: int
-    kept_s: float = 0.0
-    took_s: float = 0.0
-    has_news: bool = False
+    snapshot_offset: int
+    snapshot_s: float = 0.0
+    snapshot_took_s: float = 0.0
+    has_changes: bool = False
 
     def is_due(self, every_s: float) -> bool:
         """Whether it is time for the next snapshot."""
-        wait_s = max(every_s, SMALL_SHARE * self.took_s) * (1 if self.has_news else IDLE_TIMES)
-        return self.correlator.offset > self.kept_offset and monotonic() - self.kept_s >= wait_s
+        wait_s = max(every_s, SMALL_SHARE * self.snapshot_took_s) * (1 if self.has_changes else IDLE_TIMES)
+        return self.correlator.offset > self.snapshot_offset and monotonic() - self.snapshot_s >= wait_s
 
 
 class Correlator(Service):
@@ -101,14 +101,14 @@ class Correlator(Service):
         await self._admin.start()
         await self._snapshots.start()
         await self._producer.start()
-        await self._topics.start(self._names.matches, listener=_Handover(self))
+        await self._topics.start(self._names.matches, listener=_RebalanceListener(self))
 
     async def on_stop(self) -> None:
         """Leave the group with everything kept, so that the next owner has nothing to do again."""
         try:
-            await asyncio.wait_for(self.hand_over(), SHUTDOWN.left_s(STOP_WITHIN_S, LEAVE_WITHIN_S))
+            await asyncio.wait_for(self.release_partitions(), SHUTDOWN.left_s(STOP_WITHIN_S, LEAVE_WITHIN_S))
         except (TimeoutError, KafkaError):
-            log.warning("last_snapshot_missing", within_s=STOP_WITHIN_S, detail=READ_AGAIN)
+            log.warning("last_snapshot_missing", within_s=STOP_WITHIN_S, detail=NEXT_OWNER_REREADS)
         await self._topics.stop()
         await self._producer.stop()
         await self._snapshots.stop()
@@ -121,15 +121,15 @@ class Correlator(Service):
             for owned in self._owned.values():
                 owned.correlator.reload(rules)
 
-    async def hand_over(self) -> None:
+    async def release_partitions(self) -> None:
         """Keep all that is not kept yet, and forget it: others may go on with it."""
         async with self._busy:
             for partition, owned in self._owned.items():
-                if owned.correlator.offset > owned.kept_offset:
-                    await self._keep(partition, owned)
+                if owned.correlator.offset > owned.snapshot_offset:
+                    await self._write_snapshot(partition, owned)
             self._owned.clear()
 
-    async def begin_anew(self) -> None:
+    async def restart(self) -> None:
         """Forget what is known: every partition waits until its snapshot is restored."""
         async with self._busy:
             self._forget()
@@ -154,24 +154,24 @@ class Correlator(Service):
         for partition in begun:
             await self._restore(partition)
         for partition in (fetched.keys() & self._owned.keys()) - begun:
-            await self._take(partition, fetched[partition])
+            await self._process_records(partition, fetched[partition])
         for partition, owned in self._owned.items():
             if owned.is_due(self._settings.snapshot_every_ns / NS_PER_S):
-                await self._keep(partition, owned)
+                await self._write_snapshot(partition, owned)
 
-    async def _take(self, partition: TopicPartition, records: Sequence[Message]) -> None:
+    async def _process_records(self, partition: TopicPartition, records: Sequence[Message]) -> None:
         owned, sends = self._owned[partition], []
         if records[0].offset <= owned.correlator.offset:
             self._consumer.pause(partition)  # the topic was made again
             return
         for record in records:
-            for one in await asyncio.to_thread(self._think, owned, record):
-                sends.append(await self._producer.send(*one))
+            for outgoing in await asyncio.to_thread(self._process, owned, record):
+                sends.append(await self._producer.send(*outgoing))
         await asyncio.gather(*sends)
         self._metrics.note_engine(partition.partition, owned.correlator.engine.counts)
         self._metrics.note_wait(partition.partition, owned.correlator.wait_ns)
 
-    def _think(self, owned: Owned, record: Message) -> list[Outgoing]:
+    def _process(self, owned: Owned, record: Message) -> list[Outgoing]:
         """What a message leads to. Taken twice, from one snapshot, it leads to the same."""
         source, value = f"{record.topic}/{record.partition}", record.value or b""
         try:
@@ -181,16 +181,18 @@ class Correlator(Service):
             position = Position(source, record.offset)
             dead_letter = DeadLetter.of(error.kind, str(error), position, value, record.key, received_ns)
             return [Outgoing(self._names.dead_letters, msgspec.json.encode(dead_letter))]
-        changed = owned.correlator.take(record.offset, message)
-        owned.has_news |= bool(changed) or message.has_content
+        changed = owned.correlator.process(record.offset, message)
+        owned.has_changes |= bool(changed) or message.has_content
         found = [
-            Outgoing(self._names.incidents, msgspec.json.encode(one), one.incident_id.encode(), record.partition)
-            for one in changed
+            Outgoing(
+                self._names.incidents, msgspec.json.encode(incident), incident.incident_id.encode(), record.partition
+            )
+            for incident in changed
         ]
-        told = list(store_messages(owned.correlator.kept()))
+        values = list(store_messages(owned.correlator.for_store()))
         if windowed := owned.correlator.windowed():
-            told += encode_in_pieces([Part(source, None, None, tuple(windowed), ())])
-        return found + [Outgoing(self._names.signals, one, None, record.partition) for one in told]
+            values += encode_in_pieces([Part(source, None, None, tuple(windowed), ())])
+        return found + [Outgoing(self._names.signals, value, None, record.partition) for value in values]
 
     async def _restore(self, partition: TopicPartition) -> None:
         """Begin with the snapshot; the messages after it come next. Without one, those after what is committed."""
@@ -199,16 +201,16 @@ class Correlator(Service):
             return PartitionCorrelator(self._rules, self._settings.allowed_lateness_ns, state)
 
         topic = await described(self._admin, partition.topic)
-        kept = await self._snapshots.read(partition.partition, restored, self._tell_unreadable)
-        correlator, topic_id = kept or (restored(None), "")
+        stored = await self._snapshots.read(partition.partition, restored, self._report_unreadable)
+        correlator, topic_id = stored or (restored(None), "")
         is_new = topic_id not in ("", topic.topic_id)
-        start = await (self._after(partition, correlator, is_new) if kept else self._committed(partition))
+        start = await (self._after(partition, correlator, is_new) if stored else self._committed(partition))
         if partition in self._consumer.assignment():
-            self._owned[partition] = Owned(correlator, topic.topic_id, kept_offset=correlator.offset)
+            self._owned[partition] = Owned(correlator, topic.topic_id, snapshot_offset=correlator.offset)
             self._consumer.seek(partition, start)
             self._consumer.resume(partition)
 
-    def _tell_unreadable(self, problem: str) -> None:
+    def _report_unreadable(self, problem: str) -> None:
         detail = "the one before it is tried; without any, earlier incidents are not known"
         log.error("snapshot_unreadable", error=problem, detail=detail)
         self._metrics.note_snapshot_failure("unreadable")
@@ -223,21 +225,23 @@ class Correlator(Service):
         end = (await self._consumer.end_offsets([partition]))[partition]
         if is_new or correlator.offset >= end:
             text = f"its snapshot covers {correlator.offset} of its forerunner: read from its first message on"
-            self._topics.fault_log.note(KafkaFault.TOPIC_MADE_AGAIN, source_of(partition), text)
+            self._topics.fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, source_of(partition), text)
             correlator.begin_at(first)
         elif correlator.offset + 1 < first:
             lost = first - correlator.offset - 1
             text = f"{lost} messages were deleted before they were correlated"
-            self._topics.fault_log.note_lost(source_of(partition), correlator.offset, lost, text)
-            self._topics.note_lost(source_of(partition), lost)
+            self._topics.fault_log.record_lost(source_of(partition), correlator.offset, lost, text)
+            self._topics.record_lost(source_of(partition), lost)
             correlator.begin_at(first)
         return correlator.offset + 1
 
-    async def _keep(self, partition: TopicPartition, owned: Owned) -> None:
+    async def _write_snapshot(self, partition: TopicPartition, owned: Owned) -> None:
         """A snapshot, then the commit of what it covers."""
         begun_s, offset = monotonic(), owned.correlator.offset
         state = await asyncio.to_thread(owned.correlator.snapshot)
-        owned.took_s = monotonic() - begun_s  # not the time for which Kafka was away: the next one would wait for hours
+        owned.snapshot_took_s = (
+            monotonic() - begun_s
+        )  # not the time for which Kafka was away: the next one would wait for hours
         try:
             packed_bytes = await self._snapshots.write(partition.partition, state, owned.topic_id)
             await self._topics.commit({partition: offset + 1})
@@ -246,25 +250,25 @@ class Correlator(Service):
             log.error("snapshot_refused", **_place(partition), error=str(error), detail=detail)
             self._metrics.note_snapshot_failure("too large")
         except (CommitFailedError, IllegalStateError):
-            log.warning("partition_taken_away", **_place(partition), detail=READ_AGAIN)
+            log.warning("partition_taken_away", **_place(partition), detail=NEXT_OWNER_REREADS)
         else:
-            owned.kept_offset, owned.has_news = offset, False
+            owned.snapshot_offset, owned.has_changes = offset, False
             self._metrics.note_snapshot(partition.partition, packed_bytes, monotonic() - begun_s)
-        owned.kept_s = monotonic()
+        owned.snapshot_s = monotonic()
         self._metrics.note_skews(owned.correlator.engine.skews_ns())
 
 
-class _Handover(ConsumerRebalanceListener):
+class _RebalanceListener(ConsumerRebalanceListener):
     """Partitions are given back between fetches, with all kept."""
 
     def __init__(self, service: Correlator):
         self._service = service
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        await self._service.hand_over()
+        await self._service.release_partitions()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
-        await self._service.begin_anew()
+        await self._service.restart()
 
 
 def _place(partition: TopicPartition) -> dict[str, Any]:

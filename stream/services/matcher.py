@@ -60,7 +60,7 @@ class Matcher(Service):
         self._unsent: list[ScannedRange] = []
         self._alignment = WatermarkAlignment()
         self._paused: set[TopicPartition] = set()
-        self.floods: list[str] = []
+        self.over_budget: list[str] = []
         self.last_fetch_s = monotonic()
 
     async def reload(self, rules: RuleSet) -> None:
@@ -91,7 +91,7 @@ class Matcher(Service):
         await self._producer.start()
         await self._consumer.start()
         self._batches = RawBatches(self._consumer, settings.fetch_records)
-        listener = _BetweenBatches(self._busy, self._forget_uncommitted, self._start_with)
+        listener = _RebalanceListener(self._busy, self._forget_uncommitted, self._start_with)
         self._consumer.subscribe([settings.raw_topic], listener=listener)
         gc.freeze()
         gc.set_threshold(*RARELY)
@@ -110,7 +110,7 @@ class Matcher(Service):
         try:
             await self._recovery.check_committed(self._admin, partitions)
         except KafkaError as error:
-            self._fault_log.note(KafkaFault.KAFKA_ERROR, repr(error), "what is committed is believed")
+            self._fault_log.record(KafkaFault.KAFKA_ERROR, repr(error), "what is committed is believed")
         self._consumer.resume(*self._consumer.assignment().intersection(partitions))
 
     @Service.task
@@ -122,18 +122,20 @@ class Matcher(Service):
                     await self._recovery.begin_anew()
             chunks = await self._fetched(0 if self._unsent else FETCH_WAIT_MS)
             async with self._busy:
-                self._unsent += [await self._scan(*one) for one in chunks if self._is_mine(one[0])]
-                if not chunks or sum(one.scanned.records for one in self._unsent) >= self._settings.fetch_records:
+                self._unsent += [
+                    await self._scan(partition, chunk) for partition, chunk in chunks if self._is_mine(partition)
+                ]
+                if not chunks or sum(unsent.scanned.records for unsent in self._unsent) >= self._settings.fetch_records:
                     await self._settle()
             await self._sender.send_gaps(self._fault_log.take_gaps())
-            self._note_costs()
+            self._record_costs()
 
-    def _note_costs(self) -> None:
-        if (used := self._rule_budget.turn(monotonic())) is not None:
+    def _record_costs(self) -> None:
+        if (used := self._rule_budget.rotate(monotonic())) is not None:
             self._metrics.note_uses(used)
-            self.floods = over_budget(used)
-            for flood in self.floods:
-                log.warning("rule_over_budget", detail=flood)
+            self.over_budget = over_budget(used)
+            for report in self.over_budget:
+                log.warning("rule_over_budget", detail=report)
 
     async def _fetched(self, wait_ms: int) -> Sequence[tuple[TopicPartition, Chunk]]:
         try:
@@ -141,29 +143,37 @@ class Matcher(Service):
         except KafkaError as error:
             await self._recovery.after(error)
             return ()
-        self._fault_log.is_over(KafkaFault.KAFKA_ERROR, "fetch")
+        self._fault_log.end(KafkaFault.KAFKA_ERROR, "fetch")
         self.last_fetch_s = monotonic()
         return chunks
 
     async def _settle(self) -> None:
         """Send what was found, wait for the acknowledgements, commit."""
-        found, self._unsent = [*self._unsent, *self._scanner.blocks_without_rest()], []
-        if not found:
+        ranges, self._unsent = [*self._unsent, *self._scanner.blocks_without_rest()], []
+        if not ranges:
             return
-        await self._sender.send(found)
-        for one in found:
-            self._alignment.note(one.partition, one.scanned.newest_ns, one.scanned.told)
+        await self._sender.send(ranges)
+        for scanned_range in ranges:
+            self._alignment.record(
+                scanned_range.partition, scanned_range.scanned.newest_ns, scanned_range.scanned.pending
+            )
         topic_id = self._recovery.topic_id
         try:
             await self._consumer.commit(
-                {one.partition: (one.end, self._alignment.mark(one.partition, topic_id)) for one in found}
+                {
+                    scanned_range.partition: (
+                        scanned_range.end,
+                        self._alignment.mark(scanned_range.partition, topic_id),
+                    )
+                    for scanned_range in ranges
+                }
             )
         except (CommitFailedError, IllegalStateError) as error:
             text = "before the commit; what was not committed will be read again"
-            self._fault_log.note(KafkaFault.TAKEN_AWAY, repr(error), text)
+            self._fault_log.record(KafkaFault.TAKEN_AWAY, repr(error), text)
             return
-        for one in found:
-            self._metrics.note_scan(one.source, one.scanned)
+        for scanned_range in ranges:
+            self._metrics.note_scan(scanned_range.source, scanned_range.scanned)
 
     async def _scan(self, partition: TopicPartition, chunk: Chunk) -> ScannedRange:
         found = self._scanner.scan(partition, chunk)
@@ -187,12 +197,12 @@ class Matcher(Service):
                 await self._ticker.tick(self._admin)
             except KafkaError as error:
                 if not self.should_stop:
-                    self._fault_log.note(KafkaFault.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
+                    self._fault_log.record(KafkaFault.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
             else:
-                self._fault_log.is_over(KafkaFault.KAFKA_ERROR, "tick")
-            self._keep_pace()
+                self._fault_log.end(KafkaFault.KAFKA_ERROR, "tick")
+            self._align()
 
-    def _keep_pace(self) -> None:
+    def _align(self) -> None:
         """Read no further where we are too far ahead of the slowest partition, whoever reads that one."""
         mine = self._consumer.assignment()
         too_far = self._alignment.too_far() & mine
@@ -202,7 +212,7 @@ class Matcher(Service):
         self._metrics.note_paused(self._settings.raw_topic, len(too_far))
 
 
-class _BetweenBatches(ConsumerRebalanceListener):
+class _RebalanceListener(ConsumerRebalanceListener):
     """Partitions are given back between batches only."""
 
     def __init__(

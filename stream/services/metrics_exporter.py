@@ -18,7 +18,7 @@ from epicenter.stream.settings import Settings
 
 log: Final = get_logger(__name__)
 
-LOOK_EVERY_S: Final = 1.0
+POLL_EVERY_S: Final = 1.0
 
 
 class MetricsExporter(Service):
@@ -42,7 +42,7 @@ class MetricsExporter(Service):
     @Service.task
     async def _run(self) -> None:
         while not self.should_stop:
-            await self.sleep(LOOK_EVERY_S)
+            await self.sleep(POLL_EVERY_S)
             try:
                 for message in store_messages(StoreMessage(samples=tuple(self._sampler.due()))):
                     await self._producer.send_and_wait(self._topic, message)

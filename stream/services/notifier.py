@@ -40,8 +40,8 @@ from epicenter.stream.settings import Settings
 log: Final = get_logger(__name__)
 RECORDS_A_FETCH: Final = 500
 PAUSE_MS: Final = 500
-LOOK_AT_WHAT_WAS_SAID_EVERY_S: Final = 2.0
-FIRST_LOOK_BACK_MS: Final = 3_600_000
+OPERATOR_ACTIONS_EVERY_S: Final = 2.0
+FIRST_LOOKBACK_MS: Final = 3_600_000
 """Alerts that are set up for the first time tell of the last hour, and of nothing before."""
 
 
@@ -58,7 +58,7 @@ class Notifier(Service):
         self._alerts = alerts_of(settings)
         self._owned: dict[int, Dispatcher] = {}
         self._is_member = False
-        self._said = StoredActions(settings, lambda text: log.warning("operator_actions_unread", detail=text))
+        self._actions = StoredActions(settings, lambda text: log.warning("operator_actions_unread", detail=text))
         self.last_fetch_s = monotonic()
 
     async def on_start(self) -> None:
@@ -67,30 +67,30 @@ class Notifier(Service):
         self._topics = OwnTopics(self._settings, self._names.notify_group, self._producer, self._metrics)
         self._consumer = self._topics.consumer
         await self._producer.start()
-        await self._topics.start(self._names.incidents, listener=_Handover(self))
+        await self._topics.start(self._names.incidents, listener=_RebalanceListener(self))
 
     async def on_stop(self) -> None:
         """Leave the group after the deliveries in hand."""
-        await self.hand_over()
+        await self.release_partitions()
         await self._topics.stop()
         await self._producer.stop()
-        await self._said.close()
+        await self._actions.close()
 
     async def begin(self) -> None:
         """The partitions that were assigned are taken up with the next fetch."""
         async with self._busy:
             self._is_member = True
 
-    async def hand_over(self) -> None:
+    async def release_partitions(self) -> None:
         """Others may go on with the partitions: nothing is delivered for them any more."""
         async with self._busy:
             self._is_member = False
             owned, self._owned = self._owned, {}
-            await asyncio.gather(*(one.close() for one in owned.values()))
+            await asyncio.gather(*(dispatcher.close() for dispatcher in owned.values()))
 
     @Service.task
     async def _run(self) -> None:
-        await self._said.is_known.wait()
+        await self._actions.is_known.wait()
         while not self.should_stop:
             async with self._topics.fetched(PAUSE_MS, RECORDS_A_FETCH) as fetched, self._busy:
                 self.last_fetch_s = monotonic()
@@ -99,14 +99,14 @@ class Notifier(Service):
                     continue
                 for partition in self._consumer.assignment():
                     if await self._is_ready(partition):
-                        await self._take(partition, fetched.get(partition, ()))
+                        await self._process(partition, fetched.get(partition, ()))
                 self._count_pending()
 
     @Service.task
-    async def _listen(self) -> None:
+    async def _poll_operator_actions(self) -> None:
         while not self.should_stop:
-            await self._said.look()
-            await self.sleep(LOOK_AT_WHAT_WAS_SAID_EVERY_S)
+            await self._actions.look()
+            await self.sleep(OPERATOR_ACTIONS_EVERY_S)
 
     async def _is_ready(self, partition: TopicPartition) -> bool:
         """Whether these records are to be told; what was told of the partition is known then."""
@@ -125,7 +125,7 @@ class Notifier(Service):
     async def _skips_the_past(self, partition: TopicPartition) -> bool:
         if await self._consumer.committed(partition) is not None:
             return False
-        recently_ms = int(time() * 1000) - FIRST_LOOK_BACK_MS
+        recently_ms = int(time() * 1000) - FIRST_LOOKBACK_MS
         end = (await self._consumer.end_offsets([partition]))[partition]  # before the look back: what comes now is told
         found = (await self._consumer.offsets_for_times({partition: recently_ms}))[partition]
         start = found.offset if found else end
@@ -134,9 +134,9 @@ class Notifier(Service):
             await self._topics.commit({partition: start})
         return True
 
-    async def _take(self, partition: TopicPartition, records: Sequence[Message]) -> None:
+    async def _process(self, partition: TopicPartition, records: Sequence[Message]) -> None:
         owned = self._owned[partition.partition]
-        owned.actions = self._said.newest
+        owned.actions = self._actions.newest
         await owned.take([revision for record in records for revision in _revisions(record)])
         if records:
             await self._topics.commit({partition: records[-1].offset + 1})
@@ -144,8 +144,8 @@ class Notifier(Service):
     def _count_pending(self) -> None:
         assert self._alerts
         for target in self._alerts.spec.targets:
-            pending = sum(one.pending(target) for one in self._owned.values())
-            is_away = any(one.queues[target].is_away for one in self._owned.values())
+            pending = sum(dispatcher.pending(target) for dispatcher in self._owned.values())
+            is_away = any(dispatcher.queues[target].is_away for dispatcher in self._owned.values())
             self._metrics.note_pending(target, pending, is_away)
 
 
@@ -160,8 +160,8 @@ class _DeliveryLog:
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
         """For the store, which the store writer keeps."""
-        kept = encode(StoreMessage(deliveries=tuple(deliveries)))
-        await self._producer.send_and_wait(self._names.signals, kept, partition=self._partition)
+        message = encode(StoreMessage(deliveries=tuple(deliveries)))
+        await self._producer.send_and_wait(self._names.signals, message, partition=self._partition)
 
     async def give_up(self, planned: Planned, reason: str) -> None:
         """A dead letter with the incident's revision: sent again, it asks the target again."""
@@ -179,7 +179,7 @@ class _DeliveryLog:
         self._metrics.note_delivery(delivery, time())
 
 
-class _Handover(ConsumerRebalanceListener):
+class _RebalanceListener(ConsumerRebalanceListener):
     """Partitions are given back between deliveries only.
 
     Between that and the new assignment aiokafka still calls the old ones assigned.
@@ -189,7 +189,7 @@ class _Handover(ConsumerRebalanceListener):
         self._service = service
 
     async def on_partitions_revoked(self, revoked: Any) -> None:
-        await self._service.hand_over()
+        await self._service.release_partitions()
 
     async def on_partitions_assigned(self, assigned: Any) -> None:
         await self._service.begin()

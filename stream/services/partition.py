@@ -30,7 +30,7 @@ class Snapshot(msgspec.Struct):
     unconfirmed: dict[str, list[tuple[int, int]]] = {}
     idle_ends: dict[str, int] = {}
     idle_ns: int = 0
-    told_ns: int = 0
+    reported_ns: int = msgspec.field(default=0, name="told_ns")
 
 
 class PartitionCorrelator:
@@ -63,7 +63,7 @@ class PartitionCorrelator:
         """Take this message next, whatever was taken before."""
         self._state.offset = offset - 1
 
-    def take(self, offset: int, message: Message) -> list[Incident]:
+    def process(self, offset: int, message: Message) -> list[Incident]:
         """The incidents that changed by the message."""
         if offset <= self._state.offset:
             return []
@@ -81,9 +81,11 @@ class PartitionCorrelator:
         """What windows told since the last call, as rows of the store have it."""
         return list(map(match_of, self.engine.windowed()))
 
-    def kept(self) -> StoreMessage:
+    def for_store(self) -> StoreMessage:
         """What went into incidents since the last call, and the gaps in the evidence that were seen."""
-        return StoreMessage(signals=tuple(map(_slender, self.engine.joined())), gaps=tuple(self.engine.gaps()))
+        return StoreMessage(
+            signals=tuple(map(_without_large_fields, self.engine.joined())), gaps=tuple(self.engine.gaps())
+        )
 
     def snapshot(self) -> bytes:
         """The state as bytes."""
@@ -107,14 +109,14 @@ class PartitionCorrelator:
         """How long nothing was written; a worker that ticks since a moment ago counts from then on."""
         state = self._state
         if tick.ends != state.idle_ends:
-            state.idle_ends, state.idle_ns, state.told_ns = tick.ends, 0, 0
-        is_of_another = tick.elapsed_ns < state.told_ns
-        state.idle_ns += tick.elapsed_ns - (0 if is_of_another else state.told_ns)
-        state.told_ns = tick.elapsed_ns
+            state.idle_ends, state.idle_ns, state.reported_ns = tick.ends, 0, 0
+        is_other_ticker = tick.elapsed_ns < state.reported_ns
+        state.idle_ns += tick.elapsed_ns - (0 if is_other_ticker else state.reported_ns)
+        state.reported_ns = tick.elapsed_ns
         return state.idle_ns
 
 
-def _slender(joined: Joined) -> Joined:
+def _without_large_fields(joined: Joined) -> Joined:
     """Without what the store does not keep of a signal: tracebacks are long."""
     signal = msgspec.structs.replace(joined.signal, position=None, fields={}, block=())
     return Joined(joined.incident_id, signal)

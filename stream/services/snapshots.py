@@ -14,13 +14,13 @@ from cramjam import DecompressionError, zstd
 from epicenter.rules.errors import RecordError, RejectedError, TransientError
 from epicenter.stream.kafka.clients import make_consumer, make_producer
 from epicenter.stream.kafka.own_topics import Message
-from epicenter.stream.kafka.raw_batches import Corrupt, give_corrupt_batches, source_of
+from epicenter.stream.kafka.raw_batches import Corrupt, source_of, surface_corrupt_batches
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.settings import Settings
 
 LEVEL: Final = 1
 READ_WITHIN_S: Final = 30.0
-TRIED: Final = 10
+MAX_TRIED: Final = 10
 """Where the newest can't be restored, those before it are tried: messages are kept for longer than from them on."""
 
 _TOPIC_ID: Final = "topic-id"
@@ -40,7 +40,7 @@ class Snapshots:
         self._consumer = make_consumer(self._settings, None)
         await self._producer.start()
         await self._consumer.start()
-        give_corrupt_batches(self._consumer)
+        surface_corrupt_batches(self._consumer)
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -64,7 +64,7 @@ class Snapshots:
         return len(packed)
 
     async def read(
-        self, partition: int, restored: Callable[[bytes], State], tell: Callable[[str], None]
+        self, partition: int, restored: Callable[[bytes], State], warn: Callable[[str], None]
     ) -> tuple[State, str] | None:
         """The newest state that can be restored, of the last few, with its topic's id, which is empty when not known.
 
@@ -77,13 +77,13 @@ class Snapshots:
         source = TopicPartition(self._topic, partition)
         self._consumer.assign([source])
         first, end = await self._consumer.beginning_offsets([source]), await self._consumer.end_offsets([source])
-        for offset in range(end[source] - 1, max(first[source], end[source] - TRIED) - 1, -1):
+        for offset in range(end[source] - 1, max(first[source], end[source] - MAX_TRIED) - 1, -1):
             self._consumer.seek(source, offset)
             packed = await self._next(source)
             try:
                 return await asyncio.to_thread(lambda: (restored(_unpacked(packed)), _topic_id(packed)))  # noqa: B023
             except (RecordError, DecompressionError, msgspec.DecodeError) as error:
-                tell(f"{self._topic}/{partition}:{offset}: no snapshot of ours: {error}")
+                warn(f"{self._topic}/{partition}:{offset}: no snapshot of ours: {error}")
         return None
 
     async def _next(self, source: TopicPartition) -> Message | Corrupt:

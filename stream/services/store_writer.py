@@ -102,7 +102,9 @@ class StoreWriter(Service):
                 self.last_fetch_s = monotonic()
                 for piece in pieces(fetched):
                     if await self._write(self._rows(piece)):
-                        await self._topics.commit({one: messages[-1].offset + 1 for one, messages in piece.items()})
+                        await self._topics.commit(
+                            {partition: messages[-1].offset + 1 for partition, messages in piece.items()}
+                        )
 
     async def _write(self, rows: Sequence[Row]) -> bool:
         """True when the rows are stored, or refused for good and dead-lettered; false when we are to stop.
@@ -154,20 +156,20 @@ class StoreWriter(Service):
         elif message.topic == self._names.dead_letters:
             yield Row("dead_letters", msgspec.json.decode(value, type=DeadLetter), message)
         else:
-            yield from (Row(*told, message) for told in self._told(decode(value)))
+            yield from (Row(*row, message) for row in self._rows_of_scan(decode(value)))
 
-    def _told(self, found: ScanMessage | StoreMessage | ProgressTick) -> Iterator[tuple[Table, Any]]:
+    def _rows_of_scan(self, found: ScanMessage | StoreMessage | ProgressTick) -> Iterator[tuple[Table, Any]]:
         for part in found.parts if isinstance(found, ScanMessage) else ():
             yield from (("heartbeats", unflattened(heartbeat)) for heartbeat in part.heartbeats)
             yield from (("rank_placements", rank_placement) for rank_placement in part.rank_placements)
-            yield from map(self._with_its_rule, self._known(part.matches))
+            yield from map(self._with_its_rule, self._with_known_rule(part.matches))
         if isinstance(found, StoreMessage):
             yield from (("signals", joined) for joined in found.signals)
             yield from (("gaps", gap) for gap in found.gaps)
             yield from (("deliveries", delivery) for delivery in found.deliveries)
             yield from (("samples", sample) for sample in found.samples)
 
-    def _known(self, matches: Sequence[Match]) -> list[Match]:
+    def _with_known_rule(self, matches: Sequence[Match]) -> list[Match]:
         known = [match for match in matches if match.rule in self._rules.by_id]
         self._metrics.note_unknown(len(matches) - len(known))
         return known
@@ -181,7 +183,7 @@ class StoreWriter(Service):
         log.error("store_row_refused", table=row.table, error=reason)
         self._metrics.note_store_failure("refused")
         if row.table != "dead_letters":
-            dead_letter = _dead_letter(row.message, _alone(row), DeadLetterKind.ROW_REFUSED, reason)
+            dead_letter = _dead_letter(row.message, _single_row_message(row), DeadLetterKind.ROW_REFUSED, reason)
             await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(dead_letter))
 
 
@@ -207,7 +209,7 @@ def _by_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return contents
 
 
-def _alone(row: Row) -> bytes:
+def _single_row_message(row: Row) -> bytes:
     """A message that says no more than this row."""
     source = source_of(TopicPartition(row.message.topic, row.message.partition))
     match row.table:

@@ -191,9 +191,9 @@ class _Broker:
         """The value as it came, of which the letter keeps the beginning only, or no secrets, from where it stood."""
         record = await self._record_at(partition, dead_letter.position.offset)
         value = bytes(record.value or b"") if record else b""
-        kept = bytes_without_secrets(self._redactor, value)
+        redacted = bytes_without_secrets(self._redactor, value)
         if len(value) != dead_letter.size_bytes or not (
-            value.startswith(dead_letter.value) or kept.startswith(dead_letter.value)
+            value.startswith(dead_letter.value) or redacted.startswith(dead_letter.value)
         ):
             place = f"{dead_letter.position.source}:{dead_letter.position.offset}"
             raise RecordError(

@@ -21,7 +21,7 @@ from epicenter.stream.settings import Settings
 from epicenter.stream.store.lookup import from_page, from_store
 
 
-def ask(settings: Settings, question: str, **given: object) -> Any:
+def ask(settings: Settings, question: str, **parameters: object) -> Any:
     """What is found; None when there is no such thing.
 
     Raises:
@@ -29,7 +29,7 @@ def ask(settings: Settings, question: str, **given: object) -> Any:
         ConfigError: the store's tables are of an older epicenter.
         TransientError: the store is away.
     """
-    texts = {name: str(value) for name, value in given.items()}
+    texts = {name: str(value) for name, value in parameters.items()}
     found = from_page(settings, f"api/handover/{question}?{urlencode(texts)}")
     if found is None:
         found = from_store(settings, lambda client: answer(client, question, texts), is_read_only=True)
@@ -42,7 +42,7 @@ def stored_incident(settings: Settings, incident_id: str, revision: int = 0) -> 
     Raises:
         InputError: there is none, or more than one begins like that.
     """
-    return incident_of(_asked_of_incident(settings, "incident", incident_id, revision), incident_id)
+    return incident_of(_answer_for_incident(settings, "incident", incident_id, revision), incident_id)
 
 
 def stored_pack(settings: Settings, incident_id: str) -> Pack:
@@ -51,17 +51,17 @@ def stored_pack(settings: Settings, incident_id: str) -> Pack:
     Raises:
         InputError: there is none, or more than one begins like that.
     """
-    evidence = _asked_of_incident(settings, "evidence", incident_id, 0)
+    evidence = _answer_for_incident(settings, "evidence", incident_id, 0)
     incident = incident_of(evidence["document"], incident_id)
-    told = changes((), evidence["revisions"])
+    revisions = changes((), evidence["revisions"])
     known = FromStore(
         ranks=msgspec.convert(evidence["ranks"], tuple[RankGroup, ...]),
-        changes=tuple(Change(iso_from_ns(time_ns), says, part_reference(incident)) for time_ns, says in told),
+        changes=tuple(Change(iso_from_ns(time_ns), what, part_reference(incident)) for time_ns, what in revisions),
     )
     return pack_of(incident, known)
 
 
-def _asked_of_incident(settings: Settings, question: str, incident_id: str, revision: int) -> dict[str, Any]:
+def _answer_for_incident(settings: Settings, question: str, incident_id: str, revision: int) -> dict[str, Any]:
     shown = sanitize(incident_id[:80])
     if not (incident_id.isascii() and incident_id.isalnum() and len(incident_id) <= 64):
         raise InputError(f"{shown}: no incident id: they are made of letters and digits")

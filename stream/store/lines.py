@@ -30,7 +30,7 @@ MAX_LINE_LENGTH: Final = 65_536
 """So many characters of a line are shown."""
 
 KAFKA_ANSWERS_S: Final = 10.0
-METADATA_LOOK_S: Final = 0.05
+METADATA_POLL_S: Final = 0.05
 _KEY_CHARACTERS: Final = 120
 
 
@@ -86,17 +86,17 @@ def find(settings: Settings, text: str, around: Around, incident: Incident | Non
 def _line(settings: Settings, text: str, wanted: LineReference, around: Around, expected: str = "") -> Found:
     tried: list[str] = []
     away: PipelineError | None = None
-    for look in (_in_file, _in_store, _in_kafka):
+    for lookup in (_in_file, _in_store, _in_kafka):
         try:
-            lines = _as_told(settings, look(settings, wanted, around))
+            lines = _redacted(settings, lookup(settings, wanted, around))
         except (InputError, TransientError) as error:
             away = error if isinstance(error, TransientError) else away
             tried.append(str(error))
             continue
-        if expected and not _says(lines, expected):
-            tried.append(f"{_PLACES[look]} holds another line there now")
+        if expected and not _contains(lines, expected):
+            tried.append(f"{_PLACES[lookup]} holds another line there now")
             continue
-        return Found(text, _PLACES[look], tuple(lines), note=_note(lines, around, _PLACES[look]))
+        return Found(text, _PLACES[lookup], tuple(lines), note=_note(lines, around, _PLACES[lookup]))
     sentence = f"{sanitize(text)}: not found: {'; '.join(tried)}"
     raise TransientError(sentence) if away else InputError(sentence)
 
@@ -177,7 +177,7 @@ async def _records(
 async def _partitions(consumer: Any, topic: str) -> set[int]:
     """As soon as the metadata of a topic that was just assigned have come."""
     while not (known := consumer.partitions_for_topic(topic)):
-        await asyncio.sleep(METADATA_LOOK_S)
+        await asyncio.sleep(METADATA_POLL_S)
     return set(known)
 
 
@@ -228,7 +228,7 @@ def _part(settings: Settings, text: str, wanted: PartReference, around: Around, 
     try:
         return _line(settings, text, place, around, line.text)
     except PipelineError as error:
-        lines = tuple(NumberedLine(place.number, one, True) for one in line.text.split("\n"))
+        lines = tuple(NumberedLine(place.number, piece, True) for piece in line.text.split("\n"))
         return Found(text, "incident", lines, note=f"as the incident keeps it; {error}")
 
 
@@ -244,7 +244,7 @@ def _facts_of_silence(incident: Incident, link: Any) -> dict[str, Any]:
     return {"silence": link, "means": incident.verdict, "progress": incident.progress}
 
 
-def _says(lines: Sequence[NumberedLine], expected: str) -> bool:
+def _contains(lines: Sequence[NumberedLine], expected: str) -> bool:
     """Whether the wanted line is the expected one, or one of the expected block."""
     found = next(line.untrusted_log_text for line in lines if line.is_wanted)
     keys = [line[:_KEY_CHARACTERS] for line in expected.split("\n") if line.strip()]
@@ -265,7 +265,7 @@ def _numbered(number: int, value: bytes, wanted: int, around: Around) -> Numbere
     return NumberedLine(number, text, number == wanted)
 
 
-def _as_told(settings: Settings, lines: Sequence[NumberedLine]) -> list[NumberedLine]:
+def _redacted(settings: Settings, lines: Sequence[NumberedLine]) -> list[NumberedLine]:
     """As a match of these lines is kept: files and Kafka have them as they were written. Not longer than is shown."""
     texts = lines_without_secrets(redactor_of(settings), [line.untrusted_log_text for line in lines])
     return [

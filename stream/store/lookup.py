@@ -33,7 +33,7 @@ def from_page(settings: Settings, path: str) -> Any:
         with _DIRECT.open(_request(settings, note.read_text() + path), timeout=PAGE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
-        _tell_wrong_token(error)
+        _raise_wrong_token(error)
         return {} if error.code == 404 else None
     except (OSError, ValueError):
         return None
@@ -54,8 +54,8 @@ def to_page(settings: Settings, path: str, form: object) -> Any:
         with _DIRECT.open(request, timeout=PAGE_TIMEOUT_S) as answer:
             return orjson.loads(answer.read())
     except urllib.error.HTTPError as error:
-        _tell_wrong_token(error)
-        _tell_refusal(error)
+        _raise_wrong_token(error)
+        _raise_refusal(error)
         return None
     except (OSError, ValueError):
         return None
@@ -68,19 +68,19 @@ def _request(settings: Settings, url: str, form: bytes | None = None) -> urllib.
     return urllib.request.Request(url, form, headers)
 
 
-def _tell_wrong_token(error: urllib.error.HTTPError) -> None:
+def _raise_wrong_token(error: urllib.error.HTTPError) -> None:
     """Raise what to set where a running page asks for a token."""
     if error.code == 401 and error.headers.get("WWW-Authenticate") == "Bearer":
         raise ConfigError(["page_token: the running epicenter's page refuses it: set the one that it was started with"])
 
 
-def _tell_refusal(error: urllib.error.HTTPError) -> None:
+def _raise_refusal(error: urllib.error.HTTPError) -> None:
     """Raise what a page of ours says; another program may have its port by now, and says something else."""
     try:
-        told = orjson.loads(error.read())["error"]
+        reason = orjson.loads(error.read())["error"]
     except (OSError, ValueError, KeyError, TypeError):
         return
-    raise TransientError(str(told)) if error.code == 503 else RefusedError(str(told), error.code)
+    raise TransientError(str(reason)) if error.code == 503 else RefusedError(str(reason), error.code)
 
 
 def from_store(settings: Settings, ask: Callable[[Client], Result], is_read_only: bool = False) -> Result:

@@ -39,7 +39,7 @@ class Store:
         self._client: Client | None = None
         self._second_client: Client | None = None
         self._sink: ClickHouseSink | None = None
-        self._asking = 0
+        self._questions_open = 0
         self._is_closed = False
 
     @property
@@ -73,13 +73,13 @@ class Store:
         """
         if self._is_closed:
             raise TransientError(f"{self.address}: this process lets go of the store")
-        if self._asking >= MAX_QUESTIONS:
+        if self._questions_open >= MAX_QUESTIONS:
             raise TransientError(f"{self.address}: {MAX_QUESTIONS} questions wait for an answer already")
-        self._asking += 1
+        self._questions_open += 1
         try:
-            return await self._run(self._questions, lambda: question(self._asked))
+            return await self._run(self._questions, lambda: question(self._question_client))
         finally:
-            self._asking -= 1
+            self._questions_open -= 1
 
     async def list_dead_letters(self, wanted: DeadLetterFilter, limit: int) -> list[dict[str, Any]]:
         """As `Letters.newest`."""
@@ -112,7 +112,7 @@ class Store:
         return self._sink
 
     @property
-    def _asked(self) -> Client:
+    def _question_client(self) -> Client:
         """The client for questions: the embedded store has one for all, a server one more."""
         if self._is_embedded:
             assert self._opened and self._client

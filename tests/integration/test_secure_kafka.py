@@ -127,7 +127,7 @@ def test_a_command_says_it_in_one_line_on_stderr(secure: SecureBroker, tmp_path:
 async def test_who_runs_already_hears_that_it_is_refused_and_that_it_is_taken_again(
     secure: SecureBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight, "LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(preflight, "CHECK_EVERY_S", 0.01)
     said: list[str] = []
     settings = [Settings(**as_user(secure, "match", kafka_password=one)) for one in ("wrong", PASSWORDS["match"])]
     looked = asyncio.create_task(preflight.watch(changing := Changing(settings), said.append))  # type: ignore[arg-type]

@@ -15,7 +15,7 @@ from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, KeptRecords, OneByOne, WholeBatches
+from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, KeptRecords, SingleRecords, WholeBatches
 
 PARTITION = TopicPartition("logs.raw", 3)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -90,7 +90,7 @@ def test_the_same_records_as_one_by_one(
     assert [one for chunk in chunks for one in told(chunk.records)] == wanted
     assert whole.next_fetch_offset == stock.next_fetch_offset
     assert [chunk.next_offset for chunk in chunks] == sorted({chunk.next_offset for chunk in chunks})
-    single = OneByOne(most, PARTITION, KeptRecords(content), *given_to_both)
+    single = SingleRecords(most, PARTITION, KeptRecords(content), *given_to_both)
     for one, expected in zip_longest(single, wanted):
         assert told([one]) == [expected]
         assert single.next_fetch_offset == one.offset + 1
@@ -119,7 +119,7 @@ def test_a_broken_batch_takes_no_other_with_it(drawn: list[dict[str, Any]], data
     whole = WholeBatches(5, PARTITION, KeptRecords(content), None, 100, None, None, True, inside.READ_COMMITTED)
     chunks = list(whole)
     assert [record.offset for chunk in chunks for record in chunk.records] == wanted
-    single = list(OneByOne(5, PARTITION, KeptRecords(content), None, 100, None, None, True, inside.READ_COMMITTED))
+    single = list(SingleRecords(5, PARTITION, KeptRecords(content), None, 100, None, None, True, inside.READ_COMMITTED))
     assert [one.offset for one in single if not isinstance(one, Corrupt)] == wanted
     assert [one.offset for one in single] == sorted([*wanted, bad[0]])
     (found,) = [chunk for chunk in chunks if chunk.corrupt]

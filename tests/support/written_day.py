@@ -88,7 +88,7 @@ def a_day() -> tuple[Contents, ...]:
 
     for first in range(0, len(lines), 50):
         values = [value for _, value in lines[first : first + 50]]
-        scanned = pipeline.take(batch(values, "day", first + 1))
+        scanned = pipeline.process(batch(values, "day", first + 1))
         found = [*scanned.matches, *scanned.observed]
         pieces.append(
             {

@@ -56,10 +56,10 @@ def _action(action: Mapping[str, Any]) -> str:
         "without": action["exclude_nodes"],
         "from step": [] if action["resume_step"] is None else [str(action["resume_step"])],
     }
-    told = "".join(f", {name} {', '.join(values)}" for name, values in parts.items() if values)
+    matchers = "".join(f", {name} {', '.join(values)}" for name, values in parts.items() if values)
     leave = "allowed" if action["is_allowed"] else "not allowed"
     dry = " (dry run)" if action["is_dry_run"] and action["is_allowed"] else ""
-    return safe(f"{action['kind']}{told}: {leave}{dry}: {action['why']}")
+    return safe(f"{action['kind']}{matchers}: {leave}{dry}: {action['why']}")
 
 
 def _length(length_s: float) -> str:

@@ -69,7 +69,7 @@ def _head(report: Triage) -> str:
         )
     if report.files and report.files[0] not in ("", report.path):
         facts.append(("Log", report.files[0]))
-    lines = [f"**{name}:** {safe(told)}  " for name, told in facts]
+    lines = [f"**{name}:** {safe(value)}  " for name, value in facts]
     return "\n".join([f"## Job triage: {safe(report.path)}", "", *lines, ""])
 
 
@@ -91,8 +91,8 @@ def _evidence(line: EvidenceLine) -> str:
 
 
 def _check(check: Check) -> str:
-    told = f"- {safe(check.question)} **{safe(check.answer)}**"
-    return f"{told}\n\n{code(check.quote)}\n" if check.quote else told
+    answer = f"- {safe(check.question)} **{safe(check.answer)}**"
+    return f"{answer}\n\n{code(check.quote)}\n" if check.quote else answer
 
 
 def _findings(report: Triage) -> str:
@@ -166,8 +166,8 @@ def _checkpoint(progress: ProgressReport) -> str:
 def _lost(progress: ProgressReport) -> str:
     if not progress.steps_lost:
         return "nothing"
-    told = f"{progress.steps_lost} steps ({_duration(progress.time_lost_s)})"
-    return f"{told} since the last ckpt" if progress.last_checkpoint_step is not None else f"all, {told}"
+    lost = f"{progress.steps_lost} steps ({_duration(progress.time_lost_s)})"
+    return f"{lost} since the last ckpt" if progress.last_checkpoint_step is not None else f"all, {lost}"
 
 
 def _last_step(progress: ProgressReport) -> str:

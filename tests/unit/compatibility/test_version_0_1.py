@@ -36,7 +36,7 @@ def snapshot() -> bytes:
 
 def outcomes(correlator: PartitionCorrelator, messages: list[Message]) -> Iterator[Outcome]:
     for number in range(correlator.offset + 1, len(messages)):
-        yield correlator.take(number, messages[number]), correlator.kept()
+        yield correlator.process(number, messages[number]), correlator.for_store()
 
 
 def holds(new: Any, old: Any) -> bool:

@@ -43,7 +43,7 @@ def _write(file: Path, values: list[bytes]) -> None:
 def _snapshot(messages: list[tuple[float, Message]]) -> tuple[int, bytes]:
     correlator = PartitionCorrelator(the_rules(), LATENESS_NS)
     for number, (second, message) in enumerate(messages):
-        correlator.take(number, message)
+        correlator.process(number, message)
         if second > SNAPSHOT_S:
             return number, correlator.snapshot()
     raise AssertionError
@@ -52,8 +52,8 @@ def _snapshot(messages: list[tuple[float, Message]]) -> tuple[int, bytes]:
 def _outcome(messages: list[Message]) -> tuple[list[Incident], list[StoreMessage]]:
     correlator, incidents, kept = PartitionCorrelator(the_rules(), LATENESS_NS), [], []
     for number, message in enumerate(messages):
-        incidents += correlator.take(number, message)
-        outcome = correlator.kept()
+        incidents += correlator.process(number, message)
+        outcome = correlator.for_store()
         kept += [outcome] if outcome.signals or outcome.gaps else []
     delivery = Delivery(
         "d1", "chat", Outcome.PENDING, "i1", 1, "opened", "2026-03-02T09:00:01.000000000Z", "a silence", at(9)

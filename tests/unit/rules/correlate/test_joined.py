@@ -58,13 +58,13 @@ def test_a_correlator_that_goes_on_from_a_snapshot_lists_the_rest() -> None:
     part = Part("logs.raw/0", len(MATCHES), at(5000), tuple(MATCHES), ())
     ends = {"logs.raw/0": len(MATCHES)}
     first = PartitionCorrelator(the_rules(), 0)
-    first.take(0, ScanMessage((part,)))
+    first.process(0, ScanMessage((part,)))
     second = PartitionCorrelator(the_rules(), 0, first.snapshot())
     for one in (first, second):
         one.take(1, ProgressTick(ends, (), 10**12, True))
-    kept = first.kept()
+    kept = first.for_store()
     assert len(kept.signals) == len(MATCHES)
-    assert second.kept() == kept
+    assert second.for_store() == kept
 
 
 def test_only_silences_of_the_evidence_are_gaps() -> None:

@@ -9,7 +9,7 @@ from epicenter.stream.metrics import Metrics
 def test_lost_records_are_counted_told_and_a_gap() -> None:
     metrics = Metrics()
     fault_log = FaultLog(metrics)
-    fault_log.note_lost("logs.raw/3", 7, 5, "5 records from offset 7 on were deleted before they were read")
+    fault_log.record_lost("logs.raw/3", 7, 5, "5 records from offset 7 on were deleted before they were read")
     (gap,) = fault_log.take_gaps()
     assert (gap.kind, gap.source, gap.records, "offset 7" in gap.text) == ("records-lost", "logs.raw/3", 5, True)
     assert fault_log.take_gaps() == ()
@@ -20,7 +20,7 @@ def test_the_same_loss_met_again_is_the_same_gap() -> None:
     ids = []
     for _ in range(2):
         fault_log = FaultLog(Metrics())
-        fault_log.note_lost("logs.raw/3", 7, 5, "why")
+        fault_log.record_lost("logs.raw/3", 7, 5, "why")
         ids += [gap.gap_id for gap in fault_log.take_gaps()]
     assert len(ids) == 2 and len(set(ids)) == 1
 

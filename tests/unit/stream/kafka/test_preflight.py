@@ -50,7 +50,7 @@ async def server(answer: Answer, **given: object) -> AsyncIterator[str]:
 @pytest.mark.parametrize("answer", [silent, closing, web, garbage], ids=lambda one: one.__name__)
 @pytest.mark.parametrize("security", [{}, TLS], ids=["plaintext", "tls"])
 async def test_no_broker(answer: Answer, security: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "LOOK_S", 0.5)
+    monkeypatch.setattr(preflight, "ATTEMPT_S", 0.5)
     monkeypatch.setattr(preflight, "ANSWER_S", 0.4)
     begun_s = monotonic()
     async with server(answer) as address:
@@ -63,7 +63,7 @@ async def test_no_broker(answer: Answer, security: dict[str, str], monkeypatch: 
 
 
 async def test_a_broker_that_speaks_tls_and_then_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preflight, "LOOK_S", 0.5)
+    monkeypatch.setattr(preflight, "ATTEMPT_S", 0.5)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     async with server(silent, ssl=context) as address:

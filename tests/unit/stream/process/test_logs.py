@@ -17,7 +17,7 @@ from epicenter.stream.cli.main import main
 from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.process.logs import say, set_up_logs
-from epicenter.stream.process.shutdown import Shutdown, end_at_once_as_process_1
+from epicenter.stream.process.shutdown import Shutdown, exit_on_sigterm_as_pid_1
 
 TOKEN = "ghp_" + "aB3dE5fG7hJ9kL1mN3pQ5rS7tU9vW1xY3zA5"
 log = get_logger("stream.somewhere")
@@ -153,9 +153,9 @@ def test_other_libraries_speak_through_it_but_for_two(lines: Any) -> None:
 
 def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
     set_up_logs("json")
-    troubles = FaultLog(Metrics())
-    troubles.note(KafkaFault.RECORDS_LOST, "logs.raw/3:700", "gone")
-    troubles.note(KafkaFault.TAKEN_AWAY, "epicenter.store", "again")
+    fault_log = FaultLog(Metrics())
+    fault_log.record(KafkaFault.RECORDS_LOST, "logs.raw/3:700", "gone")
+    fault_log.record(KafkaFault.TAKEN_AWAY, "epicenter.store", "again")
     lost, taken = lines("json")
     assert (lost["kind"], lost["topic"], lost["partition"], lost["offset"]) == ("records-lost", "logs.raw", 3, 700)
     assert (taken["event"], taken["kind"], taken["group"]) == (
@@ -171,14 +171,14 @@ def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkey
     monkeypatch.setattr("epicenter.stream.process.shutdown.monotonic", lambda: now_s)
     ending = Shutdown(leave=left.append, within_s=9.0)
     assert ending.left_s(60) == 60
-    ending.ask()
+    ending.request()
     now_s += 0.1
-    ending.ask()
+    ending.request()
     assert not left, "a terminal signals a process and its group"
     now_s += 2
     assert ending.left_s(60, reserve_s=4.0) == pytest.approx(2.9)
     assert ending.left_s(1) == 1
-    ending.ask(15)
+    ending.request(15)
     assert left == [143]
     now_s += 60
     assert ending.left_s(60) == 0
@@ -189,7 +189,7 @@ def test_the_first_process_of_a_container_hears_that_it_is_to_end(monkeypatch: p
     monkeypatch.setattr(os, "_exit", left.append)
     monkeypatch.setattr(os, "getpid", lambda: 1)
     try:
-        end_at_once_as_process_1()
+        exit_on_sigterm_as_pid_1()
         signal.raise_signal(signal.SIGTERM)
     finally:
         signal.signal(signal.SIGTERM, before)
@@ -199,10 +199,10 @@ def test_the_first_process_of_a_container_hears_that_it_is_to_end(monkeypatch: p
 def test_nobody_who_reads_what_is_written_does_not_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
     left, full, go_on = list[int](), logging.Handler(), threading.Event()
     monkeypatch.setattr(full, "emit", lambda _: go_on.wait(60))
-    monkeypatch.setattr("epicenter.stream.process.shutdown.LAST_WORDS_S", 0.01)
+    monkeypatch.setattr("epicenter.stream.process.shutdown.FLUSH_S", 0.01)
     monkeypatch.setattr(logging.root, "handlers", [full])
     ending = Shutdown(leave=left.append, within_s=0.0)
-    ending.ask()
+    ending.request()
     ending.last.join(30)
     assert left == [0]
     go_on.set()
@@ -212,7 +212,7 @@ def test_after_the_deadline_it_leaves_whatever_hangs(lines: Any) -> None:
     set_up_logs("json")
     left = list[int]()
     ending = Shutdown(leave=left.append, within_s=0.0)
-    ending.ask()
+    ending.request()
     ending.last.join(10)
     assert left == [0]
     assert lines("json")[0]["event"] == "shutdown_deadline_passed"

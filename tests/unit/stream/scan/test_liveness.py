@@ -10,11 +10,11 @@ KERNEL = b'{"host":"n1","source":"kernel","message":"usb 1-1: new device"}'
 
 
 def test_a_kernel_line_that_is_held_back_is_not_looked_at() -> None:
-    looked: list[int] = []
+    read: list[int] = []
 
-    def look(number: int) -> int:
-        looked.append(number)
+    def time_of(number: int) -> int:
+        read.append(number)
         return 0
 
-    Liveness().look(batch([STEP, STEP, KERNEL]), 2, [2], look)
-    assert set(looked) == {0, 1}
+    Liveness().observe(batch([STEP, STEP, KERNEL]), 2, [2], time_of)
+    assert set(read) == {0, 1}

@@ -34,7 +34,7 @@ def lines(count: int, text: str = "it went wrong: 1") -> list[bytes]:
 
 def rule_budget(share: float = 0.1, trusted: float = 0.9) -> RuleBudget:
     made = RuleBudget(share, trusted, Clock())
-    made.turn(0)
+    made.rotate(0)
     return made
 
 
@@ -53,26 +53,26 @@ def test_a_rule_that_floods_is_cut_named_and_counted(own: RuleSet) -> None:
     found = scanned(own, limits, [*lines(120), b"NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"])
     assert [match.rule for match in found.matches] == ["mine.one"] * looks + ["nvidia.xid_79"]
     assert (found.records, found.matched, found.quiet) == (121, looks + 1, 120 - looks)
-    used = limits.turn(INTERVAL_S) or {}
+    used = limits.rotate(INTERVAL_S) or {}
     mine, place = used[own.by_id["mine.one"]], own.by_id["mine.one"].place
     assert (mine.candidates, mine.hits, mine.passed_over) == (looks, looks, 120 - looks)
     assert mine.seconds == pytest.approx(looks * COST_S)
-    (flood,) = over_budget(used)
-    assert flood.startswith(f"{place}: mine.one: {120 - looks} lines that it may fit were not held against it in 5 s")
+    (report,) = over_budget(used)
+    assert report.startswith(f"{place}: mine.one: {120 - looks} lines that it may fit were not held against it in 5 s")
 
 
 def test_the_next_interval_begins_anew(own: RuleSet) -> None:
     limits = rule_budget()
     scanned(own, limits, lines(120))
     assert scanned(own, limits, lines(1)).matched == 0
-    assert limits.turn(INTERVAL_S - 0.01) is None
-    assert over_budget(limits.turn(INTERVAL_S) or {})
+    assert limits.rotate(INTERVAL_S - 0.01) is None
+    assert over_budget(limits.rotate(INTERVAL_S) or {})
     assert scanned(own, limits, lines(1)).matched == 1
-    used = limits.turn(2 * INTERVAL_S)
+    used = limits.rotate(2 * INTERVAL_S)
     assert used is not None
     assert [use.hits for use in used.values()] == [1]
     assert over_budget(used) == []
-    assert limits.turn(3 * INTERVAL_S) == {}
+    assert limits.rotate(3 * INTERVAL_S) == {}
 
 
 def test_other_rules_of_the_same_line_are_looked_at(own: RuleSet) -> None:
@@ -100,7 +100,7 @@ def test_who_is_trusted_is_cut_later(own: RuleSet, change: tuple[str, str], is_c
     rule = Rule(mine.model_copy(update={name: value} if old else {}), "mine.yaml:3")
     limits, owners = rule_budget(), (rule,)
     while limits.clock_s() < 2:
-        limits.note((0,), owners, (), limits.clock_s())
+        limits.record((0,), owners, (), limits.clock_s())
     assert (not limits.let_through((0,), owners)) == is_cut
 
 
@@ -108,17 +108,17 @@ def test_a_shipped_rule_is_trusted_but_not_for_ever() -> None:
     rule = the_rules().by_id["nccl.watchdog_timeout"]
     assert rule.place.startswith(str(CATALOG))
     limits = rule_budget()
-    limits.note((0,), (rule,), (), limits.clock_s() - 0.8 * INTERVAL_S)
+    limits.record((0,), (rule,), (), limits.clock_s() - 0.8 * INTERVAL_S)
     assert limits.let_through((0,), (rule,)) == (0,)
-    limits.note((0,), (rule,), (), limits.clock_s() - 0.1 * INTERVAL_S)
+    limits.record((0,), (rule,), (), limits.clock_s() - 0.1 * INTERVAL_S)
     assert limits.let_through((0,), (rule,)) == []
 
 
 def test_a_line_is_shared_by_the_rules_that_may_fit_it() -> None:
     first, second = the_rules().rules[:2]
     limits = rule_budget()
-    limits.note((0, 1, 2), (first, second, second), (), limits.clock_s() - 1)
-    used = limits.turn(INTERVAL_S) or {}
+    limits.record((0, 1, 2), (first, second, second), (), limits.clock_s() - 1)
+    used = limits.rotate(INTERVAL_S) or {}
     assert [use.candidates for use in used.values()] == [1, 1]
     assert used[first].seconds == used[second].seconds == pytest.approx((1 + COST_S) / 2)
 

@@ -11,7 +11,7 @@ from epicenter.ingest.parse.envelope import parse
 from epicenter.rules.model.records import Position, RawRecord
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.scenarios.lines import Line, written_out
-from epicenter.stream.scenarios.shippers import Said, record_of
+from epicenter.stream.scenarios.shippers import WrittenLine, record_of
 from epicenter.stream.scenarios.spec import SHIPPERS_OF, Source
 from tests.support.logs import START_NS, at
 from tests.support.scenarios import scenario
@@ -72,9 +72,9 @@ PAIRS = [(source, shipper) for source in get_args(Source) for shipper in SHIPPER
 @pytest.mark.parametrize(("source", "shipper"), PAIRS)
 def test_the_parser_finds_in_the_record_what_was_said(source: str, shipper: str) -> None:
     job, rank = ("A", 3) if source == "worker" else ("", None)
-    said = Said(at(61.25), "NVRM: something", source, shipper, "n3", job, rank)
-    event = parse(RawRecord(record_of(said), Position("f", 1), at(61.25), b"n3"), "c").event
-    assert (event.event_time_ns, event.node, event.text.endswith(said.text)) == (at(61.25), "n3", True)
+    written = WrittenLine(at(61.25), "NVRM: something", source, shipper, "n3", job, rank)
+    event = parse(RawRecord(record_of(written), Position("f", 1), at(61.25), b"n3"), "c").event
+    assert (event.event_time_ns, event.node, event.text.endswith(written.text)) == (at(61.25), "n3", True)
     if shipper != "plain":
         assert (event.job, event.rank) == (job, rank)
         assert event.source in (("", source) if shipper in ("file", "rsyslog") else (source,))
