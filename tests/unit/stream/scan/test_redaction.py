@@ -127,7 +127,7 @@ def test_dead_letters() -> None:
 
 def test_a_corrupt_batch() -> None:
     content = f"\x00\x01password={SECRET}\x00".encode()
-    dead_letter = FaultLog(Metrics(), REDACTOR).note_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
+    dead_letter = FaultLog(Metrics(), REDACTOR).record_corrupt("logs.raw/0", Corrupt(7, 9, "bad checksum", content))
     assert dead_letter.kind is DeadLetterKind.CORRUPT_BATCH
     assert SECRET.encode() not in dead_letter.value
 

@@ -13,7 +13,7 @@ from tests.support.logs import the_rules
 
 
 @pytest.mark.parametrize(
-    ("kept_ago_s", "has_news", "took_s", "due"),
+    ("snapshot_ago_s", "has_changes", "took_s", "due"),
     [
         pytest.param(4, True, 0.1, False, id="too soon"),
         pytest.param(6, True, 0.1, True, id="something came"),
@@ -23,12 +23,12 @@ from tests.support.logs import the_rules
         pytest.param(11, True, 1.0, True, id="ten seconds after"),
     ],
 )
-def test_a_snapshot_is_due(kept_ago_s: float, has_news: bool, took_s: float, due: bool) -> None:
+def test_a_snapshot_is_due(snapshot_ago_s: float, has_changes: bool, took_s: float, due: bool) -> None:
     correlator = PartitionCorrelator(the_rules(), NS_PER_S)
     correlator.begin_at(8)
-    owned = Owned(correlator, "", 6, monotonic() - kept_ago_s, took_s, has_news)
+    owned = Owned(correlator, "", 6, monotonic() - snapshot_ago_s, took_s, has_changes)
     assert owned.is_due(every_s=5) is due
-    owned.kept_offset = correlator.offset
+    owned.snapshot_offset = correlator.offset
     assert not owned.is_due(every_s=5)
 
 

@@ -38,78 +38,84 @@ def correlator(snapshot: bytes | None = None) -> PartitionCorrelator:
     return PartitionCorrelator(the_rules(), NS_PER_S, snapshot)
 
 
-def taken(one: PartitionCorrelator, *messages: ScanMessage | ProgressTick) -> list[Incident]:
+def processed(partition: PartitionCorrelator, *messages: ScanMessage | ProgressTick) -> list[Incident]:
     """The newest state of each incident after the messages, which follow those taken before."""
-    first = one.offset + 1
-    changes = [one.take(first + number, decode(encode(message))) for number, message in enumerate(messages)]
+    first = partition.offset + 1
+    changes = [partition.process(first + number, decode(encode(message))) for number, message in enumerate(messages)]
     return list({incident.incident_id: incident for changed in changes for incident in changed}.values())
 
 
 def test_a_batch_alone_moves_no_time() -> None:
-    one = correlator()
-    assert taken(one, FOUND_1) == []
-    assert one.engine.watermark_ns == 0
+    partition = correlator()
+    assert processed(partition, FOUND_1) == []
+    assert partition.engine.watermark_ns == 0
 
 
 def test_a_partition_that_lags_holds_time_back_and_the_cause_is_found() -> None:
-    one = correlator()
-    assert taken(one, FOUND_1, tick((0, 2), lagging=("raw/0",))) == []
-    (incident,) = taken(one, FOUND_0, tick((2, 2), elapsed_s=1))
+    partition = correlator()
+    assert processed(partition, FOUND_1, tick((0, 2), lagging=("raw/0",))) == []
+    (incident,) = processed(partition, FOUND_0, tick((2, 2), elapsed_s=1))
     assert (incident.failure_class, incident.signal_count) == ("xid-79", 2)
 
 
 def test_a_tick_from_before_a_batch_does_not_count_the_batch() -> None:
-    one = correlator()
+    partition = correlator()
     stale = tick((0, 0), elapsed_s=10)
-    assert taken(one, FOUND_1, stale, stale) == []
-    (incident,) = taken(one, FOUND_0, tick((2, 2), elapsed_s=1))
+    assert processed(partition, FOUND_1, stale, stale) == []
+    (incident,) = processed(partition, FOUND_0, tick((2, 2), elapsed_s=1))
     assert incident.failure_class == "xid-79"
 
 
 def test_a_quiet_partition_does_not_stop_time() -> None:
-    one = correlator()
-    (incident,) = taken(one, FOUND_0, tick((2, 0), elapsed_s=1))
+    partition = correlator()
+    (incident,) = processed(partition, FOUND_0, tick((2, 0), elapsed_s=1))
     assert incident.failure_class == "xid-79"
 
 
 def test_time_goes_on_in_silence_only_at_pace() -> None:
     still, moving = correlator(), correlator()
-    taken(still, FOUND_0, tick((2, 0), elapsed_s=7200))
-    (resolved,) = taken(moving, FOUND_0, tick((2, 0), elapsed_s=7200, at_pace=True))
+    processed(still, FOUND_0, tick((2, 0), elapsed_s=7200))
+    (resolved,) = processed(moving, FOUND_0, tick((2, 0), elapsed_s=7200, at_pace=True))
     assert still.engine.watermark_ns == at(60)
     assert moving.engine.watermark_ns == at(60 + 7200 - 1)
     assert resolved.status == "resolved"
 
 
 def test_time_goes_on_when_another_worker_ticks_from_now_on() -> None:
-    one = correlator()
+    partition = correlator()
     ticks = [tick((2, 0), elapsed_s=seconds, at_pace=True) for seconds in (3000, 3500, 0, 50, 150)]
-    (incident,) = taken(one, FOUND_0, *ticks)
-    assert one.engine.watermark_ns == at(60 + 3500 + 150 - 1)
+    (incident,) = processed(partition, FOUND_0, *ticks)
+    assert partition.engine.watermark_ns == at(60 + 3500 + 150 - 1)
     assert incident.status == "resolved"
 
 
 def test_what_was_counted_before_a_new_record_counts_no_more() -> None:
-    one = correlator()
-    taken(one, FOUND_0, tick((2, 0), elapsed_s=300, at_pace=True), FOUND_1, tick((2, 2), elapsed_s=2, at_pace=True))
-    assert one.engine.watermark_ns == at(661 + 2 - 1)
+    partition = correlator()
+    processed(
+        partition,
+        FOUND_0,
+        tick((2, 0), elapsed_s=300, at_pace=True),
+        FOUND_1,
+        tick((2, 2), elapsed_s=2, at_pace=True),
+    )
+    assert partition.engine.watermark_ns == at(661 + 2 - 1)
 
 
 def test_a_message_taken_twice_changes_nothing() -> None:
-    one = correlator()
-    taken(one, FOUND_0)
-    assert one.take(0, FOUND_0) == []
-    (incident,) = taken(one, tick((2, 0), elapsed_s=1))
+    partition = correlator()
+    processed(partition, FOUND_0)
+    assert partition.process(0, FOUND_0) == []
+    (incident,) = processed(partition, tick((2, 0), elapsed_s=1))
     assert incident.signal_count == 1
 
 
 def test_a_snapshot_at_any_place_goes_on_the_same() -> None:
     messages = [FOUND_1, tick((0, 2), lagging=("raw/0",)), FOUND_0, tick((2, 2), elapsed_s=1)]
-    undisturbed = taken(correlator(), *messages)
+    undisturbed = processed(correlator(), *messages)
     for place in range(len(messages) + 1):
         before = correlator()
-        taken(before, *messages[:place])
-        after = taken(correlator(before.snapshot()), *messages[place:])
+        processed(before, *messages[:place])
+        after = processed(correlator(before.snapshot()), *messages[place:])
         assert after == undisturbed[: len(after)]
         assert len(after) == (place < len(messages))
 
@@ -123,30 +129,30 @@ def test_messages_taken_again_lead_to_the_same_bytes_of_the_same_revisions() -> 
         tick((2, 2), elapsed_s=1),
     ]
     messages += [ScanMessage((later,)), tick((2, 12), elapsed_s=1), tick((2, 12), elapsed_s=7200, at_pace=True)]
-    undisturbed = told(correlator(), messages)
+    undisturbed = sent(correlator(), messages)
     assert [revision for _, revision in undisturbed] == sorted({revision for _, revision in undisturbed})
     assert len(undisturbed) == 4
-    for kept_at in range(len(messages)):
-        one = correlator()
-        told(one, messages[:kept_at])
-        snapshot = one.snapshot()
-        told(one, messages[kept_at:])
-        again = told(correlator(snapshot), messages)
+    for snapshot_at in range(len(messages)):
+        partition = correlator()
+        sent(partition, messages[:snapshot_at])
+        snapshot = partition.snapshot()
+        sent(partition, messages[snapshot_at:])
+        again = sent(correlator(snapshot), messages)
         assert again.items() <= undisturbed.items()
         assert list(again)[-1] == list(undisturbed)[-1]
 
 
-def told(one: PartitionCorrelator, messages: list[ScanMessage | ProgressTick]) -> dict[tuple[str, int], bytes]:
+def sent(partition: PartitionCorrelator, messages: list[ScanMessage | ProgressTick]) -> dict[tuple[str, int], bytes]:
     """What is sent of each revision when the messages are taken from the first offset on."""
-    changes = [incident for offset, message in enumerate(messages) for incident in one.take(offset, message)]
+    changes = [incident for offset, message in enumerate(messages) for incident in partition.process(offset, message)]
     return {(incident.incident_id, incident.revision): msgspec.json.encode(incident) for incident in changes}
 
 
 def test_a_correlator_that_begins_at_an_offset_takes_it() -> None:
-    one = correlator()
-    taken(one, FOUND_0, FOUND_1)
-    one.begin_at(0)
-    assert one.take(0, tick((2, 2), elapsed_s=1)) != []
+    partition = correlator()
+    processed(partition, FOUND_0, FOUND_1)
+    partition.begin_at(0)
+    assert partition.process(0, tick((2, 2), elapsed_s=1)) != []
 
 
 def test_a_large_batch_in_pieces_is_the_same_batch() -> None:
@@ -154,20 +160,22 @@ def test_a_large_batch_in_pieces_is_the_same_batch() -> None:
     pieces = [decode(value) for value in encode_in_pieces([part("raw/0", P0), large])]
     assert len(pieces) > 2
     last = tick((2, 300), elapsed_s=1)
-    assert taken(correlator(), *pieces, last) == taken(correlator(), ScanMessage((part("raw/0", P0), large)), last)
+    assert processed(correlator(), *pieces, last) == processed(
+        correlator(), ScanMessage((part("raw/0", P0), large)), last
+    )
 
 
 def told_after(at_pace: bool, front_s: float) -> list[Incident]:
     """Four minutes of lines in order, then a failure; what is told of it when the newest line is so much later."""
-    one = correlator()
+    partition = correlator()
     read = 0
     for second in range(0, 240, 10):
         read += 1
         parts = Part("raw/0", read, at(second), (), (FlatHeartbeat(at(second), "default", "A", "n1"),))
-        taken(one, ScanMessage((parts,)), tick((read, 0), ("raw/0",), at_pace=at_pace))
+        processed(partition, ScanMessage((parts,)), tick((read, 0), ("raw/0",), at_pace=at_pace))
     failure = part("raw/1", [kernel("n1", 240, XID)])
     later = Part("raw/0", read + 1, at(240 + front_s), (), ())
-    return taken(one, ScanMessage((failure, later)), tick((read + 1, 1), ("raw/0",), at_pace=at_pace))
+    return processed(partition, ScanMessage((failure, later)), tick((read + 1, 1), ("raw/0",), at_pace=at_pace))
 
 
 def test_live_lines_are_waited_for_no_longer_than_of_late_and_what_is_told_is_the_same() -> None:
