@@ -15,7 +15,7 @@ from aiokafka.record.util import calc_crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, KeptRecords, SingleRecords, WholeBatches
+from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, RecordsWithBytes, SingleRecords, WholeBatches
 
 PARTITION = TopicPartition("logs.raw", 3)
 CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
@@ -80,7 +80,7 @@ def test_the_same_records_as_one_by_one(
     given_to_both = (aborted, asked, None, None, True, level)
     stock = inside.PartitionRecords(PARTITION, MemoryRecords(content), *given_to_both)
     wanted = told(stock)
-    whole = WholeBatches(most, PARTITION, KeptRecords(content), *given_to_both)
+    whole = WholeBatches(most, PARTITION, RecordsWithBytes(content), *given_to_both)
     chunks: list[Chunk] = []
     for chunk in whole:
         assert chunk.next_offset == whole.next_fetch_offset
@@ -90,7 +90,7 @@ def test_the_same_records_as_one_by_one(
     assert [one for chunk in chunks for one in told(chunk.records)] == wanted
     assert whole.next_fetch_offset == stock.next_fetch_offset
     assert [chunk.next_offset for chunk in chunks] == sorted({chunk.next_offset for chunk in chunks})
-    single = SingleRecords(most, PARTITION, KeptRecords(content), *given_to_both)
+    single = SingleRecords(most, PARTITION, RecordsWithBytes(content), *given_to_both)
     for one, expected in zip_longest(single, wanted):
         assert told([one]) == [expected]
         assert single.next_fetch_offset == one.offset + 1
@@ -116,10 +116,12 @@ def test_a_broken_batch_takes_no_other_with_it(drawn: list[dict[str, Any]], data
         else:
             wanted += list(range(first, offset, batch["gap_between"]))
         content += one
-    whole = WholeBatches(5, PARTITION, KeptRecords(content), None, 100, None, None, True, inside.READ_COMMITTED)
+    whole = WholeBatches(5, PARTITION, RecordsWithBytes(content), None, 100, None, None, True, inside.READ_COMMITTED)
     chunks = list(whole)
     assert [record.offset for chunk in chunks for record in chunk.records] == wanted
-    single = list(SingleRecords(5, PARTITION, KeptRecords(content), None, 100, None, None, True, inside.READ_COMMITTED))
+    single = list(
+        SingleRecords(5, PARTITION, RecordsWithBytes(content), None, 100, None, None, True, inside.READ_COMMITTED)
+    )
     assert [one.offset for one in single if not isinstance(one, Corrupt)] == wanted
     assert [one.offset for one in single] == sorted([*wanted, bad[0]])
     (found,) = [chunk for chunk in chunks if chunk.corrupt]

@@ -257,7 +257,7 @@ def test_frequent_preemptions() -> None:
 def test_what_windows_tell_goes_into_the_store_like_a_match() -> None:
     pipeline = Pipeline(the_rules(), "default", 0)
     lines = [memory(5 * number, 40e9 + 12e9 * (number == 40)) for number in range(60)]
-    pipeline.take(batch([value for _, value in lines], live=True))
+    pipeline.process(batch([value for _, value in lines], live=True))
     pipeline.flush()
     (match,) = pipeline.windowed()
     (row,) = zip(*match_rows([(match, the_rules().spec_of(match))]).columns, strict=True)
