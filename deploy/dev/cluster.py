@@ -22,7 +22,8 @@ from deploy.dev.clickhouse import DevClickHouse
 from deploy.dev.monitoring import ALERTS, READY, Monitor, find_alertmanager, find_prometheus
 from deploy.dev.process import EPICENTER, ChildServer, answers, port_or_free
 from epicenter.rules.errors import ConfigError, PipelineError
-from epicenter.sinks.clickhouse.client import address_of, connect
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.dsn import address_of
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.stream.kafka.topics import make_topics
 from epicenter.stream.process.logs import say

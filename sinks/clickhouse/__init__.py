@@ -1,1 +1,1 @@
-"""Incidents, matches and dead letters in ClickHouse: a server or the embedded engine, chosen by DSN."""
+"""The store: ClickHouse, as a server or embedded; the DSN selects which."""

@@ -1,4 +1,4 @@
-"""Whether an address is reached from this machine alone."""
+"""Whether an address is a loopback address."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ipaddress import ip_address
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine reaches it. `host` has no port; a name other than localhost may lead anywhere."""
+    """Whether only this machine can reach `host` (without port); of names, only localhost counts."""
     try:
         return host.lower() == "localhost" or ip_address(host.strip("[]")).is_loopback
     except ValueError:

@@ -1,4 +1,4 @@
-"""What is wrong between us and a server that should speak TLS; for brokers and stores alike."""
+"""TLS faults of connections to brokers and stores, in one line each."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ import msgspec
 
 
 class Fault(StrEnum):
-    """What is wrong, as it is told behind the server's address."""
+    """A TLS fault, worded to follow the server's address."""
 
     EXPIRED = "its certificate has expired"
     NOT_YET_VALID = "its certificate is not valid yet"
     OTHER_NAME = "its certificate is for another host"
-    UNKNOWN_CA = "its certificate is signed by nobody we know"
-    NOT_BELIEVED = "its certificate is not believed"
-    WANTS_OURS = "it wants a certificate of ours"
-    REFUSES_OURS = "it refuses our certificate"
-    NO_TLS = "it speaks no TLS"
-    ONLY_TLS = "it speaks TLS only"
+    UNKNOWN_CA = "its certificate is signed by an unknown CA"
+    NOT_BELIEVED = "its certificate can't be verified"
+    WANTS_OURS = "it requires a client certificate"
+    REFUSES_OURS = "it rejects our client certificate"
+    NO_TLS = "it does not speak TLS"
+    ONLY_TLS = "it accepts only TLS"
 
 
-ON_ITS_SIDE: Final = (Fault.EXPIRED, Fault.NOT_YET_VALID)
-"""Nothing that we could set: it may be well again without us."""
+SERVER_SIDE: Final = (Fault.EXPIRED, Fault.NOT_YET_VALID)
+"""Faults to fix on the server; no setting of ours helps."""
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A fault, with OpenSSL's words where they tell more."""
+    """A fault, with OpenSSL's detail where it helps."""
 
     fault: Fault
     detail: str = ""
@@ -48,23 +48,25 @@ _BY_VERIFY_CODE: Final = {
 """OpenSSL's X509_V_ERR_…; every other is NOT_BELIEVED."""
 
 _REASONS_OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
-_TOLD_DETAIL: Final = (Fault.OTHER_NAME, Fault.NOT_BELIEVED, Fault.REFUSES_OURS)
+_DETAILED: Final = (Fault.OTHER_NAME, Fault.NOT_BELIEVED, Fault.REFUSES_OURS)
 
 
 def fault_in(error: BaseException) -> Found | None:
-    """The fault behind a failed connection, wherever the libraries have wrapped it; None when it is no TLS matter."""
-    return next((found for one in _inside(error) if isinstance(one, ssl.SSLError) and (found := _found(one))), None)
+    """The TLS fault that caused an error, however deeply it is wrapped; None for other errors."""
+    return next(
+        (found for cause in _causes(error) if isinstance(cause, ssl.SSLError) and (found := _found(cause))), None
+    )
 
 
 def was_hung_up(error: BaseException) -> bool:
-    """Whether the server took the connection and closed it, as it does with what it can't read."""
-    causes = list(_inside(error))
-    is_refused = any(isinstance(one, ConnectionRefusedError) for one in causes)
-    return not is_refused and any(isinstance(one, ConnectionError) for one in causes)
+    """Whether the server accepted the connection and then closed it."""
+    causes = list(_causes(error))
+    is_refused = any(isinstance(cause, ConnectionRefusedError) for cause in causes)
+    return not is_refused and any(isinstance(cause, ConnectionError) for cause in causes)
 
 
 def speaks_tls(host: str, port: int, within_s: float) -> bool:
-    """Whether a TLS handshake succeeds; nobody's certificate is looked at, and nothing is sent."""
+    """Whether a TLS handshake succeeds; certificates are not verified and no data is sent."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
@@ -75,28 +77,28 @@ def speaks_tls(host: str, port: int, within_s: float) -> bool:
         return False
 
 
-def unusable(use: Callable[[], object]) -> str:
-    """Why a file of certificates or keys can't be used, in a few words; empty when it can."""
+def unusable(load: Callable[[], object]) -> str:
+    """Why a certificate or key file can't be used; empty if it can."""
     try:
-        use()
+        load()
     except ssl.SSLError as error:
         reason = str(error.reason or "").lower().replace("_", " ")
-        return f"can't be used ({reason})" if reason else "holds no PEM, or another password is needed"
+        return f"can't be used ({reason})" if reason else "contains no PEM, or needs a password"
     except OSError as error:
         return error.strerror or str(error)
     return ""
 
 
-def _inside(error: BaseException) -> Iterator[BaseException]:
-    """An error and those that led to it; urllib3 keeps them in `reason` and in the arguments."""
-    waiting, seen = [error], list[int]()
-    while waiting:
-        one = waiting.pop(0)
-        if id(one) not in seen:
-            seen.append(id(one))
-            yield one
-            inner = (one.__cause__, one.__context__, getattr(one, "reason", None), *one.args)
-            waiting += [each for each in inner if isinstance(each, BaseException)]
+def _causes(error: BaseException) -> Iterator[BaseException]:
+    """An error and its causes; urllib3 keeps them in `reason` and in the arguments."""
+    pending, seen = [error], set[int]()
+    while pending:
+        cause = pending.pop(0)
+        if id(cause) not in seen:
+            seen.add(id(cause))
+            yield cause
+            inner = (cause.__cause__, cause.__context__, getattr(cause, "reason", None), *cause.args)
+            pending += [nested for nested in inner if isinstance(nested, BaseException)]
 
 
 def _found(error: ssl.SSLError) -> Found | None:
@@ -108,7 +110,7 @@ def _found(error: ssl.SSLError) -> Found | None:
 
 
 def _with_detail(fault: Fault, detail: str) -> Found:
-    return Found(fault, detail.rstrip(".") if fault in _TOLD_DETAIL else "")
+    return Found(fault, detail.rstrip(".") if fault in _DETAILED else "")
 
 
 def _by_reason(reason: str) -> Fault | None:

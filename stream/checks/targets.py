@@ -60,7 +60,7 @@ async def _connect(host: str, port: int, is_secure: bool) -> None:
 
 def _reasons(error: BaseException) -> Iterator[str]:
     if isinstance(error, ssl.SSLCertVerificationError):
-        yield f"its certificate is not believed: {error.verify_message}"
+        yield f"its certificate can't be verified: {error.verify_message}"
     elif isinstance(error, TimeoutError):
         yield f"no answer within {ANSWER_WITHIN_S:.0f} s"
     elif isinstance(error, ConnectionError) and error.errno:

@@ -78,7 +78,7 @@ def _verdict_line(verdict: Verdict) -> str:
 
 def run_embedded(settings: Settings, paths: list[str], as_json: bool, once: bool) -> None:
     """Follow sources, or read them once, into the embedded store."""
-    from epicenter.sinks.clickhouse.client import address_of
+    from epicenter.sinks.clickhouse.dsn import address_of
     from epicenter.stream.local.runner import LocalRunner
     from epicenter.stream.rule_tools.trial import proven
 

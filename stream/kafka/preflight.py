@@ -18,7 +18,7 @@ from aiokafka.protocol.admin import SaslHandShakeRequest
 from aiokafka.protocol.metadata import MetadataRequest
 
 from epicenter.rules.errors import ConfigError, PipelineError, TransientError
-from epicenter.sinks.net.tls import ON_ITS_SIDE, Fault, Found, fault_in, speaks_tls
+from epicenter.sinks.net.tls import SERVER_SIDE, Fault, Found, fault_in, speaks_tls
 from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.kafka.security import security_arguments
 from epicenter.stream.settings import Settings
@@ -135,7 +135,7 @@ async def _why(settings: Settings, host: str, port: int, error: BaseException) -
         if found.fault is Fault.REFUSES_OURS and not settings.kafka_cert:
             found = Found(Fault.WANTS_OURS)
         text = f"{place}: {found}: {WHAT_TO_DO[found.fault]}"
-        return TransientError(text) if found.fault in ON_ITS_SIDE else ConfigError([text])
+        return TransientError(text) if found.fault in SERVER_SIDE else ConfigError([text])
     if found:
         return ConfigError([f"{place}: {found}"])
     is_late = isinstance(error, TimeoutError)

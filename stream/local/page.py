@@ -11,7 +11,7 @@ from typing import Final
 from aiohttp import web
 
 from epicenter.rules.errors import ConfigError, InputError, TransientError
-from epicenter.sinks.clickhouse.client import StoreInUseError
+from epicenter.sinks.clickhouse.errors import StoreInUseError
 from epicenter.sinks.clickhouse.reading import newest_change
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.sinks.page import Feed, Watcher, page

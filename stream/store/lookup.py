@@ -101,7 +101,8 @@ def from_store(settings: Settings, ask: Callable[[Client], Result], is_read_only
 
 @contextmanager
 def _opened(settings: Settings, is_read_only: bool) -> Iterator[Client]:
-    from epicenter.sinks.clickhouse.client import StoreInUseError, connect
+    from epicenter.sinks.clickhouse.client import connect
+    from epicenter.sinks.clickhouse.errors import StoreInUseError
     from epicenter.sinks.clickhouse.migrate import migrate, plan
 
     client = None

@@ -9,8 +9,9 @@ from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from epicenter.rules.errors import TransientError
-from epicenter.sinks.clickhouse.client import Client, address_of, connect
+from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.dead_letters import DeadLetterFilter, StoredDeadLetters
+from epicenter.sinks.clickhouse.dsn import address_of
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.stream.process.shutdown import FOR_THE_STORE_S, SHUTDOWN

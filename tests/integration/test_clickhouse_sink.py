@@ -23,8 +23,9 @@ from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.records import Match, Position
 from epicenter.sinks.clickhouse import reading
 from epicenter.sinks.clickhouse import rows as shapes
-from epicenter.sinks.clickhouse.client import Client, StoreInUseError, connect
+from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.dead_letters import StoredDeadLetters, dead_letter_of
+from epicenter.sinks.clickhouse.errors import StoreInUseError
 from epicenter.sinks.clickhouse.migrate import migrate, plan, read_migrations
 from epicenter.sinks.clickhouse.reading import IncidentFilter
 from epicenter.sinks.clickhouse.sink import ClickHouseSink

@@ -67,12 +67,12 @@ def test_the_right_ways_in(stores: Stores) -> None:
 def test_the_wrong_ways_end_soon_with_a_line_that_says_what_to_write(stores: Stores) -> None:
     known = f"?ca_cert={stores.folder}/ca.pem"
     wrong: list[tuple[str, type[PipelineError], str]] = [
-        (dsn(stores.sound), ConfigError, "signed by nobody we know: add ca_cert=/path/of/the/ca.pem to the DSN"),
-        (dsn(stores.sound, f"?ca_cert={stores.folder}/foreign.pem"), ConfigError, "signed by nobody we know"),
+        (dsn(stores.sound), ConfigError, "signed by an unknown CA: add ca_cert=/path/of/the/ca.pem to the DSN"),
+        (dsn(stores.sound, f"?ca_cert={stores.folder}/foreign.pem"), ConfigError, "signed by an unknown CA"),
         (dsn(stores.expired, known), TransientError, "its certificate has expired: renew it on the server"),
         (dsn(stores.elsewhere, known), ConfigError, "is for another host (IP address mismatch"),
-        (dsn(stores.plain, known), ConfigError, "it speaks no TLS: write http://"),
-        (dsn(stores.sound, scheme="http"), ConfigError, "it speaks TLS only: write https://"),
+        (dsn(stores.plain, known), ConfigError, "it does not speak TLS: write http://"),
+        (dsn(stores.sound, scheme="http"), ConfigError, "it accepts only TLS: write https://"),
         (dsn(stores.sound, known, password="wrong"), ConfigError, "check the user and the password"),
         (dsn(stores.sound, "?ca_cert=/nowhere/ca.pem"), ConfigError, "ca_cert: /nowhere/ca.pem: No such file"),
         (dsn(stores.sound, "?client_cert=/nowhere/c.pem"), ConfigError, "/nowhere/c.pem: No such file"),
@@ -89,7 +89,7 @@ def test_the_wrong_ways_end_soon_with_a_line_that_says_what_to_write(stores: Sto
 
 def test_a_command_says_it_in_a_line_and_warns_of_what_is_not_verified(stores: Stores) -> None:
     for way, code, told in (
-        (dsn(stores.sound), 78, "signed by nobody we know"),
+        (dsn(stores.sound), 78, "signed by an unknown CA"),
         (dsn(stores.expired, f"?ca_cert={stores.folder}/ca.pem"), 69, "has expired"),
         (
             dsn(stores.sound, "?verify=false"),

@@ -1,4 +1,4 @@
-"""The DSN and the border where the library's errors become ours."""
+"""DSNs, and the translation of the library's errors."""
 
 from __future__ import annotations
 
@@ -12,14 +12,8 @@ from clickhouse_connect.driver import exceptions as library
 from urllib3.exceptions import HTTPError
 
 from epicenter.rules.errors import ConfigError, PipelineError, RejectedError, TransientError
-from epicenter.sinks.clickhouse.client import (
-    CONFIG_CODES,
-    MEANING_BY_CLASS,
-    TRANSIENT_CODES,
-    connect,
-    translate,
-    translated,
-)
+from epicenter.sinks.clickhouse.client import connect
+from epicenter.sinks.clickhouse.errors import CONFIG_CODES, MEANING_BY_CLASS, TRANSIENT_CODES, translate, translated
 
 PASSWORD = "hunter" + "2"  # joined here, so that a source line in a traceback does not count
 
@@ -39,7 +33,7 @@ def test_every_library_exception_has_a_meaning(error_class: type[BaseException])
     assert type(raised.value) is MEANING_BY_CLASS[error_class]
 
 
-def test_the_walk_sees_the_library() -> None:
+def test_library_exceptions_are_found() -> None:
     assert len(LIBRARY_CLASSES) >= 14
 
 
@@ -64,20 +58,20 @@ def test_the_walk_sees_the_library() -> None:
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else repr(value)[:60],
 )
-def test_the_code_comes_before_the_class(error: BaseException, expected: type[PipelineError]) -> None:
+def test_error_code_takes_precedence_over_class(error: BaseException, expected: type[PipelineError]) -> None:
     assert type(translate(error, "http://host:8123/db")) is expected
 
 
-def test_no_code_means_two_things() -> None:
+def test_error_codes_are_disjoint() -> None:
     assert not TRANSIENT_CODES.keys() & CONFIG_CODES.keys()
 
 
-def test_our_own_errors_pass_unchanged() -> None:
+def test_own_errors_pass_unchanged() -> None:
     with pytest.raises(RejectedError, match=r"^mine$"), translated("chdb://memory"):
         raise RejectedError("mine")
 
 
-def test_a_message_is_one_inert_line_of_bounded_length() -> None:
+def test_message_is_one_sanitized_bounded_line() -> None:
     shown = str(translate(library.DataError("\x1b[2J\nrow " + "x" * 5000), "chdb://memory"))
     assert shown.startswith(r"chdb://memory: \x1b[2J row x")
     assert len(shown) < 700
@@ -102,14 +96,14 @@ def test_a_message_is_one_inert_line_of_bounded_length() -> None:
         ("http://u:secretpw@host/db?verify=maybe", "true or false"),
     ],
 )
-def test_a_malformed_dsn_is_one_clear_message_without_the_password(dsn: str, problem: str) -> None:
+def test_malformed_dsn_is_refused_without_showing_the_password(dsn: str, problem: str) -> None:
     with pytest.raises(ConfigError, match=problem) as raised:
         connect(dsn)
     assert "secret" not in "".join(traceback.format_exception(raised.value))
 
 
 @pytest.mark.parametrize("scheme", ["http", "https", "clickhouse"])
-def test_a_server_that_is_away_is_transient_and_the_password_stays_hidden(scheme: str) -> None:
+def test_unreachable_server_is_transient_and_hides_the_password(scheme: str) -> None:
     with pytest.raises(TransientError, match=r"127\.0\.0\.1:9") as raised:
         connect(f"{scheme}://user:{PASSWORD}%40@127.0.0.1:9/db")
     shown = "".join(traceback.format_exception(raised.value))
@@ -117,7 +111,7 @@ def test_a_server_that_is_away_is_transient_and_the_password_stays_hidden(scheme
     assert "refused" in str(raised.value)
 
 
-def test_without_the_chdb_package_there_is_one_clear_message(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_chdb_package_is_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "chdb", None)
     for module in ("clickhouse_connect.driver._chdbclient", "clickhouse_connect.driver._backend.chdb_backend"):
         monkeypatch.delitem(sys.modules, module, raising=False)

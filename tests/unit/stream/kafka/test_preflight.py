@@ -67,5 +67,5 @@ async def test_a_broker_that_speaks_tls_and_then_nothing(monkeypatch: pytest.Mon
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)
     async with server(silent, ssl=context) as address:
-        with pytest.raises(ConfigError, match="it speaks TLS only: set kafka_security to ssl or sasl_ssl"):
+        with pytest.raises(ConfigError, match="it accepts only TLS: set kafka_security to ssl or sasl_ssl"):
             await reach(load_settings(kafka=address))
