@@ -1,4 +1,4 @@
-"""Dead letters out of the store, and the memory of which of them were sent again."""
+"""Stored dead letters, and which of them were replayed."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ REPLAYS: Final[Columns] = (
     ("sent_offset", "Int64"),
     ("sent", "DateTime64(9, 'UTC')"),
 )
-_SHORT: Final = "dead_letter_id, kind, reason, position_source, position_offset, size_bytes, received_ns, replays"
-_LETTERS: Final = """
+_SUMMARY: Final = "dead_letter_id, kind, reason, position_source, position_offset, size_bytes, received_ns, replays"
+_DEAD_LETTERS: Final = """
     SELECT *, toUnixTimestamp64Nano(received) AS received_ns, ifNull(known.times, 0) AS replays
-    FROM (SELECT * FROM dead_letters FINAL) AS letters
+    FROM (SELECT * FROM dead_letters FINAL) AS dead_letters_now
     LEFT JOIN (SELECT dead_letter_id, count() AS times FROM dead_letter_replays FINAL GROUP BY dead_letter_id) AS known
     USING dead_letter_id
 """
 
 
 class DeadLetterFilter(msgspec.Struct, frozen=True):
-    """Which dead letters: `reason` is in it, its source begins with `source`, received at or after `since_ns`."""
+    """Selects dead letters whose reason contains `reason`, whose source begins with `source`, from `since_ns`."""
 
     reason: str = ""
     source: str = ""
@@ -43,7 +43,7 @@ class DeadLetterFilter(msgspec.Struct, frozen=True):
 
 
 class Replay(msgspec.Struct, frozen=True):
-    """One sending of a dead letter's record: the position that it first had, the one it has now, the time of it."""
+    """One replay of a dead letter: its original position, its new position and the time."""
 
     dead_letter_id: str
     number: int
@@ -58,38 +58,38 @@ class StoredDeadLetters:
     def __init__(self, client: Client):
         self._client = client
 
-    def newest(self, wanted: DeadLetterFilter, limit: int) -> list[dict[str, Any]]:
-        """Documents without the bytes, the newest first."""
+    def newest(self, selected: DeadLetterFilter, limit: int) -> list[dict[str, Any]]:
+        """Documents without their bytes, newest first."""
         found = self._client.query(
-            f"SELECT {_SHORT} FROM ({_LETTERS}) WHERE {_FITS} ORDER BY received_ns DESC, dead_letter_id"
+            f"SELECT {_SUMMARY} FROM ({_DEAD_LETTERS}) WHERE {_MATCHES} ORDER BY received_ns DESC, dead_letter_id"
             " LIMIT {limit:UInt32}",
-            {**msgspec.structs.asdict(wanted), "limit": limit},
+            {**msgspec.structs.asdict(selected), "limit": limit},
         )
         return [_document(row) for row in found]
 
     def get(self, dead_letter_id: str) -> dict[str, Any] | None:
-        """The document with key and value in base64, by the id or by a beginning of it that only this letter has."""
+        """The document with key and value in base64, by id or unique prefix; None if there is none."""
         found = self._client.query(
-            f"SELECT {_SHORT}, base64Encode(key), base64Encode(value) FROM ({_LETTERS})"
+            f"SELECT {_SUMMARY}, base64Encode(key), base64Encode(value) FROM ({_DEAD_LETTERS})"
             " WHERE startsWith(dead_letter_id, {prefix:String}) ORDER BY dead_letter_id LIMIT 2",
             {"prefix": dead_letter_id},
         )
         if found and (found[0][0] == dead_letter_id or (len(found) == 1 and len(dead_letter_id) >= MIN_PREFIX_LENGTH)):
-            *short, key, value = found[0]
-            return {**_document(short), "key_base64": key, "value_base64": value}
+            *summary, key, value = found[0]
+            return {**_document(summary), "key_base64": key, "value_base64": value}
         return None
 
-    def waiting(self, wanted: DeadLetterFilter) -> list[str]:
-        """The ids of those that were never sent again, in the order in which they were received."""
+    def never_replayed(self, selected: DeadLetterFilter) -> list[str]:
+        """The ids of dead letters that were never replayed, in the order received."""
         found = self._client.query(
-            f"SELECT dead_letter_id FROM ({_LETTERS}) WHERE replays = 0 AND {_FITS}"
+            f"SELECT dead_letter_id FROM ({_DEAD_LETTERS}) WHERE replays = 0 AND {_MATCHES}"
             " ORDER BY received_ns, position_source, position_offset",
-            msgspec.structs.asdict(wanted),
+            msgspec.structs.asdict(selected),
         )
         return [str(dead_letter_id) for (dead_letter_id,) in found]
 
     def replay_that_made(self, position: Position) -> Replay | None:
-        """The sending that put a record at this position, if it was one of ours."""
+        """The replay that created the record at this position; None if none did."""
         found = self._client.query(
             "SELECT dead_letter_id, number, first_source, first_offset, toUnixTimestamp64Nano(sent)"
             " FROM dead_letter_replays FINAL"
@@ -100,30 +100,30 @@ class StoredDeadLetters:
             return Replay(dead_letter_id, number, Position(source, offset), position, sent_ns)
         return None
 
-    def note(self, replays: Sequence[Replay]) -> None:
-        """Remember what was sent."""
+    def record(self, replays: Sequence[Replay]) -> None:
+        """Store replays."""
         rows = [
             (
-                one.dead_letter_id,
-                one.number,
-                *msgspec.structs.astuple(one.first),
-                *msgspec.structs.astuple(one.sent),
-                one.sent_ns,
+                replay.dead_letter_id,
+                replay.number,
+                *msgspec.structs.astuple(replay.first),
+                *msgspec.structs.astuple(replay.sent),
+                replay.sent_ns,
             )
-            for one in replays
+            for replay in replays
         ]
         names, types = zip(*REPLAYS, strict=True)
         self._client.insert("dead_letter_replays", list(zip(*rows, strict=True)), names, types, {})
 
 
-_FITS: Final = (
+_MATCHES: Final = (
     "positionCaseInsensitiveUTF8(reason, {reason:String}) > 0 AND startsWith(position_source, {source:String})"
     " AND received_ns >= {since_ns:Int64}"
 )
 
 
 def dead_letter_of(document: dict[str, Any]) -> DeadLetter:
-    """The dead letter of a document that `Letters.get` gave."""
+    """The dead letter of a document from `StoredDeadLetters.get`."""
     key = document["key_base64"]
     return DeadLetter(
         dead_letter_id=document["dead_letter_id"],

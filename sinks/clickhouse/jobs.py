@@ -1,4 +1,4 @@
-"""How far jobs and their ranks have come and when they were last heard, out of the store."""
+"""Progress and last activity of jobs and ranks, from the store."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ JOBS_WITHIN_S: Final = 86_400
 RANKS_WITHIN_S: Final = 6 * 3_600
 MAX_RANKS: Final = 65_536
 CLOCK_AHEAD_S: Final = 300
-"""Lines that are later than the store's clock by more than this do not count as the newest."""
+"""Lines further ahead of the store's clock than this are ignored when finding the newest line."""
 
-_BELIEVABLE: Final = "minute <= now() + {ahead:UInt32}"
+_PLAUSIBLE: Final = "minute <= now() + {ahead:UInt32}"
 
 _JOB_NAMES: Final = ("cluster", "job", "nodes", "heard_ns", "step", "ranks", "open")
 _RANK_NAMES: Final = ("rank", "node", "gpu", "step", "heard_ns", "node_heard_ns")
 
 
 def list_jobs(client: Client, limit: int = 200) -> list[dict[str, Any]]:
-    """Jobs heard of in the last day before the newest line: nodes, last heard, newest step, ranks, open incidents.
+    """Jobs active in the day before the newest line: nodes, last line, latest step, ranks, open incidents.
 
-    The newest line is one that is not ahead of the clock, so old logs are shown like those of today. The job heard last
-    comes first; `step` is None when no line told one.
+    Relative to the newest line, so that old logs look like today's; lines ahead of the clock don't count. The most
+    recently active job comes first; `step` is None if unknown.
     """
     found = client.query(
         "SELECT cluster, job, nodes, heard_ns, step, ifNull(ranks, 0), ifNull(open, 0) FROM ("
         " SELECT cluster, job, uniqExactIf(node, node != '') AS nodes,"
         "  toUnixTimestamp64Nano(max(last_event_time)) AS heard_ns,"
         "  max(last_step) AS step FROM liveness WHERE job != ''"
-        f"   AND minute + {{within:UInt32}} >= (SELECT max(minute) FROM liveness WHERE {_BELIEVABLE})"
+        f"   AND minute + {{within:UInt32}} >= (SELECT max(minute) FROM liveness WHERE {_PLAUSIBLE})"
         " GROUP BY cluster, job ORDER BY heard_ns DESC, job LIMIT {limit:UInt32}) AS jobs"
         " LEFT JOIN (SELECT cluster, job, toInt64(least(uniqExactIf(rank, rank >= 0),"
         "  ifNull(nullIf(argMaxIf(world_size, since, world_size > 0), 0), {most:UInt32}))) AS ranks FROM placements"
@@ -43,29 +43,28 @@ def list_jobs(client: Client, limit: int = 200) -> list[dict[str, Any]]:
 
 
 def list_ranks(client: Client, cluster: str, job: str) -> list[dict[str, Any]]:
-    """Each rank that was placed or heard, by number: node, GPU, step, when it and its node were last heard.
+    """Each rank that was placed or logged, by number: node, GPU, step, last line of the rank and of its node.
 
-    A rank beyond the newest world size is left out, unless it was placed or heard since: a job that was restarted
-    smaller has it no more. `rank` -1 stands for lines that named none. `step` is None and a time 0 when nothing told
-    it.
+    Ranks beyond the newest world size are left out unless they were active since: the job was restarted with fewer.
+    `rank` -1 is for lines without a rank. Unknown steps are None, unknown times are 0.
     """
     within = "cluster = {cluster:String} AND job = {job:String}"
     found = client.query(
         "WITH (SELECT max((toUnixTimestamp64Nano(since), toInt64(world_size))) FROM placements"
         f" WHERE {within} AND world_size > 0) AS newest"
-        " SELECT rank, if(seat.2 != '', seat.2, step_node), seat.3, step, heard_ns, ifNull(node_heard_ns, 0) FROM ("
-        " SELECT rank, max(seats) AS seat, max(nodes) AS step_node, max(steps) AS step, max(times) AS heard_ns FROM ("
-        f" SELECT rank, (toUnixTimestamp64Nano(since), node, gpu)::Tuple(Int64, String, String) AS seats, '' AS nodes,"
+        " SELECT rank, if(place.2 != '', place.2, step_node), place.3, step, heard_ns, ifNull(node_heard_ns, 0) FROM ("
+        " SELECT rank, max(places) AS place, max(nodes) AS step_node, max(steps) AS step, max(times) AS heard_ns FROM ("
+        f" SELECT rank, (toUnixTimestamp64Nano(since), node, gpu)::Tuple(Int64, String, String) AS places, '' AS nodes,"
         f"  CAST(NULL AS Nullable(Int64)) AS steps, toInt64(0) AS times FROM placements FINAL WHERE {within}"
         " UNION ALL"
         " SELECT rank, (0, '', '')::Tuple(Int64, String, String), argMax(node, last_event_time),"
         "  CAST(max(last_step) AS Nullable(Int64)), toUnixTimestamp64Nano(max(last_event_time)) FROM progress"
         f" WHERE {within} AND minute + {{within:UInt32}} >="
-        f"  (SELECT max(minute) FROM progress WHERE {within} AND {_BELIEVABLE})"
-        "  GROUP BY rank) GROUP BY rank HAVING rank < newest.2 OR greatest(seat.1, heard_ns) >= newest.1"
+        f"  (SELECT max(minute) FROM progress WHERE {within} AND {_PLAUSIBLE})"
+        "  GROUP BY rank) GROUP BY rank HAVING rank < newest.2 OR greatest(place.1, heard_ns) >= newest.1"
         " LIMIT {most:UInt32}) AS ranks"
         " LEFT JOIN (SELECT node, toUnixTimestamp64Nano(max(last_event_time)) AS node_heard_ns FROM liveness"
-        f" WHERE {within} GROUP BY node) AS alive ON alive.node = if(seat.2 != '', seat.2, step_node)"
+        f" WHERE {within} GROUP BY node) AS alive ON alive.node = if(place.2 != '', place.2, step_node)"
         " ORDER BY rank",
         {"cluster": cluster, "job": job, "within": RANKS_WITHIN_S, "ahead": CLOCK_AHEAD_S, "most": MAX_RANKS},
     )

@@ -1,4 +1,4 @@
-"""Lines by the place where they stood, signals by their id, and what each rank said first, out of the store."""
+"""Lines by position, signals by id, and the first signal of each rank, from the store."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from epicenter.sinks.clickhouse.client import Client
 
 MAX_LINES: Final = 400
 AROUND_S: Final = 600
-"""Raw lines of a partition that are neighbours are no further apart than this, so no more is read."""
+"""Neighbouring raw lines of a partition are at most this far apart; limits how much is read."""
 
 _LINE: Final = ("number", "event_time_ns", "cluster", "node", "job", "rank", "class", "rule", "text")
 _SIGNAL: Final = (
@@ -20,7 +20,7 @@ _GROUP: Final = ("job", "class", "ranks", "nodes", "first_ns", "last_ns", "node"
 
 
 def matched_lines(client: Client, source: str, first: int, last: int) -> list[dict[str, Any]]:
-    """The lines of a file or a partition that a rule fits, from one number to another, both included."""
+    """The matched lines of a file or partition from `first` to `last`, both included."""
     found = client.query(
         "SELECT position_offset, toUnixTimestamp64Nano(event_time), cluster, node, job, rank, class, rule, text"
         " FROM matches WHERE position_source = {source:String} AND position_offset BETWEEN {first:Int64} AND"
@@ -33,7 +33,7 @@ def matched_lines(client: Client, source: str, first: int, last: int) -> list[di
 def raw_lines(
     client: Client, topic: str, partition: int, first: int, last: int, around_ns: int
 ) -> list[tuple[int, str]]:
-    """Offset and text of the raw records that the store keeps of a partition, near a time; none when it keeps none."""
+    """Offset and text of stored raw records of a partition near a time; empty without raw logs."""
     tables = "SELECT count() FROM system.tables WHERE database = {database:String} AND name = 'otel_logs'"
     if client.query(tables, {"database": client.database})[0][0] == 0:
         return []
@@ -56,7 +56,7 @@ def raw_lines(
 
 
 def get_signal(client: Client, signal_id: str) -> dict[str, Any] | None:
-    """A signal, and where its line stands: `position_source` is empty for a silence, which no line tells."""
+    """A signal with the position of its line; `position_source` is empty for a liveness verdict. None if unknown."""
     found = client.query(
         "SELECT signal_id, incident_id, toUnixTimestamp64Nano(event_time), toUnixTimestamp64Nano(onset), rule, class,"
         " severity, role, cluster, source, node, job, rank, gpu, text FROM signals WHERE signal_id = {id:String}"
@@ -70,11 +70,11 @@ def get_signal(client: Client, signal_id: str) -> dict[str, Any] | None:
     return {**signal, "position_source": source, "position_offset": number}
 
 
-def first_words(client: Client, incident_id: str) -> list[dict[str, Any]]:
-    """Ranks of a job that said the same class first, the earliest group first.
+def first_signals(client: Client, incident_id: str) -> list[dict[str, Any]]:
+    """Ranks grouped by job and class of their first signal, the earliest group first.
 
-    `ranks` are their numbers, `first_ns` and `last_ns` the earliest and the latest of their onsets; the other fields
-    are those of the earliest signal. `position_source` and `position_offset` say where its line stands, if it has one.
+    `first_ns` and `last_ns` are the earliest and latest onset; the other fields are those of the earliest signal.
+    `position_source` and `position_offset` locate its line, if it has one.
     """
     found = client.query(
         "SELECT job, first.1 AS class, groupArray(rank) AS ranks, uniqExactIf(node, node != ''), min(onset_ns) AS"
@@ -97,7 +97,7 @@ def first_words(client: Client, incident_id: str) -> list[dict[str, Any]]:
 
 
 def _positions(client: Client, signals: Sequence[tuple[str, int]]) -> dict[str, tuple[str, int]]:
-    """Where the lines of signals stand, by id; a signal that needs several lines has the place of its match."""
+    """The position of each signal's line, by signal id."""
     if not signals:
         return {}
     found = client.query(

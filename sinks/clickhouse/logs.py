@@ -1,4 +1,4 @@
-"""Raw logs, if wanted: read from the raw topic by ClickHouse's own Kafka engine, in OpenTelemetry's table."""
+"""Optional raw logs: ClickHouse's Kafka engine reads the raw topic into OpenTelemetry's table."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE: Final = Path(__file__).parent / "optional" / "otel_logs.sql"
 
 
 class RawTopic(msgspec.Struct, frozen=True):
-    """Where ClickHouse finds the raw logs: the brokers as it can reach them, the topic, a consumer group of its own."""
+    """The raw topic for ClickHouse: brokers as ClickHouse reaches them, topic and consumer group."""
 
     broker: str
     topic: str
@@ -23,23 +23,23 @@ class RawTopic(msgspec.Struct, frozen=True):
 
 
 def log_statements(topic: RawTopic) -> list[Statement]:
-    """The statements, which may run any number of times."""
+    """The statements; repeatable."""
     text = FILE.read_text("utf-8")
     for name, value in msgspec.structs.asdict(topic).items():
         text = text.replace(f"{{{name}}}", _quoted(value))
     return list(statements_of(text))
 
 
-def keep_logs(client: Client, topic: RawTopic) -> None:
-    """Make the tables, from which moment on the server reads the topic.
+def create_log_tables(client: Client, topic: RawTopic) -> None:
+    """Create the tables; the server then starts to read the topic.
 
     Raises:
-        ConfigError: the store is embedded; its engine has no Kafka in it.
+        ConfigError: the store is embedded: its engine has no Kafka support.
     """
     if client.is_embedded:
         raise ConfigError(
             [
-                f"{client.address}: an embedded store can't read Kafka: raw logs need a ClickHouse server (--store http://…)"
+                f"{client.address}: an embedded store can't read Kafka: use a ClickHouse server for raw logs (--store http://…)"
             ]
         )
     for statement in log_statements(topic):

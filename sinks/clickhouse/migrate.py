@@ -1,4 +1,4 @@
-"""The schema: numbered SQL files that only go forwards, and the table that remembers which ones ran."""
+"""Schema migrations: numbered, forward-only SQL files, and a table of those applied."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ FOLDER: Final = Path(__file__).parent / "migrations"
 
 
 class Statement(msgspec.Struct, frozen=True):
-    """One statement, which may run any number of times, and why it is there: its comment, or that of the one before."""
+    """One repeatable statement, with its comment or that of the statement before it."""
 
     sql: str
     why: str
 
     @property
     def what(self) -> str:
-        """Its first line."""
+        """The statement's first line."""
         return self.sql.partition("\n")[0]
 
 
 class Migration(msgspec.Struct, frozen=True):
-    """One file of statements. Half a migration is finished by the next run."""
+    """One file of statements. The next run completes an interrupted migration."""
 
     version: int
     name: str
@@ -35,7 +35,7 @@ class Migration(msgspec.Struct, frozen=True):
 
 
 def plan(client: Client) -> list[Migration]:
-    """The migrations that this store still needs, in order.
+    """The pending migrations of this store, in order.
 
     Raises:
         ConfigError: the store is newer than this program.
@@ -45,13 +45,13 @@ def plan(client: Client) -> list[Migration]:
     applied = _applied(client)
     if applied and max(applied) > newest:
         raise ConfigError(
-            [f"{client.address}: schema version {max(applied)}, this epicenter knows {newest}: use a newer epicenter"]
+            [f"{client.address}: schema version {max(applied)} is newer than {newest}: upgrade epicenter"]
         )
     return [migration for migration in known if migration.version not in applied]
 
 
 def migrate(client: Client) -> list[str]:
-    """Bring the store up to date; gives the names of what ran. Safe to run twice, and by two workers at once."""
+    """Apply pending migrations; returns their names. Safe to repeat and to run concurrently."""
     pending = plan(client)
     for migration in pending:
         for statement in migration.statements:
@@ -64,7 +64,7 @@ def migrate(client: Client) -> list[str]:
 
 
 def read_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """Every migration in `folder`, in the order of its number."""
+    """All migrations in `folder`, in order."""
     migrations = [_read(path) for path in sorted(folder.glob("*.sql"))]
     versions = [migration.version for migration in migrations]
     if versions != list(range(1, len(versions) + 1)):
@@ -77,7 +77,7 @@ def _read(path: Path) -> Migration:
 
 
 def statements_of(text: str) -> Iterator[Statement]:
-    """The statements of an SQL file: each ends with a semicolon at a line's end, comments are lines of their own."""
+    """The statements of an SQL file; each ends with a semicolon at a line's end, comments are separate lines."""
     why: list[str] = []
     for part in text.split(";\n"):
         lines = part.strip().splitlines()

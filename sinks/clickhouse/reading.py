@@ -1,4 +1,4 @@
-"""Every question that the page and the commands ask the store; each function is one question, its SQL beside it."""
+"""The queries of the page and the commands; one function per query."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ MAX_REVISIONS: Final = 2_000
 
 
 class IncidentFilter(msgspec.Struct, frozen=True):
-    """Which incidents: what is empty fits all. `terms` are lower-case words that all have to stand in the incident.
+    """Selects incidents; empty fields match everything.
 
-    `since_ns`: those that something was seen of at this time or later.
+    `terms` are lower-case words that must all occur in the incident. `since_ns` bounds the time last seen from below.
     """
 
     status: str = ""
@@ -30,7 +30,7 @@ class IncidentFilter(msgspec.Struct, frozen=True):
 
 
 class Similar(msgspec.Struct, frozen=True):
-    """An incident that is like another one: in what (`shared`: class, node, GPU, job), and what people said of it."""
+    """A similar incident: what it shares (class, node, GPU, job), and the feedback on it."""
 
     incident: Incident = msgspec.field(name="document")
     shared: tuple[str, ...]
@@ -38,7 +38,7 @@ class Similar(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """How many incidents are alike in cluster, class and status."""
+    """The number of incidents with a cluster, class and status."""
 
     cluster: str
     failure_class: str
@@ -57,35 +57,35 @@ _CONDITIONS: Final = {
 }
 
 
-def find_incidents(client: Client, wanted: IncidentFilter, limit: int, offset: int = 0) -> list[Incident]:
-    """The incidents that fit: open ones first, the newest first; merged ones only when their status is asked for."""
-    given = {name: value for name, value in msgspec.structs.asdict(wanted).items() if value}
-    conditions = [_CONDITIONS[name] for name in given] + ([] if wanted.status else ["merged_into = ''"])
+def find_incidents(client: Client, selected: IncidentFilter, limit: int, offset: int = 0) -> list[Incident]:
+    """Matching incidents, open ones first, then newest first; merged ones only if a status is selected."""
+    parameters = {name: value for name, value in msgspec.structs.asdict(selected).items() if value}
+    conditions = [_CONDITIONS[name] for name in parameters] + ([] if selected.status else ["merged_into = ''"])
     order = "ORDER BY status = 'open' DESC, last_seen DESC, incident_id"
     found = client.query(
         "SELECT incident_id, document FROM incidents FINAL WHERE incident_id IN ("
         f" SELECT incident_id FROM incidents FINAL WHERE {' AND '.join(conditions)} {order}"
         f" LIMIT {{limit:UInt32}} OFFSET {{offset:UInt32}}) {order}",
-        {**given, "limit": limit, "offset": offset},
+        {**parameters, "limit": limit, "offset": offset},
     )
     return [_stored(*row) for row in found]
 
 
 def get_incident(client: Client, incident_id: str) -> Incident | None:
-    """The stored incident, by its id or by a beginning of the id that only this incident has."""
+    """The incident by its id or a unique prefix; None if there is none."""
     found = client.query(
         "SELECT incident_id, document FROM incidents FINAL WHERE startsWith(incident_id, {prefix:String})"
         " ORDER BY incident_id LIMIT 2",
         {"prefix": incident_id},
     )
-    # The full id sorts before every id that it begins.
+    # A full id sorts before every id that it is a prefix of.
     if found and (found[0][0] == incident_id or (len(found) == 1 and len(incident_id) >= MIN_PREFIX_LENGTH)):
         return _stored(*found[0])
     return None
 
 
 def get_revision(client: Client, incident_id: str, revision: int) -> Incident | None:
-    """The incident as it was at a revision; None when it is not kept any more."""
+    """The incident at a revision; None if that is no longer stored."""
     found = client.query(
         "SELECT document FROM incident_revisions WHERE incident_id = {id:String} AND revision = {revision:UInt64}"
         " LIMIT 1",
@@ -95,7 +95,7 @@ def get_revision(client: Client, incident_id: str, revision: int) -> Incident | 
 
 
 def incident_groups(client: Client) -> list[Group]:
-    """How many incidents there are of each kind, the most frequent first."""
+    """The number of incidents by cluster, class and status, most frequent first."""
     found = client.query(
         "SELECT cluster, class, status, count() AS incidents FROM incidents FINAL WHERE merged_into = ''"
         " GROUP BY cluster, class, status ORDER BY incidents DESC, class, cluster, status"
@@ -104,7 +104,7 @@ def incident_groups(client: Client) -> list[Group]:
 
 
 def newest_change(client: Client) -> tuple[int, ...]:
-    """A token that changes with all that the page shows of incidents, of what people said, and of who was told."""
+    """A token that changes when incidents, operator actions or notification decisions change."""
     found = client.query(
         "SELECT (SELECT sum(cityHash64(incident_id, revision)) FROM incidents),"
         " (SELECT toUnixTimestamp64Nano(max(given)) FROM feedback),"
@@ -116,10 +116,9 @@ def newest_change(client: Client) -> tuple[int, ...]:
 
 
 def similar_incidents(client: Client, incident: Incident, limit: int = 8) -> list[Similar]:
-    """Other incidents of the same root class, node, GPU or job.
+    """Other incidents with the same root class, node, GPU or job, the most similar first, then the newest.
 
-    Nodes and jobs are the same within one cluster only: another one may use the same names.
-    The most similar first, of equals the newest.
+    Nodes and jobs are compared within a cluster only: other clusters may reuse names.
     """
     root = incident.root_cause
     found = client.query(
@@ -138,9 +137,9 @@ def similar_incidents(client: Client, incident: Incident, limit: int = 8) -> lis
         " ORDER BY score DESC, last_seen DESC, incident_id LIMIT {limit:UInt32})"
         " SELECT incident_id, document, shared, verdicts FROM alike"
         " INNER JOIN (SELECT incident_id, document FROM incidents FINAL"
-        "  WHERE incident_id IN (SELECT incident_id FROM alike)) AS told USING incident_id"
+        "  WHERE incident_id IN (SELECT incident_id FROM alike)) AS documents USING incident_id"
         " LEFT JOIN (SELECT incident_id, groupArray(verdict) AS verdicts FROM feedback FINAL GROUP BY incident_id)"
-        " AS said USING incident_id ORDER BY score DESC, last_seen DESC, incident_id",
+        " AS verdicts_now USING incident_id ORDER BY score DESC, last_seen DESC, incident_id",
         {
             "class": root.failure_class,
             "cluster": incident.cluster,
@@ -158,7 +157,7 @@ def similar_incidents(client: Client, incident: Incident, limit: int = 8) -> lis
 
 
 def incident_changes(client: Client, incident_id: str) -> list[dict[str, Any]]:
-    """Where status, class, severity or confidence changed, oldest first; of many revisions the newest count."""
+    """Revisions that changed status, class, severity or confidence, oldest first; at most the newest 2,000 are read."""
     found = client.query(
         "SELECT revision, status, class, severity, confidence, toUnixTimestamp64Nano(last_seen), signal_count"
         " FROM incident_revisions FINAL WHERE incident_id = {id:String} ORDER BY revision DESC LIMIT {limit:UInt32}",
@@ -173,7 +172,7 @@ def incident_changes(client: Client, incident_id: str) -> list[dict[str, Any]]:
 
 
 def incident_deliveries(client: Client, incident_id: str, limit: int = 500) -> list[dict[str, Any]]:
-    """Who was told of the incident, or was not and why, oldest first; of many the newest count."""
+    """Notification decisions about the incident, oldest first; the newest `limit`."""
     found = client.query(
         "SELECT target, outcome, kind, reason, toUnixTimestamp64Nano(decided) FROM deliveries FINAL"
         " WHERE incident_id = {id:String} ORDER BY decided DESC, target DESC LIMIT {limit:UInt32}",
@@ -184,7 +183,7 @@ def incident_deliveries(client: Client, incident_id: str, limit: int = 500) -> l
 
 
 def incident_ranks(client: Client, incident_id: str, limit: int = 200) -> tuple[list[dict[str, Any]], int]:
-    """What each rank said first, in the order of that; and how many ranks said something."""
+    """The first signal of each rank, by onset; and the total number of ranks with signals."""
     names = ("job", "rank", "node", "gpu", "onset_ns", "event_time_ns", "signals", "classes", "text")
     found = client.query(
         "SELECT job, rank, argMin(node, onset), max(gpu), toUnixTimestamp64Nano(min(onset)),"

@@ -1,4 +1,4 @@
-"""Least privilege, if wanted: a role for each thing that speaks to the store. Users and passwords are not ours."""
+"""Optional least-privilege roles, one per client of the store. Users and passwords are managed elsewhere."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ FILE: Final = Path(__file__).parent / "optional" / "roles.sql"
 
 
 def role_statements(database: str) -> list[Statement]:
-    """The statements, which may run any number of times: roles are made, and granted what they may do."""
+    """The statements that create roles and grant privileges; repeatable."""
     return list(statements_of(FILE.read_text("utf-8").replace("{database}", quote_identifier(database))))
 
 
-def make_roles(client: Client) -> None:
-    """Make the roles, or bring them up to date.
+def create_roles(client: Client) -> None:
+    """Create or update the roles.
 
     Raises:
-        ConfigError: the store is embedded, or this user may not make roles.
+        ConfigError: the store is embedded, or this user can't create roles.
     """
     if client.is_embedded:
-        raise ConfigError([f"{client.address}: an embedded store has no users: roles need a ClickHouse server"])
+        raise ConfigError([f"{client.address}: an embedded store has no users: use a ClickHouse server for roles"])
     for statement in role_statements(client.database):
         client.command(statement.sql)

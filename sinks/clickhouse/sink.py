@@ -1,4 +1,4 @@
-"""Rows into ClickHouse; every call blocks, so callers on an event loop use a thread."""
+"""Writes rows to ClickHouse. Calls block, so callers on an event loop use a thread."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.clickhouse.rows import Rows, RuleFacts
 
 SMALL_BATCH_ROWS: Final = 1_000
-"""Below this, a server gathers the inserts of many workers into one part."""
+"""Smaller batches are inserted asynchronously, so that the server combines those of many workers."""
 
 
 class ClickHouseSink:
-    """The store. Writing is idempotent: ids come from content, so a batch written twice reads (`FINAL`) as once."""
+    """Idempotent writes: ids come from content, so a batch written twice reads (`FINAL`) like one written once."""
 
     def __init__(self, client: Client, retry_for_s: float = 60.0):
         self._client = client
@@ -40,14 +40,14 @@ class ClickHouseSink:
         samples: Sequence[Sample] = (),
         dead_letters: Sequence[DeadLetter] = (),
     ) -> None:
-        """Write all of it; when this returns, it is stored. A failure half-way is mended by writing it all again.
+        """Write everything; on return it is stored. After a failure, write everything again.
 
-        `observed` are matches that say no failure: they are kept only as what their rules have them recorded.
+        `observed` are matches without a failure: only what their rules record is stored.
 
         Raises:
-            TransientError: the store stayed away for longer than `retry_for_s`.
-            RejectedError: the store will never take this batch.
-            ConfigError: a table or a right is missing.
+            TransientError: the store was unavailable for longer than `retry_for_s`.
+            RejectedError: the store will never accept this batch.
+            ConfigError: a table or a privilege is missing.
         """
         found = [*matches, *observed]
         batches = (

@@ -1,1 +1,1 @@
-"""What is handed over to machines and people: an incident's evidence, bounded, each claim with a reference."""
+"""Evidence packs: an incident's evidence for people and programs, bounded in size, each claim with a reference."""

@@ -1,4 +1,4 @@
-"""A pack cut to a size in bytes: the verdict and the cause's line always stay, of the rest the most telling entries."""
+"""A pack cut to a size limit: the verdict and the cause's line stay, then the most important entries."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import msgspec
 from epicenter.sinks.evidence.shape import LeftOut, Pack
 
 MIN_BYTES: Final = 6_144
-"""What stays in any case has room in so many."""
+"""The parts that are never cut fit in this size."""
 
 DEFAULT_BYTES: Final = 16_384
 
@@ -27,31 +27,31 @@ SECTIONS: Final = (
     "roles",
     "history",
 )
-"""The most telling first: of two entries at the same place in their sections that of the first section is kept."""
+"""Sections by importance: at equal positions, the entry of the earlier section wins."""
 
 _TIERS: Final = (4, 16, 64)
-"""The first four entries of every section come before the fifth of any, and so on."""
+"""The first four entries of every section rank before the fifth of any, and so on."""
 
 Render = Callable[[Pack], bytes]
 
 
-def fitted(pack: Pack, render: Render, most_bytes: int = DEFAULT_BYTES) -> bytes:
-    """What `render` makes of the pack, or of as much of it as `most_bytes` (at least `MIN_BYTES`) hold."""
-    order = _in_order_of_worth(pack)
-    kept, too_many = 0, len(order) + 1
+def fitted(pack: Pack, render: Render, max_bytes: int = DEFAULT_BYTES) -> bytes:
+    """The rendered pack, cut so that it fits in `max_bytes` (at least `MIN_BYTES`)."""
+    order = _by_importance(pack)
+    fits, too_many = 0, len(order) + 1
     best = render(_part(pack, order[:0]))
-    while too_many - kept > 1:
-        tried = (kept + too_many) // 2 if too_many <= len(order) else len(order)
-        shown = render(_part(pack, order[:tried]))
-        if len(shown) <= most_bytes:
-            kept, best = tried, shown
+    while too_many - fits > 1:
+        tried = (fits + too_many) // 2 if too_many <= len(order) else len(order)
+        rendered = render(_part(pack, order[:tried]))
+        if len(rendered) <= max_bytes:
+            fits, best = tried, rendered
         else:
             too_many = tried
     return best
 
 
-def _in_order_of_worth(pack: Pack) -> list[str]:
-    """The section of each entry that may be left out. Within a section the first ones are worth most."""
+def _by_importance(pack: Pack) -> list[str]:
+    """The section of each entry that may be cut, the most important first."""
     entries = []
     for place, section in enumerate(SECTIONS):
         for number in range(_always_kept(pack, section), len(getattr(pack, section))):
@@ -64,9 +64,9 @@ def _always_kept(pack: Pack, section: str) -> int:
     return 1 if section == "lines" and pack.lines and pack.lines[0].reference == pack.verdict.line else 0
 
 
-def _part(pack: Pack, kept: list[str]) -> Pack:
-    """The pack with these entries, the timeline in the order of time again, and what is left out counted."""
-    counts = Counter(kept)
+def _part(pack: Pack, sections: list[str]) -> Pack:
+    """The pack with one entry per listed section name, the timeline sorted, and omitted entries counted."""
+    counts = Counter(sections)
     entries: dict[str, Any] = {
         section: getattr(pack, section)[: counts[section] + _always_kept(pack, section)] for section in SECTIONS
     }
@@ -75,6 +75,6 @@ def _part(pack: Pack, kept: list[str]) -> Pack:
         for section in SECTIONS
         if (whole := len(getattr(pack, section))) > len(entries[section])
     )
-    entries["timeline"] = sorted(entries["timeline"], key=lambda event: (event.began, event.said))
+    entries["timeline"] = sorted(entries["timeline"], key=lambda event: (event.began, event.logged))
     entries["timeline"] = tuple(entries["timeline"])
     return msgspec.structs.replace(pack, left_out=left_out, **entries)

@@ -1,4 +1,4 @@
-"""The links of an incident's chain and the lines that they stand on: the reference of each."""
+"""References of an incident's links and of their log lines."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from epicenter.sinks.evidence.reference import line_reference, part_reference
 
 
 class References:
-    """The references of an incident's links and lines: the line itself where there is one, else the link."""
+    """The reference of each link and line: the log line if there is one, else the link."""
 
     def __init__(self, incident: Incident):
         self.of_evidence = [
@@ -27,28 +27,28 @@ class References:
 
     @property
     def of_root(self) -> str:
-        """That of the cause's line."""
+        """The reference of the root cause's line."""
         root = self._incident.root_cause
         links = zip(self._incident.chain, self.of_link, strict=True)
         by_role = next((reference for link, reference in links if link.role == "root"), "")
         return by_role or self.of(root.failure_class, root.node) or part_reference(self._incident, "root_cause")
 
     def of(self, failure_class: str, node: str = "") -> str:
-        """That of the first link of this class, on this node if there is one; empty when there is no such link."""
+        """The reference of the first link of this class, preferably on this node; empty if there is none."""
         return self._by_kind.get((failure_class, node)) or self._by_class.get(failure_class, "")
 
 
 def lines_of_links(incident: Incident) -> list[int | None]:
-    """For each link of the chain the number of its line in the evidence; None for a silence, for which no line stands.
+    """The index in the evidence of each link's line; None for a liveness verdict, which has no line.
 
-    Both are in the same order, and the evidence has no others. A block has more in it than its link tells.
+    Both are in the same order. A block contains more text than its link.
     """
     found: list[int | None] = []
     evidence, at = incident.evidence, 0
     for link in incident.chain:
         line = evidence[at] if at < len(evidence) else None
-        is_its = line is not None and (line.failure_class, line.node) == (link.failure_class, link.node)
-        if line is not None and is_its and (link.text in line.text or "\n" in line.text):
+        is_same = line is not None and (line.failure_class, line.node) == (link.failure_class, link.node)
+        if line is not None and is_same and (link.text in line.text or "\n" in line.text):
             found.append(at)
             at += 1
         else:

@@ -1,4 +1,4 @@
-"""An incident -> its evidence pack: every claim short, inert, and with a reference; pure."""
+"""An incident -> its evidence pack: every claim is short, sanitized and has a reference. Pure."""
 
 from __future__ import annotations
 
@@ -39,11 +39,11 @@ CAUSE_BYTES: Final = 800
 LINE_BYTES: Final = 480
 MAX_NAMED: Final = 6
 MAX_REASONS: Final = 6
-NOTHING_KNOWN: Final = FromStore()
+NO_STORE: Final = FromStore()
 
 
-def pack_of(incident: Incident, known: FromStore = NOTHING_KNOWN) -> Pack:
-    """The whole pack of an incident; each section's entries in the order of their worth."""
+def pack_of(incident: Incident, known: FromStore = NO_STORE) -> Pack:
+    """The full pack of an incident; each section has its most important entries first."""
     references = References(incident)
     lines: dict[str, Line] = {}
     for line in _lines(incident, references, known):
@@ -59,7 +59,7 @@ def pack_of(incident: Incident, known: FromStore = NOTHING_KNOWN) -> Pack:
         reasons=tuple(_claims(incident, incident.root_cause.reasons, "root_cause", "reasons")),
         timeline=tuple(_timeline(incident, references)),
         roles=tuple(_roles(incident, references)),
-        edges=tuple({(one.cause, one.effect, one.why): one for one in _edges(incident, references)}.values()),
+        edges=tuple({(edge.cause, edge.effect, edge.why): edge for edge in _edges(incident, references)}.values()),
         ranks=tuple(map(_ranks, known.ranks)) or tuple(_ranks_of_chain(incident, references)),
         gaps=tuple(_claims(incident, incident.missing, "missing")),
         alternatives=tuple(_alternatives(incident, references)),
@@ -113,7 +113,7 @@ def _verdict(incident: Incident, references: References) -> Verdict:
 
 
 def _first(names: Sequence[str]) -> tuple[str, ...]:
-    return tuple(name(one, 60) for one in names[:MAX_NAMED])
+    return tuple(name(text, 60) for text in names[:MAX_NAMED])
 
 
 def _claims(incident: Incident, sentences: Sequence[str], *path: str) -> Iterator[Claim]:
@@ -133,7 +133,7 @@ def _timeline(incident: Incident, references: References) -> Iterator[Event]:
         link = incident.chain[number]
         yield Event(
             began=name(link.onset, 40),
-            said=name(link.event_time, 40),
+            logged=name(link.event_time, 40),
             role=name(link.role, 40),
             failure_class=name(link.failure_class),
             node=name(link.node),
@@ -158,7 +158,7 @@ def _roles(incident: Incident, references: References) -> Iterator[Part]:
 
 
 def _edges(incident: Incident, references: References) -> Iterator[Edge]:
-    """What the root explains, and what explains each candidate."""
+    """What the root cause explains, and what explains each candidate."""
     root = incident.root_cause
     for number, effect in enumerate(root.explains):
         yield _edge(
@@ -197,16 +197,16 @@ def _ranks(group: RankGroup) -> Ranks:
         nodes=group.nodes,
         first=group.first,
         last=group.last,
-        reference=_of_group(group),
+        reference=_group_reference(group),
     )
 
 
-def _of_group(group: RankGroup) -> str:
+def _group_reference(group: RankGroup) -> str:
     return line_reference(group.source, group.number, f"signal:{group.signal_id}")
 
 
 def _ranks_of_chain(incident: Incident, references: References) -> Iterator[Ranks]:
-    """Of an incident without a store: the ranks that the chain names, by what each of them said first."""
+    """Without a store: the ranks of the chain, grouped by the class of their first signal."""
     first: dict[int, int] = {}
     for number, link in enumerate(incident.chain):
         if link.rank is not None:
@@ -229,36 +229,36 @@ def _ranks_of_chain(incident: Incident, references: References) -> Iterator[Rank
 
 
 def _alternatives(incident: Incident, references: References) -> Iterator[Alternative]:
-    for number, one in list(enumerate(incident.candidates))[1:]:
-        line = references.of(one.failure_class, one.node)
+    for number, candidate in list(enumerate(incident.candidates))[1:]:
+        line = references.of(candidate.failure_class, candidate.node)
         yield Alternative(
-            failure_class=name(one.failure_class),
-            node=name(one.node),
-            rank=one.rank,
-            gpu=name(one.gpu, 40),
-            confidence=one.confidence,
-            reasons=tuple(name(reason, SENTENCE_BYTES) for reason in one.reasons[:MAX_REASONS]),
+            failure_class=name(candidate.failure_class),
+            node=name(candidate.node),
+            rank=candidate.rank,
+            gpu=name(candidate.gpu, 40),
+            confidence=candidate.confidence,
+            reasons=tuple(name(reason, SENTENCE_BYTES) for reason in candidate.reasons[:MAX_REASONS]),
             reference=line or part_reference(incident, "candidates", number),
         )
 
 
 def _next_checks(incident: Incident, references: References) -> Iterator[Check]:
-    """Steps of the rule, then what this program can be asked; a name that a shell could misread is in one argument."""
+    """The rule's steps, then commands to run; a name with shell characters stays one argument."""
     for number, step in enumerate(incident.next_steps):
         yield Check(name(step, SENTENCE_BYTES), (), part_reference(incident, "next_steps", number))
     root, incident_id = incident.root_cause, incident.incident_id
-    asked = [("Read what was logged around the cause's line", _logs(references.of_root))]
+    commands = [("Read the log around the cause's line", _logs(references.of_root))]
     if others := incident.candidates[1:2]:
         line = references.of(others[0].failure_class, others[0].node) or part_reference(incident, "candidates", 1)
-        asked.append(("Read the same of the next candidate", _logs(line)))
-    asked.append(("Read the rule that found it", ("epicenter", "rules", "show", root.rule)))
+        commands.append(("Read the log around the next candidate's line", _logs(line)))
+    commands.append(("Read the rule that matched", ("epicenter", "rules", "show", root.rule)))
     if root.node and not re.search(r"\s", root.node):
         search = ("epicenter", "incidents", "list", "--search", f"node:{root.node}")
-        asked.append(("Look for earlier incidents of the same node", search))
-    asked.append(("Read the whole incident", ("epicenter", "incidents", "show", incident_id, "--json")))
-    for says, command in asked:
+        commands.append(("List earlier incidents of this node", search))
+    commands.append(("Read the full incident", ("epicenter", "incidents", "show", incident_id, "--json")))
+    for text, command in commands:
         if all(argument == name(argument, 240) for argument in command):
-            yield Check(says, command, part_reference(incident, "root_cause"))
+            yield Check(text, command, part_reference(incident, "root_cause"))
 
 
 def _logs(reference: str) -> tuple[str, ...]:
@@ -272,7 +272,7 @@ def _history(incident: Incident) -> Iterator[Change]:
 
 
 def _lines(incident: Incident, references: References, known: FromStore) -> Iterator[Line]:
-    """The cause's words first, then those of the other links, then those of ranks that the chain does not name."""
+    """The cause's line first, then the other links' lines, then those of ranks outside the chain."""
     numbers = lines_of_links(incident)
     order = sorted(range(len(numbers)), key=lambda number: references.of_link[number] != references.of_root)
     for number in order:
@@ -288,9 +288,9 @@ def _lines(incident: Incident, references: References, known: FromStore) -> Iter
     for number, line in enumerate(incident.evidence):
         yield _line(references.of_evidence[number], line.node, line.failure_class, line.text, LINE_BYTES)
     for group in known.ranks:
-        yield _line(_of_group(group), group.node, group.failure_class, group.text, LINE_BYTES)
+        yield _line(_group_reference(group), group.node, group.failure_class, group.text, LINE_BYTES)
 
 
-def _line(reference: str, node: str, failure_class: str, text: str, most_bytes: int) -> Line:
-    shown, is_cut = log_lines(text, most_bytes)
+def _line(reference: str, node: str, failure_class: str, text: str, max_bytes: int) -> Line:
+    shown, is_cut = log_lines(text, max_bytes)
     return Line(reference, name(node), name(failure_class), shown, is_cut)

@@ -1,4 +1,4 @@
-"""What the hand-over asks the store, by name: the commands ask it themselves, or the page of who holds it."""
+"""Named queries for evidence: commands run them on the store, or through the page of the process that holds it."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from epicenter.sinks.clickhouse import jobs, lines, operator_actions, reading
 from epicenter.sinks.clickhouse.client import Client
 from epicenter.sinks.evidence.ranges import ranges
 
-Given = Mapping[str, str]
+Parameters = Mapping[str, str]
 Answer = dict[str, Any]
 
 MAX_LISTED: Final = 1_000
-MAX_WORDS: Final = 8
+MAX_TERMS: Final = 8
 MAX_LINES_AROUND: Final = 200
-"""So many lines before and after one may be asked for."""
+"""At most this many lines before and after a line."""
 
 
-def answer(client: Client, question: str, given: Given) -> Answer:
-    """The answer as plain lists and mappings, under `found`; None there when there is no such thing.
+def answer(client: Client, question: str, parameters: Parameters) -> Answer:
+    """The answer in plain lists and mappings under `found`; None if nothing was found.
 
     Raises:
-        ValueError: there is no such question, or what is given makes no sense.
+        ValueError: the question is unknown, or a parameter is invalid.
     """
     if question not in QUESTIONS:
-        raise ValueError(f"no such question: known are {', '.join(QUESTIONS)}")
-    return {"found": msgspec.to_builtins(QUESTIONS[question](client, given))}
+        raise ValueError(f"unknown question: use one of {', '.join(QUESTIONS)}")
+    return {"found": msgspec.to_builtins(QUESTIONS[question](client, parameters))}
 
 
-def _incident(client: Client, given: Given) -> Incident | None:
-    """By id, a beginning of it, or `newest`; at a `revision` if one is given."""
-    incident_id, revision = given.get("id", ""), _number(given, "revision", 0)
+def _incident(client: Client, parameters: Parameters) -> Incident | None:
+    """By `id`, a unique prefix or `newest`; at `revision` if given."""
+    incident_id, revision = parameters.get("id", ""), _number(parameters, "revision", 0)
     if incident_id == "newest":
         incident = next(iter(reading.find_incidents(client, reading.IncidentFilter(), 1)), None)
     else:
@@ -46,9 +46,9 @@ def _incident(client: Client, given: Given) -> Incident | None:
     return reading.get_revision(client, incident.incident_id, revision)
 
 
-def _evidence(client: Client, given: Given) -> Any:
-    """The document, and what the store knows of the incident beside it: ranks, as `RankGroup` has them, and changes."""
-    incident = _incident(client, given)
+def _evidence(client: Client, parameters: Parameters) -> Any:
+    """The document, its rank groups (as `RankGroup`) and its revisions."""
+    incident = _incident(client, parameters)
     if incident is None:
         return None
     groups = [
@@ -66,40 +66,40 @@ def _evidence(client: Client, given: Given) -> Any:
             "number": group["position_offset"],
             "signal_id": group["signal_id"],
         }
-        for group in lines.first_words(client, incident.incident_id)
+        for group in lines.first_signals(client, incident.incident_id)
     ]
     revisions = reading.incident_changes(client, incident.incident_id)
-    told = [one for one in revisions if one["revision"] <= incident.revision]
-    return {"document": incident, "ranks": groups, "revisions": told}
+    earlier = [revision for revision in revisions if revision["revision"] <= incident.revision]
+    return {"document": incident, "ranks": groups, "revisions": earlier}
 
 
-def _incidents(client: Client, given: Given) -> Any:
+def _incidents(client: Client, parameters: Parameters) -> Any:
     """By `status`, `class`, `cluster`, `node`, `job`, `words` and `since_ns`, at most `limit`."""
     wanted = reading.IncidentFilter(
-        status=given.get("status", ""),
-        failure_class=given.get("class", ""),
-        cluster=given.get("cluster", ""),
-        node=given.get("node", ""),
-        job=given.get("job", ""),
-        terms=[word.lower() for word in given.get("words", "").split()][:MAX_WORDS],
-        since_ns=_number(given, "since_ns", 0),
+        status=parameters.get("status", ""),
+        failure_class=parameters.get("class", ""),
+        cluster=parameters.get("cluster", ""),
+        node=parameters.get("node", ""),
+        job=parameters.get("job", ""),
+        terms=[word.lower() for word in parameters.get("words", "").split()][:MAX_TERMS],
+        since_ns=_number(parameters, "since_ns", 0),
     )
-    return reading.find_incidents(client, wanted, min(_number(given, "limit", 50), MAX_LISTED))
+    return reading.find_incidents(client, wanted, min(_number(parameters, "limit", 50), MAX_LISTED))
 
 
-def _similar(client: Client, given: Given) -> Any:
-    """Those of the same class, node, GPU or job as `id`, at most `limit`."""
-    incident = reading.get_incident(client, given.get("id", ""))
+def _similar(client: Client, parameters: Parameters) -> Any:
+    """Incidents with the same class, node, GPU or job as `id`, at most `limit`."""
+    incident = reading.get_incident(client, parameters.get("id", ""))
     if incident is None:
         return None
-    return reading.similar_incidents(client, incident, min(_number(given, "limit", 8), MAX_LISTED))
+    return reading.similar_incidents(client, incident, min(_number(parameters, "limit", 8), MAX_LISTED))
 
 
-def _line(client: Client, given: Given) -> Any:
-    """A line that a rule fits, and what the store keeps of those around it; None when the store has no such line."""
-    source, number = given.get("source", ""), _number(given, "number", 0)
-    first = max(0, number - min(_number(given, "before", 0), MAX_LINES_AROUND))
-    last = number + min(_number(given, "after", 0), MAX_LINES_AROUND)
+def _line(client: Client, parameters: Parameters) -> Any:
+    """A line that a rule matched, and the stored lines around it; None if the store has no such line."""
+    source, number = parameters.get("source", ""), _number(parameters, "number", 0)
+    first = max(0, number - min(_number(parameters, "before", 0), MAX_LINES_AROUND))
+    last = number + min(_number(parameters, "after", 0), MAX_LINES_AROUND)
     matched = lines.matched_lines(client, source, first, last)
     wanted = next((line for line in matched if line["number"] == number), None)
     if wanted is None:
@@ -111,33 +111,33 @@ def _line(client: Client, given: Given) -> Any:
     return {"line": wanted, "matched": matched, "raw": [list(row) for row in raw]}
 
 
-def _signal(client: Client, given: Given) -> Any:
+def _signal(client: Client, parameters: Parameters) -> Any:
     """By `id`."""
-    return lines.get_signal(client, given.get("id", ""))
+    return lines.get_signal(client, parameters.get("id", ""))
 
 
-def _jobs(client: Client, given: Given) -> Any:
-    """Those of the last day, at most `limit`."""
-    return jobs.list_jobs(client, min(_number(given, "limit", 200), MAX_LISTED))
+def _jobs(client: Client, parameters: Parameters) -> Any:
+    """Jobs of the last day, at most `limit`."""
+    return jobs.list_jobs(client, min(_number(parameters, "limit", 200), MAX_LISTED))
 
 
-def _ranks(client: Client, given: Given) -> Any:
-    """Every rank of `job` in `cluster`: its newest step, and when it was heard last."""
-    return jobs.list_ranks(client, given.get("cluster", ""), given.get("job", ""))
+def _ranks(client: Client, parameters: Parameters) -> Any:
+    """Every rank of `job` in `cluster`: its latest step, and when it was last seen."""
+    return jobs.list_ranks(client, parameters.get("cluster", ""), parameters.get("job", ""))
 
 
-def _silences(client: Client, given: Given) -> Any:
-    """Those that go on; with `all=1` those that are over too."""
-    is_all = given.get("all") == "1"
+def _silences(client: Client, parameters: Parameters) -> Any:
+    """Active silences; with `all=1` expired ones too."""
+    is_all = parameters.get("all") == "1"
     return operator_actions.list_silences(client, ending_after_ns=0 if is_all else time_ns())
 
 
-def _deliveries(client: Client, given: Given) -> Any:
-    """Who was told of the incident `id`, and why others were not."""
-    return reading.incident_deliveries(client, given.get("id", ""))
+def _deliveries(client: Client, parameters: Parameters) -> Any:
+    """Notification decisions about the incident `id`, with reasons."""
+    return reading.incident_deliveries(client, parameters.get("id", ""))
 
 
-QUESTIONS: Final[dict[str, Callable[[Client, Given], Any]]] = {
+QUESTIONS: Final[dict[str, Callable[[Client, Parameters], Any]]] = {
     "incident": _incident,
     "evidence": _evidence,
     "incidents": _incidents,
@@ -151,10 +151,10 @@ QUESTIONS: Final[dict[str, Callable[[Client, Given], Any]]] = {
 }
 
 
-def _number(given: Given, name: str, otherwise: int) -> int:
-    text = given.get(name, "")
+def _number(parameters: Parameters, name: str, default: int) -> int:
+    text = parameters.get(name, "")
     if not text:
-        return otherwise
+        return default
     if not (text.isascii() and text.isdecimal() and len(text) < 20):
-        raise ValueError(f"{name}: write a number that is not negative")
+        raise ValueError(f"{name}: write a number from 0")
     return int(text)

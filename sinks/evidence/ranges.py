@@ -1,15 +1,15 @@
-"""Numbers of ranks, told shortly."""
+"""Rank numbers in short form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Final
 
-LONGEST: Final = 200
+MAX_LENGTH: Final = 200
 
 
 def ranges(ranks: Iterable[int]) -> str:
-    """Numbers as `0-62,64`; of very many ranges the first ones."""
+    """Numbers as `0-62,64`; very long lists are cut."""
     runs: list[list[int]] = []
     for rank in sorted(set(ranks)):
         if runs and runs[-1][1] == rank - 1:
@@ -17,4 +17,4 @@ def ranges(ranks: Iterable[int]) -> str:
         else:
             runs.append([rank, rank])
     text = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST].rpartition(',')[0]},…"
+    return text if len(text) <= MAX_LENGTH else f"{text[:MAX_LENGTH].rpartition(',')[0]},…"

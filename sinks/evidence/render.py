@@ -19,14 +19,14 @@ from epicenter.sinks.text.story import Grid, Points, Quote, Section, Story
 MAX_PLACE_BYTES: Final = 240
 
 
-def as_json(pack: Pack, most_bytes: int = DEFAULT_BYTES) -> bytes:
+def as_json(pack: Pack, max_bytes: int = DEFAULT_BYTES) -> bytes:
     """One line of JSON, in the shape of `pack.schema.json`."""
-    return fitted(pack, lambda part: msgspec.json.encode(part) + b"\n", most_bytes)
+    return fitted(pack, lambda part: msgspec.json.encode(part) + b"\n", max_bytes)
 
 
-def as_markdown(pack: Pack, most_bytes: int = DEFAULT_BYTES) -> bytes:
-    """Markdown in which log text stands in fences, each line of it behind a bar."""
-    return fitted(pack, lambda part: story_markdown(_story(part)).encode(), most_bytes)
+def as_markdown(pack: Pack, max_bytes: int = DEFAULT_BYTES) -> bytes:
+    """Markdown with log text in fences, each line behind a bar."""
+    return fitted(pack, lambda part: story_markdown(_story(part)).encode(), max_bytes)
 
 
 RENDERERS: Final[dict[str, Callable[[Pack, int], bytes]]] = {"markdown": as_markdown, "json": as_json}
@@ -36,33 +36,33 @@ def _story(pack: Pack) -> Story:
     of_cause = 1 if pack.lines and pack.lines[0].reference == pack.verdict.line else 0
     sections = (
         Section("Verdict", (_verdict(pack), Points((pack.notice,)), *_quotes(pack.lines[:of_cause]))),
-        _section("Why", ("Reason", "Reference"), [(one.says, one.reference) for one in pack.reasons]),
-        _section("Timeline", ("Began (UTC)", "Said", "Role", "What", "Reference"), _timeline(pack)),
+        _section("Reasons", ("Reason", "Reference"), [(claim.text, claim.reference) for claim in pack.reasons]),
+        _section("Timeline", ("Started (UTC)", "Logged", "Role", "Event", "Reference"), _timeline(pack)),
         _section(
             "Roles",
             ("Role", "Class", "Nodes", "Ranks", "First line"),
-            [(one.role, one.failure_class, one.nodes, one.ranks, one.reference) for one in pack.roles],
+            [(part.role, part.failure_class, part.nodes, part.ranks, part.reference) for part in pack.roles],
         ),
         _section(
-            "Edges",
-            ("Cause", "explains", "Because", "Its line"),
-            [(one.cause, one.effect, one.why, one.effect_reference) for one in pack.edges],
+            "Explanations",
+            ("Cause", "Effect", "Reason", "Line of the effect"),
+            [(edge.cause, edge.effect, edge.why, edge.effect_reference) for edge in pack.edges],
         ),
-        _section("Ranks", ("Ranks", "Job", "Nodes", "Said first", "From", "To", "First line"), _ranks(pack)),
-        _section("Gaps", ("Missing", "Reference"), [(one.says, one.reference) for one in pack.gaps]),
-        _section("Alternatives", ("Or else", "Confidence", "Reasons", "Reference"), _alternatives(pack)),
+        _section("Ranks", ("Ranks", "Job", "Nodes", "First class", "From", "To", "First line"), _ranks(pack)),
+        _section("Missing evidence", ("Missing", "Reference"), [(claim.text, claim.reference) for claim in pack.gaps]),
+        _section("Alternatives", ("Candidate", "Confidence", "Reasons", "Reference"), _alternatives(pack)),
         _section(
             "Next checks",
             ("Check", "Command or reference"),
-            [(one.says, shlex.join(one.command) or one.reference) for one in pack.next_checks],
+            [(check.text, shlex.join(check.command) or check.reference) for check in pack.next_checks],
         ),
         _section(
             "History",
-            ("Time (UTC)", "What", "Reference"),
-            [(humanize.date_and_clock(one.time, 3), one.says, one.reference) for one in pack.history],
+            ("Time (UTC)", "Event", "Reference"),
+            [(humanize.date_and_clock(change.time, 3), change.text, change.reference) for change in pack.history],
         ),
-        Section("Lines", _quotes(pack.lines[of_cause:])),
-        Section("Left out", _left_out(pack)),
+        Section("Log lines", _quotes(pack.lines[of_cause:])),
+        Section("Omitted", _omitted(pack)),
     )
     title = f"Incident {pack.incident}, revision {pack.revision}: {pack.title}"
     return Story(title, _sentence(pack), tuple(section for section in sections if section.blocks))
@@ -71,9 +71,9 @@ def _story(pack: Pack) -> Story:
 def _sentence(pack: Pack) -> str:
     verdict = pack.verdict
     place = humanize.where(verdict.node, verdict.gpu, verdict.rank)
-    cost = _lost(pack) or "not known"
-    sure = f"confidence {humanize.percent(verdict.confidence)}, {verdict.sureness}"
-    return f"{verdict.cause}{place} came first ({sure}). Cost: {cost}. State: {verdict.state}."
+    cost = _lost(pack) or "unknown"
+    confidence = f"confidence {humanize.percent(verdict.confidence)}, {verdict.sureness}"
+    return f"{verdict.cause}{place} came first ({confidence}). Cost: {cost}. State: {verdict.state}."
 
 
 def _section(title: str, head: tuple[str, ...], rows: list[tuple[str, ...]]) -> Section:
@@ -90,7 +90,7 @@ def _verdict(pack: Pack) -> Grid:
     rows = (
         ("Cause", f"{verdict.cause}{place} (rule {verdict.rule})", verdict.line),
         ("Confidence", f"{humanize.percent(verdict.confidence)}: {verdict.sureness}", verdict.reference),
-        ("Cost", _lost(pack) or "not known", lost.reference),
+        ("Cost", _lost(pack) or "unknown", lost.reference),
         ("State", f"{state}; {humanize.count(verdict.signals, 'signal')}", f"incident:{pack.incident}@{pack.revision}"),
         (
             "Seen",
@@ -98,12 +98,12 @@ def _verdict(pack: Pack) -> Grid:
             f"to {humanize.date_and_clock(verdict.last_seen, 3)} UTC",
             "",
         ),
-        ("Reaches", counts, reach.reference),
+        ("Impact", counts, reach.reference),
         ("Nodes", humanize.names(reach.first_nodes, len(reach.first_nodes)), ""),
         ("Jobs", humanize.names(reach.first_jobs, len(reach.first_jobs)), ""),
-        ("Action", f"{action}; epicenter itself does nothing", verdict.action.reference),
+        ("Action", f"{action}; epicenter never executes it", verdict.action.reference),
     )
-    return Grid(("Verdict", "", "Reference"), rows, quotes=True)
+    return Grid(("Field", "Value", "Reference"), rows, quotes=True)
 
 
 def _lost(pack: Pack) -> str:
@@ -115,40 +115,40 @@ def _lost(pack: Pack) -> str:
 def _timeline(pack: Pack) -> list[tuple[str, ...]]:
     return [
         (
-            humanize.date_and_clock(one.began, 3),
-            "" if one.said == one.began else humanize.date_and_clock(one.said, 3)[11:],
-            one.role,
-            f"{one.failure_class}{humanize.where(one.node, rank=one.rank)}",
-            one.reference,
+            humanize.date_and_clock(event.began, 3),
+            "" if event.logged == event.began else humanize.date_and_clock(event.logged, 3)[11:],
+            event.role,
+            f"{event.failure_class}{humanize.where(event.node, rank=event.rank)}",
+            event.reference,
         )
-        for one in pack.timeline
+        for event in pack.timeline
     ]
 
 
 def _ranks(pack: Pack) -> list[tuple[str, ...]]:
     return [
         (
-            f"{one.ranks} ({one.count})",
-            one.job,
-            str(one.nodes),
-            one.failure_class,
-            humanize.date_and_clock(one.first, 3),
-            humanize.date_and_clock(one.last, 3)[11:],
-            one.reference,
+            f"{group.ranks} ({group.count})",
+            group.job,
+            str(group.nodes),
+            group.failure_class,
+            humanize.date_and_clock(group.first, 3),
+            humanize.date_and_clock(group.last, 3)[11:],
+            group.reference,
         )
-        for one in pack.ranks
+        for group in pack.ranks
     ]
 
 
 def _alternatives(pack: Pack) -> list[tuple[str, ...]]:
     return [
         (
-            f"{one.failure_class}{humanize.where(one.node, one.gpu, one.rank)}",
-            humanize.percent(one.confidence),
-            "; ".join(one.reasons),
-            one.reference,
+            f"{candidate.failure_class}{humanize.where(candidate.node, candidate.gpu, candidate.rank)}",
+            humanize.percent(candidate.confidence),
+            "; ".join(candidate.reasons),
+            candidate.reference,
         )
-        for one in pack.alternatives
+        for candidate in pack.alternatives
     ]
 
 
@@ -163,6 +163,6 @@ def _quotes(lines: tuple[Line, ...]) -> tuple[Quote, ...]:
     )
 
 
-def _left_out(pack: Pack) -> tuple[Points, ...]:
-    sentences = [f"{one.entries} of {one.of} entries of {one.section.replace('_', ' ')}" for one in pack.left_out]
-    return (Points(tuple(f"{sentence} left out for want of room" for sentence in sentences)),) if sentences else ()
+def _omitted(pack: Pack) -> tuple[Points, ...]:
+    sentences = [f"{cut.entries} of {cut.of} entries of {cut.section.replace('_', ' ')}" for cut in pack.left_out]
+    return (Points(tuple(f"{sentence} omitted to fit the size limit" for sentence in sentences)),) if sentences else ()

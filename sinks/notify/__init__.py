@@ -1,1 +1,1 @@
-"""Telling people: one module for each way."""
+"""Notification targets: Alertmanager, PagerDuty, Slack, webhooks and apprise."""

@@ -1,4 +1,4 @@
-"""Incidents as alerts in the sense of Prometheus: labels that never change, everything else in annotations."""
+"""Incidents as Prometheus alerts: labels that never change, everything else in annotations."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ ALERT_NAME: Final = "EpicenterIncident"
 MAX_LABEL_LENGTH: Final = 200
 MAX_ANNOTATION_LENGTH: Final = 4_000
 NEVER: Final = "0001-01-01T00:00:00Z"
-"""How Go writes no time at all."""
+"""Go's zero time."""
 
 
 class Alert(msgspec.Struct, frozen=True):
-    """One incident: `labels` are its identity, `starts_at` and `ends_at` RFC 3339; it is firing or resolved."""
+    """One incident as an alert: `labels` identify it; `starts_at` is RFC 3339."""
 
     labels: dict[str, str]
     annotations: dict[str, str]
@@ -30,11 +30,11 @@ class Alert(msgspec.Struct, frozen=True):
 
 
 LabelsOf = Callable[[Incident | Brief], dict[str, str]]
-"""The labels of an incident, the same for its whole life."""
+"""The labels of an incident; constant for its lifetime."""
 
 
 def alerts_of(notification: Notification, message: Message, labels_of: LabelsOf, now_ns: int) -> list[Alert]:
-    """The alert of the notification's incident, then one for each of the others in its group."""
+    """The alert of the notification's incident, then one per other incident in its group."""
     incident = notification.incident
     alerts = [
         Alert(
@@ -45,63 +45,63 @@ def alerts_of(notification: Notification, message: Message, labels_of: LabelsOf,
         )
     ]
     for brief in notification.also:
-        told = _told_of(brief) | {"summary": bounded(brief.title, MAX_ANNOTATION_LENGTH)}
-        alerts.append(Alert(labels_of(brief), _filled(told), _started(brief, now_ns), brief.status == "open"))
+        annotations = _summary_of(brief) | {"summary": bounded(brief.title, MAX_ANNOTATION_LENGTH)}
+        alerts.append(Alert(labels_of(brief), _filled(annotations), _started(brief, now_ns), brief.status == "open"))
     return alerts
 
 
 def identity(incident: Incident | Brief, more: Mapping[str, str]) -> dict[str, str]:
-    """What holds for the whole life of an incident; severity, cause, node and jobs may all become others."""
+    """Labels that never change; severity, cause, node and jobs may."""
     cluster = bounded(incident.cluster, MAX_LABEL_LENGTH)
     labels = {**more, "alertname": ALERT_NAME, "cluster": cluster, "incident_id": incident.incident_id}
     return _filled(labels)
 
 
 def first_labels(incident: Incident | Brief, own: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """What else people route by, as it is now; `own` are the labels of the alerts file.
+    """Further labels for routing, with their current values; `own` are the labels of the alerts file.
 
-    Whoever takes labels for an identity has to keep these as they were first.
+    A target that identifies alerts by labels must keep the first values.
     """
-    labels = _told_of(incident) | {name: values[0] for name, values in own.items() if len(values) == 1}
+    labels = _summary_of(incident) | {name: values[0] for name, values in own.items() if len(values) == 1}
     del labels["jobs"]
     return {**labels, "job": bounded(incident.jobs[0], MAX_LABEL_LENGTH) if len(incident.jobs) == 1 else ""}
 
 
 def annotations_of(notification: Notification, message: Message) -> dict[str, str]:
-    """The message fact by fact, and the action as JSON."""
-    told = {name.lower().replace(" ", "_"): cut(text, MAX_ANNOTATION_LENGTH) for name, text in message.facts}
-    told |= _told_of(notification.incident)
-    told |= {"summary": message.title, "kind": notification.kind, "link": notification.link}
+    """The message's facts as annotations, and the action as JSON."""
+    annotations = {name.lower().replace(" ", "_"): cut(text, MAX_ANNOTATION_LENGTH) for name, text in message.facts}
+    annotations |= _summary_of(notification.incident)
+    annotations |= {"summary": message.title, "kind": notification.kind, "link": notification.link}
     if not message.facts:
-        told["description"] = cut(message.body, MAX_ANNOTATION_LENGTH)
+        annotations["description"] = cut(message.body, MAX_ANNOTATION_LENGTH)
     if notification.action.kind != "none":
-        told["action"] = _action_json(notification)
-    return _filled(told)
+        annotations["action"] = _action_json(notification)
+    return _filled(annotations)
 
 
 def fingerprint(labels: Mapping[str, str]) -> str:
-    """Prometheus' own: FNV-1a of 64 bits over the sorted labels, each name and value ended by a byte 255."""
-    found = 0xCBF29CE484222325
+    """Prometheus' fingerprint: 64-bit FNV-1a over the sorted labels, each name and value ended by byte 255."""
+    digest = 0xCBF29CE484222325
     for byte in b"".join(name.encode() + b"\xff" + labels[name].encode() + b"\xff" for name in sorted(labels)):
-        found = (found ^ byte) * 0x100000001B3 % (1 << 64)
-    return f"{found:016x}"
+        digest = (digest ^ byte) * 0x100000001B3 % (1 << 64)
+    return f"{digest:016x}"
 
 
 def _action_json(notification: Notification) -> str:
-    """Whole, or nothing but its kind: half of it would be no JSON."""
+    """The action as JSON, or only its kind if that is too long; cut JSON would be invalid."""
     whole = json_bytes(notification.action).decode()
     return whole if len(whole) <= MAX_ANNOTATION_LENGTH else json_bytes({"kind": notification.action.kind}).decode()
 
 
-def _told_of(incident: Incident | Brief) -> dict[str, str]:
+def _summary_of(incident: Incident | Brief) -> dict[str, str]:
     node = incident.node if isinstance(incident, Brief) else incident.root_cause.node
-    told = {"severity": incident.severity, "class": incident.failure_class, "node": node}
-    told["jobs"] = humanize.names(incident.jobs, 20)
-    return {name: bounded(text, MAX_LABEL_LENGTH) for name, text in told.items()}
+    texts = {"severity": incident.severity, "class": incident.failure_class, "node": node}
+    texts["jobs"] = humanize.names(incident.jobs, 20)
+    return {name: bounded(text, MAX_LABEL_LENGTH) for name, text in texts.items()}
 
 
 def _started(incident: Incident | Brief, now_ns: int) -> str:
-    """Never after now: an alert may not end before it begins, and the clocks of nodes differ."""
+    """The start, at most now: node clocks differ, and an alert must not end before it starts."""
     return humanize.iso(min(humanize.ns(incident.first_seen) or now_ns, now_ns))
 
 

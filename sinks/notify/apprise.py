@@ -1,4 +1,4 @@
-"""Every other service that people use, through the apprise library, which is imported only when it is needed."""
+"""Other services, through the apprise library, which is imported only when needed."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from epicenter.sinks.notify.templates import Writer
 
 TIMEOUT_S: Final = 30.0
 SERVICE_TIMEOUT_S: Final = 10.0
-LOOKS: Final = {"resolved": "success", "acknowledged": "info"}
+NOTIFY_TYPES: Final = {"resolved": "success", "acknowledged": "info"}
 
 
 class AppriseTarget:
-    """Title and body by any of apprise's services; it does not tell what is final, so every failure may pass."""
+    """Sends title and body to any apprise service. All failures are retried: apprise does not say which are final."""
 
     refresh_every_s: float | None = None
 
     def __init__(self, name: str, spec: AppriseSpec, writer: Writer, clock: Clock, timeout_s: float = TIMEOUT_S):
         library = import_module("apprise")
-        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # what it logs may hold addresses
+        logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # its log lines may contain secret addresses
         self.name = name
         self._writer = writer
         self._timeout_s = timeout_s
@@ -39,7 +39,7 @@ class AppriseTarget:
         self._apprise.add(url)
 
     async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
-        """As `Target.send`; it remembers nothing."""
+        """As `Target.send`; remembers nothing."""
         message = self._writer.write(notification)
         try:
             is_sent = await asyncio.wait_for(
@@ -47,23 +47,23 @@ class AppriseTarget:
             )
         except TimeoutError:
             raise TransientError(f"{self._scheme}: no answer within {self._timeout_s:g} s") from None
-        except Exception as error:  # a hundred plugins, each with errors of its own
-            raise TransientError(f"{self._scheme}: apprise fails with {type(error).__name__}") from None
+        except Exception as error:  # plugins raise errors of any class
+            raise TransientError(f"{self._scheme}: apprise failed with {type(error).__name__}") from None
         if not is_sent:
-            raise TransientError(f"{self._scheme}: the service did not take it")
+            raise TransientError(f"{self._scheme}: the service did not accept the notification")
         return {}
 
     async def refresh(self, still_open: Sequence[tuple[Notification, MessageRef]]) -> None:
-        """Nothing to do: what was said stays."""
+        """Do nothing: sent messages are permanent."""
 
     async def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""
 
     def _notify(self, message: Message, kind: str) -> Any:
         return self._apprise.notify(
             title=message.title,
             body=message.body,
-            notify_type=LOOKS.get(kind, "failure"),
+            notify_type=NOTIFY_TYPES.get(kind, "failure"),
             body_format="text",
             interpret_escapes=False,
         )

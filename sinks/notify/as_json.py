@@ -1,4 +1,4 @@
-"""Values to JSON, whatever text stands in them."""
+"""Values as JSON, even with text that UTF-8 can't encode."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import msgspec
 
 
 def json_bytes(value: object) -> bytes:
-    """UTF-8 JSON; half a surrogate pair, which UTF-8 can't say, is written out as `\\ud800`."""
+    """UTF-8 JSON; a lone surrogate, which UTF-8 can't encode, becomes `\\ud800`."""
     try:
         return msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_sayable(msgspec.to_builtins(value)))
+        return msgspec.json.encode(_encodable(msgspec.to_builtins(value)))
 
 
-def _sayable(value: Any) -> Any:
+def _encodable(value: Any) -> Any:
     match value:
         case str():
             return value.encode("utf-8", "backslashreplace").decode()
         case dict():
-            return {_sayable(key): _sayable(item) for key, item in value.items()}
+            return {_encodable(key): _encodable(item) for key, item in value.items()}
         case list() | tuple():
-            return [_sayable(item) for item in value]
+            return [_encodable(item) for item in value]
     return value

@@ -1,4 +1,4 @@
-"""The shape of the part of `alerts.yaml` that says where messages go; pydantic checks it."""
+"""The schema of `alerts.yaml`: targets and templates, validated by pydantic."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from epicenter.rules.alerts.spec import RoutingSpec
 from epicenter.rules.documents.strict import Strict
 
 IDENTITY: Final = ("alertname", "cluster", "incident_id")
-"""The labels that make an alert the same alert: none of them ever changes."""
+"""The labels that identify an alert; they never change."""
 
-_HOW: Final = "write {env: NAME}, {file: PATH} or the text itself"
+_SECRET_FORMS: Final = "write {env: NAME}, {file: PATH} or the text itself"
 
 
-def _said(value: object, info: ValidationInfo) -> object:
-    """The text of a secret, wherever it stands; a relative path is one beside the file."""
+def _secret_text(value: object, info: ValidationInfo) -> object:
+    """The text of a secret from its source; relative paths start at the alerts file's folder."""
     match value:
         case str():
             return value
@@ -32,13 +32,13 @@ def _said(value: object, info: ValidationInfo) -> object:
             return _from_env(name)
         case {"file": str(path), **rest} if not rest:
             return _from_file((info.context or {}).get("file", Path()).parent / Path(path).expanduser())
-    raise ValueError(_HOW)
+    raise ValueError(_SECRET_FORMS)
 
 
 def _from_env(name: str) -> str:
     if value := os.environ.get(name, "").strip():
         return value
-    raise ValueError(f"the environment variable {name} is not set: set it, or {_HOW}")
+    raise ValueError(f"the environment variable {name} is not set: set it, or {_SECRET_FORMS}")
 
 
 def _from_file(path: Path) -> str:
@@ -47,7 +47,7 @@ def _from_file(path: Path) -> str:
     except OSError as error:
         raise ValueError(f"{path} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise ValueError(f"{path} is no text in UTF-8") from None
+        raise ValueError(f"{path} is not UTF-8 text") from None
     if not value:
         raise ValueError(f"{path} is empty: write the secret into it")
     return value
@@ -55,19 +55,19 @@ def _from_file(path: Path) -> str:
 
 def _not_empty(secret: SecretStr) -> SecretStr:
     if not secret.get_secret_value().strip():
-        raise ValueError(f"it is empty: {_HOW}")
+        raise ValueError(f"empty: {_SECRET_FORMS}")
     return secret
 
 
 def _web_address(secret: SecretStr) -> SecretStr:
-    """What is wrong is told without the address, for it may be a secret."""
+    """Validate an address; the error must not contain it, because it may be a secret."""
     try:
         url = URL(secret.get_secret_value())
-        is_right = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
+        is_valid = url.scheme in ("http", "https") and bool(url.host) and url.port is not None
     except ValueError:
-        is_right = False
-    if not is_right or re.search(r"\s", secret.get_secret_value()):
-        raise ValueError("no web address: write https://host/path")
+        is_valid = False
+    if not is_valid or re.search(r"\s", secret.get_secret_value()):
+        raise ValueError("not a web address: write https://host/path")
     return secret
 
 
@@ -78,14 +78,14 @@ def _signing_secret(secret: SecretStr) -> SecretStr:
     except (binascii.Error, ValueError):
         length_bytes = 0
     if not text.startswith("whsec_") or not 24 <= length_bytes <= 64:
-        raise ValueError("no Standard Webhooks secret: write whsec_ and 24 to 64 bytes in base64")
+        raise ValueError("not a Standard Webhooks secret: write whsec_ and 24 to 64 bytes in base64")
     return secret
 
 
-def _of_form(form: str, what: str) -> AfterValidator:
+def _matching(pattern: str, problem: str) -> AfterValidator:
     def check(secret: SecretStr) -> SecretStr:
-        if not re.fullmatch(form, secret.get_secret_value()):
-            raise ValueError(what)
+        if not re.fullmatch(pattern, secret.get_secret_value()):
+            raise ValueError(problem)
         return secret
 
     return AfterValidator(check)
@@ -95,9 +95,9 @@ def _installed_and_known(secret: SecretStr) -> SecretStr:
     try:
         library = import_module("apprise")
     except ImportError:
-        raise ValueError("the apprise library is missing: run pip install 'epicenter[apprise]'") from None
+        raise ValueError("the apprise library is not installed: run pip install 'epicenter[apprise]'") from None
     if library.Apprise.instantiate(secret.get_secret_value()) is None:
-        raise ValueError("apprise does not know such an address: its documentation has one for each service")
+        raise ValueError("apprise does not support this address: its documentation lists one per service")
     return secret
 
 
@@ -108,28 +108,30 @@ def _as_tuple(value: object) -> object:
 def _label_names(labels: dict[str, str]) -> dict[str, str]:
     for name in labels:
         if not re.fullmatch(r"[a-zA-Z_][a-zA-Z0-9_]*", name):
-            raise ValueError(f"{name!r} is no label's name: write letters, digits and _")
+            raise ValueError(f"{name!r} is not a label name: use letters, digits and _")
         if name in IDENTITY:
             raise ValueError(f"{name} is set by epicenter: choose another name")
     return labels
 
 
 AsWritten = str | dict[Literal["env", "file"], str]
-Secret = Annotated[SecretStr, BeforeValidator(_said, json_schema_input_type=AsWritten), AfterValidator(_not_empty)]
+Secret = Annotated[
+    SecretStr, BeforeValidator(_secret_text, json_schema_input_type=AsWritten), AfterValidator(_not_empty)
+]
 SecretUrl = Annotated[Secret, AfterValidator(_web_address)]
 SigningSecret = Annotated[Secret, AfterValidator(_signing_secret)]
 StaticLabels = Annotated[dict[str, str], AfterValidator(_label_names)]
 
 
 class BasicAuthSpec(Strict):
-    """A name and a password."""
+    """A user name and a password."""
 
     username: Annotated[str, Field(min_length=1)]
     password: Secret
 
 
 class AlertmanagerSpec(Strict):
-    """An Alertmanager's API v2. `labels` are put on every alert, for its routes."""
+    """An Alertmanager, API v2. `labels` are added to every alert, for its routes."""
 
     type: Literal["alertmanager"]
     url: SecretUrl
@@ -138,28 +140,32 @@ class AlertmanagerSpec(Strict):
     labels: StaticLabels = Field(default_factory=dict)
 
     @model_validator(mode="after")
-    def _one_way_in(self) -> Self:
+    def _one_authentication(self) -> Self:
         if self.basic_auth and self.bearer_token:
-            raise ValueError("basic_auth and bearer_token: keep one")
+            raise ValueError("basic_auth and bearer_token: use only one")
         if "/api/v" in self.url.get_secret_value():
             raise ValueError("url: write the address of the server, without /api/v2/…")
         return self
 
 
 class PagerDutySpec(Strict):
-    """Events API v2 of PagerDuty, or of something that speaks it."""
+    """PagerDuty, Events API v2, or a compatible service."""
 
     type: Literal["pagerduty"]
-    routing_key: Annotated[Secret, _of_form(r"[0-9A-Za-z]{32}", "no integration key: it has 32 letters and digits")]
+    routing_key: Annotated[
+        Secret, _matching(r"[0-9A-Za-z]{32}", "not an integration key: it has 32 letters and digits")
+    ]
     url: SecretUrl = SecretStr("https://events.pagerduty.com/v2/enqueue")
 
 
 class SlackSpec(Strict):
-    """An incoming webhook, or a bot that can edit its messages and answer in threads."""
+    """Slack: an incoming webhook, or a bot that edits its messages and replies in threads."""
 
     type: Literal["slack"]
     url: SecretUrl | None = None
-    token: Annotated[Secret, _of_form(r"xox[a-z.]*-\S+", "no Slack token: a bot's begins with xoxb-")] | None = None
+    token: (
+        Annotated[Secret, _matching(r"xox[a-z.]*-\S+", "not a Slack token: a bot's token begins with xoxb-")] | None
+    ) = None
     channel: Annotated[str, Field(min_length=1)] | None = None
     api_url: SecretUrl = SecretStr("https://slack.com/api")
 
@@ -172,7 +178,7 @@ class SlackSpec(Strict):
 
 
 class WebhookSpec(Strict):
-    """Anything that takes a POST of JSON. With several secrets each signs, so that they can be changed one by one."""
+    """Any URL that accepts JSON by POST. Every secret signs, so that secrets can be rotated."""
 
     type: Literal["webhook"]
     url: SecretUrl
@@ -184,7 +190,7 @@ class WebhookSpec(Strict):
 
 
 class AppriseSpec(Strict):
-    """One of the hundred services that the apprise library knows, by its address there."""
+    """A service of the apprise library, by its apprise address."""
 
     type: Literal["apprise"]
     url: Annotated[Secret, AfterValidator(_installed_and_known)]
@@ -197,21 +203,21 @@ TargetName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$")]
 
 
 class TemplateSpec(Strict):
-    """Jinja templates in place of the default title or body."""
+    """Jinja templates that replace the default title or body."""
 
     title: str | None = None
     body: str | None = None
 
 
 class AlertsSpec(RoutingSpec):
-    """The whole of `alerts.yaml`. `templates` go by the name of their target."""
+    """The whole of `alerts.yaml`. `templates` are keyed by target name."""
 
     targets: dict[TargetName, TargetSpec]
     templates: dict[str, TemplateSpec] = Field(default_factory=dict)
 
 
 def secrets_of(spec: Any) -> Iterable[str]:
-    """Every secret in a target's part, as text: for keeping them out of what is shown."""
+    """The text of every secret in a target's spec, for redaction."""
     if isinstance(spec, SecretStr):
         yield spec.get_secret_value()
     elif isinstance(spec, Strict):

@@ -1,4 +1,4 @@
-"""The one place that posts: an answer comes back as it is, or as an error that says what to do next."""
+"""HTTP POST for targets: the answer's body, or an error that says whether to retry."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TIMEOUT: Final = aiohttp.ClientTimeout(total=10.0, connect=5.0)
 MAX_SHOWN_CHARACTERS: Final = 200
 READ_BYTES: Final = 1 << 20
 MAX_WAIT_S: Final = 86_400.0
-TRY_LATER: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
+RETRYABLE: Final = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS)
 _HIDDEN: Final = "(secret)"
 
 
 class Http:
-    """Posts JSON. Redirects are not followed, and nothing is tried twice: the caller does that.
+    """Posts JSON, without following redirects and without retries: the caller retries.
 
-    An address may be a secret as a whole, so only its host is ever told; `secrets` are kept out of every error too.
+    Errors name only the host, because the whole address may be a secret; `secrets` are redacted too.
     """
 
     def __init__(self, clock: Clock, secrets: Sequence[str] = (), timeout: aiohttp.ClientTimeout = TIMEOUT):
@@ -42,11 +42,11 @@ class Http:
         self._session: aiohttp.ClientSession | None = None
 
     async def post(self, url: str, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
-        """What a 2xx answer says, its first MiB.
+        """The first MiB of a 2xx answer.
 
         Raises:
-            TransientError: nobody answers, or with 408, 425, 429 or 5xx; with `retry_after_s` when it was told.
-            RejectedError: any other answer.
+            TransientError: no answer, or 408, 425, 429 or 5xx; with `retry_after_s` from `Retry-After`.
+            RejectedError: any other status.
         """
         self._session = self._session or aiohttp.ClientSession(
             timeout=self._timeout, cookie_jar=aiohttp.DummyCookieJar()
@@ -55,34 +55,36 @@ class Http:
         host = host_of(url)
         try:
             async with self._session.post(url, data=body, headers=all_headers, allow_redirects=False) as answer:
-                said = await _beginning(answer.content)
+                content = await _first_bytes(answer.content)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise TransientError(f"{host} is away: {_kind(error)}") from None
+            raise TransientError(f"{host} is unreachable: {_kind(error)}") from None
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
-            raise self._error(host, answer, self._shown(said, url, all_headers))
-        return said
+            raise self._error(host, answer, self._redacted(content, url, all_headers))
+        return content
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         if self._session:
             await self._session.close()
 
-    def _error(self, host: str, answer: aiohttp.ClientResponse, said: str) -> TransientError | RejectedError:
+    def _error(self, host: str, answer: aiohttp.ClientResponse, text: str) -> TransientError | RejectedError:
         status = answer.status
-        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in TRY_LATER:
-            return transient(f"{host} answers {status}: {said}", self._wait_s(answer.headers.get("Retry-After")))
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in RETRYABLE:
+            return transient(f"{host} returned {status}: {text}", self._wait_s(answer.headers.get("Retry-After")))
         if status == HTTPStatus.GONE:
-            return RejectedError(f"{host} is gone for good (410): take this target out of alerts.yaml: {said}")
+            return RejectedError(f"{host} returned 410 (gone): remove this target from alerts.yaml: {text}")
         if status >= HTTPStatus.BAD_REQUEST:
-            return RejectedError(f"{host} refuses with {status}: {said}")
-        return RejectedError(f"{host} redirects ({status}), which is not followed: set the new address as the url")
+            return RejectedError(f"{host} rejected it with {status}: {text}")
+        return RejectedError(
+            f"{host} redirects ({status}), which epicenter does not follow: set url to the new address"
+        )
 
     def _wait_s(self, header: str | None) -> float | None:
         return retry_after_s(header, self._clock()) if header else None
 
-    def _shown(self, said: bytes, url: str, headers: Mapping[str, str]) -> str:
-        """The first characters of an answer, inert, without our secrets should it repeat them."""
-        text = said.decode("utf-8", "replace")
+    def _redacted(self, content: bytes, url: str, headers: Mapping[str, str]) -> str:
+        """The start of an answer, sanitized and with our secrets redacted."""
+        text = content.decode("utf-8", "replace")
         parts = urlsplit(url)
         path = parts.path if len(parts.path) > len("/short") else ""
         password = headers.get("Authorization", "").rpartition(" ")[2]
@@ -92,8 +94,8 @@ class Http:
         return sanitize(text[:MAX_SHOWN_CHARACTERS])[:MAX_SHOWN_CHARACTERS]
 
 
-class Posting:
-    """What targets that post have in common: the other side keeps what it was told, and connections are let go."""
+class PostingTarget:
+    """Base of targets that post: they need no refresh and close their connections."""
 
     refresh_every_s: float | None = None
 
@@ -102,27 +104,27 @@ class Posting:
         self._http = http
 
     async def refresh(self, still_open: Sequence[tuple[Notification, MessageRef]]) -> None:
-        """Nothing to do."""
+        """Do nothing: the receiver keeps its state."""
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.close()
 
 
 def host_of(url: str) -> str:
-    """The part of an address that is no secret."""
+    """The host of an address, the part that is not secret."""
     return urlsplit(url).hostname or "the target"
 
 
 def transient(message: str, wait_s: float | None = None) -> TransientError:
-    """The error for what may pass, with the seconds that were asked for."""
+    """A `TransientError` with the seconds to wait, if known."""
     error = TransientError(message)
     error.retry_after_s = wait_s
     return error
 
 
 def retry_after_s(header: str, now_ns: int) -> float | None:
-    """The seconds of a `Retry-After`, given as such or as a date, a day at most; None when it is neither."""
+    """The seconds of a `Retry-After`, from a number or a date, at most a day; None if invalid."""
     if re.fullmatch(r"[0-9]{1,9}", text := header.strip()):
         return min(float(text), MAX_WAIT_S)
     try:
@@ -133,16 +135,16 @@ def retry_after_s(header: str, now_ns: int) -> float | None:
     return min(max(0.0, left_s), MAX_WAIT_S)
 
 
-async def _beginning(content: aiohttp.StreamReader) -> bytes:
-    found = bytearray()
+async def _first_bytes(content: aiohttp.StreamReader) -> bytes:
+    received = bytearray()
     async for chunk in content.iter_chunked(1 << 16):
-        found += chunk
-        if len(found) >= READ_BYTES:
+        received += chunk
+        if len(received) >= READ_BYTES:
             break
-    return bytes(found[:READ_BYTES])
+    return bytes(received[:READ_BYTES])
 
 
 def _kind(error: Exception) -> str:
-    """What went wrong, without the address that the error's own text may hold."""
+    """The kind of error; its own text may contain the address."""
     reason = getattr(getattr(error, "os_error", None), "strerror", None)
     return f"{type(error).__name__}: {sanitize(reason)}" if reason else type(error).__name__

@@ -1,4 +1,4 @@
-"""`alerts.yaml` -> routes and targets, or every problem in it at once."""
+"""`alerts.yaml` -> routes and targets, or all problems in it at once."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from epicenter.sinks.notify.config import (
     WebhookSpec,
 )
 from epicenter.sinks.notify.http import Clock
-from epicenter.sinks.notify.message import disarmed
+from epicenter.sinks.notify.message import without_markup
 from epicenter.sinks.notify.pagerduty import PagerDutyTarget
 from epicenter.sinks.notify.slack import SlackBot, SlackWebhook
 from epicenter.sinks.notify.target import Target
@@ -33,14 +33,14 @@ from epicenter.sinks.notify.templates import Writer, template_faults
 from epicenter.sinks.notify.webhook import WebhookTarget
 
 _NAME: Final = "alerts file"
-_OURS: Final = ("targets", "templates")
+_TARGET_KEYS: Final = ("targets", "templates")
 FORMER_KEYS: Final = {"silence_grace": "grace_period"}
 """Former name -> present name of what a file may still say at its top."""
 
 
 @dataclass(frozen=True)
 class Alerts:
-    """A checked `alerts.yaml`."""
+    """A validated `alerts.yaml`."""
 
     spec: AlertsSpec
     routing: Routing
@@ -48,7 +48,7 @@ class Alerts:
     """A line for each former name in the file, with the present one."""
 
     def make_targets(self, clock: Clock) -> dict[str, Target]:
-        """Each target by its name; none of them is connected yet."""
+        """The targets by name, not yet connected."""
         return {
             name: make_target(name, spec, self.spec.templates.get(name), clock)
             for name, spec in self.spec.targets.items()
@@ -56,10 +56,10 @@ class Alerts:
 
 
 def load_alerts(file: Path) -> Alerts:
-    """What an `alerts.yaml` says.
+    """The content of an `alerts.yaml`.
 
     Raises:
-        ConfigError: with every problem in it, each with file and line.
+        ConfigError: with all problems, each with file and line.
     """
     problems: list[str] = []
     document = parse_document(file, Path.read_bytes, _NAME, problems)
@@ -76,7 +76,7 @@ def load_alerts(file: Path) -> Alerts:
 
 
 def webhook_alerts(url: str) -> Alerts:
-    """What the one setting `webhook_url` means: a webhook that is told everything."""
+    """The setting `webhook_url` as alerts: one webhook that gets every notification."""
     spec = AlertsSpec.model_validate(
         {"route": RouteSpec(targets=("webhook",)), "targets": {"webhook": {"type": "webhook", "url": url}}}
     )
@@ -84,7 +84,7 @@ def webhook_alerts(url: str) -> Alerts:
 
 
 def make_target(name: str, spec: TargetSpec, template: TemplateSpec | None, clock: Clock) -> Target:
-    """The target that a part of the file describes."""
+    """The target for a target spec."""
     writer = Writer(name, template)
     match spec:
         case AlertmanagerSpec():
@@ -98,7 +98,7 @@ def make_target(name: str, spec: TargetSpec, template: TemplateSpec | None, cloc
         case WebhookSpec():
             return WebhookTarget(name, spec, writer, clock)
         case AppriseSpec():
-            return AppriseTarget(name, spec, Writer(name, template, disarmed), clock)
+            return AppriseTarget(name, spec, Writer(name, template, without_markup), clock)
 
 
 def _with_present_names(document: Document, problems: list[str]) -> tuple[Document, tuple[str, ...]]:
@@ -117,10 +117,10 @@ def _with_present_names(document: Document, problems: list[str]) -> tuple[Docume
 
 
 def _routing_faults(document: Document) -> list[str]:
-    """What is wrong with the routes, told even when a target is wrong too."""
+    """Problems in the routes, reported even if a target is invalid."""
     if not isinstance(document.content, dict):
         return []
-    rest = {key: value for key, value in document.content.items() if key not in _OURS}
+    rest = {key: value for key, value in document.content.items() if key not in _TARGET_KEYS}
     spec = Document(document.file, rest, document.lines).checked(RoutingSpec, _NAME, [])
     return routing_faults(spec, document.file, document.lines, _target_names(document)) if spec else []
 
@@ -135,9 +135,9 @@ def _template_faults(spec: AlertsSpec, document: Document) -> Iterator[str]:
         target = spec.targets.get(name)
         where = f"{document.file}:{line_of(document.lines, ('templates', name))}: templates.{name}"
         if target is None:
-            yield f"{where}: no such target: known are {', '.join(spec.targets)}"
+            yield f"{where}: unknown target: the targets are {', '.join(spec.targets)}"
         elif isinstance(target, WebhookSpec) and target.format != "alertmanager":
-            yield f"{where}: a webhook of the format {target.format} has no title and body: take the template out"
+            yield f"{where}: a webhook with format {target.format} has no title or body: remove the template"
         else:
             for part, fault in template_faults(name, template):
                 line = line_of(document.lines, ("templates", name, part))

@@ -1,4 +1,4 @@
-"""PagerDuty, Events API v2: one alert for each group, triggered, acknowledged and resolved by the same key."""
+"""PagerDuty, Events API v2: one alert per group, triggered, acknowledged and resolved by the same key."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epicenter.rules.model.notification import Notification
 from epicenter.rules.model.signals import SEVERITIES
 from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import PagerDutySpec, secrets_of
-from epicenter.sinks.notify.http import Clock, Http, Posting
+from epicenter.sinks.notify.http import Clock, Http, PostingTarget
 from epicenter.sinks.notify.message import MAX_FACT_LENGTH, bounded, cut
 from epicenter.sinks.notify.target import MessageRef
 from epicenter.sinks.notify.templates import Writer
@@ -25,8 +25,8 @@ MAX_SHOWN_EVIDENCE: Final = 10
 _ACTIONS: Final = {"acknowledged": "acknowledge", "resolved": "resolve"}
 
 
-class PagerDutyTarget(Posting):
-    """One event for each notification; what it holds stays far below the 512 KB that PagerDuty takes."""
+class PagerDutyTarget(PostingTarget):
+    """Sends one event per notification, far below PagerDuty's limit of 512 KB."""
 
     def __init__(self, name: str, spec: PagerDutySpec, writer: Writer, clock: Clock):
         super().__init__(name, Http(clock, tuple(secrets_of(spec))))
@@ -35,12 +35,12 @@ class PagerDutyTarget(Posting):
         self._writer = writer
 
     async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
-        """As `Target.send`; it remembers nothing, for the key is made of the group."""
+        """As `Target.send`; remembers nothing, because the key comes from the group."""
         await self._http.post(self._url, json_bytes(self.event(notification)))
         return {}
 
     def event(self, notification: Notification) -> dict[str, Any]:
-        """The body of the request."""
+        """The request's body."""
         action = _ACTIONS.get(notification.kind, "trigger")
         event: dict[str, Any] = {
             "routing_key": self._routing_key,
@@ -52,7 +52,7 @@ class PagerDutyTarget(Posting):
             if notification.link:
                 event |= {
                     "client_url": notification.link,
-                    "links": [{"href": notification.link, "text": "The incident with its evidence"}],
+                    "links": [{"href": notification.link, "text": "Incident and evidence"}],
                 }
         return event
 
@@ -75,7 +75,7 @@ class PagerDutyTarget(Posting):
 
 
 def dedup_key(notification: Notification) -> str:
-    """The same for the whole life of a group, so that what opens, changes and ends is one alert."""
+    """The PagerDuty key of a group, constant for its lifetime, so that it stays one alert."""
     key = notification.group or notification.incident.incident_id
     is_plain = key.isascii() and key.isprintable() and len(key) <= MAX_KEY_LENGTH
     return key if is_plain else f"epicenter-{stable_id('group', key)}"
@@ -87,7 +87,7 @@ def _timestamp(notification: Notification) -> str:
 
 
 def _parameters(notification: Notification) -> Mapping[str, Any]:
-    """The action as it is, unless it is huge: then its kind only."""
+    """The action's parameters, or only its kind if they are too large."""
     action = notification.action
     whole: dict[str, Any] = msgspec.to_builtins(action)
     return whole if len(json_bytes(action)) <= MAX_BODY_LENGTH else {"kind": action.kind}

@@ -1,4 +1,4 @@
-"""Notifications to try templates on: one of each kind, with much and with little in it."""
+"""Sample notifications that templates are tested with: each kind, full and sparse."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from epicenter.rules.model.notification import Action, Brief, Notification
 KINDS: Final = ("opened", "reopened", "updated", "repeated", "escalated", "acknowledged", "resolved")
 _BEGAN: Final = "2026-03-02T09:00:00.000000000Z"
 _ENDED: Final = "2026-03-02T10:00:00.000000000Z"
-_SAID: Final = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
+_LINE: Final = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
 
-_LITTLE: Final = Incident(
+_SPARSE: Final = Incident(
     incident_id="00112233445566ff",
     revision=1,
     status="open",
@@ -36,8 +36,8 @@ _LITTLE: Final = Incident(
     next_steps=(),
     action="none",
 )
-_MUCH: Final = replace(
-    _LITTLE,
+_FULL: Final = replace(
+    _SPARSE,
     incident_id="8899aabbccddeeff",
     failure_class="xid-79",
     severity="critical",
@@ -45,10 +45,10 @@ _MUCH: Final = replace(
     jobs=("7801",),
     nodes=("node0001", "node0002"),
     root_cause=RootCause("xid-79", "nvidia.xid_79", "node0001", 3, "0000:3b:00", _BEGAN, 0.93, ("it began first",)),
-    chain=(ChainLink(_BEGAN, _BEGAN, "node0001", 3, "xid-79", "root", _SAID),),
+    chain=(ChainLink(_BEGAN, _BEGAN, "node0001", 3, "xid-79", "root", _LINE),),
     blast_radius=BlastRadius(2, 16, 1, 16),
     progress={"7801": Progress(1200, _BEGAN, 2.5)},
-    evidence=(Evidence("kern.log", 12, "node0001", "xid-79", _SAID),),
+    evidence=(Evidence("kern.log", 12, "node0001", "xid-79", _LINE),),
     next_steps=("Drain the node.", "Power-cycle it."),
     action="drain-node",
     cost=Cost(120, 23.6, 16, 1100),
@@ -59,14 +59,14 @@ _ACTION: Final = Action(
 
 
 def samples() -> Iterator[Notification]:
-    """One of each kind with all fields filled, then one of each kind with every field empty that may be."""
-    for incident in (_MUCH, _LITTLE):
+    """One of each kind with all fields filled, then one of each kind with all optional fields empty."""
+    for incident in (_FULL, _SPARSE):
         for kind in KINDS:
             yield _sample(kind, incident)
 
 
 def _sample(kind: str, incident: Incident) -> Notification:
-    is_much = incident is _MUCH
+    is_full = incident is _FULL
     status = "resolved" if kind == "resolved" else "open"
     return Notification(
         notification_id="a1b2c3d4e5f60718",
@@ -75,10 +75,10 @@ def _sample(kind: str, incident: Incident) -> Notification:
         incident=replace(incident, status=status),
         target="sample",
         group="a group",
-        reason="its cause is another one" if is_much else "",
-        also=(Brief.of(replace(_LITTLE, status=status)),) if is_much else (),
-        more=2 if is_much else 0,
-        labels={"cluster": ("default",), "job": incident.jobs} if is_much else {},
-        action=_ACTION if is_much else Action(),
-        link=f"https://epicenter.example/incidents/{incident.incident_id}" if is_much else "",
+        reason="the root cause changed" if is_full else "",
+        also=(Brief.of(replace(_SPARSE, status=status)),) if is_full else (),
+        more=2 if is_full else 0,
+        labels={"cluster": ("default",), "job": incident.jobs} if is_full else {},
+        action=_ACTION if is_full else Action(),
+        link=f"https://epicenter.example/incidents/{incident.incident_id}" if is_full else "",
     )

@@ -1,4 +1,4 @@
-"""Messages as Slack's blocks. All text stands in `rich_text` elements, in which Slack looks for no markup at all."""
+"""Messages as Slack blocks. All text is in `rich_text` elements, in which Slack parses no markup."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Block = dict[str, Any]
 
 
 def head(message: Message, link: str) -> dict[str, Any]:
-    """The message that stays: the title, then the facts, or what a template made of them."""
+    """The group's message: the title, then the facts or the template's body."""
     parts = [_text(f"{message.title}\n", bold=True)]
     if message.facts:
         for number, (name, text) in enumerate(message.facts):
@@ -36,25 +36,25 @@ def head(message: Message, link: str) -> dict[str, Any]:
 
 
 def chain(incident: Incident) -> dict[str, Any] | None:
-    """What led to what, line by line; None when there is nothing to tell."""
+    """The causal chain line by line; None if it is empty."""
     if not incident.chain:
         return None
-    left = len(incident.chain) - MAX_SHOWN_LINKS
-    lines = [*_chain_lines(incident), *([f"… and {left:,} more"] if left > 0 else [])]
-    heading = {"type": "rich_text_section", "elements": [_text("What led to what (UTC)\n", bold=True)]}
+    hidden = len(incident.chain) - MAX_SHOWN_LINKS
+    lines = [*_chain_lines(incident), *([f"… and {hidden:,} more"] if hidden > 0 else [])]
+    heading = {"type": "rich_text_section", "elements": [_text("Causal chain (UTC)\n", bold=True)]}
     quoted = {"type": "rich_text_preformatted", "elements": [_text(cut("\n".join(lines), MAX_BODY_LENGTH))]}
-    return _message("What led to what", [_rich(heading, quoted)])
+    return _message("Causal chain", [_rich(heading, quoted)])
 
 
 def change(notification: Notification, message: Message) -> dict[str, Any]:
-    """One line for the thread, about what became of it."""
+    """One line for the thread about the change."""
     reason = f": {bounded(notification.reason, MAX_FACT_LENGTH)}" if notification.reason else ""
     parts = [_text(message.title, bold=True), *([_text(reason)] if reason else [])]
     return _message(message.title + reason, [_rich({"type": "rich_text_section", "elements": parts})])
 
 
 def escaped(text: str) -> str:
-    """Text for where Slack looks for markup: it can't mention, link or notify anybody."""
+    """Text escaped for fields in which Slack parses markup: no mentions or links."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
@@ -89,7 +89,7 @@ def _text(text: str, bold: bool = False) -> Block:
 
 
 def _link(url: str) -> Block:
-    return {"type": "link", "url": url, "text": "open the incident"}
+    return {"type": "link", "url": url, "text": "Open incident"}
 
 
 def _is_link(link: str) -> bool:

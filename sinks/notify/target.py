@@ -1,4 +1,4 @@
-"""What a target has to do: take one notification at a time, and say what became of it."""
+"""The interface of a target: sends one notification at a time."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Protocol
 from epicenter.rules.model.notification import Notification
 
 MessageRef = Mapping[str, str]
-"""What a target wants to remember of a group of incidents, such as the id of the message that it edits later."""
+"""What a target remembers about a group of incidents, such as the id of the message to edit later."""
 
 
 class Target(Protocol):
-    """One place that people or programs look at. One attempt a call: whoever calls tries again, in order.
+    """A place that receives notifications. Each call is one attempt: the caller retries, in order.
 
-    `refresh_every_s` is how often it wants to hear of everything that is open, None when it keeps that itself.
+    `refresh_every_s` is how often open groups must be sent again; None if the target keeps its state.
     """
 
     name: str
     refresh_every_s: float | None
 
     async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
-        """When this returns, the target has it; what is returned comes with the next notification of the group.
+        """Send a notification; the returned reference is passed with the group's next notification.
 
         Raises:
-            TransientError: it is away or busy; with `retry_after_s` when it said when to come again.
-            RejectedError: it will never take this one.
+            TransientError: the target is unavailable or busy; with `retry_after_s` if it asked for a delay.
+            RejectedError: the target will never accept this notification.
         """
 
     async def refresh(self, still_open: Sequence[tuple[Notification, MessageRef]]) -> None:
-        """Hear again of what is open: the newest notification of each open group, and what is remembered of it.
+        """Send open groups again: the newest notification of each, with its reference.
 
         Raises:
             TransientError, RejectedError: as `send`.
         """
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""

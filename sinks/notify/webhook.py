@@ -1,4 +1,4 @@
-"""A notification as a POST of JSON to any URL, signed if there is a secret, in one of three shapes."""
+"""Notifications as JSON POSTs to any URL, in one of three formats, signed if there is a secret."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.notify.alert import MAX_LABEL_LENGTH, NEVER, Alert, alerts_of, fingerprint, identity
 from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import WebhookSpec, secrets_of
-from epicenter.sinks.notify.http import Clock, Http, Posting
+from epicenter.sinks.notify.http import Clock, Http, PostingTarget
 from epicenter.sinks.notify.message import bounded
 from epicenter.sinks.notify.target import MessageRef
 from epicenter.sinks.notify.templates import Writer
 from epicenter.sinks.text import humanize
 
 
-class WebhookTarget(Posting):
-    """Delivers one notification at a time. The id in the headers is the same for every attempt.
+class WebhookTarget(PostingTarget):
+    """Posts notifications with Standard Webhooks headers, and CloudEvents headers in our own format.
 
-    Headers are those of Standard Webhooks, and in the formats of our own those of CloudEvents too.
+    Every attempt has the same id.
     """
 
     def __init__(self, name: str, spec: WebhookSpec, writer: Writer, clock: Clock):
@@ -35,7 +35,7 @@ class WebhookTarget(Posting):
         self._clock = clock
 
     async def send(self, notification: Notification, message_ref: MessageRef) -> MessageRef:
-        """As `Target.send`; it remembers nothing."""
+        """As `Target.send`; remembers nothing."""
         body, headers = self.content(notification)
         now_s = self._clock() // NS_PER_S
         headers |= signature_headers(notification.notification_id, now_s, body, self._secrets)
@@ -43,7 +43,7 @@ class WebhookTarget(Posting):
         return {}
 
     def content(self, notification: Notification) -> tuple[bytes, dict[str, str]]:
-        """The body in the format that was asked for, and the headers that belong to it."""
+        """The body in the configured format, and its headers."""
         match self._spec.format:
             case "epicenter":
                 attributes = cloud_attributes(notification).items()
@@ -55,9 +55,9 @@ class WebhookTarget(Posting):
                 return json_bytes(self._alertmanager_body(notification)), {}
 
     def _alertmanager_body(self, notification: Notification) -> dict[str, Any]:
-        """As Alertmanager's own webhook sends it, version 4."""
+        """The body of Alertmanager's own webhook, version 4."""
         message = self._writer.write(notification)
-        alerts = alerts_of(notification, message, lambda one: identity(one, self._spec.labels), self._clock())
+        alerts = alerts_of(notification, message, lambda incident: identity(incident, self._spec.labels), self._clock())
         shown = [_shown(alert, notification.link, self._clock()) for alert in alerts]
         return {
             "receiver": self.name,
@@ -74,16 +74,20 @@ class WebhookTarget(Posting):
 
 
 def signature_headers(message_id: str, now_s: int, body: bytes, secrets: Sequence[str]) -> dict[str, str]:
-    """The headers of Standard Webhooks; one signature for each secret, none without."""
+    """The Standard Webhooks headers, with one signature per secret."""
     signed = f"{message_id}.{now_s}.".encode() + body
     keys = [base64.b64decode(secret.removeprefix("whsec_")) for secret in secrets]
     signatures = [base64.b64encode(hmac.digest(key, signed, "sha256")).decode() for key in keys]
     headers = {"webhook-id": message_id, "webhook-timestamp": str(now_s)}
-    return {**headers, "webhook-signature": " ".join(f"v1,{one}" for one in signatures)} if secrets else headers
+    return (
+        {**headers, "webhook-signature": " ".join(f"v1,{signature}" for signature in signatures)}
+        if secrets
+        else headers
+    )
 
 
 def cloud_attributes(notification: Notification) -> dict[str, str]:
-    """The attributes of CloudEvents 1.0, all of them ASCII, so that they can stand in headers."""
+    """The CloudEvents 1.0 attributes, in ASCII so that they can be headers."""
     time_ns = humanize.ns(notification.event_time)
     cluster = quote(notification.incident.cluster.encode("utf-8", "backslashreplace"), safe="")
     attributes = {
@@ -97,7 +101,7 @@ def cloud_attributes(notification: Notification) -> dict[str, str]:
 
 
 def _shown(alert: Alert, link: str, now_ns: int) -> dict[str, Any]:
-    """`severity`, `class` and `node` are labels too, where many tools look for them; the fingerprint knows none."""
+    """The alert for the webhook. `severity`, `class` and `node` are extra labels; the fingerprint excludes them."""
     extra = {name: alert.annotations[name] for name in ("severity", "class", "node") if name in alert.annotations}
     return {
         "status": "firing" if alert.is_firing else "resolved",
@@ -111,6 +115,6 @@ def _shown(alert: Alert, link: str, now_ns: int) -> dict[str, Any]:
 
 
 def _common(texts: Sequence[dict[str, str]]) -> dict[str, str]:
-    """What all of them have."""
+    """The entries that all have."""
     first, *others = texts
     return {name: text for name, text in first.items() if all(other.get(name) == text for other in others)}

@@ -8,9 +8,9 @@ from textwrap import indent, wrap
 import click
 
 from epicenter.sinks.clickhouse.client import connect
-from epicenter.sinks.clickhouse.logs import RawTopic, keep_logs, log_statements
+from epicenter.sinks.clickhouse.logs import RawTopic, create_log_tables, log_statements
 from epicenter.sinks.clickhouse.migrate import Statement, migrate, plan
-from epicenter.sinks.clickhouse.roles import make_roles, role_statements
+from epicenter.sinks.clickhouse.roles import create_roles, role_statements
 from epicenter.stream.settings import Settings
 
 WIDTH = 110
@@ -25,9 +25,9 @@ def migrate_store(settings: Settings, only_plan: bool, with_sql: bool, with_logs
         if not only_plan:
             migrate(client)
             if raw:
-                keep_logs(client, raw)
+                create_log_tables(client, raw)
             if with_roles:
-                make_roles(client)
+                create_roles(client)
     finally:
         client.close()
     for migration in pending:

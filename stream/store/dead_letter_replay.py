@@ -45,7 +45,7 @@ def replay_dead_letters(settings: Settings, dead_letter_ids: Sequence[str], reas
 
     def replay(client: Any) -> bool:
         dead_letters = StoredDeadLetters(client)
-        ids = chosen if dead_letter_ids else dead_letters.waiting(DeadLetterFilter(reason))
+        ids = chosen if dead_letter_ids else dead_letters.never_replayed(DeadLetterFilter(reason))
         return asyncio.run(_replay(settings, dead_letters, list(dict.fromkeys(ids)), as_json))
 
     return from_store(settings, replay)
@@ -65,7 +65,7 @@ async def _replay(settings: Settings, dead_letters: StoredDeadLetters, ids: Sequ
                         click.echo(f"{dead_letter_id}: not sent again: {error}", err=True)
             finally:
                 if replays:
-                    dead_letters.note(replays)
+                    dead_letters.record(replays)
             for replay in replays:
                 click.echo(orjson.dumps(msgspec.to_builtins(replay)) if as_json else replay_line(replay))
             sent += len(replays)

@@ -106,7 +106,7 @@ def test_told_once_though_the_receiver_is_away_and_the_worker_is_killed(
 
 def replayed(cluster: Cluster) -> str:
     """What `epicenter dead-letters replay` says of all that was refused."""
-    return cluster.ask("dead-letters", "replay", "--reason", "refuses with 422").stderr.decode()
+    return cluster.ask("dead-letters", "replay", "--reason", "rejected it with 422").stderr.decode()
 
 
 def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_not_told(
@@ -121,7 +121,7 @@ def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_
         worker = cluster.start_worker()
         cluster.feed([("n1", XID)])
         ((_, dead_letter),) = eventually(lambda: values_of(cluster, "deadletters"), 60, "the dead letter")
-        assert b"webhook: 127.0.0.1 refuses with 422: as told" in dead_letter
+        assert b"webhook: 127.0.0.1 rejected it with 422: as told" in dead_letter
         assert b".incidents/" in dead_letter
         receiver.status = 200
         eventually(lambda: "1 sent again" in replayed(cluster), 30, "the letter in the store")

@@ -161,7 +161,7 @@ async def test_what_is_asked_wrongly_is_told_in_a_sentence(stored: Stored) -> No
     async with connected(stored, "stdio") as client:
         assert "no such incident" in await refused(client, "get_incident", incident_id="ffffffffff")
         assert "letters and digits" in await refused(client, "explain_incident", incident_id="../etc/passwd")
-        assert "no reference" in await refused(client, "get_evidence", reference="passwd")
+        assert "not a reference" in await refused(client, "get_evidence", reference="passwd")
         assert "the store knows no such line" in await refused(client, "get_evidence", reference="/etc/passwd:1")
         assert "no such part" in await refused(client, "get_evidence", reference="incident:newest#/chain/99999")
         assert "nothing was heard" in await refused(client, "job_progress", job="none")

@@ -13,7 +13,7 @@ import pytest
 
 from epicenter.rules.errors import ConfigError
 from epicenter.sinks.clickhouse.client import Client, connect
-from epicenter.sinks.clickhouse.logs import RawTopic, keep_logs, log_statements
+from epicenter.sinks.clickhouse.logs import RawTopic, create_log_tables, log_statements
 from tests.support.logs import fluent_bit, journald, kernel, python_json, vector
 
 pytestmark = pytest.mark.integration
@@ -149,4 +149,4 @@ def test_every_statement_is_sql_and_parameters_are_quoted(client: Client) -> Non
 
 def test_an_embedded_store_says_that_it_can_not(client: Client) -> None:
     with pytest.raises(ConfigError, match="raw logs need a ClickHouse server"):
-        keep_logs(client, TOPIC)
+        create_log_tables(client, TOPIC)

@@ -23,7 +23,7 @@ from epicenter.sinks.clickhouse import operator_actions
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.dead_letters import Replay, StoredDeadLetters
 from epicenter.sinks.clickhouse.migrate import migrate, read_migrations, statements_of
-from epicenter.sinks.clickhouse.roles import make_roles, role_statements
+from epicenter.sinks.clickhouse.roles import create_roles, role_statements
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from epicenter.sinks.evidence.questions import QUESTIONS
 from epicenter.sinks.page import Feed, page
@@ -112,7 +112,7 @@ async def test_the_page_shows_all_and_writes_what_people_say(filled: Path) -> No
             ):
                 answer = await browser.post(path, json=form)
                 assert answer.status == 201, (path, await answer.text())
-        dead_letters.note([Replay("a1", 1, Position("logs.raw/0", 7), Position("logs.raw/0", 8), time_ns())])
+        dead_letters.record([Replay("a1", 1, Position("logs.raw/0", 7), Position("logs.raw/0", 8), time_ns())])
         refused(lambda: client.command("INSERT INTO incidents (incident_id) VALUES ('x')"))
         refused(lambda: client.command("ALTER TABLE silences DELETE WHERE 1"))
 
@@ -139,7 +139,7 @@ def test_every_statement_is_one_that_the_engine_knows() -> None:
         for statement in (*role_statements("a b`c"), *statements_of("\n".join(shown))):
             client.query(f"EXPLAIN AST {statement.sql}")
         with pytest.raises(ConfigError, match="an embedded store has no users"):
-            make_roles(client)
+            create_roles(client)
     finally:
         client.close()
 

@@ -19,7 +19,7 @@ from epicenter.sinks.notify import slack_blocks
 from epicenter.sinks.notify.alert import alerts_of, fingerprint, identity
 from epicenter.sinks.notify.as_json import json_bytes
 from epicenter.sinks.notify.config import PagerDutySpec, WebhookSpec
-from epicenter.sinks.notify.message import default_message, disarmed
+from epicenter.sinks.notify.message import default_message, without_markup
 from epicenter.sinks.notify.pagerduty import PagerDutyTarget
 from epicenter.sinks.notify.samples import KINDS
 from epicenter.sinks.notify.templates import Writer
@@ -139,7 +139,7 @@ def test_webhooks(notification: Notification) -> None:
 
 @given(notifications)
 def test_the_long_tail(notification: Notification) -> None:
-    message = default_message(notification, disarmed)
+    message = default_message(notification, without_markup)
     assert len(message.title) <= 250 and "\n" not in message.title
     assert len(message.body) < 10_000
     assert not LIVE.search(message.title)

@@ -1,4 +1,4 @@
-"""What happened, as columns in the shape of the ClickHouse tables."""
+"""Records as columns of the ClickHouse tables."""
 
 from epicenter.sinks.clickhouse.rows.heartbeats import (
     LIVENESS,
@@ -13,7 +13,7 @@ from epicenter.sinks.clickhouse.rows.incidents import (
     INCIDENTS,
     incident_revision_rows,
     incident_rows,
-    words_of,
+    search_text,
 )
 from epicenter.sinks.clickhouse.rows.matches import (
     CAPACITY_EVENTS,
@@ -70,6 +70,6 @@ __all__ = [
     "placement_rows",
     "progress_rows",
     "sample_rows",
+    "search_text",
     "signal_rows",
-    "words_of",
 ]

@@ -1,4 +1,4 @@
-"""Heartbeats and seats as columns: who was alive, how far each rank was, where it sat."""
+"""Heartbeats and rank placements as columns: liveness, progress, placement."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ PLACEMENTS: Final[Columns] = (
 
 
 def liveness_rows(heartbeats: Sequence[Heartbeat]) -> Rows:
-    """One row for each cluster, job, node and minute: the first and last event time, the highest step."""
+    """One row per cluster, job, node and minute: the first and last event time, the highest step."""
     ends: dict[tuple[str, str, str, int], list[Any]] = {}
     for heartbeat in heartbeats:
         time_ns = int64(heartbeat.event_time_ns)
@@ -61,7 +61,7 @@ def liveness_rows(heartbeats: Sequence[Heartbeat]) -> Rows:
 
 
 def progress_rows(heartbeats: Sequence[Heartbeat]) -> Rows:
-    """One row for each cluster, job, minute, rank and node that told a step: the first and the last one."""
+    """One row per cluster, job, minute, rank and node with a step: the first and the last one."""
     ends: dict[tuple[str, str, int, int, str], list[Any]] = {}
     for heartbeat in heartbeats:
         if isinstance(heartbeat, Step | CheckpointSaved):
@@ -79,7 +79,7 @@ def progress_rows(heartbeats: Sequence[Heartbeat]) -> Rows:
 
 
 def placement_rows(rank_placements: Sequence[RankPlacement]) -> Rows:
-    """One row a banner that names a node, rank -1 where it names none; a mere other name of a node is left out."""
+    """One row per placement with a node, rank -1 if unknown; address-only placements are left out."""
     placed = sorted(
         {
             _placement(rank_placement): None
@@ -104,9 +104,9 @@ def _placement(rank_placement: RankPlacement) -> tuple[Any, ...]:
     )
 
 
-def _smaller(known: int | None, told: int) -> int:
-    return int64(told) if known is None else min(known, int64(told))
+def _smaller(known: int | None, step: int) -> int:
+    return int64(step) if known is None else min(known, int64(step))
 
 
-def _larger(known: int | None, told: int) -> int:
-    return max(int64(told), -1 if known is None else known)
+def _larger(known: int | None, step: int) -> int:
+    return max(int64(step), -1 if known is None else known)

@@ -11,12 +11,12 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.times import iso_ns
 from epicenter.sinks.clickhouse.rows.shape import NAME, TIME, Columns, Rows, clean, int64, optional_int64, rows_of
 
-MAX_WORDS: Final = 32_768
-"""So many characters of an incident are searched: all of most, of one with thousands of nodes not all their names."""
+MAX_SEARCH_LENGTH: Final = 32_768
+"""At most this many characters of an incident are searchable; enough for all but the largest."""
 
 MAX_SHOWN_JOBS: Final = 16
 MAX_LINE_LENGTH: Final = 500
-"""So many characters of a line are searched."""
+"""At most this many characters of a line are searchable."""
 
 INCIDENTS: Final[Columns] = (
     ("incident_id", "String"),
@@ -66,7 +66,7 @@ INCIDENT_REVISIONS: Final[Columns] = (
 
 
 def incident_rows(incidents: Sequence[Incident]) -> Rows:
-    """One row an incident: its newest revision here."""
+    """One row per incident: its newest revision in the batch."""
     newest: dict[str, Incident] = {}
     for incident in incidents:
         known = newest.get(incident.incident_id)
@@ -76,21 +76,21 @@ def incident_rows(incidents: Sequence[Incident]) -> Rows:
 
 
 def incident_revision_rows(incidents: Sequence[Incident]) -> Rows:
-    """One row a revision."""
+    """One row per revision."""
     return rows_of("incident_revisions", INCIDENT_REVISIONS, map(_revision_row, incidents))
 
 
-def words_of(incident: Incident) -> str:
-    """What a search looks through, in lower case, a line a thing: what it is, where, and what the lines say."""
-    return "\n".join(dict.fromkeys(_said(incident)))[:MAX_WORDS].lower()
+def search_text(incident: Incident) -> str:
+    """The searchable text of an incident in lower case: its identity, places and log lines."""
+    return "\n".join(dict.fromkeys(_search_terms(incident)))[:MAX_SEARCH_LENGTH].lower()
 
 
-def _said(incident: Incident) -> Iterator[str]:
-    """What it is, then the lines, then where it reaches, which may be thousands of names."""
+def _search_terms(incident: Incident) -> Iterator[str]:
+    """Identity first, then log lines, then affected nodes and jobs, of which there may be thousands."""
     root, chain, evidence = incident.root_cause, incident.chain, incident.evidence
     yield from (incident.incident_id, incident.title, incident.failure_class, incident.cluster, incident.verdict)
     yield from (root.rule, root.gpu)
-    yield from (one.failure_class for one in incident.candidates)
+    yield from (candidate.failure_class for candidate in incident.candidates)
     yield from (link.failure_class for link in chain)
     yield from (root.node, *incident.jobs[:MAX_SHOWN_JOBS])
     yield from (f"rank {rank}" for rank in (root.rank, *(link.rank for link in chain)) if rank is not None)
@@ -131,7 +131,7 @@ def _incident_row(incident: Incident) -> tuple[Any, ...]:
         cost.gpu_hours_lost,
         incident.merged_into,
         _document(incident),
-        words_of(incident),
+        search_text(incident),
     )
 
 

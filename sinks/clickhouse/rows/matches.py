@@ -1,4 +1,4 @@
-"""Matches as columns, and what else their rules have the store keep of them: capacity, numbers, gaps."""
+"""Matches as columns, and what their rules record: capacity events, measurements, gaps."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from epicenter.sinks.clickhouse.rows.shape import (
 
 MAX_COUNTED: Final = 2**32 - 1
 MAX_TEXT: Final = 500
-"""So many characters of a line suffice where the line is not the evidence."""
+"""At most this many characters of a line that is not evidence."""
 
 MATCHES: Final[Columns] = (
     ("match_id", "String"),
@@ -71,7 +71,7 @@ MEASUREMENTS: Final[Columns] = (
 
 
 class RuleFacts(Protocol):
-    """What the rows take from a match's rule; a `RuleSpec` has all of it."""
+    """What rows need from a match's rule; `RuleSpec` provides it."""
 
     @property
     def failure_class(self) -> str:
@@ -87,30 +87,30 @@ class RuleFacts(Protocol):
 
     @property
     def source(self) -> str:
-        """The source that the rule reads, used when the line does not say its own."""
+        """The rule's source, used when the line has none."""
 
     @property
     def recorded_as(self) -> Recorded | None:
-        """What its lines are kept as, beside being matches."""
+        """What its lines are recorded as, besides matches."""
 
 
 Found = Sequence[tuple[Match, RuleFacts]]
-"""Matches with what their rules say."""
+"""Matches with the facts of their rules."""
 
 
 def match_rows(found: Found) -> Rows:
-    """One row a match, with the class, severity and role of its rule."""
+    """One row per match, with the class, severity and role of its rule."""
     return rows_of("matches", MATCHES, (_match_row(match, facts) for match, facts in found))
 
 
 def capacity_rows(found: Found) -> Rows:
-    """One row a line whose rule says a kind of capacity event."""
-    kept = ((match, facts.recorded_as.capacity) for match, facts in found if facts.recorded_as)
-    return rows_of("capacity_events", CAPACITY_EVENTS, (_capacity_row(match, kind) for match, kind in kept if kind))
+    """One row per line whose rule records a capacity event."""
+    recorded = ((match, facts.recorded_as.capacity) for match, facts in found if facts.recorded_as)
+    return rows_of("capacity_events", CAPACITY_EVENTS, (_capacity_row(match, kind) for match, kind in recorded if kind))
 
 
 def measurement_rows(found: Found) -> Rows:
-    """One row for each number, job, node, rank, device and minute: the smallest and the largest."""
+    """One row per measurement, job, node, rank, device and minute: the smallest and the largest value."""
     ends: dict[tuple[Any, ...], list[float]] = {}
     for match, facts in found:
         for key, value in _measured(match, facts.recorded_as):
@@ -120,9 +120,9 @@ def measurement_rows(found: Found) -> Rows:
 
 
 def gaps_in(found: Found) -> list[Gap]:
-    """The gaps that loggers tell of themselves."""
-    kept = ((match, facts.recorded_as) for match, facts in found if facts.recorded_as)
-    return [_gap(match, recorded.gap) for match, recorded in kept if recorded.gap]
+    """The gaps that loggers report about themselves."""
+    found_records = ((match, facts.recorded_as) for match, facts in found if facts.recorded_as)
+    return [_gap(match, recorded.gap) for match, recorded in found_records if recorded.gap]
 
 
 def _match_row(match: Match, facts: RuleFacts) -> tuple[Any, ...]:
@@ -163,9 +163,9 @@ def _capacity_row(match: Match, kind: str) -> tuple[Any, ...]:
 
 
 def _count(fields: dict[str, str]) -> int:
-    """Of how many nodes or GPUs the line speaks; of one when it does not say."""
-    told = number_in(fields.get("nodes") or fields.get("count") or fields.get("short_gpu") or "")
-    return 1 if told is None else min(max(int(told), 0), MAX_COUNTED)
+    """The number of nodes or GPUs in the line; 1 if it has none."""
+    number = number_in(fields.get("nodes") or fields.get("count") or fields.get("short_gpu") or "")
+    return 1 if number is None else min(max(int(number), 0), MAX_COUNTED)
 
 
 def _measured(match: Match, recorded: Recorded | None) -> Iterator[tuple[tuple[Any, ...], float]]:
@@ -188,13 +188,13 @@ def _measured(match: Match, recorded: Recorded | None) -> Iterator[tuple[tuple[A
 
 
 def _rank(match: Match) -> int | None:
-    told = number_in(match.fields.get("rank", ""))
-    return match.event.rank if match.event.rank is not None or told is None else int(told)
+    rank = number_in(match.fields.get("rank", ""))
+    return match.event.rank if match.event.rank is not None or rank is None else int(rank)
 
 
 def _gap(match: Match, kind: str) -> Gap:
     event = match.event
-    told = number_in(match.fields.get("lost", ""))
+    lost = number_in(match.fields.get("lost", ""))
     return Gap(
         gap_id=match.match_id,
         kind=kind,
@@ -204,6 +204,6 @@ def _gap(match: Match, kind: str) -> Gap:
         source=event.position.source,
         begins_ns=event.event_time_ns,
         ends_ns=event.event_time_ns,
-        records=None if told is None else int(told),
+        records=None if lost is None else int(lost),
         text=event.text[:MAX_TEXT],
     )

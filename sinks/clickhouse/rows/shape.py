@@ -1,4 +1,4 @@
-"""What all tables share: rows by column, values that ClickHouse takes, and times."""
+"""Shared by all tables: rows by column, values that ClickHouse accepts, and times."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ class Rows(msgspec.Struct, frozen=True):
     columns: tuple[list[Any], ...]
 
     def __len__(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return len(self.columns[0])
 
     def token(self) -> str:
-        """The same for the same rows only. (By ids alone, ClickHouse would drop a changed row without a word.)"""
+        """A token of the rows' content. (With ids alone, ClickHouse would silently drop a changed row.)"""
         return blake2b(msgspec.msgpack.encode((self.table, self.columns)), digest_size=16).hexdigest()
 
 
 def rows_of(table: str, columns: Columns, rows: Iterable[tuple[Any, ...]]) -> Rows:
-    """The rows, given one by one, as columns."""
+    """Rows, transposed to columns."""
     transposed = tuple([clean(value) for value in column] for column in zip(*rows, strict=True))
     return Rows(
         table,
@@ -52,27 +52,27 @@ def rows_of(table: str, columns: Columns, rows: Iterable[tuple[Any, ...]]) -> Ro
 
 
 def minute_s(time_ns: int) -> int:
-    """The minute of a time, in seconds since the epoch, as far as ClickHouse can count."""
+    """The minute of a time in seconds since the epoch, clamped to ClickHouse's range."""
     return min(int64(time_ns) // NS_PER_MINUTE * 60, LAST_MINUTE_S)
 
 
 def int64(value: int) -> int:
-    """Numbers come from log lines, so they may be absurd; an absurd one must not refuse the whole batch."""
+    """The value clamped to 0..2^63-1: numbers in log lines can be absurd and must not fail the batch."""
     return min(max(value, 0), INT64_MAX)
 
 
 def optional_int64(value: int | None) -> int | None:
-    """The same of a number that may be unknown."""
+    """As `int64`, for a value that may be None."""
     return None if value is None else int64(value)
 
 
 def int32(value: int | None) -> int:
-    """The same of a small number, -1 when it is unknown."""
+    """The value clamped to -1..2^31-1; -1 if unknown."""
     return -1 if value is None else min(max(value, -1), INT32_MAX)
 
 
 def clean(value: Any) -> Any:
-    """The same value, with half surrogates (bytes that were no UTF-8) written out: ClickHouse can't take them."""
+    """The value with lone surrogates (from invalid UTF-8) escaped: ClickHouse rejects them."""
     if isinstance(value, str):
         return value if value.isascii() else value.encode("utf-8", "backslashreplace").decode()
     if isinstance(value, list):

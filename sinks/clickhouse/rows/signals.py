@@ -93,17 +93,17 @@ def gap_rows(gaps: Sequence[Gap]) -> Rows:
 
 
 def delivery_rows(deliveries: Sequence[Delivery]) -> Rows:
-    """One row a notification, target and outcome."""
+    """One row per notification, target and outcome."""
     return rows_of("deliveries", DELIVERIES, map(_delivery_row, deliveries))
 
 
 def dead_letter_rows(dead_letters: Sequence[DeadLetter]) -> Rows:
-    """One row a dead letter, its value and key byte for byte."""
+    """One row per dead letter, with its raw key and value."""
     return rows_of("dead_letters", DEAD_LETTERS, map(_dead_letter_row, dead_letters))
 
 
 def sample_rows(samples: Sequence[Sample]) -> Rows:
-    """One row a value of one of a process' metrics."""
+    """One row per metric value of a process."""
     return rows_of("pipeline_metrics", PIPELINE_METRICS, map(_sample_row, samples))
 
 

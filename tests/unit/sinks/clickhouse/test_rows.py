@@ -33,9 +33,9 @@ from epicenter.sinks.clickhouse.rows import (
     incident_rows,
     liveness_rows,
     match_rows,
-    words_of,
+    search_text,
 )
-from epicenter.sinks.clickhouse.rows.incidents import MAX_WORDS
+from epicenter.sinks.clickhouse.rows.incidents import MAX_SEARCH_LENGTH
 
 MINUTE_NS = 60_000_000_000
 
@@ -109,7 +109,7 @@ def as_dicts(rows: Rows) -> list[dict[str, object]]:
     return [dict(zip(rows.names, values, strict=True)) for values in zip(*rows.columns, strict=True)]
 
 
-def test_an_incident_is_typed_columns_and_its_document() -> None:
+def test_incident_row_has_typed_columns_and_the_document() -> None:
     (row,) = as_dicts(incident_rows([an_incident()]))
     assert row["class"] == "gpu.fell_off_bus"
     assert row["nodes"] == ["gpu-001", "gpu-002"]
@@ -121,14 +121,14 @@ def test_an_incident_is_typed_columns_and_its_document() -> None:
     assert msgspec.convert(document, Incident) == an_incident()
 
 
-def test_the_newest_revision_is_the_state_and_every_revision_is_kept() -> None:
+def test_newest_revision_is_the_state_and_every_revision_is_stored() -> None:
     incidents = [an_incident(revision=1), an_incident(revision=3), an_incident(revision=2)]
     assert [row["revision"] for row in as_dicts(incident_rows(incidents))] == [3]
     assert [row["revision"] for row in as_dicts(incident_revision_rows(incidents))] == [1, 3, 2]
 
 
 @pytest.mark.parametrize(("own", "expected"), [("", "kernel"), ("worker", "worker")], ids=["rule's", "line's own"])
-def test_a_match_takes_its_rule_s_facts(own: str, expected: str) -> None:
+def test_match_row_has_its_rules_facts(own: str, expected: str) -> None:
     (row,) = as_dicts(match_rows([(a_match(source=own), XidFacts())]))
     assert (row["class"], row["severity"], row["role"]) == ("gpu.fell_off_bus", "critical", "root")
     assert row["source"] == expected
@@ -136,12 +136,12 @@ def test_a_match_takes_its_rule_s_facts(own: str, expected: str) -> None:
     assert (row["position_source"], row["position_offset"]) == ("logs.raw/3", 12)
 
 
-def test_an_absurd_number_from_a_line_does_not_refuse_the_batch() -> None:
+def test_out_of_range_number_is_clamped() -> None:
     (row,) = as_dicts(match_rows([(a_match(rank=10**30, time_ns=-1), XidFacts())]))
     assert (row["rank"], row["event_time"]) == (INT64_MAX, 0)
 
 
-def test_half_surrogates_are_written_out() -> None:
+def test_lone_surrogates_are_escaped() -> None:
     (row,) = as_dicts(match_rows([(a_match(text="bad \udc80 byte"), XidFacts())]))
     assert row["text"] == r"bad \udc80 byte"
     (row,) = as_dicts(incident_rows([an_incident(title="bad \udc80 byte")]))
@@ -163,30 +163,30 @@ def test_heartbeats_of_one_minute_become_one_row() -> None:
 
 
 @given(st.permutations([Step(MINUTE_NS * n, "east", "4711", f"gpu-{n % 3}", n) for n in range(6)]))
-def test_the_order_of_heartbeats_changes_nothing(heartbeats: list[Step]) -> None:
+def test_heartbeat_rows_do_not_depend_on_order(heartbeats: list[Step]) -> None:
     assert liveness_rows(heartbeats + heartbeats) == liveness_rows(sorted(heartbeats, key=lambda one: one.step))
 
 
-def test_a_dead_letter_keeps_its_bytes() -> None:
+def test_dead_letter_row_keeps_its_bytes() -> None:
     (row,) = as_dicts(dead_letter_rows([a_dead_letter()]))
     assert row["kind"] == "not-json"
     assert (row["value"], row["key"], row["size_bytes"]) == (b"\xff\x00", None, 2)
 
 
 @pytest.mark.parametrize("kind", ["", ',"kind":"of-a-newer-version"'])
-def test_a_dead_letter_of_another_version_has_no_kind_that_we_know(kind: str) -> None:
+def test_dead_letter_of_another_version_has_an_unknown_kind(kind: str) -> None:
     told = '{"dead_letter_id":"d1","reason":"r","position":["logs.raw/0",7],"size_bytes":1,"value":"eA==","key":null,'
     dead_letter = msgspec.json.decode(f'{told}"received_ns":5{kind}}}', type=DeadLetter)
     assert (dead_letter.value, dead_letter.kind) == (b"x", DeadLetterKind.UNKNOWN)
 
 
-def test_no_records_are_no_rows() -> None:
+def test_no_records_give_no_rows() -> None:
     for rows in (incident_rows([]), match_rows([]), liveness_rows([]), dead_letter_rows([])):
         assert len(rows) == 0
         assert len(rows.columns) == len(rows.names) == len(rows.types)
 
 
-def test_a_token_is_the_same_for_the_same_rows_only() -> None:
+def test_token_differs_for_different_rows() -> None:
     token = incident_rows([an_incident()]).token()
     assert incident_rows([an_incident()]).token() == token
     assert incident_rows([an_incident(title="another")]).token() != token
@@ -203,14 +203,14 @@ def test_a_token_is_the_same_for_the_same_rows_only() -> None:
         ("2024-02-29T23:59:59.999999999Z", 1_709_251_199_999_999_999),
     ],
 )
-def test_iso_times_to_the_last_digit(text: str, expected: int) -> None:
+def test_iso_times_keep_nanoseconds(text: str, expected: int) -> None:
     assert iso_ns(text) == expected
 
 
 @pytest.mark.parametrize(
     "text", ["", "2026-03-02", "2026-03-02T09:00:01", "2026-02-30T09:00:01Z", "2026-03-02T09:00:01.0123456789Z"]
 )
-def test_a_malformed_time_is_our_own_bug(text: str) -> None:
+def test_malformed_time_is_an_invariant_error(text: str) -> None:
     with pytest.raises(InvariantError, match="incident time"):
         iso_ns(text)
 
@@ -234,7 +234,7 @@ TABLES: dict[str, Columns] = {
 
 
 @pytest.mark.parametrize("table", TABLES)
-def test_every_column_stands_in_the_migrations(table: str) -> None:
+def test_every_column_is_in_the_migrations(table: str) -> None:
     statements = [statement.sql for migration in read_migrations() for statement in migration.statements]
     (created,) = [text for text in statements if text.startswith(f"CREATE TABLE IF NOT EXISTS {table}\n")]
     added = [text for text in statements if text.startswith(f"ALTER TABLE {table} ADD COLUMN IF NOT EXISTS ")]
@@ -243,7 +243,7 @@ def test_every_column_stands_in_the_migrations(table: str) -> None:
         assert any(kind in text for text in (created, *added))
 
 
-def test_every_statement_may_run_again() -> None:
+def test_every_statement_is_repeatable() -> None:
     for migration in read_migrations():
         for statement in migration.statements:
             assert "IF NOT EXISTS" in statement.sql or "IF EXISTS" in statement.sql
@@ -251,9 +251,9 @@ def test_every_statement_may_run_again() -> None:
             assert statement.why.endswith((".", ":"))
 
 
-def test_evidence_is_searched_however_many_nodes_there_are() -> None:
+def test_evidence_is_searchable_with_thousands_of_nodes() -> None:
     nodes = tuple(f"node{number:05d}" for number in range(16_384))
     line = Evidence("kern.log", 9, "n1", "xid-79", "the line that proves it" + "x" * 10_000)
-    words = words_of(msgspec.structs.replace(an_incident(), nodes=nodes, evidence=(line,)))
+    words = search_text(msgspec.structs.replace(an_incident(), nodes=nodes, evidence=(line,)))
     assert "the line that proves it" in words and "node00007" in words
-    assert len(words) == MAX_WORDS
+    assert len(words) == MAX_SEARCH_LENGTH

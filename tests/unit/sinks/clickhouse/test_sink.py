@@ -41,7 +41,7 @@ def _no_waiting() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_a_store_that_comes_back_gets_the_same_token_again() -> None:
+def test_retry_sends_the_same_deduplication_token() -> None:
     flaky: Any = FlakyClient(failures=3)
     ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
     assert len(flaky.tokens) == 4
@@ -49,21 +49,21 @@ def test_a_store_that_comes_back_gets_the_same_token_again() -> None:
 
 
 @pytest.mark.usefixtures("_no_waiting")
-def test_a_store_that_stays_away_is_told() -> None:
+def test_unavailable_store_raises_after_the_retries() -> None:
     flaky: Any = FlakyClient(failures=99)
     with pytest.raises(TransientError, match="away"):
         ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
     assert len(flaky.tokens) == 5
 
 
-def test_without_time_to_retry_there_is_one_attempt() -> None:
+def test_zero_retry_time_means_one_attempt() -> None:
     flaky: Any = FlakyClient(failures=99)
     with pytest.raises(TransientError):
         ClickHouseSink(flaky, retry_for_s=0).write(matches=[(a_match(), XidFacts())])
     assert len(flaky.tokens) == 1
 
 
-def test_a_refused_batch_is_not_tried_again() -> None:
+def test_rejected_batch_is_not_retried() -> None:
     flaky: Any = FlakyClient(failures=99, error=RejectedError("never"))
     with pytest.raises(RejectedError):
         ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
@@ -80,7 +80,7 @@ def test_only_tables_with_rows_are_written() -> None:
 
 
 @pytest.mark.parametrize(("is_embedded", "expected"), [(True, 0), (False, 1)], ids=["embedded", "server"])
-def test_a_server_gathers_small_inserts_and_says_when_they_are_stored(is_embedded: bool, expected: int) -> None:
+def test_small_inserts_are_asynchronous_and_awaited(is_embedded: bool, expected: int) -> None:
     flaky: Any = FlakyClient(failures=0)
     flaky.is_embedded = is_embedded
     ClickHouseSink(flaky).write(incidents=[an_incident()])

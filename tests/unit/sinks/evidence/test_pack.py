@@ -64,15 +64,25 @@ def leads_somewhere(incident: Incident, reference: str) -> bool:
             return False
 
 
-def test_the_verdict_comes_first_and_each_section_is_there() -> None:
+def test_markdown_has_the_verdict_first_and_every_section() -> None:
     incident = with_root(a_full_incident(), explains=(Explanation("nccl-timeout", "n2", "the others wait"),))
     headings = re.findall(r"^#+ (.+)$", as_markdown(pack_of(incident)).decode(), re.MULTILINE)
     assert headings[0].startswith("Incident 00000000000000a1, revision 1: ")
-    wanted = ("Verdict", "Why", "Timeline", "Roles", "Edges", "Ranks", "Gaps", "Alternatives", "Next checks")
-    assert tuple(headings[1:]) == (*wanted, "History", "Lines")
+    wanted = (
+        "Verdict",
+        "Reasons",
+        "Timeline",
+        "Roles",
+        "Explanations",
+        "Ranks",
+        "Missing evidence",
+        "Alternatives",
+        "Next checks",
+    )
+    assert tuple(headings[1:]) == (*wanted, "History", "Log lines")
 
 
-def test_a_real_incident_says_cause_place_confidence_cost_and_state_in_its_first_lines() -> None:
+def test_first_lines_have_cause_place_confidence_cost_and_state() -> None:
     incident = opened_and_resolved("node0003")[1]
     first = as_markdown(pack_of(incident)).decode().split("\n## ")[0]
     assert re.search(
@@ -80,17 +90,17 @@ def test_a_real_incident_says_cause_place_confidence_cost_and_state_in_its_first
     )
 
 
-def test_the_same_incident_gives_the_same_bytes() -> None:
+def test_pack_is_deterministic() -> None:
     for render in RENDERERS.values():
         assert render(a_pack(), 16_384) == render(a_pack(), 16_384)
 
 
-def test_the_schema_in_the_package_is_that_of_the_pack() -> None:
+def test_schema_file_matches_the_pack() -> None:
     assert msgspec.json.decode(msgspec.json.encode(msgspec.json.schema(Pack))) == SCHEMA
     jsonschema.Draft202012Validator.check_schema(SCHEMA)
 
 
-def test_a_link_with_a_line_is_referred_to_by_it_and_a_silence_by_its_place_in_the_incident() -> None:
+def test_link_without_a_line_is_referenced_by_its_place_in_the_incident() -> None:
     (link,) = a_full_incident().chain
     silence = msgspec.structs.replace(link, failure_class="hang", node="", text="no step after step 43")
     line = Evidence("kern.log", 7, link.node, "xid-79", link.text)
@@ -100,7 +110,7 @@ def test_a_link_with_a_line_is_referred_to_by_it_and_a_silence_by_its_place_in_t
     assert shown == {"hang": "incident:00000000000000a1@1#/chain/0", "xid-79": "kern.log:7"}
 
 
-def test_what_the_root_explains_and_what_explains_a_candidate_are_edges() -> None:
+def test_explanations_of_root_and_candidates_are_edges() -> None:
     root, other = a_full_incident().candidates
     explained = msgspec.structs.replace(other, explained_by=Explanation("xid-79", "n1", "the port reports it"))
     incident = with_root(a_full_incident(), explains=(Explanation("hang", "n2", "the others wait"),))
@@ -112,7 +122,7 @@ def test_what_the_root_explains_and_what_explains_a_candidate_are_edges() -> Non
     ]
 
 
-def test_ranks_of_the_store_are_told_in_ranges_with_their_first_words() -> None:
+def test_ranks_of_the_store_are_ranges_with_their_first_line() -> None:
     group = RankGroup(
         *("7801", ranges(range(16_384)), 16_384, "nccl-timeout", 2_048, "2026-03-02T09:00:01Z", "2026-03-02T09:00:02Z"),
         *("n7", "Watchdog caught", "", 0, "abc"),
@@ -129,25 +139,25 @@ def test_ranges(numbers: Any, told: str) -> None:
     assert ranges(numbers) == told or (ranges(numbers).startswith(told) and ranges(numbers).endswith(",…"))
 
 
-def test_commands_take_names_of_logs_as_one_argument_or_not_at_all() -> None:
+def test_name_from_a_log_is_one_argument_or_left_out() -> None:
     pack = pack_of(with_root(a_full_incident(), node="n1;reboot"))
     assert "epicenter incidents list --search 'node:n1;reboot'" in as_markdown(pack).decode()
     pack = pack_of(with_root(a_full_incident(), node="n1\nreboot"))
     assert not [check for check in pack.next_checks if "reboot" in " ".join(check.command)]
 
 
-def test_what_is_left_out_is_told() -> None:
+def test_left_out_entries_are_counted() -> None:
     (link,) = a_full_incident().chain
     chain = tuple(msgspec.structs.replace(link, failure_class=f"class-{number}") for number in range(1_000))
     pack = a_pack(chain=chain)
     text = as_markdown(pack).decode()
-    left, whole = map(int, re.findall(r"(\d+) of (\d+) entries of timeline left out for want of room", text)[0])
+    left, whole = map(int, re.findall(r"(\d+) of (\d+) entries of timeline omitted to fit the size limit", text)[0])
     shown = text.split("## Timeline")[1].split("\n## ")[0].count("| class-")
     assert (whole, left) == (1_000, 1_000 - shown)
     assert len(msgspec.json.decode(as_json(pack))["timeline"]) > 4
 
 
-def test_a_long_block_keeps_its_beginning_and_its_end() -> None:
+def test_long_block_keeps_its_beginning_and_end() -> None:
     lines, is_cut = log_lines("\n".join(f"frame {number}" for number in range(100)), 4_000)
     assert is_cut and (lines[0], lines[-1], len(lines)) == ("frame 0", "frame 99", 10)
 
@@ -167,7 +177,7 @@ def test_a_long_block_keeps_its_beginning_and_its_end() -> None:
         ("if a < b and x[0] > y:", "if a < b and x[0] > y:"),
     ],
 )
-def test_what_looks_like_a_tag_or_a_speaker_is_marked(text: str, shown: str) -> None:
+def test_tags_and_speaker_names_are_escaped(text: str, shown: str) -> None:
     assert defused(text) == shown
 
 
@@ -184,7 +194,7 @@ def test_log_text_stays_data_in_markdown() -> None:
         assert not re.search(r"^\W*(human|assistant|system):", shown, re.MULTILINE | re.IGNORECASE)
 
 
-def test_log_text_stands_in_fields_of_its_own_in_json() -> None:
+def test_log_text_is_in_its_own_fields_in_json() -> None:
     decoded = msgspec.json.decode(as_json(pack_of(a_full_incident(INJECTION))))
     assert decoded["notice"] == NOTICE
     texts = [text for line in decoded["lines"] for text in line["untrusted_log_lines"]]
@@ -192,8 +202,8 @@ def test_log_text_stands_in_fields_of_its_own_in_json() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "kern.log", ":3", "incident:", "incident:a#b", "signal:", "kern.log:-1"])
-def test_what_is_no_reference_is_told(text: str) -> None:
-    with pytest.raises(ValueError, match="no reference"):
+def test_invalid_reference_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="not a reference"):
         parse(text)
 
 
@@ -263,12 +273,12 @@ INCIDENTS = st.builds(
     suppress_health_check=[HealthCheck.too_slow],
 )
 @given(INCIDENTS, st.integers(MIN_BYTES, 40_000))
-def test_any_incident_fits_and_every_reference_in_it_leads_somewhere(incident: Incident, most_bytes: int) -> None:
+def test_any_incident_fits_and_every_reference_resolves(incident: Incident, max_bytes: int) -> None:
     pack = pack_of(incident)
     for form, render in RENDERERS.items():
-        shown = render(pack, most_bytes)
-        assert len(shown) <= most_bytes
-        assert shown == render(pack_of(incident), most_bytes)
+        shown = render(pack, max_bytes)
+        assert len(shown) <= max_bytes
+        assert shown == render(pack_of(incident), max_bytes)
         if form == "json":
             decoded = msgspec.json.decode(shown)
             jsonschema.validate(decoded, SCHEMA)
@@ -286,5 +296,5 @@ def test_any_incident_fits_and_every_reference_in_it_leads_somewhere(incident: I
 
 @given(st.text(), st.integers(3, 200))
 @example("\U0001f600" * 9, 3)
-def test_a_cut_text_is_never_too_long(text: str, most_bytes: int) -> None:
-    assert len(cut(text, most_bytes).encode()) <= max(most_bytes, 3)
+def test_cut_text_never_exceeds_the_limit(text: str, max_bytes: int) -> None:
+    assert len(cut(text, max_bytes).encode()) <= max(max_bytes, 3)

@@ -14,7 +14,7 @@ import pytest
 from epicenter.rules.errors import RejectedError
 from epicenter.rules.model.times import NS_PER_S
 from epicenter.sinks.notify.alert import fingerprint
-from epicenter.sinks.notify.alertmanager import HOLDS_FOR_NS
+from epicenter.sinks.notify.alertmanager import EXPIRES_AFTER_NS
 from epicenter.sinks.notify.config import AlertmanagerSpec, WebhookSpec
 from epicenter.sinks.notify.target import Target
 from tests.support.alertmanager import alertmanager
@@ -61,7 +61,7 @@ async def heard(receiver: Recorder, incident_id: str, status: str = "firing") ->
             return body
 
 
-async def test_an_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
+async def test_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     target, url, receiver = ours
     second = told(incident_id="second")
     await target.send(MUCH, {})
@@ -80,7 +80,7 @@ async def test_an_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     assert set(await shown(url)) == {MUCH.incident.incident_id, LITTLE.incident.incident_id}
 
 
-async def test_what_is_silenced_there_is_not_told(ours: Ours) -> None:
+async def test_alert_silenced_in_alertmanager_is_suppressed(ours: Ours) -> None:
     target, url, receiver = ours
     await silence(url, "quiet")
     await target.send(told(notification=LITTLE, incident_id="quiet"), {})
@@ -90,7 +90,7 @@ async def test_what_is_silenced_there_is_not_told(ours: Ours) -> None:
     assert (await shown(url))["quiet"]["status"]["state"] == "suppressed"
 
 
-async def test_an_alert_stays_the_same_when_everything_about_it_changes(ours: Ours) -> None:
+async def test_alert_keeps_its_labels_when_the_incident_changes(ours: Ours) -> None:
     target, url, _ = ours
     message_ref = await target.send(told(notification=LITTLE, incident_id="one"), {})
     first = (await shown(url))["one"]["labels"]
@@ -109,14 +109,14 @@ async def test_an_alert_stays_the_same_when_everything_about_it_changes(ours: Ou
     assert (alert["annotations"]["severity"], alert["annotations"]["jobs"]) == ("critical", "1, 2")
 
 
-async def test_others_of_the_group_are_alerts_of_their_own(ours: Ours) -> None:
+async def test_each_incident_of_a_group_is_an_alert(ours: Ours) -> None:
     target, url, _ = ours
     others = tuple(real(f"other{number}").incident for number in range(3))
     await target.send(real("worst", also=others), {})
     assert set(await shown(url)) == {"worst", "other0", "other1", "other2"}
 
 
-async def test_what_is_open_is_told_again_for_five_minutes(ours: Ours) -> None:
+async def test_refresh_extends_open_alerts_by_five_minutes(ours: Ours) -> None:
     target, url, _ = ours
     assert target.refresh_every_s == 60
     await target.send(told(notification=LITTLE, incident_id="one"), {})
@@ -126,10 +126,10 @@ async def test_what_is_open_is_told_again_for_five_minutes(ours: Ours) -> None:
     assert set(after) == {"one", "two"}
     assert before["endsAt"] < after["one"]["endsAt"]
     ends = datetime.fromisoformat(after["one"]["endsAt"])
-    assert 0 < ends.timestamp() - time_ns() / NS_PER_S <= HOLDS_FOR_NS / NS_PER_S
+    assert 0 < ends.timestamp() - time_ns() / NS_PER_S <= EXPIRES_AFTER_NS / NS_PER_S
 
 
-async def test_nothing_open_is_no_request() -> None:
+async def test_refresh_without_open_groups_sends_nothing() -> None:
     async with recording() as recorder:
         target = a_target(AlertmanagerSpec, type="alertmanager", url=recorder.url)
         await target.refresh([])
@@ -137,21 +137,21 @@ async def test_nothing_open_is_no_request() -> None:
         assert recorder.requests == []
 
 
-async def test_odd_texts_are_taken(ours: Ours) -> None:
+async def test_unusual_texts_are_accepted(ours: Ours) -> None:
     target, url, _ = ours
     odd = "\x00\x1b[31m\u202e\ud800 <b>&\"'\n"
     await target.send(told(cluster=odd, title=odd, nodes=(odd,), jobs=(odd,), severity=odd), {})
     assert (await shown(url))[MUCH.incident.incident_id]["labels"]["cluster"].startswith(r"\x00\x1b[31m\u202e\ud800")
 
 
-async def test_a_clock_that_is_behind_the_log_does_no_harm(ours: Ours) -> None:
+async def test_start_is_never_after_now(ours: Ours) -> None:
     target, url, _ = ours
     await target.send(told("resolved", first_seen="2096-01-01T00:00:00.000000000Z"), {})
     await target.send(told(first_seen="2096-01-01T00:00:00.000000000Z", incident_id="ahead"), {})
     assert "ahead" in await shown(url)
 
 
-async def test_it_is_let_in_by_password_or_token() -> None:
+async def test_password_or_token_is_sent() -> None:
     async with recording() as recorder:
         for way, sent in (
             ({"basic_auth": {"username": "u", "password": "p"}}, "Basic dTpw"),
@@ -164,10 +164,10 @@ async def test_it_is_let_in_by_password_or_token() -> None:
             assert recorder.requests[-1].path == "/behind/api/v2/alerts"
 
 
-async def test_what_alertmanager_refuses_is_told(ours: Ours) -> None:
+async def test_rejected_request_is_an_error(ours: Ours) -> None:
     _, url, _ = ours
     target = a_target(AlertmanagerSpec, type="alertmanager", url=f"{url}/elsewhere")
-    with pytest.raises(RejectedError, match=r"127\.0\.0\.1 refuses with 404"):
+    with pytest.raises(RejectedError, match=r"127\.0\.0\.1 rejected it with 404"):
         await target.send(MUCH, {})
     await target.close()
 
@@ -187,7 +187,7 @@ def shape(value: Any) -> Any:
     return type(value).__name__
 
 
-async def test_our_own_body_has_the_shape_of_alertmanagers(ours: Ours) -> None:
+async def test_webhook_body_has_the_shape_of_alertmanagers(ours: Ours) -> None:
     target, _, receiver = ours
     await target.send(MUCH, {})
     theirs = await heard(receiver, MUCH.incident.incident_id)

@@ -12,7 +12,7 @@ from deploy.dev.process import free_ports
 from epicenter.rules.errors import TransientError
 from epicenter.sinks.notify.apprise import AppriseTarget
 from epicenter.sinks.notify.config import AppriseSpec
-from epicenter.sinks.notify.message import disarmed
+from epicenter.sinks.notify.message import without_markup
 from epicenter.sinks.notify.target import Target
 from epicenter.sinks.notify.templates import Writer
 from tests.support.notifications import MUCH, a_target, told
@@ -25,7 +25,7 @@ def tail(recorder: Recorder) -> Target:
     return a_target(AppriseSpec, type="apprise", url=recorder.url.replace("http://", f"json://me:{SECRET}@"))
 
 
-async def test_title_and_body_arrive() -> None:
+async def test_title_and_body_are_sent() -> None:
     async with recording() as recorder:
         target = tail(recorder)
         assert await target.send(MUCH, {}) == {}
@@ -39,7 +39,7 @@ async def test_title_and_body_arrive() -> None:
     assert (first["type"], last["type"]) == ("failure", "success")
 
 
-async def test_nothing_in_log_text_is_live() -> None:
+async def test_log_text_has_no_markup() -> None:
     async with recording() as recorder:
         evil = r"@everyone <!channel> [x](https://evil.example) *b* \n"
         await tail(recorder).send(told(title=evil), {})
@@ -49,22 +49,25 @@ async def test_nothing_in_log_text_is_live() -> None:
 
 
 @pytest.mark.parametrize("status", [400, 429, 500])
-async def test_a_service_that_does_not_take_it(status: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_refusing_service_is_transient(status: int, caplog: pytest.LogCaptureFixture) -> None:
     async with recording() as recorder:
         recorder.answer = lambda _: Answer(status, SECRET.encode())
-        with caplog.at_level(logging.DEBUG), pytest.raises(TransientError, match="json: the service did not take it"):
+        with (
+            caplog.at_level(logging.DEBUG),
+            pytest.raises(TransientError, match="json: the service did not accept the notification"),
+        ):
             await tail(recorder).send(MUCH, {})
     assert SECRET not in caplog.text
 
 
-async def test_nobody_listens(caplog: pytest.LogCaptureFixture) -> None:
+async def test_refused_connection_is_transient(caplog: pytest.LogCaptureFixture) -> None:
     target = a_target(AppriseSpec, type="apprise", url=f"json://me:{SECRET}@127.0.0.1:{free_ports(1)[0]}/{SECRET}")
-    with pytest.raises(TransientError, match="json: the service did not take it"):
+    with pytest.raises(TransientError, match="json: the service did not accept the notification"):
         await target.send(MUCH, {})
     assert SECRET not in caplog.text
 
 
-async def test_a_slow_one_is_left_after_its_time() -> None:
+async def test_slow_service_is_transient_after_the_timeout() -> None:
     release = asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -75,7 +78,7 @@ async def test_a_slow_one_is_left_after_its_time() -> None:
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         spec = AppriseSpec.model_validate({"type": "apprise", "url": f"json://127.0.0.1:{port}/"})
-        target = AppriseTarget("ops", spec, Writer("ops", None, disarmed), time_ns, timeout_s=0.2)
+        target = AppriseTarget("ops", spec, Writer("ops", None, without_markup), time_ns, timeout_s=0.2)
         with pytest.raises(TransientError, match="json: no answer within"):
             await target.send(MUCH, {})
         release.set()

@@ -53,7 +53,7 @@ def every_kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Alerts:
     return load(tmp_path, EVERY_KIND)
 
 
-def test_every_kind_of_target(every_kind: Alerts) -> None:
+def test_every_target_type_loads(every_kind: Alerts) -> None:
     targets = every_kind.make_targets(time_ns)
     kinds = [AlertmanagerTarget, PagerDutyTarget, SlackWebhook, SlackBot, WebhookTarget, AppriseTarget]
     assert {name: type(target) for name, target in targets.items()} == dict(
@@ -72,7 +72,7 @@ def test_secrets_are_not_shown(every_kind: Alerts) -> None:
     assert SECRET not in repr(every_kind.make_targets(time_ns))
 
 
-async def test_a_secret_of_a_file_reaches_its_target(tmp_path: Path) -> None:
+async def test_secret_file_reaches_its_target(tmp_path: Path) -> None:
     (tmp_path / "url").write_text("")
     async with recording() as recorder:
         (tmp_path / "url").write_text(f"{recorder.url}/{SECRET}\n")
@@ -84,7 +84,7 @@ async def test_a_secret_of_a_file_reaches_its_target(tmp_path: Path) -> None:
         assert recorder.requests[0].path == f"/{SECRET}"
 
 
-async def test_the_one_setting_of_old_is_a_webhook_for_everything() -> None:
+async def test_webhook_url_setting_is_a_webhook_for_everything() -> None:
     async with recording() as recorder:
         alerts = webhook_alerts(f"{recorder.url}/hook")
         assert alerts.spec.route.targets == ("webhook",)
@@ -117,11 +117,11 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     "no address": ("targets:\n  ops:\n    type: webhook\n", ["alerts.yaml:4: targets.ops.url: Field required"]),
     "bad address": (
         f"targets:\n  ops:\n    type: webhook\n    url: hooks.example/{SECRET}\n",
-        ["alerts.yaml:5: targets.ops.url: no web address: write https://host/path"],
+        ["alerts.yaml:5: targets.ops.url: not a web address: write https://host/path"],
     ),
     "bad port": (
         f"targets:\n  ops:\n    type: webhook\n    url: https://h:99999/{SECRET}\n",
-        ["alerts.yaml:5: targets.ops.url: no web address: write https://host/path"],
+        ["alerts.yaml:5: targets.ops.url: not a web address: write https://host/path"],
     ),
     "unknown key": (
         A_TARGET + "    colour: red\n",
@@ -144,19 +144,22 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "an empty secret": (
         "targets:\n  ops: {type: slack, token: '', channel: c}\n",
-        ["alerts.yaml:3: targets.ops.token: it is empty: write {env: NAME}, {file: PATH} or the text itself"],
+        ["alerts.yaml:3: targets.ops.token: empty: write {env: NAME}, {file: PATH} or the text itself"],
     ),
     "wrong routing key": (
         "targets:\n  ops:\n    type: pagerduty\n    routing_key: tooShort1\n",
-        ["alerts.yaml:5: targets.ops.routing_key: no integration key: it has 32 letters and digits"],
+        ["alerts.yaml:5: targets.ops.routing_key: not an integration key: it has 32 letters and digits"],
     ),
     "wrong signing secret": (
         A_TARGET + f"    secret: [{SECRET}]\n",
-        ["alerts.yaml:6: targets.ops.secret.0: no Standard Webhooks secret: write whsec_ and 24 to 64 bytes in base64"],
+        [
+            "alerts.yaml:6: targets.ops.secret.0: not a Standard Webhooks secret: write whsec_ and 24 to 64 bytes "
+            "in base64"
+        ],
     ),
     "wrong token": (
         f"targets:\n  ops: {{type: slack, token: {SECRET}, channel: c}}\n",
-        ["alerts.yaml:3: targets.ops.token: no Slack token: a bot's begins with xoxb-"],
+        ["alerts.yaml:3: targets.ops.token: not a Slack token: a bot's token begins with xoxb-"],
     ),
     "slack both ways": (
         f"targets:\n  ops: {{type: slack, url: 'https://h/', token: xoxb-{SECRET}, channel: c}}\n",
@@ -168,7 +171,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "two ways into Alertmanager": (
         "targets:\n  ops: {type: alertmanager, url: http://h, bearer_token: a, basic_auth: {username: b, password: c}}",
-        ["alerts.yaml:3: targets.ops: basic_auth and bearer_token: keep one"],
+        ["alerts.yaml:3: targets.ops: basic_auth and bearer_token: use only one"],
     ),
     "the whole path of Alertmanager": (
         "targets:\n  ops: {type: alertmanager, url: 'http://h/api/v2/alerts'}\n",
@@ -180,12 +183,12 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "a label that is none": (
         "targets:\n  ops: {type: alertmanager, url: 'http://h', labels: {my-team: a}}\n",
-        ["alerts.yaml:3: targets.ops.labels: 'my-team' is no label's name: write letters, digits and _"],
+        ["alerts.yaml:3: targets.ops.labels: 'my-team' is not a label name: use letters, digits and _"],
     ),
     "apprise does not know it": (
         f"targets:\n  ops: {{type: apprise, url: 'pigeon://{SECRET}'}}\n",
         [
-            "alerts.yaml:3: targets.ops.url: apprise does not know such an address: its documentation has one for each "
+            "alerts.yaml:3: targets.ops.url: apprise does not support this address: its documentation lists one per "
             "service"
         ],
     ),
@@ -200,20 +203,17 @@ WRONG: dict[str, tuple[str, list[str]]] = {
     ),
     "template of nobody": (
         A_TARGET + "templates:\n  other: {title: x}\n",
-        ["alerts.yaml:7: templates.other: no such target: known are ops"],
+        ["alerts.yaml:7: templates.other: unknown target: the targets are ops"],
     ),
     "template of what has no text": (
         A_TARGET + "templates:\n  ops: {title: x}\n",
-        [
-            "alerts.yaml:7: templates.ops: a webhook of the format epicenter has no title and body: take the "
-            "template out"
-        ],
+        ["alerts.yaml:7: templates.ops: a webhook with format epicenter has no title or body: remove the template"],
     ),
 }
 
 
 @pytest.mark.parametrize("case", WRONG)
-def test_a_mistake_is_told_with_its_line(tmp_path: Path, case: str) -> None:
+def test_problem_is_reported_with_its_line(tmp_path: Path, case: str) -> None:
     text, told = WRONG[case]
     found = faults(tmp_path, ROUTE + text)
     assert [problem for problem in told if problem not in found] == []
@@ -221,7 +221,7 @@ def test_a_mistake_is_told_with_its_line(tmp_path: Path, case: str) -> None:
         assert found == told
 
 
-def test_all_mistakes_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
     text = "targets:\n  a: {type: webhook, url: x}\n  b: {type: pigeon}\n  c: {type: slack}\ncolour: red\n"
     assert [problem.partition(" ")[0] for problem in faults(tmp_path, ROUTE + text)] == [
         "alerts.yaml:3:",
@@ -237,33 +237,36 @@ def test_all_mistakes_at_once(tmp_path: Path) -> None:
         ("missing", "can't be read: No such file or directory"),
         (".", "can't be read: Is a directory"),
         ("empty", "is empty: write the secret into it"),
-        ("bytes", "is no text in UTF-8"),
+        ("bytes", "is not UTF-8 text"),
     ],
 )
-def test_a_secret_file_that_is_none(tmp_path: Path, name: str, told: str) -> None:
+def test_unreadable_secret_file_is_reported(tmp_path: Path, name: str, told: str) -> None:
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     (found,) = faults(tmp_path, ROUTE + f"targets: {{ops: {{type: webhook, url: {{file: {name}}}}}}}\n")
     assert found.startswith("alerts.yaml:2: targets.ops.url: ") and found.endswith(told)
 
 
-def test_without_the_library_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_apprise_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
     (found,) = faults(tmp_path, ROUTE + "targets: {ops: {type: apprise, url: 'json://h'}}")
     assert found == (
-        "alerts.yaml:2: targets.ops.url: the apprise library is missing: run pip install 'epicenter[apprise]'"
+        "alerts.yaml:2: targets.ops.url: the apprise library is not installed: run pip install 'epicenter[apprise]'"
     )
 
 
 TEMPLATES: dict[str, tuple[str, str]] = {
-    "unknown variable": ("'{{ incident.colour }}'", "has no attribute 'colour'; known are notification, incident"),
+    "unknown variable": (
+        "'{{ incident.colour }}'",
+        "has no attribute 'colour'; the variables are notification, incident",
+    ),
     "raises": ("'{{ 1 / 0 }}'", "fails for a notification of kind opened: division by zero"),
     "raises for few": (
         "'{{ 1 / (1 - (notification.kind == \"resolved\")) }}'",
         "fails for a notification of kind resolved: division by zero",
     ),
     "raises when little is known": ("'{{ incident.jobs[0] }}'", "fails for a notification of kind opened"),
-    "no template": ("'{{ incident.'", "its line 1 is no Jinja template"),
+    "no template": ("'{{ incident.'", "line 1 is not valid Jinja"),
     "way out": ("'{{ incident.__class__.__mro__ }}'", "is unsafe"),
     "takes all memory": ("'{{ title * 10**17 }}'", "fails for a notification"),
     "loads another": ("'{% include \"x\" %}'", "fails for a notification"),
@@ -271,7 +274,7 @@ TEMPLATES: dict[str, tuple[str, str]] = {
 
 
 @pytest.mark.parametrize("case", TEMPLATES)
-def test_a_template_is_tried_out(tmp_path: Path, case: str) -> None:
+def test_template_is_tested_at_load(tmp_path: Path, case: str) -> None:
     template, told = TEMPLATES[case]
     target = "targets: {ops: {type: slack, url: 'https://h/'}}\n"
     text = f"{target}templates:\n  ops:\n    title: fine\n    body: {template}\n"
@@ -280,11 +283,11 @@ def test_a_template_is_tried_out(tmp_path: Path, case: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", "targets: {", "targets: 5\nroute: {}", "\x00"])
-def test_what_is_no_alerts_file(tmp_path: Path, text: str) -> None:
+def test_invalid_alerts_file_is_refused(tmp_path: Path, text: str) -> None:
     assert all(problem.startswith("alerts.yaml:") for problem in faults(tmp_path, text))
 
 
-def test_no_file(tmp_path: Path) -> None:
+def test_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="can't be read"):
         load_alerts(tmp_path / "none.yaml")
 

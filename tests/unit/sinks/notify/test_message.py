@@ -9,13 +9,13 @@ import pytest
 
 from epicenter.rules.model.notification import Action, Brief
 from epicenter.sinks.notify.config import TemplateSpec
-from epicenter.sinks.notify.message import action_line, cut, default_message, disarmed
+from epicenter.sinks.notify.message import action_line, cut, default_message, without_markup
 from epicenter.sinks.notify.samples import KINDS
 from epicenter.sinks.notify.templates import Writer
 from tests.support.notifications import LITTLE, MUCH, SAMPLES, real, told
 
 
-def test_the_default_message_says_everything_in_its_order() -> None:
+def test_default_message_has_all_facts_in_order() -> None:
     message = default_message(MUCH)
     assert message.title == "Opened, critical: GPU has fallen off the bus on node0001, GPU 0000:3b:00 (and 3 more)"
     said = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
@@ -28,7 +28,7 @@ def test_the_default_message_says_everything_in_its_order() -> None:
         ("Link", MUCH.link),
         ("Reach", "2 nodes, 16 ranks, 16 GPUs, job 7801"),
         ("Cluster", "default"),
-        ("Why now", "its cause is another one"),
+        ("Why now", "the root cause changed"),
         ("After that", "Power-cycle it."),
         (
             "Action",
@@ -41,26 +41,26 @@ def test_the_default_message_says_everything_in_its_order() -> None:
     assert message.body.splitlines()[4] == "Next step: Drain the node."
 
 
-def test_what_is_not_known_is_said() -> None:
+def test_unknown_facts_are_marked() -> None:
     facts = dict(default_message(LITTLE).facts)
-    assert (facts["Where"], facts["Cost"], facts["Next step"]) == ("not told", "not known", "read the evidence")
+    assert (facts["Where"], facts["Cost"], facts["Next step"]) == ("unknown", "unknown", "check the evidence")
     assert not {"Link", "Action", "Also", "Why now"} & facts.keys()
 
 
-def test_an_incident_of_the_engine_is_told() -> None:
+def test_incident_of_the_engine_becomes_a_message() -> None:
     message = default_message(real())
     assert message.title == "Opened, critical: GPU has fallen off the bus on n1, GPU 0000:9a:00"
     assert dict(message.facts)["Next step"] == "Drain the node and move its jobs elsewhere."
 
 
-def test_a_group_of_many_is_told_in_short() -> None:
+def test_large_group_is_summarized() -> None:
     many = msgspec.structs.replace(MUCH, also=(Brief.of(LITTLE.incident),) * 50, more=16_000)
     message = default_message(many)
     assert message.title.endswith("(and 16,050 more)")
     assert len(dict(message.facts)["Also"]) <= 600
 
 
-def test_a_long_title_keeps_how_many_more() -> None:
+def test_long_title_keeps_the_count_of_others() -> None:
     title = default_message(told(title="x" * 10_000)).title
     assert len(title) == 250 and title.endswith("x… (and 3 more)")
 
@@ -77,7 +77,7 @@ def test_a_long_title_keeps_how_many_more() -> None:
         ),
     ],
 )
-def test_actions_in_a_line(action: Action, line: str) -> None:
+def test_action_is_one_line(action: Action, line: str) -> None:
     assert " ".join(action_line(action).split()) == line
 
 
@@ -95,20 +95,20 @@ def test_actions_in_a_line(action: Action, line: str) -> None:
         ("anything", 1, "…"),
     ],
 )
-def test_no_escape_is_cut_in_two(text: str, most: int, left: str) -> None:
+def test_cut_never_splits_an_escape(text: str, most: int, left: str) -> None:
     assert cut(text, most) == left
 
 
-def test_disarmed_text_is_nobody_and_leads_nowhere() -> None:
+def test_text_without_markup_has_no_mentions_or_links() -> None:
     evil = "@here <!channel> [a](https://evil.example) www.evil.example *b* _c_ ~d~ `e` ||f|| #g &lt; \\ gpu_0_1 \x1b"
-    shown = disarmed(evil)
+    shown = without_markup(evil)
     assert not set("@<>[]*~`|#&") & set(shown)
     assert "://" not in shown and "www." not in shown and "_c_" not in shown
     assert "gpu_0_1" in shown and shown.endswith("＼x1b")
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_template_takes_the_place_of_title_and_body(kind: str) -> None:
+def test_template_replaces_title_and_body(kind: str) -> None:
     spec = TemplateSpec(
         title="{{ notification.kind }}\n at {{ incident.cluster }}", body="{{ title }}\n{{ body }}\n{{ link }}"
     )
@@ -118,15 +118,15 @@ def test_a_template_takes_the_place_of_title_and_body(kind: str) -> None:
     assert message.body == f"{default_message(sample).title}\n{default_message(sample).body}\n{sample.link}"
 
 
-def test_log_text_in_a_template_is_inert_and_in_one_line() -> None:
+def test_log_text_in_a_template_is_sanitized() -> None:
     evil = told(title="a\nb\x1b[2J\u202e<!here>")
     written = Writer("ops", TemplateSpec(body="*{{ incident.title }}*")).write(evil)
     assert written.body == r"*a\nb\x1b[2J\u202e<!here>*"
-    disarming = Writer("ops", TemplateSpec(body="*{{ incident.title }}*"), disarmed).write(evil)
+    disarming = Writer("ops", TemplateSpec(body="*{{ incident.title }}*"), without_markup).write(evil)
     assert disarming.body == "*a＼nb＼x1b［2J＼u202e＜!here＞*"
 
 
-def test_a_template_that_fails_after_all_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
+def test_failing_template_falls_back_to_the_default_message(caplog: pytest.LogCaptureFixture) -> None:
     spec = TemplateSpec(title="{{ 1 / (incident.revision - 7) }}")
     with caplog.at_level(logging.WARNING):
         message = Writer("ops", spec).write(told(revision=7))
@@ -138,5 +138,5 @@ def test_a_template_that_fails_after_all_loses_nothing(caplog: pytest.LogCapture
     assert caplog.messages == []
 
 
-def test_an_empty_title_is_the_default_one() -> None:
+def test_empty_title_falls_back_to_the_default() -> None:
     assert Writer("ops", TemplateSpec(title=" {# nothing #} ")).write(MUCH).title == default_message(MUCH).title

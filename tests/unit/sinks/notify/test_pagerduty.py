@@ -33,13 +33,13 @@ async def sent(*notifications: Any, template: TemplateSpec | None = None) -> lis
     return events
 
 
-async def test_every_kind_is_an_event_of_the_published_form() -> None:
+async def test_every_kind_matches_the_events_schema() -> None:
     events = await sent(*SAMPLES)
     assert [event["event_action"] for event in events[:7]] == [*["trigger"] * 5, "acknowledge", "resolve"]
     assert {event["routing_key"] for event in events} == {KEY}
 
 
-async def test_what_opens_changes_and_ends_has_one_key() -> None:
+async def test_dedup_key_is_constant_for_a_group() -> None:
     life = [told(kind) for kind in ("opened", "updated", "acknowledged", "resolved")]
     other = msgspec.structs.replace(MUCH, group="another group")
     events = await sent(*life, other)
@@ -48,7 +48,7 @@ async def test_what_opens_changes_and_ends_has_one_key() -> None:
 
 
 @pytest.mark.parametrize("group", ["x" * 3000, "späte Gruppe", "a\nb", ""], ids=["long", "umlaut", "lines", "none"])
-async def test_any_group_has_a_key_that_fits(group: str) -> None:
+async def test_dedup_key_fits_for_any_group(group: str) -> None:
     (first, second) = await sent(
         msgspec.structs.replace(MUCH, group=group), msgspec.structs.replace(told("resolved"), group=group)
     )
@@ -56,7 +56,7 @@ async def test_any_group_has_a_key_that_fits(group: str) -> None:
     assert 0 < len(first["dedup_key"].encode()) <= 255
 
 
-async def test_the_event_says_what_people_need() -> None:
+async def test_event_has_summary_source_and_details() -> None:
     (event,) = await sent(MUCH)
     payload = event["payload"]
     assert payload["summary"].startswith("Opened, critical: GPU has fallen off the bus")
@@ -72,18 +72,18 @@ async def test_the_event_says_what_people_need() -> None:
     ("ours", "theirs"),
     [("info", "info"), ("warning", "warning"), ("error", "error"), ("critical", "critical"), ("x", "error")],
 )
-async def test_severities(ours: str, theirs: str) -> None:
+async def test_severity_is_one_that_pagerduty_accepts(ours: str, theirs: str) -> None:
     (event,) = await sent(told(severity=ours))
     assert event["payload"]["severity"] == theirs
 
 
-async def test_no_node_and_no_link() -> None:
+async def test_event_without_node_and_link() -> None:
     (event,) = await sent(LITTLE)
     assert event["payload"]["source"] == "default"
     assert "links" not in event and "client_url" not in event
 
 
-async def test_with_a_template() -> None:
+async def test_template_replaces_summary_and_details() -> None:
     (event,) = await sent(MUCH, template=TemplateSpec(title="{{ incident.class }}!", body="on {{ facts.Where }}"))
     assert event["payload"]["summary"] == "xid-79!"
     assert event["payload"]["custom_details"]["Message"] == "on node0001 · GPU 0000:3b:00 · rank 3"
@@ -104,5 +104,5 @@ async def test_with_a_template() -> None:
     ],
     ids=["no payload", "no such action", "no key", "long summary", "no such severity"],
 )
-def test_the_schema_finds_what_is_wrong(broken: dict[str, Any]) -> None:
+def test_schema_refuses_invalid_events(broken: dict[str, Any]) -> None:
     assert not EVENT.is_valid(broken)

@@ -43,7 +43,7 @@ def calls(recorder: Recorder) -> list[tuple[str, bool]]:
     return [(one.path.rpartition("/")[2], "thread_ts" in one.document) for one in recorder.requests]
 
 
-async def test_a_webhook_gets_every_message(slack: Any) -> None:
+async def test_webhook_gets_one_message_per_notification(slack: Any) -> None:
     recorder, _ = slack
     target = a_target(SlackSpec, type="slack", url=f"{recorder.url}/services/T0/B0/secret")
     for notification in SAMPLES:
@@ -65,7 +65,7 @@ async def test_a_webhook_gets_every_message(slack: Any) -> None:
     assert links_of(recorder.requests[7].document) == []
 
 
-async def test_a_bot_keeps_one_message_and_tells_the_chain_in_its_thread(slack: Any) -> None:
+async def test_bot_updates_one_message_with_the_chain_in_its_thread(slack: Any) -> None:
     recorder, workspace = slack
     message_ref = await bot(recorder, MUCH, told("updated"), told("resolved"))
     assert message_ref == {"ts": "1772442000.000000", "channel": "C0123"}
@@ -88,26 +88,26 @@ async def test_a_bot_keeps_one_message_and_tells_the_chain_in_its_thread(slack: 
     ("kind", "is_shouted"),
     [("updated", False), ("resolved", False), ("repeated", True), ("escalated", True), ("reopened", True)],
 )
-async def test_what_has_to_wake_somebody_is_shown_in_the_channel_too(slack: Any, kind: str, is_shouted: bool) -> None:
+async def test_urgent_reply_is_broadcast_to_the_channel(slack: Any, kind: str, is_shouted: bool) -> None:
     recorder, _ = slack
     await bot(recorder, MUCH, told(kind))
     assert recorder.requests[-1].document["reply_broadcast"] is is_shouted
 
 
-async def test_no_chain_no_thread(slack: Any) -> None:
+async def test_no_chain_posts_no_thread(slack: Any) -> None:
     recorder, _ = slack
     await bot(recorder, LITTLE)
     assert calls(recorder) == [("chat.postMessage", False)]
 
 
-async def test_a_message_that_somebody_deleted_is_written_anew(slack: Any) -> None:
+async def test_deleted_message_is_posted_again(slack: Any) -> None:
     recorder, _ = slack
     message_ref = await bot(recorder, told("updated"), message_ref={"ts": "1.2", "channel": "C0123"})
     assert calls(recorder)[:2] == [("chat.update", False), ("chat.postMessage", False)]
     assert message_ref["ts"] == "1772442000.000000"
 
 
-async def test_a_thread_that_fails_does_not_post_the_message_twice(slack: Any) -> None:
+async def test_failed_thread_does_not_post_the_message_twice(slack: Any) -> None:
     recorder, workspace = slack
     workspace.fails["thread"] = "internal_error"
     target = a_target(SlackSpec, type="slack", token=TOKEN, channel="#gpu", api_url=f"{recorder.url}/api")
@@ -121,7 +121,7 @@ async def test_a_thread_that_fails_does_not_post_the_message_twice(slack: Any) -
 @pytest.mark.parametrize(
     "error", ["ratelimited", "internal_error", "fatal_error", "service_unavailable", "request_timeout"]
 )
-async def test_errors_that_pass(slack: Any, error: str) -> None:
+async def test_transient_errors_are_retried(slack: Any, error: str) -> None:
     recorder, workspace = slack
     workspace.fails["chat.postMessage"] = error
     with pytest.raises(TransientError, match=error):
@@ -131,22 +131,22 @@ async def test_errors_that_pass(slack: Any, error: str) -> None:
 @pytest.mark.parametrize(
     "error", ["invalid_auth", "channel_not_found", "not_in_channel", "invalid_blocks", "msg_too_long"]
 )
-async def test_errors_that_stay(slack: Any, error: str) -> None:
+async def test_other_errors_are_rejected(slack: Any, error: str) -> None:
     recorder, workspace = slack
     workspace.fails["chat.postMessage"] = error
-    with pytest.raises(RejectedError, match=f"Slack refuses chat.postMessage: {error}"):
+    with pytest.raises(RejectedError, match=f"Slack rejected chat.postMessage: {error}"):
         await bot(recorder, MUCH)
 
 
 @pytest.mark.parametrize("body", [b"<html>", b"[]", b"", b"null"])
-async def test_an_answer_that_is_none(slack: Any, body: bytes) -> None:
+async def test_invalid_answer_is_transient(slack: Any, body: bytes) -> None:
     recorder, _ = slack
     recorder.answer = lambda _: Answer(200, body)
-    with pytest.raises(TransientError, match="with something"):
+    with pytest.raises(TransientError, match="is not"):
         await bot(recorder, MUCH)
 
 
-async def test_asked_to_wait(slack: Any) -> None:
+async def test_rate_limit_carries_retry_after(slack: Any) -> None:
     recorder, _ = slack
     recorder.answer = lambda _: Answer(429, b'{"ok": false, "error": "ratelimited"}', {"Retry-After": "30"})
     with pytest.raises(TransientError) as raised:
@@ -154,7 +154,7 @@ async def test_asked_to_wait(slack: Any) -> None:
     assert raised.value.retry_after_s == 30
 
 
-async def test_with_a_template_log_text_is_no_markup_either(slack: Any) -> None:
+async def test_log_text_in_a_template_has_no_markup(slack: Any) -> None:
     recorder, _ = slack
     evil = told(title="<!channel> <https://evil.example|click> *b* `c` &lt;")
     await bot(recorder, evil, template=TemplateSpec(title="{{ incident.title }}", body="*see* {{ incident.title }}"))

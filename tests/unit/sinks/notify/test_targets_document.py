@@ -40,7 +40,7 @@ def test_an_example_loads(folder: Path, number: int) -> None:
     alerts = load_alerts(folder / "alerts.yaml")
     assert set(alerts.make_targets(time_ns)) == set(alerts.spec.targets)
     for name, template in alerts.spec.templates.items():
-        message = Writer(name, template).attempt(MUCH)
+        message = Writer(name, template).write_strictly(MUCH)
         assert message.title == "CRITICAL xid-79 in default"
         assert message.body.splitlines()[1:] == ["Jobs: 7801", MUCH.link]
 

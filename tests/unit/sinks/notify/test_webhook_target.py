@@ -35,7 +35,7 @@ def event_in(request: Request) -> Any:
     return from_http_event(HTTPMessage(dict(request.headers), request.body))
 
 
-async def test_our_own_format_is_the_whole_notification() -> None:
+async def test_own_format_is_the_whole_notification() -> None:
     (request,) = await sent(MUCH)
     assert msgspec.json.decode(request.body, type=Notification) == MUCH
     assert request.headers["Idempotency-Key"] == request.headers["webhook-id"] == MUCH.notification_id
@@ -44,7 +44,7 @@ async def test_our_own_format_is_the_whole_notification() -> None:
 
 
 @pytest.mark.parametrize("written", [{}, {"format": "cloudevents"}], ids=["binary mode", "structured mode"])
-async def test_it_is_a_cloud_event(written: dict[str, Any]) -> None:
+async def test_cloudevents_format_is_valid(written: dict[str, Any]) -> None:
     odd = told("resolved", cluster='größe "1"\r\nX-Evil: 1')
     for notification, request in zip((*SAMPLES, odd), await sent(*SAMPLES, odd, **written), strict=True):
         event = event_in(request)
@@ -60,7 +60,7 @@ async def test_it_is_a_cloud_event(written: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("format_", ["epicenter", "cloudevents", "alertmanager"])
-async def test_the_reference_library_takes_the_signature(format_: str) -> None:
+async def test_signature_is_accepted_by_the_reference_library(format_: str) -> None:
     (request,) = await sent(told(title="grün \U0001f525"), secret=SECRET, format=format_)
     Webhook(SECRET).verify(request.body, dict(request.headers))
     with pytest.raises(WebhookVerificationError):
@@ -69,13 +69,13 @@ async def test_the_reference_library_takes_the_signature(format_: str) -> None:
         Webhook(SECRET).verify(request.body.replace(b"critical", b"harmless"), dict(request.headers))
 
 
-async def test_while_secrets_change_both_fit() -> None:
+async def test_every_secret_signs_during_rotation() -> None:
     (request,) = await sent(MUCH, secret=[NEW_SECRET, SECRET])
     for secret in (SECRET, NEW_SECRET):
         Webhook(secret).verify(request.body, dict(request.headers))
 
 
-async def test_a_later_attempt_has_the_same_id_and_its_own_time() -> None:
+async def test_retry_has_the_same_id_and_a_new_timestamp() -> None:
     times = iter((1_000 * 10**9, 2_000 * 10**9))
     first, second = await sent(MUCH, MUCH, secret=SECRET, clock=lambda: next(times))
     assert first.headers["webhook-id"] == second.headers["webhook-id"]
@@ -83,7 +83,7 @@ async def test_a_later_attempt_has_the_same_id_and_its_own_time() -> None:
     assert first.headers["webhook-signature"] != second.headers["webhook-signature"]
 
 
-async def test_the_body_of_alertmanager() -> None:
+async def test_alertmanager_format_has_alerts_and_labels() -> None:
     (request,) = await sent(MUCH, format="alertmanager", labels={"team": "ml"})
     body = request.document
     assert (body["version"], body["receiver"], body["status"]) == ("4", "ops", "firing")
@@ -102,7 +102,7 @@ async def test_the_body_of_alertmanager() -> None:
     assert body["commonLabels"] == {"alertname": "EpicenterIncident", "cluster": "default", "team": "ml"}
 
 
-async def test_an_alert_keeps_its_fingerprint() -> None:
+async def test_alert_keeps_its_fingerprint() -> None:
     opened, ended = await sent(told(), told("resolved", severity="error"), format="alertmanager")
     (first, last) = (request.document["alerts"][0] for request in (opened, ended))
     assert first["fingerprint"] == last["fingerprint"]
@@ -110,25 +110,25 @@ async def test_an_alert_keeps_its_fingerprint() -> None:
     assert first["endsAt"] == "0001-01-01T00:00:00Z" < last["endsAt"]
 
 
-async def test_the_body_of_alertmanager_takes_templates() -> None:
+async def test_alertmanager_format_uses_templates() -> None:
     template = TemplateSpec(title="T {{ incident.severity }}", body="B")
     (request,) = await sent(MUCH, template=template, format="alertmanager")
     annotations = request.document["alerts"][0]["annotations"]
     assert (annotations["summary"], annotations["description"]) == ("T critical", "B")
 
 
-def test_fingerprints_are_those_of_prometheus() -> None:
+def test_fingerprint_equals_that_of_prometheus() -> None:
     """The empty set's is the FNV-1a offset, as `LabelSet.Fingerprint` of prometheus/common has it."""
     assert fingerprint({}) == "cbf29ce484222325"
     assert fingerprint({"b": "2", "a": "1"}) == fingerprint({"a": "1", "b": "2"}) != fingerprint({"a": "12", "b": ""})
 
 
-async def test_half_a_character_does_not_stop_it() -> None:
+async def test_lone_surrogate_is_encoded() -> None:
     (request,) = await sent(told(title="half \ud800"))
     assert request.document["incident"]["title"] == r"half \ud800"
 
 
-async def test_text_from_logs_comes_as_it_is_and_only_as_text() -> None:
+async def test_log_text_is_json_text_only() -> None:
     (request,) = await sent(told(title='x", "kind": "resolved"}\r\nX-Evil: 1\u202e</script>\x00'))
     assert request.document["incident"]["title"] == 'x", "kind": "resolved"}\r\nX-Evil: 1\u202e</script>\x00'
     assert "X-Evil" not in request.headers

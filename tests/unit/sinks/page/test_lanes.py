@@ -65,13 +65,13 @@ def drawn(incident: Incident, width: float = WIDE_PX) -> Lanes:
 
 
 @pytest.mark.parametrize("width", [WIDE_PX, NARROW_PX])
-def test_the_roots_lane_is_first_and_lines_without_a_node_are_last(width: float) -> None:
+def test_root_lane_is_first_and_lane_without_node_last(width: float) -> None:
     lanes = drawn(a_chain([link(-5, "n0", "straggler", "cascade"), *CHAIN]), width).lanes
     assert [lane.name for lane in lanes] == ["n1", "n0", "n2", "n3", "no node"]
     assert [lane.is_root for lane in lanes] == [True, False, False, False, False]
 
 
-def test_few_nodes_are_shown_and_the_others_counted() -> None:
+def test_further_nodes_are_folded_and_counted() -> None:
     chain = [XID, *(link(number, f"m{number}", "nccl-error", "cascade") for number in range(1, 20))]
     lanes = drawn(a_chain(chain, nodes=1_025)).lanes
     assert len(lanes) == MAX_LANES + 1
@@ -84,32 +84,32 @@ def test_delayed_mark_reaches_from_onset_to_log_line() -> None:
     assert mark.label == "nccl-timeout, logged 10 min later"
 
 
-def test_lines_of_one_class_close_together_are_one_mark() -> None:
+def test_close_links_of_one_class_share_a_mark() -> None:
     chain = [XID, *(link(5 + number / 100, "n2", "nccl-error", "cascade") for number in range(3))]
     (mark,) = drawn(a_chain(chain)).lanes[1].marks
     assert mark.label == "nccl-error ×3"
 
 
-def test_a_long_quiet_time_is_cut_short() -> None:
+def test_long_quiet_stretch_is_cut_short() -> None:
     drawing = drawn(a_chain(CHAIN))
     (gap,) = drawing.breaks
     assert (round(gap.right - gap.left), gap.label) == (BREAK_PX, "10 min")
     assert {tick.label for tick in drawing.ticks} >= {"09:00:00", "09:10:05"}
 
 
-def test_arrows_lead_to_what_the_root_explains_and_to_the_others() -> None:
+def test_arrows_lead_to_explained_classes_and_folded_nodes() -> None:
     explains = (Explanation("nccl-timeout", "n2", "the others wait"),)
     titles = [arrow.title for arrow in drawn(a_chain(CHAIN, explains, nodes=9)).arrows]
     assert titles == ["xid-79 → nccl-timeout: the others wait", "xid-79 → sigabrt", "and 6 more nodes"]
 
 
-def test_no_arrow_leads_to_a_candidate_that_nothing_explains() -> None:
+def test_no_arrow_leads_to_an_unexplained_candidate() -> None:
     candidates = [a_candidate("xid-79", "n1"), a_candidate("sigabrt", "n3")]
     titles = [arrow.title for arrow in drawn(a_chain(CHAIN, candidates=candidates)).arrows]
     assert titles == ["xid-79 → nccl-timeout"]
 
 
-def test_an_incident_without_explanations_draws_what_its_roles_tell_and_no_reason() -> None:
+def test_arrows_without_explanations_follow_roles() -> None:
     candidates = [a_candidate(name, "n3", "explained by xid-79") for name in ("xid-79", "sigabrt")]
     incident = a_chain(CHAIN, candidates=candidates)
     root = msgspec.structs.replace(incident.root_cause, reasons=("it explains nccl-timeout: the others wait",))
@@ -117,7 +117,7 @@ def test_an_incident_without_explanations_draws_what_its_roles_tell_and_no_reaso
     assert titles == ["xid-79 → nccl-timeout"]
 
 
-def test_without_a_readable_time_there_is_no_drawing() -> None:
+def test_no_readable_time_gives_no_drawing() -> None:
     assert lay_out(a_chain([])) is None
     assert lay_out(a_chain([msgspec.structs.replace(XID, onset="soon")])) is None
 
@@ -133,7 +133,7 @@ LINKS = st.builds(
 
 
 @given(st.lists(LINKS, max_size=25), st.sampled_from([WIDE_PX, NARROW_PX]))
-def test_every_mark_and_label_stands_inside_and_no_label_on_another(links: list[ChainLink], width: float) -> None:
+def test_marks_and_labels_are_inside_and_do_not_overlap(links: list[ChainLink], width: float) -> None:
     drawing = drawn(a_chain([XID, *links]), width)
     for lane in drawing.lanes:
         boxes = []
@@ -152,7 +152,7 @@ def test_every_mark_and_label_stands_inside_and_no_label_on_another(links: list[
 
 
 @given(st.lists(st.integers(0, 10**15), min_size=1, max_size=40))
-def test_a_scale_keeps_order_and_uses_the_whole_width(times_ns: list[int]) -> None:
+def test_scale_keeps_order_and_uses_the_whole_width(times_ns: list[int]) -> None:
     scale = scale_of(times_ns, 100, 1_000)
     places = [scale.x(time_ns) for time_ns in sorted(times_ns)]
     assert places == sorted(places)
