@@ -10,7 +10,7 @@ from typing import BinaryIO, Final
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.batch.columns import Repeated
 from epicenter.ingest.collect.lines import LineCutter, Lines
-from epicenter.ingest.provenance.first_lines import HEAD_BYTES, told_by
+from epicenter.ingest.provenance.first_lines import HEAD_BYTES, with_first_lines
 from epicenter.ingest.provenance.path import origin_of
 from epicenter.rules.errors import InputError
 
@@ -76,7 +76,7 @@ class FileSource:
         """Whose lines they are, anew as long as the first lines come in."""
         read_bytes = self._file.tell()
         if self._looked_at_bytes < min(read_bytes, HEAD_BYTES):
-            self._looked_at_bytes, self._origin = read_bytes, told_by(self._by_path, self._file.fileno())
+            self._looked_at_bytes, self._origin = read_bytes, with_first_lines(self._by_path, self._file.fileno())
 
     def _lines(self) -> Lines:
         chunk = self._read()

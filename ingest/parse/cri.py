@@ -49,7 +49,7 @@ class CriJoiner:
     def rest(self) -> list[NumberedLine]:
         """What still waits for its end, in the order of its beginnings; it is marked as a part to the end."""
         waiting, self._waiting = self._waiting, {}
-        return sorted((one.number, b"".join(one.parts)) for one in waiting.values())
+        return sorted((part.number, b"".join(part.parts)) for part in waiting.values())
 
     def _take(self, number: int, line: bytes) -> Iterator[NumberedLine]:
         head = _HEAD.match(line)

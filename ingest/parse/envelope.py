@@ -13,7 +13,7 @@ import msgspec
 import orjson
 
 from epicenter.ingest.parse.foreign import product_of_bytes, product_of_fields
-from epicenter.ingest.parse.identity import Identity, told_by
+from epicenter.ingest.parse.identity import Identity, identity_of
 from epicenter.ingest.parse.kube_event import TIME_FIELDS as EVENT_TIME_FIELDS
 from epicenter.ingest.parse.prefix import Peeled, peel
 from epicenter.ingest.parse.times import plausible, time_at_head, time_from_field
@@ -71,24 +71,24 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
         own = peel(piece)
         peeled, heads = own.within(peeled), (*_heads(piece, own), *heads)
     time_ns = _stated_time(fields, heads, record.received_ns)
-    told = told_by(fields)
+    identity = identity_of(fields)
     origin = _PLAIN if is_envelope(record.value) else record.origin or _PLAIN
-    node = told.node if told.is_cluster_event else told.node or _node(peeled, origin, record, told.job)
+    node = identity.node if identity.is_cluster_event else identity.node or _node(peeled, origin, record, identity.job)
     event = LogEvent(
         event_time_ns=record.received_ns if time_ns is None else time_ns,
         text=text,
         position=record.position,
         has_own_time=time_ns is not None,
-        cluster=told.cluster or cluster,
+        cluster=identity.cluster or cluster,
         node=node,
-        source=told.source or ("kernel" if peeled.is_kernel else "worker" if told.is_in_pod else ""),
-        job=told.job if told.job or told.is_cluster_event else _job(peeled, origin),
-        rank=_rank(told, peeled, origin),
-        pod=told.pod if told.is_cluster_event else told.pod or peeled.pod,
-        container=told.container or peeled.container,
+        source=identity.source or ("kernel" if peeled.is_kernel else "worker" if identity.is_in_pod else ""),
+        job=identity.job if identity.job or identity.is_cluster_event else _job(peeled, origin),
+        rank=_rank(identity, peeled, origin),
+        pod=identity.pod if identity.is_cluster_event else identity.pod or peeled.pod,
+        container=identity.container or peeled.container,
         log="" if peeled.host else origin.log,
     )
-    return Parsed(event, peeled.body, f"{told.stream} {peeled.speaker}".strip())
+    return Parsed(event, peeled.body, f"{identity.stream} {peeled.speaker}".strip())
 
 
 def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:
@@ -182,29 +182,29 @@ def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: in
     for name in (*EVENT_TIME_FIELDS, *_TIME_FIELDS) if "metadata" in fields else _TIME_FIELDS:
         if name in fields and plausible(time_ns := time_from_field(fields[name]), received_ns):
             return time_ns
-    told = (time_at_head(head, received_ns) for head in heads)
-    return next((time_ns for time_ns in told if plausible(time_ns, received_ns)), None)
+    times = (time_at_head(head, received_ns) for head in heads)
+    return next((time_ns for time_ns in times if plausible(time_ns, received_ns)), None)
 
 
-def _rank(told: Identity, peeled: Peeled, origin: Origin) -> int | None:
+def _rank(identity: Identity, peeled: Peeled, origin: Origin) -> int | None:
     """The stated rank, else the one that a prefix tells, the task of srun, the pod's index or the file.
 
     A task is a rank where the line and its file tell no other; a pod's index is the rank of its first process.
     """
     task = None if peeled.task is None else _rank_of_task(peeled.task, peeled.body, origin)
-    for one in (told.rank, peeled.rank, task, told.pod_index, origin.rank):
-        if one is not None and (rank := _number(one)) is not None:
+    for value in (identity.rank, peeled.rank, task, identity.pod_index, origin.rank):
+        if value is not None and (rank := _number(value)) is not None:
             return rank
     return None
 
 
 def _rank_of_task(task: int, body: str, origin: Origin) -> int | None:
-    if told := _RANK_OF_C10D.search(body):
-        return int(told[1])
+    if found := _RANK_OF_C10D.search(body):
+        return int(found[1])
     return task if origin.tasks_are_ranks else None
 
 
-def _number(told: str | int) -> int | None:
-    if isinstance(told, int):
-        return told
-    return int(told) if told and told.isascii() and told.isdigit() and len(told) < 8 else None
+def _number(value: str | int) -> int | None:
+    if isinstance(value, int):
+        return value
+    return int(value) if value and value.isascii() and value.isdigit() and len(value) < 8 else None

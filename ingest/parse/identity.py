@@ -60,14 +60,14 @@ _ALL_FIELDS = frozenset(
     )
 )
 MAX_WRITERS: Final = 20_000
-"""So many different writers are remembered; with more, all are forgotten and looked at again."""
+"""At most this many writers are remembered; with more, all are forgotten and read again."""
 
 MAX_WRITER_BYTES: Final = 8 << 10
-"""Fields longer than this are looked at each time."""
+"""Longer fields are read each time."""
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """Each empty when the envelope does not say. `is_in_pod`: it was read from a container of Kubernetes."""
+    """Who wrote a line, as its envelope states it; empty where it does not. `is_in_pod`: from a container's log."""
 
     cluster: str = ""
     node: str = ""
@@ -83,31 +83,31 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 _NOTHING = Identity()
-_told_by_fields: dict[bytes, Identity] = {}
+_identity_by_fields: dict[bytes, Identity] = {}
 
 
-def told_by(fields: dict[str, Any]) -> Identity:
-    """What the fields of an envelope tell. The same writer's next line costs a look-up."""
+def identity_of(fields: dict[str, Any]) -> Identity:
+    """The identity in an envelope's fields. For the same writer's next line it is a look-up."""
     if not fields:
         return _NOTHING
     event = cluster_event(fields)
     if event or fields.keys() >= _KMSG_FIELDS:
-        return _tell(fields, event)
+        return _read_identity(fields, event)
     try:
-        known_by = orjson.dumps({name: content for name, content in fields.items() if name in _ALL_FIELDS})
+        fields_key = orjson.dumps({name: content for name, content in fields.items() if name in _ALL_FIELDS})
     except orjson.JSONEncodeError:  # nested more deeply than it writes
-        return _tell(fields, None)
-    told = _told_by_fields.get(known_by)
-    if told is None:
-        told = _tell(fields, None)
-        if len(known_by) <= MAX_WRITER_BYTES:
-            if len(_told_by_fields) >= MAX_WRITERS:
-                _told_by_fields.clear()
-            _told_by_fields[known_by] = told
-    return told
+        return _read_identity(fields, None)
+    identity = _identity_by_fields.get(fields_key)
+    if identity is None:
+        identity = _read_identity(fields, None)
+        if len(fields_key) <= MAX_WRITER_BYTES:
+            if len(_identity_by_fields) >= MAX_WRITERS:
+                _identity_by_fields.clear()
+            _identity_by_fields[fields_key] = identity
+    return identity
 
 
-def _tell(fields: dict[str, Any], event: ClusterEvent | None) -> Identity:
+def _read_identity(fields: dict[str, Any], event: ClusterEvent | None) -> Identity:
     labels = event.labels if event else _labels(fields)
     return Identity(
         cluster=_first(fields, ("cluster",)),
@@ -127,8 +127,8 @@ def _tell(fields: dict[str, Any], event: ClusterEvent | None) -> Identity:
 def _source(fields: dict[str, Any]) -> str:
     if fields.keys() >= _KMSG_FIELDS:
         return "kernel"
-    told = " ".join(str(fields[name]) for name in _SOURCE_FIELDS if name in fields)
-    return next((source for source, shape in _SOURCES.items() if told and shape.search(told)), "")
+    names = " ".join(str(fields[name]) for name in _SOURCE_FIELDS if name in fields)
+    return next((source for source, shape in _SOURCES.items() if names and shape.search(names)), "")
 
 
 def _labels(fields: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _BEFORE_KERNEL_TEXT = "[<"
 
 
 class Peeled(msgspec.Struct, frozen=True):
-    """What is left of a line, and what its prefixes told.
+    """What is left of a line, and what its prefixes say.
 
     `speaker` is the words that name the writer, outermost first, `""` when there are none: lines of one file that have
     the same speaker come from the same process and stream. `timed` is the rest of the line from the first time in its
@@ -59,30 +59,30 @@ def clean(line: str) -> str:
 def peel(line: str) -> Peeled:
     """The line without prefixes, colours and NULs."""
     body, timed = clean(line), ""
-    told: dict[str, str] = {}
+    fields: dict[str, str] = {}
     speakers: list[str] = []
     for _ in range(_DEEPEST_NESTING):
-        if not (found := _first(body, "printk" in told)):
+        if not (found := _first(body, "printk" in fields)):
             break
         named = {name: words for name, words in found.groupdict().items() if words}
         speakers += [named[name] for name in ("speaker", "stream") if name in named and named[name] not in speakers]
         timed = timed or (body[found.start("time") :] if "time" in named else "")
         if named.get("program") == "kernel":
             named["printk"] = "kernel"
-        told = named | told
+        fields = named | fields
         body = body[found.end() :]
     if "[repeated " in body:
         body = REPEATED.sub("", body)
     return Peeled(
         body=body,
-        host=told.get("host", ""),
-        rank=int(told["rank"]) if "rank" in told else None,
-        is_kernel="printk" in told,
+        host=fields.get("host", ""),
+        rank=int(fields["rank"]) if "rank" in fields else None,
+        is_kernel="printk" in fields,
         speaker=" ".join(speakers),
-        pod=told.get("pod", ""),
-        container=told.get("container", ""),
+        pod=fields.get("pod", ""),
+        container=fields.get("container", ""),
         timed=timed,
-        task=int(told["task"]) if "task" in told else None,
+        task=int(fields["task"]) if "task" in fields else None,
     )
 
 

@@ -43,7 +43,7 @@ _NCCL_HOST = re.compile(
 _LAUNCHER = re.compile(r"(?m)^ {0,6}\d{1,7}: [^\n]{0,200}?(?:torch/distributed/(?:run|elastic|launcher)\b|torchrun)")
 
 
-def told_by(origin: Origin, descriptor: int) -> Origin:
+def with_first_lines(origin: Origin, descriptor: int) -> Origin:
     """The origin with what the open file itself tells; its path decides where both tell the job.
 
     Raises:
@@ -75,7 +75,7 @@ def _is_part(origin: Origin) -> bool:
 
 def _job(text: str) -> str:
     found = (shape.search(text) for shape in _JOB_IDS)
-    return next((one["id"] for one in found if one), "")
+    return next((match["id"] for match in found if match), "")
 
 
 def _nodes(text: str) -> tuple[str, ...]:
@@ -101,7 +101,7 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
     is_launched = bool(_LAUNCHER.search(text))
     per_node = 1 if is_launched else _tasks_per_node(text, len(nodes))
     hosts = [node for node in nodes for _ in range(per_node)]
-    named = {int(one["task"] or one["one"]): one["host"] or one["at"] for one in _TASK_ON_HOST.finditer(text)}
+    named = {int(match["task"] or match["one"]): match["host"] or match["at"] for match in _TASK_ON_HOST.finditer(text)}
     named = {task: host for task, host in named.items() if task < MAX_TASKS}
     hosts += [""] * (max(named, default=-1) + 1 - len(hosts))
     for task, host in named.items():
@@ -112,13 +112,13 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
 
 
 def _tasks_per_node(text: str, nodes: int) -> int:
-    """So many tasks run on each node, 0 when it can't be told."""
+    """So many tasks run on each node, 0 when it is unknown."""
     if not nodes:
         return 0
     if found := _TASKS_PER_NODE.search(text):
         return int(found["count"])
     found = _TASKS.search(text)
-    tasks = int(found["count"]) if found else 1 + max(int(one["task"]) for one in _TASK.finditer(text))
+    tasks = int(found["count"]) if found else 1 + max(int(match["task"]) for match in _TASK.finditer(text))
     if tasks <= nodes:
         return 1
     return tasks // nodes if tasks % nodes == 0 else 0

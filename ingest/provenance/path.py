@@ -51,7 +51,7 @@ def slurm_id_in(name: str) -> str:
 
 
 def origin_of(file: Path, given: Path) -> Origin:
-    """What the path tells. `given` is the file itself or a folder above it, as the user named it.
+    """The origin that the path names. `given` is the file itself or a folder above it, as the user named it.
 
     The nearest name decides. Folders above the given one say nothing; without a job, its lines have the name of the
     file, or of the folder that holds the files of the job's processes, in place of one (`is_job_stated` is false).
@@ -61,12 +61,12 @@ def origin_of(file: Path, given: Path) -> Origin:
     job = "" if is_system else _job_of_file(file, stem) or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
     is_part = node != "" or rank is not None or _attempt_rank(folders) is not None
-    told = Origin(job=job, node=node, rank=rank, is_job_stated=bool(job), is_system=is_system, log=str(file))
-    if told.rank is None and not node:
-        told = msgspec.structs.replace(told, rank=_attempt_rank(folders))
+    origin = Origin(job=job, node=node, rank=rank, is_job_stated=bool(job), is_system=is_system, log=str(file))
+    if origin.rank is None and not node:
+        origin = msgspec.structs.replace(origin, rank=_attempt_rank(folders))
     if is_system or job:
-        return msgspec.structs.replace(told, is_of_a_job=bool(job) and not is_part)
-    return msgspec.structs.replace(told, job=_family(file, stem, folders, is_part))
+        return msgspec.structs.replace(origin, is_of_a_job=bool(job) and not is_part)
+    return msgspec.structs.replace(origin, job=_family(file, stem, folders, is_part))
 
 
 def _stem(file: Path) -> str:

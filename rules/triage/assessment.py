@@ -57,8 +57,8 @@ class SilenceKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is known besides the log: the time it is, and what the scheduler says of the job; None: unknown."""
+class Circumstances:
+    """What is known besides the log: the current time, and the scheduler's state of the job; None: unknown."""
 
     now_ns: int | None = None
     job_state: str | None = None
@@ -72,7 +72,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Assessment:
-    """All that was concluded about a job.
+    """All conclusions about a job.
 
     `as_of_ns` is the time that the progress is held against: now for a living job, the log's end for a dead one.
     `spec` is the rule that explains the job best, `primary` its class; None when there is nothing to explain.
@@ -95,7 +95,7 @@ class Assessment:
 
     @property
     def story(self) -> Story:
-        """What was read of the job's log."""
+        """The content of the job's log."""
         return self.run.story
 
     @property
@@ -104,14 +104,14 @@ class Assessment:
         return self.status is Status.FAILED and self.run.has_made_all_steps
 
 
-def assess(story: Story, rules: RuleSet, asked: Asked) -> Assessment:
+def assess(story: Story, rules: RuleSet, circumstances: Circumstances) -> Assessment:
     """The assessment of a job; the same for the same log, time and job state."""
     run = facts_of(story)
-    status = _status(run, asked)
-    as_of_ns = asked.now_ns if status.is_live else story.newest_ns
+    status = _status(run, circumstances)
+    as_of_ns = circumstances.now_ns if status.is_live else story.newest_ns
     candidates = ranked(run, rules)
-    by_state = _spec(rules, _RULE_OF_STATE.get(asked.state or "", ""))
-    best = _best(run, status, candidates, is_told_by_state=by_state is not None)
+    by_state = _spec(rules, _RULE_OF_STATE.get(circumstances.state or "", ""))
+    best = _best(run, status, candidates, is_explained_by_state=by_state is not None)
     silence = _silence(run, status, as_of_ns, best, by_state)
     cause = None if silence else best
     spec = _explanation(rules, status, silence, cause, by_state)
@@ -119,24 +119,24 @@ def assess(story: Story, rules: RuleSet, asked: Asked) -> Assessment:
         run=run,
         status=status,
         as_of_ns=as_of_ns,
-        job_state=asked.state,
+        job_state=circumstances.state,
         progress=project(run.progress, story.steps, as_of_ns, is_lost=status is not Status.COMPLETED),
         candidates=candidates,
         spec=spec,
         primary=cause.signal.failure_class if cause else spec.failure_class if spec else None,
         cause=cause.signal if cause else None,
         silence=silence,
-        confidence=confidence([cause, *(one for one in candidates if one is not cause)]) if cause else None,
+        confidence=confidence([cause, *(other for other in candidates if other is not cause)]) if cause else None,
         reasons=tuple(cause.reasons) if cause else (),
     )
 
 
-def _status(run: RunFacts, asked: Asked) -> Status:
+def _status(run: RunFacts, circumstances: Circumstances) -> Status:
     """The status in the first row that holds: the log's own summary, then the scheduler, then what the lines show."""
     story = run.story
     stated, code = story.fact("job.status", "status"), story.fact("job.status", "exit_code") or "0"
-    state, has_stalled = asked.state, run.has_stalled(asked.now_ns)
-    makes_steps = story.steps.last_time_ns is not None and asked.now_ns is not None and not has_stalled
+    state, has_stalled = circumstances.state, run.has_stalled(circumstances.now_ns)
+    makes_steps = story.steps.last_time_ns is not None and circumstances.now_ns is not None and not has_stalled
     rows = (
         (code in CANCELLED_CODES, Status.CANCELLED),
         (stated == "FAILED" or code != "0", Status.FAILED),
@@ -153,7 +153,9 @@ def _status(run: RunFacts, asked: Asked) -> Status:
     return next((status for holds, status in rows if holds), Status.UNKNOWN_DEATH)
 
 
-def _best(run: RunFacts, status: Status, candidates: Sequence[Candidate], is_told_by_state: bool) -> Candidate | None:
+def _best(
+    run: RunFacts, status: Status, candidates: Sequence[Candidate], is_explained_by_state: bool
+) -> Candidate | None:
     """The failure that the status is about; none for a job that is well, or that the scheduler says more of."""
     if not candidates or status is Status.COMPLETED:
         return None
@@ -163,9 +165,9 @@ def _best(run: RunFacts, status: Status, candidates: Sequence[Candidate], is_tol
         return None
     if not is_cancellation(best.signal.failure_class):
         return best
-    if is_told_by_state:
+    if is_explained_by_state:
         return None
-    return next((one for one in candidates if one.signal.failure_class == "cancelled"), best)
+    return next((found for found in candidates if found.signal.failure_class == "cancelled"), best)
 
 
 def _silence(

@@ -13,14 +13,14 @@ DEFAULT_PROMETHEUS_PORT: Final = "9190"
 def dashboards(story: Story, status: Status) -> tuple[str, ...]:
     """One line each: the tunnel, head node and ports of a live job; for an ended one, how to open what was kept."""
     tunnel = story.fact("job.ssh_tunnel", "command")
-    kept = next((name for name in story.artifacts if name.endswith("prometheus")), "")
-    if not tunnel and not kept:
+    metrics_folder = next((name for name in story.artifacts if name.endswith("prometheus")), "")
+    if not tunnel and not metrics_folder:
         return ()
     host = story.fact("job.ssh_tunnel", "head_host") or "the head node"
     port = _port(story)
     if not status.is_live:
         lines = ["The job has ended, and its dashboards with it: do not query them."]
-        lines += [f"Metrics that were kept: utils/prometheus.sh view {kept or _folder(story)}"]
+        lines += [f"Metrics that were kept: utils/prometheus.sh view {metrics_folder or _folder(story)}"]
         return tuple(
             [*lines, f"Tunnel of its lifetime ({host}, Prometheus port {port}): {tunnel}"] if tunnel else lines
         )

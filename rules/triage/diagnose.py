@@ -56,11 +56,13 @@ def hang_checks(assessment: Assessment) -> list[Check]:
 
 def death_checks(story: Story, state: str | None) -> list[Check]:
     """The ladder for a job that ended without a word."""
-    asked = f"{state}: {_STATES.get(state, 'see the first cause in sacct')}" if state else "not known: pass --job-state"
+    scheduler_state = (
+        f"{state}: {_STATES.get(state, 'see the first cause in sacct')}" if state else "not known: pass --job-state"
+    )
     return [
         Check("Is there a trace of an out-of-memory kill?", _memory_kills(story)),
         _end_of_log(story),
-        Check("What does the scheduler say?", asked),
+        Check("What does the scheduler say?", scheduler_state),
         Check(
             "What does the kernel say?", "not in this log: dmesg -T | grep -iE 'oom|killed process|xid' on each node"
         ),

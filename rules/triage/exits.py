@@ -63,8 +63,8 @@ def _node_checks(story: Story, failures: Sequence[Finding]) -> list[Check]:
     if not failed:
         return []
     first = failed[0]
-    told = [Check("Which node ended first?", f"{first.node} with {first.code}, at line {first.line}{_rest(exits)}")]
-    return [*told, *(Check(f"What did {exit_.node} print?", _printed(failures, exit_)) for exit_ in failed[:_SHOWN])]
+    checks = [Check("Which node ended first?", f"{first.node} with {first.code}, at line {first.line}{_rest(exits)}")]
+    return [*checks, *(Check(f"What did {exit_.node} print?", _printed(failures, exit_)) for exit_ in failed[:_SHOWN])]
 
 
 def _rest(exits: list[NodeExit]) -> str:
@@ -74,18 +74,18 @@ def _rest(exits: list[NodeExit]) -> str:
 
 def _printed(failures: Sequence[Finding], exit_: NodeExit) -> str:
     """The failures in the lines of the node's own task."""
-    told = [
+    lines = [
         f"{finding.failure_class} at line {signal.position.offset if signal.position else '?'}"
         for finding in failures
         if finding.failure_class != "node-fail" and (signal := finding.by_rank.get(exit_.task)) is not None
     ]
-    return ", ".join(told[:_SHOWN]) or "nothing that a rule knows: read the lines of its task before that line"
+    return ", ".join(lines[:_SHOWN]) or "nothing that a rule knows: read the lines of its task before that line"
 
 
 def _where(nodes: set[str]) -> str:
-    known = sorted(nodes)
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return f" on {', '.join(known[:_SHOWN])}{more}" if known else ""
+    names = sorted(nodes)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return f" on {', '.join(names[:_SHOWN])}{more}" if names else ""
 
 
 def _above_128(code: str) -> str:

@@ -40,9 +40,9 @@ def heartbeat_checks(story: Story, run: RunFacts, heartbeat: Finding) -> list[Ch
 
 def numbers(ranks: Iterable[int]) -> str:
     """`3, 5, 8`; of many only the first ones, and how many there are."""
-    known = sorted(set(ranks))
-    shown = ", ".join(map(str, known[:_SHOWN]))
-    return f"{shown} … ({len(known)} in all)" if len(known) > _SHOWN else shown
+    distinct = sorted(set(ranks))
+    shown = ", ".join(map(str, distinct[:_SHOWN]))
+    return f"{shown} … ({len(distinct)} in all)" if len(distinct) > _SHOWN else shown
 
 
 def _verdict(earlier: list[str], alive: list[int]) -> str:

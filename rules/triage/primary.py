@@ -26,13 +26,15 @@ def ranked(run: RunFacts, rules: RuleSet) -> list[Candidate]:
     """
     story, heartbeat = run.story, run.story.findings.get(HEARTBEAT)
     deaths = run.deaths if heartbeat and heartbeat.signals else ()
-    kept = {signal.signal_id: signal for signal in (*run.signals, *deaths)}
-    if not kept and run.progress.steps_this_run < STALL_STEPS:
-        kept = {signal.signal_id: signal for finding in run.failures for signal in finding.earlier}
-    candidates = rank(_in_line_order(story, kept.values()), rules.edges_between, lambda _: {story.path}) if kept else []
+    by_id = {signal.signal_id: signal for signal in (*run.signals, *deaths)}
+    if not by_id and run.progress.steps_this_run < STALL_STEPS:
+        by_id = {signal.signal_id: signal for finding in run.failures for signal in finding.earlier}
+    candidates = (
+        rank(_in_line_order(story, by_id.values()), rules.edges_between, lambda _: {story.path}) if by_id else []
+    )
     ids_of_deaths = {signal.signal_id for signal in deaths}
     for candidate in candidates:
-        candidate.signal = kept[candidate.signal.signal_id]
+        candidate.signal = by_id[candidate.signal.signal_id]
         _weigh_in_log(candidate, run)
         if candidate.signal.signal_id in ids_of_deaths:
             candidate.weigh(ReasonKind.DEADLY, DEADLY_POINTS)

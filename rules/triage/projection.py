@@ -28,8 +28,8 @@ def measure(story: Story) -> ProgressReport:
         return ProgressReport(total_steps=total, checkpoint_period=period, attempts=steps.attempts)
     (start, restored), saved = _start(story, steps.first), _last_checkpoint(story, steps.last, period)
     this_run, done = _steps_this_run(story, steps.first, steps.last), steps.last + _is_zero_based(story)
-    kept = max((step for step in (saved, restored) if step is not None), default=None)
-    lost = this_run if kept is None else max(0, steps.last - kept)
+    resumable = max((step for step in (saved, restored) if step is not None), default=None)
+    lost = this_run if resumable is None else max(0, steps.last - resumable)
     left = max(0, total - done) if total else None
     return ProgressReport(
         start=start,

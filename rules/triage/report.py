@@ -1,4 +1,4 @@
-"""Story -> Triage: everything that a person or program is told about one job's log."""
+"""Story -> Triage: the whole report on one job's log."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.rules.report.reason_text import cascade_text, reason_text
 from epicenter.rules.triage.advice import next_steps
-from epicenter.rules.triage.assessment import Asked, Assessment, assess
+from epicenter.rules.triage.assessment import Assessment, Circumstances, assess
 from epicenter.rules.triage.dashboards import dashboards
 from epicenter.rules.triage.diagnose import checks
 from epicenter.rules.triage.document import EvidenceLine, FindingReport, ProgressReport, Status, Triage
 from epicenter.rules.triage.stage import stage
 from epicenter.rules.triage.story import Finding, Story
 
-__all__ = ["Asked", "triage"]
+__all__ = ["Circumstances", "triage"]
 
 MAX_SHOWN_EVIDENCE: Final = 12
 MAX_SHOWN_OF_PRIMARY: Final = 3
 MAX_EVIDENCE_LENGTH: Final = 4000
 
 
-def triage(story: Story, rules: RuleSet, asked: Asked) -> Triage:
+def triage(story: Story, rules: RuleSet, circumstances: Circumstances) -> Triage:
     """The report on one job; the same for the same log, time and job state."""
-    assessment = assess(story, rules, asked)
+    assessment = assess(story, rules, circumstances)
     name, shown = assessment.primary, {finding.failure_class for finding in assessment.run.failures}
     return Triage(
         path=story.path,
@@ -59,19 +59,19 @@ _NOTHING: Final = {
 
 def _summary(assessment: Assessment) -> str:
     story, status, progress = assessment.story, assessment.status, assessment.progress
-    told = [assessment.spec.meaning if assessment.spec else _NOTHING.get(status, "No failure is in the log.")]
+    sentences = [assessment.spec.meaning if assessment.spec else _NOTHING.get(status, "No failure is in the log.")]
     if not story.lines and status is Status.UNKNOWN_DEATH:
-        told = ["The log is empty: the job was ended before it could print a line, in the prolog or at launch."]
+        sentences = ["The log is empty: the job was ended before it could print a line, in the prolog or at launch."]
     if cause := assessment.cause:
         others = sum(finding.count for finding in assessment.run.failures) - 1
-        told.append(f"It is first seen {_place(story, cause)}{_follow(others)}.")
+        sentences.append(f"It is first seen {_place(story, cause)}{_follow(others)}.")
     if status is Status.CANCELLED and assessment.primary == "hang":
-        told.append("The cancellation only ended a job that stood still already.")
+        sentences.append("The cancellation only ended a job that stood still already.")
     if assessment.is_late_failure:
-        told.append("All steps had been made by then, so that it failed while it shut down.")
+        sentences.append("All steps had been made by then, so that it failed while it shut down.")
     elif progress.last_step is not None and status is not Status.COMPLETED:
-        told.append(f"The last completed step is {progress.last_step}{_of(progress)}.")
-    return " ".join(told)
+        sentences.append(f"The last completed step is {progress.last_step}{_of(progress)}.")
+    return " ".join(sentences)
 
 
 def _follow(others: int) -> str:
@@ -102,12 +102,12 @@ def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
     if cause:
         same = [*story.findings[cause.failure_class].signals, *story.findings[cause.failure_class].earlier]
         chosen = [cause, *(signal for signal in same if signal is not cause)][:MAX_SHOWN_OF_PRIMARY]
-    known = cause.failure_class if cause else ""
-    others = [finding.first for finding in assessment.run.failures if finding.failure_class != known]
+    own_class = cause.failure_class if cause else ""
+    others = [finding.first for finding in assessment.run.failures if finding.failure_class != own_class]
     lines = [_line(story, signal) for signal in [*chosen, *others]]
     if not cause and assessment.primary:
-        told = {line.line for line in lines}
-        lines = [*(one for one in _last_words(story, assessment.primary) if one.line not in told), *lines]
+        shown = {line.line for line in lines}
+        lines = [*(line for line in _last_words(story, assessment.primary) if line.line not in shown), *lines]
     return tuple(lines[:MAX_SHOWN_EVIDENCE])
 
 
@@ -129,12 +129,12 @@ def _line(story: Story, signal: Signal) -> EvidenceLine:
 
 def _cascade(assessment: Assessment) -> tuple[str, ...]:
     """What led to what, one sentence for each class that another one explains; the primary one needs none."""
-    told: dict[str, str] = {}
+    sentences: dict[str, str] = {}
     for candidate in assessment.candidates:
         name, cause = candidate.signal.failure_class, candidate.explained_by
         if cause and name != assessment.primary:
-            told.setdefault(name, cascade_text(name, cause))
-    return tuple(told.values())
+            sentences.setdefault(name, cascade_text(name, cause))
+    return tuple(sentences.values())
 
 
 def _finding(finding: Finding, rules: RuleSet) -> FindingReport:

@@ -171,9 +171,9 @@ class Story:
 
         A traceback whose exception is cut off counts only when nothing else failed.
         """
-        told = [finding for finding in self.findings.values() if finding.role not in ("advice", "finished")]
-        strong = [finding for finding in told if finding.count > finding.weak]
-        return strong or told
+        failures = [finding for finding in self.findings.values() if finding.role not in ("advice", "finished")]
+        strong = [finding for finding in failures if finding.count > finding.weak]
+        return strong or failures
 
     def is_dated(self, time_ns: int) -> bool:
         """Whether a time comes from a line of the log, and not from the file."""
@@ -276,9 +276,9 @@ def _is_cut(signal: Signal) -> bool:
 
 def _cancelled_at_ns(text: str) -> int | None:
     """When Slurm says it ended the job; its time has no zone, and counts as UTC like those of the other lines."""
-    said = _CANCELLED_AT.search(text)
+    found = _CANCELLED_AT.search(text)
     try:
-        return int(datetime.fromisoformat(f"{said[1]}+00:00").timestamp()) * NS_PER_S if said else None
+        return int(datetime.fromisoformat(f"{found[1]}+00:00").timestamp()) * NS_PER_S if found else None
     except ValueError:
         return None
 

@@ -23,7 +23,7 @@ from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.redact.redactor import Redactor
 from epicenter.rules.triage.document import Triage
-from epicenter.rules.triage.report import Asked, triage
+from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.story import Story
 from epicenter.stream.cli.text.terminal import watched
 from epicenter.stream.cli.text.triage import table, ticket
@@ -40,11 +40,11 @@ def triage_paths(
     settings: Settings, paths: list[str], outputs: Path, now: str | None, job_state: str | None, as_json: bool
 ) -> bool:
     """Report on every job at these paths; true when one of them could not be read."""
-    asked = Asked(_time_ns(now) if now else time_ns(), job_state)
+    circumstances = Circumstances(_time_ns(now) if now else time_ns(), job_state)
     rules, redactor = load(settings.rule_packs, settings.topology), redactor_of(settings)
     unread: list[str] = []
     for path in paths:
-        reports = reports_at(path, outputs, rules, asked, unread, redactor)
+        reports = reports_at(path, outputs, rules, circumstances, unread, redactor)
         if as_json:
             for report in reports:
                 click.echo(orjson.dumps(msgspec.to_builtins(report)))
@@ -78,7 +78,12 @@ def read_story(job: JobLogs, rules: RuleSet, redactor: Redactor | None = None) -
 
 
 def reports_at(
-    path: str, outputs: Path, rules: RuleSet, asked: Asked, unread: list[str], redactor: Redactor | None = None
+    path: str,
+    outputs: Path,
+    rules: RuleSet,
+    circumstances: Circumstances,
+    unread: list[str],
+    redactor: Redactor | None = None,
 ) -> Iterator[Triage]:
     """One report a job; what can't be read is noted in `unread`, and does not stop the others."""
     try:
@@ -88,7 +93,7 @@ def reports_at(
         return
     for job in jobs:
         try:
-            yield _with_valid_names(triage(read_story(_readable(job, unread), rules, redactor), rules, asked))
+            yield _with_valid_names(triage(read_story(_readable(job, unread), rules, redactor), rules, circumstances))
         except InputError as error:
             unread.append(str(error))
 

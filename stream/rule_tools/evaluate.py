@@ -20,7 +20,7 @@ from epicenter.rules.errors import InputError
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
-from epicenter.rules.triage.report import Asked, triage
+from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.story import Story
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
@@ -148,7 +148,7 @@ def judged(case: Case, rules: RuleSet, scanner: BatchScanner) -> tuple[set[str],
     story = Story(case.id)
     for match in sorted(scanner.scan(batch).matches, key=lambda match: match.event.position):
         story.note(match, rules)
-    report = triage(story, rules, Asked())
+    report = triage(story, rules, Circumstances())
     shown = {finding.failure_class for finding in story.failures()}
     return shown, report.primary if report.primary in shown else None
 

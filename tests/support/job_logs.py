@@ -12,7 +12,7 @@ from typing import Final
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.triage.document import Triage
-from epicenter.rules.triage.report import Asked, triage
+from epicenter.rules.triage.report import Circumstances, triage
 from epicenter.rules.triage.story import Story
 from epicenter.stream.scan.scan import BatchScanner
 from tests.support.logs import LATER_NS, START_S, at, the_rules
@@ -155,7 +155,7 @@ def story_of(lines: Iterable[str], path: str = LOG) -> Story:
 
 def report_on(lines: Iterable[str], now: float | None = None, job_state: str = "") -> Triage:
     """The report on a log's lines, as of a second of the test."""
-    return triage(story_of(list(lines)), the_rules(), Asked(None if now is None else at(now), job_state))
+    return triage(story_of(list(lines)), the_rules(), Circumstances(None if now is None else at(now), job_state))
 
 
 def write_log(file: Path, lines: Iterable[str], end: str = "\n") -> Path:

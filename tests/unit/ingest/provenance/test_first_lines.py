@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from epicenter.ingest.provenance.first_lines import HEAD_BYTES, told_by
+from epicenter.ingest.provenance.first_lines import HEAD_BYTES, with_first_lines
 from epicenter.rules.model.records import Origin
 
 UNTOLD = Origin(job="train", log="train.log")
@@ -15,7 +15,7 @@ def told(tmp_path: Path, text: str, origin: Origin = UNTOLD) -> Origin:
     file = tmp_path / "train.log"
     file.write_text(text)
     with file.open("rb") as opened:
-        return told_by(origin, opened.fileno())
+        return with_first_lines(origin, opened.fileno())
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from epicenter.rules.triage.assessment import Asked, SilenceKind, assess
+from epicenter.rules.triage.assessment import Circumstances, SilenceKind, assess
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,
@@ -254,7 +254,7 @@ SILENCE: dict[str, tuple[Sequence[str], str | None, SilenceKind | None]] = {
 def test_silence_explains_a_job_where_no_line_does(
     lines: Sequence[str], job_state: str | None, expected: SilenceKind | None
 ) -> None:
-    found = assess(story_of(lines), the_rules(), Asked(at(LATE), job_state))
+    found = assess(story_of(lines), the_rules(), Circumstances(at(LATE), job_state))
     assert found.silence is expected
     assert found.cause is None or found.silence is None
 
@@ -264,7 +264,7 @@ def test_silence_explains_a_job_where_no_line_does(
     [(None, None), ("", None), ("CANCELLED by 1000", "CANCELLED"), ("completed+", "COMPLETED"), (" ", None)],
 )
 def test_state_of_the_scheduler_is_its_first_word(job_state: str | None, expected: str | None) -> None:
-    assert Asked(job_state=job_state).state == expected
+    assert Circumstances(job_state=job_state).state == expected
 
 
 BEFORE_TRAINING = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from epicenter.rules.triage.assessment import Asked
+from epicenter.rules.triage.assessment import Circumstances
 from epicenter.rules.triage.document import Check
 from tests.support.job_logs import (
     AT_300,
@@ -100,7 +100,7 @@ def test_a_hang_that_was_cancelled_is_diagnosed_as_of_the_cancellation() -> None
 def test_core_files_speak_for_a_crash(artifacts: tuple[str, ...], told: str) -> None:
     story = story_of(AT_300)
     story.folder, story.artifacts = "outputs/7877-llama", artifacts
-    report = triage(story, the_rules(), Asked(at(LATE), "RUNNING"))
+    report = triage(story, the_rules(), Circumstances(at(LATE), "RUNNING"))
     assert Check("Did a process crash?", told) in report.checks
 
 
@@ -148,7 +148,7 @@ def test_an_empty_log_was_ended_before_it_began() -> None:
 def test_a_log_that_ends_within_a_line_was_killed_abruptly(is_cut_off: bool, told: str) -> None:
     story = story_of([*AT_300, "I0302 09:25:04.1 140110937 metric_lo"])
     story.is_cut_off = is_cut_off
-    report = triage(story, the_rules(), Asked(at(LATE)))
+    report = triage(story, the_rules(), Circumstances(at(LATE)))
     assert Check("Is the log cut off?", told, "I0302 09:25:04.1 140110937 metric_lo") in report.checks
 
 

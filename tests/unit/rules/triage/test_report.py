@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from epicenter.rules.triage.assessment import Asked
+from epicenter.rules.triage.assessment import Circumstances
 from tests.support.job_logs import (
     AT_300,
     CANCELLED,
@@ -147,5 +147,5 @@ def test_a_hanging_ray_job_is_looked_at_through_its_dashboard() -> None:
 def test_metrics_beside_the_log_are_named() -> None:
     story = story_of([*AT_300, *FAILED])
     story.artifacts = ("outputs/7877-llama/prometheus",)
-    shown = triage(story, the_rules(), Asked(at(LATE))).dashboards
+    shown = triage(story, the_rules(), Circumstances(at(LATE))).dashboards
     assert "utils/prometheus.sh view outputs/7877-llama/prometheus" in shown[1]

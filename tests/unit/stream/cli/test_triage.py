@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from epicenter.rules.triage.document import Triage
-from epicenter.rules.triage.report import Asked
+from epicenter.rules.triage.report import Circumstances
 from epicenter.stream.cli.main import main
 from epicenter.stream.cli.text.triage import table, ticket
 from epicenter.stream.cli.triage import reports_at
@@ -64,8 +64,8 @@ def run(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[byt
 def report_on(path: object, now: float | None = None, job_state: str = "", outputs: Path = Path("outputs")) -> Triage:
     """The report on the one job at a path that can be read."""
     unread: list[str] = []
-    asked = Asked(None if now is None else at(now), job_state)
-    (report,) = reports_at(str(path), outputs, the_rules(), asked, unread)
+    circumstances = Circumstances(None if now is None else at(now), job_state)
+    (report,) = reports_at(str(path), outputs, the_rules(), circumstances, unread)
     assert unread == []
     return report
 
