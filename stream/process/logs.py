@@ -28,13 +28,6 @@ def set_up_logs(log_format: LogFormat, *, lazily: bool = False) -> None:
         handler.load()
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
     logging.getLogger(COMMAND_LOGGER).setLevel(logging.INFO)
-    silence_libraries()
-
-
-def silence_libraries() -> None:
-    """Of these libraries nothing but what is critical."""
-    for library in SILENT_LIBRARIES:
-        logging.getLogger(library).setLevel(logging.CRITICAL)
 
 
 def say(text: str, level: int = logging.INFO, exc_info: BaseException | None = None) -> None:
@@ -56,6 +49,10 @@ class _ToStandardError(logging.Handler):
         super().__init__()
         self.log_format = log_format
         self._lines: logging.Formatter | None = None
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Of silent libraries only what is critical; a level would not do, since clickhouse_connect sets its own."""
+        return record.levelno >= logging.CRITICAL or record.name.partition(".")[0] not in SILENT_LIBRARIES
 
     def handle(self, record: logging.LogRecord) -> bool:
         """Write it; who logs is not stopped by a line that can't be put together, such as a library's wrong one."""

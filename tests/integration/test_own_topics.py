@@ -175,7 +175,7 @@ def test_messages_deleted_before_they_were_read_are_counted(clusters: MakeCluste
         group: end - read[group] for group in groups
     }
     assert fault_log(worker, "records-lost") == 2
-    assert worker.log.read_text().count("records-lost: ") == 2
+    assert worker.log.read_text().count("kind=records-lost") == 2
     stop(worker)
 
 
