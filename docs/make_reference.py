@@ -51,7 +51,7 @@ def reference() -> dict[str, str]:
         "metrics.md": metrics(),
         "api.md": api(),
         "rule-pack.schema.json": editor_schema(PackSpec, "A rule pack of epicenter"),
-        "alerts.schema.json": editor_schema(AlertsSpec, "Who is told what by epicenter: alerts.yaml"),
+        "alerts.schema.json": editor_schema(AlertsSpec, "Routes and targets of epicenter's notifications: alerts.yaml"),
         "incident.schema.json": document_schema(Incident),
         "triage.schema.json": document_schema(Triage),
     }

@@ -44,8 +44,8 @@ $questions
 ## Addresses of a worker
 
 `/metrics`: [metrics.md](metrics.md). `/healthz`: JSON with `status` (`ok`, or `stalled` with HTTP status 503),
-`seconds_since_last_fetch`, and `rules` with what is wrong with changed packs and which rules flood; the status alone
-for who needs `web_token` and has none.
+`seconds_since_last_fetch`, and `rules` with what is wrong with changed packs and which rules are over their budget.
+Without the `web_token` that it needs, a caller gets the status alone.
 
 ## JSON of commands
 

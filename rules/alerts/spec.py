@@ -1,4 +1,4 @@
-"""The shape of the part of `alerts.yaml` that says who is told what, and when; pydantic checks it."""
+"""The shape of the part of `alerts.yaml` that says who is notified of what, and when; pydantic checks it."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ Match = dict[str, Words]
 
 
 class EscalateSpec(Strict):
-    """Who is told too when nobody acknowledged in time."""
+    """Targets to notify too if no one acknowledges in time."""
 
     after: DurationNs
     targets: Annotated[Words, Field(min_length=1)]
 
 
 class RouteSpec(Strict):
-    """Whom incidents are told to. What a route leaves out it has from the one around it.
+    """Targets of incidents. What a route leaves out it takes from the route around it.
 
     Of `routes` the first that fits takes the incident, and with `continue` those after it are looked at too; when none
     fits, the route itself takes it. An empty `group_by` makes one group of everything.
@@ -79,7 +79,7 @@ class WeeklySpec(Strict):
 
 
 class MaintenanceSpec(Strict):
-    """A window in which what fits is not told: from a time to another one, or weekly."""
+    """A window without notifications of incidents that match: from one time to another, or weekly."""
 
     match: Match
     who: Annotated[str, Field(min_length=1)]
@@ -106,7 +106,7 @@ class GuardSpec(Strict):
 
 
 class RoutingSpec(Strict):
-    """Everything in the file but the targets. `grace_period`: how long a liveness verdict stays pending."""
+    """Everything in the file except the targets. `grace_period`: how long a liveness verdict stays pending."""
 
     route: RouteSpec
     labels: tuple[LabelSpec, ...] = ()

@@ -1,4 +1,4 @@
-"""`epicenter alerts …`: the file that says who is told what, checked, and tried without telling anybody."""
+"""`epicenter alerts …`: check the alerts file, and try its routes without a notification."""
 
 from __future__ import annotations
 
