@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from bench.redaction_shapes import Shape, shapes
 from epicenter.rules.packs.load import load
-from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.load import load_redactor
 from epicenter.rules.redact.redactor import Redactor
 
 SEED: Final = 2026

@@ -14,7 +14,7 @@ from bench.redaction_shapes import shapes
 from bench.stream_input import HITS
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.packs.load import load
-from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.load import load_redactor
 from epicenter.stream.scan.redaction import without_secrets
 from epicenter.stream.scan.scan import BatchScanner
 

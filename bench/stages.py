@@ -24,10 +24,10 @@ from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.kafka.raw_batches import CHUNK_RECORDS, Chunk, WholeBatches
+from epicenter.stream.process.memory import RARELY
 from epicenter.stream.scan.block_buffer import BlockBuffer
 from epicenter.stream.scan.prefilter import MARKS, Prefilter
 from epicenter.stream.scan.scan import BatchScanner
-from epicenter.stream.services.matcher import RARELY
 
 RECORDS: Final = 400_000
 BATCHES_A_FETCH: Final = 20

@@ -348,7 +348,7 @@ def _shown(name: str, value: Any) -> str:
 
 
 def _without_secrets(text: str) -> str:
-    from epicenter.rules.redact.patterns import load_redactor
+    from epicenter.rules.redact.load import load_redactor
 
     return load_redactor().redact(text.encode("utf-8", "replace")).text.decode()
 

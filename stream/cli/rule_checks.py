@@ -16,8 +16,8 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.stream.rule_tools.examples import AllPatterns, example_failures
 from epicenter.stream.rule_tools.lint import problems
-from epicenter.stream.scenarios.check import check_all
 from epicenter.stream.scenarios.reading import Scenario, read_scenarios, scenario_folders
+from epicenter.stream.scenarios.variations import check_all
 
 Packs = tuple[Path, ...]
 

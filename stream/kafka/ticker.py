@@ -12,7 +12,7 @@ from aiokafka.admin import AIOKafkaAdminClient
 from epicenter.stream.kafka.alignment import WatermarkAlignment
 from epicenter.stream.kafka.messages import ProgressTick, encode
 from epicenter.stream.kafka.raw_batches import source_of
-from epicenter.stream.kafka.recovery import Recovery
+from epicenter.stream.kafka.topic_identity import Recovery
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.settings import Settings

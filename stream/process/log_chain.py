@@ -15,7 +15,7 @@ import structlog
 from structlog.processors import LogfmtRenderer
 from structlog.typing import EventDict, Processor
 
-from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.load import load_redactor
 from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.process.logs import COMMAND_LOGGER, LogFormat
 

@@ -1,7 +1,8 @@
-"""What is freed goes back to the system, so that a peak of one service is room for the next."""
+"""How a worker uses memory: freed memory goes back to the system, and the garbage collector runs rarely."""
 
 from __future__ import annotations
 
+import gc
 from ctypes import CDLL
 from typing import Final
 

@@ -11,7 +11,7 @@ from epicenter.rules.errors import DeadLetterKind
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.ledger import DeadLetter
 from epicenter.rules.model.records import LogEvent, Match, RawRecord
-from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.load import load_redactor
 from epicenter.rules.redact.redactor import Redacted, Redactor
 from epicenter.stream.settings import Settings
 

@@ -7,7 +7,6 @@ acknowledgements, commit. Killed at any point, the records are scanned again, an
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from time import monotonic, perf_counter
 from typing import Any, Final
@@ -23,12 +22,13 @@ from epicenter.stream.kafka.alignment import WatermarkAlignment
 from epicenter.stream.kafka.clients import make_admin, make_consumer, make_producer
 from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, RawBatches
-from epicenter.stream.kafka.recovery import Recovery
 from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.kafka.sending import Sender
 from epicenter.stream.kafka.ticker import WatermarkTicker
+from epicenter.stream.kafka.topic_identity import Recovery
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.metrics import Metrics
+from epicenter.stream.process.memory import collect_rarely
 from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.rule_budget import RuleBudget, over_budget
 from epicenter.stream.services.chunks import ChunkScanner
@@ -39,9 +39,6 @@ log: Final = get_logger(__name__)
 FETCH_WAIT_MS: Final = 200
 PARTITION_FETCH_BYTES: Final = 4 << 20
 TICK_S: Final = 0.2
-RARELY: Final = 50_000, 10, 50
-"""Thresholds of the garbage collector: a chunk makes thousands of objects, all of them gone with it. Futures and
-retries do leave cycles, some hundred objects a second."""
 
 
 class Matcher(Service):
@@ -93,8 +90,7 @@ class Matcher(Service):
         self._batches = RawBatches(self._consumer, settings.fetch_records)
         listener = _RebalanceListener(self._busy, self._forget_uncommitted, self._start_with)
         self._consumer.subscribe([settings.raw_topic], listener=listener)
-        gc.freeze()
-        gc.set_threshold(*RARELY)
+        collect_rarely()
 
     async def on_stop(self) -> None:
         """Leave the group after the batch in hand; what is not committed will be read again."""

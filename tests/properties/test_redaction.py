@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from bench.redaction_shapes import shapes
-from epicenter.rules.redact.patterns import load_redactor, shipped_words
+from epicenter.rules.redact.load import load_redactor, shipped_words
 from epicenter.rules.redact.redactor import Redacted, Redactor, Secret
 
 REDACTOR = load_redactor()

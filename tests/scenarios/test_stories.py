@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from epicenter.stream.scenarios.check import check_all
 from epicenter.stream.scenarios.reading import Scenario, read_scenarios
+from epicenter.stream.scenarios.variations import check_all
 from tests.support.logs import the_rules
 
 STORIES = read_scenarios([Path(__file__).parent / "stories"])

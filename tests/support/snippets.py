@@ -13,7 +13,7 @@ import kubernetes_validate
 import yaml
 
 from epicenter.rules.packs.topology import read_topology
-from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.load import load_redactor
 from epicenter.sinks.notify.load import load_alerts
 from epicenter.stream.scenarios.reading import read_scenarios
 from epicenter.stream.settings import Settings, load_settings

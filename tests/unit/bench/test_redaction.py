@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.redaction import SEED, changed_examples, recall_of
 from bench.redaction_shapes import KINDS, shapes
-from epicenter.rules.redact.patterns import load_redactor
+from epicenter.rules.redact.load import load_redactor
 from epicenter.rules.redact.redactor import Redactor, Secret
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from epicenter.rules.errors import ConfigError
-from epicenter.rules.redact.patterns import load_redactor, shipped_faults
+from epicenter.rules.redact.load import load_redactor, shipped_faults
 from epicenter.rules.redact.redactor import Redactor, Secret
 
 DOCUMENT = Path(__file__).parents[4] / "docs/secrets.md"

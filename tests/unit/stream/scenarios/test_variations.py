@@ -11,9 +11,9 @@ import pytest
 from epicenter.rules.engine import Engine
 from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.stream.scan.scan import BatchScanner
-from epicenter.stream.scenarios.check import Checker, chapters_of
 from epicenter.stream.scenarios.delivery import Delivery, as_written, cut_up, lagging, reordered, repeated
 from epicenter.stream.scenarios.play import CLUSTER, MakeCore
+from epicenter.stream.scenarios.variations import Checker, chapters_of
 from tests.support.logs import the_rules
 from tests.support.scenarios import A_SCENARIO, ForgetfulCore, NotingCore, scenario
 
