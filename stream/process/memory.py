@@ -19,8 +19,19 @@ snapshots of a storm leave holes of theirs; what the hot path fetches stays belo
 MAX_KEPT_FREE_BYTES: Final = 2 * LARGE_BYTES
 
 
+RARELY: Final = 50_000, 10, 50
+"""Thresholds of the garbage collector. A chunk makes thousands of objects that are gone with it; futures and retries
+leave some hundred objects in cycles a second."""
+
+
+def collect_rarely() -> None:
+    """Keep what exists out of collections, and collect the rest rarely."""
+    gc.freeze()
+    gc.set_threshold(*RARELY)
+
+
 def limit_allocator() -> None:
-    """Set glibc's allocator so; other systems have their own ways."""
+    """Give freed memory back to the system, so that one service's peak is room for the next; glibc only."""
     mallopt = getattr(CDLL(None), "mallopt", None)
     if mallopt:
         mallopt(_M_ARENA_MAX, ARENAS)
