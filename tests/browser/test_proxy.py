@@ -29,7 +29,7 @@ def test_the_page_is_live_and_takes_forms_through_a_proxy(
         page = browser.new_page()
         refused = page.goto(f"{base}/silences")
         assert refused and refused.status == 401
-        expect(page.locator("body")).to_contain_text("Browsers come through a proxy that signs you in")
+        expect(page.locator("body")).to_contain_text("use the proxy that signs you in")
         page.goto(proxy)
         expect(page.get_by_role("status").first).to_contain_text("live")
         page.locator("main a[href^='/incidents/']").first.click()

@@ -85,7 +85,7 @@ def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with epicenter(tmp_path, "page", "--store", f"http://ada:secret@127.0.0.1:{port}/x", "--port", 0) as base:
         status, text = asked(base + "/")
-        assert (status, "The store does not answer" in text, "secret" in text) == (503, True, False)
+        assert (status, "The store is not responding" in text, "secret" in text) == (503, True, False)
         status, text = asked(base + "/healthz")
         assert (status, "secret" in text) == (503, False)
 
