@@ -4,7 +4,7 @@ raw topic ── Matcher ──▶ matches ── Correlator (snapshots) ──�
                 └──────▶ dead letters                  matches, dead letters ──────────────┘
                                                                     incidents ── Notifier (journal) ──▶ targets
 
-Faust starts, supervises and stops the services and serves the pages; each service has Kafka clients of its own.
+Faust starts, supervises and stops the services and serves the pages. Each service has its own Kafka clients.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ HAVE_RULES: Final = (Matcher, Correlator, StoreWriter)
 
 
 def build_app(settings: Settings, rules: RuleSet) -> faust.App:
-    """The app, not started.
+    """Build the Faust app without starting it.
 
     Raises:
-        ConfigError: it would listen where others reach it, without a token.
+        ConfigError: the web server listens on an address that other hosts reach, and no token is set.
     """
     metrics, app = Metrics(), _faust_app(settings)
     running: list[Any] = []
@@ -76,7 +76,7 @@ def _add_reloader(
 
 
 def _bound(service: type[Service], running: list[Any], *given: Any) -> type[Service]:
-    """The service as Faust makes it, with nothing but its own arguments; `running` gets what was made."""
+    """A subclass that Faust can construct with its own arguments only. Each instance is appended to `running`."""
 
     class Bound(service):
         def __init__(self, **kwargs: Any):

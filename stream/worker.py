@@ -1,4 +1,4 @@
-"""`epicenter worker`: look before the start whether all is there, then run the Faust app."""
+"""`epicenter worker`: check that rules, settings and topics are in place, then run the Faust app."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from epicenter.stream.settings import Settings
 
 
 def run_worker(settings: Settings) -> int:
-    """Run until stopped; the exit code of the process.
+    """Run until stopped; return the exit code of the process.
 
     Raises:
-        ConfigError: rules or settings are wrong, or topics are missing.
-        TransientError: the broker is away.
+        ConfigError: rules or settings are invalid, or topics are missing.
+        TransientError: the broker is unreachable.
     """
     checked_token(settings, "web")
     rules = proven(settings.rule_packs, settings.topology, MARKS)
@@ -38,17 +38,17 @@ def run_worker(settings: Settings) -> int:
 
 
 class _Worker(Worker):  # type: ignore[misc]
-    """Faust's, with our deadline from the first signal on."""
+    """Faust's worker with our shutdown deadline, which starts at the first signal."""
 
     def install_signal_handlers(self) -> None:
         stop_on_signals(self._on_sigterm)
 
 
 def run_app(app: faust.App) -> int:
-    """Run an app until stopped; the exit code of the process.
+    """Run an app until stopped; return the exit code of the process.
 
     Raises:
-        TransientError: the broker went away while the app was starting.
+        TransientError: the broker became unreachable while the app was starting.
     """
     limit_allocator()
     worker = _Worker(app, quiet=True, redirect_stdouts=False, override_logging=False)

@@ -1,6 +1,7 @@
-"""Partitions go side by side: what is told of later times than the slowest has come to waits in a correlator's memory.
+"""Watermark alignment: workers pause partitions that are too far ahead of the slowest one in event time.
 
-Each offset is committed with the newest event time before it, so that every worker sees how far the others are.
+Whatever is ahead of the slowest partition waits in a correlator's memory. Each offset is committed with the newest
+event time before it, so that every worker sees the progress of the others.
 """
 
 from __future__ import annotations
@@ -12,18 +13,17 @@ from typing import Final
 from aiokafka import TopicPartition
 
 MAX_AHEAD: Final = 50_000
-"""So many matches and heartbeats of one worker may wait for the slowest partition; each takes about 2 kB there."""
+"""At most this many matches and heartbeats of one worker wait for the slowest partition; each takes about 2 kB."""
 
 MAX_UNCHANGED: Final = 1_500
-"""So often a partition is found with more to read and no further than before, until the others no longer wait for it:
-five minutes."""
+"""A partition whose offset stays the same for this many observations (five minutes) no longer holds the others back."""
 
 CommittedOffsets = Mapping[TopicPartition, tuple[int, str]]
-"""What a group has committed: offset and words."""
+"""What a group has committed: offset and offset metadata."""
 
 
 class WatermarkAlignment:
-    """What this worker told of times that the slowest partition has not come to yet."""
+    """Counts what this worker sent for event times that the slowest partition has not reached yet."""
 
     def __init__(self) -> None:
         self._batches: dict[TopicPartition, deque[tuple[int, int]]] = {}
@@ -32,23 +32,23 @@ class WatermarkAlignment:
         self._front_ns: int | None = None
 
     def forget(self) -> None:
-        """Partitions change hands."""
+        """Partitions are being reassigned: drop all counts."""
         self._batches.clear()
         self._newest_ns.clear()
 
     def record(self, partition: TopicPartition, newest_ns: int | None, count: int) -> None:
-        """So much was told of a partition, up to this event time."""
+        """Count matches and heartbeats of a partition, up to this event time."""
         if newest_ns is not None:
             newest_ns = self._newest_ns[partition] = max(newest_ns, self._newest_ns.get(partition, 0))
             self._batches.setdefault(partition, deque()).append((newest_ns, count))
 
     def mark(self, partition: TopicPartition, topic_id: str) -> str:
-        """What to commit an offset with: whose it is, and how far the partition's time has come."""
+        """The metadata of a committed offset: the topic's id and the partition's newest event time."""
         newest_ns = self._newest_ns.get(partition)
         return topic_id if newest_ns is None else f"{topic_id} {newest_ns}"
 
     def observe(self, read: CommittedOffsets, ends: Mapping[TopicPartition, int]) -> None:
-        """See where the slowest is of the partitions that have more to read; one that has not begun counts for none."""
+        """Find the slowest of the partitions that have more to read; one without any progress is ignored."""
         behind = {partition: mark for partition, mark in read.items() if mark[0] < ends.get(partition, 0)}
         self._unchanged = {
             partition: (offset, self._times_unchanged(partition, offset)) for partition, (offset, _) in behind.items()
@@ -61,7 +61,7 @@ class WatermarkAlignment:
         self._front_ns = min((time_ns for time_ns in times_ns if time_ns is not None), default=None)
 
     def too_far(self) -> set[TopicPartition]:
-        """Partitions to read no further until the slowest has come nearer."""
+        """The partitions to pause until the slowest one has caught up."""
         for batches in self._batches.values():
             while batches and (self._front_ns is None or batches[0][0] <= self._front_ns):
                 batches.popleft()
@@ -79,6 +79,6 @@ def topic_of_mark(metadata: str) -> str:
 
 
 def time_of_mark(metadata: str) -> int | None:
-    """The newest event time before a committed offset, if it was known."""
+    """The newest event time (ns) before a committed offset; None when it is unknown."""
     time_ns = metadata.partition(" ")[2]
     return int(time_ns) if time_ns.isdecimal() else None

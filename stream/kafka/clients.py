@@ -1,4 +1,4 @@
-"""Our Kafka consumers and producers: what all services set alike."""
+"""Kafka clients with the settings that all services share."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from epicenter.stream.kafka.topics import MAX_RAW_BYTES
 from epicenter.stream.settings import Settings
 
 CLIENT_ID: Final = "epicenter"
-"""By this name our workers know each other among the members of a group."""
+"""The client id by which workers recognise each other among the members of a group."""
 
 SESSION_TIMEOUT_MS: Final = 6_000
-"""A worker that was killed is missed after this; brokers allow no less unless they are told to."""
+"""A killed worker is removed from the group after this; it is the brokers' default minimum."""
 
 HEARTBEAT_MS: Final = 1_000
-"""How soon the others hear of a rebalance."""
+"""How soon members notice a rebalance."""
 
 REBALANCE_TIMEOUT_MS: Final = 30_000
-"""So long a rebalance waits for a worker that is alive and still has a batch in hand."""
+"""At most this long a rebalance waits for a worker that is finishing a batch."""
 
 METADATA_AGE_MS: Final = 5_000
-"""So soon a partition that was added is read, and a topic of which a broker that has just come back knew nothing yet:
-a group that is given its partitions in that moment gets none, and is not told when there are some."""
+"""How soon an added partition is read. Also how soon a group recovers that was assigned no partitions because a
+restarted broker did not know the topic yet."""
 
 BATCH_BYTES: Final = 1 << 18
 
 
 def make_consumer(settings: Settings, group: str | None, *topics: str, **more: Any) -> AIOKafkaConsumer:
-    """A consumer, not started; in a group it begins at the oldest record, and commits when it is told to."""
+    """A consumer, not started. In a group it begins at the oldest record; it commits only explicitly."""
     more = {"auto_offset_reset": "earliest"} | more
     return AIOKafkaConsumer(
         *topics,
@@ -48,12 +48,12 @@ def make_consumer(settings: Settings, group: str | None, *topics: str, **more: A
 
 
 def make_admin(settings: Settings, **more: Any) -> AIOKafkaAdminClient:
-    """A client for questions about topics and groups, not started."""
+    """An admin client for topics and groups, not started."""
     return AIOKafkaAdminClient(**client_arguments(settings), **more)
 
 
 def make_producer(settings: Settings, enable_idempotence: bool = True) -> AIOKafkaProducer:
-    """A producer, not started, whose records all replicas acknowledge."""
+    """A producer, not started, that waits for the acknowledgement of all in-sync replicas."""
     return AIOKafkaProducer(
         **client_arguments(settings),
         acks="all",

@@ -1,4 +1,4 @@
-"""Trouble with Kafka: each kind has a name, is counted every time and told once while it lasts."""
+"""Kafka faults: each kind has a name, is counted every time, and is logged once while it lasts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log: Final = get_logger(__name__)
 
 
 class KafkaFault(StrEnum):
-    """What can be wrong; docs/operations.md says what to do about each."""
+    """The kinds of faults; docs/operations.md says what to do about each."""
 
     CORRUPT_BATCH = "corrupt-batch"
     FOREIGN_COMMIT = "foreign-commit"
@@ -39,7 +39,7 @@ class KafkaFault(StrEnum):
 
 
 class FaultLog:
-    """What a worker has met."""
+    """Counts and logs the Kafka faults of a worker."""
 
     def __init__(self, metrics: Metrics, redactor: Redactor | None = None):
         self._metrics = metrics
@@ -48,16 +48,16 @@ class FaultLog:
         self._gaps: deque[Gap] = deque(maxlen=MAX_KEPT_GAPS)
 
     def record(self, kind: KafkaFault, subject: str, text: str, times: int = 1) -> None:
-        """Count it, and tell it unless it was told of this subject before."""
+        """Count the fault, and log it unless it is already logged for this subject."""
         self._metrics.note_fault(kind, times)
         if (kind, subject) not in self._reported:
             self._reported.add((kind, subject))
             log.error("kafka_fault", **_fields(kind, subject), detail=text)
 
     def record_lost(self, source: str, offset: int, records: int, text: str) -> None:
-        """Count and tell records that were deleted before they were read, from this offset on: a gap in the evidence.
+        """Count and log records that were deleted before they were read, from this offset on: a gap in the evidence.
 
-        When they were written nobody knows any more: the gap has the time at which it was met.
+        Their event time is unknown: the gap has the time at which it was found.
         """
         self.record(KafkaFault.RECORDS_LOST, f"{source}:{offset}", text)
         now_ns = time_ns()
@@ -65,27 +65,27 @@ class FaultLog:
         self._gaps.append(Gap(gap_id, KafkaFault.RECORDS_LOST.value, "", "", "", source, now_ns, now_ns, records, text))
 
     def take_gaps(self) -> tuple[Gap, ...]:
-        """The gaps since the last call; the newest of very many."""
+        """The gaps since the last call, at most the newest `MAX_KEPT_GAPS`."""
         gaps = tuple(self._gaps)
         self._gaps.clear()
         return gaps
 
     def record_corrupt(self, source: str, batch: Corrupt) -> DeadLetter:
-        """Count and tell it; the letter that stands for all of it."""
+        """Count and log a corrupt batch; return one dead letter for all of it."""
         reason = f"corrupt batch: offsets {batch.offset} to {batch.next_offset - 1}: {batch.reason}"
         self.record(KafkaFault.CORRUPT_BATCH, f"{source}:{batch.offset}", reason)
         record = RawRecord(batch.value, Position(source, batch.offset), 0)
         return redacted_dead_letter(self._redactor, DeadLetterKind.CORRUPT_BATCH, reason, record)[0]
 
     def end(self, kind: KafkaFault, subject: str = "") -> None:
-        """What begins with this subject is over: from here on it is told again."""
+        """End all faults of this kind whose subject begins like this; when they recur they are logged again."""
         for ended in [fault for fault in self._reported if fault[0] == kind and fault[1].startswith(subject)]:
             self._reported.remove(ended)
             log.warning("kafka_fault_over", **_fields(*ended))
 
 
 def _fields(kind: KafkaFault, subject: str) -> dict[str, Any]:
-    """What of the subject a program that reads our log lines may look for."""
+    """The subject as log fields that programs can query."""
     if place := re.match(r"(?P<topic>[A-Za-z0-9._-]+)/(?P<partition>\d+)(?::(?P<offset>\d+))?", subject):
         numbers = {name: int(number) for name, number in place.groupdict().items() if name != "topic" and number}
         return {"kind": str(kind), "topic": place["topic"], **numbers}

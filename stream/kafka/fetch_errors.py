@@ -1,4 +1,4 @@
-"""Where a consumer goes on after fetching failed: what it can't get any more is named and counted."""
+"""Where a consumer resumes after a failed fetch: records that it can no longer read are named and counted."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from epicenter.stream.kafka.raw_batches import source_of
 
 PAUSE_S: Final = 1.0
 NOT_ALLOWED: Final = (TopicAuthorizationFailedError, GroupAuthorizationFailedError, ClusterAuthorizationFailedError)
-TO_GRANT: Final = "; the brokers' ACLs do not allow it to this user: docs/security.md has what each service needs"
+TO_GRANT: Final = "; the brokers' ACLs deny this to the user: docs/security.md lists what each service needs"
 RecordLost = Callable[[str, int], None]
 """Counts records of a source that were deleted before they were read."""
 
 
 class Resuming:
-    """Sees to one consumer, which must have no way of its own to reset offsets (`auto_offset_reset="none"`)."""
+    """Recovers one consumer, which must not reset offsets itself (`auto_offset_reset="none"`)."""
 
     def __init__(self, what: str, consumer: AIOKafkaConsumer, fault_log: FaultLog, record_lost: RecordLost):
         self._what = what
@@ -38,7 +38,7 @@ class Resuming:
         self._record_lost = record_lost
 
     async def after(self, error: KafkaError) -> None:
-        """Go to where it can go on, or wait a little. The error is named and counted."""
+        """Seek to where the consumer can resume, or pause. The error is named and counted."""
         try:
             if isinstance(error, OffsetOutOfRangeError):
                 for partition, offset in error.args[0].items():
@@ -51,13 +51,13 @@ class Resuming:
             await self.wait_a_little(another)
 
     async def wait_a_little(self, error: KafkaError | TransientError) -> None:
-        """Name and count it, and let some time go by."""
-        text = f"trying again{TO_GRANT if isinstance(error, NOT_ALLOWED) else ''}"
+        """Name and count the error, then pause for `PAUSE_S`."""
+        text = f"retrying{TO_GRANT if isinstance(error, NOT_ALLOWED) else ''}"
         self._fault_log.record(KafkaFault.KAFKA_ERROR, f"{self._what}: {error!r}", text)
         await asyncio.sleep(PAUSE_S)
 
     async def to_what_is_committed(self, partition: TopicPartition) -> None:
-        """To the committed offset; to the first record where nothing is committed."""
+        """Seek to the committed offset, or to the first record where nothing is committed."""
         offset = await self._consumer.committed(partition)
         if offset is None:
             await self.to_the_beginning([partition])
@@ -65,7 +65,7 @@ class Resuming:
             self._seek(partition, offset)
 
     async def to_the_beginning(self, partitions: Collection[TopicPartition]) -> None:
-        """To the first record that there is."""
+        """Seek to the first available record."""
         if partitions:
             for partition, offset in (await self._consumer.beginning_offsets(partitions)).items():
                 self._seek(partition, offset)
@@ -78,7 +78,7 @@ class Resuming:
             self._fault_log.record_lost(source_of(partition), offset, first - offset, text)
             self._record_lost(source_of(partition), first - offset)
         elif offset > end:
-            text = f"ends at {end}, and {offset} was read before: read from its first record on"
+            text = f"ends at {end}, but offset {offset} was read before: reading from the first record"
             self._fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)}:{offset}", text)
         self._seek(partition, offset if first <= offset <= end else first)
 
@@ -86,4 +86,4 @@ class Resuming:
         try:
             self._consumer.seek(partition, offset)
         except IllegalStateError:
-            self._fault_log.record(KafkaFault.TAKEN_AWAY, source_of(partition), "its next owner sees to it")
+            self._fault_log.record(KafkaFault.TAKEN_AWAY, source_of(partition), "its next owner handles it")

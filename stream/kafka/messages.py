@@ -1,4 +1,4 @@
-"""What travels on our own Kafka topics, between the scan and the correlation."""
+"""The messages on our own Kafka topics, between scan, correlation and store."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ One = TypeVar("One")
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
-    """What a batch of one raw partition held, up to the raw offset `end`, which is not included.
+    """Scan results of one raw partition, up to the raw offset `end` (excluded).
 
     A batch that is too large comes in pieces; `end` and `newest_ns`, its newest event time, come with the last one.
     """
@@ -38,15 +38,15 @@ class ScanMessage(msgspec.Struct, frozen=True, array_like=True, tag="found"):
 
     @property
     def has_content(self) -> bool:
-        """Whether it tells more than the time."""
+        """Whether it holds more than progress."""
         return any(part.matches or part.heartbeats or part.rank_placements for part in self.parts)
 
 
 class ProgressTick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
-    """How far the raw partitions are read. What lies below these offsets came before this message.
+    """How far the raw partitions are read. Results below these offsets were sent before this message.
 
-    `ends` are the committed offsets; `lagging` names the partitions that held more at that moment. `elapsed_ns` is the
-    time since the newest record was written; `at_pace` says whether time goes on in silence.
+    `ends` are the committed offsets; `lagging` names the partitions with more to read at that moment. `elapsed_ns` is
+    the time since the newest record was written; `at_pace` says whether event time advances while nothing is written.
     """
 
     ends: dict[str, int]
@@ -57,7 +57,7 @@ class ProgressTick(msgspec.Struct, frozen=True, array_like=True, tag="tick"):
 
 
 class StoreMessage(msgspec.Struct, frozen=True, array_like=True, tag="kept"):
-    """What the store is to keep beside matches and incidents; nothing else reads it."""
+    """Rows for the store in addition to matches and incidents; only the store writer reads them."""
 
     signals: tuple[Joined, ...] = ()
     gaps: tuple[Gap, ...] = ()
@@ -81,7 +81,7 @@ def decode(value: bytes) -> Message:
     """The message in these bytes.
 
     Raises:
-        RecordError: they are none of ours.
+        RecordError: they are not an epicenter message.
     """
     try:
         return _with_rank_placements(_decoder.decode(value), RankPlacement.read)
@@ -109,7 +109,7 @@ def encode_in_pieces(parts: Sequence[Part]) -> Iterator[bytes]:
 
 
 def store_messages(message: StoreMessage) -> Iterator[bytes]:
-    """The same in as many messages as its size needs, in order; none when it is empty."""
+    """The message in as many pieces as its size needs, in order; none when it is empty."""
     columns = (message.signals, message.gaps, message.deliveries, message.samples)
     longest = max(map(len, columns))
     value = encode(message) if longest else b""

@@ -1,7 +1,7 @@
-"""Reading our own topics: what is wrong with them or with Kafka is named and counted, and ends no worker.
+"""Reading our own topics: faults are named and counted, and never stop a worker.
 
-What can't be unpacked becomes a dead letter and is passed over; what was deleted unread is counted as lost; whatever
-else Kafka answers, the messages in hand come again.
+A batch that can't be unpacked becomes a dead letter and is skipped. Messages deleted before they were read are counted
+as lost. After any other Kafka error the current messages are read again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from epicenter.stream.metrics import Metrics
 from epicenter.stream.settings import Settings
 
 COMMIT_WITHIN_S: Final = 30.0
-"""aiokafka commits for ever where a topic was deleted."""
+"""aiokafka retries a commit for ever when the topic was deleted."""
 
 Message: TypeAlias = ConsumerRecord[bytes, bytes]
 Fetched = dict[TopicPartition, list[Message]]
@@ -34,7 +34,7 @@ Polled = Mapping[TopicPartition, Sequence[Message | Corrupt]]
 
 
 class OwnTopics:
-    """Some of our topics, as one member of a consumer group reads them."""
+    """Reads some of our topics as one member of a consumer group."""
 
     def __init__(self, settings: Settings, group: str, producer: AIOKafkaProducer, metrics: Metrics):
         self._dead_letters = TopicNames(settings.prefix).dead_letters
@@ -58,7 +58,7 @@ class OwnTopics:
 
     @asynccontextmanager
     async def fetched(self, timeout_ms: int, most: int) -> AsyncIterator[Fetched]:
-        """The next messages, if any came in time. When Kafka fails within the block, it ends and they come again."""
+        """The next messages, if any arrive in time. When Kafka fails inside the `with` block, they are read again."""
         found = await self._fetch(timeout_ms, most)
         try:
             yield found
@@ -69,10 +69,10 @@ class OwnTopics:
                 self.fault_log.end(KafkaFault.KAFKA_ERROR, self._group)
 
     async def commit(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Note how far we are.
+        """Commit these offsets.
 
         Raises:
-            KafkaError: it is not noted.
+            KafkaError: they are not committed.
         """
         try:
             await asyncio.wait_for(self.consumer.commit(next_offsets), COMMIT_WITHIN_S)
@@ -80,9 +80,9 @@ class OwnTopics:
             raise KafkaTimeoutError(f"no commit within {COMMIT_WITHIN_S:.0f} s") from error
 
     async def wait(self, pause_ms: int) -> None:
-        """Wait without leaving the group: a paused consumer is asked for records all the same.
+        """Wait without leaving the group: a paused consumer must still be polled.
 
-        A rebalance lifts the pause; what comes then is put back, to be read again.
+        A rebalance lifts the pause; records that arrive then are put back and read again.
         """
         self.consumer.pause(*self.consumer.assignment())
         try:
@@ -91,13 +91,13 @@ class OwnTopics:
             self.consumer.resume(*self.consumer.assignment())
 
     async def pass_over(self, partition: TopicPartition, batch: Corrupt) -> None:
-        """Go on behind a batch that can't be unpacked, once its letter is sent."""
+        """Skip a batch that can't be unpacked, after sending its dead letter."""
         dead_letter = self.fault_log.record_corrupt(source_of(partition), batch)
         await self._producer.send_and_wait(self._dead_letters, msgspec.json.encode(dead_letter))
         self.record_lost(source_of(partition), batch.records)
 
     def record_lost(self, source: str, messages: int) -> None:
-        """Count messages that this group can't read any more."""
+        """Count messages that this group can no longer read."""
         self._metrics.note_lost_messages(self._group, source, messages)
 
     async def _fetch(self, timeout_ms: int, most: int) -> Fetched:
@@ -120,14 +120,18 @@ class OwnTopics:
     async def _read_again(self, polled: Polled, error: KafkaError | TransientError) -> None:
         self.put_back(polled)
         if isinstance(error, CommitFailedError | IllegalStateError):
-            self.fault_log.record(KafkaFault.TAKEN_AWAY, self._group, "what was not committed is done again")
+            self.fault_log.record(
+                KafkaFault.TAKEN_AWAY,
+                self._group,
+                "partitions were reassigned; uncommitted messages are processed again",
+            )
         elif isinstance(error, TransientError):
             await self._resuming.wait_a_little(error)
         else:
             await self._resuming.after(error)
 
     def put_back(self, polled: Polled) -> None:
-        """These come again."""
+        """Seek back so that these are read again."""
         for partition in polled.keys() & self.consumer.assignment():
             self.consumer.seek(partition, polled[partition][0].offset)
 
@@ -136,4 +140,6 @@ class OwnTopics:
             if self.consumer.partitions_for_topic(topic):
                 self.fault_log.end(KafkaFault.TOPIC_MISSING, topic)
             else:
-                self.fault_log.record(KafkaFault.TOPIC_MISSING, topic, "waiting for it; `epicenter topics` makes it")
+                self.fault_log.record(
+                    KafkaFault.TOPIC_MISSING, topic, "waiting for it; create it with `epicenter topics`"
+                )

@@ -1,4 +1,4 @@
-"""Whether the brokers take us, and if not, what is wrong and what to set; in one line, within `MAX_S`."""
+"""Check that the brokers accept us. If not, say in one line what is wrong and what to set, within `MAX_S`."""
 
 from __future__ import annotations
 
@@ -24,36 +24,36 @@ from epicenter.stream.kafka.security import security_arguments
 from epicenter.stream.settings import Settings
 
 ANSWER_S: Final = 4.0
-"""So long a broker may take for one answer."""
+"""At most this long a broker may take for one answer."""
 
 ATTEMPT_S: Final = 5.0
-"""So long one look may take, all answers together; finding out why it failed takes at most as long again."""
+"""At most this long one attempt may take. Finding out why it failed takes at most as long again."""
 
 MAX_S: Final = 4 * ATTEMPT_S
-"""A look at the given brokers, one at those that they name, and why one of each failed."""
+"""One attempt at the given brokers, one at the brokers they advertise, and a diagnosis for each."""
 
 CHECK_EVERY_S: Final = 30.0
 
 WHAT_TO_DO: Final = {
     Fault.EXPIRED: "renew it on the broker",
-    Fault.NOT_YET_VALID: "look at the clocks of both machines",
+    Fault.NOT_YET_VALID: "check the clocks of both machines",
     Fault.OTHER_NAME: "use the name that the certificate has, in `kafka` and in the broker's advertised.listeners",
     Fault.UNKNOWN_CA: "set kafka_ca to the PEM file of the CA that signed it",
-    Fault.NOT_BELIEVED: "look at kafka_ca and at the broker's certificate",
+    Fault.NOT_BELIEVED: "check kafka_ca and the broker's certificate",
     Fault.WANTS_OURS: "set kafka_cert and kafka_key",
-    Fault.REFUSES_OURS: "look at kafka_cert: the broker's truststore has to hold the CA that signed it",
+    Fault.REFUSES_OURS: "check kafka_cert: the broker's truststore must contain the CA that signed it",
     Fault.NO_TLS: "give `kafka` the TLS port, or set kafka_security without ssl",
     Fault.ONLY_TLS: "set kafka_security to ssl or sasl_ssl",
 }
-WANTS_A_USER: Final = "it wants a user: set kafka_security to {security}, kafka_username and kafka_password"
+WANTS_A_USER: Final = "it requires a user: set kafka_security to {security}, kafka_username and kafka_password"
 
 
 async def reach(settings: Settings) -> None:
-    """Return when a broker of the list takes us, and none that it names refuses us.
+    """Return when a listed broker accepts us and no advertised broker refuses us.
 
     Raises:
         ConfigError: a setting is wrong: a password, a CA, a port.
-        TransientError: all are away, or their certificates have expired.
+        TransientError: all are unreachable, or their certificates have expired.
     """
     hosts = [(host, port) for host, port, _ in collect_hosts(settings.kafka, randomize=False)]
     attempts = await asyncio.gather(*(_attempt(settings, *host) for host in hosts))
@@ -69,9 +69,9 @@ async def reach(settings: Settings) -> None:
 
 
 async def watch(settings: Settings, report: Callable[[str], None]) -> None:
-    """For as long as a worker runs: tell once when the brokers take no new connection of ours, and when they do again.
+    """While a worker runs, report once when the brokers refuse new connections, and once when they accept them again.
 
-    Its own connections stay open, or are tried again without a word, so nobody else would tell.
+    The worker's open connections do not show this: they stay open, or aiokafka retries them silently.
     """
     was_well = True
     while True:
@@ -80,30 +80,30 @@ async def watch(settings: Settings, report: Callable[[str], None]) -> None:
             await reach(settings)
         except PipelineError as error:
             if was_well:
-                report(f"{error}; tried again until then")
+                report(f"{error}; retrying until it works")
             was_well = False
         else:
             if not was_well:
-                report(f"Kafka: {settings.kafka}: takes us again")
+                report(f"Kafka broker {settings.kafka}: connection restored")
             was_well = True
 
 
 def _together(problems: Sequence[PipelineError]) -> PipelineError:
-    """One line of all: a broker that refuses us says more than one that is away."""
+    """All problems in one line. Refusals take precedence over unreachable brokers."""
     decisive = [problem for problem in problems if isinstance(problem, ConfigError)] or problems
     text = "; ".join(dict.fromkeys(str(problem) for problem in decisive))
     return ConfigError([text]) if isinstance(decisive[0], ConfigError) else TransientError(text)
 
 
 async def _attempt(settings: Settings, host: str, port: int) -> list[tuple[str, int]] | PipelineError:
-    """The brokers that it names, or what is wrong."""
+    """The brokers that it advertises, or what is wrong."""
     try:
         async with asyncio.timeout(ATTEMPT_S):
             return await _brokers(settings, host, port)
-    except (KafkaError, OSError) as error:  # a certificate that is not believed is an OSError and a ValueError
+    except (KafkaError, OSError) as error:  # an untrusted certificate is both an OSError and a ValueError
         failed = error
     except (ValueError, AssertionError):
-        return ConfigError([f"Kafka: {host}:{port}: what answers there is no Kafka broker: look at `kafka`"])
+        return ConfigError([f"Kafka: {host}:{port}: not a Kafka broker: check `kafka`"])
     try:
         async with asyncio.timeout(ATTEMPT_S):
             return await _why(settings, host, port, failed)
@@ -149,7 +149,7 @@ def _away(host: str, port: int, reason: str) -> TransientError:
 def _sasl_refusal(settings: Settings, error: BaseException) -> str:
     if isinstance(error, SaslAuthenticationFailed):
         known = f"user {sanitize(settings.kafka_username)} is refused with {settings.kafka_sasl_mechanism}"
-        return f"{known}: look at kafka_username, kafka_password and kafka_sasl_mechanism"
+        return f"{known}: check kafka_username, kafka_password and kafka_sasl_mechanism"
     if isinstance(error, UnsupportedSaslMechanismError):
         return f"it does not know {settings.kafka_sasl_mechanism}: set kafka_sasl_mechanism to one that it knows"
     if isinstance(error, IllegalSaslStateError):
@@ -159,7 +159,7 @@ def _sasl_refusal(settings: Settings, error: BaseException) -> str:
 
 
 async def _other_protocol(settings: Settings, host: str, port: int, error: BaseException) -> Found | str:
-    """A broker that is spoken to in the wrong way closes the connection, or waits for more: speak in the other way."""
+    """With the wrong protocol a broker closes the connection or waits for more data, so try the other protocol."""
     if isinstance(error, ConnectionRefusedError):
         return ""
     is_tls = settings.kafka_security.endswith("ssl")
@@ -182,7 +182,7 @@ async def _speaks_plainly(host: str, port: int) -> bool:
 
 
 async def _mechanisms(settings: Settings, host: str, port: int) -> list[str]:
-    """Those by which it lets users in, if it demands one."""
+    """The SASL mechanisms that the broker offers; empty when it does not require a user."""
     try:
         connection = await _connected(host, port, **security_arguments(settings))
         try:

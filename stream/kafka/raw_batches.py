@@ -1,8 +1,8 @@
 """Whole record batches out of aiokafka, without an object of its own for each record; and corrupt ones by name.
 
-All that leans on aiokafka's inside is in here. aiokafka's fetcher makes a `PartitionRecords` for what a broker sent,
-which then gives records one by one; ours gives them by the thousand, as aiokafka's parser has decoded them. When the
-inside of an installed aiokafka looks otherwise, `RawBatches` takes the public path.
+Everything that depends on aiokafka's internals is here. aiokafka's fetcher creates a `PartitionRecords` for each
+response, which yields records one by one; ours yields thousands at once, as aiokafka's parser decoded them. When the
+internals of the installed aiokafka differ, `RawBatches` uses the public API.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ from epicenter.sinks.log import get_logger
 log: Final = get_logger(__name__)
 
 CHUNK_RECORDS: Final = 4_000
-"""A chunk is searched at once. Smaller ones have too few hits in a row: the first of each finds the caches cold."""
+"""A chunk is searched in one pass. In smaller chunks too many hits find cold caches."""
 
 _NS_PER_MS: Final = NS_PER_S // 1000
 _MADE_WITH: Final = ("tp", "records", "aborted_transactions", "fetch_offset", "key_deserializer", "value_deserializer",
                      "check_crcs", "isolation_level")  # fmt: skip
-"""What a `PartitionRecords` is made with, in aiokafka 0.14."""
+"""The arguments of `PartitionRecords` in aiokafka 0.14."""
 
 
 CORRUPT: Final = (CorruptRecordException, DecompressionError, ValueError)
-"""What aiokafka raises at bytes that are no batch."""
+"""What aiokafka raises for bytes that are not a batch."""
 
 _OFFSET, _LENGTH = struct.Struct(">q"), struct.Struct(">i")
 _LENGTH_AT, _LAST_DELTA_AT, _COUNT_AT, _HEAD_BYTES = 8, 23, 57, 61
-"""Where things stand in the head of a batch, in the record format of Kafka 0.11 and newer."""
+"""Offsets of fields in a batch header, in the record format of Kafka 0.11 and newer."""
 
 
 def source_of(partition: TopicPartition) -> str:
@@ -60,14 +60,14 @@ class Corrupt(msgspec.Struct, frozen=True):
 
     @property
     def records(self) -> int:
-        """How many records are lost with it, as far as can be told."""
+        """How many records are lost with it, as far as its header shows."""
         return self.next_offset - self.offset
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """Records of one partition in the order of their offsets, and where to go on reading after them.
+    """Records of one partition in the order of their offsets, and the offset to resume from.
 
-    It has none where a broker keeps only what is not for us, such as the marks of transactions, or a `corrupt` batch.
+    It is empty for a `corrupt` batch, or where a broker has only entries such as transaction markers.
     `newest_ms` is the newest time of receipt that the records claim.
     """
 
@@ -89,7 +89,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 class RawBatches:
-    """Reads a started consumer by chunks."""
+    """Reads a started consumer in chunks."""
 
     def __init__(self, consumer: AIOKafkaConsumer, most_records: int):
         self._consumer = consumer
@@ -101,7 +101,7 @@ class RawBatches:
             log.warning("aiokafka_internals_changed", detail="records are read one by one, at half the speed")
 
     async def fetch(self, timeout_ms: int) -> list[tuple[TopicPartition, Chunk]]:
-        """The next chunk, if any came in time; on the public path, one of several partitions maybe.
+        """The next chunk, if any arrives in time; the public API may return chunks of several partitions.
 
         Raises:
             KafkaError: as `AIOKafkaConsumer.getmany` does.
@@ -137,28 +137,28 @@ def fits_inside() -> bool:
 
 
 def surface_corrupt_batches(consumer: AIOKafkaConsumer) -> None:
-    """Let a started consumer give a `Corrupt` in the place of records that can't be unpacked, where aiokafka raises."""
+    """Make a started consumer return a `Corrupt` in place of a batch that can't be unpacked, where aiokafka raises."""
     if fits_inside():
         _let_fetcher_make(consumer, lambda *given: SingleRecords(CHUNK_RECORDS, *given))
 
 
 def observe_uncompressed(consumer: AIOKafkaConsumer, observe: Callable[[TopicPartition, range], None]) -> None:
-    """Let a started consumer tell which offsets came in batches that are not compressed; also as above."""
+    """Make a started consumer report the offsets of uncompressed batches, and return `Corrupt` as above."""
     if fits_inside():
         _let_fetcher_make(consumer, lambda *given: _ReportsUncompressed(observe, CHUNK_RECORDS, *given))
 
 
 def _let_fetcher_make(consumer: AIOKafkaConsumer, make: Callable[..., WholeBatches]) -> None:
-    """Our kind of `PartitionRecords`, for this consumer alone; other consumers keep aiokafka's."""
+    """Install our `PartitionRecords` for this consumer only."""
     fetcher = consumer._fetcher
     names = {**vars(inside), "PartitionRecords": make, "MemoryRecords": RecordsWithBytes}
     fetcher._proc_fetch_request = MethodType(FunctionType(type(fetcher)._proc_fetch_request.__code__, names), fetcher)
 
 
 class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
-    """What a broker sent of one partition, in chunks of at most so many records.
+    """A broker's response for one partition, in chunks of at most `most_records` records.
 
-    Transactions, control batches and gaps are dealt with as aiokafka does.
+    Transactions, control batches and gaps are handled as in aiokafka.
     """
 
     def __init__(self, most_records: int, *given: Any):
@@ -195,13 +195,13 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
             yield Chunk(records, self.next_fetch_offset, newest_ms)
 
     def _corrupt(self, error: Exception) -> Chunk:
-        """The batch in hand; reading goes on behind it, or at its next offset when nothing tells its end."""
+        """The current batch. Reading resumes behind it, or at the next offset when its end is unknown."""
         first, value = self.next_fetch_offset, self._records.newest
         self.next_fetch_offset = max(_believable_end(value) or self._records.base_of_next or 0, first + 1)
         return Chunk((), self.next_fetch_offset, 0, Corrupt(first, self.next_fetch_offset, f"{error}", value))
 
     def _from_next_offset(self, batch: Any) -> list[Any]:
-        """Without what lies before the offset that was asked for: brokers send whole batches."""
+        """Without the records before the requested offset: brokers send whole batches."""
         records = list(batch)
         if records and records[0].offset < self.next_fetch_offset:
             return [record for record in records if record.offset >= self.next_fetch_offset]
@@ -219,7 +219,7 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
 
 
 class SingleRecords(WholeBatches):
-    """The same, record by record as aiokafka gives them."""
+    """The same, record by record as aiokafka yields them."""
 
     def _unpack_records(self) -> Iterator[Any]:
         for chunk in super()._unpack_records():
@@ -243,7 +243,7 @@ class _ReportsUncompressed(SingleRecords):
 
 
 class RecordsWithBytes:
-    """As aiokafka's `MemoryRecords`, with the bytes of the newest batch at hand."""
+    """aiokafka's `MemoryRecords` that also keeps the bytes of the newest batch."""
 
     def __init__(self, fetched: bytes):
         self._inner = MemoryRecords(fetched)
@@ -259,17 +259,17 @@ class RecordsWithBytes:
 
     @property
     def newest(self) -> bytes:
-        """The bytes of the batch that came last."""
+        """The bytes of the last batch returned."""
         return bytes(self._fetched[self._start : self._end])
 
     @property
     def base_of_next(self) -> int | None:
-        """The offset with which the batch begins that comes next, if one was fetched with this one."""
+        """The first offset of the next batch, if the response contains one."""
         return int(_OFFSET.unpack_from(self._fetched, self._end)[0]) if self.has_next() else None
 
 
 def _believable_end(batch: bytes) -> int | None:
-    """The offset behind a batch, if its head says twice how many records it holds; broken bytes seldom do."""
+    """The offset behind a batch, if the two record counts in its header agree; corrupt bytes seldom do."""
     if len(batch) < _HEAD_BYTES:
         return None
     (first,), (last_delta,), (count,) = (

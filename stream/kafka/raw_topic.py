@@ -1,4 +1,4 @@
-"""What the brokers say of a topic: its id, which differs when it was deleted and made again, and its partitions."""
+"""A topic's id, which changes when the topic is recreated, and its partitions, from the brokers."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ class Topic(msgspec.Struct, frozen=True):
 
 
 async def describe(admin: AIOKafkaAdminClient, name: str) -> Topic | None:
-    """The topic; None when there is none of this name.
+    """The topic; None when it does not exist.
 
     Raises:
-        KafkaError: the brokers are away, or older than Kafka 3.1.
+        KafkaError: the brokers are unreachable, or older than Kafka 3.1.
     """
     try:
         answer = await admin._send_request(_TopicRequest(name))
@@ -53,7 +53,7 @@ async def described(admin: AIOKafkaAdminClient, name: str) -> Topic:
     """The topic.
 
     Raises:
-        KafkaError: as `describe` does; there is none of this name.
+        KafkaError: as `describe`, or the topic does not exist.
     """
     topic = await describe(admin, name)
     if topic is None:
@@ -136,7 +136,7 @@ class _MetadataRequest(RequestStruct):
 
 
 class _TopicRequest(Request[_MetadataRequest]):
-    """Metadata version 12, the first that asks by name and answers with ids; aiokafka itself speaks version 5."""
+    """Metadata version 12, the first with topic ids for topic names; aiokafka itself uses version 5."""
 
     API_KEY = 3
 

@@ -1,4 +1,4 @@
-"""What a scan of raw records found, on its way to the correlators."""
+"""Scan results of raw records on their way to the correlators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epicenter.stream.scan.scan import ScanResult
 
 
 class ScannedRange(msgspec.Struct, frozen=True):
-    """What the records of a raw partition hold that were read since the last one, up to the offset `end` (excluded)."""
+    """Scan results of a raw partition since the last range, up to the offset `end` (excluded)."""
 
     partition: TopicPartition
     end: int
@@ -28,7 +28,7 @@ class ScannedRange(msgspec.Struct, frozen=True):
         return source_of(self.partition)
 
     def part(self, number: int, partitions: int) -> Part:
-        """What of it belongs to one of the partitions of matches."""
+        """The part of the results that belongs to one partition of matches."""
         scanned = self.scanned
 
         def belongs(match: Match) -> bool:
@@ -50,5 +50,5 @@ class ScannedRange(msgspec.Struct, frozen=True):
 
 @lru_cache
 def match_partition(cluster: str, partitions: int) -> int:
-    """Where a cluster's matches meet: all evidence of one cluster is correlated in one place."""
+    """The partition of a cluster's matches: all evidence of one cluster is correlated in one place."""
     return int(stable_id(cluster), 16) % partitions

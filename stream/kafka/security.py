@@ -1,4 +1,4 @@
-"""How every Kafka client of ours proves who it is, and whom it believes: one answer for all of them."""
+"""Authentication and TLS settings that all our Kafka clients share."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from epicenter.stream.settings import Settings
 
 
 def client_arguments(settings: Settings) -> dict[str, Any]:
-    """Where the brokers are, and the security, as aiokafka's clients take them.
+    """Broker addresses and security settings as arguments of aiokafka's clients.
 
     Raises:
-        ConfigError: with every file that can't be used.
+        ConfigError: lists every certificate or key file that can't be used.
     """
     return {"bootstrap_servers": settings.kafka, **security_arguments(settings)}
 
 
 def security_arguments(settings: Settings) -> dict[str, Any]:
-    """The security alone. Files are read each time: a client that is made later has the newest. Raises as above."""
+    """The security settings alone. Files are read on each call, so new clients use renewed files. Raises as above."""
     arguments: dict[str, Any] = {"security_protocol": settings.kafka_security.upper()}
     if settings.kafka_security.endswith("ssl"):
         arguments["ssl_context"] = _ssl_context(settings)
@@ -52,13 +52,13 @@ def _with_ca(ca: Path | None) -> ssl.SSLContext:
 
 def _own_certificate(settings: Settings, context: ssl.SSLContext) -> ssl.SSLContext:
     if settings.kafka_cert:
-        # A function, even for an empty password: without one OpenSSL would ask on the terminal.
+        # A function, even for an empty password: without one OpenSSL prompts on the terminal.
         context.load_cert_chain(settings.kafka_cert, settings.kafka_key, settings.kafka_key_password.get_secret_value)
     return context
 
 
 def _certificate_problem(settings: Settings, problem: str) -> str:
-    """Which of the two files it is, OpenSSL does not say."""
+    """What to fix. OpenSSL does not say which of the two files is wrong."""
     missing = [str(path) for path in (settings.kafka_cert, settings.kafka_key) if path and not path.is_file()]
     if missing:
         return f"kafka_cert, kafka_key: {', '.join(missing)}: no such file"

@@ -1,4 +1,4 @@
-"""What was found in raw records -> matches and dead letters on our own topics."""
+"""Scan results -> matches and dead letters on our own topics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Sender:
         self._producer = producer
 
     async def send(self, ranges: Sequence[ScannedRange]) -> None:
-        """Return when all of it is acknowledged."""
+        """Send all results; return when they are acknowledged."""
         sends = []
         for number in range(self._match_partitions):
             for value in encode_in_pieces(
@@ -38,7 +38,7 @@ class Sender:
         await asyncio.gather(*sends)
 
     async def send_gaps(self, gaps: tuple[Gap, ...]) -> None:
-        """Return when they are acknowledged."""
+        """Send gaps for the store; return when they are acknowledged."""
         for value in store_messages(StoreMessage(gaps=gaps)):
             await self._producer.send_and_wait(self._names.signals, value)
 

@@ -1,4 +1,4 @@
-"""Telling the correlators how far all partitions are read: time goes on by that, over quiet partitions too."""
+"""Progress ticks: correlators advance event time by the committed offsets of all partitions, quiet ones included."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from epicenter.stream.settings import Settings
 
 
 class WatermarkTicker:
-    """One of the group ticks: the worker that owns the first partition."""
+    """Sends ticks. Only the worker that owns the first partition does."""
 
     def __init__(
         self,
@@ -39,10 +39,10 @@ class WatermarkTicker:
         self._written, self._changed_ns = 0, monotonic_ns()
 
     async def tick(self, admin: AIOKafkaAdminClient) -> None:
-        """See how far the partitions are, and tell all correlators, if it is on us.
+        """Read the offsets of all partitions, and send a tick to all correlators when this worker is responsible.
 
         Raises:
-            KafkaError: the broker is away.
+            KafkaError: the broker is unreachable.
         """
         partitions = await self._recovery.observe(admin)
         if not partitions:

@@ -1,4 +1,4 @@
-"""Where to read on when the raw topic or the group is not as it was: nothing is skipped without being counted."""
+"""Where to resume when the raw topic or the group has changed: nothing is skipped without being counted."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ MEMBERS_EVERY: Final = 10
 
 
 class Recovery(Resuming):
-    """Watches one topic for one consumer of a group, and says where it has to read on.
+    """Watches one topic for one consumer of a group and decides where it resumes.
 
-    Offsets are committed with the id of the topic that they belong to, so that whoever starts with them knows.
+    Offsets are committed with the id of their topic, so that the next consumer can tell whether they are still valid.
     """
 
     def __init__(
@@ -37,18 +37,20 @@ class Recovery(Resuming):
 
     @property
     def is_topic_new(self) -> bool:
-        """Whether the topic is not the one that is being read: begin anew before the next fetch."""
+        """Whether the topic was recreated: call `begin_anew` before the next fetch."""
         return bool(self._seen_id) and self._seen_id != self.topic_id
 
     async def observe(self, admin: AIOKafkaAdminClient) -> list[TopicPartition]:
-        """The partitions that the brokers say the topic has; none while there is no such topic."""
+        """The topic's current partitions; none while the topic does not exist."""
         topic = await describe(admin, self._topic)
         if topic is None:
-            self._fault_log.record(KafkaFault.TOPIC_MISSING, self._topic, "waiting for it; `epicenter topics` makes it")
+            self._fault_log.record(
+                KafkaFault.TOPIC_MISSING, self._topic, "waiting for it; create it with `epicenter topics`"
+            )
             return []
         self._fault_log.end(KafkaFault.TOPIC_MISSING, self._topic)
         if 0 < self._partitions < topic.partitions and topic.topic_id == self._seen_id:
-            text = f"{topic.partitions} instead of {self._partitions}: read from their first record on"
+            text = f"{topic.partitions} instead of {self._partitions}: new partitions are read from their first record"
             self._fault_log.record(KafkaFault.PARTITIONS_ADDED, f"{self._topic}/{topic.partitions}", text)
         self._partitions, self._seen_id = topic.partitions, topic.topic_id
         self.topic_id = self.topic_id or topic.topic_id
@@ -58,7 +60,7 @@ class Recovery(Resuming):
         return [TopicPartition(self._topic, number) for number in range(topic.partitions)]
 
     async def begin_anew(self) -> None:
-        """The topic was deleted and made again: read the new one from its beginning."""
+        """The topic was recreated: read the new one from its beginning."""
         topic_id = self._seen_id
         try:
             await self.to_the_beginning(self._consumer.assignment())
@@ -66,11 +68,11 @@ class Recovery(Resuming):
             await self.wait_a_little(error)
         else:
             self.topic_id = topic_id
-            text = "its offsets begin anew; it is read from its first record on"
+            text = "its offsets restarted; reading from the first record"
             self._fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, f"{self._topic} ({topic_id})", text)
 
     async def check_committed(self, admin: AIOKafkaAdminClient, assigned: Collection[TopicPartition]) -> None:
-        """Partitions were assigned: go to the beginning where what is committed belongs to a topic that is no more."""
+        """Seek assigned partitions to the beginning where the committed offset belongs to a deleted topic."""
         await self.observe(admin)
         if not assigned:
             return
@@ -79,22 +81,20 @@ class Recovery(Resuming):
         for partition, (offset, metadata) in committed.items():
             topic_id = topic_of_mark(metadata)
             if offset >= 0 and topic_id and topic_id != self.topic_id:
-                text = f"offset {offset} was committed for its forerunner; it is read from its first record on"
+                text = f"offset {offset} was committed for the previous topic; reading from the first record"
                 self._fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)} ({self.topic_id})", text)
                 of_another_topic.append(partition)
             elif offset > 0 and not topic_id:
-                text = (
-                    f"offset {offset} of group {self._group} was committed by another program: what it skipped is lost"
-                )
+                text = f"offset {offset} was committed by another program, which may have skipped records"
                 self._fault_log.record(KafkaFault.FOREIGN_COMMIT, f"{source_of(partition)}:{offset}", text)
         await self.to_the_beginning(of_another_topic)
 
     async def _check_members(self, admin: AIOKafkaAdminClient) -> None:
-        """A program that is none of ours takes partitions away, and nobody looks at their records."""
+        """Report foreign members of the group: they take partitions whose records are then never processed."""
         (answer,) = await admin.describe_consumer_groups([self._group])
         for group in answer.to_object()["groups"]:
             for member in group["members"]:
                 if member["client_id"] != CLIENT_ID:
                     who = f"{self._group}: {member['client_id']} at {member['client_host']}"
-                    text = "is none of our workers: give it a group of its own, or what it is given is not looked at"
+                    text = "is not an epicenter worker: give it another group, or its records are never processed"
                     self._fault_log.record(KafkaFault.GROUP_SHARED, who, text)

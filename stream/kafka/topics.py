@@ -1,4 +1,4 @@
-"""Our Kafka topics: their names, and making those that are missing."""
+"""Our Kafka topics: their names, and creating the missing ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from epicenter.stream.settings import Settings
 
 CREATED, EXISTS = 0, 36
 MAX_RAW_BYTES: Final = 16 << 20
-"""Larger than we process, so that a shipper's oversized record reaches the dead letters and is not lost on its side."""
+"""Larger than we process, so that an oversized record becomes a dead letter and is not lost in the shipper."""
 
 SEGMENT_BYTES: Final = 64 << 20
 """Kafka never compacts the newest segment; one of its usual size would hold a gigabyte of old snapshots."""
@@ -27,7 +27,7 @@ DAY_MS: Final = 86_400_000
 
 @dataclass(frozen=True)
 class TopicNames:
-    """Every topic and group that carries our prefix."""
+    """Every topic and group with our prefix."""
 
     prefix: str
 
@@ -38,7 +38,7 @@ class TopicNames:
 
     @property
     def signals(self) -> str:
-        """For the store alone: what windows told, what joined which incident, gaps, deliveries, what workers count."""
+        """For the store only: window matches, signals with their incident, gaps, deliveries, workers' metrics."""
         return f"{self.prefix}.signals"
 
     @property
@@ -48,7 +48,7 @@ class TopicNames:
 
     @property
     def alerts(self) -> str:
-        """What each group of people was told and is still to be told; in the partition of their incidents."""
+        """The journal of notifications, sent and pending, in the partition of their incidents."""
         return f"{self.prefix}.alerts"
 
     @property
@@ -78,7 +78,7 @@ class TopicNames:
 
     @property
     def notify_group(self) -> str:
-        """The consumer group that tells people."""
+        """The consumer group that sends notifications."""
         return f"{self.prefix}.notify"
 
 
@@ -103,10 +103,10 @@ def wanted_topics(settings: Settings) -> list[NewTopic]:
 
 
 def make_topics(settings: Settings) -> None:
-    """Make the missing topics, and print what became of each.
+    """Create the missing topics and print the outcome for each.
 
     Raises:
-        TransientError: the broker is away.
+        TransientError: the broker is unreachable.
         ConfigError: it refuses a topic.
     """
     for name, outcome in asyncio.run(_make(settings)).items():
@@ -114,7 +114,7 @@ def make_topics(settings: Settings) -> None:
 
 
 async def missing_topics(settings: Settings) -> list[str]:
-    """Names of our topics that the broker does not have."""
+    """The names of our topics that do not exist."""
     async with admin_of(settings) as admin:
         known = set(await admin.list_topics())
     return [topic.name for topic in wanted_topics(settings) if topic.name not in known]
@@ -138,7 +138,7 @@ async def _make(settings: Settings) -> dict[str, str]:
 
 
 class admin_of:  # noqa: N801
-    """An admin client for the length of a `with`, once it is known that the brokers take us. Raises as `reach` does."""
+    """An admin client for a `with` block, after `reach` succeeded. Raises as `reach`."""
 
     def __init__(self, settings: Settings):
         self._settings = settings

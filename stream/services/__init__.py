@@ -1,1 +1,1 @@
-"""The services of a worker, one for each hop; stream/app.py wires them."""
+"""The services of a worker, one for each hop. stream/app.py wires them."""

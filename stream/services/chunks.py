@@ -1,4 +1,4 @@
-"""Chunks of raw partitions -> what they hold."""
+"""Chunks of raw partitions -> scan results."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.settings import Settings
 
 FUTURE_MS: Final = 60_000
-"""What is received this much later than now is told; clocks of shippers may be a little ahead."""
+"""Records stamped further ahead of now than this are reported. Shippers' clocks may be slightly ahead."""
 
 
 class ChunkScanner:
-    """Scans the chunks of every partition that this worker reads; a block waits for its rest in the next chunk."""
+    """Scans the chunks of every partition that this worker reads. A block cut by a chunk waits for the next one."""
 
     def __init__(
         self,
@@ -40,16 +40,16 @@ class ChunkScanner:
         self._read_to: dict[TopicPartition, tuple[int, int]] = {}
 
     def reload(self, rules: RuleSet) -> None:
-        """Go on with these rules from the next chunk on."""
+        """Use these rules from the next chunk on."""
         self._scanner.reload(rules)
 
     def forget(self) -> None:
-        """Others will read what is held back."""
+        """Drop what is buffered: the next owner of the partitions reads it again."""
         self._scanner.forget()
         self._read_to.clear()
 
     def scan(self, partition: TopicPartition, chunk: Chunk) -> ScannedRange:
-        """What a chunk holds, after what was held back of its partition."""
+        """Scan a chunk together with the records buffered for its partition."""
         source, now_ms = source_of(partition), time_ns() // 1_000_000
         self._metrics.note_record_age(source, (now_ms - (chunk.newest_ms or now_ms)) / 1000)
         if chunk.corrupt:
@@ -63,7 +63,7 @@ class ChunkScanner:
         return ScannedRange(partition, end, scanned)
 
     def blocks_without_rest(self) -> list[ScannedRange]:
-        """Blocks of partitions of which nothing came for so long that they are taken as they are."""
+        """Scan incomplete blocks of partitions that have been idle for `HOLD_NS`, without waiting for the rest."""
         waited = []
         for partition, (end, read_ns) in self._read_to.items():
             source = source_of(partition)
@@ -74,7 +74,7 @@ class ChunkScanner:
     def _name_future(self, source: str, chunk: Chunk, now_ms: int) -> None:
         if chunk.newest_ms > now_ms + FUTURE_MS:
             times = sum(record.timestamp > now_ms + FUTURE_MS for record in chunk.records)
-            text = "taken as received now; check the shippers' clocks"
+            text = "treated as received now; check the shippers' clocks"
             self._fault_log.record(KafkaFault.FROM_THE_FUTURE, source, text, times)
 
     def _dead_batch(self, source: str, corrupt: Corrupt) -> ScanResult:

@@ -1,8 +1,8 @@
-"""Matches -> incidents: a correlator for each partition of matches that this worker owns.
+"""Matches -> incidents: one correlator for each partition of matches that this worker owns.
 
-A service of the Faust app with a consumer group of its own. The order never changes: send what changed, wait for the
-acknowledgements, keep a snapshot now and then, commit what it covers. Whoever owns a partition next begins with its
-snapshot and reads on from there, whatever is committed; what was sent since then is sent again, the same.
+A service of the Faust app with its own consumer group. The order never changes: send what changed, wait for the
+acknowledgements, write a snapshot at intervals, commit what it covers. The next owner of a partition restores its
+snapshot and reads from there, whatever is committed. It sends what followed the snapshot again, byte for byte the same.
 """
 
 from __future__ import annotations
@@ -46,10 +46,10 @@ STOP_WITHIN_S: Final = 5.0
 NEXT_OWNER_REREADS: Final = "the next owner reads the newest messages again"
 LEAVE_WITHIN_S: Final = 1.0
 SMALL_SHARE: Final = 10
-"""Snapshots take a tenth of the time at most."""
+"""Snapshots take at most a tenth of the time."""
 
 IDLE_TIMES: Final = 12
-"""Where only time went on since the last snapshot, the next one waits this many times as long."""
+"""The interval is this many times longer while only time has advanced since the last snapshot."""
 
 
 class Outgoing(NamedTuple):
@@ -63,7 +63,7 @@ class Outgoing(NamedTuple):
 
 @dataclass
 class Owned:
-    """A correlator with what is known of its last snapshot."""
+    """A correlator and the state of its last snapshot."""
 
     correlator: PartitionCorrelator
     topic_id: str
@@ -79,7 +79,7 @@ class Owned:
 
 
 class Correlator(Service):
-    """Takes whole fetches. The thinking is done in a thread, so that heartbeats go on meanwhile."""
+    """Processes whole fetches. Correlation runs in a thread, so that group heartbeats continue meanwhile."""
 
     def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
         super().__init__(**kwargs)
@@ -104,7 +104,7 @@ class Correlator(Service):
         await self._topics.start(self._names.matches, listener=_RebalanceListener(self))
 
     async def on_stop(self) -> None:
-        """Leave the group with everything kept, so that the next owner has nothing to do again."""
+        """Leave the group after a last snapshot, so that the next owner repeats no work."""
         try:
             await asyncio.wait_for(self.release_partitions(), SHUTDOWN.left_s(STOP_WITHIN_S, LEAVE_WITHIN_S))
         except (TimeoutError, KafkaError):
@@ -115,14 +115,14 @@ class Correlator(Service):
         await self._admin.close()
 
     async def reload(self, rules: RuleSet) -> None:
-        """Go on with these rules from the next fetch on."""
+        """Use these rules from the next fetch on."""
         async with self._busy:
             self._rules = rules
             for owned in self._owned.values():
                 owned.correlator.reload(rules)
 
     async def release_partitions(self) -> None:
-        """Keep all that is not kept yet, and forget it: others may go on with it."""
+        """Write a snapshot of every changed partition, then drop them: another worker may own them next."""
         async with self._busy:
             for partition, owned in self._owned.items():
                 if owned.correlator.offset > owned.snapshot_offset:
@@ -130,7 +130,7 @@ class Correlator(Service):
             self._owned.clear()
 
     async def restart(self) -> None:
-        """Forget what is known: every partition waits until its snapshot is restored."""
+        """Drop all state: every partition is paused until its snapshot is restored."""
         async with self._busy:
             self._forget()
 
@@ -145,7 +145,7 @@ class Correlator(Service):
                 try:
                     await self._correlate(fetched)
                 except (KafkaError, TransientError):
-                    self._forget()  # of what was thought, nobody knows what was sent
+                    self._forget()  # unknown which of the results were sent
                     raise
             self.last_fetch_s = monotonic()
 
@@ -162,7 +162,7 @@ class Correlator(Service):
     async def _process_records(self, partition: TopicPartition, records: Sequence[Message]) -> None:
         owned, sends = self._owned[partition], []
         if records[0].offset <= owned.correlator.offset:
-            self._consumer.pause(partition)  # the topic was made again
+            self._consumer.pause(partition)  # the topic was recreated
             return
         for record in records:
             for outgoing in await asyncio.to_thread(self._process, owned, record):
@@ -172,7 +172,7 @@ class Correlator(Service):
         self._metrics.note_wait(partition.partition, owned.correlator.wait_ns)
 
     def _process(self, owned: Owned, record: Message) -> list[Outgoing]:
-        """What a message leads to. Taken twice, from one snapshot, it leads to the same."""
+        """The records that a message produces. From the same snapshot the same message produces the same records."""
         source, value = f"{record.topic}/{record.partition}", record.value or b""
         try:
             message = decode(value)
@@ -195,7 +195,7 @@ class Correlator(Service):
         return found + [Outgoing(self._names.signals, value, None, record.partition) for value in values]
 
     async def _restore(self, partition: TopicPartition) -> None:
-        """Begin with the snapshot; the messages after it come next. Without one, those after what is committed."""
+        """Restore the snapshot and seek behind it. Without a snapshot, seek to the committed offset."""
 
         def restored(state: bytes | None) -> PartitionCorrelator:
             return PartitionCorrelator(self._rules, self._settings.allowed_lateness_ns, state)
@@ -211,7 +211,7 @@ class Correlator(Service):
             self._consumer.resume(partition)
 
     def _report_unreadable(self, problem: str) -> None:
-        detail = "the one before it is tried; without any, earlier incidents are not known"
+        detail = "trying the previous snapshot; without one, earlier incidents are unknown"
         log.error("snapshot_unreadable", error=problem, detail=detail)
         self._metrics.note_snapshot_failure("unreadable")
 
@@ -220,11 +220,13 @@ class Correlator(Service):
         return committed or int((await self._consumer.beginning_offsets([partition]))[partition])
 
     async def _after(self, partition: TopicPartition, correlator: PartitionCorrelator, is_new: bool) -> int:
-        """The offset to go on from."""
+        """The offset to resume from."""
         first = (await self._consumer.beginning_offsets([partition]))[partition]
         end = (await self._consumer.end_offsets([partition]))[partition]
         if is_new or correlator.offset >= end:
-            text = f"its snapshot covers {correlator.offset} of its forerunner: read from its first message on"
+            text = (
+                f"its snapshot covers offset {correlator.offset} of the previous topic; reading from the first message"
+            )
             self._topics.fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, source_of(partition), text)
             correlator.begin_at(first)
         elif correlator.offset + 1 < first:
@@ -236,17 +238,17 @@ class Correlator(Service):
         return correlator.offset + 1
 
     async def _write_snapshot(self, partition: TopicPartition, owned: Owned) -> None:
-        """A snapshot, then the commit of what it covers."""
+        """Write a snapshot, then commit what it covers."""
         begun_s, offset = monotonic(), owned.correlator.offset
         state = await asyncio.to_thread(owned.correlator.snapshot)
         owned.snapshot_took_s = (
             monotonic() - begun_s
-        )  # not the time for which Kafka was away: the next one would wait for hours
+        )  # without time spent waiting for Kafka, which would delay the next one for hours
         try:
             packed_bytes = await self._snapshots.write(partition.partition, state, owned.topic_id)
             await self._topics.commit({partition: offset + 1})
         except RejectedError as error:
-            detail = "until one fits again, a restart begins with the last one that did"
+            detail = "a restart uses the last snapshot that fitted"
             log.error("snapshot_refused", **_place(partition), error=str(error), detail=detail)
             self._metrics.note_snapshot_failure("too large")
         except (CommitFailedError, IllegalStateError):
@@ -259,7 +261,7 @@ class Correlator(Service):
 
 
 class _RebalanceListener(ConsumerRebalanceListener):
-    """Partitions are given back between fetches, with all kept."""
+    """Releases partitions between fetches, after a snapshot."""
 
     def __init__(self, service: Correlator):
         self._service = service

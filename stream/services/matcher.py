@@ -1,7 +1,7 @@
 """The hot path: whole fetches of raw records -> one scan each -> matches and heartbeats on our own topic.
 
-A service of the Faust app with a consumer group of its own. The order never changes: scan, send, wait for the
-acknowledgements, commit. Killed at any point, the records are scanned again, and every id comes out the same.
+A service of the Faust app with its own consumer group. The order never changes: scan, send, wait for the
+acknowledgements, commit. After a kill at any point the records are scanned again and every id is the same.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Matcher(Service):
         self.last_fetch_s = monotonic()
 
     async def reload(self, rules: RuleSet) -> None:
-        """Go on with these rules from the next batch on."""
+        """Use these rules from the next batch on."""
         async with self._busy:
             self._scanner.reload(rules)
 
@@ -93,20 +93,20 @@ class Matcher(Service):
         collect_rarely()
 
     async def on_stop(self) -> None:
-        """Leave the group after the batch in hand; what is not committed will be read again."""
+        """Leave the group after the current batch. Whatever is not committed is read again."""
         async with self._busy:
             await self._consumer.stop()
             await self._producer.stop()
             await self._admin.close()
 
     async def _start_with(self, partitions: Collection[TopicPartition]) -> None:
-        """Nothing of them is given out before it is known that their offsets are those of this topic."""
+        """Pause new partitions until their committed offsets are known to belong to this topic."""
         self._consumer.pause(*partitions)
         self._metrics.note_assigned(self._settings.raw_topic, len(partitions))
         try:
             await self._recovery.check_committed(self._admin, partitions)
         except KafkaError as error:
-            self._fault_log.record(KafkaFault.KAFKA_ERROR, repr(error), "what is committed is believed")
+            self._fault_log.record(KafkaFault.KAFKA_ERROR, repr(error), "committed offsets are used unchecked")
         self._consumer.resume(*self._consumer.assignment().intersection(partitions))
 
     @Service.task
@@ -144,7 +144,7 @@ class Matcher(Service):
         return chunks
 
     async def _settle(self) -> None:
-        """Send what was found, wait for the acknowledgements, commit."""
+        """Send the results, wait for the acknowledgements, commit."""
         ranges, self._unsent = [*self._unsent, *self._scanner.blocks_without_rest()], []
         if not ranges:
             return
@@ -165,7 +165,7 @@ class Matcher(Service):
                 }
             )
         except (CommitFailedError, IllegalStateError) as error:
-            text = "before the commit; what was not committed will be read again"
+            text = "partitions were reassigned before the commit; uncommitted records are read again"
             self._fault_log.record(KafkaFault.TAKEN_AWAY, repr(error), text)
             return
         for scanned_range in ranges:
@@ -193,13 +193,13 @@ class Matcher(Service):
                 await self._ticker.tick(self._admin)
             except KafkaError as error:
                 if not self.should_stop:
-                    self._fault_log.record(KafkaFault.KAFKA_ERROR, "tick", f"time stands still: {error!r}")
+                    self._fault_log.record(KafkaFault.KAFKA_ERROR, "tick", f"event time does not advance: {error!r}")
             else:
                 self._fault_log.end(KafkaFault.KAFKA_ERROR, "tick")
             self._align()
 
     def _align(self) -> None:
-        """Read no further where we are too far ahead of the slowest partition, whoever reads that one."""
+        """Pause partitions that are too far ahead of the slowest one, whichever worker reads that one."""
         mine = self._consumer.assignment()
         too_far = self._alignment.too_far() & mine
         self._consumer.resume(*(self._paused & mine) - too_far)
@@ -209,7 +209,7 @@ class Matcher(Service):
 
 
 class _RebalanceListener(ConsumerRebalanceListener):
-    """Partitions are given back between batches only."""
+    """Releases partitions only between batches."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What this worker counts -> the store, by way of our own topic: a worker may run without the store writer."""
+"""This worker's metrics -> the store, through our own topic, because a worker may run without the store writer."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLL_EVERY_S: Final = 1.0
 
 
 class MetricsExporter(Service):
-    """Sends samples every 15 seconds. When that fails they are lost, and nothing else is."""
+    """Sends samples every 15 seconds. Samples that can't be sent are dropped."""
 
     def __init__(self, settings: Settings, _: RuleSet, metrics: Metrics, **kwargs: Any):
         super().__init__(**kwargs)
@@ -36,7 +36,7 @@ class MetricsExporter(Service):
         await self._producer.start()
 
     async def on_stop(self) -> None:
-        """Let go of Kafka."""
+        """Disconnect."""
         await self._producer.stop()
 
     @Service.task

@@ -1,8 +1,8 @@
-"""Incidents -> people, each piece of news once for each target.
+"""Incidents -> targets: each change is delivered once to each target.
 
-A service of the Faust app with a consumer group of its own, so that targets that are away stop nothing else. Whoever
-owns a partition of incidents, with all of some clusters, begins with the journal that its last owner kept; revisions
-are committed when what they give to tell is kept there.
+A service of the Faust app with its own consumer group, so that unreachable targets block nothing else. The owner of a
+partition of incidents, which holds whole clusters, restores the journal of the previous owner. Revisions are committed
+once the notifications that they cause are in the journal.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ RECORDS_A_FETCH: Final = 500
 PAUSE_MS: Final = 500
 OPERATOR_ACTIONS_EVERY_S: Final = 2.0
 FIRST_LOOKBACK_MS: Final = 3_600_000
-"""Alerts that are set up for the first time tell of the last hour, and of nothing before."""
+"""Alerts that are configured for the first time cover the last hour and nothing before it."""
 
 
 class Notifier(Service):
-    """Tells the targets of `alerts.yaml`, a dispatcher for each partition of incidents that this worker owns."""
+    """Notifies the targets of `alerts.yaml` with one dispatcher for each partition that this worker owns."""
 
     def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
         super().__init__(**kwargs)
@@ -70,19 +70,19 @@ class Notifier(Service):
         await self._topics.start(self._names.incidents, listener=_RebalanceListener(self))
 
     async def on_stop(self) -> None:
-        """Leave the group after the deliveries in hand."""
+        """Leave the group after the deliveries in progress."""
         await self.release_partitions()
         await self._topics.stop()
         await self._producer.stop()
         await self._actions.close()
 
     async def begin(self) -> None:
-        """The partitions that were assigned are taken up with the next fetch."""
+        """Process the assigned partitions from the next fetch on."""
         async with self._busy:
             self._is_member = True
 
     async def release_partitions(self) -> None:
-        """Others may go on with the partitions: nothing is delivered for them any more."""
+        """Stop deliveries for all partitions: another worker may own them next."""
         async with self._busy:
             self._is_member = False
             owned, self._owned = self._owned, {}
@@ -109,7 +109,7 @@ class Notifier(Service):
             await self.sleep(OPERATOR_ACTIONS_EVERY_S)
 
     async def _is_ready(self, partition: TopicPartition) -> bool:
-        """Whether these records are to be told; what was told of the partition is known then."""
+        """Whether these records cause notifications. Opens the dispatcher of the partition with its journal."""
         if partition.partition in self._owned:
             return True
         assert self._alerts
@@ -126,7 +126,9 @@ class Notifier(Service):
         if await self._consumer.committed(partition) is not None:
             return False
         recently_ms = int(time() * 1000) - FIRST_LOOKBACK_MS
-        end = (await self._consumer.end_offsets([partition]))[partition]  # before the look back: what comes now is told
+        end = (await self._consumer.end_offsets([partition]))[
+            partition
+        ]  # before the lookback, so that records that arrive now are notified
         found = (await self._consumer.offsets_for_times({partition: recently_ms}))[partition]
         start = found.offset if found else end
         if partition in self._consumer.assignment():
@@ -150,7 +152,7 @@ class Notifier(Service):
 
 
 class _DeliveryLog:
-    """What became of a partition's notifications: rows, dead letters, metrics."""
+    """Records the outcome of a partition's notifications: rows, dead letters, metrics."""
 
     def __init__(self, names: TopicNames, partition: int, producer: Any, metrics: Metrics):
         self._names = names
@@ -159,12 +161,12 @@ class _DeliveryLog:
         self._metrics = metrics
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
-        """For the store, which the store writer keeps."""
+        """Send them to the store writer."""
         message = encode(StoreMessage(deliveries=tuple(deliveries)))
         await self._producer.send_and_wait(self._names.signals, message, partition=self._partition)
 
     async def give_up(self, planned: Planned, reason: str) -> None:
-        """A dead letter with the incident's revision: sent again, it asks the target again."""
+        """Send a dead letter with the incident's revision. Replaying it tries the target again."""
         incident = planned.notification.incident
         value, key = msgspec.json.encode(incident), incident.incident_id.encode()
         reason = f"{planned.notification.target}: {reason}"
@@ -175,14 +177,14 @@ class _DeliveryLog:
         await self._producer.send_and_wait(self._names.dead_letters, msgspec.json.encode(dead_letter))
 
     def count(self, delivery: Delivery) -> None:
-        """In the metrics."""
+        """Count it in the metrics."""
         self._metrics.note_delivery(delivery, time())
 
 
 class _RebalanceListener(ConsumerRebalanceListener):
-    """Partitions are given back between deliveries only.
+    """Releases partitions only between deliveries.
 
-    Between that and the new assignment aiokafka still calls the old ones assigned.
+    Until the new assignment aiokafka still reports the old partitions as assigned.
     """
 
     def __init__(self, service: Notifier):
@@ -199,5 +201,5 @@ def _revisions(record: Message) -> list[tuple[Incident, Position]]:
     try:
         incident = msgspec.json.decode(record.value or b"", type=Incident)
     except msgspec.DecodeError:
-        return []  # the store writer reads it too, and dead-letters it
+        return []  # the store writer reads it too and writes the dead letter
     return [(incident, Position(f"{record.topic}/{record.partition}", record.offset))]

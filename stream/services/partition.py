@@ -1,4 +1,4 @@
-"""Matches of one partition -> incidents, with a snapshot from which another worker goes on. No Kafka in here."""
+"""Matches of one partition -> incidents, with a snapshot from which another worker resumes. No Kafka in here."""
 
 from __future__ import annotations
 
@@ -18,10 +18,11 @@ from epicenter.stream.kafka.messages import Message, Part, ProgressTick, ScanMes
 
 
 class Snapshot(msgspec.Struct):
-    """Everything that a correlator knows, after the message at `offset`; `engine` is filled in snapshots only.
+    """The state of a correlator after the message at `offset`. `engine` is set in written snapshots only.
 
     `unconfirmed` holds, for each raw partition, (end of a batch, its newest event time) of batches that no tick has
-    confirmed yet. `idle_ns` is how long the raw topic has ended at `idle_ends`; of it the newest tick said `told_ns`.
+    confirmed yet. `idle_ns` is how long the raw topic has ended at `idle_ends`; of it the newest tick reported
+    `reported_ns`.
     """
 
     engine: bytes = b""
@@ -34,9 +35,9 @@ class Snapshot(msgspec.Struct):
 
 
 class PartitionCorrelator:
-    """Takes messages in the order of their offsets; one that was taken before changes nothing.
+    """Processes messages in the order of their offsets; a message processed before changes nothing.
 
-    Time moves with ticks only: a batch of one partition says nothing about what the others still hold.
+    Only ticks advance time: a batch of one partition does not show what the others still hold.
     """
 
     def __init__(self, rules: RuleSet, lateness_ns: int, snapshot: bytes | None = None):
@@ -46,25 +47,25 @@ class PartitionCorrelator:
         self._state.engine = b""
 
     def reload(self, rules: RuleSet) -> None:
-        """Go on with these rules."""
+        """Use these rules from now on."""
         self.engine.reload(rules)
 
     @property
     def offset(self) -> int:
-        """The offset of the last message taken; -1 before the first."""
+        """The offset of the last message processed; -1 before the first."""
         return self._state.offset
 
     @property
     def wait_ns(self) -> int:
-        """How long lines are waited for, as things are."""
+        """How long the watermark currently waits for late lines, in nanoseconds."""
         return self._state.watermark.wait_ns
 
     def begin_at(self, offset: int) -> None:
-        """Take this message next, whatever was taken before."""
+        """Process this message next, whatever was processed before."""
         self._state.offset = offset - 1
 
     def process(self, offset: int, message: Message) -> list[Incident]:
-        """The incidents that changed by the message."""
+        """The incidents that the message changed."""
         if offset <= self._state.offset:
             return []
         self._state.offset = offset
@@ -78,11 +79,11 @@ class PartitionCorrelator:
         return []
 
     def windowed(self) -> list[Match]:
-        """What windows told since the last call, as rows of the store have it."""
+        """The matches that windows produced since the last call, as rows of the store."""
         return list(map(match_of, self.engine.windowed()))
 
     def for_store(self) -> StoreMessage:
-        """What went into incidents since the last call, and the gaps in the evidence that were seen."""
+        """Signals that joined incidents and gaps in the evidence since the last call."""
         return StoreMessage(
             signals=tuple(map(_without_large_fields, self.engine.joined())), gaps=tuple(self.engine.gaps())
         )
@@ -92,7 +93,7 @@ class PartitionCorrelator:
         return msgspec.msgpack.encode(msgspec.structs.replace(self._state, engine=self.engine.snapshot()))
 
     def _watermark_at(self, tick: ProgressTick) -> int:
-        """Each partition counts as far as it was read when the tick was made, however much came in since."""
+        """Count each partition only up to the offset of the tick, however much arrived since."""
         watermark = self._state.watermark
         watermark.is_live = tick.at_pace
         for source, batches in self._state.unconfirmed.items():
@@ -106,7 +107,7 @@ class PartitionCorrelator:
         return watermark.idle(self._idle_ns(tick), tick.at_pace)
 
     def _idle_ns(self, tick: ProgressTick) -> int:
-        """How long nothing was written; a worker that ticks since a moment ago counts from then on."""
+        """How long nothing was written. Elapsed time restarts when another worker takes over the ticks."""
         state = self._state
         if tick.ends != state.idle_ends:
             state.idle_ends, state.idle_ns, state.reported_ns = tick.ends, 0, 0
@@ -117,7 +118,7 @@ class PartitionCorrelator:
 
 
 def _without_large_fields(joined: Joined) -> Joined:
-    """Without what the store does not keep of a signal: tracebacks are long."""
+    """The signal without the fields that the store does not keep: tracebacks are long."""
     signal = msgspec.structs.replace(joined.signal, position=None, fields={}, block=())
     return Joined(joined.incident_id, signal)
 

@@ -21,21 +21,21 @@ from epicenter.stream.settings import Settings
 LEVEL: Final = 1
 READ_WITHIN_S: Final = 30.0
 MAX_TRIED: Final = 10
-"""Where the newest can't be restored, those before it are tried: messages are kept for longer than from them on."""
+"""How many snapshots are tried, newest first. Kafka keeps the messages after all of them."""
 
 _TOPIC_ID: Final = "topic-id"
 State = TypeVar("State")
 
 
 class Snapshots:
-    """As a rule only the last record of a partition is read, so recovery takes as long however many came before."""
+    """Normally only the last record of a partition is read, so recovery time does not grow with the topic."""
 
     def __init__(self, settings: Settings):
         self._settings = settings
         self._topic = TopicNames(settings.prefix).snapshots
 
     async def start(self) -> None:
-        """Connect. The producer is not idempotent: one of those is of no use any more once a record was refused."""
+        """Connect. The producer is not idempotent: an idempotent producer is unusable after a refused record."""
         self._producer = make_producer(self._settings, enable_idempotence=False)
         self._consumer = make_consumer(self._settings, None)
         await self._producer.start()
@@ -48,10 +48,10 @@ class Snapshots:
         await self._producer.stop()
 
     async def write(self, partition: int, state: bytes, topic_id: str) -> int:
-        """Keep a state of the topic with this id; how many bytes that took.
+        """Write a state for the topic with this id; return its compressed size in bytes.
 
         Raises:
-            RejectedError: it is larger than the topic takes.
+            RejectedError: it is larger than the topic accepts.
         """
         packed = await asyncio.to_thread(lambda: bytes(zstd.compress(state, LEVEL)))
         try:
@@ -59,20 +59,20 @@ class Snapshots:
             await self._producer.send_and_wait(self._topic, packed, b"%d" % partition, partition, headers=headers)
         except MessageSizeTooLargeError as error:
             raise RejectedError(
-                f"a snapshot of {len(packed)} bytes is larger than {self._topic} takes: raise its max.message.bytes"
+                f"a snapshot of {len(packed)} bytes exceeds the limit of {self._topic}: raise its max.message.bytes"
             ) from error
         return len(packed)
 
     async def read(
         self, partition: int, restored: Callable[[bytes], State], warn: Callable[[str], None]
     ) -> tuple[State, str] | None:
-        """The newest state that can be restored, of the last few, with its topic's id, which is empty when not known.
+        """The newest state that can be restored, with its topic's id ("" when unknown); None without one.
 
-        None without one. What is wrong with newer ones is told.
+        `warn` gets the problem of each newer snapshot that can't be restored.
 
         Raises:
-            TransientError: Kafka does not give it.
-            KafkaError: Kafka refuses.
+            TransientError: Kafka does not return it in time.
+            KafkaError: Kafka refuses the request.
         """
         source = TopicPartition(self._topic, partition)
         self._consumer.assign([source])
@@ -83,19 +83,19 @@ class Snapshots:
             try:
                 return await asyncio.to_thread(lambda: (restored(_unpacked(packed)), _topic_id(packed)))  # noqa: B023
             except (RecordError, DecompressionError, msgspec.DecodeError) as error:
-                warn(f"{self._topic}/{partition}:{offset}: no snapshot of ours: {error}")
+                warn(f"{self._topic}/{partition}:{offset}: not an epicenter snapshot: {error}")
         return None
 
     async def _next(self, source: TopicPartition) -> Message | Corrupt:
         try:
             return await asyncio.wait_for(self._consumer.getone(source), READ_WITHIN_S)
         except (TimeoutError, ConsumerStoppedError) as error:
-            raise TransientError(f"{source_of(source)}: its last record does not come") from error
+            raise TransientError(f"{source_of(source)}: no answer with its last record") from error
 
 
 def _unpacked(packed: Message | Corrupt) -> bytes:
     if isinstance(packed, Corrupt):
-        raise RecordError(f"a corrupt batch: {packed.reason}")
+        raise RecordError(f"corrupt batch: {packed.reason}")
     return bytes(zstd.decompress(packed.value or b""))
 
 

@@ -1,7 +1,7 @@
 """Matches, heartbeats, incidents and dead letters from our topics into the store.
 
-A service of the Faust app with a consumer group of its own, so that a store that is away stops nothing else: Kafka
-holds the backlog. Written first, committed after; ids make a second writing harmless.
+A service of the Faust app with its own consumer group, so that an unreachable store blocks nothing else: Kafka holds
+the backlog. Rows are written first and committed after; ids make a second write harmless.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ log: Final = get_logger(__name__)
 
 RECORDS_A_FETCH: Final = 2_000
 BYTES_A_WRITE: Final = 4 << 20
-"""Some eight thousand rows of matches, which take ten times as much memory on their way."""
+"""About 8,000 rows of matches, which take ten times as much memory while they are written."""
 
 PAUSE_MS: Final = 1_000
 RETRY_FOR_S: Final = 5.0
@@ -58,7 +58,7 @@ Table = Literal[
 
 
 class Row(NamedTuple):
-    """What the store keeps of a message, with the message."""
+    """A row for the store, with the message that it comes from."""
 
     table: Table
     content: Any
@@ -66,7 +66,7 @@ class Row(NamedTuple):
 
 
 class StoreWriter(Service):
-    """Writes whole fetches, and goes on trying for as long as the store is away."""
+    """Writes whole fetches and retries for as long as the store is unreachable."""
 
     def __init__(self, settings: Settings, rules: RuleSet, metrics: Metrics, **kwargs: Any):
         super().__init__(**kwargs)
@@ -78,7 +78,7 @@ class StoreWriter(Service):
         self.last_fetch_s = monotonic()
 
     async def reload(self, rules: RuleSet) -> None:
-        """Go on with these rules."""
+        """Use these rules from now on."""
         self._rules = rules
 
     async def on_start(self) -> None:
@@ -90,7 +90,7 @@ class StoreWriter(Service):
         await self._topics.start(names.matches, names.signals, names.incidents, names.dead_letters)
 
     async def on_stop(self) -> None:
-        """Leave the group and let go of the store."""
+        """Leave the group and close the store."""
         await self._topics.stop()
         await self._producer.stop()
         await self._store.close()
@@ -107,9 +107,9 @@ class StoreWriter(Service):
                         )
 
     async def _write(self, rows: Sequence[Row]) -> bool:
-        """True when the rows are stored, or refused for good and dead-lettered; false when we are to stop.
+        """True when the rows are stored, or refused for good and dead-lettered; false when the service is stopping.
 
-        Of refused rows, halves are tried, so that one bad row takes no other with it.
+        Refused rows are split in half and retried, so that one bad row does not take others with it.
         """
         while not self.should_stop:
             try:
@@ -122,7 +122,7 @@ class StoreWriter(Service):
                 middle = len(rows) // 2
                 return await self._write(rows[:middle]) and await self._write(rows[middle:])
             except (TransientError, ConfigError) as error:
-                log.warning("store_write_failed", error=str(error), detail="it is tried again")
+                log.warning("store_write_failed", error=str(error), detail="retrying")
                 self._metrics.note_store_failure("away" if isinstance(error, TransientError) else "not set up")
                 await self._wait(PAUSE_MS)
             else:
@@ -179,7 +179,7 @@ class StoreWriter(Service):
         return ("observed" if spec.role in QUIET_ROLES else "matches"), (match, spec)
 
     async def _give_up(self, row: Row, reason: str) -> None:
-        """A dead letter that holds this row of its message and no other."""
+        """Send a dead letter with only this row of its message."""
         log.error("store_row_refused", table=row.table, error=reason)
         self._metrics.note_store_failure("refused")
         if row.table != "dead_letters":
@@ -188,7 +188,7 @@ class StoreWriter(Service):
 
 
 def pieces(fetched: Fetched) -> Iterator[Fetched]:
-    """The fetch in order, by so much as is written at once: `BYTES_A_WRITE` at most, or one message."""
+    """The fetch in order, in pieces for one write each: at most `BYTES_A_WRITE`, or one message."""
     piece: Fetched = {}
     size_bytes = 0
     for partition, messages in fetched.items():
@@ -210,7 +210,7 @@ def _by_table(rows: Sequence[Row]) -> dict[str, list[Any]]:
 
 
 def _single_row_message(row: Row) -> bytes:
-    """A message that says no more than this row."""
+    """A message that holds only this row."""
     source = source_of(TopicPartition(row.message.topic, row.message.partition))
     match row.table:
         case "matches" | "observed":

@@ -203,7 +203,7 @@ def test_a_snapshot_that_is_too_large_is_named_and_kept_once_it_fits(make_cluste
     cluster.feed([kernel(60)])
     eventually(lambda: worker.metric("epicenter_snapshot_failures_total"), 60, "a snapshot that is refused")
     eventually(lambda: is_stored(cluster, "xid-79", "n1"), 60, "the incident all the same")
-    assert f"larger than {topic} takes: raise its max.message.bytes" in worker.log.read_text()
+    assert f"exceeds the limit of {topic}: raise its max.message.bytes" in worker.log.read_text()
     assert committed(cluster) == -1
 
     limit(1 << 20)

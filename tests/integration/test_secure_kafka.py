@@ -99,8 +99,8 @@ def test_every_wrong_way_ends_soon_with_a_line_that_says_what_to_set(secure: Sec
         ("SECURE", user | clear, "it accepts only TLS"),
         ("PLAIN", tls, "it does not speak TLS: give `kafka` the TLS port, or set kafka_security without ssl"),
         ("CLEAR", user, "it does not speak TLS"),
-        ("SECURE", tls, "it wants a user: set kafka_security to sasl_ssl"),
-        ("CLEAR", {}, "it wants a user: set kafka_security to sasl_plaintext"),
+        ("SECURE", tls, "it requires a user: set kafka_security to sasl_ssl"),
+        ("CLEAR", {}, "it requires a user: set kafka_security to sasl_plaintext"),
         ("PLAIN", user | clear, "takes no user and password: set kafka_security to plaintext"),
     ]
     for listener, given, told in wrong:
@@ -138,7 +138,7 @@ async def test_who_runs_already_hears_that_it_is_refused_and_that_it_is_taken_ag
         while len(said) < 2:
             await asyncio.sleep(0.01)
     looked.cancel()
-    assert "user match is refused" in said[0] and said[1].endswith("takes us again")
+    assert "user match is refused" in said[0] and said[1].endswith("connection restored")
 
 
 class Changing:
