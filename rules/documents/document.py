@@ -1,4 +1,4 @@
-"""YAML and JSON files that people write: their content, checked, with the line of every part for the error messages."""
+"""YAML and JSON files that people write: checked content, with the line of every part for error messages."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 Path_ = tuple[str | int, ...]
-"""Where a part stands: the keys and numbers that lead to it."""
+"""The position of a part: the keys and indexes that lead to it."""
 
 MAX_PARTS: Final = 200_000
-"""So many parts a file may have with its aliases written out; a few lines of aliases can stand for billions."""
+"""At most this many parts in a file with its aliases expanded: a few lines of aliases can expand to billions."""
 
 Spec = TypeVar("Spec", bound=BaseModel)
 _FAST_LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def yaml_files(path: Path, name: str, problems: list[str]) -> list[Path]:
-    """The file itself, or the YAML files of a folder; `name` says what should be there."""
+    """The file itself, or the sorted YAML files of a folder; `name` says what they should be."""
     if path.is_file():
         return [path]
     found = sorted(path.glob("*.yaml"))
     if not found:
-        problems.append(f"{path}: no {name} here: give a .yaml file, or a folder with some")
+        problems.append(f"{path}: no {name} found: name a .yaml file, or a folder that holds some")
     return found
 
 
 def read_document(file: Path, spec: type[Spec], name: str, problems: list[str]) -> tuple[Spec | None, dict[Path_, int]]:
-    """The content of a file and the line of each of its parts; what is wrong with it goes to `problems`.
+    """The content of a file and the line of each of its parts. Problems are appended to `problems`.
 
-    `name` says what the file is, where a problem concerns all of it.
+    `name` stands for the whole file in messages.
     """
     document = parse_document(file, Path.read_bytes, name, problems)
     return (document.checked(spec, name, problems), document.lines) if document else (None, {})
@@ -41,14 +41,14 @@ def read_document(file: Path, spec: type[Spec], name: str, problems: list[str]) 
 
 @dataclass(frozen=True)
 class Document:
-    """What a file says, in plain lists, mappings and scalars, with the line of each part."""
+    """The content of a file as plain lists, mappings and scalars, with the line of each part."""
 
     file: Path
     content: Any
     lines: dict[Path_, int]
 
     def checked(self, spec: type[Spec], name: str, problems: list[str]) -> Spec | None:
-        """The content in its shape; what is wrong with it goes to `problems`. Its checks may ask for the `file`."""
+        """The content as `spec`; None if it is invalid, with the reasons in `problems`. Validators get `file`."""
         try:
             return spec.model_validate(self.content, context={"file": self.file})
         except ValidationError as error:
@@ -57,7 +57,7 @@ class Document:
 
 
 def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problems: list[str]) -> Document | None:
-    """What a file says, whatever its shape; None when it is no YAML, with the reason in `problems`."""
+    """The content of a file of any shape; None if it is not YAML, with the reason in `problems`."""
     lines: dict[Path_, int] = {}
     text = ""
     try:
@@ -70,7 +70,7 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
         problems.append(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}")
     except yaml.reader.ReaderError as error:
         line = text[: error.position].count("\n") + 1
-        problems.append(f"{file}:{line}: not YAML: a character that may not stand in a text file: {error.reason}")
+        problems.append(f"{file}:{line}: not YAML: a character that is not allowed in a text file: {error.reason}")
     except (RecursionError, _TooManyPartsError):
         reason = "an alias holds itself, it is nested too deep, or has too many parts with its aliases written out"
         problems.append(f"{file}:1: not YAML for a file of this kind ({name}): {reason}")
@@ -78,7 +78,7 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
 
 
 def line_of(lines: Mapping[Path_, int], path: Path_) -> int:
-    """The line of a part, or of the part around it."""
+    """The line of a part; if it is unknown, that of the part around it."""
     while path and path not in lines:
         path = path[:-1]
     return lines.get(path, 1)
@@ -92,11 +92,11 @@ def _tree(text: str) -> Any:
     try:
         return yaml.compose(text, Loader=_FAST_LOADER)
     except yaml.YAMLError:
-        return yaml.compose(text, Loader=yaml.SafeLoader)  # the slow one says where and what more exactly
+        return yaml.compose(text, Loader=yaml.SafeLoader)  # the slow loader has the more exact error
 
 
 def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, problems: list[str]) -> Any:
-    """Plain lists, mappings and scalars of a YAML tree; notes the line of each."""
+    """Plain lists, mappings and scalars of a YAML tree; records the line of each."""
     if node is None:
         return None
     if len(lines) >= MAX_PARTS:
@@ -115,7 +115,9 @@ def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, prob
     try:
         return yaml.SafeLoader("").construct_object(node)
     except ValueError as error:
-        problems.append(f"{file}:{lines[path]}: {node.value!r} is no date and no number: {error}; put it in quotes")
+        problems.append(
+            f"{file}:{lines[path]}: {node.value!r} is not a valid date or number: {error}; put it in quotes"
+        )
         return str(node.value)
 
 
@@ -127,7 +129,7 @@ def _sentence(file: Path, lines: dict[Path_, int], found: dict[str, Any], name: 
 
 
 def _without_tags(path: Path_, lines: dict[Path_, int], may_be_new: bool) -> Path_:
-    """The keys that lead to a part; pydantic names the kinds of a union in between, which stand in no file."""
+    """The keys that lead to a part, without the union tags that pydantic inserts."""
     existing: Path_ = ()
     for part in path[:-1]:
         existing = (*existing, part) if (*existing, part) in lines else existing

@@ -1,4 +1,4 @@
-"""What every part of a rule file is made of."""
+"""The base of every part of a configuration file."""
 
 from __future__ import annotations
 
@@ -12,6 +12,6 @@ DurationNs = Annotated[int, BeforeValidator(lambda text: duration_ns(str(text)),
 
 
 class Strict(BaseModel):
-    """Unknown keys are mistakes, and what is read is never changed."""
+    """Rejects unknown keys, and is immutable."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)

@@ -42,8 +42,8 @@ def refusal(pattern: bytes) -> str:
         hyperscan.Database().compile(expressions=[prefilter(pattern)], ids=[0])
     except hyperscan.error as error:
         return (
-            f"can't be searched in bulk ({error}): do without look-around, back-references, atomic groups "
-            "and patterns that match nothing"
+            f"Hyperscan can't compile it ({error}): avoid look-around, back-references, atomic groups "
+            "and patterns that match empty text"
         )
     return ""
 

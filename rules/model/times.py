@@ -30,7 +30,7 @@ def duration_ns(text: str) -> int:
     """
     found = _DURATION.fullmatch(text.strip())
     if not found:
-        raise ValueError(f"{text!r} is no duration: write a number and ms, s, m, h or d, such as 35m")
+        raise ValueError(f"{text!r} is not a duration: write a number and a unit (ms, s, m, h or d), such as 35m")
     return round(float(found[1]) * UNIT_NS[found[2]])
 
 

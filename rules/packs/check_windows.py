@@ -1,4 +1,4 @@
-"""What is wrong with the windows of a rule set as a whole: names that mean nothing, and chains without an end."""
+"""Checks the windows of a whole rule set: unknown names and fields, and windows that feed themselves."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Fault:
 
 
 def faults(rules: RuleSet, switched_off: Collection[str] = ()) -> list[Fault]:
-    """Every problem of the windows; names of rules that were switched off are none."""
+    """Every problem of the windows. Names of switched-off rules are accepted."""
     windows = [rule for rule in rules.rules if rule.spec.when]
     found = [fault for rule in windows for fault in _of_names(rules, rule, switched_off)]
     return [*found, *(fault for rule in windows for fault in _of_fields(rules, rule)), *_of_chains(rules, windows)]
@@ -44,8 +44,8 @@ def _of_names(rules: RuleSet, rule: Rule, switched_off: Collection[str]) -> Iter
         for number, name in enumerate(names):
             if name == STEP or name in switched_off or rules_named(rules, name):
                 continue
-            what = "rule; `epicenter rules list` shows all" if is_rule_id(name) else "class that any rule finds"
-            yield Fault(rule.spec.id, (key, number), f"{name}: there is no such {what}")
+            what = "rule: `epicenter rules list` shows all" if is_rule_id(name) else "class: no rule finds it"
+            yield Fault(rule.spec.id, (key, number), f"{name}: unknown {what}")
 
 
 def _of_fields(rules: RuleSet, rule: Rule) -> Iterator[Fault]:
@@ -67,7 +67,7 @@ def _of_fields(rules: RuleSet, rule: Rule) -> Iterator[Fault]:
             yield Fault(
                 rule.spec.id,
                 ("text",),
-                f"{{{name}}} is not known there: write one of {', '.join(sorted(placeholders))}",
+                f"{{{name}}} is unknown here: write one of {', '.join(sorted(placeholders))}",
             )
 
 
@@ -76,7 +76,7 @@ def _one_of(fields: Collection[str]) -> str:
 
 
 def _fields_of(rules: RuleSet, names: Iterable[str]) -> set[str] | None:
-    """The fields that some of the inputs may have; None when that can't be said."""
+    """The fields that some inputs may have; None if they can't be determined."""
     fields = set(IDENTITY)
     for name in names:
         if name == STEP:
@@ -119,7 +119,7 @@ def _of_chains(rules: RuleSet, windows: Iterable[Rule]) -> Iterator[Fault]:
 
 
 def _back_to(rule_id: str, inputs: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """The shortest chain from a window over its inputs back to itself; empty without one."""
+    """The shortest chain from a window through its inputs back to itself; empty if there is none."""
     chains = [[rule_id]]
     seen = set()
     for chain in chains:

@@ -1,4 +1,4 @@
-"""Fields that need more than an expression: each decoder adds what the line's own fields mean."""
+"""Decoders: fields that a regular expression can't extract, computed from those that it can."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def nvlink5(fields: Fields) -> Fields:
     Needs `code`, `words` (two or more of `0x…`) and, where the line prints it, `subunit`. Adds `layout` (v1 before
     driver 575, v2 since), `unit`, `error_status`, `reason` (why a link went down) and, when the table knows the case,
     NVIDIA's `immediate` and `investigate`, `link_severity`, `origin` (`here`, `peer`, `elsewhere`, `software`, `host`)
-    and `verdict`, in words. Words that no layout explains are left as they are.
+    and `verdict`, in words. If no layout explains the words, nothing is added.
     """
     words = [int(word, 16) for word in _WORD.findall(fields.get("words", ""))]
     rows = _nvlink5_rows().get(fields.get("code", ""), [])
@@ -54,7 +54,7 @@ def nvlink5(fields: Fields) -> Fields:
 def nvlink4(fields: Fields) -> Fields:
     """What the registers of an Xid 74 (NVLink up to 4) mean: `origin` and `verdict`, the gravest bit first.
 
-    Needs `words`, the seven registers. A bit that the table does not name asks for a case with the vendor.
+    Needs `words`, the seven registers. For a bit that the table lacks, the verdict is to open a case with the vendor.
     """
     words = [int(word, 16) for word in _WORD.findall(fields.get("words", ""))]
     if fields.get("code") != "74" or not words:
@@ -74,19 +74,19 @@ def nvlink4(fields: Fields) -> Fields:
 
 
 def recovery(fields: Fields) -> Fields:
-    """What the recovery that an Xid 154 asks for means: `verdict`. Newer drivers know more than the table."""
+    """The meaning of the recovery action of an Xid 154: `verdict`. Newer drivers may have more actions."""
     wanted = fields.get("new_action", "")
     verdicts = {row["new_action"]: row["verdict"] for row in _rows("xid154.tsv")}
     return fields | {"verdict": verdicts.get(wanted, f"do what the driver asks for: {wanted}")} if wanted else fields
 
 
 def xid(fields: Fields) -> Fields:
-    """Whatever is known of the fields of any Xid."""
+    """The fields of any Xid, decoded as far as its tables allow."""
     return recovery(nvlink4(nvlink5(fields)))
 
 
 def _layout(info: int, rows: Rows, subunit: str) -> tuple[str, Rows]:
-    """The layout whose subcode the first word holds, with the rows of that subcode (and of the name, if printed)."""
+    """The layout whose subcode is in the first word, and the rows of that subcode (and of the subunit, if printed)."""
     base = int(rows[0]["code"]) - 143
     found = {
         "v1": [row for row in rows if info & 0x1F == base and info >> 5 & 0x1F == int(row["v1"])],
@@ -100,7 +100,7 @@ def _layout(info: int, rows: Rows, subunit: str) -> tuple[str, Rows]:
 
 
 def _unit(names: str, layout: str) -> str:
-    """The name of a subunit: where both layouts have one, they stand as `old/new`."""
+    """The name of a subunit; `old/new` where the layouts differ."""
     old, _, new = names.partition("/")
     return new if new and layout == "v2" else old
 

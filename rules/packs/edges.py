@@ -1,4 +1,4 @@
-"""Causal edges by the classes that they join, and the search for classes that would explain each other."""
+"""Causal edges by the classes that they join, and the search for cycles among them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epicenter.rules.packs.spec import EdgeSpec, is_named
 
 
 class EdgeIndex:
-    """Edges by cause and effect. Each pair of classes is looked up once and remembered; there are few of them."""
+    """Edges by cause and effect. Lookups are cached: there are few pairs of classes."""
 
     def __init__(self, edges: Sequence[EdgeSpec]):
         self._edges = edges
@@ -33,9 +33,9 @@ class EdgeIndex:
 
 
 class Loop(NamedTuple):
-    """Classes that would explain each other in a ring, and the edges between them: the first leads to the second.
+    """A cycle of classes that would explain each other. Edge n leads from class n to class n + 1.
 
-    The last edge is the one that was read last, so that the mistake is most likely there.
+    The last edge is the one that was read last, so the mistake is most likely there.
     """
 
     classes: tuple[str, ...]
@@ -43,11 +43,11 @@ class Loop(NamedTuple):
 
 
 def loops(edges: Sequence[EdgeSpec]) -> list[Loop]:
-    """Rings of classes each of which may be the cause of the next at the same time.
+    """Cycles of classes in which each may cause the next at the same time.
 
-    What holds over one scope may hold over a wider one as well: a GPU lies in a node, and its node in a job. So scopes
-    don't break a ring; only time does. Round a ring the lags add up to nothing, so it is none when the shortest lags
-    (`after`) of its edges, less what clocks may differ for each of them, add up to more.
+    Scopes don't break a cycle, because a narrow scope lies within wider ones (a GPU in a node, a node in a job). Only
+    time does: it is no cycle if the shortest lags (`after`) of its edges, less the clock skew of each, sum to more than
+    zero.
     """
     index, found, left = EdgeIndex(edges), list[Loop](), _steps(edges)
     for component in _components(left):
@@ -66,7 +66,7 @@ def _newest_last(loop: Loop, edges: Sequence[EdgeSpec]) -> Loop:
 
 
 def _steps(edges: Sequence[EdgeSpec]) -> dict[str, set[str]]:
-    """What each class brings about; `xid-*` stands for all Xids that no edge names."""
+    """The effects of each class; `xid-*` stands for all Xids that no edge names."""
     names = {name for edge in edges for name in (*edge.cause, *edge.effect) if not name.startswith("!")}
     steps: dict[str, set[str]] = {name: set() for name in names}
     for edge in edges:
@@ -91,7 +91,7 @@ def _pairs(ring: Sequence[str]) -> Iterable[tuple[str, str]]:
 
 
 def _components(steps: dict[str, set[str]]) -> list[set[str]]:
-    """Classes of which each is reached from each other one."""
+    """Strongly connected components with more than one class."""
     backwards: dict[str, set[str]] = defaultdict(set)
     for cause, effects in steps.items():
         for effect in effects:
@@ -115,13 +115,13 @@ def _reached(start: str, steps: dict[str, set[str]], among: set[str]) -> set[str
 
 
 def _ring(index: EdgeIndex, steps: dict[str, set[str]]) -> tuple[str, ...] | None:
-    """A ring that takes no time (Bellman and Ford's search for one of negative weight); the shortest of two if any."""
+    """A cycle that takes no time: pairs first, then Bellman-Ford's search for negative cycles."""
     pairs = [(cause, effect) for cause in sorted(steps) for effect in sorted(steps[cause])]
     lag_ns = {pair: _soonest(index, *pair).after - CLOCK_SKEW_NS for pair in pairs}
     for cause, effect in pairs:
         if lag_ns[cause, effect] + lag_ns.get((effect, cause), CLOCK_SKEW_NS * 2**30) <= 0:
             return cause, effect
-    # A ring of n steps takes no time when its whole nanoseconds add up to less than one: so 1 / (n + 1) is taken off.
+    # A sum of 0 ns must count as negative too, so 1 / (n + 1) ns is subtracted from each of at most n edges.
     scale = len(steps) + 1
     reached, before = dict.fromkeys(steps, 0), dict[str, str]()
     for _ in steps:

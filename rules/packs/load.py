@@ -1,4 +1,4 @@
-"""Rule files -> RuleSet. Files are read here and in `document`, `table` and `vocabulary` only, at the start."""
+"""Rule files -> RuleSet. Only this module, `document`, `table` and `vocabulary` read files, and only at start-up."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ CATALOG = Path(__file__).parents[1] / "catalog"
 
 
 def load(folders: Iterable[Path] = (), topology: Path | None = None, marks: tuple[str, ...] = ()) -> RuleSet:
-    """The bundled catalogue and the packs (`*.yaml`) of more files or folders, with the cluster's topology if given.
+    """The bundled catalogue and the packs (`*.yaml`) of further files or folders, with the cluster's topology if given.
 
-    With `marks`, patterns are compiled together with these.
+    `marks` are patterns to compile together with those of the rules.
 
     Raises:
-        ConfigError: with every problem of every file, each with its file and line.
+        ConfigError: lists every problem of every file, each with its file and line.
     """
     problems: list[str] = []
     paths = [Path(folder) for folder in (CATALOG, *folders)]
@@ -46,7 +46,7 @@ def load(folders: Iterable[Path] = (), topology: Path | None = None, marks: tupl
 
 
 def _cached(files: Sequence[Path]) -> _Packs | None:
-    """Packs that passed every check before; None when something changed since."""
+    """Packs that passed every check before; None if anything changed since."""
     checked = load_checked(files)
     if checked is None:
         return None
@@ -59,7 +59,7 @@ def _cached(files: Sequence[Path]) -> _Packs | None:
 
 
 def _read(files: Sequence[Path], problems: list[str], marks: tuple[str, ...]) -> _Packs:
-    """Packs with all that is wrong with them."""
+    """Packs, with everything that is wrong with them in `problems`."""
     packs = _Packs(problems)
     documents = [packs.add(parse_document(file, packs.reading, "pack", problems)) for file in files]
     found = replace(packs.rule_set(), marks=marks)
@@ -70,7 +70,7 @@ def _read(files: Sequence[Path], problems: list[str], marks: tuple[str, ...]) ->
 
 
 class _Packs:
-    """What the files read so far say, with the line of everything."""
+    """The content of the files read so far, with the line of every part."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -83,12 +83,12 @@ class _Packs:
         self._lines_by_rule: dict[str, tuple[Path, dict[Path_, int], int]] = {}
 
     def rule_set(self, topology: Topology = NO_TOPOLOGY) -> RuleSet:
-        """All rules, in order of their ids, and the edges."""
+        """All rules, sorted by id, and the edges."""
         rules = tuple(sorted(self.rules.values(), key=lambda rule: rule.spec.id))
         return RuleSet(rules, tuple(self.edges), topology)
 
     def add(self, document: Document | None) -> Document | None:
-        """Add one more pack, and give it back; None stands for one that can't be read."""
+        """Add a pack and return it; None stands for one that can't be read."""
         pack = document.checked(PackSpec, "pack", self.problems) if document else None
         if document is None or pack is None:
             self._has_unread = True
@@ -115,7 +115,9 @@ class _Packs:
                 "choose another id, or write `override: true` to replace that rule"
             )
         if not earlier and spec.override:
-            self.problems.append(f"{place}: {spec.id}: override: there is no such rule to replace")
+            self.problems.append(
+                f"{place}: {spec.id}: override: no earlier rule has this id: correct the id, or remove `override: true`"
+            )
         if spec.decode and spec.decode not in DECODERS:
             self.problems.append(f"{place}: {spec.id}: decode: {spec.decode}: write one of {', '.join(DECODERS)}")
         self._lines_by_rule[spec.id] = file, lines, number
@@ -128,7 +130,9 @@ class _Packs:
         self.edges.append(edge)
         self._place_by_edge[id(edge)] = place
         if not edge.effect:
-            self.problems.append(f"{place}: every class of `effect` is in `cause` too, and none brings itself about")
+            self.problems.append(
+                f"{place}: every class of `effect` is also in `cause`, and no class causes itself: name another effect"
+            )
 
     def _switch_off(self, rule_id: str) -> bool:
         row = self._row(rule_id)
@@ -146,7 +150,7 @@ class _Packs:
         self.rules[owner.spec.id] = replace(owner, finer={**owner.finer, code: rule})
 
     def faults(self, found: RuleSet) -> list[str]:
-        """What is wrong with the rules' expressions, each with its file and line."""
+        """Problems of the rules' expressions, each with its file and line."""
         is_sound = _is_sound(found)
         shipped = tuple(rule for rule in found.rules if self._is_shipped(rule))
         is_shipped_sound = is_sound or _is_sound(RuleSet(shipped, ()))
@@ -157,11 +161,11 @@ class _Packs:
         ]
 
     def edge_faults(self, found: RuleSet) -> list[str]:
-        """Edges with classes that nobody knows, and rings of classes that explain each other, with file and line."""
+        """Edges with unknown classes, and cycles of classes that explain each other, each with its file and line."""
         own = {rule.spec.failure_class for rule in found.all_rules}
         unknown = [
-            f"{self._place_by_edge[id(edge)]}: class {name} is unknown: write one of "
-            "rules/packs/vocabulary.yaml, of a rule, or a group of this file"
+            f"{self._place_by_edge[id(edge)]}: class {name} is unknown: use a class of "
+            "rules/packs/vocabulary.yaml or of a rule, or a group of this file"
             for edge in self.edges
             for name in dict.fromkeys((*edge.cause, *edge.effect))
             if not _is_class(name.removeprefix("!"), own)
@@ -174,12 +178,12 @@ class _Packs:
         others = sorted({place.rpartition(": ")[0] for place in places if place != places[-1]})
         beside = f" (with {', '.join(others)})" if others else ""
         return (
-            f"{places[-1]}: a cycle{beside}: {ring} would explain each other at the same time: take one class out, "
-            "or give an edge an `after` longer than clocks may differ"
+            f"{places[-1]}: a cycle{beside}: {ring} would explain each other at the same time: remove one class, "
+            "or give an edge an `after` longer than the clock skew"
         )
 
     def window_faults(self, found: RuleSet) -> list[str]:
-        """What is wrong with the windows, each with its file and line; a pack that can't be read may hold the rest."""
+        """Problems of the windows, with file and line. None while a pack is unreadable: it may hold the rest."""
         if self._has_unread:
             return []
         places = ((fault, *self._lines_by_rule[fault.rule_id]) for fault in window_faults(found, self._off))

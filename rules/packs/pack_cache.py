@@ -1,7 +1,7 @@
-"""Rule packs that passed every check, kept on this machine: the next start reads no YAML and searches for no mistakes.
+"""Cache of rule packs that passed every check: the next start parses no YAML and repeats no checks.
 
-An entry holds for the very bytes that were checked, and for the code that checked them. What it says is validated
-again, which takes a tenth of the time; a broken entry counts as none.
+An entry is valid for the exact bytes that were checked and the code that checked them. Its content is validated again,
+which takes a tenth of the time. A broken entry is ignored.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LIBRARIES: Final = ("hyperscan", "pydantic", "pyyaml")
 
 
 class Reading:
-    """Reads files, and knows what was in each of them."""
+    """Reads files and records the digest of each."""
 
     def __init__(self) -> None:
         self.digests: dict[str, str] = {}
@@ -36,14 +36,14 @@ class Reading:
 
 
 class Checked(msgspec.Struct):
-    """What packs say, with the line of each rule, and the digests of their files and tables."""
+    """The content of packs, with the line of each rule and the digests of their files and tables."""
 
     digests: dict[str, str]
     contents: list[Any]
     rule_lines: list[list[int]]
 
     def documents(self, files: Sequence[Path]) -> list[Document]:
-        """The packs as they were read, but for the lines of anything else than rules."""
+        """The packs as they were read; of line numbers, only those of rules."""
         return [
             Document(file, content, {("rules", number, "id"): line for number, line in enumerate(lines)})
             for file, content, lines in zip(files, self.contents, self.rule_lines, strict=True)
@@ -51,7 +51,7 @@ class Checked(msgspec.Struct):
 
 
 def load_checked(files: Sequence[Path]) -> Checked | None:
-    """What these files say, if they and their tables are still as they were when they passed; else None."""
+    """The content of these files, if they and their tables are unchanged since they passed; otherwise None."""
     entry = load(_KIND, _name(files)) or b""
     try:
         if entry[:32] != digest([entry[32:]]).encode():
@@ -64,7 +64,7 @@ def load_checked(files: Sequence[Path]) -> Checked | None:
 
 
 def store_checked(documents: Sequence[Document], reading: Reading) -> None:
-    """Keep packs that passed, unless JSON can't say exactly what they say (a date, a number that is none)."""
+    """Store packs that passed, unless JSON can't represent them exactly (a date, NaN)."""
     lines = [[_line(document, number) for number in range(_rules_in(document))] for document in documents]
     found = Checked(reading.digests, [document.content for document in documents], lines)
     try:
@@ -90,7 +90,7 @@ def _name(files: Sequence[Path]) -> str:
 
 @cache
 def code() -> bytes:
-    """What reads and checks packs: our own code and words, and the libraries below it."""
+    """The digest of everything that reads and checks packs: our code and vocabulary, and the libraries it uses."""
     own = Path(__file__).parents[1]
     sources = [own / "packs/vocabulary.yaml", *sorted(own.rglob("*.py"))]
     below = [platform.python_version(), *(f"{name} {version(name)}" for name in _LIBRARIES)]

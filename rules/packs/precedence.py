@@ -1,4 +1,4 @@
-"""Which of the rules that fit one line stand: harmless text wins where it lies, and fallbacks only speak alone."""
+"""Which of the rules that match one line count: harmless rules win on their text, fallbacks lose to other failures."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Span = tuple[int, int]
 
 
 class LineHit(msgspec.Struct, frozen=True):
-    """A rule that fits a line, with its fields."""
+    """A rule that matches a line, with its fields."""
 
     rule: Rule
     fields: Mapping[str, str]
 
     @property
     def is_failure(self) -> bool:
-        """Whether it says that something failed."""
+        """Whether it reports a failure."""
         return says_failure(self.rule.spec.role)
 
     @property
@@ -35,19 +35,20 @@ class LineHit(msgspec.Struct, frozen=True):
 
 
 def says_failure(role: str) -> bool:
-    """Whether lines of rules with this role say that something failed."""
+    """Whether rules with this role report a failure."""
     return role not in _SAYS_NO_FAILURE
 
 
 def is_harmless(rule: Rule) -> bool:
-    """Whether the text that the rule fits is known noise."""
+    """Whether the rule matches known noise."""
     return rule.spec.role == "harmless"
 
 
 def without_needless_fallbacks(hits: Sequence[LineHit]) -> list[LineHit]:
-    """The hits of one line or block without the fallbacks that others make needless.
+    """The hits of one line or block without superfluous fallbacks.
 
-    Any other failure does, and of several fallbacks each does that says more than that Python raised something.
+    A fallback is superfluous next to any other failure. Of several fallbacks, those that say more than that Python
+    raised an exception win.
     """
     if len(hits) < 2:
         return list(hits)
@@ -63,7 +64,7 @@ def _strength(hit: LineHit) -> int:
 
 
 def first_outside(places: Iterable[re.Match[bytes]], harmless: Sequence[Span]) -> re.Match[bytes] | None:
-    """The first of the places where a rule fits a line that does not lie over harmless text."""
+    """The first of a rule's matches in a line that does not overlap harmless text; None if there is none."""
     return next((place for place in places if not _lies_over(place.span(), harmless)), None)
 
 

@@ -1,4 +1,4 @@
-"""What the store keeps beside matches and incidents: what a rule's lines are kept as."""
+"""What the store records of a rule's lines in addition to matches and incidents."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ CapacityKind = Literal[
     "waits-long",
 ]
 CAPACITY_KINDS: Final[tuple[str, ...]] = get_args(CapacityKind)
-"""A job was handed in; it begins to wait; it, or a pod, still waits; it got its nodes; it lost them to another one.
-Nodes run nothing; they do so for long while others wait; more is asked for than there is; something waits very long."""
+"""In order: a job was submitted; it began to wait; it or a pod still waits; it got its nodes; it lost them to another
+job. Nodes are idle; nodes are idle for long while jobs wait; demand exceeds capacity; something waits very long."""
 
 
 class Number(Strict):
-    """Under which name a field's number is kept, and how many of the name's units one of the field's is."""
+    """The name under which a field's number is stored, and the factor to that name's unit."""
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     times: float = Field(default=1.0, gt=0)
 
 
 class Recorded(Strict):
-    """`capacity`: an event of that kind. `gap`: lines are missing, of that kind. `numbers`: measurements, by field."""
+    """`capacity`: a kind of capacity event. `gap`: a kind of missing lines. `numbers`: measurements, by field."""
 
     capacity: CapacityKind | Literal[""] = ""
     gap: Literal["", "lines-dropped", "overwritten"] = ""

@@ -16,7 +16,7 @@ from epicenter.rules.packs.spec import EdgeSpec, RuleSpec
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 
 NEAR_BYTES: Final = 4096
-"""Fields stand so near to the place that fits; without a bound, one long line could keep a pattern busy for minutes."""
+"""Fields are looked for at most this far from the match. Without a bound, one long line could take minutes."""
 
 HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count", "step_saved"})
 
@@ -25,8 +25,8 @@ HEARTBEAT_FIELDS: Final = frozenset({"step", "rank", "world_size", "node_count",
 class Rule:
     """One rule. Patterns are compiled over bytes, so that `re` and Hyperscan mean the same by `\\w` and `.`.
 
-    `finer` holds the rules of its table by the content of the field `key_field`; `row` is what such a table says of
-    this rule, the vendor's own words included.
+    `finer` holds the rules of its table, by the content of the field `key_field`. `row` is this rule's own row of such
+    a table, with the vendor's words.
     """
 
     spec: RuleSpec
@@ -37,20 +37,20 @@ class Rule:
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[bytes], ...]:
-        """Each selects a line."""
+        """Compiled patterns; a match of any selects the line."""
         return tuple(map(_compile, self.spec.patterns))
 
     @cached_property
     def extract(self) -> tuple[re.Pattern[bytes], ...]:
-        """Each finds more fields in a selected line."""
+        """Compiled patterns that find more fields in a selected line."""
         return tuple(map(_compile, self.spec.extract))
 
     def is_named(self, rule_id: str) -> bool:
-        """Whether it is the id of this rule, or of one of its table."""
+        """Whether it is the id of this rule or of a rule of its table."""
         return rule_id == self.spec.id or (bool(self.finer) and rule_id.startswith(f"{self.spec.id}_"))
 
     def applies_to(self, source: str) -> bool:
-        """Whether lines of this source are looked at; a line of unknown source is."""
+        """Whether the rule applies to lines of this source; it applies to lines of unknown source."""
         return source in ("", self.spec.source) or self.spec.source == "any"
 
     @cached_property
@@ -63,7 +63,7 @@ class Rule:
         )
 
     def fields_in(self, found: re.Match[bytes], for_heartbeats: bool = False) -> dict[str, str]:
-        """The named fields of a line that fits, with those of `extract` and of a decoder; maybe only for heartbeats."""
+        """The fields of a matching line: named groups, `extract`, decoder. `for_heartbeats`: only those they need."""
         fields = _named_groups(found)
         near = max(0, found.start() - NEAR_BYTES), found.end() + NEAR_BYTES
         for pattern in self.extract_for_heartbeats if for_heartbeats else self.extract:
@@ -72,7 +72,7 @@ class Rule:
         return DECODERS[self.spec.decode](fields) if self.spec.decode else fields
 
     def for_fields(self, fields: Mapping[str, str]) -> Rule:
-        """The rule of the table row that the fields name, else this one."""
+        """The rule of the table row that the fields select, otherwise this rule."""
         return self.finer.get(_code(fields.get(self.key_field, "")), self) if self.finer else self
 
     def class_of(self, fields: Mapping[str, str]) -> str:
@@ -81,11 +81,11 @@ class Rule:
         return name.format_map({key: _code(value) for key, value in fields.items()}) if "{" in name else name
 
     def switched_off(self) -> Rule:
-        """The rule switched off: it still takes its lines, and says nothing of them."""
+        """The rule switched off: it still matches its lines, but makes no signal."""
         return replace(self, spec=self.spec.model_copy(update={"role": "context", "severity": "info"}))
 
     def waited_ns(self, fields: dict[str, str]) -> int:
-        """How long before the line its trouble began, by its own words."""
+        """How long before the line the failure began, according to the line; 0 if it does not say."""
         waited = self.spec.waited
         if waited is None:
             return 0
@@ -116,9 +116,9 @@ def _compile(pattern: str) -> re.Pattern[bytes]:
 class RuleSet:
     """All rules, by id and by number of pattern: pattern `n` belongs to `rule_of_pattern[n]`.
 
-    Rules of tables are found `by_id` only; the rule that has the table selects their lines. Patterns of rules that are
-    only asked `beside_failures` come last, and are no part of `expressions`. `digest` names what is in the `files`.
-    `marks` are no rules' patterns; they are to be looked for together with `expressions`.
+    Rules of tables are found `by_id` only: the rule with the table selects their lines. Patterns of `beside_failures`
+    rules come last and are not in `expressions`. `digest` is that of the `files`. `marks` are patterns of no rule,
+    searched for together with `expressions`.
     """
 
     rules: tuple[Rule, ...]
@@ -139,12 +139,12 @@ class RuleSet:
 
     @cached_property
     def expressions(self) -> tuple[str, ...]:
-        """Every pattern that all lines are searched for, as it is written."""
+        """The patterns that all lines are searched for, as written."""
         return tuple(rule.spec.patterns[index] for rule, index in self._places if not rule.spec.beside_failures)
 
     @cached_property
     def expressions_beside(self) -> tuple[str, ...]:
-        """Every pattern that lines with a failure are searched for, as it is written; numbered after the others."""
+        """The patterns that only lines with a failure are searched for, as written; numbered after `expressions`."""
         return tuple(rule.spec.patterns[index] for rule, index in self._places if rule.spec.beside_failures)
 
     def pattern(self, number: int) -> re.Pattern[bytes]:
@@ -168,7 +168,7 @@ class RuleSet:
         return EdgeIndex(self.edges)
 
     def edges_between(self, cause: str, effect: str) -> tuple[EdgeSpec, ...]:
-        """The causal edges that lead from one class to another; nothing leads from a class to itself."""
+        """The causal edges from one class to another; there is none from a class to itself."""
         return self.edge_index.between(cause, effect)
 
     def of(self, match: Match) -> Rule:
@@ -176,6 +176,6 @@ class RuleSet:
         return self.by_id[match.rule]
 
     def spec_of(self, match: Match) -> RuleSpec:
-        """What the rule says of this match, with its class filled in."""
+        """The rule of this match with its class filled in."""
         rule = self.of(match)
         return rule.spec.model_copy(update={"failure_class": rule.class_of(match.fields)})

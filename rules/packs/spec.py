@@ -27,39 +27,37 @@ _STAND_IN = "_"
 
 
 def check_pattern(pattern: str) -> str:
-    """The pattern itself, when it can be searched in whole batches with Hyperscan.
+    """The pattern itself, if Hyperscan can search whole batches for it.
 
     Raises:
-        ValueError: says what stands in the way and what to write instead.
+        ValueError: names the part that prevents it, and what to write instead.
     """
     bare = _ESCAPED_OR_CLASS.sub(_STAND_IN, pattern).removeprefix("^").removesuffix("$")
     if "^" in bare or "$" in bare or re.search(r"\\[AZz]", pattern):
-        raise ValueError(
-            f"{pattern!r}: an anchor may only be a ^ at the very beginning or a $ at the very end; leave the others out"
-        )
+        raise ValueError(f"{pattern!r}: anchors are allowed only as ^ at the start and $ at the end: remove the others")
     if re.search(r"\{,\d*\}", bare):
         raise ValueError(f"{pattern!r}: Hyperscan reads {{,n}} as plain text; write {{0,n}}")
     if _OPEN_END.search(bare):
         raise ValueError(
-            f"{pattern!r}: ends in a repeat or an option, which fires at every byte; end the pattern at something "
-            "fixed, and take fields that run on with `extract`"
+            f"{pattern!r}: ends in a repeat or an option, which matches at every byte; end the pattern "
+            "in fixed text, and take the rest with `extract`"
         )
     return pattern
 
 
 def check_extract(pattern: str) -> str:
-    """The pattern itself, when it can be searched in a long line in time that grows with its length alone.
+    """The pattern itself, if its search time grows only linearly with the length of a line.
 
     Raises:
         ValueError: says what to write instead.
     """
     if re.match(r"\.[*+]", pattern):
-        raise ValueError(f"{pattern!r}: begins with a repeat, which is tried again from every byte; begin it with ^")
+        raise ValueError(f"{pattern!r}: starts with a repeat, which is slow on long lines: start it with ^")
     return pattern
 
 
 def is_named(failure_class: str, names: tuple[str, ...]) -> bool:
-    """Whether the class is one of the names; `xid-*` names every class that begins with `xid-`, `!xid-43` none."""
+    """Whether the class is one of the names; `xid-*` matches any ending, `!xid-43` excludes a class."""
     if f"!{failure_class}" in names:
         return False
     return any(failure_class == name or (name.endswith("*") and failure_class.startswith(name[:-1])) for name in names)
@@ -69,17 +67,17 @@ def lag_ns(text: str) -> int:
     """Nanoseconds of a duration that may be negative: `15s`, `-2s`.
 
     Raises:
-        ValueError: the text is no such duration, or goes back further than clocks may differ.
+        ValueError: the text is not a duration, or it is below the negative clock skew.
     """
     found_ns = -duration_ns(text[1:]) if text.startswith("-") else duration_ns(text)
     if found_ns < -CLOCK_SKEW_NS:
         allowed = CLOCK_SKEW_NS // NS_PER_S
-        raise ValueError(f"{text!r}: an effect comes after its cause; clocks differ by -{allowed}s at most")
+        raise ValueError(f"{text!r}: an effect follows its cause: clock skew allows no less than -{allowed}s")
     return found_ns
 
 
 class Waited(Strict):
-    """How long the line says it had been waiting: a named field in some unit, or a constant."""
+    """How long the line says it waited: a named field in a unit, or a constant."""
 
     field: str = ""
     unit: Literal["ms", "s", "m"] = "s"
@@ -93,10 +91,10 @@ class Waited(Strict):
 
 
 class Block(Strict):
-    """Lines after the first one that belong to it: from the same source, node and rank, and at most so many.
+    """Lines that follow the first one and belong to it: same source, node and rank, at most `most_lines`.
 
-    Either up to and with the line that fits `ends`; or as long as lines fit `goes_on`, and with `and_one_more` the
-    first line that does not (a Python traceback ends with its exception).
+    The block ends with the line that matches `ends`, or lasts as long as lines match `goes_on`. With `and_one_more` it
+    includes the first line that does not match (a Python traceback ends with its exception).
     """
 
     ends: str = ""
@@ -112,7 +110,7 @@ class Block(Strict):
 
 
 class Examples(Strict):
-    """Lines in the format of the source that prints them: those that fit, and near misses that must not."""
+    """Lines in the format of their source: some that must match, and near misses that must not."""
 
     matches: Annotated[tuple[str, ...], Field(min_length=2)]
     near_misses: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -121,14 +119,13 @@ class Examples(Strict):
 class RuleSpec(Strict):
     """One rule. `patterns` select a line; `extract` only fills in named fields of a line already selected.
 
-    `class` may hold a field of the patterns (`xid-{code}`). `table` names a TSV file beside the pack: each of its rows
-    makes a finer rule for the lines whose field, called like the first column, holds the row's first cell. A `fallback`
-    rule stays silent where another rule finds a failure in the same line or block. A rule with `when` has no patterns:
-    it watches what other rules find (`rules.detect`). `override` replaces the rule that
-    has this id so far. `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other
-    classes that rightly fit some of the same lines. Lines with a `phase` say that the job does something that takes
-    longer than a step. A rule that detects `silence` names the `verdict` it speaks for; `no-progress` means hung.
-    `recorded_as` has the store keep more of its lines than the match, whatever its role.
+    `class` may contain a field of the patterns (`xid-{code}`). `table` names a TSV file next to the pack. Each of its
+    rows makes a finer rule, for lines in which the field named by the first column has the row's first cell. A
+    `fallback` rule applies only where no other rule finds a failure in the same line or block. A rule with `when` has
+    no patterns: it watches what other rules find (`rules.detect`). `override` replaces the earlier rule of this id.
+    `decode` names a function of `packs/decode.py` that adds fields. `overlaps` names rules of other classes that may
+    match the same lines. A `phase` says that the job does something that takes longer than a step. A rule that detects
+    `silence` names its `verdict`; `no-progress` means hung. `recorded_as` says what else the store keeps of its lines.
     """
 
     id: Annotated[str, Field(pattern=r"^[a-z0-9_]+(\.[a-z0-9_]+)+$")]
@@ -187,7 +184,7 @@ class RuleSpec(Strict):
 
 
 class TableRow(BaseModel):
-    """What a row of a rule's table says in place of the rule; an empty cell says nothing."""
+    """The values with which a table row replaces those of its rule; an empty cell replaces nothing."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -201,11 +198,11 @@ class TableRow(BaseModel):
 
 
 class EdgeSpec(Strict):
-    """Classes that bring others about, where, and how long after.
+    """Which classes cause which, over which scope, and how long after.
 
-    A trailing `*` in a class stands for any ending, and a leading `!` takes a class out again. The effect begins no
-    sooner than `after` and no later than `within` after its cause, from onset to onset; what clocks may differ comes
-    on top, unless `after` is negative: then it says so itself.
+    A trailing `*` in a class matches any ending; a leading `!` excludes a class. From onset to onset, the effect begins
+    between `after` and `within` after its cause. Clock skew is allowed for in addition, unless `after` is negative and
+    so states it itself.
     """
 
     cause: Annotated[tuple[str, ...], Field(min_length=1)]
@@ -218,18 +215,18 @@ class EdgeSpec(Strict):
     @model_validator(mode="after")
     def _ends_after_it_begins(self) -> EdgeSpec:
         if self.within <= max(self.after, 0):
-            raise ValueError("`within` (the longest lag) has to be longer than `after` (the shortest)")
+            raise ValueError("`within` (the longest lag) must be longer than `after` (the shortest)")
         return self
 
     def earliest_ns(self, skew_ns: int) -> int:
-        """The shortest lag that may be measured, by clocks that differ by so much."""
+        """The shortest lag that may be measured when clocks differ by `skew_ns`."""
         return self.after - skew_ns if self.after >= 0 else min(self.after, -skew_ns)
 
 
 class PackSpec(Strict):
     """One file of rules and causal edges.
 
-    `off` switches rules of earlier packs off, by id. `groups` name lists of classes, for the edges of the same file.
+    `off` switches off rules of earlier packs, by id. `groups` names lists of classes for the edges of this file.
     """
 
     pack: str
@@ -239,7 +236,7 @@ class PackSpec(Strict):
     edges: tuple[EdgeSpec, ...] = ()
 
     def expanded_edges(self) -> tuple[EdgeSpec, ...]:
-        """The edges with the classes of groups in place of their names; no class brings itself about."""
+        """The edges with the classes of groups in place of their names; no class causes itself."""
         return tuple(self._expanded(edge) for edge in self.edges)
 
     def _expanded(self, edge: EdgeSpec) -> EdgeSpec:

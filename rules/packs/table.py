@@ -1,4 +1,4 @@
-"""Vendor code tables: a TSV file beside a pack, each row of which makes one finer rule."""
+"""Vendor code tables: a TSV file next to a pack. Each row makes one finer rule."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from epicenter.rules.packs.spec import RuleSpec, TableRow
 
 
 def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], bytes], problems: list[str]) -> Rule:
-    """The rule with a finer one for each row of its table; what is wrong with a row goes to `problems`.
+    """The rule with a finer rule for each row of its table. Mistakes in rows are appended to `problems`.
 
-    The first column is the code. Columns called like fields of a rule replace them (steps are parted by ` | `); the
-    others are there for people and for `rules lint`.
+    The first column is the code. Columns named like fields of a rule replace them (` | ` separates steps). The others
+    are for readers and for `rules lint`.
     """
     if not spec.table:
         return Rule(spec, place)
@@ -32,7 +32,7 @@ def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], by
             problems.append(f"{file}:{number}: {len(row)} columns, but the first line has {len(head)}")
             continue
         if row[0] in finer:
-            problems.append(f"{file}:{number}: {head[0]} {row[0]} has a row before: leave one of them out")
+            problems.append(f"{file}:{number}: {head[0]} {row[0]} has two rows: remove one")
             continue
         try:
             cells = dict(zip(head, row, strict=True))

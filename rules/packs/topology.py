@@ -1,4 +1,4 @@
-"""Where nodes stand in the cluster: racks, switches, rails, NVLink domains, storage. A file that people may write."""
+"""Where nodes are in the cluster: racks, switches, rails, NVLink domains, storage. Read from an optional file."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _KIND_BY_KEY: Final = {"rack": "rack", "switches": "switch", "rails": "rail", "n
 
 
 class _Open(BaseModel):
-    """Unknown keys are told with the contradictions, all at once."""
+    """Unknown keys are allowed here and reported together with contradictions."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
 
 
 class NodesSpec(_Open):
-    """Where some nodes stand. `switches` are those that they are plugged into; of these only the parents are named."""
+    """Where some nodes are. `switches` are those that they are plugged into, without the switches above."""
 
     rack: str = ""
     switches: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ Names = frozenset[str]
 
 @dataclass(frozen=True)
 class Topology:
-    """What each node belongs to: by node, and there by kind (one of `KINDS`). A node that is not in it has nothing."""
+    """What each node belongs to: names by kind (one of `KINDS`) by node. An unlisted node belongs to nothing."""
 
     by_node: Mapping[str, Mapping[str, Names]] = field(default_factory=dict)
 
@@ -59,11 +59,11 @@ class Topology:
         return self.by_node.get(node, {}).get(kind, frozenset())
 
     def shares(self, node: str, other: str, kind: str) -> bool:
-        """Whether both nodes belong to the same one."""
+        """Whether both nodes belong to the same rack, switch, …"""
         return bool(self.of(node, kind) & self.of(other, kind))
 
     def common(self, nodes: Iterable[str], kind: str) -> tuple[str, ...]:
-        """What all of these nodes belong to: for several nodes that fail at once, the suspects."""
+        """What all of these nodes share: the suspects if they fail at once. Sorted."""
         sets = [self.of(node, kind) for node in nodes]
         return tuple(sorted(sets[0].intersection(*sets[1:]))) if sets else ()
 
@@ -72,7 +72,7 @@ NO_TOPOLOGY: Final = Topology()
 
 
 def read_topology(file: Path, problems: list[str]) -> Topology:
-    """The topology that a YAML or JSON file tells; what is wrong with it goes to `problems`, each with its line."""
+    """The topology in a YAML or JSON file. Problems are appended to `problems`, each with its line."""
     spec, lines = read_document(file, TopologySpec, "topology", problems)
     return _Reader(file, spec, lines, problems).topology() if spec else NO_TOPOLOGY
 
@@ -142,10 +142,12 @@ class _Reader:
         if parent and parent not in self._spec.switches:
             self._refuse(where, f"{switch}: parent {parent} is not among `switches`: add it there, or correct its name")
         if switch in self._above(switch):
-            self._refuse(where, f"{switch} stands above itself: its parents have to lead to a switch that has none")
+            self._refuse(
+                where, f"{switch} is its own ancestor: its chain of parents must end at a switch without a parent"
+            )
 
     def _above(self, switch: str) -> list[str]:
-        """The switches above; a ring is followed once."""
+        """The switches above; a cycle is followed once."""
         above: list[str] = []
         spec = self._spec.switches.get(switch)
         while spec and spec.parent and spec.parent not in above:

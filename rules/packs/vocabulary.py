@@ -13,7 +13,7 @@ _FILE = Path(__file__).with_name("vocabulary.yaml")
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """`family_by_class` may hold a name that ends in `*`, which stands for any ending."""
+    """Classes, aliases and actions. A name in `family_by_class` may end in `*`, which matches any ending."""
 
     family_by_class: dict[str, str]
     parents: dict[str, str]
@@ -31,11 +31,11 @@ class Vocabulary:
         return self.family_by_class.get(name) or self.family_by_class.get(any_code, "")
 
     def parent(self, failure_class: str) -> str:
-        """The class that this one counts as too; empty when it has none."""
+        """The broader class of this one; empty if it has none."""
         return self.parents.get(self.aliases.get(failure_class, failure_class), "")
 
     def counts_as(self, failure_class: str) -> set[str]:
-        """The class under its one name, and its parent: what a labelled case may call it."""
+        """The class under its canonical name, and its parent: the labels that are right for it."""
         name = self.aliases.get(failure_class, failure_class)
         return {name, self.parents.get(name, name)}
 

@@ -1,4 +1,4 @@
-"""The `when` block of a rule: a window over what other rules find, as people write it in YAML."""
+"""The `when` block of a rule in YAML: a window over what other rules find."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Kind = Literal[
 ]
 
 MAX_ENTRIES: Final = 1000
-"""So many inputs of one group a window may ask for."""
+"""At most this many inputs of one group in a window."""
 
 MAX_NS: Final = 31 * 86_400 * NS_PER_S
 
@@ -84,7 +84,7 @@ def _conditions(given: Any) -> Any:
 def _share(given: Any) -> float:
     found = _PERCENT.fullmatch(str(given))
     if not found or float(found[1]) <= 0:
-        raise ValueError(f"{given!r} is no share: write a number and %, such as 20%")
+        raise ValueError(f"{given!r} is not a share: write a number and %, such as 20%")
     return float(found[1]) / 100
 
 
@@ -93,10 +93,10 @@ Count = Annotated[int, Field(ge=1, le=MAX_ENTRIES)]
 
 
 class WhenSpec(Strict):
-    """When a rule's signal is made from what other rules find. `docs/rules.md` explains each key.
+    """The condition under which a rule makes a signal from what other rules find. `docs/rules.md` explains each key.
 
     `of` and `without` name rules (`nic.link_down`), classes (`nic-link-down`, `xid-*`), or `step`: a job completed a
-    training step. Times are event times; `within` is the longest distance between what belongs together.
+    training step. Times are event times; `within` is the longest time between inputs of one window.
     """
 
     kind: Annotated[Kind, BeforeValidator(_not_removed, json_schema_input_type=Kind)]
@@ -135,26 +135,26 @@ class WhenSpec(Strict):
         if self.within is None:
             yield "`within` is missing: every window has a bound, such as `within: 10m`"
         elif not 0 < self.within <= MAX_NS:
-            yield "`within` has to be more than nothing and at most 31d"
+            yield "`within` must be longer than 0s and at most 31d"
         for name in _NEEDS[self.kind]:
             if name not in self.model_fields_set:
                 yield f"`{name}` is missing: {self.kind} needs it"
         allowed = {*_OF_ALL, *_NEEDS[self.kind], *_MAY_HAVE[self.kind]}
         for name in sorted(self.model_fields_set - allowed):
-            yield f"`{name}` means nothing for {self.kind}: leave it out"
+            yield f"`{name}` does not apply to {self.kind}: leave it out"
         yield from self._complaints_about_sizes()
 
     def _complaints_about_sizes(self) -> Iterator[str]:
         if (self.window == "session") != (self.gap is not None):
-            yield "`gap` belongs to `window: session`: it says how long a pause ends the session; write both or none"
+            yield "`gap` and `window: session` go together: `gap` is the pause that ends a session"
         if self.gap is not None and not 0 < self.gap <= self.length_ns:
-            yield "`gap` has to be more than nothing and at most `within`"
+            yield "`gap` must be longer than 0s and at most `within`"
         if self.kind == "threshold" and (self.above is None) == (self.below is None):
             yield "write either `above` or `below`"
         if self.minus and len(self.minus) != len(self.field):
-            yield "`minus` names one field for each of `field`"
+            yield "`minus` must name one field for each of `field`"
         if self.kind == "slope" and self.samples and self.samples < 3:
-            yield "`samples` has to be at least 3: fewer make no trend"
+            yield "`samples` must be at least 3: fewer show no trend"
 
     @property
     def length_ns(self) -> int:
@@ -163,12 +163,12 @@ class WhenSpec(Strict):
 
     @property
     def least(self) -> int:
-        """How many are enough."""
+        """How many inputs are enough."""
         return self.at_least or 1
 
     @property
     def quiet_ns(self) -> int:
-        """How long after a signal the same group makes no other: a window's length, unless it says otherwise."""
+        """How long after a signal the same group makes no other: `again_after`, by default the window's length."""
         if self.again_after is not None:
             return self.again_after
         return 0 if self.kind in ("first-seen", "tally") else self.length_ns

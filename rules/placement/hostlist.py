@@ -23,9 +23,9 @@ def expand(text: str) -> tuple[str, ...]:
     """
     parts = [part.strip() for part in _PART.findall(text)]
     if ",".join(parts) != ",".join(part.strip() for part in text.split(",")) and "[" not in text:
-        raise ValueError(f"{text!r} is no list of hosts: write names, or ranges such as node[0001-0064]")
+        raise ValueError(f"{text!r} is not a list of hosts: write names, or ranges such as node[0001-0064]")
     if text.count("[") != text.count("]") or _PART.sub("", text).strip(", "):
-        raise ValueError(f"{text!r}: a bracket without its other one: write node[0001-0064]")
+        raise ValueError(f"{text!r}: unbalanced brackets: write node[0001-0064]")
     hosts: dict[str, None] = {}
     for part in parts:
         for host in _hosts(part):
@@ -63,7 +63,7 @@ def _numbers(inside: str, part: str) -> Iterator[str]:
     for item in inside.split(","):
         found = _RANGE.fullmatch(item.strip())
         if not found or (found[2] and int(found[2]) < int(found[1])):
-            raise ValueError(f"{part!r}: {item!r} is no number and no range that goes up: write 0001-0064")
+            raise ValueError(f"{part!r}: {item!r} is not a number or an ascending range: write 0001-0064")
         for number in range(int(found[1]), int(found[2] or found[1]) + 1):
             yield str(number).rjust(len(found[1]), "0")
 

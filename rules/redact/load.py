@@ -1,4 +1,4 @@
-"""Files with patterns of secrets -> `Redactor`; they are checked, their own examples included, when they are read."""
+"""Files with patterns of secrets -> `Redactor`. Loading checks them, including their own examples."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SecretSpec(Strict):
 
 
 class SecretsSpec(Strict):
-    """A file of them. `off` names kinds of the shipped file that are not wanted."""
+    """A file of secrets. `off` names kinds of the shipped file to switch off."""
 
     parts: dict[str, str] = Field(default_factory=dict)
     no_secrets: tuple[str, ...] = ()
@@ -40,10 +40,10 @@ class SecretsSpec(Strict):
 
 
 def load_redactor(files: Iterable[Path] = ()) -> Redactor:
-    """The shipped patterns after those of these files, which so name what both find.
+    """A redactor with the patterns of these files and the shipped ones; where both match, the files name the kind.
 
     Raises:
-        ConfigError: with every problem of every file, each with its file and line.
+        ConfigError: lists every problem of every file, each with its file and line.
     """
     problems: list[str] = []
     shipped = _shipped()
@@ -68,7 +68,7 @@ def shipped_faults() -> list[str]:
 
 
 def shipped_words() -> list[str]:
-    """The words that make a text worth a look."""
+    """The words whose presence makes the redactor search a text."""
     return sorted({word for secret in _shipped().secrets for word in secret.sought})
 
 
@@ -82,7 +82,7 @@ def _shipped() -> _File:
 
 
 class _File:
-    """One file with what is right in it; what is wrong goes to `problems`."""
+    """The valid parts of one file; problems are appended to `problems`."""
 
     def __init__(self, file: Path, problems: list[str], shipped: _File | None = None):
         spec, self._lines = read_document(file, SecretsSpec, "file of secrets", problems)
@@ -103,14 +103,14 @@ class _File:
         return f"{self.path}:{line_of(lines, path)}"
 
     def wrong_examples(self, redactor: Redactor) -> Iterator[str]:
-        """Each example that does not do as it should, in words."""
+        """A message for each example that fails."""
         for number, spec in enumerate(self.spec.secrets):
             for key, examples in (("finds", spec.finds), ("leaves", spec.leaves)):
                 for index, example in enumerate(examples):
                     found = redactor.redact(without_marks(example).encode()).text.decode()
                     if found != (expected := _as_marked(example, spec.name)):
                         place = self.place("secrets", number, key, index)
-                        yield f"{place}: {spec.name}: should become {expected!r}, and becomes {found!r}"
+                        yield f"{place}: {spec.name}: expected {expected!r}, got {found!r}"
 
     def _secret(self, spec: SecretSpec) -> Secret:
         return Secret(spec.name, spec.sought, tuple(_filled(pattern, self.parts) for pattern in spec.patterns))
@@ -156,4 +156,4 @@ def _fault(pattern: str) -> str:
         compiled = re.compile(pattern.encode())
     except (re.error, OverflowError, RecursionError) as error:
         return f"{error}: correct the expression"
-    return "fits an empty text: let it find at least one character" if compiled.match(b"") else ""
+    return "matches empty text: make it match at least one character" if compiled.match(b"") else ""

@@ -14,13 +14,13 @@ import msgspec
 from epicenter.rules.match.marks import Marks
 
 MAX_ROUNDS: Final = 8
-"""A replaced secret may lay another one bare; a text that never comes to rest was made for that, and goes whole."""
+"""A replacement may reveal another secret. A text that still changes after this many rounds is redacted as a whole."""
 
 MARK_BEGINS: Final = b"[redacted:"
-"""How everything begins that stands where a secret stood."""
+"""The start of every replacement."""
 
 _MAX_REST_LENGTH: Final = 3
-"""Bytes of a character of UTF-8 after its first."""
+"""Bytes of a UTF-8 character after its first."""
 
 _MARK: Final = re.compile(rb"\[redacted:[a-z0-9-]{1,40}\]")
 
@@ -29,7 +29,7 @@ _MARK: Final = re.compile(rb"\[redacted:[a-z0-9-]{1,40}\]")
 class Secret:
     """A kind of secret: looked for in texts that hold a `sought` word, in any case.
 
-    Of what a pattern (`re`, over bytes) fits, the group `secret` is replaced, or all of it without such a group.
+    Of a pattern's match (`re`, over bytes), the group `secret` is replaced; without such a group, all of it.
     """
 
     name: str
@@ -38,23 +38,23 @@ class Secret:
 
     @cached_property
     def mark(self) -> bytes:
-        """What is put in its place."""
+        """The replacement."""
         return f"[redacted:{self.name}]".encode()
 
     @cached_property
     def patterns(self) -> tuple[re.Pattern[bytes], ...]:
-        """The expressions, compiled when a text first asks for them."""
+        """The expressions, compiled at first use."""
         return tuple(re.compile(expression.encode()) for expression in self.expressions)
 
     def spans_in(self, text: bytes) -> Iterator[tuple[int, int]]:
-        """Where secrets of this kind stand."""
+        """The spans of secrets of this kind."""
         for pattern in self.patterns:
             group = "secret" if "secret" in pattern.groupindex else 0
             yield from (found.span(group) for found in pattern.finditer(text))
 
 
 class Redacted(msgspec.Struct, frozen=True):
-    """A text without its secrets, with what was taken out and the kind of each, in order."""
+    """A text without its secrets, with what was removed and the kind of each, in order."""
 
     text: bytes
     secrets: tuple[bytes, ...]
@@ -62,9 +62,9 @@ class Redacted(msgspec.Struct, frozen=True):
 
 
 class Redactor:
-    """Takes secrets out of texts. One for each thread: it owns one scratch space.
+    """Removes secrets from texts. Use one a thread: it owns a scratch space.
 
-    Where two kinds overlap, all that either covers goes, under the name of the kind that comes first.
+    Where two kinds overlap, everything that either covers is replaced, under the name of the first kind.
     """
 
     def __init__(self, secrets: Sequence[Secret], no_secrets: Sequence[str] = ()):
@@ -79,18 +79,18 @@ class Redactor:
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The names of the kinds that are looked for."""
+        """The names of the kinds, in order."""
         return tuple(secret.name for secret in self._secrets)
 
     def redact_all(self, texts: Sequence[bytes]) -> dict[int, Redacted]:
-        """The texts that hold secrets, by their number; one search for all of them tells whether there is any."""
+        """The texts that hold secrets, by index. One search over all of them finds out whether there is any."""
         if not self._words_in(b"\n".join(texts)):
             return {}
         redacted = ((number, self.redact(text)) for number, text in enumerate(texts))
         return {number: result for number, result in redacted if result.kinds}
 
     def redact(self, text: bytes) -> Redacted:
-        """One text; as it is when it holds no secret. Valid UTF-8 stays valid."""
+        """One text, unchanged if it holds no secret. Valid UTF-8 stays valid."""
         secrets: list[bytes] = []
         kinds: list[str] = []
         left = text
@@ -132,7 +132,7 @@ class Redactor:
 
 
 def _joined(spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, int]]:
-    """Those that overlap as one."""
+    """The spans, with overlapping ones merged."""
     first, last, kind = 0, 0, 0
     for start, end, number in sorted(spans):
         if start < last:
@@ -146,7 +146,7 @@ def _joined(spans: Sequence[tuple[int, int, int]]) -> Iterator[tuple[int, int, i
 
 
 def _outside(spans: Iterator[tuple[int, int, int]], marks: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int, int]]:
-    """What of the spans is no mark that stands there already; both in order."""
+    """The spans without the marks that are already in the text; both in order."""
     passed = 0
     for start, end, number in spans:
         while passed < len(marks) and marks[passed][1] <= start:

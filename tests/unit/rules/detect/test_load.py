@@ -52,7 +52,7 @@ def test_a_good_one_is_taken(tmp_path: Path) -> None:
     assert "mine.a" in load([tmp_path]).by_id
 
 
-LENGTH = "`within` has to be more than nothing and at most 31d"
+LENGTH = "`within` must be longer than 0s and at most 31d"
 ILL_FORMED = [
     (COUNT.replace("within: 10m\n", ""), 1, "`within` is missing: every window has a bound, such as `within: 10m`"),
     (COUNT.replace("10m", "0s"), 1, LENGTH),
@@ -61,18 +61,22 @@ ILL_FORMED = [
     (COUNT.replace("3", "0"), 3, "greater than or equal to 1"),
     (COUNT.replace("count", "counts"), 1, "Input should be 'count', 'distinct'"),
     (COUNT.replace("at_least: 3\n", ""), 1, "`at_least` is missing: count needs it"),
-    (COUNT + "times: 4", 1, "`times` means nothing for count: leave it out"),
+    (COUNT + "times: 4", 1, "`times` does not apply to count: leave it out"),
     (COUNT + "window: session", 1, "`gap` belongs to `window: session`"),
-    (COUNT + "window: session\ngap: 20m", 1, "`gap` has to be more than nothing and at most `within`"),
+    (COUNT + "window: session\ngap: 20m", 1, "`gap` must be longer than 0s and at most `within`"),
     (COUNT + "grouped: [node]", 5, "Extra inputs are not permitted"),
     ("kind: n-of-m\nof: [step, step]\nat_least: 2\nwithin: 1m", 1, "n-of-m was removed: write `sequence` with"),
     ("kind: threshold\nof: step\nfield: step\nwithin: 1m", 1, "write either `above` or `below`"),
-    ("kind: slope\nof: step\nfield: step\nby: 5\nsamples: 9\nwithin: 1m", 4, "5 is no share: write a number and %"),
+    ("kind: slope\nof: step\nfield: step\nby: 5\nsamples: 9\nwithin: 1m", 4, "5 is not a share: write a number and %"),
     ("kind: slope\nof: step\nfield: step\nby: 5%\nsamples: 2\nwithin: 1m", 1, "fewer make no trend"),
 ]
 WITHOUT_SENSE = [
-    (COUNT.replace("nic.link_down", "nic.link_gone"), 2, "nic.link_gone: there is no such rule"),
-    (COUNT.replace("nic.link_down", "nic-link-gone"), 2, "nic-link-gone: there is no such class"),
+    (
+        COUNT.replace("nic.link_down", "nic.link_gone"),
+        2,
+        "nic.link_gone: unknown rule: `epicenter rules list` shows all",
+    ),
+    (COUNT.replace("nic.link_down", "nic-link-gone"), 2, "nic-link-gone: unknown class: no rule finds it"),
     (COUNT + "group_by:\n- node\n- cable", 7, "no input has a field cable: write one of class, cluster, driver, gpu"),
     (COUNT + "where:\n  node: n1\n  speed: 100", 7, "no input has a field speed"),
     (COUNT + "text: '{count} of {total}'", 5, "{total} is not known there: write one of count, span_s"),

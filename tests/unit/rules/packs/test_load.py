@@ -99,14 +99,15 @@ def test_an_edge_without_an_end(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("pack: mine\n" + EDGE.replace("5m", "soon"))
     assert problems(file) == [
-        f"{file}:3: edges.0.within: 'soon' is no duration: write a number and ms, s, m, h or d, such as 35m"
+        f"{file}:3: edges.0.within: 'soon' is not a duration: write a number and a unit (ms, s, m, h or d), such as 35m"
     ]
 
 
 def test_no_such_folder_and_a_folder_without_packs(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     assert problems(missing, tmp_path) == [
-        f"{folder}: no rule pack here: give a .yaml file, or a folder with some" for folder in (missing, tmp_path)
+        f"{folder}: no rule pack found: name a .yaml file, or a folder that holds some"
+        for folder in (missing, tmp_path)
     ]
 
 
@@ -155,7 +156,7 @@ def test_a_pack_replaces_and_switches_off_rules_of_earlier_packs(tmp_path: Path)
     ("change", "problem"),
     [
         (("rules:", "off: [mine.no]\nrules:"), "a.yaml:2: off: mine.no: no such rule; `epicenter rules list`"),
-        (("title: One", "override: true\n    title: One"), "a.yaml:3: mine.one: override: there is no such rule to"),
+        (("title: One", "override: true\n    title: One"), "a.yaml:3: mine.one: override: no earlier rule has this id"),
         (("title: One", "decode: magic\n    title: One"), "a.yaml:3: mine.one: decode: magic: write one of "),
         (("title: One", "block: {ends: '('}\n    title: One"), "a.yaml:4: mine.one: pattern '(': missing )"),
     ],

@@ -81,7 +81,7 @@ def test_a_row_has_its_own_steps(rules: RuleSet) -> None:
             "code\tseverity\n7\tawful\n",
             "faults.tsv:2: severity: Input should be 'info', 'warning', 'error' or 'critical'",
         ),
-        ("code\ttitle\n7\ta\n7\tb\n", "faults.tsv:3: code 7 has a row before: leave one of them out"),
+        ("code\ttitle\n7\ta\n7\tb\n", "faults.tsv:3: code 7 has two rows: remove one"),
     ],
     ids=["too-short", "no-such-severity", "twice"],
 )

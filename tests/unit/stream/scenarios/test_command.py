@@ -82,7 +82,7 @@ def test_exit_78_with_every_mistake(tmp_path: Path, run: Any) -> None:
 def test_exit_78_when_there_is_nothing(tmp_path: Path, run: Any) -> None:
     code, _, err = run("--scenarios", tmp_path / "nothing")
     assert code == 78
-    assert "nothing: no scenario here: give a .yaml file, or a folder with some" in err
+    assert "nothing: no scenario found: name a .yaml file, or a folder that holds some" in err
 
 
 def test_exit_2_when_only_scenarios_are_wanted_and_there_are_none(run: Any) -> None:
