@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import takewhile
@@ -18,13 +17,13 @@ from epicenter.rules.correlate.state import IncidentState
 from epicenter.rules.detect.detectors import Detectors, DetectorState
 from epicenter.rules.detect.inputs import step_signal
 from epicenter.rules.detect.signal import signal_of
-from epicenter.rules.event_time.ordering import Order, heartbeat_order, match_order, placement_order
+from epicenter.rules.event_time.ordering import heartbeat_order, match_order, placement_order
 from epicenter.rules.event_time.skew import ClockSkew
+from epicenter.rules.event_time.waiting import StoredInput, WaitingList
 from epicenter.rules.liveness.gaps import gap_of
 from epicenter.rules.liveness.signals import liveness_signal, rules_by_verdict
 from epicenter.rules.liveness.state import STALL_FLOOR_NS as STALL_FLOOR_NS
 from epicenter.rules.liveness.watch import LivenessWatch, Verdict
-from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
 from epicenter.rules.model.heartbeats import Advanced, Heartbeat, Step
 from epicenter.rules.model.incident import Incident, Progress
 from epicenter.rules.model.ledger import Gap, Joined
@@ -43,10 +42,6 @@ ENDS: Final = (
 
 MAX_KEPT_WINDOWED: Final = 10_000
 
-_Waiting = tuple[Order, int, Match | Heartbeat | RankPlacement]
-_Kept = tuple[Order, int, Match | None, FlatHeartbeat | None, RankPlacement | None]
-"""The same as a snapshot has it."""
-
 
 class Counts(msgspec.Struct):
     """What happened to the input, so that the books balance. `evicted`: groups that windows had no room for."""
@@ -63,10 +58,10 @@ class EngineState(msgspec.Struct):
     """Everything that the engine knows; it goes into a snapshot as it is. `waiting` is filled in snapshots only."""
 
     watermark_ns: int = 0
-    waiting: list[_Kept] = []
+    waiting: list[StoredInput] = []
     added: int = 0
-    life: Lifecycle = msgspec.field(default_factory=Lifecycle)
-    silence: LivenessWatch = msgspec.field(default_factory=LivenessWatch)
+    lifecycle: Lifecycle = msgspec.field(default_factory=Lifecycle, name="life")
+    liveness: LivenessWatch = msgspec.field(default_factory=LivenessWatch, name="silence")
     detectors: DetectorState = msgspec.field(default_factory=DetectorState)
     skew: ClockSkew = msgspec.field(default_factory=ClockSkew)
     counts: Counts = msgspec.field(default_factory=Counts)
@@ -82,31 +77,31 @@ class Engine:
     def __init__(self, rules: RuleSet, snapshot: bytes | None = None, lists_joined: bool = False):
         self._lists_joined = lists_joined
         self._state = msgspec.msgpack.decode(snapshot, type=EngineState) if snapshot else EngineState()
-        self._waiting = list(map(_restored, self._state.waiting))
+        self._waiting = WaitingList(self._state.waiting, self._state.added)
         self._state.waiting = []
         self.reload(rules)
         self._timers: tuple[Sequence[tuple[Any, ...]], ...] = (
-            self._state.silence.timers,
+            self._state.liveness.timers,
             self._state.detectors.timers,
-            self._state.life.timers,
+            self._state.lifecycle.timers,
         )
         self._changed: dict[str, IncidentState] = {}
         self._touched: dict[str, IncidentState] = {}
         self._windowed: deque[Signal] = deque(maxlen=MAX_KEPT_WINDOWED)
         self._joined: list[Joined] = []
-        self._newest_verdict = next(reversed(self._state.silence.verdicts), None)
+        self._newest_verdict = next(reversed(self._state.liveness.verdicts), None)
 
     def reload(self, rules: RuleSet) -> None:
         """Go on with these rules. All that is known stays, but for windows that are others now."""
         self._rules = rules
         self._rule_by_verdict = rules_by_verdict(rules)
-        self._relations = Relations(rules.edge_index.between, self._state.life.correlator.jobs_of, rules.topology)
+        self._relations = Relations(rules.edge_index.between, self._state.lifecycle.correlator.jobs_of, rules.topology)
         self._detectors = Detectors(rules, self._state.detectors)
 
     @property
     def counts(self) -> Counts:
         """What happened to the input so far."""
-        correlator = self._state.life.correlator
+        correlator = self._state.lifecycle.correlator
         return msgspec.structs.replace(
             self._state.counts,
             alone=correlator.alone,
@@ -121,7 +116,7 @@ class Engine:
 
     def verdicts(self) -> list[Verdict]:
         """What silences meant, incidents or not; the newest of them."""
-        return list(self._state.silence.verdicts)
+        return list(self._state.liveness.verdicts)
 
     def skews_ns(self) -> dict[str, int]:
         """How far the clocks of nodes (`cluster/node`) are ahead of the others of their jobs, where that is known."""
@@ -129,7 +124,9 @@ class Engine:
 
     def snapshot(self) -> bytes:
         """The state as bytes; `Engine(rules, snapshot)` goes on from there."""
-        return msgspec.msgpack.encode(msgspec.structs.replace(self._state, waiting=list(map(_kept, self._waiting))))
+        return msgspec.msgpack.encode(
+            msgspec.structs.replace(self._state, waiting=self._waiting.stored(), added=self._waiting.added)
+        )
 
     def add(
         self,
@@ -140,31 +137,31 @@ class Engine:
         """Note matches, heartbeats and rank placements, in any order."""
         for match in matches:
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
-            self._wait(match_order(match), match)
+            self._waiting.add(match_order(match), match)
         for heartbeat in heartbeats:
-            self._wait(heartbeat_order(heartbeat), heartbeat)
+            self._waiting.add(heartbeat_order(heartbeat), heartbeat)
         for rank_placement in rank_placements:
-            self._wait(placement_order(rank_placement), rank_placement)
+            self._waiting.add(placement_order(rank_placement), rank_placement)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
         """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
-        for order, _, arrived in self._arrived(watermark_ns):
+        for order, _, arrived in self._waiting.pop_until(watermark_ns):
             self._fire_before(order[0])
             if type(arrived) is Match:
-                self._take_match(arrived)
+                self._on_match(arrived)
             elif type(arrived) is RankPlacement:
-                self._take_rank_placement(arrived)
+                self._on_rank_placement(arrived)
             else:
-                self._take_heartbeat(arrived)
+                self._on_heartbeat(arrived)
         self._fire_before(watermark_ns + 1)
         self._state.watermark_ns = max(self._state.watermark_ns, watermark_ns)
         return self._reports()
 
     def flush(self) -> list[Incident]:
         """Take all that waits: the input has ended."""
-        newest_ns = max((order[0] for order, *_ in self._waiting), default=0)
+        newest_ns = self._waiting.newest_ns()
         changed = self.advance(max(newest_ns, self._state.watermark_ns))
-        self._touch(self._state.life.release_all())
+        self._mark_changed(self._state.lifecycle.release_all())
         return changed + self._reports()
 
     def windowed(self) -> list[Signal]:
@@ -180,166 +177,135 @@ class Engine:
 
     def gaps(self) -> list[Gap]:
         """The gaps in the evidence that silences showed since the last call; of very many the newest."""
-        verdicts = self._state.silence.verdicts
-        new = list(takewhile(lambda one: one is not self._newest_verdict, reversed(verdicts)))
+        verdicts = self._state.liveness.verdicts
+        new = list(takewhile(lambda verdict: verdict is not self._newest_verdict, reversed(verdicts)))
         self._newest_verdict = next(reversed(verdicts), None)
         return [gap for verdict in reversed(new) if (gap := gap_of(verdict))]
 
-    def _wait(self, order: Order, arrived: Match | Heartbeat | RankPlacement) -> None:
-        self._state.added += 1
-        self._waiting.append((order, self._state.added, arrived))
-
-    def _arrived(self, watermark_ns: int) -> list[_Waiting]:
-        """What the watermark passes, in order; it waits no more."""
-        waiting = self._waiting
-        waiting.sort()
-        count = bisect_right(waiting, watermark_ns, key=lambda one: one[0][0])
-        self._waiting = waiting[count:]
-        return waiting[:count]
-
     def _fire_before(self, end_ns: int) -> None:
         """Whatever is due before then, in time; at the same time a silence comes first, then windows."""
-        silence, life = self._state.silence, self._state.life
+        liveness, lifecycle = self._state.liveness, self._state.lifecycle
         while due := [timers[0][0] for timers in self._timers if timers and timers[0][0] < end_ns]:
             due_ns = min(due)
-            if silence.next_due_ns == due_ns:
-                self._judge(silence.wake())
+            if liveness.next_due_ns == due_ns:
+                self._on_verdicts(liveness.wake())
             elif self._detectors.next_due_ns == due_ns:
-                self._take_made(self._detectors.fire(due_ns))
+                self._on_windowed(self._detectors.fire(due_ns))
             else:
-                self._touch(life.fire(self._attempt_of))
+                self._mark_changed(lifecycle.fire(self._attempt_of))
 
-    def _take_match(self, match: Match) -> None:
+    def _on_match(self, match: Match) -> None:
         if match.rule not in self._rules.by_id:
             self._state.counts.unknown += 1
             return
-        placement = self._state.life.correlator.placement
+        placement = self._state.lifecycle.correlator.placement
         signal = completed(signal_of(self._rules, match), placement, match.event.pod)
         if signal.role in QUIET_ROLES:
-            self._touch(self._state.life.clear(signal, self._rules.of(match).spec.clears, self._attempt_of))
+            self._mark_changed(self._state.lifecycle.clear(signal, self._rules.of(match).spec.clears, self._attempt_of))
             self._detect(signal)
             return
         if signal.role in ("teardown", "finished") or signal.failure_class in ENDS:
             is_finished = signal.role == "finished"
-            who = (signal.cluster, signal.job, signal.node)
-            self._judge(self._state.silence.end(*who, is_finished, signal.event_time_ns))
-        self._place(signal.cluster, signal.node, signal.job, signal.event_time_ns)
+            origin = (signal.cluster, signal.job, signal.node)
+            self._on_verdicts(self._state.liveness.end(*origin, is_finished, signal.event_time_ns))
+        self._on_placement(signal.cluster, signal.node, signal.job, signal.event_time_ns)
         if signal.role == "root":
-            jobs = self._state.life.correlator.jobs_of(signal)
-            self._state.silence.record_trouble(signal.cluster, jobs, signal.event_time_ns)
-        self._take_signal(signal)
+            jobs = self._state.lifecycle.correlator.jobs_of(signal)
+            self._state.liveness.record_trouble(signal.cluster, jobs, signal.event_time_ns)
+        self._on_signal(signal)
 
-    def _take_signal(self, signal: Signal) -> None:
+    def _on_signal(self, signal: Signal) -> None:
         self._correlate(signal)
         self._detect(signal)
 
     def _detect(self, signal: Signal) -> None:
         if made := self._detectors.on_signal(signal):
-            self._take_made(made)
+            self._on_windowed(made)
 
-    def _take_made(self, signals: Iterable[Signal]) -> None:
+    def _on_windowed(self, signals: Iterable[Signal]) -> None:
         for signal in signals:
             self._windowed.append(signal)
             if signal.role not in QUIET_ROLES:
                 self._correlate(signal)
 
-    def _place(self, cluster: str, node: str, job: str, time_ns: int) -> None:
-        self._touch(self._state.life.correlator.on_placement(cluster, node, job, time_ns))
+    def _on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> None:
+        self._mark_changed(self._state.lifecycle.correlator.on_placement(cluster, node, job, time_ns))
 
     def _correlate(self, signal: Signal) -> None:
         self._state.counts.signals += 1
-        self._touch(self._state.life.on_signal(signal, self._relations, self._pace_ns))
-        joined = self._state.life.correlator.joined
+        self._mark_changed(self._state.lifecycle.on_signal(signal, self._relations, self._pace_ns))
+        joined = self._state.lifecycle.correlator.joined
         if self._lists_joined:
             self._joined += joined
         joined.clear()
 
     def _pace_ns(self, cluster: str, job: str) -> int:
-        progress = self._state.silence.progress(cluster, job)
+        progress = self._state.liveness.progress(cluster, job)
         return progress.pace_ns or 0 if progress else 0
 
     def _attempt_of(self, incident: IncidentState, time_ns: int) -> Attempt:
-        return attempt_of(incident, time_ns, self._rules, self._known(incident))
+        return attempt_of(incident, time_ns, self._rules, self._context_of(incident))
 
-    def _take_rank_placement(self, rank_placement: RankPlacement) -> None:
-        self._state.life.correlator.placement.record(rank_placement)
+    def _on_rank_placement(self, rank_placement: RankPlacement) -> None:
+        self._state.lifecycle.correlator.placement.record(rank_placement)
         if rank_placement.node and not rank_placement.address:
-            self._place(rank_placement.cluster, rank_placement.node, rank_placement.job, rank_placement.time_ns)
+            self._on_placement(rank_placement.cluster, rank_placement.node, rank_placement.job, rank_placement.time_ns)
 
-    def _take_heartbeat(self, heartbeat: Heartbeat) -> None:
-        self._note_progress()
-        self._place(heartbeat.cluster, heartbeat.node, heartbeat.job, heartbeat.event_time_ns)
+    def _on_heartbeat(self, heartbeat: Heartbeat) -> None:
+        self._record_progress()
+        self._on_placement(heartbeat.cluster, heartbeat.node, heartbeat.job, heartbeat.event_time_ns)
         if type(heartbeat) is Step or type(heartbeat) is Advanced:
-            self._take_progress(heartbeat)
+            self._on_progress(heartbeat)
         else:
-            self._state.silence.take(heartbeat)
+            self._state.liveness.process(heartbeat)
 
-    def _take_progress(self, heartbeat: Step | Advanced) -> None:
-        silence = self._state.silence
+    def _on_progress(self, heartbeat: Step | Advanced) -> None:
+        liveness = self._state.liveness
         if type(heartbeat) is Step and heartbeat.job and heartbeat.node:
             job, node = f"{heartbeat.cluster}/{heartbeat.job}", f"{heartbeat.cluster}/{heartbeat.node}"
             self._state.skew.record_step(job, node, heartbeat.step, heartbeat.event_time_ns)
-        before = silence.progress(heartbeat.cluster, heartbeat.job, heartbeat.node)
+        before = liveness.progress(heartbeat.cluster, heartbeat.job, heartbeat.node)
         step, step_ns = (before.last_step, before.last_step_ns) if before else (-1, 0)
-        taken = silence.take(heartbeat)
-        self._judge(taken.verdicts)
-        if taken.is_further:
-            self._detect(step_signal(heartbeat, -1 if taken.is_new_attempt else step, step_ns))
-        if taken.is_further and silence.is_recovering(heartbeat.cluster, heartbeat.job, heartbeat.node):
-            self._touch(self._state.life.on_step(heartbeat, taken.is_new_attempt, self._attempt_of))
+        effect = liveness.process(heartbeat)
+        self._on_verdicts(effect.verdicts)
+        if effect.is_further:
+            self._detect(step_signal(heartbeat, -1 if effect.is_new_attempt else step, step_ns))
+        if effect.is_further and liveness.is_recovering(heartbeat.cluster, heartbeat.job, heartbeat.node):
+            self._mark_changed(self._state.lifecycle.on_step(heartbeat, effect.is_new_attempt, self._attempt_of))
 
-    def _judge(self, verdicts: list[Verdict]) -> None:
+    def _on_verdicts(self, verdicts: list[Verdict]) -> None:
         for verdict in verdicts:
             if rule := self._rule_by_verdict.get(verdict.verdict):
-                self._take_signal(liveness_signal(rule, verdict))
+                self._on_signal(liveness_signal(rule, verdict))
 
-    def _touch(self, incidents: Iterable[IncidentState]) -> None:
+    def _mark_changed(self, incidents: Iterable[IncidentState]) -> None:
         for incident in incidents:
             incident.revision += 1
             self._touched[incident.incident_id] = incident
-            record_onset(incident, self._state.life.correlator.placement, self._state.silence)
+            record_onset(incident, self._state.lifecycle.correlator.placement, self._state.liveness)
             if incident.revision == 1:
-                self._look_back(incident)
+                self._record_earlier(incident)
             self._changed[incident.incident_id] = incident
 
-    def _note_progress(self) -> None:
+    def _record_progress(self) -> None:
         """Note how far the jobs are of what changed, before they get further."""
         for incident in self._touched.values():
             incident.progress = self._progress_of(incident)
         self._touched.clear()
 
-    def _look_back(self, incident: IncidentState) -> None:
+    def _record_earlier(self, incident: IncidentState) -> None:
         jobs = [f"{incident.cluster}/{job}" for job in incident.jobs]
-        incident.earlier = self._state.life.attempts.before(jobs, incident.incident_id, incident.last_seen_ns)
+        incident.earlier = self._state.lifecycle.attempts.before(jobs, incident.incident_id, incident.last_seen_ns)
 
-    def _known(self, incident: IncidentState) -> IncidentContext:
-        return context_of(incident, self._state.life.correlator.placement, self._state.silence)
+    def _context_of(self, incident: IncidentState) -> IncidentContext:
+        return context_of(incident, self._state.lifecycle.correlator.placement, self._state.liveness)
 
     def _reports(self) -> list[Incident]:
-        self._note_progress()
+        self._record_progress()
         changed, self._changed = self._changed, {}
-        told = [one for one in changed.values() if not one.pending_until_ns]
-        return [report(incident, self._rules, self._known(incident)) for incident in told]
+        due = [incident for incident in changed.values() if not incident.pending_until_ns]
+        return [report(incident, self._rules, self._context_of(incident)) for incident in due]
 
     def _progress_of(self, incident: IncidentState) -> dict[str, Progress]:
-        found = {job: self._state.silence.progress(incident.cluster, job) for job in incident.jobs}
+        found = {job: self._state.liveness.progress(incident.cluster, job) for job in incident.jobs}
         return {job: progress_report(progress) for job, progress in sorted(found.items()) if progress}
-
-
-def _kept(waiting: _Waiting) -> _Kept:
-    order, number, arrived = waiting
-    match arrived:
-        case Match():
-            return order, number, arrived, None, None
-        case RankPlacement():
-            return order, number, None, None, arrived.written()
-    return order, number, None, flattened(arrived), None
-
-
-def _restored(kept: _Kept) -> _Waiting:
-    order, number, match, heartbeat, rank_placement = kept
-    arrived = (
-        match or (rank_placement.read() if rank_placement else None) or (unflattened(heartbeat) if heartbeat else None)
-    )
-    assert arrived
-    return order, number, arrived

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from epicenter.rules.liveness import verdict as told
+from epicenter.rules.liveness.verdict import BUFFERED, CUT_OFF, SHIPPER_SILENT
 from epicenter.rules.liveness.watch import Verdict
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.ledger import Gap
 
-GAP_VERDICTS: Final = (told.SHIPPER_SILENT, told.CUT_OFF, told.BUFFERED)
+GAP_VERDICTS: Final = (SHIPPER_SILENT, CUT_OFF, BUFFERED)
 
 
 def gap_of(verdict: Verdict) -> Gap | None:

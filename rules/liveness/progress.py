@@ -18,7 +18,7 @@ MIN_HISTORY_NS: Final = 30 * NS_PER_S
 ROUND_NS: Final = 60 * NS_PER_S
 """The same step told again within the same minute says nothing new, so one report of it is enough."""
 
-TELLING_NS: Final = NS_PER_S
+REPORT_NS: Final = NS_PER_S
 """Steps told within so short a time are one telling: output that was held back comes in bursts."""
 
 MIN_SLACK_NS: Final = 15 * NS_PER_S
@@ -28,7 +28,7 @@ SETTLED_NS: Final = 3600 * NS_PER_S
 """So long a job is watched, in steps and in time, until it is taken to have shown all its kinds of pauses."""
 
 BUFFERED_GAP_NS: Final = 10 * NS_PER_S
-SLOW_TELLINGS: Final = 10
+SLOW_REPORTS: Final = 10
 SLOW_NS: Final = 120 * NS_PER_S
 SLOW_TIMES: Final = 2.5
 
@@ -72,9 +72,9 @@ class JobProgress(msgspec.Struct):
     paces_ns: list[int] = []
     gaps_ns: list[int] = []
     strides: list[int] = []
-    told_step: int = -1
-    told_ns: int = 0
-    steps_in_telling: int = 0
+    reported_step: int = msgspec.field(default=-1, name="told_step")
+    reported_ns: int = msgspec.field(default=0, name="told_ns")
+    steps_in_report: int = msgspec.field(default=0, name="steps_in_telling")
     even_gaps: int = 0
     phase: str = ""
     phase_ns: int = 0
@@ -109,9 +109,9 @@ class JobProgress(msgspec.Struct):
             return False
         if step <= self.last_step:
             self._begin_again()
-        if self.told_step < 0 or time_ns - self.told_ns >= TELLING_NS:
-            self._tell(step, time_ns)
-        self.steps_in_telling += 1
+        if self.reported_step < 0 or time_ns - self.reported_ns >= REPORT_NS:
+            self._report(step, time_ns)
+        self.steps_in_report += 1
         self.last_step, self.last_step_ns = step, max(time_ns, self.last_step_ns)
         self.has_ended = self.has_finished = self.is_stalled = False
         return True
@@ -134,7 +134,7 @@ class JobProgress(msgspec.Struct):
     @property
     def is_buffered(self) -> bool:
         """Whether its steps come in bursts, with long gaps between them."""
-        return self.steps_in_telling > 2 and len(self.gaps_ns) > 1 and _median(self.gaps_ns) >= BUFFERED_GAP_NS
+        return self.steps_in_report > 2 and len(self.gaps_ns) > 1 and _median(self.gaps_ns) >= BUFFERED_GAP_NS
 
     @property
     def is_trusted(self) -> bool:
@@ -149,17 +149,17 @@ class JobProgress(msgspec.Struct):
     @property
     def is_slow(self) -> bool:
         """Whether its newest steps all take several times as long as before, for minutes."""
-        newest, before = self.paces_ns[-SLOW_TELLINGS:], self.paces_ns[:-SLOW_TELLINGS]
-        if len(before) < MAX_KEPT_PACES or sum(self.gaps_ns[-SLOW_TELLINGS:]) < SLOW_NS:
+        newest, before = self.paces_ns[-SLOW_REPORTS:], self.paces_ns[:-SLOW_REPORTS]
+        if len(before) < MAX_KEPT_PACES or sum(self.gaps_ns[-SLOW_REPORTS:]) < SLOW_NS:
             return False
         return min(newest) >= SLOW_TIMES * _median(before)
 
     @property
     def slow_since_ns(self) -> int:
         """When the newest steps began of which each took several times as long as before."""
-        before_ns = _median(self.paces_ns[:-SLOW_TELLINGS])
+        before_ns = _median(self.paces_ns[:-SLOW_REPORTS])
         slow = list(takewhile(lambda pace_ns: pace_ns >= SLOW_TIMES * before_ns, reversed(self.paces_ns)))
-        return self.told_ns - sum(self.gaps_ns[-len(slow) :]) if slow else self.told_ns
+        return self.reported_ns - sum(self.gaps_ns[-len(slow) :]) if slow else self.reported_ns
 
     @property
     def stall_due_ns(self) -> int | None:
@@ -188,7 +188,7 @@ class JobProgress(msgspec.Struct):
     def late_ns(self) -> int:
         """How long after its last step the next telling is late, if nothing pauses."""
         pace_ns, gap_ns = self.pace_ns or 0, _median(self.gaps_ns)
-        next_ns = pace_ns if gap_ns < 2 * TELLING_NS else gap_ns
+        next_ns = pace_ns if gap_ns < 2 * REPORT_NS else gap_ns
         return next_ns + max(MIN_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
 
     def sentence(self) -> str:
@@ -213,25 +213,25 @@ class JobProgress(msgspec.Struct):
 
     def _begin_again(self) -> None:
         self.attempt += 1
-        self.told_step, self.even_gaps = -1, 0
+        self.reported_step, self.even_gaps = -1, 0
         self.gaps_ns, self.strides = [], []
         self.phase, self.phase_ns = "", 0
 
-    def _tell(self, step: int, time_ns: int) -> None:
-        if 0 <= self.told_step < step:
-            self._note_gap(time_ns - self.told_ns, step - self.told_step, step)
-        self.told_step, self.told_ns, self.steps_in_telling = step, time_ns, 0
+    def _report(self, step: int, time_ns: int) -> None:
+        if 0 <= self.reported_step < step:
+            self._record_gap(time_ns - self.reported_ns, step - self.reported_step, step)
+        self.reported_step, self.reported_ns, self.steps_in_report = step, time_ns, 0
 
-    def _note_gap(self, gap_ns: int, stride: int, step: int) -> None:
+    def _record_gap(self, gap_ns: int, stride: int, step: int) -> None:
         self.seen_steps, self.seen_ns = self.seen_steps + stride, self.seen_ns + gap_ns
-        self._note_pause(gap_ns, step)
+        self._record_pause(gap_ns, step)
         usual_ns = _median(self.gaps_ns)
         usual_stride = max(1, _median(self.strides))
         is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
-        at_round = self._periods_between(self.told_step, step + usual_stride)
+        at_round = self._periods_between(self.reported_step, step + usual_stride)
         if not is_long or not (at_round or self._is_in_phase):
             self._pass(step)
-            self._keep(gap_ns, stride)
+            self._append_gap(gap_ns, stride)
             return
         if self._is_in_phase:
             self.longest_by_phase_ns[self.phase] = max(gap_ns, self.longest_by_phase_ns.get(self.phase, 0))
@@ -239,25 +239,25 @@ class JobProgress(msgspec.Struct):
         self.passed.difference_update(at_round)
         self.longest_round_ns = max(gap_ns, self.longest_round_ns)
 
-    def _note_pause(self, gap_ns: int, step: int) -> None:
-        is_foretold = self._is_in_phase and self.phase_ns <= self.told_ns + MIN_SLACK_NS
-        at_round = self._periods_between(self.told_step, step + max(1, _median(self.strides)))
+    def _record_pause(self, gap_ns: int, step: int) -> None:
+        is_foretold = self._is_in_phase and self.phase_ns <= self.reported_ns + MIN_SLACK_NS
+        at_round = self._periods_between(self.reported_step, step + max(1, _median(self.strides)))
         if self.is_trusted and gap_ns > self.late_ns() and not is_foretold and not at_round:
             self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)
 
     def _pass(self, step: int) -> None:
         """No pause here. Steps may be told before a pause, after it or one step late, so three gaps have to agree."""
         if self.even_gaps >= 2:
-            self.passed.update(self._periods_between(self.told_step, step - 1))
+            self.passed.update(self._periods_between(self.reported_step, step - 1))
         self.even_gaps += 1
 
-    def _keep(self, gap_ns: int, stride: int) -> None:
+    def _append_gap(self, gap_ns: int, stride: int) -> None:
         self.gaps_ns = [*self.gaps_ns[1 - MAX_KEPT_GAPS :], gap_ns]
         self.strides = [*self.strides[1 - MAX_KEPT_PACES :], stride]
         self.paces_ns = [*self.paces_ns[1 - MAX_KEPT_GAPS :], gap_ns // stride]
 
     def _periods_between(self, first: int, last: int) -> list[int]:
-        return [one for one in ROUND_PERIODS if one <= last and last // one > (first - 1) // one]
+        return [period for period in ROUND_PERIODS if period <= last and last // period > (first - 1) // period]
 
 
 def _median(numbers: Sequence[int]) -> int:

@@ -27,7 +27,7 @@ class Member(msgspec.Struct, array_like=True):
     rank: int | None
     step: int = -1
     step_ns: int = 0
-    told: int = 0
+    reports: int = 0
     abreast_ns: int = 0
 
 
@@ -51,7 +51,7 @@ class JobWatch(msgspec.Struct):
     heard_ns: int = 0
     placed_ns: int = 0
     step_timer_ns: int = 0
-    look_timer_ns: int = 0
+    check_timer_ns: int = msgspec.field(default=0, name="look_timer_ns")
     verdict: str = ""
     is_straggling: bool = False
     suspect: str = ""
@@ -59,7 +59,7 @@ class JobWatch(msgspec.Struct):
     suspect_step: int = -1
     lost_nodes: set[str] = set()
 
-    def hear(self, heartbeat: Heartbeat) -> None:
+    def observe(self, heartbeat: Heartbeat) -> None:
         """The job is alive on a node."""
         self.first_ns = self.first_ns or heartbeat.event_time_ns
         self.heard_ns = max(self.heard_ns, heartbeat.event_time_ns)
@@ -94,7 +94,7 @@ class JobWatch(msgspec.Struct):
         if member is None:
             member = self.members[key] = Member(heartbeat.node, heartbeat.rank)
         if step > member.step:
-            member.step, member.step_ns, member.told = step, heartbeat.event_time_ns, member.told + 1
+            member.step, member.step_ns, member.reports = step, heartbeat.event_time_ns, member.reports + 1
             if step >= self.progress.last_step:
                 member.abreast_ns = heartbeat.event_time_ns
         return is_further

@@ -36,7 +36,7 @@ class Stream(msgspec.Struct, array_like=True):
     count: int = 0
     longest_gap: int = 0
 
-    def note(self, time_ns: int) -> None:
+    def record(self, time_ns: int) -> None:
         """Somebody of the stream spoke. Heartbeats come in event-time order; the same bucket again changes nothing."""
         bucket = time_ns // BUCKET_NS
         if self.newest and bucket <= self.newest[-1]:
@@ -48,7 +48,7 @@ class Stream(msgspec.Struct, array_like=True):
         self.count += 1
         self.newest = [*self.newest[1 - MAX_KEPT_BUCKETS :], bucket]
 
-    def spoken(self, after_ns: int, now_ns: int) -> int:
+    def activity(self, after_ns: int, now_ns: int) -> int:
         """In how many whole buckets it spoke, between a moment and now; never more than are kept."""
         first, end = -(-after_ns // BUCKET_NS), now_ns // BUCKET_NS
         return sum(first <= bucket < end for bucket in self.newest)
@@ -95,11 +95,11 @@ class NodeStreams(msgspec.Struct, array_like=True):
     cuts: int = 0
     first_cut_ns: int = 0
 
-    def note(self, source: str, time_ns: int) -> None:
+    def record(self, source: str, time_ns: int) -> None:
         """One of its streams spoke."""
         self.heard_ns = max(self.heard_ns, time_ns)
         if source in ("kernel", "worker"):
-            (self.kernel if source == "kernel" else self.worker).note(time_ns)
+            (self.kernel if source == "kernel" else self.worker).record(time_ns)
 
     def record_cut(self, time_ns: int) -> None:
         """A line of it ends in the middle."""
@@ -110,19 +110,19 @@ class NodeStreams(msgspec.Struct, array_like=True):
 
     def is_lost(self, now_ns: int, nodes: int) -> bool:
         """Whether all that is known of the node is silent for longer than chance explains."""
-        known = [one for one in (self.kernel, self.worker) if one.count]
-        return bool(known) and all(one.is_overdue(now_ns, nodes, HEARTBEATS_TO_MISS) for one in known)
+        streams = [stream for stream in (self.kernel, self.worker) if stream.count]
+        return bool(streams) and all(stream.is_overdue(now_ns, nodes, HEARTBEATS_TO_MISS) for stream in streams)
 
     def last_ns(self, now_ns: int) -> int:
         """When the last whole bucket ended in which it spoke; 0 when there is none."""
         end = now_ns // BUCKET_NS
-        newest = [bucket for one in (self.kernel, self.worker) for bucket in one.newest if bucket < end]
+        newest = [bucket for stream in (self.kernel, self.worker) for bucket in stream.newest if bucket < end]
         return (max(newest) + 1) * BUCKET_NS if newest else 0
 
     def was_heard(self, since_ns: int, now_ns: int) -> bool:
         """Whether it spoke in a whole bucket that ended after a moment."""
         return self.last_ns(now_ns) > since_ns
 
-    def spoken(self, after_ns: int, now_ns: int) -> int:
+    def activity(self, after_ns: int, now_ns: int) -> int:
         """Whole buckets of both streams together, between a moment and now."""
-        return self.kernel.spoken(after_ns, now_ns) + self.worker.spoken(after_ns, now_ns)
+        return self.kernel.activity(after_ns, now_ns) + self.worker.activity(after_ns, now_ns)

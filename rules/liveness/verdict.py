@@ -45,7 +45,7 @@ _VERDICT_OF_CLASS: Final = {
 }
 """What a root cause that stands in a line says of the silence around it."""
 
-TOLD_TO_COUNT: Final = 3
+REPORTS_TO_COUNT: Final = 3
 MAX_CUTS: Final = 3
 """Of a node whose lines end in the middle more often, that says nothing: they are only written so."""
 
@@ -72,9 +72,9 @@ def verdict_of(ranked: Sequence[Signal]) -> str:
     A line that names the cause knows more than a job that merely stands still.
     """
     silences = [signal.fields["verdict"] for signal in ranked if signal.position is None and "verdict" in signal.fields]
-    said = _VERDICT_OF_CLASS.get(ranked[0].failure_class, "")
-    best = max(silences, key=lambda one: STRENGTH.get(one, 0), default="")
-    return said if best in ("", HUNG) and said else best
+    named_by_line = _VERDICT_OF_CLASS.get(ranked[0].failure_class, "")
+    best = max(silences, key=lambda verdict: STRENGTH.get(verdict, 0), default="")
+    return named_by_line if best in ("", HUNG) and named_by_line else best
 
 
 def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str, now_ns: int) -> bool:
@@ -83,15 +83,15 @@ def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str
     Only kernels, and workers of nodes without this job, ought to speak while the job hangs. Of a single node all that
     there is comes from its own files, so there a hang is a hang.
     """
-    of_cluster = {key: one for key, one in streams.items() if key.startswith(node_key(cluster, ""))}
+    of_cluster = {key: of_node for key, of_node in streams.items() if key.startswith(node_key(cluster, ""))}
     after_ns = watch.progress.last_step_ns
-    if len(of_cluster) < 2 or any(one.spoken(after_ns, now_ns) for one in of_cluster.values()):
+    if len(of_cluster) < 2 or any(of_node.activity(after_ns, now_ns) for of_node in of_cluster.values()):
         return False
-    mine = {node_key(cluster, node) for node in watch.nodes}
-    kernels = [one.kernel for one in of_cluster.values()]
-    ought = kernels + [one.worker for key, one in of_cluster.items() if key not in mine]
+    job_nodes = {node_key(cluster, node) for node in watch.nodes}
+    kernels = [of_node.kernel for of_node in of_cluster.values()]
+    expected_streams = kernels + [of_node.worker for key, of_node in of_cluster.items() if key not in job_nodes]
     passed = now_ns // BUCKET_NS - -(-after_ns // BUCKET_NS)
-    expected = sum(passed / cadence.mean_gap for one in ought if (cadence := one.cadence(now_ns)))
+    expected = sum(passed / cadence.mean_gap for of_node in expected_streams if (cadence := of_node.cadence(now_ns)))
     return expected >= chance_gaps(1)
 
 
@@ -109,12 +109,12 @@ def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Fi
 
 def _silent_node(watch: JobWatch, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
     since = watch.progress.last_step_ns + BUCKET_NS, now_ns
-    silent = [node for node, one in heard.items() if one.kernel.count and not one.spoken(*since)]
+    silent = [node for node, of_node in heard.items() if of_node.kernel.count and not of_node.activity(*since)]
     for node in sorted(silent) if _are_few(silent, heard) else ():
         peers = _peers(watch, node, heard)
         others = [
-            one.kernel.spoken(*since) + (one.worker.spoken(*since) if other in peers else 0)
-            for other, one in heard.items()
+            of_node.kernel.activity(*since) + (of_node.worker.activity(*since) if other in peers else 0)
+            for other, of_node in heard.items()
             if other not in silent
         ]
         is_overdue = any(others) and heard[node].kernel.is_overdue(now_ns, len(heard))
@@ -128,11 +128,11 @@ def _silent_node(watch: JobWatch, heard: Mapping[str, NodeStreams], now_ns: int)
 
 def _silent_workers(watch: JobWatch, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
     since = watch.progress.last_step_ns + BUCKET_NS, now_ns
-    silent = [node for node, one in heard.items() if one.worker.count and not one.worker.spoken(*since)]
+    silent = [node for node, of_node in heard.items() if of_node.worker.count and not of_node.worker.activity(*since)]
     for node in sorted(silent) if _are_few(silent, heard) else ():
-        others = [heard[other].worker.spoken(*since) for other in _peers(watch, node, heard) if other not in silent]
+        others = [heard[other].worker.activity(*since) for other in _peers(watch, node, heard) if other not in silent]
         if others and fmean(others) >= chance_gaps(len(heard)):
-            kernel = "its kernel still speaks" if heard[node].kernel.spoken(*since) else "its kernel log is not known"
+            kernel = "its kernel still speaks" if heard[node].kernel.activity(*since) else "its kernel log is not known"
             text = f"{_stopped(watch.progress)}; the workers of {node} are silent since then, those of other nodes not"
             return Finding(RANK_DEAD, node, None, f"{text}; {kernel}")
     return None
@@ -143,7 +143,7 @@ def _peers(watch: JobWatch, node: str, heard: Mapping[str, NodeStreams]) -> list
 
     A node that tells the steps of all falls silent by that alone, so none is its peer.
     """
-    tellers = {one.node for one in watch.members.values()}
+    tellers = {member.node for member in watch.members.values()}
     if tellers.issuperset(heard):
         return list(heard)
     return [] if node in tellers else [other for other in heard if other not in tellers]
@@ -157,13 +157,13 @@ def _heard(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> 
     """The nodes of the job's newest attempt: those with workers that were heard of since it began."""
     since_ns = watch.attempt_ns
     of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes}
-    return {node: one for node, one in of_job.items() if one and one.was_heard(since_ns, now_ns)}
+    return {node: of_node for node, of_node in of_job.items() if of_node and of_node.was_heard(since_ns, now_ns)}
 
 
 def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
-    for node, one in sorted(heard.items()):
-        is_last = not one.worker.spoken(one.cut_ns + BUCKET_NS, now_ns)
-        if one.cut_ns >= progress.last_step_ns - BUCKET_NS and one.cuts <= MAX_CUTS and is_last:
+    for node, of_node in sorted(heard.items()):
+        is_last = not of_node.worker.activity(of_node.cut_ns + BUCKET_NS, now_ns)
+        if of_node.cut_ns >= progress.last_step_ns - BUCKET_NS and of_node.cuts <= MAX_CUTS and is_last:
             text = f"{_stopped(progress)}; the last line of {node} ends in the middle, and nothing follows it"
             return Finding(CUT_OFF, node, None, text)
     return None
@@ -172,18 +172,21 @@ def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams], now_ns: i
 def _rank_behind(watch: JobWatch) -> Finding | None:
     """One rank, or the ranks of one node, that had kept up and lack the step that the others have."""
     members = kept_up(watch)
-    behind = [one for one in members if one.step < watch.progress.last_step]
-    if not behind or len({one.node for one in behind}) > 1 or 2 * len(behind) > len(members):
+    behind = [member for member in members if member.step < watch.progress.last_step]
+    if not behind or len({member.node for member in behind}) > 1 or 2 * len(behind) > len(members):
         return None
-    lowest = min(behind, key=lambda one: (one.step, one.step_ns, -1 if one.rank is None else one.rank))
-    ahead_ns = max(one.step_ns for one in members if one.step == watch.progress.last_step)
+    lowest = min(behind, key=lambda member: (member.step, member.step_ns, -1 if member.rank is None else member.rank))
+    ahead_ns = max(member.step_ns for member in members if member.step == watch.progress.last_step)
     rank = lowest.rank if len(behind) == 1 else None
     who = f"rank {rank} on {lowest.node}" if rank is not None else lowest.node
     last = f"{len(members) - len(behind)} others are at step {watch.progress.last_step}"
     if lowest.step_ns > ahead_ns:
         return Finding(STRAGGLER, lowest.node, rank, f"{who} still goes on at step {lowest.step}; {last} and wait")
     return Finding(
-        RANK_DEAD, lowest.node, rank, f"{_stopped(watch.progress)}; {who} is silent after step {lowest.step}, {last}"
+        RANK_DEAD,
+        lowest.node,
+        rank,
+        f"{_stopped(watch.progress)}; {who} is silent after step {lowest.step}, {last}",
     )
 
 
@@ -204,15 +207,17 @@ def kept_up(watch: JobWatch) -> list[Member]:
     """The ranks that told several steps, one of them shortly before the job's last."""
     progress = watch.progress
     since_ns = progress.last_step_ns - max(_KEPT_UP_NS, 10 * (progress.pace_ns or 0))
-    return [one for one in watch.members.values() if one.told >= TOLD_TO_COUNT and one.step_ns >= since_ns]
+    return [
+        member for member in watch.members.values() if member.reports >= REPORTS_TO_COUNT and member.step_ns >= since_ns
+    ]
 
 
 def laggard(watch: JobWatch, now_ns: int) -> str:
     """The key of a rank that goes on some steps behind all others; empty when there is none."""
     found = [
         key
-        for key, one in watch.members.items()
-        if one.told >= TOLD_TO_COUNT and one.step <= watch.progress.last_step - LAG_STEPS
+        for key, member in watch.members.items()
+        if member.reports >= REPORTS_TO_COUNT and member.step <= watch.progress.last_step - LAG_STEPS
     ]
     if len(found) != 1 or len(watch.members) < 2:
         return ""
@@ -224,7 +229,7 @@ def laggard(watch: JobWatch, now_ns: int) -> str:
 def _hung(watch: JobWatch) -> Finding:
     members = kept_up(watch)
     step = watch.progress.last_step
-    are_equal = len(members) > 1 and all(one.step == step for one in members)
+    are_equal = len(members) > 1 and all(member.step == step for member in members)
     who = f"; all {len(members)} ranks that tell their steps are at step {step}" if are_equal else ""
     return Finding(HUNG, watch.progress.node, None, _stopped(watch.progress) + who)
 

@@ -1,0 +1,69 @@
+"""Inputs that wait for the watermark, and their form in snapshots."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable
+
+from epicenter.rules.event_time.ordering import Order
+from epicenter.rules.model.flat_heartbeats import FlatHeartbeat, flattened, unflattened
+from epicenter.rules.model.heartbeats import Heartbeat
+from epicenter.rules.model.records import Match, RankPlacement
+
+Input = Match | Heartbeat | RankPlacement
+Waiting = tuple[Order, int, Input]
+"""An input with its order and its number; the number decides between inputs of the same order."""
+
+StoredInput = tuple[Order, int, Match | None, FlatHeartbeat | None, RankPlacement | None]
+"""A waiting input as snapshots have it."""
+
+
+class WaitingList:
+    """Inputs in any order until the watermark passes them, then in event-time order. `added` numbers them."""
+
+    def __init__(self, stored: Iterable[StoredInput] = (), added: int = 0):
+        self.added = added
+        self._waiting = list(map(_restored, stored))
+
+    def add(self, order: Order, arrived: Input) -> None:
+        """Add an input with its order (see `ordering`)."""
+        self.added += 1
+        self._waiting.append((order, self.added, arrived))
+
+    def pop_until(self, watermark_ns: int) -> list[Waiting]:
+        """Remove and return, in order, the inputs up to the watermark, end included."""
+        waiting = self._waiting
+        waiting.sort()
+        count = bisect_right(waiting, watermark_ns, key=_time_ns)
+        self._waiting = waiting[count:]
+        return waiting[:count]
+
+    def newest_ns(self) -> int:
+        """The newest event time that waits; 0 if nothing waits."""
+        return max(map(_time_ns, self._waiting), default=0)
+
+    def stored(self) -> list[StoredInput]:
+        """The inputs as snapshots have them."""
+        return list(map(_stored, self._waiting))
+
+
+def _time_ns(waiting: Waiting) -> int:
+    return waiting[0][0]
+
+
+def _stored(waiting: Waiting) -> StoredInput:
+    order, number, arrived = waiting
+    if type(arrived) is Match:
+        return order, number, arrived, None, None
+    if type(arrived) is RankPlacement:
+        return order, number, None, None, arrived.written()
+    return order, number, None, flattened(arrived), None
+
+
+def _restored(stored: StoredInput) -> Waiting:
+    order, number, match, heartbeat, rank_placement = stored
+    arrived = (
+        match or (rank_placement.read() if rank_placement else None) or (unflattened(heartbeat) if heartbeat else None)
+    )
+    assert arrived
+    return order, number, arrived
