@@ -1,4 +1,4 @@
-"""The whole core behind one door: matches and heartbeats in, incidents out, with time as an input."""
+"""The core as one object: matches, heartbeats and rank placements in, incidents out. Time is an input."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ ENDS: Final = (
     *("slurm-exit-nonzero", "slurm-time-limit", "slurm-cancelled", "slurm-preempted", "train-timeout", "stage-fail"),
     *("elastic-worker-failed", "mpi-abort", "sigterm-cancelled", "cancelled", "k8s-evicted", "k8s-preempted"),
 )
-"""Classes that say that the job, or the program that ran its ranks, has ended: silence after them says nothing more."""
+"""Classes that say that the job, or its launcher, has ended: missing logs after them mean nothing."""
 
 MAX_KEPT_WINDOWED: Final = 10_000
 
 
 class Counts(msgspec.Struct):
-    """What happened to the input, so that the books balance. `evicted`: groups that windows had no room for."""
+    """What became of the input, so that counts add up. `evicted`: groups that windows had no room for."""
 
     signals: int = 0
     late: int = 0
@@ -55,7 +55,7 @@ class Counts(msgspec.Struct):
 
 
 class EngineState(msgspec.Struct):
-    """Everything that the engine knows; it goes into a snapshot as it is. `waiting` is filled in snapshots only."""
+    """The whole state of the engine, as snapshots have it. `waiting` is filled in snapshots only."""
 
     watermark_ns: int = 0
     waiting: list[StoredInput] = []
@@ -68,10 +68,10 @@ class EngineState(msgspec.Struct):
 
 
 class Engine:
-    """Matches and heartbeats wait until the watermark passes them, then are taken in event-time order.
+    """Inputs wait until the watermark passes them, then are processed in event-time order.
 
-    So the arrival order within the allowed lateness, and the size of the pieces in which input comes, change nothing.
-    What comes later than that is counted as late and still joins its incident.
+    So neither batch sizes nor the arrival order within the allowed lateness change the result. Later input is counted
+    as late and still joins its incident.
     """
 
     def __init__(self, rules: RuleSet, snapshot: bytes | None = None, lists_joined: bool = False):
@@ -92,7 +92,7 @@ class Engine:
         self._newest_verdict = next(reversed(self._state.liveness.verdicts), None)
 
     def reload(self, rules: RuleSet) -> None:
-        """Go on with these rules. All that is known stays, but for windows that are others now."""
+        """Continue with these rules. The state stays, except for windows whose definition has changed."""
         self._rules = rules
         self._rule_by_verdict = rules_by_verdict(rules)
         self._relations = Relations(rules.edge_index.between, self._state.lifecycle.correlator.jobs_of, rules.topology)
@@ -100,7 +100,7 @@ class Engine:
 
     @property
     def counts(self) -> Counts:
-        """What happened to the input so far."""
+        """What became of the input so far."""
         correlator = self._state.lifecycle.correlator
         return msgspec.structs.replace(
             self._state.counts,
@@ -111,19 +111,19 @@ class Engine:
 
     @property
     def watermark_ns(self) -> int:
-        """Everything before this time has been taken."""
+        """Everything before this time has been processed."""
         return self._state.watermark_ns
 
     def verdicts(self) -> list[Verdict]:
-        """What silences meant, incidents or not; the newest of them."""
+        """The newest verdicts on missing logs, whether they made incidents or not."""
         return list(self._state.liveness.verdicts)
 
     def skews_ns(self) -> dict[str, int]:
-        """How far the clocks of nodes (`cluster/node`) are ahead of the others of their jobs, where that is known."""
+        """How far the clock of each node (`cluster/node`) is ahead of its jobs' other nodes, in ns, where known."""
         return self._state.skew.skews_ns()
 
     def snapshot(self) -> bytes:
-        """The state as bytes; `Engine(rules, snapshot)` goes on from there."""
+        """The state as bytes; `Engine(rules, snapshot)` continues from it."""
         return msgspec.msgpack.encode(
             msgspec.structs.replace(self._state, waiting=self._waiting.stored(), added=self._waiting.added)
         )
@@ -134,7 +134,7 @@ class Engine:
         heartbeats: Iterable[Heartbeat] = (),
         rank_placements: Iterable[RankPlacement] = (),
     ) -> None:
-        """Note matches, heartbeats and rank placements, in any order."""
+        """Add matches, heartbeats and rank placements, in any order."""
         for match in matches:
             self._state.counts.late += match.event.event_time_ns <= self._state.watermark_ns
             self._waiting.add(match_order(match), match)
@@ -144,7 +144,7 @@ class Engine:
             self._waiting.add(placement_order(rank_placement), rank_placement)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
-        """Take everything up to the watermark, end included; the incidents that changed, as they stand then."""
+        """Process everything up to the watermark, end included; return the incidents that changed, as of then."""
         for order, _, arrived in self._waiting.pop_until(watermark_ns):
             self._fire_before(order[0])
             if type(arrived) is Match:
@@ -158,32 +158,32 @@ class Engine:
         return self._reports()
 
     def flush(self) -> list[Incident]:
-        """Take all that waits: the input has ended."""
+        """The input has ended: process everything that waits, and return the incidents that changed."""
         newest_ns = self._waiting.newest_ns()
         changed = self.advance(max(newest_ns, self._state.watermark_ns))
         self._mark_changed(self._state.lifecycle.release_all())
         return changed + self._reports()
 
     def windowed(self) -> list[Signal]:
-        """The signals that windows made since the last call, the newest 10,000: panels count them, incidents or not."""
+        """The newest 10,000 signals that windows made since the last call, in incidents or not."""
         made = list(self._windowed)
         self._windowed.clear()
         return made
 
     def joined(self) -> list[Joined]:
-        """The signals that went into incidents since the last call, when they are to be listed (`lists_joined`)."""
+        """The signals that joined incidents since the last call; empty unless `lists_joined`."""
         joined, self._joined = self._joined, []
         return joined
 
     def gaps(self) -> list[Gap]:
-        """The gaps in the evidence that silences showed since the last call; of very many the newest."""
+        """The evidence gaps that verdicts showed since the last call; if there were very many, the newest."""
         verdicts = self._state.liveness.verdicts
         new = list(takewhile(lambda verdict: verdict is not self._newest_verdict, reversed(verdicts)))
         self._newest_verdict = next(reversed(verdicts), None)
         return [gap for verdict in reversed(new) if (gap := gap_of(verdict))]
 
     def _fire_before(self, end_ns: int) -> None:
-        """Whatever is due before then, in time; at the same time a silence comes first, then windows."""
+        """Fire timers due before then, in order of time; at the same time first liveness, then windows."""
         liveness, lifecycle = self._state.liveness, self._state.lifecycle
         while due := [timers[0][0] for timers in self._timers if timers and timers[0][0] < end_ns]:
             due_ns = min(due)
@@ -288,7 +288,7 @@ class Engine:
             self._changed[incident.incident_id] = incident
 
     def _record_progress(self) -> None:
-        """Note how far the jobs are of what changed, before they get further."""
+        """Record the progress of the jobs of changed incidents, before it advances."""
         for incident in self._touched.values():
             incident.progress = self._progress_of(incident)
         self._touched.clear()

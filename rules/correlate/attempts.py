@@ -1,4 +1,4 @@
-"""What failed before in the same job, run after run: other errors each time may have one cause."""
+"""Earlier failed runs of the same job: different errors each time may have one cause."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ LOOK_BACK_NS: Final = 7 * 24 * 3600 * NS_PER_S
 MAX_KEPT_PER_JOB: Final = 10
 MAX_KEPT_JOBS: Final = 5_000
 NEAR: Final = 0.05
-"""Steps count as the same when they differ by no more than this share."""
+"""Steps that differ by at most this share count as the same."""
 
 
 class Attempt(msgspec.Struct, frozen=True):
-    """How one run of a job ended. `nodes` are those that something speaks against.
+    """How one run of a job ended. `nodes` are the suspected ones.
 
     Snapshots write -1 for an unknown step: `written_step` is as it is written.
     """
@@ -38,17 +38,17 @@ class Attempt(msgspec.Struct, frozen=True):
 
     @property
     def step(self) -> int | None:
-        """The last step that was completed; None when none was told."""
+        """The last completed step; None if none was reported."""
         return None if self.written_step < 0 else self.written_step
 
 
 class Attempts(msgspec.Struct):
-    """The newest failed runs of each job; the job that has not failed for the longest time is given up first."""
+    """The newest failed runs of each job. The job without failures for the longest time is forgotten first."""
 
     by_job: dict[str, list[Attempt]] = {}
 
     def add(self, job: str, attempt: Attempt) -> None:
-        """Note that a run of the job has failed."""
+        """Record a failed run of the job."""
         earlier = self.by_job.pop(job, [])
         others = [run for run in earlier if run.incident_id != attempt.incident_id]
         self.by_job[job] = [*others, attempt][-MAX_KEPT_PER_JOB:]
@@ -56,14 +56,14 @@ class Attempts(msgspec.Struct):
             del self.by_job[next(iter(self.by_job))]
 
     def before(self, jobs: Iterable[str], incident_id: str, time_ns: int) -> list[Attempt]:
-        """Earlier failed runs of these jobs, not too long ago, oldest first."""
+        """Earlier failed runs of these jobs within `LOOK_BACK_NS`, oldest first."""
         runs = {run.incident_id: run for job in sorted(jobs) for run in self.by_job.get(job, ())}
         recent = [run for run in runs.values() if 0 <= time_ns - run.ended_ns <= LOOK_BACK_NS]
         return sorted((run for run in recent if run.incident_id != incident_id), key=lambda run: run.ended_ns)
 
 
 def recurrence(earlier: Sequence[Attempt], now: Attempt) -> Recurrence | None:
-    """What the runs have in common; None when this is the first that failed."""
+    """What the runs have in common; None if this is the first failure."""
     if not earlier:
         return None
     runs = [*earlier, now]

@@ -1,4 +1,4 @@
-"""Signal -> Incident: which signals belong together. One real failure is one incident, however many ranks shout."""
+"""Signal -> incident: which signals belong together. One failure is one incident, however many ranks report it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.placement import Placement
 
 HOLD_NS: Final = 10 * NS_PER_S
-"""A lone error of a worker is not told before this: a retry that succeeds, or a cancel, may follow at once."""
+"""How long a lone error of a worker stays pending: a successful retry or a cancellation may follow at once."""
 
 REOPENS_FOR_NS: Final = 1800 * NS_PER_S
 MAX_KEPT_RESOLVED: Final = 64
@@ -42,15 +42,15 @@ _ERRORS = SEVERITIES[SEVERITIES.index("error") :]
 _NEVER_OPENS = ("teardown", "advice", "confirmation", "finished")
 _ENDS_A_JOB = ("slurm-cancelled", "cancelled")
 _OF_A_PROCESS = ("python-exception", "connection-reset", "socket-timeout", "storage-timeout", "hf-hub-download-fail")
-"""What a program may survive: the only word of a worker that waits whether more follows."""
+"""Errors that a program may survive: alone, they stay pending until more follows."""
 
 
 class Correlator(msgspec.Struct):
-    """Open incidents, found by what their signals share; those resolved of late; and signals that belong to none yet.
+    """Open incidents, recently resolved ones, and signals that belong to none yet.
 
-    `by_key` holds, for each key, the incidents that have it with the newest onset under it. Of resolved incidents the
-    newest 64 may be reopened, for half an hour; of 20,000 jobs it is known when they ended. `joined` is what went into
-    incidents since it was emptied last.
+    `by_key` maps each key to the incidents that have it, with the newest onset under it. The newest 64 resolved
+    incidents may be reopened within half an hour. The ends of the newest 20,000 jobs are known. `joined` collects the
+    signals that joined incidents until the caller empties it.
     """
 
     open: dict[str, IncidentState] = {}
@@ -64,9 +64,9 @@ class Correlator(msgspec.Struct):
     joined: list[Joined] = []
 
     def on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
-        """Learn that a job runs on a node at that time; jobs that ran there long before are gone.
+        """Record that a job runs on a node at that time; jobs that ran there long before have left.
 
-        Learnt late, it links incidents of the node's kernel to the job: those that changed by it.
+        If this is news, incidents of the node's kernel are linked to the job. Returns the incidents that changed.
         """
         if not (node and job):
             return []
@@ -74,13 +74,13 @@ class Correlator(msgspec.Struct):
         return self._link(cluster, node, job, time_ns) if is_news else []
 
     def jobs_of(self, signal: Signal) -> set[str]:
-        """The jobs that a signal touches: its own, else those placed on its node."""
+        """The jobs that a signal affects: its own, otherwise those on its node."""
         if signal.job:
             return {signal.job}
         return self.placement.jobs_on(signal.cluster, signal.node, signal.event_time_ns)
 
     def on_signal(self, signal: Signal, relations: Relations) -> list[IncidentState]:
-        """Put a signal where it belongs; the incidents that changed by it."""
+        """Add a signal to its incident, which may be a new one; return the incidents that changed."""
         jobs = self.jobs_of(signal)
         dropped = self._record_end(signal, jobs)
         found = self._homes(signal, jobs, relations)
@@ -106,7 +106,7 @@ class Correlator(msgspec.Struct):
         return [*dropped, first, *others]
 
     def resolve(self, incident: IncidentState, time_ns: int, why: str) -> None:
-        """The incident is over; for a while it may be reopened."""
+        """Resolve the incident; for `REOPENS_FOR_NS` it may be reopened."""
         incident.status, incident.resolved_ns = "resolved", time_ns
         incident.record(time_ns, f"resolved: {why}")
         self._forget(incident)
@@ -117,7 +117,7 @@ class Correlator(msgspec.Struct):
             del self.resolved[forgotten]
 
     def drop(self, incident: IncidentState) -> None:
-        """What was held back was no failure: nobody is told of it."""
+        """A pending incident was no failure: drop it without a notification."""
         incident.status = "dropped"
         self._forget(incident)
         for signal in incident.signals():
@@ -151,7 +151,7 @@ class Correlator(msgspec.Struct):
             holders[incident.incident_id] = max(signal.onset_ns, holders.get(incident.incident_id, 0))
 
     def _take_unattached(self, incident: IncidentState, signal: Signal, jobs: set[str], relations: Relations) -> None:
-        """Bring in what was said before and has to do with the signal."""
+        """Add earlier unattached signals that are related to the signal."""
         for earlier in self.unattached.under(keys_sought(signal, jobs), signal.onset_ns):
             if relations.hold(signal, [earlier]):
                 touched = self.jobs_of(earlier)
@@ -160,7 +160,7 @@ class Correlator(msgspec.Struct):
                     self._index(incident, earlier, touched)
 
     def _record_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:
-        """A job is cancelled, or done: what it said just before in its own name was no failure."""
+        """A job is cancelled or complete: its pending incidents from just before were no failures, and are dropped."""
         if signal.failure_class not in _ENDS_A_JOB and signal.role != "finished":
             return []
         dropped = []
@@ -185,7 +185,7 @@ class Correlator(msgspec.Struct):
         return any(-ENDED_BEFORE_NS <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
 
     def _reopened(self, signal: Signal, jobs: set[str], relations: Relations) -> IncidentState | None:
-        """An incident resolved a short while ago that the signal shows not to be over."""
+        """A recently resolved incident that the signal shows not to be over, reopened; None if there is none."""
         sought = set(keys_sought(signal, jobs))
         for incident in reversed(list(self.resolved.values())):
             is_recent = signal.event_time_ns - incident.resolved_ns <= REOPENS_FOR_NS
@@ -281,7 +281,7 @@ def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
 
 
 def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:
-    """Whether some signal of the incident may be its cause or its effect, or says the same of the same place."""
+    """Whether a signal of the incident may be its cause or effect, or reports the same of the same place."""
     of_its_class = incident.signals_by_class.get(signal.failure_class, ())
     if any(_is_same(signal, other) for other in of_its_class):
         return True

@@ -31,7 +31,7 @@ HOLDS_NS: Final = {
     MANY: 60 * NS_PER_S,
     FILE: 3600 * NS_PER_S,
 }
-"""How far apart the onsets of two signals with this kind of key may lie; a job's signals belong together always."""
+"""How far apart the onsets of two signals with this kind of key may be; signals of one job always belong together."""
 
 _NODE_WIDE = ("node-fail", "slurm-node-fail", "k8s-node-notready", "node-reboot")
 _HITS_MANY_NODES = (
@@ -52,12 +52,12 @@ _PATH_FIELDS = ("bucket", "path")
 
 
 def is_node_wide(signal: Signal) -> bool:
-    """Whether it is about its whole node, so that it touches every job there."""
+    """Whether it is about its whole node, and so affects every job there."""
     return signal.source == "kernel" or signal.failure_class in _NODE_WIDE
 
 
 def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
-    """What this signal stands for: others that look for one of these keys find it."""
+    """The keys under which other signals find this one."""
     keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
     if signal.node:
         keys.append(f"{KERNEL if is_node_wide(signal) else NODE}/{signal.cluster}/{signal.node}")
@@ -67,7 +67,7 @@ def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
 
 
 def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
-    """What this signal looks for: its own keys; the word of its node's kernel, and a kernel the word of its node."""
+    """The keys under which this signal looks for others: its own, and those of its node and its node's kernel."""
     keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
     if signal.node:
         keys.append(f"{KERNEL}/{signal.cluster}/{signal.node}")
@@ -83,7 +83,7 @@ def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
 
 
 def is_of_a_maker(signal: Signal, key: str) -> bool:
-    """Whether it is the key of another job, sought because the path of a missing file may name it."""
+    """Whether it is the key of another job, which the path of a missing file may name."""
     return MISSING_FIELD in signal.fields and key.removeprefix(f"{JOB}/{signal.cluster}/") in makers_of(signal)
 
 

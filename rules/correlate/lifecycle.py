@@ -1,4 +1,4 @@
-"""What becomes of incidents: held back, told, resolved, reopened; and which runs of a job failed before."""
+"""The lifecycle of incidents: pending, open, resolved, reopened; and which runs of a job failed before."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ from epicenter.rules.model.signals import Signal
 from epicenter.rules.model.times import NS_PER_S
 
 RESOLVE_AFTER_NS: Final = 3600 * NS_PER_S
-"""Quiet time after which an incident is over: longer than any causal delay."""
+"""Quiet time after which an incident is resolved: longer than any causal delay."""
 
 STEPS_TO_RECOVER: Final = 3
 STEPS_TO_REFUTE: Final = 1
-"""An incident that is nothing but verdicts on a stop is over with the next step."""
+"""An incident that consists only of verdicts on a stop is resolved by the next step."""
 
 STEPS_TO_SURVIVE: Final = 2
-"""A job that got so far after a lone error of its program has survived it."""
+"""A job that makes this many steps after a lone error has survived it."""
 
 MAX_HOLD_NS: Final = 60 * NS_PER_S
 MAX_SHOWN_TEXT: Final = 160
 
 REOPENED_TO_FLAP: Final = 3
-"""An incident reopened so often is no longer resolved by progress, only by quiet time."""
+"""An incident reopened this often is resolved only by quiet time, no longer by progress."""
 
 _OUTLASTS_PROGRESS = frozenset(
     ("nan-loss", "loss-divergence", "straggler", "slow-gpu", "gpu-thermal", "gpu-memory-leak", "nccl-fallback-socket")
 )
 
 AttemptOf = Callable[[IncidentState, int], Attempt]
-"""The run of a job that an incident ended, at a time."""
+"""Makes the record of the run that an incident ended, at a time in ns."""
 
 PaceOf = Callable[[str, str], int]
-"""The time a step of a job of a cluster takes; 0 when it is unknown."""
+"""The time per step in ns by cluster and job; 0 if it is unknown."""
 
 
 class Lifecycle(msgspec.Struct):
-    """The incidents, and the times at which something becomes of them if nothing else happens."""
+    """The incidents, with timers for what happens to them if nothing else does."""
 
     correlator: Correlator = msgspec.field(default_factory=Correlator)
     attempts: Attempts = msgspec.field(default_factory=Attempts)
     timers: list[tuple[int, str]] = []
 
     def on_signal(self, signal: Signal, relations: Relations, pace_ns: PaceOf) -> list[IncidentState]:
-        """Put a signal where it belongs; the incidents that changed."""
+        """Add a signal to its incident; return the incidents that changed."""
         changed = self.correlator.on_signal(signal, relations)
         for incident in changed:
             if incident.status == "open" and not incident.has_timer:
@@ -61,7 +61,7 @@ class Lifecycle(msgspec.Struct):
         return changed
 
     def on_step(self, heartbeat: Step | Advanced, is_restart: bool, attempt_of: AttemptOf) -> list[IncidentState]:
-        """A job got further: the incidents that are over by it."""
+        """A job advanced: resolve and return the incidents that this ends."""
         over = []
         for incident_id in list(self.correlator.by_key.get(f"{JOB}/{heartbeat.cluster}/{heartbeat.job}", ())):
             incident = self.correlator.open[incident_id]
@@ -78,7 +78,7 @@ class Lifecycle(msgspec.Struct):
         return over
 
     def clear(self, signal: Signal, classes: Collection[str], attempt_of: AttemptOf) -> list[IncidentState]:
-        """A line says that failures of these classes are over on its node: the incidents that are over by it."""
+        """A line says that failures of these classes are over on its node: resolve and return what this ends."""
         over = []
         for incident_id in list(self.correlator.by_key.get(f"{KERNEL}/{signal.cluster}/{signal.node}", ())):
             incident = self.correlator.open[incident_id]
@@ -93,7 +93,7 @@ class Lifecycle(msgspec.Struct):
         return self.timers[0][0] if self.timers else None
 
     def fire(self, attempt_of: AttemptOf) -> list[IncidentState]:
-        """The first timer is due: the incidents that changed."""
+        """Fire the first timer; return the incidents that changed."""
         due_ns, incident_id = heappop(self.timers)
         incident = self.correlator.open.get(incident_id)
         if incident is None:
@@ -106,7 +106,7 @@ class Lifecycle(msgspec.Struct):
         return self._release(incident)
 
     def release_all(self) -> list[IncidentState]:
-        """The input has ended: what was held back is told now."""
+        """The input has ended: pending incidents become open; return them."""
         return [released for incident in list(self.correlator.open.values()) for released in self._release(incident)]
 
     def _release(self, incident: IncidentState) -> list[IncidentState]:

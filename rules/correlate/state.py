@@ -1,4 +1,4 @@
-"""What is known of one incident so far: its signals in short, whom they touch, and what became of it."""
+"""The state of one incident: its signals in short, what they affect, and its history."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ MAX_KEPT_PER_CLASS: Final = 8
 """The earliest signals of each class that an incident keeps word for word; it counts the others."""
 
 MAX_KEPT_IDS: Final = 32_768
-"""At least so many signals of an incident, less than twice as many, are known by id: the newest. Others count again."""
+"""The ids of at least this many newest signals are known, at most twice as many. Older signals would count again."""
 
 MAX_KEPT_CHANGES: Final = 50
-"""The history of an incident that flaps on and on ends here."""
+"""At most this many changes in the history, for incidents that flap."""
 
 
 class AtOnset(msgspec.Struct, frozen=True):
-    """How far a job had come when an incident took it in; None is what was not known.
+    """The progress of a job when its incident first included it; None stands for unknown.
 
     Snapshots write -1 for an unknown step and 0 for any other unknown number: the fields are as they are written.
     """
@@ -75,9 +75,9 @@ class AtOnset(msgspec.Struct, frozen=True):
 class IncidentState(msgspec.Struct):
     """What is known of one incident so far.
 
-    `keys` are what its signals share (`keys.py`); `seen`, and `seen_before` that, are the ids of signals. It is not
-    told before `pending_until_ns`, 0 when it is told at once. `earlier` are the runs of its jobs that failed before;
-    `at_onset` is how far each job was when it came in.
+    `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is pending,
+    and nobody is notified, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its jobs.
+    `at_onset` is the progress of each job when the incident first included it.
     """
 
     incident_id: str
@@ -113,7 +113,7 @@ class IncidentState(msgspec.Struct):
     collectives: CollectiveTable = msgspec.field(default_factory=CollectiveTable)
 
     def add(self, signal: Signal, jobs: set[str]) -> bool:
-        """Take a signal in; false when it is a copy of one already here."""
+        """Add a signal; false if it is already here."""
         if signal.signal_id in self.seen or signal.signal_id in self.seen_before:
             return False
         self._remember(signal.signal_id)
@@ -130,7 +130,7 @@ class IncidentState(msgspec.Struct):
         return True
 
     def absorb(self, other: IncidentState) -> None:
-        """Take over all that another incident holds."""
+        """Add everything that another incident holds."""
         self.keys |= other.keys
         self.jobs |= other.jobs
         self.nodes |= other.nodes
@@ -154,7 +154,7 @@ class IncidentState(msgspec.Struct):
                 self._keep(signal)
 
     def jobs_of(self, signal: Signal) -> set[str]:
-        """The jobs that one of these signals touches: its own, else those on its node when the signals came."""
+        """The jobs that one of these signals affects: its own, otherwise those on its node when the signals came."""
         return {signal.job} if signal.job else self.jobs_by_node.get(signal.node, set())
 
     def signals(self) -> list[Signal]:
@@ -162,13 +162,13 @@ class IncidentState(msgspec.Struct):
         return sorted((signal for of_class in self.signals_by_class.values() for signal in of_class), key=onset_order)
 
     def clear(self, classes: Collection[str], node: str) -> bool:
-        """These failures are over on the node; true when with them all is that the incident consists of."""
+        """Record that these failures are over on the node; true if this covers every error of the incident."""
         self.cleared |= {f"{name}/{node}" for name in classes if name in self.signals_by_class}
         errors = (signal for signal in self.signals() if SEVERITIES.index(signal.severity) >= SEVERITIES.index("error"))
         return all(f"{signal.failure_class}/{signal.node}" in self.cleared for signal in errors)
 
     def record(self, time_ns: int, what: str) -> None:
-        """Write into the history what happened to the incident."""
+        """Add a change to the history."""
         if len(self.history) < MAX_KEPT_CHANGES:
             self.history.append(Change(iso_from_ns(time_ns), what))
 
@@ -211,7 +211,7 @@ def _is_later(signal: Signal, other: Signal) -> bool:
 
 
 def place_of(signal: Signal) -> str:
-    """Where it happened, in words."""
+    """Where it happened, as the end of a sentence: ` on node, GPU …`; empty if unknown."""
     gpu = f", GPU {signal.gpu}" if signal.gpu else ""
     place = signal.node or (f"job {signal.job}" if signal.job else "")
     return f" on {place}{gpu}" if place else ""

@@ -1,4 +1,4 @@
-"""Signals that open no incident by themselves, kept for a while: a later failure may be their consequence."""
+"""Signals that open no incident, kept for two hours: a later failure may be their effect."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_KEPT_KEYS: Final = 20_000
 class UnattachedSignals(msgspec.Struct):
     """A few signals of each key, by id: the newest, and the first of a class that repeats itself.
 
-    The key that got none for the longest time is given up first.
+    The key without new signals for the longest time is forgotten first.
     """
 
     by_key: dict[str, dict[str, Signal]] = {}
@@ -34,7 +34,7 @@ class UnattachedSignals(msgspec.Struct):
                 del self.by_key[next(iter(self.by_key))]
 
     def under(self, keys: list[str], time_ns: int) -> list[Signal]:
-        """The signals that have one of these keys and are not too old by then, each once."""
+        """The signals with one of these keys that are not too old at `time_ns`, each once."""
         found = {signal_id: signal for key in keys for signal_id, signal in self.by_key.get(key, {}).items()}
         return [signal for signal in found.values() if signal.event_time_ns >= time_ns - RETENTION_NS]
 

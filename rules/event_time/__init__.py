@@ -1,1 +1,1 @@
-"""Event time: how far it has come, how far clocks differ, and in which order inputs are taken."""
+"""Event time: watermark, clock skew, and the order in which inputs are processed."""

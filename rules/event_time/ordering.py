@@ -1,4 +1,4 @@
-"""The order in which inputs are taken: by event time, then by what they say; when they arrived means nothing."""
+"""The order in which inputs are processed: by event time, then by content; arrival order means nothing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NO_MORE: Final = "/0/None"
 
 
 def match_order(match: Match) -> Order:
-    """Matches come after what heartbeats and rank placements tell of the same moment."""
+    """Matches come after heartbeats and rank placements of the same time."""
     event = match.event
     rank = -1 if event.rank is None else event.rank
     place = event.position
@@ -25,7 +25,7 @@ def match_order(match: Match) -> Order:
 
 
 def heartbeat_order(heartbeat: Heartbeat) -> Order:
-    """Heartbeats come first of their moment."""
+    """Heartbeats come first at their time."""
     step, rank, phase, world_size, saved_step = facts_of(heartbeat)
     return (
         heartbeat.event_time_ns,
@@ -41,7 +41,7 @@ def heartbeat_order(heartbeat: Heartbeat) -> Order:
 
 
 def placement_order(rank_placement: RankPlacement) -> Order:
-    """Beside heartbeats: a line that tells who sits where comes before what else happens at that time."""
+    """With the heartbeats: where ranks run is known before anything else at that time is processed."""
     rank, local_rank = (-1 if one is None else one for one in (rank_placement.rank, rank_placement.local_rank))
     size = rank_placement.world_size or 0
     world = str(size if rank_placement.is_start else -size)

@@ -14,7 +14,7 @@ MAX_KEPT_JOBS: Final = 5_000
 
 
 class _Round(msgspec.Struct):
-    """The nodes that have told a job's newest step, and when by their own clocks."""
+    """When each node reported a job's newest step, by its own clock."""
 
     step: int
     reported_ns: dict[str, int] = msgspec.field(default_factory=dict, name="told_ns")
@@ -23,14 +23,14 @@ class _Round(msgspec.Struct):
 class ClockSkew(msgspec.Struct):
     """The newest differences of each node from the middle of its job, step by step.
 
-    Nodes and jobs not heard of for the longest time are given up first.
+    The nodes and jobs without steps for the longest time are forgotten first.
     """
 
     rounds: dict[str, _Round] = {}
     differences_ns: dict[str, list[int]] = {}
 
     def record_step(self, job: str, node: str, step: int, time_ns: int) -> None:
-        """A node told a step of a job, both with the cluster's name in front; the first word of a node counts."""
+        """Record a node's step of a job (`cluster/job`, `cluster/node`); a node's first report of a step counts."""
         current = self.rounds.get(job)
         if current is None or step > current.step:
             if current is not None:
@@ -42,12 +42,12 @@ class ClockSkew(msgspec.Struct):
             current.reported_ns.setdefault(node, time_ns)
 
     def skew_ns(self, node: str) -> int | None:
-        """How far a node's clock is ahead of its jobs' other nodes; None when too few steps were told."""
+        """How far a node's clock is ahead of its jobs' other nodes, in ns; None after too few steps."""
         differences_ns = self.differences_ns.get(node, ())
         return int(median(differences_ns)) if len(differences_ns) >= NEEDED else None
 
     def skews_ns(self) -> dict[str, int]:
-        """The skew of every node of which it is known."""
+        """The skew in ns of every node where it is known."""
         found = ((node, self.skew_ns(node)) for node in sorted(self.differences_ns))
         return {node: skew_ns for node, skew_ns in found if skew_ns is not None}
 

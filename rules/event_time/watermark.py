@@ -1,4 +1,4 @@
-"""Event-time progress over several sources: the time before which we expect nothing more."""
+"""Event-time progress over several sources: the time before which no more events are expected."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ MIN_WAIT_NS: Final = NS_PER_S // 10
 
 
 class Watermark(msgspec.Struct):
-    """Never goes back. A source that lags holds time back; one that has nothing more to read does not.
+    """Never goes back. A source that lags holds it back; a source without more to read does not.
 
-    `newest_ns` of a source is the newest event time read from it. Time stands at the newest event of the slowest source
-    that still has something to read (`front_ns`); when none has, it goes on at the pace of the elapsed time. The
-    watermark stays behind that: by `lateness_ns`, and where lines are live (`is_live`) by no more than what the latest
-    of them needed of late (`needed_ns_by_minute`: of the newest ten minutes in which lines came).
+    `front_ns` is the newest event time of the slowest source that still has something to read. If no source has, time
+    advances with the elapsed time. The watermark stays `lateness_ns` behind the front. For live lines (`is_live`) it
+    stays only as far behind as recent late lines needed (`needed_ns_by_minute`, over the newest ten minutes with
+    lines).
     """
 
     lateness_ns: int
@@ -31,12 +31,12 @@ class Watermark(msgspec.Struct):
     needed_ns_by_minute: dict[int, int] = {}
 
     def observe(self, source: str, newest_ns: int | None) -> None:
-        """Note the newest event time of a batch from one source."""
+        """Record the newest event time of a batch from one source."""
         if newest_ns is not None:
             self.newest_ns_by_source[source] = max(newest_ns, self.newest_ns_by_source.get(source, 0))
 
     def learn(self, times_ns: Iterable[int]) -> None:
-        """Note how far behind the front these events came; one that no allowed wait would have caught says nothing."""
+        """Record how far behind the front these events came, except those beyond the allowed lateness."""
         behind_ns = [self.front_ns - time_ns for time_ns in times_ns]
         needed_ns = max((lag_ns for lag_ns in behind_ns if lag_ns <= self.lateness_ns), default=None)
         if needed_ns is None:
@@ -49,7 +49,7 @@ class Watermark(msgspec.Struct):
 
     @property
     def wait_ns(self) -> int:
-        """How far the watermark stays behind: half as much again as was needed of late, `lateness_ns` at most."""
+        """How far the watermark stays behind: 1.5 times what was needed recently, at most `lateness_ns`."""
         needed = self.needed_ns_by_minute
         if not self.is_live or len(needed) <= MINUTES_TO_LEARN:
             return self.lateness_ns
@@ -62,9 +62,9 @@ class Watermark(msgspec.Struct):
         return self._raise_to(slowest_ns - self.wait_ns)
 
     def idle(self, elapsed_ns: int, at_pace: bool) -> int:
-        """The watermark when every source is read to its end and `elapsed_ns` have gone by since the newest record.
+        """The watermark when every source is read to its end, `elapsed_ns` after the newest record arrived.
 
-        `at_pace`: time goes on while nothing comes. Without it, as for a recording, it stops at the newest record.
+        `at_pace`: time advances without new records. Otherwise, as for a recording, it stops at the newest record.
         """
         self.front_ns = max(self.front_ns, self._newest_ns + (elapsed_ns if at_pace else 0))
         beyond_ns = elapsed_ns - self.wait_ns

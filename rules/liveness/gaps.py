@@ -1,4 +1,4 @@
-"""Verdict -> Gap: the silences that say that lines are missing, not that somebody stopped."""
+"""Verdict -> Gap: verdicts that mean missing lines rather than a stopped job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ GAP_VERDICTS: Final = (SHIPPER_SILENT, CUT_OFF, BUFFERED)
 
 
 def gap_of(verdict: Verdict) -> Gap | None:
-    """The gap that a silence means; None when it is something else."""
+    """The evidence gap that a verdict means; None for other verdicts."""
     if verdict.verdict not in GAP_VERDICTS:
         return None
     return Gap(

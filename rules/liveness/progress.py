@@ -1,4 +1,4 @@
-"""How far each job has come, how steadily, and when it counts as stopped: alive is not progressing."""
+"""Progress of each job, its cadence, and when it counts as stopped: alive is not the same as progressing."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ PACES_TO_KNOW: Final = 3
 PACES_TO_TRUST: Final = 10
 MIN_HISTORY_NS: Final = 30 * NS_PER_S
 ROUND_NS: Final = 60 * NS_PER_S
-"""The same step told again within the same minute says nothing new, so one report of it is enough."""
+"""The same step repeated within a minute says nothing new, so one report of it is enough."""
 
 REPORT_NS: Final = NS_PER_S
-"""Steps told within so short a time are one telling: output that was held back comes in bursts."""
+"""Steps within this time are one report: buffered output comes in bursts."""
 
 MIN_SLACK_NS: Final = 15 * NS_PER_S
 PHASE_NS: Final = 600 * NS_PER_S
 STEPS_TO_SETTLE: Final = 500
 SETTLED_NS: Final = 3600 * NS_PER_S
-"""So long a job is watched, in steps and in time, until it is taken to have shown all its kinds of pauses."""
+"""After this many steps and this time, a job is assumed to have shown all its kinds of pauses."""
 
 BUFFERED_GAP_NS: Final = 10 * NS_PER_S
 SLOW_REPORTS: Final = 10
@@ -34,7 +34,7 @@ SLOW_TIMES: Final = 2.5
 
 _DIGITS = (10, 12, 15, 20, 25, 30, 40, 50, 60, 75, 80)
 ROUND_PERIODS: Final = tuple(digits * 10**power for power in range(8) for digits in _DIGITS if digits * 10**power >= 20)
-"""How many steps people let pass between checkpoints or evaluations."""
+"""Usual numbers of steps between checkpoints or evaluations."""
 
 
 def is_number(text: str, digits: int = 8) -> bool:
@@ -45,20 +45,18 @@ def is_number(text: str, digits: int = 8) -> bool:
 class JobProgress(msgspec.Struct):
     """The steps of one job, or of a node whose lines name no job.
 
-    A telling is the first step told after a second or more without one. `gaps_ns` are the newest times from telling to
-    telling, `strides` the steps between them and `paces_ns` the times a step; pauses are no part of them.
+    A report is the first step after a second or more without one. `gaps_ns` are the newest times from report to report,
+    `strides` the steps between them, `paces_ns` the time per step; none includes pauses.
 
-    `saved_step` is the step of its newest complete checkpoint, -1 when none was told.
+    `saved_step` is the step of the newest complete checkpoint, -1 if there is none. `seen_steps` and `seen_ns` are how
+    much of the job was watched, over all attempts. `longest_pause_ns` is the longest pause that neither a line nor a
+    period announced. `has_finished`: the job said that it is complete, so later progress bars are no steps.
+    `trouble_ns` is when a line last reported a root cause on one of its nodes: a pause after it is no ordinary one.
 
-    `seen_steps` and `seen_ns` are how much of the job was watched, over all attempts; `longest_pause_ns` its longest
-    pause that neither a line nor a period foretold. `has_finished` when it said that it came to its end: bars of an
-    evaluation after it are no steps. `trouble_ns` is when a line last told a cause of failures on one of its nodes:
-    a silence that follows is no pause that the job has not shown yet.
-
-    The job counts as stopped `stall_due_ns` after its last step: when the next telling is late by 15 s and by three
-    steps (where only every nth step is told: by as much again), and later where its cadence says so (`patience_ns`). A
-    step told again soon after is a slower rank's; one told again later comes from a job that went back to a checkpoint:
-    a new attempt, whose cadence is learnt anew.
+    The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
+    nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
+    comes from a slower rank. One repeated later comes from a job that went back to a checkpoint: a new attempt, whose
+    cadence is learnt anew.
     """
 
     floor_ns: int
@@ -91,7 +89,7 @@ class JobProgress(msgspec.Struct):
     is_stalled: bool = False
 
     def count(self, time_ns: int) -> bool:
-        """Take a line of progress that names no step: counted, once a second, unless other lines name steps."""
+        """Count a line of progress without a step number, once a second, unless others have one; true if it counts."""
         is_known = self.last_step >= 0 and not self.is_counted
         if is_known or self.has_finished or time_ns // NS_PER_S <= self.last_step_ns // NS_PER_S:
             return False
@@ -101,7 +99,7 @@ class JobProgress(msgspec.Struct):
         return is_further
 
     def step(self, step: int, time_ns: int) -> bool:
-        """Take a completed step; true when the job got further by it."""
+        """Record a completed step; true if the job advanced."""
         if self.is_counted:
             self._begin_again()
             self.last_step, self.is_counted = -1, False
@@ -117,18 +115,18 @@ class JobProgress(msgspec.Struct):
         return True
 
     def end(self, is_finished: bool) -> None:
-        """The job has ended, as it should or not."""
+        """Record that the job has ended, complete (`is_finished`) or not."""
         self.has_ended, self.has_finished = True, is_finished
 
     def begin_phase(self, phase: str, time_ns: int) -> None:
-        """A line says that a checkpoint, an evaluation or a compilation begins or ends."""
+        """Record that a checkpoint, an evaluation or a compilation begins or ends."""
         second_ns = time_ns // NS_PER_S * NS_PER_S
         self.phase = phase if second_ns > self.phase_ns else max(self.phase, phase)
         self.phase_ns = max(self.phase_ns, second_ns)
 
     @property
     def pace_ns(self) -> int | None:
-        """Median time a step, once enough steps were seen."""
+        """Median time per step in ns; None until enough steps were seen."""
         return _median(self.paces_ns[-MAX_KEPT_PACES:]) if len(self.paces_ns) >= PACES_TO_KNOW else None
 
     @property
@@ -143,7 +141,7 @@ class JobProgress(msgspec.Struct):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it was watched for long enough to have shown its pauses."""
+        """Whether it was watched long enough to have shown its pauses."""
         return self.seen_steps >= STEPS_TO_SETTLE and self.seen_ns >= SETTLED_NS
 
     @property
@@ -163,13 +161,13 @@ class JobProgress(msgspec.Struct):
 
     @property
     def stall_due_ns(self) -> int | None:
-        """When the job will count as stopped if nothing more is heard; None when it can't be said."""
+        """When the job will count as stopped without another step; None if its pace is unknown or it has ended."""
         if self.pace_ns is None or self.has_ended or self.is_stalled:
             return None
         return self.last_step_ns + self.patience_ns()
 
     def patience_ns(self) -> int:
-        """How long after its last step the job may be silent."""
+        """How long after its last step the job may pause, in ns."""
         gap_ns, longest_ns = _median(self.gaps_ns), max(self.gaps_ns, default=0)
         waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
         longest_ns = min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS
@@ -186,13 +184,13 @@ class JobProgress(msgspec.Struct):
         return max(waits)
 
     def late_ns(self) -> int:
-        """How long after its last step the next telling is late, if nothing pauses."""
+        """How long after its last step the next report is late if there is no pause, in ns."""
         pace_ns, gap_ns = self.pace_ns or 0, _median(self.gaps_ns)
         next_ns = pace_ns if gap_ns < 2 * REPORT_NS else gap_ns
         return next_ns + max(MIN_SLACK_NS, 3 * pace_ns, next_ns if _median(self.strides) > 1 else 0)
 
     def sentence(self) -> str:
-        """What is known of the stop, in words."""
+        """The evidence for the stop, as a sentence."""
         pace_s = (self.pace_ns or 0) / NS_PER_S
         if self.is_counted:
             return f"no further line of progress; they had come every {pace_s:.1f} s"
@@ -204,7 +202,7 @@ class JobProgress(msgspec.Struct):
 
     @property
     def _is_in_phase(self) -> bool:
-        """By the second: so it does not matter which of the lines of a second is told."""
+        """By the second, so that it does not matter which line of a second is reported."""
         return bool(self.phase) and self.phase_ns >= self.last_step_ns // NS_PER_S * NS_PER_S
 
     def _is_soon(self, time_ns: int) -> bool:
@@ -246,7 +244,7 @@ class JobProgress(msgspec.Struct):
             self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)
 
     def _pass(self, step: int) -> None:
-        """No pause here. Steps may be told before a pause, after it or one step late, so three gaps have to agree."""
+        """No pause here. Steps are reported before a pause, after it or one step late, so three gaps must agree."""
         if self.even_gaps >= 2:
             self.passed.update(self._periods_between(self.reported_step, step - 1))
         self.even_gaps += 1

@@ -1,4 +1,4 @@
-"""Verdict -> Signal: what a silence means, in the words of the rule for it."""
+"""Verdict -> Signal, by the rule for the verdict."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from epicenter.rules.packs.ruleset import Rule, RuleSet
 
 
 def rules_by_verdict(rules: RuleSet) -> dict[str, Rule]:
-    """The rule that says what to do about each verdict that is an incident."""
+    """The rule of each verdict that makes an incident."""
     found: dict[str, Rule] = {}
     for rule in rules.rules:
         if rule.spec.detect in ("silence", "no-progress"):
@@ -21,7 +21,7 @@ def rules_by_verdict(rules: RuleSet) -> dict[str, Rule]:
 
 
 def liveness_signal(rule: Rule, verdict: Verdict) -> Signal:
-    """The signal that a verdict is. No line stands for it, so it has no position."""
+    """The signal of a verdict. No line reports it, so it has no position."""
     return Signal(
         signal_id=stable_id("silence", *msgspec.structs.astuple(verdict)[:7]),
         rule=rule.spec.id,

@@ -1,4 +1,4 @@
-"""What is known of each job that is watched: its ranks and nodes, how far it has come, what was last said of it."""
+"""The state of each watched job: its ranks, nodes, progress, timers and current verdict."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from epicenter.rules.model.heartbeats import Heartbeat, NodeCount, Step, WorldSi
 from epicenter.rules.model.times import NS_PER_S
 
 STALL_FLOOR_NS: Final = 900 * NS_PER_S
-"""So long a job whose cadence is not known yet may be silent: it compiles, restores or warms up."""
+"""A job of unknown cadence may pause for this long: it compiles, restores or warms up."""
 
 MAX_PLACES: Final = 200_000
 _KEY_BREAK: Final = "\x1f"
 
 
 class Member(msgspec.Struct, array_like=True):
-    """One rank that tells its steps; `rank` is None where its lines do not name it.
+    """One rank that reports steps; `rank` is None if its lines do not name it.
 
-    `abreast_ns` is when it told a step that was the newest of the job: from then on it may have lagged.
+    `abreast_ns` is when it last reported the newest step of the job: it may lag since then.
     """
 
     node: str
@@ -34,10 +34,10 @@ class Member(msgspec.Struct, array_like=True):
 class JobWatch(msgspec.Struct):
     """One job, or one node whose lines name no job.
 
-    `nodes` were heard of with this job; `attempt_ns` is the first step since it last went back to a checkpoint;
-    `ranks_placed` who said that it is one of `world_size`; `node_count` on how many nodes it is said to start.
-    `verdict` is what was last declared and still holds; `suspect` the rank that lagged at the last look, when it was at
-    `suspect_step`, `suspect_lag` behind the job: a clock that is slow lags as well, but never more and more.
+    `nodes` have had lines of the job. `attempt_ns` is the first step since it last went back to a checkpoint.
+    `ranks_placed` are the ranks, of `world_size`, that printed a banner. `node_count` is on how many nodes it starts.
+    `verdict` is the current one. `suspect` is the rank that lagged at the last check, then at `suspect_step`,
+    `suspect_lag` steps behind: a slow clock lags as well, but never more and more.
     """
 
     progress: JobProgress
@@ -60,14 +60,14 @@ class JobWatch(msgspec.Struct):
     lost_nodes: set[str] = set()
 
     def observe(self, heartbeat: Heartbeat) -> None:
-        """The job is alive on a node."""
+        """Record that the job is alive on a node."""
         self.first_ns = self.first_ns or heartbeat.event_time_ns
         self.heard_ns = max(self.heard_ns, heartbeat.event_time_ns)
         if heartbeat.node and len(self.nodes) < MAX_PLACES:
             self.nodes.add(heartbeat.node)
 
     def place(self, heartbeat: WorldSize | NodeCount) -> None:
-        """A banner says of how many ranks this is one, or of how many nodes; the largest group is the job."""
+        """Record a banner's number of ranks or nodes; the largest group is the job."""
         if type(heartbeat) is WorldSize:
             self._place_rank(heartbeat)
         else:
@@ -83,7 +83,7 @@ class JobWatch(msgspec.Struct):
             self.placed_ns = self.placed_ns or heartbeat.event_time_ns
 
     def step(self, heartbeat: Step) -> bool:
-        """A step is done; true when the job got further by it."""
+        """Record a step; true if the job advanced."""
         step, attempt = heartbeat.step, self.progress.attempt
         is_further = self.progress.step(step, heartbeat.event_time_ns)
         if self.progress.attempt != attempt:
@@ -111,7 +111,7 @@ def node_key(cluster: str, node: str) -> str:
 
 
 def new_watch(heartbeat: Heartbeat) -> JobWatch:
-    """A job that is heard of for the first time."""
+    """The state of a new job."""
     return JobWatch(
         JobProgress(STALL_FLOOR_NS, heartbeat.cluster, heartbeat.job, "" if heartbeat.job else heartbeat.node)
     )

@@ -1,4 +1,4 @@
-"""When each node's kernel and workers spoke, in buckets of ten seconds: so how batches are cut changes nothing."""
+"""When each node's kernel and workers logged, in buckets of ten seconds, so that batch sizes change nothing."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ BUCKET_NS: Final = 10 * NS_PER_S
 MAX_KEPT_BUCKETS: Final = 24
 LEARNT_HEARTBEATS: Final = 20
 HEARTBEATS_TO_MISS: Final = 5
-"""So many make it odd that a node says nothing more; too few to call it dead."""
+"""After this many, missing lines of a node are suspicious; too few to call it dead."""
 
 
 class Cadence(NamedTuple):
-    """How a stream spoke in whole buckets: how many, the mean and longest gap from one to the next, and the last."""
+    """The rhythm of a stream: how many buckets had lines, the mean and longest gap between them, and the last one."""
 
     buckets: int
     mean_gap: float
@@ -25,10 +25,10 @@ class Cadence(NamedTuple):
 
 
 class Stream(msgspec.Struct, array_like=True):
-    """The newest buckets in which one stream of a node spoke, oldest first; and how many there were since `first`.
+    """The newest buckets in which one stream of a node had lines, oldest first; `count` of them since `first`.
 
-    Which moment of a bucket is told depends on how batches were cut, so only whole buckets are counted; `longest_gap`
-    leaves out the gap before the newest bucket, which may not be over yet.
+    Which moment of a bucket is reported depends on batches, so only whole buckets count. `longest_gap` leaves out the
+    gap before the newest bucket, which may not be complete.
     """
 
     newest: list[int] = []
@@ -37,7 +37,7 @@ class Stream(msgspec.Struct, array_like=True):
     longest_gap: int = 0
 
     def record(self, time_ns: int) -> None:
-        """Somebody of the stream spoke. Heartbeats come in event-time order; the same bucket again changes nothing."""
+        """Record a line of the stream. Times come in order; the same bucket again changes nothing."""
         bucket = time_ns // BUCKET_NS
         if self.newest and bucket <= self.newest[-1]:
             return
@@ -49,12 +49,12 @@ class Stream(msgspec.Struct, array_like=True):
         self.newest = [*self.newest[1 - MAX_KEPT_BUCKETS :], bucket]
 
     def activity(self, after_ns: int, now_ns: int) -> int:
-        """In how many whole buckets it spoke, between a moment and now; never more than are kept."""
+        """In how many whole buckets it had lines between two times, among the newest `MAX_KEPT_BUCKETS`."""
         first, end = -(-after_ns // BUCKET_NS), now_ns // BUCKET_NS
         return sum(first <= bucket < end for bucket in self.newest)
 
     def cadence(self, now_ns: int) -> Cadence | None:
-        """How it has spoken so far; None when it has not spoken in two whole buckets."""
+        """Its rhythm so far; None with fewer than two whole buckets."""
         whole = [bucket for bucket in self.newest if bucket < now_ns // BUCKET_NS]
         count = self.count - (len(self.newest) - len(whole))
         if len(whole) < 2:
@@ -63,10 +63,10 @@ class Stream(msgspec.Struct, array_like=True):
         return Cadence(count, (whole[-1] - self.first) / (count - 1), longest, whole[-1])
 
     def is_overdue(self, now_ns: int, streams: int, learnt: int = LEARNT_HEARTBEATS) -> bool:
-        """Whether it is silent for longer than chance explains, for one of so many streams; false until learnt.
+        """Whether it has had no lines for longer than chance explains, as one of `streams`; false until learnt.
 
-        A stream that was never silent for twice its usual gap is overdue after four of its longest; one that speaks at
-        random after so many gaps that among all streams one in two hundred is silent for as long by chance.
+        A regular stream (no gap over twice the mean) is overdue after four of its longest gaps. A random one is overdue
+        when the chance that any of the streams pauses as long is one in two hundred.
         """
         cadence = self.cadence(now_ns)
         if cadence is None or cadence.buckets < learnt:
@@ -77,15 +77,15 @@ class Stream(msgspec.Struct, array_like=True):
 
 
 def chance_gaps(streams: int) -> float:
-    """So many mean gaps: one chance in two hundred that one of so many random streams says nothing in them."""
+    """In mean gaps: the pause that one of `streams` random streams makes with a chance of one in two hundred."""
     return (7.6 + max(1, streams).bit_length()) * 0.7
 
 
 class NodeStreams(msgspec.Struct, array_like=True):
-    """What is heard from one node: what its jobs say, and what its kernel and its other programs say.
+    """The streams of one node: `worker` of its jobs, `kernel` of its kernel and other programs.
 
-    `first_cut_ns` is when a line of it was first cut in the middle, `cut_ns` the second in which one was last; `cuts`
-    in how many seconds one was.
+    `first_cut_ns` is when a line was first cut in the middle, `cut_ns` the last second in which one was, `cuts` in how
+    many seconds one was.
     """
 
     kernel: Stream = msgspec.field(default_factory=Stream)
@@ -96,33 +96,33 @@ class NodeStreams(msgspec.Struct, array_like=True):
     first_cut_ns: int = 0
 
     def record(self, source: str, time_ns: int) -> None:
-        """One of its streams spoke."""
+        """Record a line of one of its streams."""
         self.heard_ns = max(self.heard_ns, time_ns)
         if source in ("kernel", "worker"):
             (self.kernel if source == "kernel" else self.worker).record(time_ns)
 
     def record_cut(self, time_ns: int) -> None:
-        """A line of it ends in the middle."""
+        """Record a line that ends in the middle."""
         second_ns = time_ns // NS_PER_S * NS_PER_S
         self.first_cut_ns = min(time_ns, self.first_cut_ns or time_ns)
         self.cuts += second_ns > self.cut_ns
         self.cut_ns = max(self.cut_ns, second_ns)
 
     def is_lost(self, now_ns: int, nodes: int) -> bool:
-        """Whether all that is known of the node is silent for longer than chance explains."""
+        """Whether all known streams of the node have stopped for longer than chance explains."""
         streams = [stream for stream in (self.kernel, self.worker) if stream.count]
         return bool(streams) and all(stream.is_overdue(now_ns, nodes, HEARTBEATS_TO_MISS) for stream in streams)
 
     def last_ns(self, now_ns: int) -> int:
-        """When the last whole bucket ended in which it spoke; 0 when there is none."""
+        """The end of the last whole bucket with lines; 0 if there is none."""
         end = now_ns // BUCKET_NS
         newest = [bucket for stream in (self.kernel, self.worker) for bucket in stream.newest if bucket < end]
         return (max(newest) + 1) * BUCKET_NS if newest else 0
 
     def was_heard(self, since_ns: int, now_ns: int) -> bool:
-        """Whether it spoke in a whole bucket that ended after a moment."""
+        """Whether it had lines in a whole bucket that ended after `since_ns`."""
         return self.last_ns(now_ns) > since_ns
 
     def activity(self, after_ns: int, now_ns: int) -> int:
-        """Whole buckets of both streams together, between a moment and now."""
+        """Whole buckets with lines between two times, both streams together."""
         return self.kernel.activity(after_ns, now_ns) + self.worker.activity(after_ns, now_ns)

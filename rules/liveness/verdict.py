@@ -1,4 +1,4 @@
-"""Who stopped first, when a job has stopped: the ranks' steps, and which streams of which nodes went on."""
+"""Who stopped first in a stopped job, by the ranks' steps and by which streams of which nodes continue."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINISHED: Final = "finished"
 CANCELLED: Final = "cancelled"
 
 STRENGTH: Final = {HUNG: 1, STRAGGLER: 2, RANK_DEAD: 3, CUT_OFF: 4, NODE_DEAD: 5}
-"""A later look replaces a verdict by a stronger one only: it has seen more."""
+"""A later check replaces a verdict only by a stronger one."""
 
 _VERDICT_OF_CLASS: Final = {
     "straggler": STRAGGLER,
@@ -43,20 +43,20 @@ _VERDICT_OF_CLASS: Final = {
     "hang-py-spy": HUNG,
     "nccl-timeout": HUNG,
 }
-"""What a root cause that stands in a line says of the silence around it."""
+"""The verdict that a root cause found in a line implies."""
 
 REPORTS_TO_COUNT: Final = 3
 MAX_CUTS: Final = 3
-"""Of a node whose lines end in the middle more often, that says nothing: they are only written so."""
+"""If lines of a node are cut in more seconds than this, that is how it writes, and means nothing."""
 
 LAG_STEPS: Final = 2
 _KEPT_UP_NS: Final = 60 * NS_PER_S
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """A verdict with the node and rank it is about, as far as they are known, and the figures in words.
+    """A verdict with its node and rank, as far as they are known, and the evidence in words.
 
-    `onset_ns` is when it began, where that was not with the job's last step.
+    `onset_ns` is when it began, 0 if that was at the job's last step.
     """
 
     verdict: str
@@ -67,9 +67,9 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 def verdict_of(ranked: Sequence[Signal]) -> str:
-    """The verdict of an incident with these signals, the likeliest cause first; empty when no silence is part of it.
+    """The verdict of an incident with these signals, likeliest cause first; empty if no logs are missing.
 
-    A line that names the cause knows more than a job that merely stands still.
+    A line that names the cause outranks a mere hang.
     """
     silences = [signal.fields["verdict"] for signal in ranked if signal.position is None and "verdict" in signal.fields]
     named_by_line = _VERDICT_OF_CLASS.get(ranked[0].failure_class, "")
@@ -78,10 +78,10 @@ def verdict_of(ranked: Sequence[Signal]) -> str:
 
 
 def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str, now_ns: int) -> bool:
-    """Whether nothing at all was heard of the cluster since the job's last step, and chance does not explain it.
+    """Whether the whole cluster has had no lines since the job's last step, and chance does not explain it.
 
-    Only kernels, and workers of nodes without this job, ought to speak while the job hangs. Of a single node all that
-    there is comes from its own files, so there a hang is a hang.
+    While a job hangs, kernels and the workers of nodes without this job still log. A single node has only its own
+    files, so there a hang is a hang.
     """
     of_cluster = {key: of_node for key, of_node in streams.items() if key.startswith(node_key(cluster, ""))}
     after_ns = watch.progress.last_step_ns
@@ -96,7 +96,7 @@ def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str
 
 
 def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding:
-    """What is known now of a job that has stopped."""
+    """The best explanation now for a stopped job."""
     heard = _heard(watch, streams, now_ns)
     return (
         _silent_node(watch, heard, now_ns)
@@ -139,9 +139,9 @@ def _silent_workers(watch: JobWatch, heard: Mapping[str, NodeStreams], now_ns: i
 
 
 def _peers(watch: JobWatch, node: str, heard: Mapping[str, NodeStreams]) -> list[str]:
-    """Nodes whose workers ought to speak as often while the job stands still: all of them tell steps, or none does.
+    """Nodes whose workers should log as often while the job is stopped: all of them report steps, or none does.
 
-    A node that tells the steps of all falls silent by that alone, so none is its peer.
+    A node that alone reports everyone's steps stops logging for that reason, so it has no peers.
     """
     tellers = {member.node for member in watch.members.values()}
     if tellers.issuperset(heard):
@@ -154,7 +154,7 @@ def _are_few(silent: Sequence[str], heard: Mapping[str, NodeStreams]) -> bool:
 
 
 def _heard(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> dict[str, NodeStreams]:
-    """The nodes of the job's newest attempt: those with workers that were heard of since it began."""
+    """The nodes of the job's newest attempt: those with lines since it began."""
     since_ns = watch.attempt_ns
     of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes}
     return {node: of_node for node, of_node in of_job.items() if of_node and of_node.was_heard(since_ns, now_ns)}
@@ -170,7 +170,7 @@ def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams], now_ns: i
 
 
 def _rank_behind(watch: JobWatch) -> Finding | None:
-    """One rank, or the ranks of one node, that had kept up and lack the step that the others have."""
+    """One rank, or the ranks of one node, that had kept up and now lack the step that the others have."""
     members = kept_up(watch)
     behind = [member for member in members if member.step < watch.progress.last_step]
     if not behind or len({member.node for member in behind}) > 1 or 2 * len(behind) > len(members):
@@ -191,7 +191,7 @@ def _rank_behind(watch: JobWatch) -> Finding | None:
 
 
 def not_started(watch: JobWatch) -> Finding | None:
-    """Ranks, or else nodes, that the others wait for: at most half of all."""
+    """Ranks, or otherwise nodes, that never started; None if more than half are missing."""
     missing = sorted(set(range(watch.world_size)) - watch.ranks_placed)
     if missing and len(missing) <= watch.world_size // 2:
         shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
@@ -204,7 +204,7 @@ def not_started(watch: JobWatch) -> Finding | None:
 
 
 def kept_up(watch: JobWatch) -> list[Member]:
-    """The ranks that told several steps, one of them shortly before the job's last."""
+    """The ranks that reported several steps, one of them shortly before the job's last."""
     progress = watch.progress
     since_ns = progress.last_step_ns - max(_KEPT_UP_NS, 10 * (progress.pace_ns or 0))
     return [
@@ -213,7 +213,7 @@ def kept_up(watch: JobWatch) -> list[Member]:
 
 
 def laggard(watch: JobWatch, now_ns: int) -> str:
-    """The key of a rank that goes on some steps behind all others; empty when there is none."""
+    """The key of the one rank that still makes steps, but behind all others; empty if there is none."""
     found = [
         key
         for key, member in watch.members.items()

@@ -52,19 +52,19 @@ from epicenter.rules.model.times import NS_PER_S
 QUIET_START_NS: Final = 300 * NS_PER_S
 HOUR_NS: Final = 3600 * NS_PER_S
 NOT_HEARD_NS: Final = HOUR_NS
-"""A job without a step for so long is looked at no more, until it steps again."""
+"""A job without a step for this long is no longer checked, until its next step."""
 
 FORGET_HOURS: Final = 24
-"""A job or node not heard of for so long in event time is forgotten; looked after once an hour."""
+"""A job or node without heartbeats for this long in event time is forgotten; checked once an hour."""
 
 FORGET_ENDED_HOURS: Final = 2
-"""The same for a job that has ended: silence means nothing any more."""
+"""The same for a job that has ended: missing logs mean nothing any more."""
 
 MAX_KEPT_VERDICTS: Final = 1_000
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What a silence means. `onset_ns` is the last sign of progress, `time_ns` when it was declared."""
+    """What missing logs mean. `onset_ns` is the last sign of progress, `time_ns` the time of the verdict."""
 
     verdict: str
     cluster: str
@@ -78,7 +78,7 @@ class Verdict(msgspec.Struct, frozen=True):
 
 
 class HeartbeatEffect(NamedTuple):
-    """What a heartbeat did: whether its job got further by it, as a new attempt or not, and what is clear at once."""
+    """What a heartbeat changed: whether its job advanced, whether in a new attempt, and immediate verdicts."""
 
     is_further: bool
     is_new_attempt: bool
@@ -86,9 +86,9 @@ class HeartbeatEffect(NamedTuple):
 
 
 class LivenessWatch(msgspec.Struct):
-    """All jobs and nodes that were heard of in the last 24 hours of event time, and the newest verdicts.
+    """The jobs and nodes with heartbeats in the last 24 hours of event time, and the newest verdicts.
 
-    Heartbeats come in event-time order. A verdict comes from `wake`, at the time that it was due.
+    Heartbeats come in event-time order. `wake` returns verdicts at the time that they were due.
     """
 
     jobs: dict[str, JobWatch] = {}
@@ -99,17 +99,17 @@ class LivenessWatch(msgspec.Struct):
 
     @property
     def next_due_ns(self) -> int | None:
-        """When `wake` wants to be called next."""
+        """When `wake` has to be called next; None without a timer."""
         return self.timers[0][0] if self.timers else None
 
     def progress(self, cluster: str, job: str, node: str = "") -> JobProgress | None:
-        """How far a job has come; None when it has told no step."""
+        """The progress of a job; None if it reported no step."""
         watch = self.jobs.get(job_key(cluster, job, node))
         is_known = watch is not None and watch.progress.last_step >= 0 and not watch.progress.is_counted
         return watch.progress if watch and is_known else None
 
     def process(self, heartbeat: Heartbeat) -> HeartbeatEffect:
-        """Note a heartbeat."""
+        """Process a heartbeat."""
         self._sweep(heartbeat.event_time_ns)
         if heartbeat.node:
             self._observe_node(heartbeat)
@@ -128,7 +128,7 @@ class LivenessWatch(msgspec.Struct):
         )
 
     def record_trouble(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
-        """A line told a cause of failures that concerns these jobs."""
+        """A line reported a root cause that concerns these jobs: the next pause is no ordinary one."""
         for key in sorted(job_key(cluster, job, "") for job in jobs):
             if watch := self.jobs.get(key):
                 watch.progress.trouble_ns = max(time_ns, watch.progress.trouble_ns)
@@ -136,15 +136,15 @@ class LivenessWatch(msgspec.Struct):
                     await_step(self.timers, key, watch)
 
     def is_recovering(self, cluster: str, job: str, node: str = "") -> bool:
-        """Whether a further step of the job speaks for its recovery: not while one rank holds it back."""
+        """Whether a further step of the job counts as recovery: not while a straggler holds it back."""
         watch = self.jobs.get(job_key(cluster, job, node))
         return watch is None or not watch.is_straggling
 
     def end(self, cluster: str, job: str, node: str, is_finished: bool, time_ns: int) -> list[Verdict]:
-        """The job has ended by its own or its scheduler's words: silence after it means nothing. Looks a last time.
+        """The job has ended, says the job or its scheduler: missing logs mean nothing now. Returns the last verdicts.
 
-        A job that was ended by others after half of the longest wait without a step had hung; after less, only what is
-        clear by itself is told.
+        If it was ended by others after at least half of `PHASE_NS` without a step, it had hung. After less, only a
+        stronger verdict than `hung` counts.
         """
         key = job_key(cluster, job, node)
         watch = self.jobs.get(key)
@@ -157,7 +157,7 @@ class LivenessWatch(msgspec.Struct):
         return seen
 
     def wake(self) -> list[Verdict]:
-        """What the first timer makes clear, at its time."""
+        """The verdicts of the first timer, at its time."""
         due_ns, kind, key = heappop(self.timers)
         watch = self.jobs.get(key)
         if watch is None:
@@ -167,7 +167,7 @@ class LivenessWatch(msgspec.Struct):
         return self._on_check_timer(key, watch, due_ns) if kind == CHECK else self._on_start_timer(watch, due_ns)
 
     def _advances(self, key: str, watch: JobWatch, heartbeat: Heartbeat) -> bool:
-        """Note what it tells of the job; true when the job got further by it."""
+        """Record what the heartbeat says of the job; true if the job advanced."""
         if type(heartbeat) is Step:
             return watch.step(heartbeat)
         if type(heartbeat) is Advanced:
@@ -245,7 +245,7 @@ class LivenessWatch(msgspec.Struct):
         return self._stronger_verdict(watch, now_ns)
 
     def _stronger_verdict(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
-        """A stronger verdict than the one that holds, if by now one can be given."""
+        """A stronger verdict than the current one, if the evidence now allows one."""
         finding = find(watch, self.streams, now_ns)
         if STRENGTH[finding.verdict] > STRENGTH.get(watch.verdict, 0):
             return [self._declare(watch, finding, now_ns)]

@@ -35,7 +35,9 @@ def length_ns(written: Any) -> int:
     """
     parts = _DURATION.findall(str(written))
     if not parts or str(written) != "".join(parts):
-        raise ValueError(f"{str(written)!r} is no duration: write a number and ms, s, m, h or d, such as 40m")
+        raise ValueError(
+            f"{str(written)!r} is not a duration: write a number and a unit (ms, s, m, h or d), such as 40m"
+        )
     return sum(map(duration_ns, parts))
 
 

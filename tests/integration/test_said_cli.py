@@ -189,7 +189,7 @@ WRONG = [
     (2, "'soon' is not a time", (*ADD, "--match", "node=a", "--until", "soon")),
     (2, "until: must be in the future", (*ADD, "--match", "node=a", "--until", "2026-03-02T09:00:00Z")),
     (2, "at most 90d ahead", (*ADD, "--match", "node=a", "--until", "9999-12-31T23:59:59Z")),
-    (2, "duration: 'soon' is no duration", (*ADD, "--match", "node=a", "--for", "soon")),
+    (2, "duration: 'soon' is not a duration", (*ADD, "--match", "node=a", "--for", "soon")),
     (2, "duration, until: give one of the two", (*ADD, "--match", "node=a")),
     (2, "reason: enter why", (*ADD[:3], " ", "--match", "node=a", "--for", "1h")),
     (2, "enter your name", ("ack", "{incident}", "--who", "")),

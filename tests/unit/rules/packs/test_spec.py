@@ -30,7 +30,7 @@ GOOD = [
     pytest.param(r"foo\\$", id="anchor-behind-an-escaped-backslash"),
 ]
 
-ANCHOR, OPEN_END, BRACES = "an anchor may only be", "ends in a repeat or an option", "write {0,n}"
+ANCHOR, OPEN_END, BRACES = "anchors are allowed only", "ends in a repeat or an option", "write {0,n}"
 BAD = [
     pytest.param(r"(?:foo$|bar)", ANCHOR, id="dollar-inside"),
     pytest.param(r"foo+$", OPEN_END, id="repeat-before-a-dollar"),
@@ -58,14 +58,14 @@ def test_takes_patterns_that_bulk_search_can_do(pattern: str) -> None:
 
 @pytest.mark.parametrize(("pattern", "reason"), BAD)
 def test_refuses_patterns_that_bulk_search_gets_wrong(pattern: str, reason: str) -> None:
-    with pytest.raises(ValueError, match=r"write|leave|end the pattern") as refused:
+    with pytest.raises(ValueError, match=r"write|remove|end the pattern") as refused:
         check_pattern(pattern)
     assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize("pattern", [r"a(?=b)c", r"(?<!a)bc", r"(a)b\1", r"(?>a)b", r"a?"])
 def test_hyperscan_says_what_it_can_not_do(pattern: str) -> None:
-    assert "can't be searched in bulk" in refusal(pattern.encode())
+    assert "Hyperscan can't compile it" in refusal(pattern.encode())
 
 
 BASE = {
@@ -115,7 +115,7 @@ def test_durations(text: str, expected_ns: int) -> None:
 
 @pytest.mark.parametrize("text", ["5", "5 minutes", "-5s", "5S", ""])
 def test_what_is_no_duration(text: str) -> None:
-    with pytest.raises(ValueError, match="is no duration: write a number"):
+    with pytest.raises(ValueError, match="is not a duration: write a number"):
         duration_ns(text)
 
 

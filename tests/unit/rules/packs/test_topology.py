@@ -61,8 +61,8 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
         pytest.param(
             "rack: r1", "rak: r1", "2: nodes.node[0001-0032].rak: no such key: write one of rack, switches", id="key"
         ),
-        pytest.param("spine1: {}", "spine1: {parent: spine1}", "8: spine1 stands above itself: ", id="own-parent"),
-        pytest.param("spine1: {}", "spine1: {parent: leaf1}", "6: leaf1 stands above itself: ", id="ring"),
+        pytest.param("spine1: {}", "spine1: {parent: spine1}", "8: spine1 is its own ancestor: ", id="own-parent"),
+        pytest.param("spine1: {}", "spine1: {parent: leaf1}", "6: leaf1 is its own ancestor: ", id="ring"),
         pytest.param("spine1: {}", "core: {}", "6: leaf1: parent spine1 is not among `switches`", id="no-parent"),
         pytest.param("[leaf2]", "[leaf3]", "3: switch leaf3 is not among `switches`", id="no-switch"),
         pytest.param("node[0033-0064]", "node[64-33]", "3: nodes: 'node[64-33]': '64-33' is no number", id="range"),

@@ -453,7 +453,7 @@ async def test_a_silence_of_one_cluster_mutes_no_other(browser: Browser, store: 
         ({"matchers": {"node": "*", "class": "!xid-79"}}, "with more than * or a negation"),
         ({"matchers": {"node": " "}}, "add a class, a node, a job"),
         ({"matchers": {"cluster": "east", "node": ""}}, "you can't silence a whole cluster"),
-        ({"duration": "soon"}, "is no duration"),
+        ({"duration": "soon"}, "is not a duration"),
         ({"duration": "91d"}, "at most 90d ahead"),
         ({"duration": "0h"}, "must be in the future"),
         ({"reason": " "}, "enter why"),

@@ -28,7 +28,7 @@ def test_what_is_no_offset(written: object) -> None:
 
 def test_durations() -> None:
     assert length_ns("1h30m") == 5400 * NS_PER_S
-    with pytest.raises(ValueError, match="is no duration"):
+    with pytest.raises(ValueError, match="is not a duration"):
         length_ns("+5s")
 
 
@@ -65,7 +65,7 @@ MISTAKES = {
     "unknown-key": ("title: A", "titel: x\ntitle: A", 1, "titel: Extra inputs are not permitted"),
     "no-title": ("title: A GPU is lost\n", "", 1, "title: Field required"),
     "bad-offset": ("at: +20s", "at: 20s", 8, "'20s' is no offset: write how long after the start, such as +10m3s"),
-    "bad-duration": ("advance: 1m", "advance: soon", 13, "'soon' is no duration"),
+    "bad-duration": ("advance: 1m", "advance: soon", 13, "'soon' is not a duration"),
     "bad-range": ("nodes: n1..n2", "nodes: n2..n1", 4, "'n2..n1' is no range"),
     "once-and-again": ("at: +20s", "at: +20s\n        every: 5s", 8, "write either `at: +10s`, or all of"),
     "never": ("at: +20s", "every: 5s", 8, "write either `at: +10s`, or all of"),
