@@ -6,10 +6,10 @@ from enum import StrEnum
 
 
 class DeadLetterKind(StrEnum):
-    """Why a record could not be processed. The values stand in messages and in the store, so they never change."""
+    """Why a record could not be processed. The values are stored and sent, so they never change."""
 
     UNKNOWN = ""
-    """Written by a version that knew no kinds, or by a newer one that knows more."""
+    """Written by a version without kinds, or by a newer one with more kinds."""
 
     EMPTY = "empty"
     TOO_LARGE = "too-large"
@@ -22,7 +22,7 @@ class DeadLetterKind(StrEnum):
     """A whole Kafka batch that can't be unpacked; its bytes are no record."""
 
     NOT_OURS = "not-ours"
-    """Something on our own topics that we did not write, or can't read."""
+    """A message on our own topics that we did not write or can't read."""
 
     ROW_REFUSED = "row-refused"
     NOTIFICATION_REFUSED = "notification-refused"
@@ -33,7 +33,7 @@ class DeadLetterKind(StrEnum):
 
 
 class PipelineError(Exception):
-    """Base of every error that we raise on purpose; the message tells what was found and what to do."""
+    """Base of every error that we raise on purpose; the message says what was found and what to do."""
 
 
 class ConfigError(PipelineError):
@@ -45,7 +45,7 @@ class ConfigError(PipelineError):
 
 
 class RecordError(PipelineError):
-    """This record can never be processed: dead-letter it, as this kind, and go on."""
+    """This record can never be processed: dead-letter it as this kind, and continue."""
 
     def __init__(self, reason: str, kind: DeadLetterKind = DeadLetterKind.UNKNOWN):
         super().__init__(reason)
@@ -57,7 +57,7 @@ class InputError(PipelineError):
 
 
 class TransientError(PipelineError):
-    """A broker, a store or a target is away or busy: wait and try again, for as long as it asked for if it did."""
+    """A broker, store or target is away or busy: wait (`retry_after_s` if it asked for that) and try again."""
 
     retry_after_s: float | None = None
 

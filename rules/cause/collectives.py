@@ -1,4 +1,4 @@
-"""How far each rank had come in its collectives, put together from what the ranks say while they time out."""
+"""How far each rank got in its collectives, from the ranks' own time-out reports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FINGERPRINT: Final = "fingerprint"
 """The group of collectives as TORCH_DISTRIBUTED_DEBUG=DETAIL numbers them."""
 
 REPORTING_CLASSES: Final = ("nccl-timeout",)
-"""Who says one of these still ran when the time was up."""
+"""Ranks that report one of these were still running at the time-out."""
 
 
 class NamedBy(StrEnum):
@@ -42,7 +42,7 @@ NAMING_FIELDS: Final = {
     "missing_ranks": NamedBy.DESYNC_REPORT,
     "slow_ranks": NamedBy.STRAGGLER_REPORT,
 }
-"""Fields that hold ranks which a report blames, with the report's kind."""
+"""Fields with ranks that a report names as suspects, with the kind of report."""
 
 _REPORT_FIELDS: Final = {"seq", "last_enqueued", "op_a", *NAMING_FIELDS}
 _BREAK: Final = "\x1f"
@@ -72,14 +72,14 @@ class Reached(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False
 
 
 class Row(msgspec.Struct, gc=False):
-    """What one rank said first. The earliest line counts for each part, so a later attempt changes nothing."""
+    """The first report of one rank. For each part the earliest line counts, so later attempts change nothing."""
 
     place: tuple[int, str] | None = None
     work: Work | None = None
     reached: Reached | None = None
 
     def merge(self, other: Row) -> None:
-        """Take over what the other row knows earlier."""
+        """Take each part from the other row if it is earlier."""
         if other.place:
             self.place = min(self.place or other.place, other.place)
         if other.work:
@@ -89,7 +89,7 @@ class Row(msgspec.Struct, gc=False):
 
     @property
     def node(self) -> str:
-        """Where the rank ran; empty when its lines do not tell."""
+        """Where the rank ran; empty if unknown."""
         return self.place[1] if self.place else ""
 
 
@@ -98,7 +98,7 @@ def _with_operation_first(work: Work) -> tuple[bool, Work]:
 
 
 class CollectiveTable(msgspec.Struct):
-    """Per job and process group: rank -> row; and per job the ranks that a report blames, with which one.
+    """Per job and process group: rank -> row. Per job: the ranks that a report names, with the report.
 
     The order of adding changes nothing. Bounded: ranks from `MAX_RANKS` on are passed over, and when there are more
     than `MAX_ROWS` rows, the groups that sort last (by job, then group) are given up whole and stay given up.
@@ -110,7 +110,7 @@ class CollectiveTable(msgspec.Struct):
     given_up_from: str = ""
 
     def add(self, signal: Signal) -> None:
-        """Take in what a signal says; one that says nothing of collectives changes nothing."""
+        """Add a signal; one that says nothing about collectives changes nothing."""
         if signal.failure_class not in REPORTING_CLASSES and _REPORT_FIELDS.isdisjoint(signal.fields):
             return
         for field, report in NAMING_FIELDS.items():
@@ -121,7 +121,7 @@ class CollectiveTable(msgspec.Struct):
             self._merge_row(group_key(signal.job, group), rank, row)
 
     def absorb(self, other: CollectiveTable) -> None:
-        """Take over all that another table holds."""
+        """Add everything that another table holds."""
         if other.given_up_from:
             self._give_up_from(min(self.given_up_from or other.given_up_from, other.given_up_from))
         for key, rows in other.rows_by_group.items():
@@ -133,7 +133,7 @@ class CollectiveTable(msgspec.Struct):
                 ours[rank] = min(ours.get(rank, report), report)
 
     def jobs(self) -> list[str]:
-        """The jobs that the table knows anything of, in order."""
+        """The jobs in the table, sorted."""
         return sorted({key.split(_BREAK)[0] for key in self.rows_by_group} | self.named_by_job.keys())
 
     def groups(self, job: str) -> dict[str, dict[int, Row]]:
@@ -177,7 +177,7 @@ def ranks_in(text: str) -> list[int]:
 
 
 def _rows(signal: Signal) -> list[tuple[str, int, Row]]:
-    """(group, rank, row) of all that the signal tells."""
+    """The (group, rank, row) triples in the signal."""
     fields = signal.fields
     if "op_a" in fields and "op_b" in fields:
         ranks = [(side, _number(fields.get(f"rank_{side}", ""))) for side in "ab"]

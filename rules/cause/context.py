@@ -1,4 +1,4 @@
-"""What the cluster says besides an incident's own signals, as far as it is known when the incident is reported."""
+"""What is known of the cluster, besides an incident's own signals, when the incident is reported."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ Leads = Callable[[Signal, Signal, EdgeSpec], bool]
 
 @dataclass
 class Candidate:
-    """A signal with what speaks for and against it as the root cause.
+    """A signal with the reasons for and against it as the root cause.
 
-    `points` are its reasons' weights together; `is_explained` says that something else brought it about,
-    `is_idle` that it is a warning that brought nothing about.
+    `points` is the sum of its reasons' weights. `is_explained`: something else caused it. `is_idle`: it is a warning
+    that caused nothing.
     """
 
     signal: Signal
@@ -54,12 +54,12 @@ class Candidate:
 
     @property
     def explained_by(self) -> Explanation | None:
-        """What brought it about, where that is known."""
+        """Its cause; None if unknown."""
         return next(iter(self._explanations(ReasonKind.EXPLAINED_BY)), None)
 
     @property
     def explains(self) -> tuple[Explanation, ...]:
-        """What it brought about, one for each class, at most `MAX_EFFECTS`."""
+        """Its effects, one per class, at most `MAX_EFFECTS`."""
         return self._explanations(ReasonKind.EXPLAINS)
 
     def _explanations(self, kind: ReasonKind) -> tuple[Explanation, ...]:
@@ -116,7 +116,7 @@ def confidence(ranked: Sequence[Candidate]) -> float:
 
 
 class Relations:
-    """Which signals may have brought about each other."""
+    """Which signals may have caused each other."""
 
     def __init__(self, between: Between, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY):
         self._between = between
@@ -124,7 +124,7 @@ class Relations:
         self._topology = topology
 
     def hold(self, signal: Signal, others: Sequence[Signal]) -> bool:
-        """Whether the signal may have brought about one of the others, or one of them the signal.
+        """Whether the signal may have caused one of the others, or one of them the signal.
 
         The others are of one class, the earliest onset first: by that most of them need not be asked one by one.
         """

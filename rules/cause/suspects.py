@@ -15,14 +15,14 @@ from epicenter.rules.cause.context import NO_CONTEXT, IncidentContext
 from epicenter.rules.model.signals import Signal
 
 MAX_SUSPECTS: Final = 64
-"""Suspects of a job that are told, lowest ranks first."""
+"""At most this many suspects of a job, lowest ranks first."""
 
 SuspectKind = Literal["named", "absent", "mismatch", "behind"]
 KINDS: Final[tuple[SuspectKind, ...]] = get_args(SuspectKind)
 """What may speak against a rank, the strongest first."""
 
 WAITING_CLASSES: Final = ("nccl-timeout", "gloo-error", "heartbeat-timeout", "hang", "hang-py-spy")
-"""Classes whose reporter waits for somebody else, so it is hardly ever the culprit."""
+"""Classes whose reporter waits for another rank, so it is hardly ever the culprit."""
 
 _EQUAL_SIZED: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "BARRIER")
 _KERNEL_POINTS: Final = 3
@@ -147,8 +147,8 @@ def suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> l
 
     Strongest is a report that names ranks; then a rank that never reported the time-out, among those up to the world
     size, those heard of before, and those below the highest that reported; then another operation or size in the same
-    collective; then having enqueued, or at least completed, less than the others in one process group. What would
-    blame more than half of the ranks blames nobody, nor do gaps all over the place.
+    collective; then having enqueued, or at least completed, less than the others in one process group. Evidence
+    against more than half of the ranks is ignored, and so are scattered gaps.
     """
     found: list[Suspect] = []
     for job in table.jobs():
@@ -159,7 +159,7 @@ def suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> l
 
 
 def strongest_suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> Suspects | None:
-    """The suspects that the strongest evidence names, with their nodes; None when nobody is.
+    """The suspects with the strongest evidence, with their nodes; None without any.
 
     Where the placement of a rank is not known, a rank between two ranks of one node is taken to run there, and ranks
     that never reported run on the only node of the job that no report came from.

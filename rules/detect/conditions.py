@@ -1,4 +1,4 @@
-"""The kinds of windows: each takes an input into its group, and says when its condition holds."""
+"""The kinds of windows: each adds an input to its group and says when its condition holds."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ class Finding:
 
 
 def process(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
-    """Put an input into its group; what it makes true, if anything. A copy of an earlier input changes nothing."""
+    """Add an input to its group; return what it completes, if anything. A copy of an earlier input changes nothing."""
     if entry.time_ns <= series.closed_ns or series.has(entry):
         return None
     return _PROCESSORS.get(when.kind, _process_window)(when, series, entry)
 
 
 def fire(when: WhenSpec, series: Series) -> Finding | None:
-    """Nothing came until the group's `due_ns`: what that says, since the last input that was heard."""
+    """No input came until the group's `due_ns`: return what that means, if anything."""
     due_ns = series.due_ns or 0
     due_entries = [entry for entry in series.entries if entry.time_ns <= due_ns]
     series.entries, series.closed_ns = series.entries[len(due_entries) :], due_ns

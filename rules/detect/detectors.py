@@ -1,4 +1,4 @@
-"""All windows behind one door: signals in, in event-time order; the signals that windows make of them out."""
+"""All windows of a rule set: signals in, in event-time order; the signals that windows make of them out."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class Detectors:
 
     @property
     def next_due_ns(self) -> int | None:
-        """When a silence tells something next, if nothing is taken meanwhile; None without any."""
+        """When the next timer fires if no input comes before; None without a timer."""
         return self._state.timers[0][0] if self._state.timers else None
 
     @property
     def evicted(self) -> int:
-        """How many groups were forgotten for want of room."""
+        """How many groups were dropped for lack of room."""
         return self._state.evicted
 
     def on_signal(self, signal: Signal) -> list[Signal]:
-        """The signals that this one completes, those first that others are made of."""
+        """Process a signal; return the signals that it completes, inputs of others first."""
         if self._state.began_ns is None:
             self._state.began_ns = signal.event_time_ns
         made: list[Signal] = []
@@ -78,14 +78,14 @@ class Detectors:
         return made
 
     def fire(self, due_ns: int) -> list[Signal]:
-        """The signals of the silences that are over at `due_ns`, and what they complete."""
+        """Fire the timers up to `due_ns`; return their signals, and what those complete."""
         made = []
         while self._state.timers and self._state.timers[0][0] <= due_ns:
             made += self._ring(*heappop(self._state.timers))
         return made
 
     def _forget_changed(self) -> None:
-        """Drop the groups of windows that are gone, or have become others since the state was kept."""
+        """Drop the groups of windows that no longer exist or whose definition has changed."""
         state = self._state
         shapes = {
             rule.spec.id: stable_id(_when(rule).model_dump_json()) for rule in self._rules.rules if rule.spec.when

@@ -22,7 +22,7 @@ MAX_VALUE_LENGTH: Final = 200
 """Longer texts of fields are cut before they are compared or kept."""
 
 KNOWN_KINDS: Final = 10_000
-"""Of so many pairs of rule and class it is kept which windows take them; then that is looked up anew."""
+"""The windows of at most this many pairs of rule and class are cached."""
 
 
 _COMPARED = re.compile(r"(<=|>=|<|>|!=) *(.*)")
@@ -41,7 +41,7 @@ class Router:
                 self._register(rules, rule, rule.spec.when)
 
     def accepts(self, signal: Signal) -> bool:
-        """Whether any window is about such signals; few are."""
+        """Whether any window has such signals as input; few have."""
         return bool(self._places(signal.rule, signal.failure_class))
 
     def windows_of(self, signal: Signal) -> Iterator[tuple[Rule, int]]:
@@ -89,7 +89,7 @@ def observed(rules: RuleSet) -> frozenset[str]:
 
 
 def step_signal(heartbeat: Step | Advanced, last_step: int, last_ns: int) -> Signal:
-    """The input `step`: a job got further. `step_time_s` is missing where the job began or went back."""
+    """The input `step`: a job advanced. Without `step_time_s` if the job began or went back."""
     step = heartbeat.step if isinstance(heartbeat, Step) else None
     fields = {"step": str(step)}
     if step is not None and 0 <= last_step < step and heartbeat.event_time_ns > last_ns:

@@ -1,1 +1,1 @@
-"""Which rules a line fits: Hyperscan for whole batches, the standard `re` as the plain reference beside it."""
+"""Which rules match a line: Hyperscan for whole batches, and the standard `re` as reference."""

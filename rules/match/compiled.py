@@ -1,4 +1,4 @@
-"""Patterns compiled for Hyperscan, kept on disk so that a machine does it once for each list of patterns."""
+"""Patterns compiled for Hyperscan, cached on disk: a machine compiles each list of patterns once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _ignore(patterns: int) -> None:
 
 
 before_compiling: Callable[[int], None] = _ignore
-"""Is told how many patterns are about to be compiled, which takes some seconds for thousands."""
+"""Called with the number of patterns before they are compiled, which takes seconds for thousands."""
 
 _KIND = "patterns"
 _END_OF_LINE = re.compile(rb"(?<!\\)((?:\\\\)*)\$\Z")
@@ -27,9 +27,9 @@ _SOUGHT = re.compile(rb"\^?\(\?#sought:([^)]+)\)")
 
 
 def prefilter(pattern: bytes) -> bytes:
-    """What to look for anywhere in a batch: the pattern without its anchors, which mean the ends of one record.
+    """What to search for anywhere in a batch: the pattern without its anchors, which mean the ends of one record.
 
-    A pattern may say itself what to look for, in a comment at its beginning: `(?#sought:\\d%\\|)`.
+    A pattern may state this itself, in a comment at its start: `(?#sought:\\d%\\|)`.
     """
     if stated := _SOUGHT.match(pattern):
         return stated[1]
@@ -37,7 +37,7 @@ def prefilter(pattern: bytes) -> bytes:
 
 
 def refusal(pattern: bytes) -> str:
-    """Why Hyperscan can't take the pattern, and what to write instead; empty when it can."""
+    """Why Hyperscan can't compile the pattern, and what to write instead; empty if it can."""
     try:
         hyperscan.Database().compile(expressions=[prefilter(pattern)], ids=[0])
     except hyperscan.error as error:
@@ -49,7 +49,7 @@ def refusal(pattern: bytes) -> str:
 
 
 def is_compilable(patterns: Sequence[str]) -> bool:
-    """Whether all patterns can be searched together, by `re` and by Hyperscan. What was found is remembered on disk."""
+    """Whether `re` and Hyperscan can compile all patterns together. The result is cached on disk."""
     try:
         if _cached(patterns) is None:
             for pattern in patterns:
@@ -62,7 +62,7 @@ def is_compilable(patterns: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=8)
 def database(patterns: tuple[str, ...]) -> hyperscan.Database:
-    """The patterns compiled, from the cache when this machine has done it before; numbers are places in the list."""
+    """The compiled patterns, from the cache if possible; ids are indexes in the list."""
     if (found := _cached(patterns)) is not None:
         return found
     before_compiling(len(patterns))

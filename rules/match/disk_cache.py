@@ -1,4 +1,4 @@
-"""Bytes kept on this machine between runs, so that work is done once. A lost or broken entry costs time only."""
+"""A cache of bytes on this machine's disk. A lost or broken entry costs only time."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from typing import Final
 from platformdirs import user_cache_path
 
 MAX_FOLDER_BYTES: Final = 256 << 20
-"""What was not used for longest goes when a kind of entry takes more than this."""
+"""When entries of a kind exceed this, the least recently used are deleted."""
 SHIPPED: Final = Path(sys.prefix) / "share" / "epicenter"
-"""What was kept when an image was built. Nobody writes there later."""
+"""Entries that were stored when an image was built; read-only later."""
 
 
 def digest(parts: Iterable[bytes]) -> str:
-    """A name for these parts in this order: others have another one."""
+    """A digest of these parts in this order, as a name."""
     hashed = blake2b(digest_size=16)
     for part in parts:
         hashed.update(len(part).to_bytes(8, "big") + part)
@@ -28,7 +28,7 @@ def digest(parts: Iterable[bytes]) -> str:
 
 
 def load(kind: str, name: str) -> bytes | None:
-    """What was kept under this name; None without it."""
+    """The content stored under this name; None if there is none."""
     try:
         file = _folder(kind) / name
         content = file.read_bytes()
@@ -40,7 +40,7 @@ def load(kind: str, name: str) -> bytes | None:
 
 
 def store(kind: str, name: str, content: bytes) -> None:
-    """Keep it in one step, so that nobody reads half of it. A machine without a writable cache keeps nothing."""
+    """Store it atomically. Without a writable cache folder, nothing is stored."""
     try:
         folder = _folder(kind)
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,7 +8,7 @@ import hyperscan
 
 
 class Marks:
-    """A few byte strings to look for in texts, maybe in any case. One for each thread: it owns one scratch space."""
+    """Searches texts for a few byte strings, optionally in any case. Use one a thread: it owns a scratch space."""
 
     def __init__(self, marks: Sequence[bytes], in_any_case: bool = False):
         flags = hyperscan.HS_FLAG_SINGLEMATCH | (hyperscan.HS_FLAG_CASELESS if in_any_case else 0)

@@ -1,4 +1,4 @@
-"""The plain way to find candidates, one `re` search a record and pattern: what Hyperscan is held against."""
+"""Candidates by one `re` search per record and pattern: the reference that Hyperscan is tested against."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epicenter.rules.match.hyperscan import Hit
 
 
 class ReferenceScanner:
-    """The same answers as `HyperscanScanner`, but for matches that run over the border of two records."""
+    """The same candidates as `HyperscanScanner`, except matches across two records."""
 
     def __init__(self, patterns: Sequence[str]):
         self._patterns = [re.compile(prefilter(pattern.encode())) for pattern in patterns]

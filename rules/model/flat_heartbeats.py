@@ -1,4 +1,4 @@
-"""Heartbeats as they travel and as snapshots keep them: all of one shape, with a column for every fact."""
+"""Heartbeats as messages and snapshots have them: one shape with a column for every fact."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _PROGRESS: Final = "progress"
 
 
 class FlatHeartbeat(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One heartbeat. A column that says nothing is None, an empty `phase` or a `world_size` of 0.
+    """One heartbeat. Unused columns are None, an empty `phase` or a `world_size` of 0.
 
     `phase` is what began, or `progress`, `cut` or `nodes`; with the last, `world_size` counts nodes.
     """
@@ -63,7 +63,7 @@ def flattened(heartbeat: Heartbeat) -> FlatHeartbeat:
 
 
 def facts_of(heartbeat: Heartbeat) -> Facts:
-    """What its columns say."""
+    """The values of its columns."""
     if type(heartbeat) is Alive:
         return None, heartbeat.rank, "", 0, None
     if type(heartbeat) is Step:

@@ -1,4 +1,4 @@
-"""What quiet lines tell of a job: that somebody is alive, which step is done, what begins, how large it is.
+"""What quiet lines say of a job: it is alive, which step it completed, what begins, how large it is.
 
 One heartbeat stands for many lines: a batch sends one for each step of a rank, and one for each job, node, source and
 ten seconds.
@@ -18,13 +18,13 @@ CHECKPOINT: Final = "checkpoint"
 
 
 class _Heard(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """`source` is that of the line; it is given by name, so that what a line says follows who said it."""
+    """`source` is that of the line; it is keyword-only, so that subclasses add their own fields after it."""
 
     source: str = "worker"
 
 
 class _At(_Heard, frozen=True, gc=False):
-    """When, and of whom; `job` and `node` are empty where the line does not tell them."""
+    """When and where; `job` and `node` are empty if the line does not name them."""
 
     event_time_ns: int
     cluster: str
@@ -34,14 +34,14 @@ class _At(_Heard, frozen=True, gc=False):
 
 @final
 class Alive(_At, frozen=True, gc=False):
-    """Somebody was alive. `rank` is given where a banner names one and not how many there are."""
+    """A process was alive. `rank` is given if a banner names it without a world size."""
 
     rank: int | None = None
 
 
 @final
 class Step(_At, frozen=True, gc=False):
-    """A training step is completed; `rank` is None where the line does not name it."""
+    """A training step is completed; `rank` is None if the line does not name it."""
 
     step: int
     rank: int | None = None
@@ -49,7 +49,7 @@ class Step(_At, frozen=True, gc=False):
 
 @final
 class Advanced(_At, frozen=True, gc=False):
-    """The job gets further, and the line does not say how far."""
+    """The job advances; the line does not say how far."""
 
 
 @final
@@ -61,7 +61,7 @@ class PhaseBegan(_At, frozen=True, gc=False):
 
 @final
 class WorldSize(_At, frozen=True, gc=False):
-    """The line comes from one of so many ranks; `rank` says from which, where it does."""
+    """The line comes from one of `world_size` ranks; `rank` is None if it does not say which."""
 
     world_size: int
     rank: int | None = None
@@ -69,7 +69,7 @@ class WorldSize(_At, frozen=True, gc=False):
 
 @final
 class NodeCount(_At, frozen=True, gc=False):
-    """The job is started on so many nodes."""
+    """The job starts on this many nodes."""
 
     nodes: int
 
@@ -83,7 +83,7 @@ class CheckpointSaved(_At, frozen=True, gc=False):
 
 @final
 class LineCut(_At, frozen=True, gc=False):
-    """A line ends in the middle; `rank` wrote it, where that is known."""
+    """A line ends in the middle; `rank` wrote it, None if unknown."""
 
     rank: int | None = None
 

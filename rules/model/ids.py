@@ -1,4 +1,4 @@
-"""Ids that depend on what they name only."""
+"""Ids that depend only on what they name."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import msgspec
 
 
 class Explanation(msgspec.Struct, frozen=True, gc=False):
-    """One end of a causal edge: the class and node of the first signal there, and how a cause has such an effect.
+    """One end of a causal edge: the class and node of its first signal, and why the cause has this effect.
 
     `node` is empty when the signal names none.
     """
@@ -19,7 +19,7 @@ class Explanation(msgspec.Struct, frozen=True, gc=False):
 class RootCause(msgspec.Struct, frozen=True):
     """The signal that explains the others. `confidence` lies in 0..1; `reasons` say why, in words.
 
-    `explains` are its effects, at most three, one a class; `explained_by` is what brings it about. Documents of older
+    `explains` are its effects, at most three, one per class; `explained_by` is its own cause. Documents of older
     versions have neither.
     """
 
@@ -65,7 +65,7 @@ class ChainLink(msgspec.Struct, frozen=True):
 
 
 class Evidence(msgspec.Struct, frozen=True):
-    """One line, word for word, with where it stands (`line` counts from 1 in a file, from 0 in a partition)."""
+    """One line, word for word, with its position (`line` counts from 1 in a file, from 0 in a partition)."""
 
     source: str
     line: int
@@ -75,7 +75,7 @@ class Evidence(msgspec.Struct, frozen=True):
 
 
 class BlastRadius(msgspec.Struct, frozen=True):
-    """How many nodes, ranks, jobs and GPUs the incident reaches; `gpus` counts a rank whose GPU is not named as one."""
+    """How many nodes, ranks, jobs and GPUs the incident affects; a rank without a known GPU counts as one GPU."""
 
     nodes: int
     ranks: int
@@ -84,9 +84,9 @@ class BlastRadius(msgspec.Struct, frozen=True):
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What the incident's jobs lost; None is what is not known, and the GPU-hours then are those known of.
+    """What the incident's jobs lost; None stands for unknown. GPU-hours are then those that are known.
 
-    `steps_lost` have to be done again, from `since_checkpoint_step` on. `gpus` are all that the jobs hold.
+    `steps_lost` must be repeated, from `since_checkpoint_step` on. `gpus` are all that the jobs hold.
     """
 
     steps_lost: int | None = None
@@ -111,8 +111,8 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Recurrence(msgspec.Struct, frozen=True):
-    """The job has failed before. `near_step` is given when all runs failed near one step, this one included; `nodes`
-    are those that something spoke against every time; `incidents` are the earlier ones, oldest first.
+    """The job has failed before. `near_step` is given if all runs, this one included, failed near one step; `nodes`
+    were suspected every time; `incidents` are the earlier ones, oldest first.
     """
 
     attempts: int
@@ -125,10 +125,9 @@ class Recurrence(msgspec.Struct, frozen=True):
 class Incident(msgspec.Struct, frozen=True):
     """One real failure: the document that every command prints and the store keeps. `progress` is by job.
 
-    `candidates` are the ranked root causes, the one of `root_cause` first. `missing` says in words what evidence there
-    should be and is not; when it is empty, the evidence is complete.
-    `verdict` says what a silence in it means (hung, rank-dead, ...); empty when none of its signals is a silence.
-    `reopened` says how often it came back after it was resolved.
+    `candidates` are the ranked root causes, the one of `root_cause` first. `missing` says in words which evidence is
+    missing; empty if it is complete. `verdict` says what missing logs mean (hung, rank-dead, ...); empty if no logs are
+    missing. `reopened` counts how often it came back after it was resolved.
     """
 
     incident_id: str

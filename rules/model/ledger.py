@@ -1,4 +1,4 @@
-"""What is kept for the record: gaps in the evidence, deliveries, samples, dead letters."""
+"""Records for the store: evidence gaps, deliveries, metric samples, dead letters."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from epicenter.rules.model.records import Position
 from epicenter.rules.model.signals import Signal
 
 MAX_KEPT_DEAD_BYTES: Final = 64 << 10
-"""So much of a dead letter is kept; its position leads to the rest."""
+"""At most this much of a dead letter is kept; its position leads to the rest."""
 
 
 class Joined(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A signal with the incident that it went into; what that one is merged into later is for the incident to say."""
+    """A signal with the incident that it joined; into what that is merged later, the incident says."""
 
     incident_id: str
     signal: Signal
 
 
 class Gap(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Lines are missing: which `kind` of gap, of whom, and how many `records`, None when that is unknown.
+    """Missing lines: the `kind` of gap, whose lines, and how many `records` (None if unknown).
 
-    `source` is where they should stand. For a silence, `ends_ns` is when it was declared.
+    `source` is where they should be. For a verdict, `ends_ns` is the time of the verdict.
     """
 
     gap_id: str
@@ -42,7 +42,7 @@ class Gap(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Outcome(StrEnum):
-    """What became of a notification at one target, or why there was none. The values stand in messages and rows."""
+    """What became of a notification at one target, or why there was none. The values are stored and sent."""
 
     SENT = "sent"
     REFUSED = "refused"
@@ -58,7 +58,7 @@ class Outcome(StrEnum):
     INHIBITED = "inhibited"
     ACKNOWLEDGED = "acknowledged"
     UNROUTED = "unrouted"
-    """No route leads anywhere."""
+    """No route has a target for it."""
 
 
 class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -79,7 +79,7 @@ class Delivery(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """One value of one of a process' metrics."""
+    """One value of a metric of one process."""
 
     time_s: int
     process: str
@@ -91,7 +91,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
 class DeadLetter(msgspec.Struct, frozen=True):
     """A record that could not be processed, kept with its position; `value` may be its first part only.
 
-    `kind` is what programs go by, `reason` says the same to people, with details.
+    `kind` is for programs; `reason` says the same to people, with details.
     """
 
     dead_letter_id: str

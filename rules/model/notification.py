@@ -1,4 +1,4 @@
-"""What a target is sent about an incident."""
+"""What targets receive about an incident."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from epicenter.rules.model.incident import Incident
 
 
 class Action(msgspec.Struct, frozen=True):
-    """What a machine may do about an incident; the project itself never does it.
+    """A proposal of what automation may do about an incident; this project never does it.
 
     `kind` is drain-node, reset-gpu, reboot-node, restart-job, raise-memory, wait or none; the other fields are its
-    parameters, empty where they don't apply. `resume_step` is that of the newest complete checkpoint. Nothing is to be
-    done unless `is_allowed`; `why` says what keeps it back, or what it is for.
+    parameters, empty where they don't apply. `resume_step` is that of the newest complete checkpoint. Do nothing
+    unless `is_allowed`; `why` says what prevents it, or what it is for.
     """
 
     kind: str = "none"
@@ -29,7 +29,7 @@ class Action(msgspec.Struct, frozen=True):
 
 
 class Brief(msgspec.Struct, frozen=True):
-    """An incident in a line: what the other members of a group are told with."""
+    """An incident in short, for the other members of a group."""
 
     incident_id: str
     status: str

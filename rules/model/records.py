@@ -8,14 +8,14 @@ import msgspec
 
 
 class Position(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
-    """Where a record stands: a file and its line (from 1), or a Kafka `topic/partition` and its offset."""
+    """The position of a record: a file and its line (from 1), or a Kafka `topic/partition` and its offset."""
 
     source: str
     offset: int
 
 
 class Origin(msgspec.Struct, frozen=True):
-    """Whose lines a plain file holds, for what they don't tell themselves.
+    """Whose lines a plain file holds, as far as the lines don't say it themselves.
 
     `job` comes from the path or the first lines (`is_job_stated`); without either, it is made from the file's name. It
     is empty for the log of a machine or a daemon (`is_system`). `is_of_a_job`: the file holds the lines of all tasks.
@@ -41,7 +41,7 @@ class Origin(msgspec.Struct, frozen=True):
 
 
 class RawRecord(msgspec.Struct, frozen=True, array_like=True):
-    """Bytes as they were read, before anything is known about them; of a plain file, with what that tells."""
+    """Bytes as they were read; for a plain file, with its origin."""
 
     value: bytes
     position: Position
@@ -53,7 +53,7 @@ class RawRecord(msgspec.Struct, frozen=True, array_like=True):
 class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One log line with its identity. `source` is empty when the record does not say what it is.
 
-    `log` is the plain file of a line that does not tell its node or job itself.
+    `log` is the plain file of a line that does not name its node or job itself.
     """
 
     event_time_ns: int
@@ -72,9 +72,9 @@ class LogEvent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 @final
 class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One rule fits one line, or a line of a block, whose lines are then in `block`.
+    """One rule matches one line, or a line of a block, whose lines are then in `block`.
 
-    `match_id` comes from what the line says, so a second copy is the same match.
+    `match_id` depends on the content of the line, so a second copy is the same match.
     """
 
     match_id: str
@@ -86,7 +86,7 @@ class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 @final
 class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A banner says where a rank of a job sits, how many there are, or that the job is on the node at all.
+    """From a banner: where a rank of a job runs, how many ranks there are, or that the job is on the node at all.
 
     `gpu` is its PCI address. `is_start`: the banner stands at the beginning of an attempt, so that its world size holds
     even when it is smaller than before. `address` is another name of `node`; `pod` is one of the job's. Numbers that
@@ -115,7 +115,7 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
 
     def read(self) -> RankPlacement:
-        """What a rank placement that was `written` tells."""
+        """The rank placement that was `written`."""
         return msgspec.structs.replace(
             self,
             rank=None if self.rank == -1 else self.rank,

@@ -18,11 +18,11 @@ SEVERITIES: Final = ("info", "warning", "error", "critical")
 
 
 QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
-"""Roles that make no signal: facts about a job, where it runs, a step done, known noise."""
+"""Roles without a failure: facts about a job, where it runs, completed steps, known noise."""
 
 
 class Signal(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A rule's condition holds, from one line or from a silence. `onset_ns` is when it began by its own words.
+    """A rule's condition holds, for a line, a window or missing logs. `onset_ns` is when it began, as far as it says.
 
     `log` is the plain file of a line that names neither node nor job.
     """

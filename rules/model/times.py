@@ -26,7 +26,7 @@ def duration_ns(text: str) -> int:
     """Nanoseconds of `90s`, `35m`, `1.5h`, `250ms` or `2d`.
 
     Raises:
-        ValueError: the text is no such duration.
+        ValueError: the text is not a duration.
     """
     found = _DURATION.fullmatch(text.strip())
     if not found:
@@ -38,7 +38,7 @@ def iso_ns(text: str) -> int:
     """Nanoseconds since the epoch of an ISO 8601 time in UTC, to the last of up to nine digits.
 
     Raises:
-        InvariantError: it is no such time; incidents get theirs from our own core.
+        InvariantError: it is not such a time; our own core writes the times of incidents.
     """
     found = _ISO.fullmatch(text)
     if found is None:

@@ -1,4 +1,4 @@
-"""Banners of launchers and libraries -> who sits where. Rules with `role: placement` find them and their fields."""
+"""Banners of launchers and libraries -> where ranks run. Rules with `role: placement` find them and their fields."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _NUMBER = re.compile(r"\d{1,7}")
 
 
 def placements_of(event: LogEvent, fields: Mapping[str, str]) -> Iterator[RankPlacement]:
-    """What a banner tells; nothing when it names no rank, no world size, no list of nodes and no address.
+    """The placements in a banner; none if it names no rank, world size, list of nodes or address.
 
     `rank`, `local_rank`, `world_size`; `ranks`: those of the local ranks 0, 1, … on this node; `bus`: NCCL's busId;
     `node`: the host, where the line itself names it; `address`: one of this host, which NCCL calls `host`; `at`: the

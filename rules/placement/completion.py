@@ -1,4 +1,4 @@
-"""A signal gets what its line leaves out, by the placement: its rank from a GPU, its node from a rank."""
+"""Completes a signal from the placement: its rank from a GPU, its node from a rank, its job from a pod."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def completed(signal: Signal, placement: Placement, pod: str = "") -> Signal:
 
 
 def _job_of_pod(signal: Signal, pod: str, placement: Placement) -> str:
-    """The job that the pod told; that of its name for an event about a pod that has said nothing yet."""
+    """The job of the pod; for an event about a pod without lines, the job in its name."""
     job = placement.pods.job_of(signal.cluster, pod)
     return job or (job_in_name(pod) if signal.source == "kubernetes" else "")
 
@@ -105,7 +105,7 @@ def _fields_with_accused(signal: Signal) -> dict[str, str]:
 
 
 def _rank_of_gpu(signal: Signal, node: str, placement: Placement) -> int | None:
-    """The rank that has this GPU, when only one job's banners gave it away."""
+    """The rank that has this GPU, if the banners of exactly one job assign it."""
     jobs = {signal.job} if signal.job else placement.jobs_on(signal.cluster, node, signal.event_time_ns)
     found = (placement.rank_of(signal.cluster, job, node, signal.event_time_ns, signal.gpu) for job in sorted(jobs))
     ranks = [rank for rank in found if rank is not None]

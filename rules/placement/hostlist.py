@@ -8,7 +8,7 @@ from itertools import groupby
 from typing import Final
 
 MAX_HOSTS: Final = 1 << 16
-"""A list that names more is refused: it is a slip of the pen, or made to fill the memory."""
+"""Longer lists are refused: they are mistakes, or meant to fill the memory."""
 
 _PART = re.compile(r"(?:[^,\[\]]|\[[^\[\]]*\])+")
 _RANGE = re.compile(r"(\d{1,18})(?:-(\d{1,18}))?")

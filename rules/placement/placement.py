@@ -1,4 +1,4 @@
-"""Which job runs on which node, and where its ranks sit: learnt from every line's envelope and from log banners."""
+"""Which job runs on which node, and where its ranks run: from every line's envelope and from banners."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.placement.pods import Pods
 
 PLACED_FOR_NS: Final = 3600 * NS_PER_S
-"""A job that was not heard of on a node for this long has left it, once another job is heard of there."""
+"""A job without lines from a node for this long has left it, once another job has lines from there."""
 
 RETENTION_NS: Final = 24 * 3600 * NS_PER_S
 SWEEP_EVERY_NS: Final = 3600 * NS_PER_S
 MAX_KEPT_VERSIONS: Final = 4
 MAX_ALIASES: Final = 65_536
 MAX_RANKS: Final = 1 << 17
-"""A rank above this is a slip of a log line: no job is as large."""
+"""Higher ranks are mistakes in log lines: no job is that large."""
 
 
 class Version(msgspec.Struct, array_like=True, gc=False):
-    """Where a rank sat from `since_ns` on, as snapshots have it.
+    """Where a rank ran from `since_ns` on, as snapshots have it.
 
     `local_rank` is -1 where no banner told it; `world_size` is that of the banner which said so, 0 when it told none.
     """
@@ -36,7 +36,7 @@ class Version(msgspec.Struct, array_like=True, gc=False):
 
 
 class JobPlaces(msgspec.Struct):
-    """The nodes of one job with when it was last heard of there, its world sizes, and where its ranks run.
+    """The nodes of one job with the time of its newest line there, its world sizes, and where its ranks run.
 
     Of each rank, and of the world size, the newest `MAX_KEPT_VERSIONS` versions are kept, oldest first.
     """
@@ -48,7 +48,7 @@ class JobPlaces(msgspec.Struct):
     ranks_by_node: dict[str, set[int]] = {}
 
     def record(self, rank_placement: RankPlacement, node: str) -> None:
-        """Learn where a rank runs, or a world size. A communicator of only some of the ranks is passed over."""
+        """Record where a rank runs, or a world size. Communicators of only some ranks are ignored."""
         if rank_placement.world_size and (
             rank_placement.is_start or rank_placement.world_size > (self.world_at(rank_placement.time_ns) or 0)
         ):
@@ -60,12 +60,12 @@ class JobPlaces(msgspec.Struct):
             self._place_rank(rank_placement, rank_placement.rank, node)
 
     def world_at(self, time_ns: int) -> int | None:
-        """The world size then, None when it is unknown."""
+        """The world size at that time; None if unknown."""
         number = bisect_right(self.worlds, time_ns, key=lambda world: world[0])
         return self.worlds[max(number - 1, 0)][1] if self.worlds else None
 
     def at(self, rank: int, time_ns: int) -> Version | None:
-        """Where a rank sat then; before its first banner, where that put it."""
+        """Where a rank ran at that time; before its first banner, where that put it."""
         versions = self.versions_by_rank.get(rank)
         if not versions:
             return None
@@ -123,7 +123,7 @@ class JobPlaces(msgspec.Struct):
 
 
 class Placement(msgspec.Struct):
-    """Jobs on nodes, and ranks on GPUs, with the time since when: an old line is read by the map of its time.
+    """Jobs on nodes and ranks on GPUs, with times: an old line is read by the placement of its time.
 
     A job, and a node on which none was heard of, is forgotten after 24 hours (`RETENTION_NS`) of event time without a
     word; looked for once an hour. An address of a node (`10.1.0.7`) stands for its name once a line told both; the
@@ -138,7 +138,7 @@ class Placement(msgspec.Struct):
     swept_ns: int = 0
 
     def observe(self, cluster: str, node: str, job: str, time_ns: int) -> bool:
-        """A line of the job came from the node; true when it was not known to be there."""
+        """Record a line of the job from the node; true if the job was not known to be there."""
         heard = self.heard_by_node.setdefault(f"{cluster}/{node}", {})
         known_ns = heard.get(job)
         first_ns, last_ns = known_ns or (time_ns, time_ns)
@@ -152,7 +152,7 @@ class Placement(msgspec.Struct):
         return known_ns is None
 
     def record(self, rank_placement: RankPlacement) -> None:
-        """Learn from a banner."""
+        """Record what a banner says."""
         if rank_placement.address:
             self._name(rank_placement.cluster, rank_placement.address, rank_placement.node)
         if rank_placement.pod:
@@ -164,12 +164,12 @@ class Placement(msgspec.Struct):
             self._sweep(rank_placement.time_ns)
 
     def jobs_on(self, cluster: str, node: str, time_ns: int) -> set[str]:
-        """The jobs on a node then; where none had been heard of yet, those that came later."""
+        """The jobs on a node at that time; if none was known yet, those that came later."""
         heard = self.heard_by_node.get(f"{cluster}/{node}", {})
         return {job for job, (first_ns, _) in heard.items() if first_ns <= time_ns} or set(heard)
 
     def node_of(self, cluster: str, job: str, rank: int, time_ns: int) -> str:
-        """The node of a rank then; empty when it is unknown."""
+        """The node of a rank at that time; empty if unknown."""
         places = self.by_job.get(f"{cluster}/{job}")
         version = places.at(rank, time_ns) if places else None
         return self._node(cluster, version.node) if version else ""

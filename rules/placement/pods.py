@@ -1,4 +1,4 @@
-"""Which job a pod belongs to: as its own lines told, or by the way controllers name pods."""
+"""Which job a pod belongs to: from its own lines, or from the way controllers name pods."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ _INDEX = re.compile(r"(?:-\d{1,5})+$")
 
 
 class Pods(msgspec.Struct):
-    """Jobs and nodes by `cluster/pod`; the pod not heard of for the longest time is given up first."""
+    """Jobs and nodes by `cluster/pod`; the pod without lines for the longest time is forgotten first."""
 
     job_by_pod: dict[str, str] = {}
     node_by_pod: dict[str, str] = {}
 
     def observe(self, cluster: str, pod: str, job: str, node: str = "") -> None:
-        """A line of the pod told its job, and its node if that is known."""
+        """Record the job of a pod, and its node if known."""
         key = f"{cluster}/{pod}"
         self.job_by_pod.pop(key, None)
         self.job_by_pod[key] = job
@@ -33,11 +33,11 @@ class Pods(msgspec.Struct):
             self.node_by_pod.pop(oldest, None)
 
     def job_of(self, cluster: str, pod: str) -> str:
-        """The job that a pod told; empty when it told none."""
+        """The job of a pod; empty if unknown."""
         return self.job_by_pod.get(f"{cluster}/{pod}", "")
 
     def node_of(self, cluster: str, pod: str) -> str:
-        """The node that a pod ran on; empty when it told none."""
+        """The node of a pod; empty if unknown."""
         return self.node_by_pod.get(f"{cluster}/{pod}", "")
 
 

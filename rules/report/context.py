@@ -1,4 +1,4 @@
-"""What placement and silence know of an incident and its jobs, as it was when the incident last changed."""
+"""What placement and liveness know of an incident and its jobs, as of its newest signal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epicenter.rules.placement.placement import Placement
 
 
 def record_onset(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> None:
-    """Note how far the jobs are that the incident has just taken in."""
+    """Record the progress of jobs that are new to the incident."""
     if incident.jobs <= incident.at_onset.keys():
         return
     for job in sorted(incident.jobs - incident.at_onset.keys()):
@@ -23,7 +23,7 @@ def record_onset(incident: IncidentState, placement: Placement, liveness: Livene
 
 
 def context_of(incident: IncidentState, placement: Placement, liveness: LivenessWatch) -> IncidentContext:
-    """What was known by the time of an incident's newest signal, however much was heard since: so it stays the same."""
+    """What was known at the time of an incident's newest signal: later lines don't change it."""
     cluster, then_ns = incident.cluster, incident.last_seen_ns
     sizes = {job: placement.world_size(cluster, job, then_ns) for job in sorted(incident.jobs)}
     rank_placements = {job: placement.nodes_by_rank(cluster, job, then_ns) for job in sorted(incident.jobs)}

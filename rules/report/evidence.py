@@ -19,7 +19,7 @@ POINTS_THAT_HALVE: Final = 3
 """A candidate so many points behind another one is half as likely as that one."""
 
 MIN_CONFIDENCE: Final = 0.01
-"""What a candidate has that hardly anything speaks for."""
+"""The confidence of a candidate that hardly any reason supports."""
 
 _MAX_SHOWN_RANKS: Final = 8
 
@@ -70,7 +70,7 @@ def _cause(candidate: Candidate, share: float) -> RankedCause:
 def missing(
     state: IncidentState, ranked: Sequence[Candidate], suspects: Suspects | None, context: IncidentContext = NO_CONTEXT
 ) -> tuple[str, ...]:
-    """What would have to be there for certainty, a sentence each; empty when nothing is known to be missing."""
+    """The evidence that is missing for certainty, a sentence each; empty if none is known to be missing."""
     root = ranked[0].signal
     node = (suspects.culprit_of(root) if suspects else root).node
     is_only_waiting = all(

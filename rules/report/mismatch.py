@@ -1,4 +1,4 @@
-"""Ranks that were found in different collectives: nobody says so, their time-outs laid side by side do."""
+"""Ranks in different collectives: no line says so, but a comparison of their time-out reports does."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ MAX_BLOCK_LENGTH: Final = 16_000
 
 
 def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
-    """The incident as it stands now. Its rule may be gone since: a snapshot outlives a change of the packs."""
+    """The incident as of now. Its rule may no longer exist: a snapshot outlives a change of the packs."""
     suspects = strongest_suspects(state.collectives, context)
     ranked = rank(signals_with_mismatch(state, suspects), rules.edges_between, state.jobs_of, suspects, rules.topology)
     root = ranked[0].signal

@@ -72,7 +72,7 @@ ILL_FORMED = [
     ("kind: n-of-m\nof: [step, step]\nat_least: 2\nwithin: 1m", 1, "n-of-m was removed: write `sequence` with"),
     ("kind: threshold\nof: step\nfield: step\nwithin: 1m", 1, "write either `above` or `below`"),
     ("kind: slope\nof: step\nfield: step\nby: 5\nsamples: 9\nwithin: 1m", 4, "5 is not a share: write a number and %"),
-    ("kind: slope\nof: step\nfield: step\nby: 5%\nsamples: 2\nwithin: 1m", 1, "fewer make no trend"),
+    ("kind: slope\nof: step\nfield: step\nby: 5%\nsamples: 2\nwithin: 1m", 1, "fewer show no trend"),
 ]
 WITHOUT_SENSE = [
     (

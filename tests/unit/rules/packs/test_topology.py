@@ -65,7 +65,7 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
         pytest.param("spine1: {}", "spine1: {parent: leaf1}", "6: leaf1 is its own ancestor: ", id="ring"),
         pytest.param("spine1: {}", "core: {}", "6: leaf1: parent spine1 is not among `switches`", id="no-parent"),
         pytest.param("[leaf2]", "[leaf3]", "3: switch leaf3 is not among `switches`", id="no-switch"),
-        pytest.param("node[0033-0064]", "node[64-33]", "3: nodes: 'node[64-33]': '64-33' is no number", id="range"),
+        pytest.param("node[0033-0064]", "node[64-33]", "3: nodes: 'node[64-33]': '64-33' is not a number", id="range"),
         pytest.param("node[0033-0064]", "node[1-9999999]", "3: nodes: 'node[1-9999999]': more than 65536", id="many"),
         pytest.param("nodes:", "nodes: [", "2: not YAML: ", id="no-yaml"),
     ],

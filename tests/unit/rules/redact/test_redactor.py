@@ -110,7 +110,7 @@ def test_a_shipped_kind_can_be_left_out(tmp_path: Path) -> None:
     ("content", "line", "told"),
     [
         pytest.param(OURS.replace("{8}'", "{8}('"), 4, "correct the expression", id="expression"),
-        pytest.param(OURS.replace("[0-9a-f]{8}", "{0,1}|x*"), 4, "fits an empty text", id="empty"),
+        pytest.param(OURS.replace("[0-9a-f]{8}", "{0,1}|x*"), 4, "matches empty text", id="empty"),
         pytest.param(OURS.replace("acme_01234567", "acme_0123"), 5, ", got ", id="finds"),
         pytest.param(OURS.replace("acme_gpu_01", "acme_89abcdef"), 6, ", got ", id="leaves"),
         pytest.param(OURS.replace("«", "").replace("»", ""), 5, "put the secret between « and »", id="no-marks"),
