@@ -61,7 +61,7 @@ def test_a_correlator_that_goes_on_from_a_snapshot_lists_the_rest() -> None:
     first.process(0, ScanMessage((part,)))
     second = PartitionCorrelator(the_rules(), 0, first.snapshot())
     for one in (first, second):
-        one.take(1, ProgressTick(ends, (), 10**12, True))
+        one.process(1, ProgressTick(ends, (), 10**12, True))
     kept = first.for_store()
     assert len(kept.signals) == len(MATCHES)
     assert second.for_store() == kept

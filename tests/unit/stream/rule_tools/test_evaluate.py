@@ -17,7 +17,7 @@ XID = "[ 9.123456] NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU 
 
 def scored(case: Case, classes: set[str], primary: str | None) -> Score:
     score = Score()
-    score.take(case, classes, primary)
+    score.add(case, classes, primary)
     return score
 
 
