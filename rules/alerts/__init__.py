@@ -1,1 +1,1 @@
-"""Who is told what, and when: labels, routes, groups, what mutes a message, and what a machine may do. Pure."""
+"""Who is notified of what, and when: labels, routes, groups, mutes, and the action that a machine may take. Pure."""

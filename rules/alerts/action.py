@@ -1,4 +1,4 @@
-"""Incident -> what a machine may do about it, with all that it needs to know to do it."""
+"""Incident -> the action that a machine may take, with all that it needs to take it."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ _MAKERS: Final[dict[str, Callable[[Incident], Action]]] = {
 
 
 def _missing(action: Action) -> str:
-    """What has to be known to act and is not; empty when all is."""
+    """What the action needs and nobody knows; empty when nothing is missing."""
     if action.kind in ("drain-node", "reboot-node", "reset-gpu") and not action.nodes:
         return "on which node"
     if action.kind == "reset-gpu" and not action.gpu:

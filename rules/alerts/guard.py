@@ -1,4 +1,4 @@
-"""Keeps machines from acting on too much at once, and says why."""
+"""Limits how much machines may act on within an hour, and says why."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROUNDING: Final = 1e-9
 
 
 class Acted(NamedTuple):
-    """An action that was allowed and told: it counts, whether or not anybody did it."""
+    """An action that was allowed and notified. It counts, whether or not it was carried out."""
 
     time_ns: int
     incident_id: str
@@ -28,16 +28,16 @@ class Acted(NamedTuple):
 
     @classmethod
     def of(cls, action: Action, incident_id: str, time_ns: int) -> Acted:
-        """The note of an allowed action."""
+        """The record of an allowed action."""
         return cls(time_ns, incident_id, action.kind, action.nodes, action.jobs)
 
     def acts_on(self) -> set[tuple[str, ...]]:
-        """What of it counts as jobs: the same job counts again for another incident, so that no loop goes unseen."""
+        """What counts as a job: the same job counts again for another incident, so that loops are noticed."""
         return {(self.incident_id, self.kind, job) for job in self.jobs}
 
 
 class Guard:
-    """Judges an action by those of the hour before it; it remembers nothing by itself."""
+    """Judges an action by those of the hour before it. It has no memory of its own."""
 
     def __init__(self, spec: RoutingSpec):
         self._spec = spec.guard
@@ -47,20 +47,20 @@ class Guard:
         """The action, with whether it is allowed now and why.
 
         `recent` are those that were allowed before, in any order and no matter how old. A node counts once within the
-        hour, a job once for each incident and kind of action: to tell the same again takes nothing from the limits.
+        hour, a job once for each incident and kind of action: notifying again takes nothing from the limits.
         """
         action = replace(action, is_dry_run=self._is_dry_run)
         if not action.is_allowed or action.kind in _TOUCHES_NOTHING:
             return action
-        counted = [one for one in recent if one.time_ns > now_ns - HOUR_NS and one.kind not in _TOUCHES_NOTHING]
+        counted = [acted for acted in recent if acted.time_ns > now_ns - HOUR_NS and acted.kind not in _TOUCHES_NOTHING]
         problems = list(self._problems(Acted.of(action, incident_id, now_ns), counted))
         if problems:
             return replace(action, is_allowed=False, why=f"{' and '.join(problems)}: a person has to look")
         return action
 
     def _problems(self, wanted: Acted, counted: Sequence[Acted]) -> Iterator[str]:
-        nodes = {node for one in counted for node in one.nodes}
-        jobs = set[tuple[str, ...]]().union(*(one.acts_on() for one in counted))
+        nodes = {node for acted in counted for node in acted.nodes}
+        jobs = set[tuple[str, ...]]().union(*(acted.acts_on() for acted in counted))
         most_nodes, most_jobs = nodes_per_hour(self._spec), self._spec.jobs_per_hour
         if wanted.nodes and len(nodes.union(wanted.nodes)) > most_nodes:
             yield f"{len(nodes)} of {most_nodes} nodes that may be acted on within an hour are used up"
@@ -76,7 +76,7 @@ def nodes_per_hour(spec: GuardSpec) -> int:
 
 
 def faults(spec: GuardSpec) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Values that keep the guard from doing what was meant; each with its key."""
+    """Values with which the guard cannot work as meant; each with its key."""
     if spec.fleet_nodes is None:
         if "fleet_share" in spec.model_fields_set:
             yield ("fleet_share",), "of how many nodes? write `fleet_nodes` too"

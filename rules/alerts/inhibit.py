@@ -13,7 +13,7 @@ from epicenter.rules.alerts.spec import InhibitSpec
 
 
 class Inhibiting(NamedTuple):
-    """The incident that mutes another one, by which rule, and in words why."""
+    """The incident that mutes another one, the number of the rule, and why in words."""
 
     incident_id: str
     number: int
@@ -21,7 +21,7 @@ class Inhibiting(NamedTuple):
 
 
 class OpenIncidents:
-    """What may mute others: the open incidents, by the first label that a rule wants both to share, in order."""
+    """The open incidents that may mute others, by the first label that a rule requires both to share."""
 
     def __init__(self, rules: Sequence[InhibitSpec], incidents: Iterable[tuple[str, Labels]] = ()):
         self._rules = rules
@@ -31,7 +31,7 @@ class OpenIncidents:
             self.put(incident_id, labels)
 
     def put(self, incident_id: str, labels: Labels) -> None:
-        """It is open, and looks like this now."""
+        """Add an open incident, or change its labels."""
         if self._labels_by_id.get(incident_id) != labels:
             self.drop(incident_id)
             self._labels_by_id[incident_id] = labels
@@ -39,7 +39,7 @@ class OpenIncidents:
                 insort(self._ids_by_key.setdefault(key, []), incident_id)
 
     def drop(self, incident_id: str) -> None:
-        """It is not open any more."""
+        """Remove an incident that is no longer open."""
         for key in self._keys_as_source(self._labels_by_id.pop(incident_id, None)):
             ids = self._ids_by_key[key]
             del ids[bisect_left(ids, incident_id)]
@@ -47,10 +47,10 @@ class OpenIncidents:
                 del self._ids_by_key[key]
 
     def inhibiting(self, labels: Labels) -> Inhibiting | None:
-        """What mutes an incident with these labels; of several the one with the smallest id, by the first rule.
+        """The open incident that mutes one with these labels; of several, the smallest id by the first rule.
 
-        Of incidents that mute each other, directly or in a ring, the smallest id is muted by none of them: somebody is
-        always told.
+        Of incidents that mute each other, directly or in a ring, the one with the smallest id is not muted by the
+        others, so that one notification always goes out.
         """
         (own_id,) = values_of(labels, "incident")
         rivals: set[str] | None = None
@@ -75,7 +75,7 @@ class OpenIncidents:
         return [key for number, rule in fitting for key in _keys(number, rule, labels)]
 
     def _near(self, labels: Labels) -> Iterator[str]:
-        """Those that may mute it, as far as one label tells, the smallest id first."""
+        """The ids that may mute it, judged by one label, the smallest first."""
         fitting = ((number, rule) for number, rule in enumerate(self._rules) if fits(labels, rule.target))
         keys = [key for number, rule in fitting for key in _keys(number, rule, labels)]
         return merge(*(self._ids_by_key.get(key, ()) for key in keys))
@@ -100,7 +100,7 @@ def _mutes(rule: InhibitSpec, source: Labels, target: Labels) -> bool:
 
 
 def _shared(source: Labels, target: Labels, name: str) -> set[str]:
-    """The values that both have; that both have none is one too."""
+    """The values that both have; no value on both sides counts as shared."""
     return set(values_of(source, name)) & set(values_of(target, name))
 
 

@@ -1,4 +1,4 @@
-"""An incident -> its labels: what routes, silences, inhibitions and maintenance windows see of it."""
+"""An incident -> the labels that routes, silences, inhibitions and maintenance windows match."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.packs.vocabulary import vocabulary
 
 Labels = Mapping[str, tuple[str, ...]]
-"""Each label with its values: a job's label has as many as the incident has jobs. An unknown one is left out."""
+"""Each label with its values: `job` has one for each job of the incident. Unknown labels are left out."""
 
 BUILT_IN: Final = (
     *("class", "family", "severity", "cluster", "job", "node", "gpu", "rank", "rule", "verdict"),
@@ -19,14 +19,14 @@ BUILT_IN: Final = (
 
 ALWAYS_THERE: Final = ("class", "severity", "cluster", "incident")
 SEVERAL_VALUES: Final = ("job",)
-"""Those that may have several values; of a class there is one, as long as an incident's is that of its root cause."""
+"""Labels that may have several values. `class` has one unless the root cause's differs from the incident's."""
 
 
 def built_in_labels(incident: Incident) -> Labels:
     """The labels that an incident has by itself.
 
     `class` and `family` are its own and those of its root cause. A node has to be where it began, or all that it
-    reaches: who asks for a drained node wants nothing of a failure that begins elsewhere and reaches that node among a
+    reaches: a match on a drained node must not catch a failure that begins elsewhere and reaches that node among a
     thousand. The order of the values is that of the incident.
     """
     return {name: values for name, found in _found(incident) if (values := tuple(dict.fromkeys(filter(None, found))))}

@@ -1,4 +1,4 @@
-"""When a maintenance window holds, and until when."""
+"""When a maintenance window is active, and until when."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ONE_DAY: Final = timedelta(days=1)
 
 
 def ends(window: MaintenanceSpec, now_ns: int) -> datetime | None:
-    """When the window ends that holds now; None when none does. `begins` is within it, `until` is not."""
+    """When the window ends, if it is active now; else None. `begins` is inclusive, `until` exclusive."""
     at = datetime.fromtimestamp(now_ns // NS_PER_S, UTC)
     if window.weekly:
         return _weekly_end(window.weekly, at)

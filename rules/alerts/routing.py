@@ -1,4 +1,4 @@
-"""Labels of an incident -> who is told, in which groups, and what keeps them from being told."""
+"""Labels of an incident -> its targets and groups, and what mutes it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Labels", "RouteTarget", "Routed", "Routing"]
 
 
 class Routed(NamedTuple):
-    """Where an incident goes, each target once for each `after_ns`, and why, route by route."""
+    """The targets of an incident, each once for each `after_ns`, and why, route by route."""
 
     route_targets: tuple[RouteTarget, ...]
     reasons: tuple[str, ...]
@@ -37,7 +37,7 @@ class Routing:
     lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
 
     def labels_of(self, incident: Incident) -> Labels:
-        """What routes, silences and inhibitions see of an incident."""
+        """The labels of an incident, those that the file adds included."""
         found = dict(built_in_labels(incident))
         for rule in self.spec.labels:
             if fits(found, rule.match):
@@ -45,15 +45,15 @@ class Routing:
         return found
 
     def route(self, labels: Labels) -> Routed:
-        """Who is told of it."""
+        """The targets of an incident with these labels."""
         walked = tree.Walk(labels, self._place)
         walked.enter(self.spec.route, ("route",), tree.DEFAULTS)
         return Routed(walked.route_targets, tuple(walked.reasons))
 
     def inhibited_by(self, labels: Labels, open_incidents: OpenIncidents) -> Mute | None:
-        """Why it is muted by one of the open incidents; None when it is not.
+        """The inhibition by an open incident; None when there is none.
 
-        Of incidents that mute each other in a ring, the one with the smallest id is told.
+        Of incidents that mute each other in a ring, the one with the smallest id is not muted.
         """
         if not (found := open_incidents.inhibiting(labels)):
             return None
@@ -61,7 +61,7 @@ class Routing:
         return Mute(Outcome.INHIBITED, by=found.incident_id, why=found.why, place=place)
 
     def maintenance(self, labels: Labels, now_ns: int) -> Mute | None:
-        """Which window mutes it now, with who and why; None when none does."""
+        """The maintenance window that mutes it now; None when none does."""
         for number, window in enumerate(self.spec.maintenance):
             until = maintenance.ends(window, now_ns)
             if until and fits(labels, window.match):

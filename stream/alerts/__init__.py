@@ -1,1 +1,1 @@
-"""Notifications on their way: kept until their target has them, tried again, accounted for."""
+"""Notifications on their way: stored until the target accepts them, retried, and accounted for."""

@@ -1,7 +1,7 @@
-"""Incidents -> messages at their targets: the planner's decisions, kept in a journal, delivered by one lane a target.
+"""Incidents -> messages at their targets: the planner's decisions, stored in a journal, delivered by target queues.
 
-What is planned is kept before it is sent, and what is sent is noted after: killed between the two, a process sends that
-one again, with the same id.
+A notification is stored before it is sent, and marked as sent after. A process killed between the two sends it again,
+with the same id.
 """
 
 from __future__ import annotations
@@ -31,27 +31,27 @@ from epicenter.stream.process.shutdown import FOR_TARGETS_S, SHUTDOWN
 log: Final = get_logger(__name__)
 UNKNOWN_TARGET: Final = "alerts no longer name this target"
 SHORT_S: Final = 0.05
-IN_HAND_S: Final = 15.0
-"""Longer than a target takes to answer, or not to; shorter when the process has been told to end."""
+MAX_DELIVERY_S: Final = 15.0
+"""Longer than a target takes to answer or to time out; shutting down shortens it."""
 
-IN_HAND_AT_THE_END_S: Final = 2.0
+MAX_LAST_DELIVERY_S: Final = 2.0
 
 
 class DeliveryLog(Protocol):
-    """Where a dispatcher's account goes."""
+    """Where a dispatcher reports deliveries."""
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
-        """For the store."""
+        """Report deliveries to the store."""
 
     async def give_up(self, planned: Planned, reason: str) -> None:
-        """A notification that its target never takes becomes a dead letter."""
+        """Make a dead letter of a notification that its target rejects for good."""
 
     def count(self, delivery: Delivery) -> None:
-        """For the metrics."""
+        """Count a delivery in the metrics."""
 
 
 class Dispatcher:
-    """Tells what incidents give to tell. `take` returns when the news are kept; lanes deliver beside it."""
+    """Notifies targets of incidents. `observe` returns when the plan is stored; target queues deliver concurrently."""
 
     def __init__(
         self,
@@ -69,14 +69,14 @@ class Dispatcher:
         self._clock_ns = clock_ns
         self._writing = asyncio.Lock()
         self._in_writing: set[str] = set()
-        self._untold: list[Delivery] = []
+        self._unreported: list[Delivery] = []
         self._tasks: list[asyncio.Task[None]] = []
         self.actions = OperatorActions()
         self._targets = targets
         self.queues = {name: TargetQueue(target, self, clock_ns) for name, target in targets.items()}
 
     async def open(self) -> None:
-        """Take up what was known. What waits for a target that is gone is given up."""
+        """Restore the state from the journal. Notifications for targets no longer configured are given up."""
         state, unreadable = AlertState.restored(await self._journal.load())
         for key in unreadable:
             log.error("alert_journal_entry_skipped", key=key, detail="no record of ours")
@@ -87,23 +87,23 @@ class Dispatcher:
             self._planner.forget(group)
 
     def start(self) -> None:
-        """Begin to deliver."""
+        """Start the target queues."""
         self._tasks = [asyncio.create_task(queue.run(), name=name) for name, queue in self.queues.items()]
 
-    async def take(self, incidents: Iterable[tuple[Incident, Position]]) -> None:
-        """Revisions in their order. When this returns, what they give to tell outlives a crash.
+    async def observe(self, incidents: Iterable[tuple[Incident, Position]]) -> None:
+        """Plan notifications for these revisions, in order. When this returns, the plan survives a crash.
 
         Raises:
-            PipelineError, KafkaError: the journal is away; the revisions have to come again.
+            PipelineError, KafkaError: the journal is unavailable; send the revisions again.
         """
         for incident, position in incidents:
             self._planner.observe(incident, position, EvaluationContext(self._clock_ns(), self.actions))
-        await self.look()
+        await self.evaluate()
 
-    async def look(self, is_last: bool = False) -> None:
-        """Time went on, or people said something."""
+    async def evaluate(self, is_last: bool = False) -> None:
+        """Plan what is due by now, after time passed or operators acted."""
         for decision in self._planner.advance(EvaluationContext(self._clock_ns(), self.actions, is_last)):
-            self._account(decision)
+            self._record(decision)
         await self._report()
         await self._save()
         for queue in self.queues.values():
@@ -114,19 +114,19 @@ class Dispatcher:
         return sum(len(group.pending) for group in self._with_pending(target))
 
     async def close(self, patience_s: float = 0.0) -> None:
-        """Stop after the deliveries in hand; first wait a little for what is still to be delivered. It is kept anyway.
+        """Stop after the deliveries in flight, having waited up to `patience_s` for pending ones, which stay stored.
 
         Raises:
-            PipelineError, KafkaError: the journal is away.
+            PipelineError, KafkaError: the journal is unavailable.
         """
         with suppress(TimeoutError):
-            async with asyncio.timeout(SHUTDOWN.left_s(patience_s, FOR_TARGETS_S + IN_HAND_AT_THE_END_S)):
+            async with asyncio.timeout(SHUTDOWN.left_s(patience_s, FOR_TARGETS_S + MAX_LAST_DELIVERY_S)):
                 while any(map(self.pending, self.queues)):
                     await asyncio.sleep(SHORT_S)
         for queue in self.queues.values():
             queue.stop()
         if self._tasks:
-            _, left = await asyncio.wait(self._tasks, timeout=SHUTDOWN.left_s(IN_HAND_S, FOR_TARGETS_S))
+            _, left = await asyncio.wait(self._tasks, timeout=SHUTDOWN.left_s(MAX_DELIVERY_S, FOR_TARGETS_S))
             for task in left:
                 task.cancel()
         await asyncio.gather(*(target.close() for target in self._targets.values()))
@@ -135,43 +135,43 @@ class Dispatcher:
         await self._journal.close()
 
     def waiting(self, target: str) -> list[Group]:
-        """Groups with something for the target, as far as that is kept."""
-        unkept = self._planner.state.changed | self._in_writing
-        return [group for group in self._with_pending(target) if GROUP + group.key not in unkept]
+        """Groups with stored notifications for the target."""
+        unsaved = self._planner.state.changed | self._in_writing
+        return [group for group in self._with_pending(target) if GROUP + group.key not in unsaved]
 
     def _with_pending(self, target: str) -> list[Group]:
         groups = self._planner.state.groups.values()
         return [group for group in groups if group.pending and group.route_target.target == target]
 
     def open_groups(self, target: str) -> list[Group]:
-        """Groups of the target that are not over."""
+        """Groups of the target with an open incident."""
         groups = self._planner.state.groups.values()
         return [group for group in groups if group.route_target.target == target and group.is_open]
 
     async def note_sent(self, group: Group, message_ref: MessageRef) -> None:
-        """The target has the group's first notification."""
-        self._account(self._delivery(group.pending[0], Outcome.SENT))
+        """The target accepted the group's first notification."""
+        self._record(self._delivery(group.pending[0], Outcome.SENT))
         self._planner.note_sent(group, message_ref)
-        await self._keep_soon()
+        await self._save_soon()
 
     async def note_refused(self, group: Group, reason: str) -> None:
-        """The target will never take it.
+        """The target rejects the group's first notification for good.
 
         Raises:
-            TransientError: its dead letter can't be kept now; it still waits.
+            TransientError: its dead letter can't be stored now; the notification stays pending.
         """
         try:
             await self._delivery_log.give_up(group.pending[0], reason)
         except KafkaError as error:
             raise TransientError(f"a dead letter can't be kept: {error!r}") from error
-        self._account(self._delivery(group.pending[0], Outcome.REFUSED, reason))
+        self._record(self._delivery(group.pending[0], Outcome.REFUSED, reason))
         self._planner.note_refused(group)
-        await self._keep_soon()
+        await self._save_soon()
 
     async def note_waits(self, group: Group, reason: str) -> None:
-        """The target is away."""
-        self._account(self._delivery(group.pending[0], Outcome.WAITS, reason))
-        await self._keep_soon()
+        """The target is unavailable, so the group's first notification waits."""
+        self._record(self._delivery(group.pending[0], Outcome.WAITS, reason))
+        await self._save_soon()
 
     def _delivery(self, planned: Planned, outcome: Outcome, reason: str = "") -> Delivery:
         notification = planned.notification
@@ -187,24 +187,24 @@ class Dispatcher:
             decided_ns=self._clock_ns(),
         )
 
-    def _account(self, delivery: Delivery) -> None:
+    def _record(self, delivery: Delivery) -> None:
         self._delivery_log.count(delivery)
-        self._untold.append(delivery)
+        self._unreported.append(delivery)
 
-    async def _keep_soon(self) -> None:
-        """Now, or with the next look when Kafka or the disk is away."""
+    async def _save_soon(self) -> None:
+        """Now, or with the next evaluation when Kafka or the disk is unavailable."""
         with suppress(PipelineError, KafkaError):
             await self._report()
             await self._save()
 
     async def _report(self) -> None:
-        if not self._untold:
+        if not self._unreported:
             return
-        taken, self._untold = self._untold, []
+        taken, self._unreported = self._unreported, []
         try:
             await self._delivery_log.note(taken)
         except BaseException:
-            self._untold = taken + self._untold
+            self._unreported = taken + self._unreported
             raise
 
     async def _save(self) -> None:

@@ -1,4 +1,4 @@
-"""Where the alerts' state outlives the process: records by key, written before anything is sent."""
+"""The stored state of the alerts: records by key, written before anything is sent."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from typing import Protocol
 from epicenter.rules.errors import ConfigError, TransientError
 
 Records = Mapping[str, bytes | None]
-"""By key; None: the record is gone."""
+"""By key; None deletes the record."""
 
 
 class Journal(Protocol):
-    """One owner at a time reads and writes it."""
+    """Stores the state of the alerts for one owner at a time."""
 
     async def load(self) -> dict[str, bytes]:
         """Every record."""
 
     async def write(self, records: Records) -> None:
-        """When this returns, the records outlive a crash; those before the last one are there whenever it is."""
+        """Store the records in order. When this returns, they survive a crash."""
 
     async def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
 
 class FileJournal:
-    """A file of SQLite, for one process on one machine."""
+    """A SQLite file, for one process on one machine."""
 
     def __init__(self, file: Path):
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ class FileJournal:
         """Every record.
 
         Raises:
-            ConfigError: the file is none of ours, or can't be read.
+            ConfigError: the file is not a journal, or can't be read.
         """
         return await asyncio.to_thread(self._load)
 

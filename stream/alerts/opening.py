@@ -1,4 +1,4 @@
-"""A dispatcher of checked alerts, by this machine's clock."""
+"""Makes a dispatcher from checked alerts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from epicenter.stream.alerts.journal import Journal
 
 
 def is_liveness(rules: RuleSet) -> Callable[[Incident], bool]:
-    """Whether the root cause of an incident is a silence, by these rules."""
-    silences = {rule.spec.id for rule in rules.rules if rule.spec.detect in ("no-progress", "silence")}
-    return lambda incident: incident.root_cause.rule in silences
+    """Whether an incident's root cause is a liveness verdict by these rules."""
+    liveness_rules = {rule.spec.id for rule in rules.rules if rule.spec.detect in ("no-progress", "silence")}
+    return lambda incident: incident.root_cause.rule in liveness_rules
 
 
 def dispatcher(alerts: Alerts, rules: RuleSet, journal: Journal, delivery_log: DeliveryLog) -> Dispatcher:
-    """By this machine's clock."""
+    """A dispatcher that runs by this machine's clock."""
     return Dispatcher(alerts.routing, alerts.make_targets(time_ns), is_liveness(rules), journal, delivery_log)

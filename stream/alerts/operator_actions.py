@@ -1,4 +1,4 @@
-"""What people said that keeps others from being told: silences and acknowledgements, as the store has them."""
+"""Silences and acknowledgements in force, read from the store."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from epicenter.stream.store.thread import Store
 LOOKED_BACK_NS: Final = duration_ns("30d")
 
 
-def said_by(client: Client) -> OperatorActions:
-    """What holds now; of an incident's acknowledgements the newest, unless that one takes it back."""
+def active_actions(client: Client) -> OperatorActions:
+    """The actions in force; of an incident's acknowledgements the newest, unless that one is withdrawn."""
     now_ns = time_ns()
-    taken = list_acknowledgements(client, given_after_ns=now_ns - LOOKED_BACK_NS)
-    return OperatorActions(list_silences(client, ending_after_ns=now_ns), active_acknowledgements(taken))
+    acknowledgements = list_acknowledgements(client, given_after_ns=now_ns - LOOKED_BACK_NS)
+    return OperatorActions(list_silences(client, ending_after_ns=now_ns), active_acknowledgements(acknowledgements))
 
 
 class StoredActions:
-    """A worker's view of it, as it was at the last look; nothing when the store was away, so that everything is told.
+    """A worker's view of the actions at the last refresh; empty while the store is away, so that nothing is muted.
 
-    `say` hears of that once, and again when the store was back meanwhile. An embedded store is read only beside the
-    service that writes it: to open it would take it from the process that does. `is_known` is set by the first look.
+    `say` gets one message for each time the store goes away. An embedded store is read only beside the
+    service that writes it: to open it would take it from the process that does. `is_known` is set by the first refresh.
     """
 
     def __init__(self, settings: Settings, say: Callable[[str], None]):
@@ -40,8 +40,8 @@ class StoredActions:
         self.newest = OperatorActions()
         self.is_known = asyncio.Event()
 
-    async def look(self) -> None:
-        """Ask the store."""
+    async def refresh(self) -> None:
+        """Read the store."""
         try:
             self.newest = await self._read()
         except PipelineError as error:
@@ -54,11 +54,11 @@ class StoredActions:
         self.is_known.set()
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Release the store."""
         if self._store:
             await self._store.close()
 
     async def _read(self) -> OperatorActions:
         if self._store is None:
             raise ConfigError(["the embedded store is another worker's: set `store`, or add `store` to `services`"])
-        return await self._store.ask(said_by)
+        return await self._store.ask(active_actions)

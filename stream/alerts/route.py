@@ -1,4 +1,4 @@
-"""Who would be told of an incident, and what would keep them from being told, worked out without telling anybody."""
+"""Which targets would be notified of an incident, and what would mute it, without notifying anybody."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _MAX_OPEN: Final = 1_000
 
 @dataclass(frozen=True)
 class Situation:
-    """What is asked for, and all that goes on beside it at a time; a file knows of no silences."""
+    """The incidents asked for, and all that are open at the same time; a file has no silences."""
 
-    asked: Sequence[Incident]
-    beside: Sequence[Incident]
+    incidents: Sequence[Incident]
+    concurrent: Sequence[Incident]
     silences: Sequence[Silence]
     now_ns: int
 
@@ -49,24 +49,26 @@ class Situation:
             TransientError: the store is away.
         """
         if source == STDIN or Path(source).is_file():
-            newest = list({one.incident_id: one for one in _read(source)}.values())
+            newest = list({incident.incident_id: incident for incident in _read(source)}.values())
             if not newest:
                 raise InputError(f"{source}: no incident in it")
             return cls(newest, newest, (), now_ns)
         if not (source.isascii() and source.isalnum()):
             raise InputError(f"{source}: no such file, and no id of an incident")
         incident = stored_incident(settings, source)
-        beside, silences = _beside(settings, now_ns)
-        return cls([incident], beside, silences, now_ns)
+        concurrent, silences = _concurrent(settings, now_ns)
+        return cls([incident], concurrent, silences, now_ns)
 
 
 def routed(
-    routing: Routing, incident: Incident, situation: Situation, can_be_held: Callable[[Incident], bool]
+    routing: Routing, incident: Incident, situation: Situation, is_liveness: Callable[[Incident], bool]
 ) -> dict[str, Any]:
-    """Who is told, why, with which labels, what `mutes` it, and the action, in plain lists and mappings."""
+    """The targets and why, the labels, what `mutes` it, and the action, in plain lists and mappings."""
     labels = routing.labels_of(incident)
     route_targets, reasons = routing.route(labels)
-    beside = [(one.incident_id, routing.labels_of(one)) for one in situation.beside if one.status == "open"]
+    concurrent = [
+        (other.incident_id, routing.labels_of(other)) for other in situation.concurrent if other.status == "open"
+    ]
     action = Guard(routing.spec).judge(action_of(incident), (), situation.now_ns, incident.incident_id)
     return {
         "incident_id": incident.incident_id,
@@ -77,18 +79,18 @@ def routed(
         "legs": [_leg(route_target, labels) for route_target in route_targets],
         "reasons": list(reasons),
         "labels": {name: list(values) for name, values in labels.items()},
-        "held_s": routing.spec.grace_period / NS_PER_S if can_be_held(incident) else 0,
+        "held_s": routing.spec.grace_period / NS_PER_S if is_liveness(incident) else 0,
         "mutes": {
             "maintenance": _reason(routing.maintenance(labels, situation.now_ns)),
             "silenced": _silenced(situation, labels),
-            "inhibited": _reason(routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, beside))),
+            "inhibited": _reason(routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, concurrent))),
         },
         "action": msgspec.to_builtins(action),
     }
 
 
 def _leg(route_target: RouteTarget, labels: Labels) -> dict[str, Any]:
-    """A way to a target; all incidents with the same values in `group` are one message."""
+    """One target; incidents with the same values in `group` share a message."""
     return {
         "target": route_target.target,
         "route": route_target.route,
@@ -109,8 +111,8 @@ def _silenced(situation: Situation, labels: Labels) -> str:
     return f"until {iso_from_ns(silence.ends_ns)[:16]}Z by {silence.who}: {silence.reason}" if silence else ""
 
 
-def _beside(settings: Settings, now_ns: int) -> tuple[Sequence[Incident], Sequence[Silence]]:
-    """The open incidents of the store, and its silences that do not end before."""
+def _concurrent(settings: Settings, now_ns: int) -> tuple[Sequence[Incident], Sequence[Silence]]:
+    """The open incidents of the store, and its silences that have not ended."""
     documents = from_page(settings, f"api/incidents?status=open&limit={_MAX_OPEN}")
     if documents is None:
         return from_store(
@@ -120,8 +122,8 @@ def _beside(settings: Settings, now_ns: int) -> tuple[Sequence[Incident], Sequen
                 operator_actions.list_silences(client, ending_after_ns=now_ns),
             ),
         )
-    beside = [incident_of(document, "page") for document in documents]
-    return beside, msgspec.convert(from_page(settings, "api/silences") or [], list[Silence])
+    concurrent = [incident_of(document, "page") for document in documents]
+    return concurrent, msgspec.convert(from_page(settings, "api/silences") or [], list[Silence])
 
 
 def _read(source: str) -> Iterator[Incident]:

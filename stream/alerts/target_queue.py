@@ -1,7 +1,7 @@
-"""The way to one target: its notifications one at a time, in order, with pauses that grow while it is away.
+"""The queue of one target: notifications one at a time, in order, with growing pauses while the target fails.
 
-Lanes do not wait for each other. That a target is away is known of all that waits for it: the pause is the lane's, and
-after it one notification alone finds out whether the target is back.
+Queues do not wait for each other. A pause holds for everything in the queue; after it, a single notification finds out
+whether the target is back.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ from epicenter.sinks.notify.target import MessageRef, Target
 
 FIRST_PAUSE_S: Final = 1.0
 MAX_PAUSE_S: Final = 60.0
-MAX_ASKED_S: Final = 3600.0
+MAX_RETRY_AFTER_S: Final = 3600.0
 FAILURES_TO_BE_AWAY: Final = 3
 TRIES_BEFORE_OTHERS: Final = 8
-"""One that fails so often while nothing else was tried lets the others of its target pass."""
+"""After this many failures in a row, a notification lets the others of its target pass."""
 
 GIVE_UP_AFTER_NS: Final = duration_ns("3d")
 log: Final = get_logger(__name__)
 
 
 class Outbox(Protocol):
-    """Where a lane gets its work, and tells what became of it; told means kept."""
+    """Stored notifications by target; when a `note_` method returns, the outcome is stored."""
 
     def waiting(self, target: str) -> list[Group]:
-        """Groups with something for the target."""
+        """Groups with notifications for the target."""
 
     async def note_sent(self, group: Group, message_ref: MessageRef) -> None:
-        """The target has the group's first notification."""
+        """The target accepted the group's first notification."""
 
     async def note_refused(self, group: Group, reason: str) -> None:
-        """The target will never take it.
+        """The target rejects the group's first notification for good.
 
         Raises:
-            TransientError: that can't be kept now; it is to be asked again.
+            TransientError: the refusal can't be stored now; try again.
         """
 
     async def note_waits(self, group: Group, reason: str) -> None:
-        """The target is away; told once for each notification."""
+        """The target is unavailable; called once for each notification."""
 
     def open_groups(self, target: str) -> list[Group]:
-        """Groups of the target that are not over."""
+        """Groups of the target with an open incident."""
 
 
 class TargetQueue:
-    """Delivers to one target. `clock_ns` is the time it is; nothing here waits but `run`."""
+    """Delivers to one target. `clock_ns` gives the current time; only `run` waits."""
 
     def __init__(self, target: Target, outbox: Outbox, clock_ns: Callable[[], int]):
         self._target = target
@@ -63,29 +63,29 @@ class TargetQueue:
         self._tries: dict[str, int] = {}
         self._not_before_ns = 0
         self._refresh_ns = 0
-        self._has_news = asyncio.Event()
+        self._woken = asyncio.Event()
         self._is_stopping = False
 
     def wake(self) -> None:
-        """There is something to deliver."""
-        self._has_news.set()
+        """Deliver now: there is something new."""
+        self._woken.set()
 
     def stop(self) -> None:
-        """End after the delivery in hand."""
+        """End after the delivery in flight."""
         self._is_stopping = True
-        self._has_news.set()
+        self._woken.set()
 
     async def run(self) -> None:
         """Deliver until stopped."""
         while not self._is_stopping:
-            self._has_news.clear()
+            self._woken.clear()
             await self.step()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._wait_s()):
-                    await self._has_news.wait()
+                    await self._woken.wait()
 
     async def step(self) -> None:
-        """Deliver all that can be delivered now."""
+        """Deliver everything that is due."""
         while not self._is_stopping and self._clock_ns() >= self._not_before_ns and (group := self._first()):
             await self._deliver(group)
         if not self._is_stopping:
@@ -93,12 +93,12 @@ class TargetQueue:
 
     @property
     def is_away(self) -> bool:
-        """Whether the target takes nothing, so that it is tried now and then only."""
+        """Whether the target keeps failing, so that it is tried only now and then."""
         return self._failures >= FAILURES_TO_BE_AWAY
 
     @property
     def next_ns(self) -> int:
-        """When it has to be asked again if nothing happens; 0: not at all."""
+        """When `step` is due again if nothing new comes; 0: never."""
         due = [self._not_before_ns] if self._first() else []
         if self._target.refresh_every_s:
             due.append(max(self._refresh_ns, self._not_before_ns))
@@ -124,7 +124,7 @@ class TargetQueue:
             await self._note_failure(group, planned, error)
         except RejectedError as error:
             await self._refuse(group, planned, str(error))
-        except Exception as error:  # a bug of ours in one target keeps nobody else from being told
+        except Exception as error:  # a bug in one target must not stop the others
             log.exception("notification_failed_by_bug", **_fields(self._target, group), detail="it is tried again")
             await self._note_failure(group, planned, TransientError(f"a bug of ours: {type(error).__name__}"))
         else:
@@ -154,12 +154,12 @@ class TargetQueue:
         elif tries == 1:
             await self._outbox.note_waits(group, str(error))
 
-    def _pause(self, seed: str, asked_s: float | None) -> None:
-        """Twice as long each time, a quarter more or less by chance of the id, and as long as the target asks for."""
+    def _pause(self, seed: str, retry_after_s: float | None) -> None:
+        """Twice as long each time, a quarter more or less by the seed, and at least what the target asks for."""
         self._failures += 1
         chance = int(stable_id(seed, self._failures), 16) / 16**16
         pause_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 10)) * (0.75 + chance / 2)
-        pause_s = max(pause_s, min(asked_s or 0.0, MAX_ASKED_S))
+        pause_s = max(pause_s, min(retry_after_s or 0.0, MAX_RETRY_AFTER_S))
         self._not_before_ns = self._clock_ns() + round(pause_s * NS_PER_S)
 
     async def _refresh(self) -> None:

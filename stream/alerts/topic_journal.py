@@ -17,7 +17,7 @@ PassOver = Callable[[TopicPartition, Corrupt], Awaitable[None]]
 
 
 class TopicJournal:
-    """Read when the partition is taken over; whoever had it before has written all."""
+    """Loaded when the partition is assigned; the previous owner has written everything."""
 
     def __init__(self, settings: Settings, producer: AIOKafkaProducer, partition: int, pass_over: PassOver):
         self._settings = settings
@@ -50,7 +50,7 @@ class TopicJournal:
         return found
 
     async def write(self, records: Records) -> None:
-        """In their order; when this returns, Kafka has them.
+        """Write the records in order. When this returns, Kafka has them.
 
         Raises:
             KafkaError: it may have some of them.
@@ -60,7 +60,7 @@ class TopicJournal:
         await asyncio.gather(*sends)
 
     async def close(self) -> None:
-        """The producer is its maker's."""
+        """Nothing to close: the producer belongs to the caller."""
 
 
 def _put(found: dict[str, bytes], key: str, value: bytes | None) -> None:

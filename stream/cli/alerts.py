@@ -82,6 +82,6 @@ def route_command(
     if now_ns is None:
         raise click.UsageError(f"--at {at}: no time: write it like 2026-03-02T09:00:00Z")
     situation = Situation.of(source, settings, now_ns)
-    can_be_held = is_liveness(load(settings.rule_packs))
-    for incident in situation.asked:
-        print_document(routed(found.routing, incident, situation, can_be_held), as_json, print_routed)
+    is_pending = is_liveness(load(settings.rule_packs))
+    for incident in situation.incidents:
+        print_document(routed(found.routing, incident, situation, is_pending), as_json, print_routed)

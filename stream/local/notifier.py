@@ -18,7 +18,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.notify.load import Alerts
 from epicenter.stream.alerts.journal import FileJournal
 from epicenter.stream.alerts.opening import dispatcher
-from epicenter.stream.alerts.operator_actions import said_by
+from epicenter.stream.alerts.operator_actions import active_actions
 from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
@@ -64,13 +64,13 @@ class LocalNotifier:
         if revisions or monotonic() - self._polled_s >= POLL_EVERY_S:
             self._polled_s = monotonic()
             await self._poll_operator_actions()
-            await self._dispatcher.take(revisions)
+            await self._dispatcher.observe(revisions)
             self._count_pending()
 
     async def close(self, is_read: bool, patience_s: float = 10.0) -> None:
         """Wait a little for what is still to be delivered; when all `is_read`, nothing waits for more to come."""
         if is_read:
-            await self._dispatcher.look(is_last=True)
+            await self._dispatcher.evaluate(is_last=True)
         await self._dispatcher.close(patience_s)
         if any(map(self._dispatcher.pending, self._dispatcher.queues)):
             self._say("some notifications were not delivered; they are kept, and the next run delivers them")
@@ -100,7 +100,7 @@ class LocalNotifier:
 
     async def _poll_operator_actions(self) -> None:
         try:
-            self._dispatcher.actions = await self._store.ask(said_by)
+            self._dispatcher.actions = await self._store.ask(active_actions)
         except PipelineError as error:
             self._dispatcher.actions = OperatorActions()
             if not self._is_blind:

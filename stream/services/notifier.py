@@ -105,7 +105,7 @@ class Notifier(Service):
     @Service.task
     async def _poll_operator_actions(self) -> None:
         while not self.should_stop:
-            await self._actions.look()
+            await self._actions.refresh()
             await self.sleep(OPERATOR_ACTIONS_EVERY_S)
 
     async def _is_ready(self, partition: TopicPartition) -> bool:
@@ -139,7 +139,7 @@ class Notifier(Service):
     async def _process(self, partition: TopicPartition, records: Sequence[Message]) -> None:
         owned = self._owned[partition.partition]
         owned.actions = self._actions.newest
-        await owned.take([revision for record in records for revision in _revisions(record)])
+        await owned.observe([revision for record in records for revision in _revisions(record)])
         if records:
             await self._topics.commit({partition: records[-1].offset + 1})
 

@@ -29,7 +29,7 @@ from epicenter.sinks.clickhouse.operator_actions import (
 )
 from epicenter.sinks.clickhouse.reading import Group, IncidentFilter
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
-from epicenter.stream.alerts.operator_actions import said_by
+from epicenter.stream.alerts.operator_actions import active_actions
 from tests.support.page_store import add_job
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 
@@ -271,7 +271,7 @@ def test_who_delivers_hears_of_what_stands_now(client: Client) -> None:
     silence = Silence("s1", {"node": "n1"}, now_ns, now_ns + 3600 * NS_PER_S, "ada", "why", now_ns)
     write_silence(client, silence)
     write_silence(client, msgspec.structs.replace(silence, silence_id="s2", ends_ns=now_ns))
-    found = said_by(client)
+    found = active_actions(client)
     assert (list(found.silences), list(found.acknowledgements)) == ([silence], ["b"])
 
 

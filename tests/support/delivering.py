@@ -104,7 +104,7 @@ class Worker:
         for at_s, incident in revisions:
             await self._pass_time(at_s)
             position = Position("incidents/0", incident.revision)
-            while not await self._survives(lambda one, it=(incident, position): one.take([it])):
+            while not await self._survives(lambda one, it=(incident, position): one.observe([it])):
                 pass
         await self._pass_time(until_s)
 
@@ -148,7 +148,7 @@ class Worker:
 
 
 async def _deliver(dispatcher: Dispatcher) -> None:
-    await dispatcher.look()
+    await dispatcher.evaluate()
     for queue in dispatcher.queues.values():
         await queue.step()
 

@@ -140,10 +140,10 @@ async def test_a_journal_that_another_process_holds_heals(receiver: Receiver, tm
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN EXCLUSIVE")
         with pytest.raises(TransientError, match="can't be written: database is locked"):
-            await dispatcher.take([(incident("i0"), Position("incidents/0", 1))])
+            await dispatcher.observe([(incident("i0"), Position("incidents/0", 1))])
         assert receiver.requests == []
         other.execute("ROLLBACK")
-    await dispatcher.look()
+    await dispatcher.evaluate()
     await asyncio.wait_for(delivered(receiver, 1), 20)
     await dispatcher.close()
 
@@ -166,7 +166,7 @@ async def test_nothing_is_sent_before_it_is_kept(receiver: Receiver, tmp_path: P
     dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, Book())
     await dispatcher.open()
     dispatcher.start()
-    taking = asyncio.create_task(dispatcher.take([(incident("i0"), Position("incidents/0", 1))]))
+    taking = asyncio.create_task(dispatcher.observe([(incident("i0"), Position("incidents/0", 1))]))
     async with asyncio.timeout(20):
         while not dispatcher.pending("webhook"):
             await asyncio.sleep(0)
@@ -189,13 +189,13 @@ async def test_while_nothing_can_be_accounted_for_delivery_goes_on_and_is_accoun
     dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, book)
     await dispatcher.open()
     dispatcher.start()
-    await dispatcher.take([(incident("i0"), Position("incidents/0", 1))])
+    await dispatcher.observe([(incident("i0"), Position("incidents/0", 1))])
     book.is_away = True
     async with asyncio.timeout(20):
         while not book.missed:
             await asyncio.sleep(POLL_S)
     book.is_away, receiver.status = False, 200
-    await dispatcher.take([(incident("i1"), Position("incidents/0", 1))])
+    await dispatcher.observe([(incident("i1"), Position("incidents/0", 1))])
     await asyncio.wait_for(delivered(receiver, 2), 20)
     await dispatcher.close()
     assert {one.incident_id for one in book.deliveries if one.outcome == "sent"} == {"i0", "i1"}
@@ -252,7 +252,7 @@ async def test_a_target_that_does_not_answer_delays_no_other(receiver: Receiver,
         await dispatcher.open()
         dispatcher.start()
         for number in range(20):
-            await dispatcher.take([(incident(f"i{number}"), Position("incidents/0", number))])
+            await dispatcher.observe([(incident(f"i{number}"), Position("incidents/0", number))])
         await asyncio.wait_for(delivered(receiver, 20), 20)
         assert slow.accepted == []
         release.set()
