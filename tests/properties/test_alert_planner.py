@@ -133,7 +133,7 @@ class Run:
     steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=25),
     kills=st.sets(st.integers(1, 120), max_size=8),
 )
-def test_a_run_that_is_killed_anywhere_tells_what_a_calm_one_tells(steps: list[Step], kills: set[int]) -> None:
+def test_a_run_killed_anywhere_notifies_the_same_as_an_undisturbed_one(steps: list[Step], kills: set[int]) -> None:
     calm = Run().play(steps)
     assert len(set(calm.sent)) == len(calm.sent), "nothing twice"
     assert Run(kills).play(steps).told() == calm.told()
@@ -141,7 +141,7 @@ def test_a_run_that_is_killed_anywhere_tells_what_a_calm_one_tells(steps: list[S
 
 @settings(max_examples=50, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=25))
-def test_logs_that_are_read_again_tell_nothing_more(steps: list[Step]) -> None:
+def test_logs_read_again_notify_nothing_more(steps: list[Step]) -> None:
     office = Office(ROUTING)
     revisions = [one for one, _, _ in story(steps) if one]
     office.take(*revisions, after_s=61).wait(120)

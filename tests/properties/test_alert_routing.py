@@ -110,7 +110,7 @@ def entered(spec: RoutingSpec, subjects: list[str]) -> set[Path_]:
 
 
 @given(trees())
-def test_what_is_told_as_unreachable_is_what_no_incident_reaches(tree: tuple[list[str], RoutingSpec]) -> None:
+def test_routes_reported_as_unreachable_are_those_that_no_incident_reaches(tree: tuple[list[str], RoutingSpec]) -> None:
     subjects, spec = tree
     told = [found.path for found in unreachable_routes(spec, World(spec))]
     below = {path for path in paths_of(spec.route) if any(path[: len(one)] == one for one in told)}
@@ -139,7 +139,9 @@ CLUSTERS = st.lists(
 
 
 @given(INHIBITS, CLUSTERS, st.randoms())
-def test_somebody_is_always_told(rules: list[InhibitSpec], incidents: list[tuple[str, Labels]], chance: Random) -> None:
+def test_inhibition_never_mutes_every_incident(
+    rules: list[InhibitSpec], incidents: list[tuple[str, Labels]], chance: Random
+) -> None:
     found = [OpenIncidents(rules, incidents).inhibiting(labels) for _, labels in incidents]
     assert not all(found)
     assert all(one is None or one.incident_id != name for one, (name, _) in zip(found, incidents, strict=True))
@@ -149,7 +151,7 @@ def test_somebody_is_always_told(rules: list[InhibitSpec], incidents: list[tuple
 
 
 @given(INHIBITS, CLUSTERS)
-def test_a_muted_incident_has_one_that_is_told_behind_it(
+def test_a_muted_incident_leads_to_one_that_is_not_muted(
     rules: list[InhibitSpec], incidents: list[tuple[str, Labels]]
 ) -> None:
     muted_by = {

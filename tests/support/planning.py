@@ -1,4 +1,4 @@
-"""A planner beside a clock that tests move, with a journal that forgets nothing."""
+"""A planner with a clock that tests move and a journal that forgets nothing."""
 
 from __future__ import annotations
 
@@ -60,20 +60,20 @@ class Office:
     @property
     def kinds(self) -> list[str]:
         """The kind of each notification."""
-        return [one.kind for one in self.sent]
+        return [notification.kind for notification in self.sent]
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def notified(self) -> list[tuple[str, str]]:
         """Target and kind of each."""
-        return [(one.target, one.kind) for one in self.sent]
+        return [(notification.target, notification.kind) for notification in self.sent]
 
     @property
     def outcomes(self) -> list[str]:
-        """Why somebody was not told, each decision once."""
-        return [one.outcome for one in self.decisions]
+        """Why a target was not notified, each decision once."""
+        return [decision.outcome for decision in self.decisions]
 
     def restart(self) -> None:
-        """Lose everything but the journal."""
+        """Restart with the journal alone."""
         state, unreadable = AlertState.restored(self.records)
         assert not unreadable
         self.planner = Planner(self.rules, lambda one: one.root_cause.rule == SILENT_RULE, state)
@@ -87,11 +87,11 @@ class Office:
         return self
 
     def enter(self, one: Incident) -> None:
-        """A revision, and nothing is looked at beside it."""
+        """Observe a revision without evaluating anything else."""
         self.planner.observe(one, Position("incidents/0", one.revision), self.context())
 
     def wait(self, seconds: float, is_last: bool = False) -> Office:
-        """Time goes on."""
+        """Let time pass."""
         self.now_ns += round(seconds * NS_PER_S)
         self.decisions += self.planner.advance(self.context(is_last))
         self._send()
@@ -114,7 +114,7 @@ class Office:
         self.keep()
 
     def context(self, is_last: bool = False) -> EvaluationContext:
-        """Now, with what people said."""
+        """Now, with the operator actions."""
         return EvaluationContext(self.now_ns, self.actions, is_last)
 
 

@@ -37,12 +37,12 @@ FAILED_BEFORE = {"recurrence": to_builtins(Recurrence(3, None, ("xid-79",), ("n9
         ("add-capacity", {"jobs": ["7"], "confidence": 0.3}, Action("wait", jobs=("7",))),
     ],
 )
-def test_what_a_machine_can_do(word: str, changed: dict[str, Any], wanted: Action) -> None:
+def test_action_of_an_incident(word: str, changed: dict[str, Any], wanted: Action) -> None:
     found = action_of(an_incident(action=word, **changed))
     assert found == replace(wanted, is_allowed=True, why=vocabulary().actions[word])
 
 
-def test_every_other_word_is_for_a_person() -> None:
+def test_every_other_action_needs_a_person() -> None:
     kinds = {word: action_of(an_incident(action=word, jobs=["7"], gpu=GPU)) for word in vocabulary().actions}
     assert sum(action.kind == "none" for action in kinds.values()) == 12
     assert kinds["debug-app"].why == "a person has to look: the job's owner has to mend the program"
@@ -59,13 +59,13 @@ def test_every_other_word_is_for_a_person() -> None:
         ("drain-node", {"status": "resolved"}, "the incident is over"),
     ],
 )
-def test_what_keeps_it_back(word: str, changed: dict[str, Any], why: str) -> None:
+def test_action_is_not_allowed_when(word: str, changed: dict[str, Any], why: str) -> None:
     found = action_of(an_incident(action=word, **changed))
     assert not found.is_allowed
     assert found.why.startswith(why)
 
 
-def test_a_cause_that_is_sure_enough_is_acted_on() -> None:
+def test_action_is_allowed_when_the_cause_is_sure_enough() -> None:
     assert action_of(an_incident(action="drain-node", confidence=0.6)).is_allowed
 
 
@@ -85,7 +85,7 @@ NOW_NS = 10 * HOUR_NS
 THREE = [Acted(NOW_NS - 60 * number, f"i{number}", "drain-node", (f"n{number}",)) for number in range(3)]
 
 
-def test_no_more_nodes_within_the_hour_than_the_limit() -> None:
+def test_guard_limits_nodes_within_an_hour() -> None:
     guard = a_guard(nodes_per_hour=4)
     assert guard.judge(drain("n7"), THREE, NOW_NS) == replace(drain("n7"), is_dry_run=False)
     found = guard.judge(drain("n7", "n8"), THREE, NOW_NS)
@@ -94,13 +94,13 @@ def test_no_more_nodes_within_the_hour_than_the_limit() -> None:
     assert guard.judge(drain("n7", "n8"), THREE, NOW_NS + HOUR_NS).is_allowed
 
 
-def test_what_was_acted_on_already_takes_nothing_from_the_limit() -> None:
+def test_guard_counts_a_node_once_within_the_hour() -> None:
     guard = a_guard(nodes_per_hour=3)
     assert guard.judge(drain("n1", "n2"), THREE, NOW_NS).is_allowed
     assert not guard.judge(drain("n1", "n3"), THREE, NOW_NS).is_allowed
 
 
-def test_the_share_of_the_fleet() -> None:
+def test_guard_limits_the_share_of_the_fleet() -> None:
     assert nodes_per_hour(GuardSpec(nodes_per_hour=40, fleet_share=0.29, fleet_nodes=100)) == 29
     assert nodes_per_hour(GuardSpec(nodes_per_hour=4, fleet_nodes=1_000)) == 4
     assert nodes_per_hour(GuardSpec(nodes_per_hour=4, fleet_share=0.001)) == 4
@@ -109,7 +109,7 @@ def test_the_share_of_the_fleet() -> None:
     assert guard.judge(drain("n7"), THREE[:2], NOW_NS).is_allowed
 
 
-def test_a_job_counts_once_for_each_incident() -> None:
+def test_guard_counts_a_job_once_for_each_incident() -> None:
     guard = a_guard(jobs_per_hour=2)
     before = [Acted(NOW_NS, name, "restart-job", (), ("7",)) for name in ("i1", "i2", "i1")]
     assert guard.judge(restart("7"), before, NOW_NS, "i1").is_allowed
@@ -117,12 +117,12 @@ def test_a_job_counts_once_for_each_incident() -> None:
     assert found.why == "2 of 2 jobs that may be acted on within an hour are used up: a person has to look"
 
 
-def test_without_leave_everything_is_a_dry_run() -> None:
+def test_actions_are_a_dry_run_by_default() -> None:
     found = a_guard("dry-run").judge(drain("n7"), [], NOW_NS)
     assert (found.is_dry_run, found.is_allowed) == (True, True)
 
 
-def test_what_touches_nothing_is_not_counted() -> None:
+def test_guard_does_not_count_actions_that_touch_nothing() -> None:
     waits = Action("wait", jobs=("7",), is_allowed=True)
     guard = a_guard(jobs_per_hour=0)
     assert guard.judge(waits, [], NOW_NS).is_allowed
@@ -131,7 +131,7 @@ def test_what_touches_nothing_is_not_counted() -> None:
 
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 7, 32, 49, 333])
-def test_the_share_that_the_check_asks_for_is_enough(nodes: int) -> None:
+def test_the_fleet_share_that_the_check_suggests_is_enough(nodes: int) -> None:
     told = list(faults(GuardSpec(fleet_nodes=nodes, fleet_share=0.001)))
     share = float(told[0][1].rpartition(" ")[2].strip("`"))
     assert nodes_per_hour(GuardSpec(fleet_nodes=nodes, fleet_share=share)) == 1

@@ -32,12 +32,12 @@ AT = "alerts.yaml:7"
         ("acknowledged: ada takes care of it: mine", Mute(Outcome.ACKNOWLEDGED, by="ada", why="mine")),
     ],
 )
-def test_words_of_before(text: str, mute: Mute) -> None:
+def test_mute_of_a_text_stored_by_version_0_1(text: str, mute: Mute) -> None:
     assert mute_of_text(text) == mute
     assert mute.text == text
     assert msgspec.json.decode(msgspec.json.encode(mute), type=Mute) == mute
 
 
 @pytest.mark.parametrize("text", ["", "held", "sent: by ada: x", "silenced: somehow"])
-def test_other_words_are_no_mute(text: str) -> None:
+def test_other_texts_are_no_mute(text: str) -> None:
     assert mute_of_text(text) is None

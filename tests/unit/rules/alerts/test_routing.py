@@ -55,25 +55,25 @@ def targets_of(routing: Routing, labels: Labels) -> list[tuple[str, int]]:
     ]
 
 
-def test_labels_of_our_own_and_the_first_that_sets_one_counts(routing: Routing) -> None:
+def test_custom_labels_come_from_the_first_rule_that_sets_them(routing: Routing) -> None:
     labels = routing.labels_of(an_incident(jobs=["7701"]))
     assert (labels["team"], labels["site"], labels["job"]) == (("ml",), ("east",), ("7701",))
     assert routing.labels_of(an_incident(jobs=["1"]))["team"] == ("ops",)
 
 
-def test_the_first_that_fits_takes_it_and_continue_looks_further(routing: Routing) -> None:
+def test_the_first_route_that_fits_wins_unless_it_continues(routing: Routing) -> None:
     critical = routing.labels_of(an_incident(severity="critical"))
     assert targets_of(routing, critical) == [("oncall", 0), ("lead", 15), ("oncall", 15), ("gpus", 0)]
     assert targets_of(routing, routing.labels_of(an_incident(severity="error"))) == [("gpus", 0)]
 
 
-def test_when_nothing_inside_fits_the_route_itself_takes_it(routing: Routing) -> None:
+def test_a_route_takes_what_none_of_its_inner_routes_fits(routing: Routing) -> None:
     assert targets_of(routing, {"class": ("nan-loss",)}) == [("chat", 0)]
     assert targets_of(routing, {"team": ("ml",), "job": ("7701",), "node": ("n1",)}) == [("chat", 0)]
     assert targets_of(routing, {"team": ("ml",), "job": ("7777", "7701")}) == [("chat", 0)]
 
 
-def test_what_a_route_leaves_out_it_has_from_the_one_around_it(routing: Routing) -> None:
+def test_a_route_inherits_the_options_it_leaves_out(routing: Routing) -> None:
     rack12, chat = routing.route({"team": ("ml",), "job": ("7701",), "node": ("rack12-n1",)}).route_targets
     wanted = RouteTarget("rack12", "alerts.yaml:14", ("cluster", "job"), 30 * NS_PER_S, MINUTE_NS, 240 * MINUTE_NS, 0)
     assert rack12 == wanted
@@ -82,7 +82,7 @@ def test_what_a_route_leaves_out_it_has_from_the_one_around_it(routing: Routing)
     assert default == RouteTarget("chat", "alerts.yaml:2", ("incident",), 0, MINUTE_NS, 240 * MINUTE_NS, 0)
 
 
-def test_reasons_go_through_every_branch(routing: Routing) -> None:
+def test_reasons_cover_every_branch(routing: Routing) -> None:
     labels = routing.labels_of(an_incident(severity="critical", jobs=["7701"], node="rack12-n1"))
     assert routing.route(labels).reasons == (
         "alerts.yaml:2: takes everything: fits",
@@ -97,7 +97,7 @@ def test_reasons_go_through_every_branch(routing: Routing) -> None:
     )
 
 
-def test_the_same_way_is_given_once() -> None:
+def test_the_same_target_is_routed_once() -> None:
     routing = a_routing(
         """
         route:
@@ -116,7 +116,7 @@ def test_the_same_way_is_given_once() -> None:
     ]
 
 
-def test_an_empty_list_of_targets_tells_nobody() -> None:
+def test_an_empty_list_of_targets_notifies_nobody() -> None:
     routing = a_routing("route: {targets: chat, routes: [{match: {severity: info}, targets: []}]}")
     assert routing.route({"severity": ("info",)}) == (
         (),
@@ -162,7 +162,7 @@ def test_a_cause_mutes_its_consequence_when_they_share_a_value(source: Labels, t
     assert routing.inhibited_by(source, both) is None
 
 
-def test_of_two_that_would_mute_each_other_the_smaller_id_is_told() -> None:
+def test_of_two_incidents_that_mute_each_other_the_smaller_id_stays() -> None:
     routing = a_routing("{route: {}, inhibit: [{source: {class: node-fail}, target: {}, equal: [job]}]}")
     both = [(name, labels_of("node-fail", name, job="7")) for name in ("a", "b")]
     told = [routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, both)) for _, labels in both]
@@ -186,7 +186,7 @@ def windows(text: str) -> Routing:
         ("2026-03-02T12:00:00Z", ""),
     ],
 )
-def test_a_window_from_a_time_to_another(time: str, told: str) -> None:
+def test_a_window_with_begin_and_end(time: str, told: str) -> None:
     routing = windows(
         "{match: {node: 'rack12-*'}, who: ada, reason: new switches,"
         " begins: 2026-03-02T09:00:00+01:00, until: 2026-03-02 12:00:00}"
@@ -208,7 +208,7 @@ def test_a_window_from_a_time_to_another(time: str, told: str) -> None:
         ("2026-03-29T21:00:00Z", ""),  # Sunday
     ],
 )
-def test_a_weekly_window_over_midnight_by_the_clock_of_its_zone(time: str, until: str) -> None:
+def test_a_weekly_window_over_midnight_in_its_time_zone(time: str, until: str) -> None:
     routing = windows(
         "{match: {}, who: ada, reason: backups,"
         " weekly: {days: [fri, sat], start: 22:00, end: 06:00, timezone: Europe/Berlin}}"
@@ -217,7 +217,7 @@ def test_a_weekly_window_over_midnight_by_the_clock_of_its_zone(time: str, until
     assert reason(routing.maintenance({}, at(time))) == told
 
 
-def test_a_whole_day() -> None:
+def test_a_weekly_window_of_a_whole_day() -> None:
     routing = windows("{match: {}, who: a, reason: b, weekly: {days: mon, start: '00:00', end: '24:00'}}")
     assert [bool(routing.maintenance({}, at(f"2026-03-0{day}T12:00:00Z"))) for day in (1, 2, 3)] == [False, True, False]
 

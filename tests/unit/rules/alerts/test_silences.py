@@ -32,7 +32,7 @@ def a_silence(name: str = "s1", ends_ns: int = 200, **matchers: str) -> Silence:
         ({}, False),
     ],
 )
-def test_all_that_it_names_has_to_fit(matchers: dict[str, str], fits: bool) -> None:
+def test_a_silence_matches_when_all_its_matchers_fit(matchers: dict[str, str], fits: bool) -> None:
     assert a_silence(**matchers).fits(OPENED) is fits
 
 
@@ -46,17 +46,19 @@ def test_all_that_it_names_has_to_fit(matchers: dict[str, str], fits: bool) -> N
         ("", [], False),
     ],
 )
-def test_a_node_is_where_it_began_or_all_that_it_reaches(root_node: str, nodes: list[str], fits: bool) -> None:
+def test_a_silence_on_a_node_matches_where_the_incident_began_or_all_it_reaches(
+    root_node: str, nodes: list[str], fits: bool
+) -> None:
     root = msgspec.structs.replace(OPENED.root_cause, node=root_node)
     incident = msgspec.structs.replace(OPENED, root_cause=root, nodes=tuple(nodes))
     assert a_silence(node="n1").fits(incident) is fits
 
 
 @pytest.mark.parametrize(("now_ns", "holds"), [(99, False), (100, True), (199, True), (200, False)])
-def test_it_holds_from_its_beginning_up_to_its_end(now_ns: int, holds: bool) -> None:
+def test_a_silence_is_active_from_its_beginning_to_its_end(now_ns: int, holds: bool) -> None:
     assert (silenced_by([a_silence(node="n1")], OPENED, now_ns) is not None) is holds
 
 
-def test_of_several_the_longest_counts() -> None:
+def test_the_longest_of_several_silences_wins() -> None:
     found = silenced_by([a_silence("a", 200, node="n1"), a_silence("b", 300, node="n1")], OPENED, 150)
     assert found and found.silence_id == "b"

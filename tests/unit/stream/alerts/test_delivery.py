@@ -1,4 +1,4 @@
-"""Nothing lost, nothing taken twice, in order: real HTTP, a real journal, and a clock that the test moves."""
+"""Nothing lost, nothing accepted twice, in order: real HTTP, a real journal, and a clock that the test moves."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ from tests.support.waiting import POLL_S
 
 MINUTE_S = 60.0
 Revisions = list[tuple[float, Incident]]
-Told = list[tuple[str, str]]
+Notified = list[tuple[str, str]]
 
 
 def story() -> Revisions:
-    """Three incidents within half an hour, each of which grows and ends, told in 5 kinds of news each."""
-    told: Revisions = []
+    """Three incidents within half an hour, each of which grows and ends, notified in 5 kinds each."""
+    revisions: Revisions = []
     for number in range(3):
         began_s, name = number * 400.0, f"i{number}"
         first, grown = incident(name), incident(name, nodes=30, signal_count=40)
         back = incident(name, nodes=30, signal_count=50, reopened=1)
-        told += [(began_s, first), (began_s + 70, grown), (began_s + 200, resolved(grown))]
-        told += [(began_s + 300, back), (began_s + 390, resolved(back))]
-    return sorted(told, key=lambda one: one[0])
+        revisions += [(began_s, first), (began_s + 70, grown), (began_s + 200, resolved(grown))]
+        revisions += [(began_s + 300, back), (began_s + 390, resolved(back))]
+    return sorted(revisions, key=lambda revision: revision[0])
 
 
-NEWS = ["opened", "updated", "resolved", "reopened", "resolved"]
+KINDS = ["opened", "updated", "resolved", "reopened", "resolved"]
 
 
 @pytest.fixture
@@ -71,36 +71,36 @@ def calm(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     with Receiver().listening() as receiver:
         asyncio.run(play(receiver))
         assert len(receiver.accepted) == len(receiver.requests)
-        return taken(receiver)
+        return accepted_by(receiver)
 
 
-def taken(receiver: Receiver) -> list[tuple[str, str]]:
-    """What the receiver took: incident and kind, each id once, in the order of its first acceptance."""
+def accepted_by(receiver: Receiver) -> list[tuple[str, str]]:
+    """What the receiver accepted: incident and kind, each id once, in the order of its first acceptance."""
     bodies = {body["notification_id"]: body for _, body in receiver.requests}
     return [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in receiver.accepted]
 
 
-def test_a_calm_run_tells_every_news_once(calm: Told) -> None:
-    assert [kind for name, kind in calm if name == "i1"] == NEWS
+def test_an_undisturbed_run_delivers_every_change_once(calm: Notified) -> None:
+    assert [kind for name, kind in calm if name == "i1"] == KINDS
     assert len(calm) == 15
 
 
 @pytest.mark.parametrize("trouble", ["drop", "garbage", 500, 503, 429])
-async def test_a_target_that_is_away_for_half_an_hour_gets_everything_once_and_in_order(
-    trouble: str | int, receiver: Receiver, calm: Told, tmp_path: Path
+async def test_a_target_that_fails_for_half_an_hour_gets_everything_once_in_order(
+    trouble: str | int, receiver: Receiver, calm: Notified, tmp_path: Path
 ) -> None:
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         receiver.before_answer = lambda _: trouble if worker.clock.passed_s < 30 * MINUTE_S else None
         await worker.play(story(), 60 * MINUTE_S)
         assert (worker.pending, worker.starts) == (0, 1)
-    assert taken(receiver) == calm
+    assert accepted_by(receiver) == calm
     assert len(set(receiver.accepted)) == len(receiver.accepted)
     assert len(receiver.requests) < 15 + 60, "it was not hammered meanwhile"
     waits = [pair for pair in worker.book.outcomes if pair[1] == "waits"]
-    assert waits == [("opened", "waits")] * 3, "the first of each incident was tried, and that it waits told once"
+    assert waits == [("opened", "waits")] * 3, "the first of each incident was tried, and its waiting is reported once"
 
 
-async def test_as_long_as_the_target_asks_for_is_waited(receiver: Receiver, tmp_path: Path) -> None:
+async def test_retry_after_of_the_target_is_respected(receiver: Receiver, tmp_path: Path) -> None:
     receiver.headers = {"Retry-After": "600"}
     receiver.before_answer = lambda _: 429 if len(receiver.requests) == 1 else None
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
@@ -110,29 +110,29 @@ async def test_as_long_as_the_target_asks_for_is_waited(receiver: Receiver, tmp_
     assert len(receiver.accepted) == 1
 
 
-async def test_what_is_refused_is_given_up_and_the_next_is_told(receiver: Receiver, tmp_path: Path) -> None:
+async def test_a_refused_notification_is_given_up_and_the_next_is_delivered(receiver: Receiver, tmp_path: Path) -> None:
     receiver.before_answer = lambda body: 422 if body["kind"] == "opened" else None
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         await worker.play(story(), 60 * MINUTE_S)
     given_up = [(one.notification.kind, "422" in reason) for one, reason in worker.book.given_up]
     assert given_up == [("opened", True)] * 6, "each is asked again when it has grown"
-    assert [kind for name, kind in taken(receiver) if name == "i1"] == ["reopened", "resolved"]
+    assert [kind for name, kind in accepted_by(receiver) if name == "i1"] == ["reopened", "resolved"]
 
 
-async def test_one_message_that_always_fails_lets_the_others_pass_and_is_given_up_in_the_end(
+async def test_a_notification_that_always_fails_lets_others_pass_and_is_given_up(
     receiver: Receiver, tmp_path: Path
 ) -> None:
     receiver.before_answer = lambda body: 500 if body["incident"]["incident_id"] == "i0" else None
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         await worker.play(story(), 60 * MINUTE_S)
-        assert {name for name, _ in taken(receiver)} == {"i1", "i2"}
+        assert {name for name, _ in accepted_by(receiver)} == {"i1", "i2"}
         worker.clock.now_ns += GIVE_UP_AFTER_NS
         await worker.play([], GIVE_UP_AFTER_NS / NS_PER_S + 90 * MINUTE_S)
         assert worker.pending == 0
     assert {one.notification.incident.incident_id for one, _ in worker.book.given_up} == {"i0"}
 
 
-async def test_a_journal_that_another_process_holds_heals(receiver: Receiver, tmp_path: Path) -> None:
+async def test_a_journal_locked_by_another_process_recovers(receiver: Receiver, tmp_path: Path) -> None:
     alerts, file = webhook_alerts(receiver.url), tmp_path / "alerts.sqlite"
     dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, FileJournal(file), Book())
     await dispatcher.open()
@@ -161,7 +161,7 @@ class SlowJournal(FileJournal):
         await super().write(records)
 
 
-async def test_nothing_is_sent_before_it_is_kept(receiver: Receiver, tmp_path: Path) -> None:
+async def test_nothing_is_sent_before_it_is_stored(receiver: Receiver, tmp_path: Path) -> None:
     alerts, journal = webhook_alerts(receiver.url), SlowJournal(tmp_path / "alerts.sqlite")
     dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, Book())
     await dispatcher.open()
@@ -180,7 +180,7 @@ async def test_nothing_is_sent_before_it_is_kept(receiver: Receiver, tmp_path: P
 
 
 @pytest.mark.parametrize("status", [200, 422, 500])
-async def test_while_nothing_can_be_accounted_for_delivery_goes_on_and_is_accounted_for_later(
+async def test_deliveries_are_reported_later_when_the_delivery_log_fails(
     status: int, receiver: Receiver, tmp_path: Path
 ) -> None:
     alerts = webhook_alerts(receiver.url)
@@ -201,7 +201,7 @@ async def test_while_nothing_can_be_accounted_for_delivery_goes_on_and_is_accoun
     assert {one.incident_id for one in book.deliveries if one.outcome == "sent"} == {"i0", "i1"}
 
 
-async def test_a_target_that_alerts_no_longer_name_is_told_nothing_more(receiver: Receiver, tmp_path: Path) -> None:
+async def test_a_target_removed_from_the_alerts_gets_nothing_more(receiver: Receiver, tmp_path: Path) -> None:
     alerts = two_targets(receiver, receiver, tmp_path / "alerts.yaml")
     async with working(Worker(alerts, tmp_path)) as worker:
         await worker.play([(0, incident("i0"))], 60)
@@ -209,7 +209,7 @@ async def test_a_target_that_alerts_no_longer_name_is_told_nothing_more(receiver
         await worker.play([(10, incident("i1"))], 24 * 60 * MINUTE_S)
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         await worker.play([], 0)
-        assert worker.book.given_up == [], "nothing was to be told to what is gone"
+        assert worker.book.given_up == [], "nothing was pending for the removed target"
 
 
 STEPS = range(1, 130, 7)
@@ -217,8 +217,8 @@ STEPS = range(1, 130, 7)
 
 
 @pytest.mark.parametrize("first", STEPS)
-async def test_killed_at_any_step_the_target_sees_the_requests_of_a_calm_run(
-    first: int, receiver: Receiver, calm: Told, tmp_path: Path
+async def test_a_target_gets_the_same_requests_when_the_process_is_killed_at_any_step(
+    first: int, receiver: Receiver, calm: Notified, tmp_path: Path
 ) -> None:
     steps = count(1)
     async with working(
@@ -226,9 +226,9 @@ async def test_killed_at_any_step_the_target_sees_the_requests_of_a_calm_run(
     ) as one:
         await one.play(story(), 60 * MINUTE_S)
         starts = one.starts
-    told = list(dict.fromkeys(body["notification_id"] for _, body in receiver.requests))
+    ids = list(dict.fromkeys(body["notification_id"] for _, body in receiver.requests))
     bodies = {body["notification_id"]: body for _, body in receiver.requests}
-    seen = [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in told]
+    seen = [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in ids]
     assert seen == calm
     assert starts > 1 or next(steps) < first
 
@@ -242,7 +242,7 @@ def two_targets(first: Receiver, second: Receiver, file: Path) -> Alerts:
     return load_alerts(file)
 
 
-async def test_a_target_that_does_not_answer_delays_no_other(receiver: Receiver, tmp_path: Path) -> None:
+async def test_a_target_that_does_not_answer_does_not_delay_others(receiver: Receiver, tmp_path: Path) -> None:
     slow, release = Receiver(), threading.Event()
     slow.before_answer = lambda _: None if release.wait(30) else 500
     with slow.listening():
