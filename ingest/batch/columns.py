@@ -1,4 +1,4 @@
-"""One field of many records, told where it is looked at."""
+"""One field of many records, computed when it is read."""
 
 from __future__ import annotations
 

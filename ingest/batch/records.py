@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 _USUAL_TEXT: Final = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 _MAX_SHAPES: Final = 8
-"""So many places are tried at which records may have their text field, before they are looked at one by one."""
+"""At most this many places of the text field are tried, before records are read one by one."""
 FIRST_BYTES: Final = (0x00, 0x0A, 0x1F, *range(0x81, 0x90))
-"""Every binary record that is known here begins with one of these; hardly any line does."""
+"""Every known binary record begins with one of these; hardly any line does."""
 
 _IS_BINARY: Final = np.isin(np.arange(256), FIRST_BYTES)
 _BRACE, _QUOTE, _END_BRACE, _BACKSLASH, _NEWLINE_ESCAPE = b'{"}\\n'

@@ -53,7 +53,7 @@ class TextLines(Sequence[bytes]):
 
     def __getitem__(self, number: int | slice) -> bytes | list[bytes]:
         if isinstance(number, slice):
-            return [self[one] for one in range(*number.indices(len(self)))]
+            return [self[index] for index in range(*number.indices(len(self)))]
         if not 0 <= number < len(self):
             raise IndexError(number)
         start = self._start(number)
@@ -93,7 +93,7 @@ class TextLines(Sequence[bytes]):
         if not present:
             return []
         found = re.compile(b"|".join(present)).finditer(self.text)
-        return sorted(set(self.numbers_at(one.end() for one in found)))
+        return sorted(set(self.numbers_at(match.end() for match in found)))
 
     @cached_property
     def _marks(self) -> set[bytes]:
@@ -109,7 +109,7 @@ class TextLines(Sequence[bytes]):
         if right < len(self._numbers) and self._numbers[right] == number:
             return self._starts[right]
         near = [(self._numbers[at], self._starts[at]) for at in (right - 1, right) if 0 <= at < len(self._numbers)]
-        known, start = min((self._cursor, *near), key=lambda one: abs(one[0] - number))
+        known, start = min((self._cursor, *near), key=lambda place: abs(place[0] - number))
         while known < number:
             start, known = self.text.index(_NEWLINE, start) + 1, known + 1
         while known > number:

@@ -1,1 +1,1 @@
-"""One reader for each place where logs are born on one machine."""
+"""One reader for each source of logs on a machine."""

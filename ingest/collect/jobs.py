@@ -62,7 +62,7 @@ def jobs_at(given: str, outputs: Path) -> list[JobLogs]:
 
 
 def is_job(folder: Path) -> bool:
-    """Whether the folder is a job's: it has a link to its log, be it a broken one."""
+    """Whether the folder is a job's: it has a link to its log, even a broken one."""
     link = folder / LINK
     return folder.is_dir() and (link.is_symlink() or link.is_file())
 
@@ -88,7 +88,7 @@ def _jobs_at(given: str, outputs: Path) -> list[JobLogs]:
 
 def _jobs_in(folder: Path) -> Iterator[JobLogs]:
     """Every job of a folder of jobs, by name; none when it is not such a folder."""
-    folders = {one.name: _of_folder(one, str(one)) for one in folder.iterdir() if is_job(one)}
+    folders = {path.name: _of_folder(path, str(path)) for path in folder.iterdir() if is_job(path)}
     logs = [file for file in folder.iterdir() if file.suffix in (".log", ".out") and file.is_file()]
     alone = {log.stem: _of_log(log, str(log)) for log in logs if NAMED.match(log.name) or folders}
     for _, job in sorted((alone | folders).items()):
@@ -122,8 +122,8 @@ def _ray_logs(folder: Path) -> tuple[Path, ...]:
 
 def _by_slurm_id(slurm_id: str, outputs: Path) -> list[JobLogs]:
     found = sorted(outputs.glob(f"{slurm_id}-*"))
-    folders = {one.name: _of_folder(one, slurm_id) for one in found if is_job(one)}
-    logs = {one.stem: _of_log(one, slurm_id) for one in found if one.suffix == ".log" and one.is_file()}
+    folders = {path.name: _of_folder(path, slurm_id) for path in found if is_job(path)}
+    logs = {path.stem: _of_log(path, slurm_id) for path in found if path.suffix == ".log" and path.is_file()}
     if not folders and not logs:
         raise InputError(f"{slurm_id}: no {outputs}/{slurm_id}-* here: give the path, or --outputs FOLDER")
     return [job for _, job in sorted((logs | folders).items())]

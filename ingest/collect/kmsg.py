@@ -24,7 +24,7 @@ _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 class KmsgSource:
     """Records of the ring buffer as JSON envelopes, with wall-clock time worked out from the time since boot.
 
-    The kernel writes over what is not read in time. A record of our own says so, in the place of the first one lost.
+    The kernel overwrites what is not read in time. A record in place of the first lost one reports that.
     """
 
     def __init__(self, host: str, follow: bool, device: Path = DEVICE):
@@ -43,7 +43,7 @@ class KmsgSource:
 
     def read(self, now_ns: int) -> Batch | None:
         """The records that have come, numbered by the kernel."""
-        records = [one for raw in self._raw_records() for one in self._told(raw)]
+        records = [record for raw in self._raw_records() for record in self._read(raw)]
         self.has_ended = not records and not self._follow
         if not records:
             return None
@@ -54,7 +54,7 @@ class KmsgSource:
         """Close the device."""
         os.close(self._descriptor)
 
-    def _told(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
+    def _read(self, raw: bytes) -> Iterator[tuple[int, bytes]]:
         found = envelope(raw, self._host, self._boot_ns)
         if found is None:
             return
