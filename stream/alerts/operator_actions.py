@@ -47,7 +47,7 @@ class StoredActions:
         except PipelineError as error:
             self.newest = OperatorActions()
             if not self._is_away:
-                self._say(f"silences can't be read, so everything is told: {error}")
+                self._say(f"silences can't be read, so nothing is muted: {error}")
             self._is_away = True
         else:
             self._is_away = False

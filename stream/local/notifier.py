@@ -1,4 +1,4 @@
-"""Incidents of `epicenter run` -> their targets, each piece of news once, beside the reading."""
+"""Incidents of `epicenter run` -> targets, each change once, in the background."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ JOURNAL: Final = "alerts.sqlite"
 
 
 class LocalNotifier:
-    """Delivers in the background; a file in the data folder holds what was told, and what is still to be told.
+    """Delivers in the background. A file in the data folder holds notifications, sent and pending.
 
-    `say` is for what people at the terminal should know.
+    `say` prints a message for the user at the terminal.
     """
 
     def __init__(
@@ -50,16 +50,16 @@ class LocalNotifier:
         self._dispatcher = dispatcher(alerts, rules, FileJournal(settings.data_dir / JOURNAL), self)
 
     async def open(self) -> None:
-        """Take up what the last run left, and begin to deliver.
+        """Restore pending notifications of the last run, and start delivery.
 
         Raises:
-            ConfigError: the journal can't be used.
+            ConfigError: the journal is unusable.
         """
         await self._dispatcher.open()
         self._dispatcher.start()
 
     async def process(self, incidents: Iterable[Incident]) -> None:
-        """Tell what these revisions give to tell, and what is due by now."""
+        """Send the notifications that these revisions cause, and those that are due."""
         revisions = [(incident, Position("alerts", incident.revision)) for incident in incidents]
         if revisions or monotonic() - self._polled_s >= POLL_EVERY_S:
             self._polled_s = monotonic()
@@ -68,15 +68,15 @@ class LocalNotifier:
             self._count_pending()
 
     async def close(self, is_read: bool, patience_s: float = 10.0) -> None:
-        """Wait a little for what is still to be delivered; when all `is_read`, nothing waits for more to come."""
+        """Wait up to `patience_s` for pending deliveries. Once all input `is_read`, groups wait for nothing more."""
         if is_read:
             await self._dispatcher.evaluate(is_last=True)
         await self._dispatcher.close(patience_s)
         if any(map(self._dispatcher.pending, self._dispatcher.queues)):
-            self._say("some notifications were not delivered; they are kept, and the next run delivers them")
+            self._say("some notifications were not delivered; the next run delivers them")
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
-        """For the store; at the terminal, what did not go well."""
+        """Store the deliveries, and print the ones that failed."""
         for delivery in deliveries:
             self._writer.note_delivery(delivery)
             if delivery.outcome in (Outcome.WAITS, Outcome.REFUSED):
@@ -91,7 +91,7 @@ class LocalNotifier:
         self._writer.note_dead_letter(DeadLetter.of(kind, text, planned.position, value, received_ns=time_ns()))
 
     def count(self, delivery: Delivery) -> None:
-        """In the metrics."""
+        """Count it in the metrics."""
         self._writer.metrics.note_delivery(delivery, time())
 
     def _count_pending(self) -> None:
@@ -104,7 +104,7 @@ class LocalNotifier:
         except PipelineError as error:
             self._dispatcher.actions = OperatorActions()
             if not self._is_blind:
-                self._say(f"silences can't be read, so everything is told: {error}")
+                self._say(f"silences can't be read, so nothing is muted: {error}")
             self._is_blind = True
         else:
             self._is_blind = False

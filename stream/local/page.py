@@ -25,11 +25,11 @@ from epicenter.stream.store.thread import Store
 
 POLL_EVERY_S: Final = 2.0
 MAX_CLOSE_S: Final = 2.0
-"""A browser that stops taking its answer does not keep the process from ending."""
+"""A browser that stops reading its answer does not delay shutdown for longer."""
 
 
 def serve_page(settings: Settings) -> None:
-    """Serve until told to stop; a server that is away is waited for.
+    """Serve until a signal arrives; an unreachable store is retried.
 
     Raises:
         InputError: there is no embedded store in the folder.
@@ -64,7 +64,7 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
 
 
 async def _refuse_unless_temporary(store: Store) -> None:
-    """A server that is away may come back; a wrong DSN, or an embedded store in other hands, has to be told now."""
+    """Raise at once for a wrong DSN or an embedded store in use; an unreachable server may come back."""
     try:
         await store.ask(newest_change)
     except StoreInUseError:
@@ -94,7 +94,7 @@ async def served(application: web.Application, settings: Settings, note: Path | 
 
 
 def page_note(data_dir: Path) -> Path:
-    """The file in which a running process tells where its page is."""
+    """The file with the address of the running process's page."""
     data_dir.mkdir(parents=True, exist_ok=True)
     return data_dir / "page.url"
 
@@ -105,7 +105,7 @@ async def _listen(runner: web.AppRunner, host: str, port: int) -> str:
             await web.TCPSite(runner, host, wanted).start()
             break
     else:
-        raise ConfigError([f"page_host, page_port: {host}:{port}: can't listen there: taken, or no address of ours"])
+        raise ConfigError([f"page_host, page_port: {host}:{port}: can't listen there: port taken, or not our address"])
     address, chosen = runner.addresses[0][:2]
     reached = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(address, f"[{address}]" if ":" in address else address)
     return f"http://{reached}:{chosen}/"

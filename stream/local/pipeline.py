@@ -1,4 +1,4 @@
-"""The core on one machine: batches in, incidents out. `match`, `replay`, `run` and `demo` stand on it."""
+"""The core on one machine: batches in, incidents out. `match`, `replay`, `run` and `demo` use it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAUSE_S: Final = 0.05
 
 
 class Pipeline:
-    """Scanner, watermark and engine put together."""
+    """Scanner, watermark and engine combined."""
 
     def __init__(
         self,
@@ -41,16 +41,16 @@ class Pipeline:
         self._watermark = Watermark(lateness_ns)
 
     def reload(self, rules: RuleSet) -> None:
-        """Go on with these rules; all that is known of nodes, jobs and incidents stays."""
+        """Use these rules from now on; the state of nodes, jobs and incidents stays."""
         self._scanner.reload(rules)
         self._engine.reload(rules)
 
     def process(self, batch: Batch) -> ScanResult:
-        """Scan a batch and hand what it held to the engine."""
+        """Scan a batch and pass the results to the engine."""
         return self._add(batch.source, self._scanner.scan(batch))
 
     def rest(self) -> list[ScanResult]:
-        """Scan what was held back for the rest of a block, which does not come."""
+        """Scan records held back for an unfinished block, without waiting for its rest."""
         return [self._add(source, scanned) for source, scanned in self._scanner.rest()]
 
     def _add(self, source: str, scanned: ScanResult) -> ScanResult:
@@ -59,13 +59,13 @@ class Pipeline:
         return scanned
 
     def advance(self, lagging: Collection[str], elapsed_ns: int = 0) -> list[Incident]:
-        """Let time go on: the incidents that changed. `lagging` are the sources that still have something to read."""
+        """Advance event time; return the incidents that changed. `lagging` are the sources with more to read."""
         if behind := [*lagging, *self._scanner.waiting]:
             return self._engine.advance(self._watermark.hold(behind))
         return self._engine.advance(self._watermark.idle(elapsed_ns, at_pace=True))
 
     def verdicts(self) -> list[Verdict]:
-        """What silences meant, incidents or not."""
+        """The verdicts on missing logs, with or without an incident."""
         return self._engine.verdicts()
 
     def skews_ns(self) -> dict[str, int]:
@@ -73,7 +73,7 @@ class Pipeline:
         return self._engine.skews_ns()
 
     def windowed(self) -> list[Match]:
-        """What windows told since the last call, as rows of the store have it."""
+        """The matches that windows produced since the last call, as rows of the store."""
         return list(map(match_of, self._engine.windowed()))
 
     def joined(self) -> list[Joined]:
@@ -85,7 +85,7 @@ class Pipeline:
         return self._engine.gaps()
 
     def flush(self) -> list[Incident]:
-        """The input has ended: take what waits; call `rest` before."""
+        """The input has ended: process everything pending. Call `rest` first."""
         return self._engine.flush()
 
 

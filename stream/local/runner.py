@@ -75,7 +75,7 @@ class LocalRunner:
         self.dead = 0
 
     async def once(self) -> None:
-        """Read every source to its end, and stop."""
+        """Read every source to its end, then stop."""
         await self._open()
         try:
             while lagging := [source for source in self._sources.all() if not source.has_ended]:
@@ -89,7 +89,7 @@ class LocalRunner:
             await self._close()
 
     async def follow(self, until: asyncio.Event, afterwards: Callable[[], Awaitable[None]] | None = None) -> None:
-        """Go on until told to stop; the local page is served meanwhile, and for as long as `afterwards` takes."""
+        """Run until `until` is set, serving the local page; it stays up while `afterwards` runs."""
         await self._open()
         try:
             async with self._page(), running(self._reloader.follow()):
@@ -120,13 +120,13 @@ class LocalRunner:
         self._new_rules = rules
 
     def _apply_new_rules(self) -> None:
-        """Between two rounds: what the old rules found is written with what they say of it."""
+        """Switch rules between two rounds, so that matches are stored with the rules that found them."""
         if self._new_rules:
             self._rules, self._new_rules = self._new_rules, None
             self._pipeline.reload(self._rules)
 
     async def _round(self, sources: list[Source]) -> list[str]:
-        """Read each source once; the names of those that had something."""
+        """Read each source once; return the names of those with new lines."""
         lagging = []
         found: list[ScanResult] = []
         for source in sources:

@@ -1,4 +1,4 @@
-"""What `epicenter run` hands to the store: what was found, what came of it, and what was counted."""
+"""Writes the matches, incidents and metrics of `epicenter run` to the store."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from epicenter.stream.scan.scan import ScanResult
 from epicenter.stream.store.thread import Store
 
 LOCAL: Final = "local"
-"""All sources of this machine count as one: there may be ten thousand files."""
+"""One metrics label for all sources of this machine: there may be ten thousand files."""
 
 MatchesWithRule = list[tuple[Match, RuleSpec]]
 
@@ -42,15 +42,15 @@ class LocalStoreWriter:
         self.metrics.note_rules(rules)
 
     def note_delivery(self, delivery: Delivery) -> None:
-        """Remember what became of a notification, for the next write."""
+        """Queue the outcome of a notification for the next write."""
         self._deliveries.append(delivery)
 
     def note_dead_letter(self, dead_letter: DeadLetter) -> None:
-        """Remember a notification that its target never takes, for the next write."""
+        """Queue the dead letter of a refused notification for the next write."""
         self._dead_letters.append(dead_letter)
 
     async def write_scanned(self, found: Collection[ScanResult], rules: RuleSet) -> None:
-        """Write what batches held, with what these rules say of it."""
+        """Write scan results, with the rules that found them."""
         for scanned in found:
             self._record_scan(scanned)
         failures, quiet = _with_rules(
@@ -65,7 +65,7 @@ class LocalStoreWriter:
         )
 
     async def write_outcome(self, pipeline: Pipeline, incidents: list[Incident], rules: RuleSet) -> bool:
-        """Write what an advance of the pipeline led to, and what was delivered since; whether a page shows it."""
+        """Write the results of an advance and the deliveries since; return whether the page changes."""
         failures, quiet = _with_rules(pipeline.windowed(), rules)
         delivered = self._pop_deliveries()
         await self._write(
@@ -79,14 +79,14 @@ class LocalStoreWriter:
         return bool(incidents or delivered["deliveries"])
 
     async def write_metrics(self) -> None:
-        """Write what was counted, now and then. When that fails, everything goes on."""
+        """Write metrics when they are due. A failure is only reported."""
         if used := self.rule_budget.rotate(monotonic()):
             self.metrics.note_uses(used)
         if samples := self._sampler.due():
             await self._try_to_write(samples=samples)
 
     async def write_last(self) -> None:
-        """Write what was delivered and counted at the very end."""
+        """Write the last deliveries and metrics."""
         self.metrics.note_uses(self.rule_budget.rotate(math.inf) or {})
         await self._try_to_write(**self._pop_deliveries(), samples=self._sampler.samples())
 
@@ -113,7 +113,7 @@ class LocalStoreWriter:
 
 
 def _with_rules(matches: Iterable[Match], rules: RuleSet) -> tuple[MatchesWithRule, MatchesWithRule]:
-    """Those that say a failure, and the quiet ones."""
+    """Matches of failures, and quiet ones, each with its rule."""
     pairs = [(match, rules.spec_of(match)) for match in matches]
     quiet = [pair for pair in pairs if pair[1].role in QUIET_ROLES]
     return [pair for pair in pairs if pair[1].role not in QUIET_ROLES], quiet

@@ -1,4 +1,4 @@
-"""Our own log lines, on standard error: for people, or a JSON object a line for whoever collects them."""
+"""Our own log lines on standard error, as text or as one JSON object a line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMAND_LOGGER: Final = "epicenter"
 """The logger of what commands say to whoever started them; such a line has no level in front in text."""
 
 SILENT_LIBRARIES: Final = ("aiokafka", "clickhouse_connect", "urllib3")
-"""What goes wrong in them comes to us as an error, and is told once, by its name."""
+"""Their failures reach us as exceptions, which we log once."""
 
 
 def set_up_logs(log_format: LogFormat, *, lazily: bool = False) -> None:
@@ -69,7 +69,7 @@ class _ToStandardError(logging.Handler):
         """Print it, unless the same was printed a moment ago."""
         from structlog import DropEvent
 
-        with suppress(OSError, DropEvent):  # OSError: nobody reads it any more
+        with suppress(OSError, DropEvent):  # OSError: the reader is gone
             print(self.format(record), file=sys.stderr, flush=True)
 
     def format(self, record: logging.LogRecord) -> str:

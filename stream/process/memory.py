@@ -10,7 +10,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 """From glibc's malloc.h."""
 
 ARENAS: Final = 2
-"""By default each thread may get one, and keeps for itself what it has freed."""
+"""By default each thread may get its own arena, which keeps freed memory."""
 
 LARGE_BYTES: Final = 8 << 20
 """Larger blocks are the system's again as soon as they are free. By default that size grows up to 32 MiB, and

@@ -1,4 +1,4 @@
-"""What it takes to listen on addresses that other machines reach."""
+"""The token required to listen on addresses that other hosts reach."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MAKE_ONE: Final = "make one with `openssl rand -hex 32`"
 
 
 def checked_token(settings: Settings, what: str) -> str:
-    """The token of `page` or `web`: empty when everybody on this machine may ask.
+    """The token of `page` or `web`; empty on the loopback without a token.
 
     Raises:
-        ConfigError: others could ask too, without one or with one that is soon guessed.
+        ConfigError: other hosts reach the address and there is no token, or the token is weak.
     """
     host, token = getattr(settings, f"{what}_host"), getattr(settings, f"{what}_token").get_secret_value()
     if not token and not is_loopback(host):

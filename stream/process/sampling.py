@@ -1,4 +1,4 @@
-"""What a process counts, as samples for the store: at once, so that it is seen, and every 15 seconds."""
+"""Samples of a process's metrics for the store: at the start, then every 15 seconds."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Sampler:
         self._taken_s = -EVERY_S
 
     def due(self) -> list[Sample]:
-        """The samples, when it is time for them again; else none."""
+        """The samples when they are due, else none."""
         return self.samples() if monotonic() - self._taken_s >= EVERY_S else []
 
     def samples(self) -> list[Sample]:

@@ -1,8 +1,8 @@
-"""How a process that runs long ends: asked once, within ten seconds; asked twice, at once.
+"""Shutdown of long-running processes: the first signal ends them within ten seconds, a second one at once.
 
-One deadline is set by the first signal, and everybody who waits for something at the end asks how long that may be.
-Whoever does not come back by then is left behind. Nothing is lost by it: what was not delivered stays in the journal,
-what was not committed stays in Kafka, and the next process, or another worker, does it again, as after `kill -9`.
+The first signal sets one deadline, and every wait during shutdown asks how long it may take. Work that exceeds it is
+abandoned. Nothing is lost: undelivered notifications stay in the journal, uncommitted records stay in Kafka, and the
+next process or another worker repeats the work, as after `kill -9`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from time import monotonic
 from typing import Any, Final, TypeVar
 
 WITHIN_S: Final = 9.0
-"""Less than the ten that are promised: what happens after it has to fit in, too."""
+"""Less than the promised ten seconds, which include what happens after it."""
 
 FOR_THE_STORE_S: Final = 2.5
 FOR_TARGETS_S: Final = 4.0
-"""So much of it is kept for what comes after deliveries (journals, consumer groups), and after writes to the store."""
+"""Reserved for what follows deliveries (journals, consumer groups) and writes to the store."""
 
 FLUSH_S: Final = 0.5
 TWICE_AFTER_S: Final = 0.5
@@ -34,7 +34,7 @@ Result = TypeVar("Result")
 
 
 class Shutdown:
-    """The one deadline of this process; there is none before it is asked to end."""
+    """The shutdown deadline of this process; there is none before the first request."""
 
     def __init__(self, leave: Callable[[int], Any] = os._exit, within_s: float = WITHIN_S):
         self._leave = leave
@@ -42,7 +42,7 @@ class Shutdown:
         self._requested_s = inf
 
     def request(self, number: int = signal.SIGTERM) -> None:
-        """Set the deadline; asked again, leave at once."""
+        """Set the deadline; a second request exits at once."""
         if self._requested_s == inf:
             self._requested_s = monotonic()
             self.last = threading.Timer(self._within_s, self._give_up)
@@ -52,7 +52,7 @@ class Shutdown:
             self._leave_with(128 + number)
 
     def left_s(self, most_s: float, reserve_s: float = 0.0) -> float:
-        """How long something may still take that otherwise takes `most_s`, when `reserve_s` is kept for others."""
+        """Seconds that something may still take: at most `most_s`, and `reserve_s` before the deadline."""
         deadline_s = self._requested_s + self._within_s
         return most_s if deadline_s == inf else max(0.0, min(most_s, deadline_s - reserve_s - monotonic()))
 
@@ -62,11 +62,11 @@ class Shutdown:
     def _log_giving_up(self) -> None:
         from epicenter.sinks.log import get_logger  # not at the top: every command imports this module, and few log
 
-        detail = "what was in hand is done again by the next process"
+        detail = "the next process repeats the work in progress"
         get_logger(__name__).warning("shutdown_deadline_passed", within_s=self._within_s, detail=detail)
 
     def _leave_with(self, code: int, before_exit: Callable[[], None] = lambda: None) -> None:
-        """Whoever should read what we write may have stopped to: nothing is written for longer than a moment."""
+        """Exit after flushing output for at most `FLUSH_S`: its reader may have stopped."""
 
         def finish() -> None:
             before_exit()
@@ -84,7 +84,7 @@ SHUTDOWN: Final = Shutdown()
 
 
 def stop_on_signals(stop: Callable[[], object]) -> None:
-    """Set the deadline when this process is told to end, and call `stop` on the running loop."""
+    """On SIGINT or SIGTERM set the deadline and call `stop` on the running loop."""
     loop = asyncio.get_running_loop()
 
     def on_signal(number: int, _: object) -> None:
@@ -97,16 +97,16 @@ def stop_on_signals(stop: Callable[[], object]) -> None:
 
 
 def exit_on_sigterm_as_pid_1() -> None:
-    """Until `stop_on_signals`: the first process of a container does not get a signal for which it has no handler."""
+    """Until `stop_on_signals`: process 1 of a container ignores signals without a handler."""
     if os.getpid() == 1:
         signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
 
 def run_until_signal(work: Coroutine[Any, Any, Result]) -> Result:
-    """What the work comes to; told to end, it is cancelled, and what it does at its end has the time of the deadline.
+    """Run the work and return its result. A signal cancels it; its cleanup may take until the deadline.
 
     Raises:
-        KeyboardInterrupt: it was told to.
+        KeyboardInterrupt: a signal cancelled it.
     """
 
     async def cancelled_on_signals() -> Result:

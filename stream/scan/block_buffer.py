@@ -1,4 +1,4 @@
-"""A scanner for sources that are read in pieces: a block cut by the end of a piece waits for its rest."""
+"""A scanner for sources that arrive in batches: a block cut by the end of a batch waits for the next one."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 
 HOLD_NS: Final = NS_PER_S
-"""So long a block waits for its rest while nothing is read at all."""
+"""At most this long a block waits for its rest while its source is idle."""
 
 
 class BlockBuffer:
-    """Like the `BatchScanner` in it, but what is said from the beginning of an unfinished block on comes later."""
+    """A `BatchScanner` that holds back records from the start of an unfinished block on."""
 
     def __init__(self, scanner: BatchScanner):
         self._scanner = scanner
@@ -23,24 +23,24 @@ class BlockBuffer:
 
     @property
     def waiting(self) -> list[str]:
-        """The sources of which something is held back."""
+        """The sources with records held back."""
         return list(self._held)
 
     def first_held(self, source: str) -> int | None:
-        """The offset from which on records of the source are held back; None when none are."""
+        """The first offset of the source that is held back; None when there is none."""
         held = self._held.get(source)
         return held.offsets[0] if held else None
 
     def forget(self) -> None:
-        """Others will read what is held back."""
+        """Drop what is held back: another worker reads it again."""
         self._held.clear()
 
     def reload(self, rules: RuleSet) -> None:
-        """Go on with these rules, for what is held back too."""
+        """Use these rules from now on, also for records held back."""
         self._scanner.reload(rules)
 
     def scan(self, batch: Batch) -> ScanResult:
-        """What the batch holds, after what was held back of its source."""
+        """Scan the batch together with the records held back for its source."""
         if held := self._held.pop(batch.source, None):
             batch = held.followed_by(batch)
         scanned = self._scanner.scan(batch, is_last=False)
@@ -49,14 +49,14 @@ class BlockBuffer:
         return scanned
 
     def scan_all(self, batches: Iterable[Batch]) -> Iterator[ScanResult]:
-        """What all batches of finished sources hold."""
+        """Scan all batches of finished sources."""
         yield from map(self.scan, batches)
         yield from (scanned for _, scanned in self.rest())
 
     def rest_of(self, source: str) -> ScanResult:
-        """What is held back of a source: nothing more came."""
+        """Scan what is held back for a source without waiting for more."""
         return self._scanner.scan(self._held.pop(source))
 
     def rest(self) -> list[tuple[str, ScanResult]]:
-        """All that is held back, by source."""
+        """Scan everything held back, by source."""
         return [(source, self.rest_of(source)) for source in self.waiting]

@@ -1,7 +1,7 @@
 """Lines that belong together become one match: a traceback with its exception, an out-of-memory report, an oops.
 
-A rule with `block` opens one; its `Block` says how far it goes. Lines of other speakers in between are passed
-over. Inside a block each class is told once, and a fallback only when nothing else is.
+A rule with `block` opens one; its `Block` says how far it extends. Lines of other writers in between are skipped. A
+block reports each class once, and a fallback only when nothing else matched.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LineAt = Callable[[int], Parsed | None]
 
 
 class RecordHits(msgspec.Struct):
-    """A record that says something: what stands in it, and the lines of the block that it speaks for."""
+    """A record with hits, and the lines of the block that it opens."""
 
     number: int
     parsed: Parsed
@@ -44,11 +44,11 @@ class _Extent:
 
 
 def join_blocks(hits_by_record: dict[int, RecordHits], line_at: LineAt, count: int, is_last: bool) -> int:
-    """Join the blocks among the hits_by_record records of a batch of `count`, in place.
+    """Join the blocks among the records with hits in a batch of `count`, in place.
 
-    Returns the number of the record at which a block begins that the batch does not hold whole: what is said from
-    there on has to wait for the next batch, and so have earlier blocks that reach beyond there. `count` when there is
-    none, or when no more will come.
+    Returns the number of the first record of a block that continues beyond the batch. Records from there on wait for
+    the next batch, and so do earlier blocks that extend beyond that record. Returns `count` when there is none, or when
+    `is_last`.
     """
     joined: set[int] = set()
     reach: list[tuple[int, int]] = []
@@ -66,7 +66,7 @@ def join_blocks(hits_by_record: dict[int, RecordHits], line_at: LineAt, count: i
 
 
 def _before_all_of(reach: Sequence[tuple[int, int]], end: int) -> int:
-    """The latest place up to `end` that is inside of none of these blocks, given by first and last record."""
+    """The latest record up to `end` that is in none of these blocks, given by first and last record."""
     for first, last in reversed(reach):
         if last >= end:
             end = first
@@ -118,7 +118,7 @@ def _join(inside: Sequence[RecordHits], lines: tuple[str, ...]) -> None:
 
 
 def _deduplicate(inside: Sequence[RecordHits]) -> None:
-    """Leave one hit of each class: that of a usual cause before others, and what is found inside before the opener."""
+    """Keep one hit of each class: root causes before others, and hits inside the block before its opener."""
     failures = [hit for record in inside for hit in record.hits if hit.is_failure]
     remaining = without_needless_fallbacks(failures)
     openers = [hit for hit in remaining if hit.rule.spec.fallback and hit.rule.spec.block]
@@ -138,14 +138,14 @@ def _bounded(lines: list[str]) -> tuple[str, ...]:
 
 
 def with_short_lines(match: Match) -> Match:
-    """The match with the heads of its block's lines."""
+    """The match with the lines of its block cut to `MAX_KEPT_LINE_CHARS`."""
     if all(len(line) <= MAX_KEPT_LINE_CHARS for line in match.block):
         return match
     return msgspec.structs.replace(match, block=tuple(line[:MAX_KEPT_LINE_CHARS] for line in match.block))
 
 
 def speaker(line: Parsed) -> tuple[str, str, str, str, int | None, str]:
-    """Who said it: lines of one block have one speaker."""
+    """Who wrote the line: lines of one block have one writer."""
     event = line.event
     return event.node, event.source, event.pod, event.container, event.rank, line.speaker
 

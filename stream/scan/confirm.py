@@ -1,4 +1,4 @@
-"""Candidates of one record -> what really stands in it, and who says it."""
+"""Candidates of one record -> confirmed hits, and the line that they belong to."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from epicenter.rules.packs.precedence import (
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 
 MAX_PLACES: Final = 100
-"""So many of the places where one pattern fits a line are looked at, to tell failures beside harmless text."""
+"""At most this many places where a pattern matches a line are checked, to find failures next to harmless text."""
 MAX_KEPT_STEPS: Final = 8
-"""So many of a line's last progress bars are looked at."""
+"""At most this many of a line's last progress bars are read."""
 
 
 def patterns_by_record(hits: Iterable[Hit]) -> dict[int, list[int]]:
-    """The patterns that each record may fit."""
+    """The candidate patterns of each record."""
     found: dict[int, list[int]] = {}
     for number, pattern in hits:
         found.setdefault(number, []).append(pattern)
@@ -37,7 +37,7 @@ def patterns_by_record(hits: Iterable[Hit]) -> dict[int, list[int]]:
 
 
 class _RulePattern(NamedTuple):
-    """A pattern with what is asked of its rule for every line."""
+    """A pattern with the properties of its rule that every line needs."""
 
     rule: Rule
     rule_id: str
@@ -47,7 +47,7 @@ class _RulePattern(NamedTuple):
 
 
 class _PatternsByNumber(dict[int, _RulePattern]):
-    """By number of pattern; a pattern is compiled when it is first asked for."""
+    """Patterns by number, compiled on first use."""
 
     def __init__(self, rules: RuleSet, in_full: Container[str] | None):
         super().__init__()
@@ -65,10 +65,9 @@ class _PatternsByNumber(dict[int, _RulePattern]):
 
 
 class Confirmer:
-    """Holds each candidate against its own line. A line that holds several records is looked at piece by piece.
+    """Confirms each candidate on its own line. A line that holds several records is checked piece by piece.
 
-    Of progress lines the fields that make heartbeats are read, and all of them for the rules `in_full`; None: for
-    all.
+    For progress rules only the fields of heartbeats are read, except for the rules `in_full`; None means all rules.
     """
 
     def __init__(self, rules: RuleSet, scanner: Scanner, cluster: str, in_full: Container[str] | None = None):
@@ -81,10 +80,10 @@ class Confirmer:
         self._of_failures = {number for number, rule in owners if says_failure(rule.spec.role)}
 
     def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> tuple[Parsed, list[LineHit]]:
-        """The line with what stands in it; of several pieces, the one that speaks, with the hits of all.
+        """The line with its hits. Of several pieces, the one that reports a failure, with the hits of all.
 
         Raises:
-            RecordError: an envelope whose text is no text.
+            RecordError: the envelope's text field is not text.
         """
         whole = parse(record, self._cluster)
         pieces = pieces_of(whole.body)
@@ -108,7 +107,7 @@ class Confirmer:
         return _reporting_piece(pieces_with_hits), _one_per_rule(hit for _, hits in pieces_with_hits for hit in hits)
 
     def _worth_reading(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
-        """Pieces in order; of those that can only tell a step, the newest few."""
+        """Pieces in order; of those that can only report a step, the newest `MAX_KEPT_STEPS`."""
         quiet = [number for number, found in candidates.items() if all(map(self._is_progress, found))]
         passed_over = set(quiet[:-MAX_KEPT_STEPS])
         return [(number, found) for number, found in candidates.items() if number not in passed_over]
@@ -117,7 +116,7 @@ class Confirmer:
         return self._rules.rule_of_pattern[pattern].spec.role == "progress"
 
     def _fitting(self, parsed: Parsed, patterns: Sequence[int]) -> Mapping[str, LineHit | None]:
-        """What each rule that fits says, by its id; None where it only fits over harmless text."""
+        """The hit of each matching rule, by its id; None where it matches only within harmless text."""
         body = parsed.body.encode("utf-8", "surrogatepass")
         companions = self._companions_of(body, patterns)
         numbers = sorted({*patterns, *companions}) if companions else patterns
@@ -148,7 +147,7 @@ class Confirmer:
         return found
 
     def _companions_of(self, body: bytes, patterns: Sequence[int]) -> list[int]:
-        """The harmless patterns that are only asked where something may have failed, and may fit there."""
+        """Candidates among the harmless patterns that are only searched next to failures."""
         rules = self._rules
         if not self._companions or self._of_failures.isdisjoint(patterns):
             return []
@@ -164,12 +163,12 @@ def _without_fallbacks(fitting: Iterable[LineHit | None]) -> list[LineHit]:
 
 
 def _with_fields_of(in_whole: LineHit | None, hit: LineHit | None) -> LineHit | None:
-    """A piece's hit with the fields that only the whole line tells: the step of the bar in front of it."""
+    """A piece's hit with the fields that only the whole line has: the step of the bar in front of it."""
     return msgspec.structs.replace(hit, fields={**in_whole.fields, **hit.fields}) if in_whole and hit else hit
 
 
 def _reporting_piece(pieces: Sequence[tuple[Parsed, list[LineHit]]]) -> Parsed:
-    """The first piece that says that something failed, else the first that says anything."""
+    """The first piece with a failure, else the first with any hit."""
     by_weight = sorted(pieces, key=lambda piece: (not any(hit.is_failure for hit in piece[1]), not piece[1]))
     return by_weight[0][0]
 

@@ -1,4 +1,4 @@
-"""Many lines -> few heartbeats: who was alive, which steps were done, what began, which ranks took their place."""
+"""Many lines -> few heartbeats: liveness, completed steps, phases and ranks."""
 
 from __future__ import annotations
 
@@ -25,31 +25,31 @@ from epicenter.rules.model.times import NS_PER_S
 class Heartbeats:
     """The earliest line of each step of a rank in a round, of each phase of a job in a second, of each rank's place.
 
-    Liveness is told once for each job, node, source and bucket of ten seconds, and never by rank. So a batch sends no
-    more heartbeats than it has ranks, steps and phases.
+    Liveness is one heartbeat for each job, node, source and bucket of ten seconds, without the rank. So a batch sends
+    no more heartbeats than it has ranks, steps and phases.
     """
 
     def __init__(self) -> None:
         self._first: dict[Hashable, Heartbeat] = {}
 
     def add_step(self, event: LogEvent, step: str, rank: str = "") -> None:
-        """The line says that this step is done, and maybe by which rank; text that is no step is passed over."""
+        """The line reports this step as done, optionally with its rank; text that is not a number is ignored."""
         if is_number(step, 16):
             self._add(event, ROUND_NS, Step, int(step), int(rank) if is_number(rank) else event.rank)
         self.add_alive(event)
 
     def add_progress(self, event: LogEvent) -> None:
-        """The line says that the job gets further, and not how far."""
+        """The line reports progress without a step."""
         self._add(event, NS_PER_S, Advanced)
         self.add_alive(event)
 
     def add_phase(self, event: LogEvent, phase: str) -> None:
-        """The line says that the job begins or ends something that takes longer than a step."""
+        """The line reports that a phase longer than a step begins or ends."""
         self._add(event, NS_PER_S, PhaseBegan, phase)
         self.add_alive(event)
 
     def add_place(self, event: LogEvent, rank: str, world_size: str) -> None:
-        """The line says which of how many ranks it comes from."""
+        """The line names its rank and the world size."""
         own = int(rank) if is_number(rank) else event.rank
         if is_number(world_size) and int(world_size):
             self._add(event, BUCKET_NS, WorldSize, int(world_size), own)
@@ -58,17 +58,17 @@ class Heartbeats:
         self.add_alive(event)
 
     def add_node_count(self, event: LogEvent, count: str) -> None:
-        """The line says on how many nodes the job is started; text that is no number, or zero, is passed over."""
+        """The line names the job's node count; text that is not a positive number is ignored."""
         if is_number(count) and int(count):
             self._add(event, BUCKET_NS, NodeCount, int(count))
 
     def add_saved(self, event: LogEvent, step: str) -> None:
-        """The line says that the checkpoint of this step is complete."""
+        """The line reports that the checkpoint of this step is complete."""
         if is_number(step, 16):
             self._add(event, NS_PER_S, CheckpointSaved, int(step))
 
     def add_alive(self, event: LogEvent) -> None:
-        """The line says that its node is alive, and that its job is there."""
+        """The line shows that its node and job are alive."""
         self._add(event, BUCKET_NS, Alive, None)
 
     def add_cut(self, event: LogEvent) -> None:
@@ -80,7 +80,7 @@ class Heartbeats:
         return sorted(self._first.values(), key=heartbeat_order)
 
     def _add(self, event: LogEvent, length_ns: int, kind: Callable[..., Heartbeat], *facts: int | str | None) -> None:
-        """The same is told once in such a stretch of time, by the earliest line that says it."""
+        """Keep the earliest heartbeat of each kind and content in a period of `length_ns`."""
         time_ns, source = event.event_time_ns, event.source or "worker"
         key = (kind, event.cluster, event.job, event.node, source, facts, time_ns // length_ns)
         known = self._first.get(key)

@@ -1,4 +1,4 @@
-"""Lines without a time of their own in recorded files: they take the time of a line near them."""
+"""Times for lines without a timestamp in recorded files: they take the time of a nearby line."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LOOK_BACK_LINES: Final = 200
 
 
 class LineTimes:
-    """Times for lines of a recorded batch that have none. Ask in order: then each line is looked at once at most."""
+    """Times for lines of a recorded batch without a timestamp. Call it in order: each line is then read once."""
 
     def __init__(self, batch: Batch, timed: tuple[int, int] | None):
         self.batch = batch
@@ -37,7 +37,7 @@ class LineTimes:
         return self._before(end) if end >= self._seen else LineTimes(self.batch, self._at_start)._before(end)
 
     def _at_head(self, number: int) -> tuple[int, int] | None:
-        """The time that a plain file's first timed line tells, for the untimed ones at its head."""
+        """The time of a plain file's first timed line, for the untimed lines before it."""
         origin, offset = self.batch.origin, self.batch.offsets[number]
         time_ns = origin.head_time_ns if origin else None
         return None if time_ns is None or offset > LOOK_BACK_LINES else (offset, time_ns)

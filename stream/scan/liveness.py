@@ -1,4 +1,4 @@
-"""Which records of a batch tell who was alive: few, and the same buckets of time however batches are cut."""
+"""Chooses the few records of a batch that show who was alive: the same time buckets however batches are cut."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epicenter.rules.liveness.streams import BUCKET_NS
 from epicenter.rules.model.times import iso_from_ns
 
 MAX_SPEAKERS: Final = 20_000
-"""So many speakers of one source are remembered; with more, all are forgotten and looked at again."""
+"""At most this many writers of one source are remembered; beyond that all are forgotten and read again."""
 
 _NODE_MARKS = (b'"pod_node_name":"', b'"host":"', b'"hostname":"', b'"node":"', b'"_HOSTNAME":"', b'"node_name":"')
 _NODE_BYTES = 48
@@ -23,12 +23,12 @@ _CLOCKS = re.compile(_CLOCK)
 """ISO 8601 up to the tens of seconds, or as much of an epoch time: the same text means the same bucket."""
 
 _CLOCK_FIELDS = re.compile(rb'"(?:@?timestamp|time|date|ts|__REALTIME_TIMESTAMP)": ?"?' + _CLOCK)
-"""Fields of envelopes that tell the event's time, whatever clocks the text shows."""
+"""Envelope fields with the event's time, whatever clocks the text shows."""
 
 MAX_CLOCKS: Final = 4
 FEW_SPEAKERS: Final = 16
 MAX_UNTIMED: Final = 200
-"""So many records without a time are passed over in search of one that has it."""
+"""At most this many records without a time are skipped in search of one that has it."""
 
 TimeOf = Callable[[int], int | None]
 Speakers = Sequence[Hashable]
@@ -58,18 +58,18 @@ def _shows(value: bytes, text: bytes, from_start: int, from_end: int) -> bool:
 
 
 class _LastSeen(NamedTuple):
-    """What a speaker's last record that was looked at has shown."""
+    """What a speaker's last record that was read has shown."""
 
     clock: _Clock
     host: bytes
 
 
 class Liveness:
-    """Chooses for each speaker (key, host, kernel or not) of a source records of every bucket of time he spoke in.
+    """Chooses, for each speaker (key, host, kernel or not) of a source, records of every time bucket it wrote in.
 
     Records of one speaker come in order, so the first and the last are enough when their buckets touch; otherwise the
-    one in the middle is looked at, and so on. A speaker whose last record shows the bucket that was looked at before is
-    passed over. Keys tell the speakers apart until one is seen with two hosts.
+    one in the middle is read, and so on. A speaker whose last record shows the bucket that was read before is skipped.
+    Keys tell the speakers apart until one is seen with two hosts.
     """
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Liveness:
         self._sources_of_shared_keys: set[str] = set()
 
     def observe(self, batch: Batch, end: int, of_kernel: Sequence[int], time_of: TimeOf) -> None:
-        """Call `time_of` for the records to look at; it gives the event time, or None when there is none."""
+        """Call `time_of` for the chosen records; it returns the event time in ns, or None when there is none."""
         if not end:
             return
         known = self._last_seen_by_source.setdefault(batch.source, {})
@@ -102,7 +102,7 @@ class Liveness:
             known[speaker] = _LastSeen(clock, _host(batch.values[at]))
 
     def _speakers(self, batch: Batch, end: int, of_kernel: Sequence[int]) -> Speakers:
-        """Who wrote each record, as far as a glance tells: its key, else a host it names; and whether its kernel."""
+        """Who wrote each record, without parsing it: its key, else a host it names, and whether the kernel wrote it."""
         if isinstance(batch.values, TextLines):
             return batch.keys
         keys = batch.keys[:end]
@@ -114,19 +114,19 @@ class Liveness:
         return speakers
 
     def _are_by_key(self, batch: Batch) -> bool:
-        """Whether keys tell the speakers apart, by all that was seen of the source."""
+        """Whether keys distinguish the speakers, by all records of the source so far."""
         return not isinstance(batch.keys, Repeated) and batch.source not in self._sources_of_shared_keys
 
 
 class _BatchPass:
-    """One look through a batch."""
+    """One pass over a batch."""
 
     def __init__(self, batch: Batch, speakers: Speakers, end: int, time_of: TimeOf):
         self._batch, self._speakers, self._end, self._time_of = batch, speakers, end, time_of
         self._numbers_by_speaker: dict[Hashable, list[int]] = {}
 
     def between(self, speaker: Hashable, first: int, last: int, is_new: bool) -> _Clock:
-        """Look at the speaker's records as far as needed, the very first one always; the clock of the last."""
+        """Read as many of the speaker's records as needed, always the very first one; return the clock of the last."""
         values, received_ns = self._batch.values, self._batch.received_ns
         clock = _clock(values[last], self._time_of(last), received_ns[last])
         if first != last and not clock.fits(values[first], received_ns[first]):
@@ -136,7 +136,7 @@ class _BatchPass:
         return clock
 
     def _fill_all(self, numbers: Sequence[int]) -> None:
-        """Where the first or the last records tell no time, the nearest that do stand for them."""
+        """Where the first or last records have no time, use the nearest that do."""
         newest = len(numbers) - 1
         first = self._timed(numbers, range(min(newest + 1, MAX_UNTIMED)))
         last = self._timed(numbers, range(newest, max(-1, newest - MAX_UNTIMED), -1))
@@ -144,7 +144,7 @@ class _BatchPass:
             self._fill(numbers[first[0] : last[0] + 1], first[1], last[1])
 
     def _timed(self, numbers: Sequence[int], indexes: Iterable[int]) -> tuple[int, int] | None:
-        """The first of these records that tells its time."""
+        """The first of these records that has a time."""
         for index in indexes:
             if (time_ns := self._time_of(numbers[index])) is not None:
                 return index, time_ns

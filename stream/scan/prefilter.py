@@ -1,4 +1,4 @@
-"""What a pass over a batch's bytes tells of its records, before any of them is parsed."""
+"""One pass over a batch's bytes that finds candidates before any record is parsed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epicenter.ingest.batch.text import TextLines
 from epicenter.rules.match.hyperscan import Hit, HyperscanScanner, Scanner
 
 _OF_KERNEL: Final = (" kernel: ", '"kernel"', '"kmsg"', '"source":"kern', '"syslog"')
-"""What the host itself says: its kernel and its services."""
+"""Marks of lines of the host itself: its kernel and its services."""
 
 _NOT_AS_WRITTEN: Final = ('"MESSAGE":\\[', "\\x1b", "#033\\[", "\\x00")
 """Journald's bytes, colours between the words, NULs: the text is not what the raw bytes show."""
@@ -21,8 +21,8 @@ MARKS: Final = (*_OF_KERNEL, *_NOT_AS_WRITTEN)
 
 @dataclass(frozen=True)
 class Prefiltered:
-    """Candidates, and numbers of records: those of a kernel, those whose raw bytes differ from their text, and odd
-    ones: envelopes that have their text in no usual place or no end, and what begins like no text.
+    """Candidates, and numbers of records: those of a kernel, those whose raw bytes differ from their text, and
+    suspicious ones: envelopes with the text in an unusual place or without an end, and records that begin like binary.
     """
 
     candidates: Sequence[Hit]
@@ -32,7 +32,7 @@ class Prefiltered:
 
 
 class Prefilter:
-    """One for each thread: it owns one scratch space. A scanner that knows the marks itself spares a second pass."""
+    """Use one for each thread: it owns a scratch space. A scanner that includes the marks saves a second pass."""
 
     def __init__(self, scanner: Scanner):
         self._scanner = scanner
@@ -43,7 +43,7 @@ class Prefilter:
             self._scan_with_marks = lambda values: (scanner.scan(values), marks.scan(values))
 
     def prefiltered(self, values: Records | TextLines) -> Prefiltered:
-        """Lines of a plain text are all of one speaker, so their kernel is not looked for."""
+        """Find candidates. Lines of a plain text have one writer, so kernel marks are not searched."""
         if isinstance(values, TextLines):
             return Prefiltered(self._scanner.scan(values), (), values.cleaned_differently(), ())
         candidates, marks = self._scan_with_marks(values)

@@ -1,4 +1,4 @@
-"""What a scan found, without the secrets in it: before any of it is stored or sent."""
+"""Removes secrets from scan results before they are stored or sent."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from epicenter.rules.redact.redactor import Redacted, Redactor
 from epicenter.stream.settings import Settings
 
 MIN_PIECE_LENGTH: Final = 8
-"""A field as long as this that is a piece of a secret goes, too."""
+"""A field of at least this length that is part of a secret is redacted too."""
 
 MIN_SECRET_LENGTH: Final = 4
-"""What is shorter may stand in a field by chance, and is taken out of it only where it is all of it."""
+"""Shorter secrets may occur in a field by chance, and are redacted only where they are the whole field."""
 
 Redactions = list[str]
-"""The kind of each secret that was taken out of a text."""
+"""The kind of each secret that was removed."""
 
 _RedactedTexts = Mapping[str, Redacted]
 
 
 def redactor_of(settings: Settings) -> Redactor | None:
-    """What takes the secrets out; None when it is switched off.
+    """The redactor; None when redaction is off.
 
     Raises:
-        ConfigError: with every problem of every file of patterns.
+        ConfigError: lists every problem of every pattern file.
     """
     return load_redactor(settings.redact_patterns) if settings.redact else None
 

@@ -1,7 +1,7 @@
-"""What each rule costs a worker, and which rules are passed over because they take too much of its time.
+"""The CPU time that each rule takes, and the rules that are skipped because they exceed their budget.
 
-Pure: the clock comes in from outside. A rule has so many seconds of each interval to look at its candidates
-with; when they are used up, the rest of its candidates in that interval is counted and not looked at.
+Pure: the clock is an argument. In each interval a rule has a budget of seconds for checking its candidates. When it is
+used up, the remaining candidates of that interval are counted and not checked.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from epicenter.rules.packs.ruleset import Rule
 
 INTERVAL_S: Final = 5.0
 _NEVER: Final = ("harmless", "progress", "placement", "finished", "teardown")
-"""Without these, harmless lines would be alarms, and jobs that go on would look dead."""
+"""Never skipped: without these roles harmless lines would raise alarms, and running jobs would look dead."""
 
 
 @dataclass
 class Use:
-    """What became of a rule's candidates. A record's seconds are shared by the rules that may fit it."""
+    """A rule's candidates and their cost. A record's seconds are shared by its candidate rules."""
 
     budget_s: float
     candidates: int = 0
@@ -32,12 +32,12 @@ class Use:
 
     @property
     def is_used_up(self) -> bool:
-        """Whether the rule has had its share of the interval."""
+        """Whether the rule has used its budget of the interval."""
         return self.seconds >= self.budget_s
 
 
 class RuleBudget:
-    """Keeps account of one interval after the other, of all scanners of a worker together."""
+    """Accounts for the rules of all scanners of a worker, interval by interval."""
 
     def __init__(
         self, share: float = math.inf, trusted_share: float = math.inf, clock_s: Callable[[], float] = lambda: 0.0
@@ -50,7 +50,7 @@ class RuleBudget:
         self._is_over = False
 
     def let_through(self, patterns: Sequence[int], owners: Sequence[Rule]) -> Sequence[int]:
-        """The patterns of a record that are still looked at; the others are counted."""
+        """The patterns of a record that are still within budget; the others are counted as skipped."""
         if not self._is_over:
             return patterns
         allowed = []
@@ -63,7 +63,7 @@ class RuleBudget:
         return allowed
 
     def record(self, patterns: Sequence[int], owners: Sequence[Rule], hits: Sequence[LineHit], begun_s: float) -> None:
-        """A record was looked at for these patterns since then, and this is what stood in it."""
+        """Record the cost of checking a record for these patterns since `begun_s`, and its hits."""
         seconds = self.clock_s() - begun_s
         fitting = [hit.rule.spec.id for hit in hits]
         rules = {owners[number] for number in patterns}
@@ -75,7 +75,7 @@ class RuleBudget:
             self._is_over |= use.is_used_up
 
     def rotate(self, now_s: float) -> Mapping[Rule, Use] | None:
-        """What rules used, when the interval is over: another one begins. None within it."""
+        """End the interval when it is over and return the use of each rule; None before its end."""
         if self._began_s is None:
             self._began_s = now_s
         if now_s - self._began_s < INTERVAL_S:
@@ -89,7 +89,7 @@ class RuleBudget:
 
 
 def over_budget(used: Mapping[Rule, Use]) -> list[str]:
-    """The rules that were passed over in an interval, and what to do about each."""
+    """A message for each rule that exceeded its budget: how much was skipped, and what to do."""
     return [
         f"{rule.place}: {rule.spec.id}: {use.passed_over} lines that it may fit were not held against it in "
         f"{INTERVAL_S:.0f} s, after {use.candidates} took {use.seconds:.1f} s: narrow its patterns, so that only lines "
@@ -100,7 +100,7 @@ def over_budget(used: Mapping[Rule, Use]) -> list[str]:
 
 
 def _is_trusted(rule: Rule) -> bool:
-    """Rules that are shipped, and those that tell the worst, are passed over last."""
+    """Shipped rules, critical rules and root causes have the larger budget."""
     specs = [variant.spec for variant in (rule, *rule.finer.values())]
     return rule.place.startswith(f"{CATALOG}/") or any(
         spec.severity == "critical" or spec.role == "root" for spec in specs

@@ -57,12 +57,12 @@ class ScanResult:
 
     @property
     def quiet(self) -> int:
-        """Records that were scanned and said nothing."""
+        """Records without a hit."""
         return self.records - self.matched - self.dead
 
     @property
     def pending(self) -> int:
-        """How much of it waits for its time."""
+        """How many of the results wait in the correlator for the watermark."""
         return len(self.matches) + len(self.observed) + len(self.heartbeats)
 
 
@@ -93,7 +93,7 @@ class BatchScanner:
         self._placed_hour_by_source: dict[str, int] = {}
 
     def reload(self, rules: RuleSet, scanner: Scanner | None = None) -> None:
-        """Go on with these rules from the next batch on; what was seen of sources stays."""
+        """Use these rules from the next batch on; the state of sources stays."""
         self._scanner = scanner or HyperscanScanner(rules.expressions, rules.marks)
         self._prefilter = Prefilter(self._scanner)
         self._owners = rules.rule_of_pattern
@@ -102,10 +102,10 @@ class BatchScanner:
         self._confirmer = Confirmer(rules, self._scanner, self._cluster, in_full)
 
     def scan(self, batch: Batch, is_last: bool = True) -> ScanResult:
-        """Every match, heartbeat and dead letter of the batch, the same for the same batch.
+        """Every match, heartbeat and dead letter of the batch; deterministic.
 
-        With `is_last` false, it stops before a block that goes on beyond the batch: `records` says how many were
-        taken, and the others have to come again at the head of the next batch.
+        With `is_last` false, it stops before a block that may continue beyond the batch. `records` is the number
+        scanned; pass the others again at the start of the next batch.
         """
         whole = searchable(batch.values)
         invalid = why_invalid(whole, batch.is_text)
@@ -153,7 +153,7 @@ class BatchScanner:
     def _scanned(
         self, batch: Batch, end: int, with_hits: Sequence[RecordHits], invalid: Mapping[int, Fault]
     ) -> tuple[ScanResult, Heartbeats]:
-        """What the records that say something tell; the rest is still to come."""
+        """The results of records with hits; liveness and dead letters are added later."""
         scanned, heartbeats = ScanResult(records=end), Heartbeats()
         scanned.matched = sum(record.number not in invalid for record in with_hits)
         for record in with_hits:
@@ -189,7 +189,7 @@ class BatchScanner:
         scanned: ScanResult,
         heartbeats: Heartbeats,
     ) -> None:
-        """Every speaker in every ten seconds; so his job is on his node, and time goes on."""
+        """Record every writer in every ten seconds: this places its job on its node and advances event time."""
 
         own_node = batch.origin is None or not batch.origin.hosts
 
@@ -210,7 +210,7 @@ class BatchScanner:
         self._liveness.observe(batch, end, prefiltered.of_kernel, time_of)
 
     def _record_pod(self, event: LogEvent, scanned: ScanResult) -> None:
-        """A pod tells its job and node with its lines; Kubernetes' events about it know the pod alone."""
+        """Record a pod's job and node from its lines: Kubernetes' events name only the pod."""
         pod = (event.cluster, event.pod, event.node)
         if event.pod and event.job and pod not in self._reported_pods:
             if len(self._reported_pods) >= MAX_SPEAKERS:
@@ -221,7 +221,7 @@ class BatchScanner:
             )
 
     def _hosts_rank_placements(self, event: LogEvent, batch: Batch) -> list[RankPlacement]:
-        """Once in an hour: the job of a file of labelled tasks is on their nodes, be they quiet."""
+        """Once an hour: the nodes of a file with labelled tasks belong to its job, even when they are quiet."""
         hour = event.event_time_ns // _HOUR_NS
         if batch.origin is None or self._placed_hour_by_source.get(batch.source) == hour:
             return []
@@ -254,7 +254,7 @@ class BatchScanner:
         scanned.matches, scanned.observed = matches[: len(scanned.matches)], matches[len(scanned.matches) :]
 
     def _record_cut_lines(self, batch: Batch, invalid: Mapping[int, Fault], heartbeats: Heartbeats) -> None:
-        """Envelopes that end in the middle: whoever wrote them was stopped."""
+        """Record envelopes that end in the middle: their writer was stopped."""
         for number, fault in invalid.items():
             if fault.kind is DeadLetterKind.NOT_JSON and not batch.values[number].rstrip().endswith(b"}"):
                 heartbeats.add_cut(parse(batch.record(number), self._cluster).event)
@@ -284,5 +284,5 @@ def _record_heartbeat(heartbeats: Heartbeats, event: LogEvent, hit: LineHit) -> 
 
 
 def _later(newest_ns: int | None, event: LogEvent, received_ns: int) -> int:
-    """Event time as a clock: never ahead of receipt, so that one node's fast clock can't hurry the others."""
+    """Event time as a clock: never ahead of receipt, so that one node's fast clock can't make others late."""
     return max(newest_ns or 0, min(event.event_time_ns, received_ns))

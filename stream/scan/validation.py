@@ -1,4 +1,4 @@
-"""Values as they come -> what can be searched, and which of them can't be taken whole."""
+"""Raw values -> searchable values, and the faults of invalid records."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Fault(NamedTuple):
 
     @classmethod
     def of(cls, error: RecordError) -> Fault:
-        """The same as a value."""
+        """The fault that an error describes."""
         return cls(error.kind, str(error))
 
 
 def searchable(values: Sequence[bytes]) -> Records | TextLines:
-    """A text of plain lines as it is, everything else as records."""
+    """Plain text as it is, everything else as records."""
     if not isinstance(values, TextLines):
         return Records(values)
     if values.is_plain and not values.has_longer(MAX_RECORD_BYTES):
@@ -37,7 +37,7 @@ def searchable(values: Sequence[bytes]) -> Records | TextLines:
 
 
 def why_invalid(values: Records | TextLines, is_text: bool) -> dict[int, Fault]:
-    """Records that can't be taken whole, and why."""
+    """Invalid records by number: empty or too large."""
     if isinstance(values, TextLines):
         return {}
     faults = {} if is_text else dict.fromkeys(values.empty(), Fault(DeadLetterKind.EMPTY, "empty value"))
@@ -48,14 +48,14 @@ def why_invalid(values: Records | TextLines, is_text: bool) -> dict[int, Fault]:
 
 
 def without_tails(values: Records | TextLines, invalid: Mapping[int, Fault]) -> Records | TextLines:
-    """No more of what is too large than its head: what failed there is found all the same."""
+    """The values with oversized records cut to their head, where failures are still found."""
     if not invalid:
         return values
     return Records([value[:MAX_KEPT_DEAD_BYTES] if number in invalid else value for number, value in enumerate(values)])
 
 
 def envelope_fault(value: bytes) -> Fault | None:
-    """Why no log line can be had from a record; None when it can."""
+    """Why a record has no log line; None when it has one."""
     try:
         check_envelope(value)
     except RecordError as error:
