@@ -13,7 +13,7 @@ from epicenter.rules.errors import TransientError
 from epicenter.stream.worker import run_app
 
 
-def test_a_broker_that_goes_away_during_the_start_is_no_bug(tmp_path: Path) -> None:
+def test_broker_lost_during_start_is_a_transient_error(tmp_path: Path) -> None:
     app = faust.App("test", datadir=tmp_path, web_enabled=False)
     app.boot_strategy.enable_kafka = False
 

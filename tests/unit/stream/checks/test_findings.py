@@ -62,7 +62,7 @@ def topics(
     return in_short(topic_findings(wanted, Brokers("kafka:9092", brokers, seen), NAMES, "logs.raw"))
 
 
-def test_topics_as_we_make_them_call_for_nothing() -> None:
+def test_topics_as_created_have_no_findings() -> None:
     assert topics() == []
 
 
@@ -116,7 +116,7 @@ def test_one_replica_is_in_sync_with_itself_however_many_are_asked_for() -> None
     assert topics(NAMES.matches, configs={"min.insync.replicas": "2"}) == []
 
 
-def test_what_this_user_may_not_see_is_told_once_and_not_taken_for_wrong() -> None:
+def test_hidden_configuration_is_reported_once_and_not_as_wrong() -> None:
     hidden = {name: replace(topic, configs=None, is_configured=False) for name, topic in ALL_WELL.items()}
     found = in_short(topic_findings(WANTED, Brokers("kafka:9092", 1, hidden), NAMES, "logs.raw"))
     assert [finding[:2] for finding in found] == [("topics", "warning")]
@@ -151,7 +151,7 @@ def test_a_group(members: tuple[Member, ...], place: Place, told: list[tuple[str
     assert all(words in text for (_, _, text), (_, words) in zip(found, told, strict=True))
 
 
-def test_a_group_that_nobody_was_ever_in_is_none_to_worry_about() -> None:
+def test_group_that_was_never_used_is_no_problem() -> None:
     assert in_short(group_findings(Group("epicenter.match", (), ()), 4, NOW_MS)) == []
 
 
@@ -182,20 +182,20 @@ def test_a_sender_writes_no_lines_of_its_own() -> None:
     assert "\n" not in found and len(found) < 300
 
 
-def test_a_few_dead_ones_are_a_warning_and_one_of_many_is_none() -> None:
+def test_few_dead_letters_are_a_warning_and_one_of_many_is_none() -> None:
     dead = replace(GOOD, dead=NOT_JSON)
     assert [status for _, status, _ in in_short(record_findings([GOOD] * 90 + [dead] * 10))] == ["warning"]
     assert in_short(record_findings([GOOD] * 199 + [dead])) == in_short(record_findings([])) == []
 
 
-def test_dead_ones_are_counted_by_kind_whatever_their_sentences_say() -> None:
+def test_dead_letters_are_counted_by_kind_whatever_their_reasons() -> None:
     broken = [replace(GOOD, dead=Fault(DeadLetterKind.NOT_JSON, f"not JSON: column {n}")) for n in range(3)]
     large = [replace(GOOD, dead=Fault(DeadLetterKind.TOO_LARGE, "too large: 2 bytes"))] * 2
     ((_, _, found),) = in_short(record_findings([*large, *broken]))
     assert "5 of the newest 5 become dead letters (not JSON: column 0)" in found
 
 
-def test_who_sends_garbage_is_named_by_host_and_by_key() -> None:
+def test_senders_of_invalid_records_are_named_by_host_and_key() -> None:
     line = orjson.dumps({"message": "ok", "host": "n1", "timestamp": "2026-03-02T09:00:00Z"})
     values = [line, b'{"message": 7}', b'{"x": ', b"plain"]
     batch = Batch("logs.raw/0", values, [b"k0", b"k1", b"k2", None], [NOW_MS * 1_000_000] * 4, range(4))
@@ -261,7 +261,7 @@ def test_a_page_that_others_reach(host: str, token: str, status: str) -> None:
     assert [one.status for one in exposure_findings("page", settings, is_for_people=True)] == [status]
 
 
-def test_targets_are_reached_and_told_nothing(tmp_path: Path) -> None:
+def test_targets_are_reached_without_a_notification(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as there, socket.create_server(("127.0.0.1", 0)) as gone:
         closed = gone.getsockname()[1]
         gone.close()

@@ -6,7 +6,7 @@ from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.metrics import Metrics
 
 
-def test_lost_records_are_counted_told_and_a_gap() -> None:
+def test_lost_records_are_counted_logged_and_a_gap() -> None:
     metrics = Metrics()
     fault_log = FaultLog(metrics)
     fault_log.record_lost("logs.raw/3", 7, 5, "5 records from offset 7 on were deleted before they were read")
@@ -16,7 +16,7 @@ def test_lost_records_are_counted_told_and_a_gap() -> None:
     assert ("epicenter_kafka_faults_total", {"kind": KafkaFault.RECORDS_LOST.value}, 1.0) in list(metrics.series())
 
 
-def test_the_same_loss_met_again_is_the_same_gap() -> None:
+def test_same_loss_found_again_is_the_same_gap() -> None:
     ids = []
     for _ in range(2):
         fault_log = FaultLog(Metrics())

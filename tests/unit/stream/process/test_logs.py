@@ -132,9 +132,7 @@ def test_what_commands_say_is_plain_for_people_and_json_for_programs(lines: Any)
     assert [(line["level"], line["message"]) for line in lines("json")] == [("info", "7 lines read")]
 
 
-def test_the_same_words_come_once_a_minute_and_say_how_often_they_were_left_out(
-    lines: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_line_is_logged_once_a_minute_with_its_count(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     times_s = iter((100.0, 101.0, 102.0, 159.0, 161.0))
     monkeypatch.setattr("epicenter.stream.process.log_chain.monotonic", lambda: next(times_s))
     set_up_logs("json")
@@ -151,7 +149,7 @@ def test_other_libraries_speak_through_it_but_for_two(lines: Any) -> None:
     assert [line["logger"] for line in lines("json")] == ["mode.worker", "faust.app", "aiohttp.server"]
 
 
-def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
+def test_fault_is_logged_with_kind_topic_partition_and_offset(lines: Any) -> None:
     set_up_logs("json")
     fault_log = FaultLog(Metrics())
     fault_log.record(KafkaFault.RECORDS_LOST, "logs.raw/3:700", "gone")
@@ -166,7 +164,7 @@ def test_trouble_names_kind_topic_partition_and_offset(lines: Any) -> None:
     assert taken["message"] == "kafka_fault kind=partitions-taken-away group=epicenter.store detail=again"
 
 
-def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_deadline_is_shared_and_a_second_request_exits_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     now_s, left = 1000.0, list[int]()
     monkeypatch.setattr("epicenter.stream.process.shutdown.monotonic", lambda: now_s)
     ending = Shutdown(leave=left.append, within_s=9.0)
@@ -184,7 +182,7 @@ def test_the_deadline_is_one_for_all_and_a_second_request_ends_it_at_once(monkey
     assert ending.left_s(60) == 0
 
 
-def test_the_first_process_of_a_container_hears_that_it_is_to_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_process_1_of_a_container_exits_on_sigterm(monkeypatch: pytest.MonkeyPatch) -> None:
     before, left = signal.getsignal(signal.SIGTERM), list[int]()
     monkeypatch.setattr(os, "_exit", left.append)
     monkeypatch.setattr(os, "getpid", lambda: 1)
@@ -196,7 +194,7 @@ def test_the_first_process_of_a_container_hears_that_it_is_to_end(monkeypatch: p
     assert left == [143]
 
 
-def test_nobody_who_reads_what_is_written_does_not_keep_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_blocked_log_reader_does_not_delay_exit(monkeypatch: pytest.MonkeyPatch) -> None:
     left, full, go_on = list[int](), logging.Handler(), threading.Event()
     monkeypatch.setattr(full, "emit", lambda _: go_on.wait(60))
     monkeypatch.setattr("epicenter.stream.process.shutdown.FLUSH_S", 0.01)
@@ -208,7 +206,7 @@ def test_nobody_who_reads_what_is_written_does_not_keep_it(monkeypatch: pytest.M
     go_on.set()
 
 
-def test_after_the_deadline_it_leaves_whatever_hangs(lines: Any) -> None:
+def test_process_exits_after_the_deadline_whatever_hangs(lines: Any) -> None:
     set_up_logs("json")
     left = list[int]()
     ending = Shutdown(leave=left.append, within_s=0.0)

@@ -66,7 +66,7 @@ async def process(packs: Path) -> AsyncIterator[Process]:
         yield process
 
 
-async def test_a_change_is_taken_and_a_mistake_is_not(process: Process, packs: Path) -> None:
+async def test_valid_change_is_applied_and_a_mistake_is_not(process: Process, packs: Path) -> None:
     mount(packs, A_PACK.replace("title: One", "title: Two"))
     assert await process.next_outcome() == "taken"
     assert process.title == "Two"
@@ -89,7 +89,7 @@ async def test_a_change_is_taken_and_a_mistake_is_not(process: Process, packs: P
     assert (health["problems"], health["digest"]) == ([], load([packs]).digest)
 
 
-async def test_a_hangup_asks_to_look_at_once(packs: Path) -> None:
+async def test_sighup_checks_the_packs_at_once(packs: Path) -> None:
     process = Process(packs)
     os.utime(packs / "mine.yaml")
     async with running(process.reloader.follow()):
@@ -100,7 +100,7 @@ async def test_a_hangup_asks_to_look_at_once(packs: Path) -> None:
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
 
 
-async def test_who_tries_packs_may_die(packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_trial_process_that_times_out_is_a_problem(packs: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("epicenter.stream.rule_tools.trial.MAX_S", 0.01)
     assert "were not read and compiled within" in (await tried([packs], None)).problems[0]
     monkeypatch.setattr("epicenter.stream.rule_tools.trial.MAX_S", MAX_S)

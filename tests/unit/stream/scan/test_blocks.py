@@ -103,7 +103,7 @@ def test_a_block_that_reaches_into_an_unfinished_one_waits_with_it(cut: int) -> 
     assert matches(mixed, [cut]) == matches(mixed)
 
 
-def test_what_is_held_back_is_told_when_nothing_more_comes() -> None:
+def test_records_held_back_are_scanned_when_the_source_is_idle() -> None:
     scanner = BlockBuffer(BatchScanner(RULES, "c"))
     first = scanner.scan(a_text(["CUDA out of memory", *FRAMES]))
     assert (first.records, [match.rule for match in first.matches]) == (1, ["test.oom"])
@@ -112,7 +112,7 @@ def test_what_is_held_back_is_told_when_nothing_more_comes() -> None:
     assert scanner.rest() == []
 
 
-def test_a_block_whose_speaker_falls_silent_holds_nothing_back_for_long() -> None:
+def test_block_of_an_idle_writer_is_completed_soon() -> None:
     lines = [f"[rank0]: {FRAMES[0]}", *(f"[rank1]: step {number}" for number in range(2000)), f"[rank1]: {OOM}"]
     scanned = BlockBuffer(BatchScanner(RULES, "c")).scan(a_text(lines))
     assert scanned.records == len(lines)

@@ -9,7 +9,7 @@ STEP = b'{"host":"n1","message":"step 100"}'
 KERNEL = b'{"host":"n1","source":"kernel","message":"usb 1-1: new device"}'
 
 
-def test_a_kernel_line_that_is_held_back_is_not_looked_at() -> None:
+def test_kernel_line_held_back_is_not_read() -> None:
     read: list[int] = []
 
     def time_of(number: int) -> int:

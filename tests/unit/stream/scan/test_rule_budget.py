@@ -48,7 +48,7 @@ def scanned(rules: RuleSet, limits: RuleBudget, values: list[bytes]) -> ScanResu
     return BatchScanner(rules, "default", rule_budget=limits).scan(batch(values))
 
 
-def test_a_rule_that_floods_is_cut_named_and_counted(own: RuleSet) -> None:
+def test_rule_over_budget_is_skipped_named_and_counted(own: RuleSet) -> None:
     limits, looks = rule_budget(), round(0.1 * INTERVAL_S / COST_S)
     found = scanned(own, limits, [*lines(120), b"NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"])
     assert [match.rule for match in found.matches] == ["mine.one"] * looks + ["nvidia.xid_79"]
@@ -61,7 +61,7 @@ def test_a_rule_that_floods_is_cut_named_and_counted(own: RuleSet) -> None:
     assert report.startswith(f"{place}: mine.one: {120 - looks} lines that it may fit were not held against it in 5 s")
 
 
-def test_the_next_interval_begins_anew(own: RuleSet) -> None:
+def test_next_interval_has_a_full_budget(own: RuleSet) -> None:
     limits = rule_budget()
     scanned(own, limits, lines(120))
     assert scanned(own, limits, lines(1)).matched == 0
@@ -75,7 +75,7 @@ def test_the_next_interval_begins_anew(own: RuleSet) -> None:
     assert limits.rotate(3 * INTERVAL_S) == {}
 
 
-def test_other_rules_of_the_same_line_are_looked_at(own: RuleSet) -> None:
+def test_other_rules_of_the_same_line_are_checked(own: RuleSet) -> None:
     limits = rule_budget()
     scanned(own, limits, lines(120))
     both = "it went wrong: 1 NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"
@@ -93,7 +93,7 @@ def test_other_rules_of_the_same_line_are_looked_at(own: RuleSet) -> None:
     ],
     ids=["own", "root", "critical", "harmless", "progress"],
 )
-def test_who_is_trusted_is_cut_later(own: RuleSet, change: tuple[str, str], is_cut: bool) -> None:
+def test_trusted_rule_has_a_larger_budget(own: RuleSet, change: tuple[str, str], is_cut: bool) -> None:
     old, new = change
     mine = own.by_id["mine.one"].spec
     name, _, value = new.partition(": ")
@@ -104,7 +104,7 @@ def test_who_is_trusted_is_cut_later(own: RuleSet, change: tuple[str, str], is_c
     assert (not limits.let_through((0,), owners)) == is_cut
 
 
-def test_a_shipped_rule_is_trusted_but_not_for_ever() -> None:
+def test_shipped_rule_is_trusted_up_to_its_larger_budget() -> None:
     rule = the_rules().by_id["nccl.watchdog_timeout"]
     assert rule.place.startswith(str(CATALOG))
     limits = rule_budget()
@@ -114,7 +114,7 @@ def test_a_shipped_rule_is_trusted_but_not_for_ever() -> None:
     assert limits.let_through((0,), (rule,)) == []
 
 
-def test_a_line_is_shared_by_the_rules_that_may_fit_it() -> None:
+def test_cost_of_a_line_is_shared_by_its_candidate_rules() -> None:
     first, second = the_rules().rules[:2]
     limits = rule_budget()
     limits.record((0, 1, 2), (first, second, second), (), limits.clock_s() - 1)

@@ -350,7 +350,7 @@ def test_a_step_told_again_minutes_later_is_news() -> None:
     assert [heartbeat.event_time_ns for heartbeat in heartbeats if isinstance(heartbeat, Step)] == [at(10), at(400)]
 
 
-def test_everyone_who_spoke_in_ten_seconds_is_told_of_once_a_batch() -> None:
+def test_every_writer_in_ten_seconds_has_one_heartbeat_a_batch() -> None:
     scanner = a_scanner()
     lines = [vector("n1", second, "loading", job="A") for second in range(60)]
     first, second = scanner.scan(batch(lines[:3])), scanner.scan(batch(lines[3:], first=4))
@@ -372,7 +372,7 @@ def test_a_recording_without_times_does_not_move_time() -> None:
     assert a_scanner().scan(batch([b"loading", TRACEBACK.encode()])).newest_ns is None
 
 
-def test_a_block_cut_by_the_end_of_a_batch_leaves_who_speaks_after_it_for_the_next_one() -> None:
+def test_lines_after_a_block_cut_by_the_batch_end_wait_for_the_next_batch() -> None:
     lines = [vector("n1", 1, "loading"), vector("n1", 2, TRACEBACK), journald("n1", 3, XID)]
     found = a_scanner().scan(batch(lines[:2]), is_last=False)
     again = a_scanner().scan(batch([*lines, vector("n1", 3, TRACEBACK)]), is_last=False)
@@ -380,7 +380,7 @@ def test_a_block_cut_by_the_end_of_a_batch_leaves_who_speaks_after_it_for_the_ne
     assert {(heartbeat.node, heartbeat.source) for heartbeat in again.heartbeats} == {("n1", "worker")}
 
 
-def test_every_node_of_one_file_is_told_of_in_every_ten_seconds() -> None:
+def test_every_node_of_one_file_has_a_heartbeat_every_ten_seconds() -> None:
     lines = [(vector, journald)[second % 2](f"n{second // 2 % 3}", second, "loading") for second in range(120)]
     whole, cut = a_scanner(), a_scanner()
     pieces = [cut.scan(batch(lines[first : first + 17], first=first + 1)) for first in range(0, 120, 17)]
@@ -445,7 +445,7 @@ def test_a_pattern_may_say_what_to_look_for_in_its_place() -> None:
     assert [match.event.text for match in found.matches] == ["Steps:  41%|####"]
 
 
-def test_pods_that_were_told_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reported_pods_are_forgotten_when_there_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("epicenter.stream.scan.scan.MAX_SPEAKERS", 3)
     scanner = a_scanner()
 

@@ -71,12 +71,12 @@ WRONG: list[tuple[str, Any, str]] = [
 
 
 @pytest.mark.parametrize(("field", "content", "message"), WRONG)
-def test_every_difference_is_told(field: str, content: Any, message: str) -> None:
+def test_every_difference_is_reported(field: str, content: Any, message: str) -> None:
     (told,) = differences(**{field: content})
     assert told.startswith(f"incident 1: {message}")
 
 
-def test_missing_and_unexpected_incidents_are_told() -> None:
+def test_missing_and_unexpected_incidents_are_reported() -> None:
     expected = [ExpectedIncident.model_validate(one) for one in ({"class": "xid-79"}, {"class": "hang", "jobs": ["B"]})]
     assert shortfalls(expected, [found()]) == ["missing: class hang, jobs [B]"]
     (told,) = shortfalls([], [found()])

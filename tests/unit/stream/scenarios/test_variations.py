@@ -67,7 +67,7 @@ CORES = [
 
 
 @pytest.mark.parametrize(("core", "told", "caught"), CORES)
-def test_what_depends_on_the_way_of_arriving_is_caught(
+def test_dependence_on_arrival_order_is_found(
     core: type[NotingCore], told: object, caught: set[str], tmp_path: Path
 ) -> None:
     assert changes(tmp_path, partial(core, told)) == caught

@@ -32,7 +32,7 @@ def test_a_snapshot_is_due(snapshot_ago_s: float, has_changes: bool, took_s: flo
     assert not owned.is_due(every_s=5)
 
 
-def test_the_first_one_is_due_at_once() -> None:
+def test_first_snapshot_is_due_at_once() -> None:
     correlator = PartitionCorrelator(the_rules(), NS_PER_S)
     owned = Owned(correlator, "", correlator.offset)
     correlator.begin_at(8)

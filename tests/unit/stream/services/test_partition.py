@@ -66,13 +66,13 @@ def test_a_tick_from_before_a_batch_does_not_count_the_batch() -> None:
     assert incident.failure_class == "xid-79"
 
 
-def test_a_quiet_partition_does_not_stop_time() -> None:
+def test_quiet_partition_does_not_stop_time() -> None:
     partition = correlator()
     (incident,) = processed(partition, FOUND_0, tick((2, 0), elapsed_s=1))
     assert incident.failure_class == "xid-79"
 
 
-def test_time_goes_on_in_silence_only_at_pace() -> None:
+def test_time_advances_without_new_records_only_at_pace() -> None:
     still, moving = correlator(), correlator()
     processed(still, FOUND_0, tick((2, 0), elapsed_s=7200))
     (resolved,) = processed(moving, FOUND_0, tick((2, 0), elapsed_s=7200, at_pace=True))
@@ -81,7 +81,7 @@ def test_time_goes_on_in_silence_only_at_pace() -> None:
     assert resolved.status == "resolved"
 
 
-def test_time_goes_on_when_another_worker_ticks_from_now_on() -> None:
+def test_time_advances_when_another_worker_takes_over_the_ticks() -> None:
     partition = correlator()
     ticks = [tick((2, 0), elapsed_s=seconds, at_pace=True) for seconds in (3000, 3500, 0, 50, 150)]
     (incident,) = processed(partition, FOUND_0, *ticks)
@@ -101,7 +101,7 @@ def test_what_was_counted_before_a_new_record_counts_no_more() -> None:
     assert partition.engine.watermark_ns == at(661 + 2 - 1)
 
 
-def test_a_message_taken_twice_changes_nothing() -> None:
+def test_message_processed_twice_changes_nothing() -> None:
     partition = correlator()
     processed(partition, FOUND_0)
     assert partition.process(0, FOUND_0) == []
@@ -109,7 +109,7 @@ def test_a_message_taken_twice_changes_nothing() -> None:
     assert incident.signal_count == 1
 
 
-def test_a_snapshot_at_any_place_goes_on_the_same() -> None:
+def test_restart_from_a_snapshot_at_any_offset_gives_the_same_incidents() -> None:
     messages = [FOUND_1, tick((0, 2), lagging=("raw/0",)), FOUND_0, tick((2, 2), elapsed_s=1)]
     undisturbed = processed(correlator(), *messages)
     for place in range(len(messages) + 1):
@@ -120,7 +120,7 @@ def test_a_snapshot_at_any_place_goes_on_the_same() -> None:
         assert len(after) == (place < len(messages))
 
 
-def test_messages_taken_again_lead_to_the_same_bytes_of_the_same_revisions() -> None:
+def test_messages_processed_again_give_the_same_bytes_of_the_same_revisions() -> None:
     later = part("raw/1", [vector("n3", second, TIMEOUT, "A") for second in range(662, 672)])
     messages: list[ScanMessage | ProgressTick] = [
         FOUND_0,
@@ -148,7 +148,7 @@ def sent(partition: PartitionCorrelator, messages: list[ScanMessage | ProgressTi
     return {(incident.incident_id, incident.revision): msgspec.json.encode(incident) for incident in changes}
 
 
-def test_a_correlator_that_begins_at_an_offset_takes_it() -> None:
+def test_correlator_that_begins_at_an_offset_processes_it() -> None:
     partition = correlator()
     processed(partition, FOUND_0, FOUND_1)
     partition.begin_at(0)
