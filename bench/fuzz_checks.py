@@ -137,9 +137,9 @@ def check_borders(cores: Cores, batch: Batch, draw: Random) -> None:
     engine.add(scanned.matches, scanned.heartbeats, scanned.rank_placements)
     incidents = list(engine.flush())
     for match in draw.sample(scanned.matches, min(20, len(scanned.matches))):
-        _check_inert(_on_a_terminal([("", safe(match.event.text))]))
+        _check_sanitized(_on_a_terminal([("", safe(match.event.text))]))
     for incident in incidents[:5]:
-        _check_inert(_on_a_terminal(incident_report(incident)))
+        _check_sanitized(_on_a_terminal(incident_report(incident)))
         _check_page(incident_html(incident))
     _check_page(incidents_html(incidents[:50]))
 
@@ -150,7 +150,7 @@ def _on_a_terminal(lines: Iterable[Line]) -> str:
     return shown.getvalue()
 
 
-def _check_inert(shown: str) -> None:
+def _check_sanitized(shown: str) -> None:
     suspicious = [character for character in shown if not character.isprintable() and character != "\n"]
     _expect(not suspicious, f"not inert: {suspicious[:5]!r}")
 
@@ -166,7 +166,7 @@ class _Tags(HTMLParser):
 
 
 def _check_page(html: str) -> None:
-    _check_inert(html)
+    _check_sanitized(html)
     _Tags().feed(html)
 
 

@@ -56,7 +56,7 @@ def main() -> None:
     join_ns = cost_ns(fetches, lambda chunk: Records(as_batch(chunk).values))
     search_ns = cost_ns(fetches, lambda chunk: search.scan(Records(as_batch(chunk).values)))
     catalogue_ns = cost_ns(fetches, lambda chunk: catalogue.scan(Records(as_batch(chunk).values)))
-    glance_ns = cost_ns(fetches, lambda chunk: prefilter.prefiltered(Records(as_batch(chunk).values)))
+    prefilter_ns = cost_ns(fetches, lambda chunk: prefilter.prefiltered(Records(as_batch(chunk).values)))
     quiet_ns = cost_ns(quiet, scanning(rules))
     all_ns = cost_ns(fetches, scanning(rules))
     rows = {
@@ -64,8 +64,8 @@ def main() -> None:
         "values and keys as columns": columns_ns - decode_ns,
         "one text of them": join_ns - columns_ns,
         f"search it for {PATTERNS} patterns": search_ns - join_ns,
-        "marks in the same search, escapes, odd envelopes": glance_ns - search_ns,
-        "who was alive, and the rest": quiet_ns - glance_ns,
+        "marks in the same search, escapes, odd envelopes": prefilter_ns - search_ns,
+        "who was alive, and the rest": quiet_ns - prefilter_ns,
         f"{HITS:.1%} hits and {HEARTBEATS:.0%} heartbeats": all_ns - quiet_ns,
         "all of it": all_ns,
         "(the catalogue's patterns instead, more)": catalogue_ns - search_ns,

@@ -13,7 +13,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.rules.packs.spec import is_named
 
 HERE = Path(__file__).parent
-SHOWN_RULES = 8
+MAX_SHOWN_RULES = 8
 INTRODUCTION = """\
 Look up a failure here to see which rules detect it, or why no log line can. The failures come from four
 documents: a triage guide for job logs, an overview of failure scenarios, a guide to incomplete logs, and a list of
@@ -38,8 +38,8 @@ def answer(item: dict[str, Any], rules: RuleSet) -> str:
     if "why" in item:
         return f"no log line: {item['why']}"
     ids = [rule.spec.id for rule in rules.all_rules if is_meant(rule.spec.id, rule.spec.failure_class, item)]
-    more = f" and {len(ids) - SHOWN_RULES} more" if len(ids) > SHOWN_RULES else ""
-    return ", ".join(f"`{rule_id}`" for rule_id in ids[:SHOWN_RULES]) + more
+    more = f" and {len(ids) - MAX_SHOWN_RULES} more" if len(ids) > MAX_SHOWN_RULES else ""
+    return ", ".join(f"`{rule_id}`" for rule_id in ids[:MAX_SHOWN_RULES]) + more
 
 
 def is_meant(rule_id: str, failure_class: str, item: dict[str, Any]) -> bool:

@@ -211,7 +211,7 @@ class Engine:
         self._on_placement(signal.cluster, signal.node, signal.job, signal.event_time_ns)
         if signal.role == "root":
             jobs = self._state.lifecycle.correlator.jobs_of(signal)
-            self._state.liveness.record_trouble(signal.cluster, jobs, signal.event_time_ns)
+            self._state.liveness.record_root_cause(signal.cluster, jobs, signal.event_time_ns)
         self._on_signal(signal)
 
     def _on_signal(self, signal: Signal) -> None:

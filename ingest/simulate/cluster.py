@@ -122,7 +122,7 @@ class Cluster:
                 since_boot_ns, _, text = packed.partition("\n")
                 return envelopes.kernel_line(node, node.clock(at_ns), text, int(since_boot_ns))
 
-            rng = None if node.kernel_shipper == "rsyslog" else self._trouble(f"kernel/{node.index}")
+            rng = None if node.kernel_shipper == "rsyslog" else self._disturbance(f"kernel/{node.index}")
             self._kernels[node.index] = Channel(self.clockwork, envelopes.kernel_path(node), wrap, rng)
         return self._kernels[node.index]
 
@@ -133,7 +133,7 @@ class Cluster:
             if job.platform == "slurm" and job.has_plain_log:
                 path = _out(job)
             self._workers[key] = Channel(
-                self.clockwork, path, _wrap_of(job, place), self._trouble(f"worker/{job.job_id}/{place}")
+                self.clockwork, path, _wrap_of(job, place), self._disturbance(f"worker/{job.job_id}/{place}")
             )
         return self._workers[key]
 
@@ -142,7 +142,7 @@ class Cluster:
             self._others[path] = Channel(self.clockwork, path, lambda at_ns, text: text, None)
         return self._others[path]
 
-    def _trouble(self, name: str) -> Random | None:
+    def _disturbance(self, name: str) -> Random | None:
         return None if self.scenario.is_tidy else self.rng(f"transport/{name}")
 
 

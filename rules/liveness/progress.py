@@ -51,7 +51,7 @@ class JobProgress(msgspec.Struct):
     `saved_step` is the step of the newest complete checkpoint, -1 if there is none. `seen_steps` and `seen_ns` are how
     much of the job was watched, over all attempts. `longest_pause_ns` is the longest pause that neither a line nor a
     period announced. `has_finished`: the job said that it is complete, so later progress bars are no steps.
-    `trouble_ns` is when a line last reported a root cause on one of its nodes: a pause after it is no ordinary one.
+    `root_cause_ns` is when a line last reported a root cause on one of its nodes: a pause after it is no ordinary one.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -81,7 +81,7 @@ class JobProgress(msgspec.Struct):
     longest_pause_ns: int = 0
     seen_steps: int = 0
     seen_ns: int = 0
-    trouble_ns: int = 0
+    root_cause_ns: int = msgspec.field(name="trouble_ns", default=0)
     passed: set[int] = set()
     is_counted: bool = False
     has_ended: bool = False
@@ -171,8 +171,8 @@ class JobProgress(msgspec.Struct):
         gap_ns, longest_ns = _median(self.gaps_ns), max(self.gaps_ns, default=0)
         waits = [self.late_ns(), longest_ns * 5 // 2 if self.is_buffered else longest_ns * 3 // 2]
         longest_ns = min(PHASE_NS, 3 * self.longest_pause_ns) if self.is_settled else PHASE_NS
-        if self._is_in_trouble:
-            longest_ns = min(longest_ns, self.trouble_ns + MIN_SLACK_NS - self.last_step_ns)
+        if self._is_after_root_cause:
+            longest_ns = min(longest_ns, self.root_cause_ns + MIN_SLACK_NS - self.last_step_ns)
         waits.append(longest_ns)
         if not self.is_trusted:
             waits += [self.floor_ns, 10 * gap_ns]
@@ -197,8 +197,8 @@ class JobProgress(msgspec.Struct):
         return f"no step after step {self.last_step}; a step had taken {pace_s:.1f} s"
 
     @property
-    def _is_in_trouble(self) -> bool:
-        return self.trouble_ns > self.last_step_ns - ROUND_NS
+    def _is_after_root_cause(self) -> bool:
+        return self.root_cause_ns > self.last_step_ns - ROUND_NS
 
     @property
     def _is_in_phase(self) -> bool:

@@ -127,11 +127,11 @@ class LivenessWatch(msgspec.Struct):
             True, watch.progress.attempt != attempt, self._on_step(key, watch, heartbeat.event_time_ns)
         )
 
-    def record_trouble(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
+    def record_root_cause(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
         """A line reported a root cause that concerns these jobs: the next pause is no ordinary one."""
         for key in sorted(job_key(cluster, job, "") for job in jobs):
             if watch := self.jobs.get(key):
-                watch.progress.trouble_ns = max(time_ns, watch.progress.trouble_ns)
+                watch.progress.root_cause_ns = max(time_ns, watch.progress.root_cause_ns)
                 if (watch.progress.stall_due_ns or 0) > time_ns and watch.verdict != SHIPPER_SILENT:
                     await_step(self.timers, key, watch)
 

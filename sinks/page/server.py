@@ -55,7 +55,7 @@ def page(query: StoreQuery, health: Health, feed: Feed, token: str = "") -> web.
             web.get("/api/incidents/{id}.md", pages.api_markdown),
             web.get("/api/incidents/{id}", pages.api_incident),
             web.get("/api/jobs/{cluster}/{job}/ranks", pages.api_ranks),
-            web.get("/api/handover/{question}", pages.api_handover),
+            web.get("/api/handover/{question}", pages.api_evidence),
             web.post("/api/incidents/{id}/feedback", actions.give_feedback),
             web.post("/api/incidents/{id}/acknowledgement", actions.acknowledge),
             web.post("/incidents/{id}/acknowledgement", actions.acknowledge_without_scripts),
@@ -159,7 +159,7 @@ class _Pages:
         ranks = await self._query(lambda client: jobs.list_ranks(client, cluster, job))
         return json_response(grid_of(ranks, time_ns()).columns())
 
-    async def api_handover(self, request: web.Request) -> web.Response:
+    async def api_evidence(self, request: web.Request) -> web.Response:
         """`{"found": …}`: the answer to one of the questions below; its parameters are in the query."""
         question, given = request.match_info["question"], dict(request.query)
         try:

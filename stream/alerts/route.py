@@ -76,7 +76,7 @@ def routed(
         "severity": incident.severity,
         "title": incident.title,
         "at": iso_from_ns(situation.now_ns),
-        "legs": [_leg(route_target, labels) for route_target in route_targets],
+        "legs": [_route_target(route_target, labels) for route_target in route_targets],
         "reasons": list(reasons),
         "labels": {name: list(values) for name, values in labels.items()},
         "held_s": routing.spec.grace_period / NS_PER_S if is_liveness(incident) else 0,
@@ -89,7 +89,7 @@ def routed(
     }
 
 
-def _leg(route_target: RouteTarget, labels: Labels) -> dict[str, Any]:
+def _route_target(route_target: RouteTarget, labels: Labels) -> dict[str, Any]:
     """One target; incidents with the same values in `group` share a message."""
     return {
         "target": route_target.target,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.integration.test_raw_trouble import balanced, members, xid
+from tests.integration.test_raw_faults import balanced, members, xid
 from tests.support.cluster import Cluster, Worker
 from tests.support.waiting import eventually
 

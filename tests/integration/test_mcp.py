@@ -29,7 +29,7 @@ from epicenter.stream.mcp.server import build, serve_http
 from epicenter.stream.settings import load_settings
 from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
-from tests.support.handover import Stored, store_failure
+from tests.support.evidence import Stored, store_failure
 from tests.support.page_store import add_job
 from tests.unit.sinks.clickhouse.test_rows import an_incident
 

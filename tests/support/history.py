@@ -44,17 +44,17 @@ def _samples_of_a_worker() -> list[Sample]:
     """The last day (older ones are deleted by their age) of one that reads, and has trouble in its last hours."""
     metrics, samples, now_s = Metrics(), list[Sample](), int(datetime.now(UTC).timestamp())
     for time_s in range(now_s - DAY_S, now_s, EVERY_S):
-        _count(metrics, has_trouble=now_s - time_s < 4 * EVERY_S)
+        _count(metrics, has_faults=now_s - time_s < 4 * EVERY_S)
         samples += [Sample(time_s, "n1:7", *series) for series in metrics.series()]
     return samples
 
 
-def _count(metrics: Metrics, has_trouble: bool) -> None:
+def _count(metrics: Metrics, has_faults: bool) -> None:
     metrics.note_scan("logs.raw/0", ScanResult(records=3000, matched=20, dead=1))
     metrics.note_uses({the_rules().rules[0]: Use(1.0, candidates=50, hits=5, seconds=0.2, passed_over=1)})
     metrics.note_lag({"logs.raw/0": 500, "logs.raw/1": 20})
     metrics.note_record_age("logs.raw/0", 1.5)
-    if has_trouble:
+    if has_faults:
         metrics.note_store_failure("away")
         metrics.note_fault("corrupt-batch")
         metrics.note_lost_records("logs.raw/0", 2)

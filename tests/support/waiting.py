@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 POLL_S = 0.05
-LONGEST_POLL_S = 0.25
+MAX_POLL_S = 0.25
 """Questions to a server cost what the server itself needs."""
 
 
@@ -18,5 +18,5 @@ def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:
     while not (answer := holds()):
         assert time.monotonic() < end_s, f"not within {within_s} s: {what}"
         time.sleep(pause_s)
-        pause_s = min(pause_s * 1.2, LONGEST_POLL_S)
+        pause_s = min(pause_s * 1.2, MAX_POLL_S)
     return answer

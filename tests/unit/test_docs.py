@@ -107,7 +107,7 @@ def test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_
         monkeypatch.setenv(name, secret)
     check, *_, route = (run(command, tmp_path) for command in shown_in("docs/alerts.md"))
     assert check == "alerts.yaml: ok: 5 targets, 5 routes\n"
-    assert [leg["target"] for leg in json.loads(route)["legs"]] == [
+    assert [target["target"] for target in json.loads(route)["legs"]] == [
         "on-call",
         "on-call-lead",
         "gpu-channel",
@@ -115,7 +115,7 @@ def test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_
     ]
 
 
-def test_every_trouble_stands_in_the_operation_document() -> None:
+def test_every_kafka_fault_is_in_the_operation_document() -> None:
     rows = (ROOT / "docs/operations.md").read_text().splitlines()
     told = {row.split("`")[1] for row in rows if row.startswith("| `") and row.count("|") == 5}
     assert told == set(KafkaFault)

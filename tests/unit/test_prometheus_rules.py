@@ -36,7 +36,7 @@ TOLD = 'epicenter_delivery_seconds_bucket{target="slack", le="%s"}'
 ALL_TOLD = TOLD % "+Inf"
 SKEW, THROTTLED = 'epicenter_clock_skew_seconds{node="n1"}', 'epicenter_rule_skipped_candidates_total{rule="r"}'
 SNAPSHOTS = 'epicenter_snapshot_failures_total{reason="too large"}'
-TROUBLE = 'epicenter_kafka_faults_total{kind="%s"}'
+KAFKA_FAULTS = 'epicenter_kafka_faults_total{kind="%s"}'
 LOST, LOST_MESSAGES = 'epicenter_lost_records_total{source="s"}', 'epicenter_lost_messages_total{source="s"}'
 
 
@@ -71,8 +71,8 @@ CASES: Final = [
     Case("more records are lost", {LOST: "7x20 9x20"}, "22m", ("RecordsLost",)),
     Case("messages are lost", {LOST_MESSAGES: "_x20 7x20"}, "22m", ("RecordsLost",)),
     Case("records were lost long ago", {LOST: "7x60"}, "50m"),
-    Case("Kafka makes trouble", {TROUBLE % "corrupt-batch": "_x20 1x20"}, "22m", ("KafkaTrouble",)),
-    Case("partitions were added", {TROUBLE % "partitions-added": "_x20 1x20"}, "22m"),
+    Case("Kafka makes trouble", {KAFKA_FAULTS % "corrupt-batch": "_x20 1x20"}, "22m", ("KafkaTrouble",)),
+    Case("partitions were added", {KAFKA_FAULTS % "partitions-added": "_x20 1x20"}, "22m"),
     Case("many records are dead", {READ: "0+900x30", DEAD: "0+90x30"}, "15m", ("DeadLetters",)),
     Case("few records are dead", {READ: "0+9000x30", DEAD: "0+9x30"}, "15m"),
     Case("a clock is slow", {SKEW: "-9x30"}, "20m", ("ClockSkew",)),

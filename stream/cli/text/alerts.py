@@ -21,8 +21,8 @@ def _lines(document: Mapping[str, Any]) -> Iterator[Line]:
     style = SEVERITY_STYLES.get(severity, "")
     title = f"[{style}]{safe(severity)}[/]  {safe(document['title'])}" if style else safe(document["title"])
     yield "", f"{safe(document['incident_id'])}  {safe(document['status'])}  {title}"
-    for leg in document["legs"]:
-        yield "  tells       ", _leg(leg)
+    for route_target in document["legs"]:
+        yield "  tells       ", _route_target(route_target)
     if not document["legs"]:
         yield "  tells       ", "nobody"
     for reason in document["reasons"]:
@@ -37,15 +37,16 @@ def _lines(document: Mapping[str, Any]) -> Iterator[Line]:
     yield "  action      ", _action(document["action"])
 
 
-def _leg(leg: Mapping[str, Any]) -> str:
-    when = f"after {_length(leg['after_s'])} without acknowledgement" if leg["after_s"] else "at once"
-    group = ", ".join(f"{name} {'+'.join(values) or 'unknown'}" for name, values in leg["group"].items())
-    wait = f", waits {_length(leg['group_wait_s'])} for others" if leg["group_wait_s"] else ""
+def _route_target(route_target: Mapping[str, Any]) -> str:
+    when = f"after {_length(route_target['after_s'])} without acknowledgement" if route_target["after_s"] else "at once"
+    group = ", ".join(f"{name} {'+'.join(values) or 'unknown'}" for name, values in route_target["group"].items())
+    wait = f", waits {_length(route_target['group_wait_s'])} for others" if route_target["group_wait_s"] else ""
     pace = (
-        f"updates {_length(leg['update_interval_s'])} apart, repeated every {_length(leg['repeat_interval_s'])}{wait}"
+        f"updates {_length(route_target['update_interval_s'])} apart, "
+        f"repeated every {_length(route_target['repeat_interval_s'])}{wait}"
     )
-    place = f"by {leg['route']}, group: {group or 'everything'}"
-    return safe(f"{leg['target']} {when}, {place}; {pace}")
+    place = f"by {route_target['route']}, group: {group or 'everything'}"
+    return safe(f"{route_target['target']} {when}, {place}; {pace}")
 
 
 def _action(action: Mapping[str, Any]) -> str:

@@ -133,7 +133,7 @@ def test_a_link_in_the_place_of_the_job_s_folder_is_not_followed(tmp_path: Path)
 
 @pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
 @pytest.mark.parametrize("job", ["", "../../etc", "7877 rm -rf", "$(reboot)"])
-def test_no_trouble_fails_a_job(script: str, job: str, tmp_path: Path) -> None:
+def test_no_fault_of_the_prolog_fails_a_job(script: str, job: str, tmp_path: Path) -> None:
     assert run(script, tmp_path, **ON_NODE | {"SLURM_JOB_ID": job}).returncode == 0
     assert list(tmp_path.rglob("*")) == []
     (tmp_path / "jobs").write_text("a file where the folder should be")

@@ -261,7 +261,7 @@ def test_a_list_of_nodes_counts_for_all_of_them() -> None:
     assert incident.root_cause.node == "node0001"
 
 
-def test_seats_are_written_with_numbers_and_read_without_those_that_say_nothing() -> None:
+def test_rank_placements_are_written_with_numbers_and_read_without_those_that_say_nothing() -> None:
     unknown = a_rank_placement(1, "n1")
     written = unknown.written()
     assert (written.rank, written.local_rank, written.world_size) == (-1, -1, 0)
@@ -270,7 +270,7 @@ def test_seats_are_written_with_numbers_and_read_without_those_that_say_nothing(
     assert told.written() == told
 
 
-def test_a_seat_that_waits_in_a_snapshot_is_the_same_afterwards() -> None:
+def test_a_rank_placement_that_waits_in_a_snapshot_is_the_same_afterwards() -> None:
     one, other = Engine(the_rules()), Engine(the_rules())
     for engine in (one, other):
         engine.add((), (), [a_rank_placement(1, "n1", gpu="g0"), a_rank_placement(2, "n1", 3, gpu="g1", world_size=8)])

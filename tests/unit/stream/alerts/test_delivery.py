@@ -85,12 +85,12 @@ def test_an_undisturbed_run_delivers_every_change_once(calm: Notified) -> None:
     assert len(calm) == 15
 
 
-@pytest.mark.parametrize("trouble", ["drop", "garbage", 500, 503, 429])
+@pytest.mark.parametrize("fault", ["drop", "garbage", 500, 503, 429])
 async def test_a_target_that_fails_for_half_an_hour_gets_everything_once_in_order(
-    trouble: str | int, receiver: Receiver, calm: Notified, tmp_path: Path
+    fault: str | int, receiver: Receiver, calm: Notified, tmp_path: Path
 ) -> None:
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
-        receiver.before_answer = lambda _: trouble if worker.clock.passed_s < 30 * MINUTE_S else None
+        receiver.before_answer = lambda _: fault if worker.clock.passed_s < 30 * MINUTE_S else None
         await worker.play(story(), 60 * MINUTE_S)
         assert (worker.pending, worker.starts) == (0, 1)
     assert accepted_by(receiver) == calm

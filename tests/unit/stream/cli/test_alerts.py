@@ -113,7 +113,7 @@ def routed(run: Any, *arguments: object) -> list[dict[str, Any]]:
 
 def test_route_as_json(alerts: Path, incidents: Path, run: Any) -> None:
     cause, effect, other = routed(run, incidents, "--alerts", alerts, "--at", "2026-03-02T10:00:00Z")
-    assert [leg["target"] for leg in cause["legs"]] == ["on-call", "chat"]
+    assert [route_target["target"] for route_target in cause["legs"]] == ["on-call", "chat"]
     assert cause["legs"][1] == {
         "target": "chat",
         "route": "alerts.yaml:7",
@@ -148,7 +148,7 @@ def test_the_alerts_file_of_the_settings(
     alerts: Path, incidents: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EPICENTER_ALERTS", str(alerts))
-    assert [leg["target"] for leg in routed(run, incidents)[0]["legs"]] == ["on-call", "chat"]
+    assert [route_target["target"] for route_target in routed(run, incidents)[0]["legs"]] == ["on-call", "chat"]
     assert load_settings().alerts == alerts
 
 
@@ -157,7 +157,7 @@ def test_the_webhook_of_the_settings_is_told_everything(
 ) -> None:
     monkeypatch.setenv("EPICENTER_WEBHOOK_URL", "https://hook.example/secret-path")
     found = routed(run, incidents)
-    assert [[leg["target"] for leg in one["legs"]] for one in found] == [["webhook"]] * 3
+    assert [[route_target["target"] for route_target in one["legs"]] for one in found] == [["webhook"]] * 3
     assert found[0]["reasons"] == ["webhook_url: takes everything: fits, tells webhook"]
 
 

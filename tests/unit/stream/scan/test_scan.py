@@ -65,7 +65,7 @@ def test_a_match_over_a_border_is_none_of_both() -> None:
 
 
 @pytest.mark.parametrize("invalid", [b"", b"oo bar " * MAX_RECORD_BYTES], ids=["empty", "too-large"])
-def test_a_match_over_the_border_of_an_unfit_record_does_not_wake_it(invalid: bytes) -> None:
+def test_a_match_over_the_border_of_an_invalid_record_does_not_wake_it(invalid: bytes) -> None:
     found = scanned([a_rule("a", "foo[^x]{2}", "foo bar")], [b"foo", invalid, b"foo bar"])
     assert told(found) == [(3, "test.a")]
     assert (found.dead, found.matched, found.quiet) == (1, 1, 1)

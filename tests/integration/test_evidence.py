@@ -27,7 +27,7 @@ from epicenter.stream.settings import load_settings
 from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
 from tests.support.cluster import with_admin
-from tests.support.handover import Stored, store_failure
+from tests.support.evidence import Stored, store_failure
 from tests.support.serving import epicenter
 from tests.support.waiting import eventually
 
