@@ -16,7 +16,7 @@ MAX_BYTES: Final = 200
 
 FORMS: Final = "write FILE:LINE, TOPIC/PARTITION:OFFSET, incident:ID@REVISION#/chain/0 or signal:ID"
 
-_PART: Final = re.compile(r"incident:([0-9A-Za-z]{1,64})(?:@(\d{1,18}))?(?:#(/[^\s]{0,200})?)?")
+_PART: Final = re.compile(r"incident:([0-9A-Za-z]{1,64})(?:@(\d{1,19}))?(?:#(/[^\s]{0,200})?)?")
 _SIGNAL: Final = re.compile(r"signal:([0-9A-Za-z_.-]{1,64})")
 _LINE: Final = re.compile(r"(.+):(\d{1,18})", re.DOTALL)
 _PARTITION: Final = re.compile(r"(.+)/(\d{1,9})")
