@@ -143,7 +143,7 @@ def test_a_newer_schema_is_refused(client: Client) -> None:
         "INSERT INTO schema_migrations (version, name) SELECT {version:UInt32}, 'future'", {"version": newer}
     )
     try:
-        with pytest.raises(ConfigError, match="use a newer epicenter"):
+        with pytest.raises(ConfigError, match="upgrade epicenter"):
             migrate(client)
     finally:
         client.command("DELETE FROM schema_migrations WHERE name = 'future'")
@@ -373,7 +373,7 @@ def test_a_second_store_in_one_process_is_told(client: Client, tmp_path: Path) -
 
 def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(ConfigError, match="can't be the store's folder"):
+    with pytest.raises(ConfigError, match="can't be used as the store's folder"):
         connect(f"chdb://{tmp_path}/file/store")
 
 

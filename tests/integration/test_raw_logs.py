@@ -148,5 +148,5 @@ def test_every_statement_is_sql_and_parameters_are_quoted(client: Client) -> Non
 
 
 def test_an_embedded_store_says_that_it_can_not(client: Client) -> None:
-    with pytest.raises(ConfigError, match="raw logs need a ClickHouse server"):
+    with pytest.raises(ConfigError, match="use a ClickHouse server for raw logs"):
         create_log_tables(client, TOPIC)

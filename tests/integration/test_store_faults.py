@@ -97,7 +97,7 @@ def test_a_schema_that_is_newer_than_the_program(guarded: DevClickHouse) -> None
     for command in (("migrate",), ("migrate", "--plan"), ("check",)):
         done = epicenter(*command, "--store", store)
         assert "schema version 999" in done.stdout + done.stderr
-        assert "use a newer epicenter" in done.stdout + done.stderr
+        assert "upgrade epicenter" in done.stdout + done.stderr
         assert done.returncode in (1, 78)
 
 
@@ -119,7 +119,7 @@ def test_the_plan_says_what_and_why_and_then_that_nothing_is_to_do(guarded: DevC
 def test_raw_logs_of_an_embedded_store_are_refused(tmp_path: Path) -> None:
     done = epicenter("migrate", "--with-logs", "--store", f"chdb://{tmp_path}/store")
     assert done.returncode == 78
-    assert "raw logs need a ClickHouse server" in done.stderr
+    assert "use a ClickHouse server for raw logs" in done.stderr
     assert "Traceback" not in done.stderr
     shown = epicenter("migrate", "--plan", "--with-logs", "--kafka", "k:9092", "--store", f"chdb://{tmp_path}/store")
     assert "CREATE TABLE IF NOT EXISTS otel_logs\n" in shown.stdout
