@@ -71,7 +71,7 @@ def _story(pack: Pack) -> Story:
 def _sentence(pack: Pack) -> str:
     verdict = pack.verdict
     place = humanize.where(verdict.node, verdict.gpu, verdict.rank)
-    cost = _lost(pack) or "unknown"
+    cost = _lost(pack) or "not known"
     confidence = f"confidence {humanize.percent(verdict.confidence)}, {verdict.sureness}"
     return f"{verdict.cause}{place} came first ({confidence}). Cost: {cost}. State: {verdict.state}."
 
@@ -90,7 +90,7 @@ def _verdict(pack: Pack) -> Grid:
     rows = (
         ("Cause", f"{verdict.cause}{place} (rule {verdict.rule})", verdict.line),
         ("Confidence", f"{humanize.percent(verdict.confidence)}: {verdict.sureness}", verdict.reference),
-        ("Cost", _lost(pack) or "unknown", lost.reference),
+        ("Cost", _lost(pack) or "not known", lost.reference),
         ("State", f"{state}; {humanize.count(verdict.signals, 'signal')}", f"incident:{pack.incident}@{pack.revision}"),
         (
             "Seen",

@@ -58,9 +58,9 @@ def facts(notification: Notification, sanitizer: Sanitizer = sanitize) -> tuple[
     first, *others = view.next_steps or ("",)
     texts = {
         "Cause": _cause(view),
-        "Where": view.place or "unknown",
+        "Where": view.place or "not known",
         "Confidence": view.cause.confidence_percent,
-        "Cost": view.lost_since or "unknown",
+        "Cost": view.lost_since or "not known",
         "Next step": first or "check the evidence",
         "Link": "",
         "Reach": ", ".join(filter(None, (view.reach, _jobs(incident.jobs)))),

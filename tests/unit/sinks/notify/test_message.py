@@ -43,7 +43,7 @@ def test_default_message_has_all_facts_in_order() -> None:
 
 def test_unknown_facts_are_marked() -> None:
     facts = dict(default_message(LITTLE).facts)
-    assert (facts["Where"], facts["Cost"], facts["Next step"]) == ("unknown", "unknown", "check the evidence")
+    assert (facts["Where"], facts["Cost"], facts["Next step"]) == ("not known", "not known", "check the evidence")
     assert not {"Link", "Action", "Also", "Why now"} & facts.keys()
 
 
