@@ -191,9 +191,9 @@ def test_four_workers_with_a_user_each_do_all_of_it(
             poor = cluster.start_worker(SERVICES="match", **environment(as_user(secure, "poor")))
             for service in SERVICES:
                 last = cluster.start_worker(SERVICES=service, **environment(as_user(secure, service)))
-            refusal = "GroupAuthorizationFailedError.*docs/security.md has what each service needs"
+            refusal = "GroupAuthorizationFailedError.*docs/security.md lists what each service needs"
             eventually(
-                lambda: re.search(refusal, poor.log.read_text()), 120, "the user without the group is told of it"
+                lambda: re.search(refusal, poor.log.read_text()), 120, "the worker logs that its user lacks the group"
             )
             poor.kill()
             eventually(lambda: receiver.told, 120, "the webhook is told")
