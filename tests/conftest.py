@@ -9,8 +9,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--update-golden", action="store_true", help="Rewrite expected.jsonl of the scenarios.")
 
 
-TAKE_LONGEST = ("test_docs.py", "test_cli.py", "test_lint.py", "test_catalog.py", "test_chaos.py")
-"""Files that would keep one of two workers busy alone if they came last."""
+TAKE_LONGEST = ("test_docs.py", "test_lint.py", "test_catalog.py", "test_chaos.py")
+"""Files that would keep one worker busy alone if they came last."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

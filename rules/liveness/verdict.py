@@ -50,7 +50,7 @@ MAX_CUTS: Final = 3
 """If lines of a node are cut in more seconds than this, that is how it writes, and means nothing."""
 
 LAG_STEPS: Final = 2
-_SOON_NS: Final = 60 * NS_PER_S
+_SHORTLY_BEFORE_NS: Final = 60 * NS_PER_S
 
 
 class Finding(msgspec.Struct, frozen=True):
@@ -206,7 +206,7 @@ def not_started(watch: JobWatch) -> Finding | None:
 def kept_up(watch: JobWatch) -> list[Member]:
     """The ranks that reported several steps, one of them shortly before the job's last."""
     progress = watch.progress
-    since_ns = progress.last_step_ns - max(_SOON_NS, 10 * (progress.pace_ns or 0))
+    since_ns = progress.last_step_ns - max(_SHORTLY_BEFORE_NS, 10 * (progress.pace_ns or 0))
     return [
         member for member in watch.members.values() if member.reports >= REPORTS_TO_COUNT and member.step_ns >= since_ns
     ]
@@ -222,7 +222,7 @@ def laggard(watch: JobWatch, now_ns: int) -> str:
     if len(found) != 1 or len(watch.members) < 2:
         return ""
     pace_ns = watch.progress.pace_ns or 0
-    is_going_on = watch.members[found[0]].step_ns > now_ns - max(_SOON_NS, 10 * pace_ns)
+    is_going_on = watch.members[found[0]].step_ns > now_ns - max(_SHORTLY_BEFORE_NS, 10 * pace_ns)
     return found[0] if is_going_on else ""
 
 

@@ -12,10 +12,8 @@ from epicenter.rules.model.times import NS_PER_S
 CLOCK_SKEW_NS: Final = 5 * NS_PER_S
 """How far the clocks of two nodes may differ."""
 
-
 SEVERITIES: Final = ("info", "warning", "error", "critical")
 """From least to most severe."""
-
 
 QUIET_ROLES: Final = ("context", "placement", "progress", "harmless")
 """Roles without a failure: facts about a job, where it runs, completed steps, known noise."""
