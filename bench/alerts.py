@@ -10,7 +10,7 @@ import os
 from time import process_time
 
 from epicenter.rules.model.times import NS_PER_S
-from tests.support.planning import Office, incident, routing
+from tests.support.planning import PlannerHarness, incident, routing
 
 RANKS = int(os.environ.get("BENCH_RANKS", 16_384))
 OPEN = (100, 1_000, 5_000)
@@ -20,24 +20,24 @@ INHIBIT = [{"source": {"severity": "critical"}, "target": {"severity": "warning"
 
 def main() -> None:
     """Print a line for the storm, and one for each number of open incidents."""
-    office = Office(routing())
+    harness = PlannerHarness(routing())
     began_s = process_time()
     for rank in range(RANKS):
-        office.take(incident(nodes=1 + rank // 8, signal_count=1 + rank), after_s=0.02)
+        harness.process(incident(nodes=1 + rank // 8, signal_count=1 + rank), after_s=0.02)
     spent_s = process_time() - began_s
-    told = ", ".join(office.kinds)
-    print(f"storm: {RANKS:,} revisions in {RANKS * 0.02:.0f} s of their clock: {len(office.sent)} messages ({told})")
+    told = ", ".join(harness.kinds)
+    print(f"storm: {RANKS:,} revisions in {RANKS * 0.02:.0f} s of their clock: {len(harness.sent)} messages ({told})")
     print(f"       {spent_s / RANKS * 1e6:,.0f} µs a revision")
     for number in OPEN:
         print(f"{number:>6,} open: {_tick_ms(number):8.1f} ms a tick, {_state_bytes(number):,} bytes in the journal")
 
 
 def _tick_ms(number: int) -> float:
-    office = _with_open(number)
+    harness = _with_open(number)
     began_s = process_time()
     for _ in range(5):
-        office.planner.advance(office.context())
-        office.now_ns += NS_PER_S // 2
+        harness.planner.advance(harness.context())
+        harness.now_ns += NS_PER_S // 2
     return (process_time() - began_s) / 5 * 1e3
 
 
@@ -45,11 +45,11 @@ def _state_bytes(number: int) -> int:
     return sum(map(len, _with_open(number).records.values()))
 
 
-def _with_open(number: int) -> Office:
-    office = Office(routing(route=TWO_TARGETS, inhibit=INHIBIT))
+def _with_open(number: int) -> PlannerHarness:
+    harness = PlannerHarness(routing(route=TWO_TARGETS, inhibit=INHIBIT))
     for one in range(number):
-        office.enter(incident(f"i{one:05}", severity="warning" if one % 2 else "critical"))
-    return office.wait(1)
+        harness.observe(incident(f"i{one:05}", severity="warning" if one % 2 else "critical"))
+    return harness.wait(1)
 
 
 if __name__ == "__main__":

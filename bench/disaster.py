@@ -91,7 +91,7 @@ class Site:
         self.cluster.feed(("node", line) for line in lines)
         self.wait_for("incidents", incidents + 1)
         told = ("opened", f"GPU has fallen off the bus on n{self._times}, GPU 0000:9a:00")
-        eventually(lambda: told in self.receiver.told, PATIENCE_S, f"it is told: {told}")
+        eventually(lambda: told in self.receiver.titles, PATIENCE_S, f"it is told: {told}")
 
     def counts(self) -> Counts:
         """How much there is in the store and at the webhook."""

@@ -166,7 +166,7 @@ def findings(day: Afternoon) -> str:
 
 def shipping(shipper: Rsyslog, folder: Path) -> str:
     """The shipped configuration is checked, and rsyslog started with it; /dev/kmsg would be this machine's own."""
-    shipper.take("slurm")
+    shipper.enable("slurm")
     kernel = f'input(type="imfile" file="{folder}/kmsg" tag="kernel" ruleset="kernel" addMetadata="off")\n'
     (folder / "inputs/kernel.conf").write_text(kernel)
     shipper.check()

@@ -149,7 +149,7 @@ def test_feedback_is_stored_and_shown(live: Live, visitor: Visitor) -> None:
     page.locator("dialog[open]").get_by_label("Your name").fill("ada")
     page.get_by_role("button", name="Submit").click()
     expect(page.get_by_role("alert")).to_contain_text("unknown class")
-    visitor.complaints = [one for one in visitor.complaints if "400 (Bad Request)" not in one]
+    visitor.errors = [error for error in visitor.errors if "400 (Bad Request)" not in error]
     page.locator("dialog[open]").get_by_label("Actual class").fill("power-supply-fault")
     page.locator("dialog[open]").get_by_label("Note").fill("the <rack> lost power")
     page.get_by_role("button", name="Submit").click()

@@ -236,7 +236,7 @@ def test_a_form_that_is_too_long_is_told(stored: Stored, visitor: Visitor) -> No
     reason.fill("x" * 20_000)
     page.get_by_role("button", name="Silence", exact=True).click()
     expect(page.get_by_role("alert")).to_have_text("request too long: send at most 16 KiB")
-    visitor.complaints = [one for one in visitor.complaints if "413" not in one]
+    visitor.errors = [error for error in visitor.errors if "413" not in error]
 
 
 def test_an_error_is_told_and_not_copied(stored: Stored, visitor: Visitor) -> None:
@@ -249,7 +249,7 @@ def test_an_error_is_told_and_not_copied(stored: Stored, visitor: Visitor) -> No
     expect(page.locator("[data-toast]")).to_have_text(asked.value.json()["error"])
     stored.server.start()
     assert page.evaluate("navigator.clipboard.readText()") == "as before"
-    visitor.complaints = [one for one in visitor.complaints if "503 (Service Unavailable)" not in one]
+    visitor.errors = [error for error in visitor.errors if "503 (Service Unavailable)" not in error]
 
 
 def test_a_store_that_is_away_is_told_and_comes_back_by_itself(stored: Stored, visitor: Visitor) -> None:
@@ -263,4 +263,4 @@ def test_a_store_that_is_away_is_told_and_comes_back_by_itself(stored: Stored, v
     stored.server.start()
     expect(other.get_by_role("heading", name="Jobs")).to_be_visible(timeout=PATIENCE_MS)
     expect(page.locator("[data-banner]")).to_be_hidden(timeout=PATIENCE_MS)
-    visitor.complaints = [one for one in visitor.complaints if "503 (Service Unavailable)" not in one]
+    visitor.errors = [error for error in visitor.errors if "503 (Service Unavailable)" not in error]

@@ -38,7 +38,7 @@ def dead_letters(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
 
 
 def tried(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-    return cluster.ask("dead-letters", *arguments)
+    return cluster.invoke("dead-letters", *arguments)
 
 
 def records_of(cluster: Cluster) -> list[ConsumerRecord[bytes, bytes]]:

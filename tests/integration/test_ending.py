@@ -108,5 +108,5 @@ def test_a_run_and_a_worker_whose_target_and_store_hang_and_the_next_worker_stor
     assert "operator_actions_unread" in [line.get("event") for line in lines]
     with Receiver(target.port).listening() as receiver:
         cluster.start_worker(WEBHOOK_URL=receiver.url)
-        eventually(lambda: receiver.told, 60, "the next worker tells")
+        eventually(lambda: receiver.titles, 60, "the next worker tells")
     eventually(lambda: [one["class"] for one in cluster.incidents()] == ["xid-79"], 60, "and stores")

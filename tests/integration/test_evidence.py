@@ -214,7 +214,7 @@ def test_an_incident_in_a_file_needs_no_store(stored: Stored, command: Any) -> N
 
 async def test_who_holds_the_embedded_store_answers_and_afterwards_it_is_opened(stored: Stored, tmp_path: Path) -> None:
     held = load_settings(data_dir=tmp_path / "data", kafka="127.0.0.1:9")
-    with epicenter(tmp_path, "run", stored.logs / "odd.jsonl", "--data-dir", held.data_dir, "--page-port", 0):
+    with epicenter(tmp_path, "run", stored.logs / "hostile.jsonl", "--data-dir", held.data_dir, "--page-port", 0):
         eventually(lambda: ask(held, "incidents"), 30, "an incident")
         by_page = as_json(stored_pack(held, "newest"))
         assert find(held, stored_pack(held, "newest").verdict.line, ALONE).lines

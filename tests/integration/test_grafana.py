@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from epicenter.sinks.clickhouse.client import Client, connect
-from tests.support.day import END, FAULTS, OFFENDER, START, WAITS, Day, take_in, write_day
+from tests.support.day import END, FAULTS, OFFENDER, START, WAITS, Day, ingest_day, write_day
 from tests.support.grafana import ALL, Query, View, expanded, queries_of, read_dashboards
 from tests.support.history import seed
 from tests.support.logs import the_rules
@@ -51,7 +51,7 @@ class Stored(msgspec.Struct, frozen=True):
 def stored(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stored]:
     folder = tmp_path_factory.mktemp("day")
     day = write_day(folder / "logs")
-    settings = asyncio.run(take_in(day, folder / "data"))
+    settings = asyncio.run(ingest_day(day, folder / "data"))
     client = connect(settings.store_dsn)
     filled = filled_tables(client)
     seed(client)
@@ -254,19 +254,19 @@ def test_job_shows_which_memory_grows(stored: Stored) -> None:
 
 
 def test_capacity_shows_the_waits(stored: Stored) -> None:
-    waits = sorted((wait.got - wait.came).total_seconds() for wait in WAITS if wait.got < END)
-    still = [wait for wait in WAITS if wait.got >= END]
+    waits = sorted((wait.started - wait.submitted).total_seconds() for wait in WAITS if wait.started < END)
+    still = [wait for wait in WAITS if wait.started >= END]
     assert still
     assert rows_of(stored, "capacity", "Wait, median") == [(waits[len(waits) // 2],)]
     assert rows_of(stored, "capacity", "Waiting at the end") == [(len(still),)]
     by_job = {row[0]: row[1:3] for row in rows_of(stored, "capacity", "Longest waits")}
-    assert by_job[str(still[-1].job)] == ((END - still[-1].came).total_seconds(), "waits")
+    assert by_job[str(still[-1].job)] == ((END - still[-1].submitted).total_seconds(), "waits")
     by_hour = rows_of(stored, "capacity", "Demand by hour")
     assert sum(row[1] for row in by_hour) == len(WAITS)
 
 
 def test_capacity_counts_each_preemption_once(stored: Stored) -> None:
-    queue = {str(wait.job) for wait in WAITS if wait.is_preempted and wait.got < END - timedelta(minutes=20)}
+    queue = {str(wait.job) for wait in WAITS if wait.is_preempted and wait.started < END - timedelta(minutes=20)}
     faults = {job for fault in stored.day.failures if fault.fault == "slurm-preempted" for job in fault.jobs}
     assert rows_of(stored, "capacity", "Preemptions [") == [(len(queue | faults),)]
     assert {row[0] for row in rows_of(stored, "capacity", "Preempted jobs")} == queue | faults

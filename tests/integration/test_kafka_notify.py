@@ -100,13 +100,13 @@ def test_told_once_though_the_receiver_is_away_and_the_worker_is_killed(
         worker = cluster.start_worker()
         cluster.feed([("n2", LATER_XID)])
         eventually(lambda: len(set(receiver.ids)) == 3, 60, "the notifications after the kill")
-        assert sorted(set(receiver.told)) == sorted([ON_N1, OVER_ON_N1, ON_N2])
+        assert sorted(set(receiver.titles)) == sorted([ON_N1, OVER_ON_N1, ON_N2])
         eventually(lambda: worker.metric("epicenter_delivery_seconds_count") >= 2, 10, "the metric")
 
 
 def replayed(cluster: Cluster) -> str:
     """What `epicenter dead-letters replay` says of all that was refused."""
-    return cluster.ask("dead-letters", "replay", "--reason", "rejected it with 422").stderr.decode()
+    return cluster.invoke("dead-letters", "replay", "--reason", "rejected it with 422").stderr.decode()
 
 
 def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_not_told(
@@ -128,7 +128,7 @@ def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_
         eventually(lambda: receiver.accepted, 30, "what was refused, replayed")
         cluster.feed([("n2", LATER_XID)])
         in_the_end = sorted([ON_N1, ON_N1, OVER_ON_N1, ON_N2])
-        eventually(lambda: sorted(receiver.told) == in_the_end, 60, "the next ones")
+        eventually(lambda: sorted(receiver.titles) == in_the_end, 60, "the next ones")
         eventually(lambda: worker.metric("epicenter_deliveries_total") >= 4, 10, "all counted")
         kept = [("n1", "refused"), ("n1", "sent"), ("n1", "sent"), ("n2", "sent")]
         eventually(lambda: outcomes(cluster) == kept, 30, "all in the store")
@@ -167,7 +167,7 @@ def test_what_is_silenced_is_told_by_the_first_revision_after_that(
         revisions = iter(range(3, 100))
         eventually(lambda: revise(next(revisions)) or receiver.requests, 30, "the revision after the end")
         eventually(lambda: outcomes(cluster) == [("n1", "sent"), ("n1", "silenced")], 30, "both in the store")
-        assert receiver.told == [ON_N1]
+        assert receiver.titles == [ON_N1]
 
 
 def test_with_a_store_that_is_away_everything_is_told(
@@ -177,7 +177,7 @@ def test_with_a_store_that_is_away_everything_is_told(
         cluster = make_cluster(receiver)
         worker = cluster.start_worker(STORE=f"http://127.0.0.1:{free_ports(1)[0]}/away")
         cluster.feed([("n1", XID)])
-        eventually(lambda: receiver.told == [ON_N1], 60, "the notification")
+        eventually(lambda: receiver.titles == [ON_N1], 60, "the notification")
     assert worker.log.read_text().count("silences can't be read, so nothing is muted") == 1
 
 

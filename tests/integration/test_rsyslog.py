@@ -52,7 +52,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnBroker]:
 @pytest.fixture
 def rsyslog(broker: OwnBroker, tmp_path: Path) -> Iterator[Rsyslog]:
     rsyslog = Rsyslog(tmp_path, broker.bootstrap, TOPIC)
-    rsyslog.take("slurm", "slurm-shared")
+    rsyslog.enable("slurm", "slurm-shared")
     kernel = f'input(type="imfile" file="{tmp_path}/kmsg*" tag="kernel" ruleset="kernel" addMetadata="off")\n'
     (tmp_path / "inputs/kernel.conf").write_text(kernel)
     yield rsyslog
@@ -150,7 +150,7 @@ def test_a_line_that_is_too_long_is_cut_marked_and_named(broker: OwnBroker, rsys
 
 def test_every_shipped_input_is_understood(tmp_path: Path) -> None:
     rsyslog = Rsyslog(tmp_path, "127.0.0.1:9", TOPIC)
-    rsyslog.take(*(file.stem for file in (SHIPPED / "inputs").glob("*.conf")))
+    rsyslog.enable(*(file.stem for file in (SHIPPED / "inputs").glob("*.conf")))
     rsyslog.check()
 
 

@@ -196,7 +196,7 @@ def test_four_workers_with_a_user_each_do_all_of_it(
                 lambda: re.search(refusal, poor.log.read_text()), 120, "the worker logs that its user lacks the group"
             )
             poor.kill()
-            eventually(lambda: receiver.told, 120, "the webhook is told")
+            eventually(lambda: receiver.titles, 120, "the webhook is told")
             eventually(cluster.incidents, 60, "the incident is stored")
             assert json.loads(last.get("/healthz")) == {"status": "ok"}
             assert json.loads(last.get("/healthz", TOKEN))["rules"]["problems"] == []

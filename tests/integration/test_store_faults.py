@@ -19,7 +19,7 @@ from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate, plan, read_migrations
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
 from tests.support.small_disk import SmallDisk, small_disk
-from tests.support.written_day import a_day, told
+from tests.support.written_day import a_day, rows_of
 from tests.unit.sinks.clickhouse.test_rows import TABLES, XidFacts, a_match, an_incident
 
 pytestmark = pytest.mark.integration
@@ -180,15 +180,15 @@ def test_a_full_disk_is_waited_for_and_loses_nothing(disk: SmallDisk) -> None:
         sink = ClickHouseSink(client, retry_for_s=0)
         first, *others = (piece for piece in a_day() if any(piece.values()))
         sink.write(**first)
-        before = told(client, list(TABLES))
+        before = rows_of(client, list(TABLES))
         disk.fill()
         text = refusal(client, others[0])
         assert ("space" in text.lower() and len(text.splitlines()) == 1) == disk.is_own
         disk.free()
-        kept = told(client, list(TABLES))
+        kept = rows_of(client, list(TABLES))
         assert all(row in kept[table] for table, rows in before.items() for row in rows)
         for piece in (first, *others):
             sink.write(**piece)
-        stored = told(client, list(TABLES))
+        stored = rows_of(client, list(TABLES))
         assert all(stored[table] for table in ("matches", "signals", "progress", "incidents"))
         client.close()

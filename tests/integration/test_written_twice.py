@@ -13,7 +13,7 @@ from epicenter.rules.packs.recorded import CAPACITY_KINDS
 from epicenter.sinks.clickhouse.client import Client, connect
 from epicenter.sinks.clickhouse.migrate import migrate
 from epicenter.sinks.clickhouse.sink import ClickHouseSink
-from tests.support.written_day import a_day, shuffled, told
+from tests.support.written_day import a_day, rows_of, shuffled
 from tests.unit.sinks.clickhouse.test_rows import TABLES
 
 pytestmark = pytest.mark.integration
@@ -40,7 +40,7 @@ def once(client: Client) -> dict[str, list[tuple[Any, ...]]]:
     sink = ClickHouseSink(client, retry_for_s=0)
     for piece in a_day():
         sink.write(**piece)
-    return told(client, FILLED)
+    return rows_of(client, FILLED)
 
 
 def test_every_table_has_rows(once: dict[str, list[tuple[Any, ...]]]) -> None:
@@ -55,12 +55,12 @@ def test_again_in_other_pieces_and_another_order(
     sink = ClickHouseSink(client, retry_for_s=0)
     for piece in shuffled(a_day(), Random(seed).shuffle):
         sink.write(**piece)
-    again = told(client, FILLED)
+    again = rows_of(client, FILLED)
     assert [table for table in FILLED if again[table] != once[table]] == []
     assert client.query(RATES) == rates
     for table in FILLED:
         client.command(f"OPTIMIZE TABLE {table} FINAL")
-    assert [table for table, rows in told(client, FILLED).items() if rows != once[table]] == []
+    assert [table for table, rows in rows_of(client, FILLED).items() if rows != once[table]] == []
 
 
 @pytest.mark.usefixtures("once")

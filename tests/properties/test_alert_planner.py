@@ -15,7 +15,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.records import Position
 from epicenter.rules.model.times import NS_PER_S
-from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, routing, with_cause
+from tests.support.planning import NOW_NS, SILENT_RULE, PlannerHarness, incident, routing, with_cause
 
 ROUTING = routing(
     route={
@@ -142,9 +142,9 @@ def test_a_run_killed_anywhere_notifies_the_same_as_an_undisturbed_one(steps: li
 @settings(max_examples=50, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=25))
 def test_logs_read_again_notify_nothing_more(steps: list[Step]) -> None:
-    office = Office(ROUTING)
+    harness = PlannerHarness(ROUTING)
     revisions = [one for one, _, _ in story(steps) if one]
-    office.take(*revisions, after_s=61).wait(120)
-    told = list(office.sent)
-    office.take(*revisions).wait(1)
-    assert office.sent == told
+    harness.process(*revisions, after_s=61).wait(120)
+    told = list(harness.sent)
+    harness.process(*revisions).wait(1)
+    assert harness.sent == told

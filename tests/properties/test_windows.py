@@ -15,18 +15,18 @@ from epicenter.rules.packs.load import load
 from epicenter.rules.packs.ruleset import RuleSet
 from tests.support import plain_windows as plain
 from tests.support.logs import at
-from tests.support.plain_windows import Holds, Told
+from tests.support.plain_windows import Event, Holds
 from tests.support.signals import a_match, a_step
 from tests.support.windows import a_window, an_input, made_of, seconds
 
 LENGTH, GAP, UNTIL = 40, 9, 400
-TOLD = st.tuples(st.integers(0, 300), st.sampled_from("aaabc"), st.integers(1, 6)).map(lambda one: Told(*one))
+TOLD = st.tuples(st.integers(0, 300), st.sampled_from("aaabc"), st.integers(1, 6)).map(lambda one: Event(*one))
 ALL = st.lists(TOLD, max_size=60, unique_by=lambda one: one.second).map(sorted)
 FEW = st.lists(TOLD, max_size=20, unique_by=lambda one: one.second).map(sorted)
 SHAPES = st.sampled_from(["sliding", "tumbling", "session"])
 
 
-def heard(told: list[Told], restarts: bool, **when: Any) -> list[tuple[float, float]]:
+def heard(told: list[Event], restarts: bool, **when: Any) -> list[tuple[float, float]]:
     inputs = [an_input(one.second, one.name, value=one.value) for one in told]
     return seconds(made_of([a_window(within=f"{LENGTH}s", **when)], inputs, UNTIL, restarts))
 
@@ -48,7 +48,7 @@ MEASURED = [
 @pytest.mark.parametrize(("when", "holds"), SHAPED, ids=[str(when["kind"]) for when, _ in SHAPED])
 @given(told=FEW, shape=SHAPES, restarts=st.booleans())
 def test_windows_of_every_shape(
-    when: dict[str, Any], holds: Holds, told: list[Told], shape: str, restarts: bool
+    when: dict[str, Any], holds: Holds, told: list[Event], shape: str, restarts: bool
 ) -> None:
     gap = {"gap": f"{GAP}s"} if shape == "session" else {}
     found = heard(told, restarts, **({"of": ["a", "b", "c"]} | when), window=shape, **gap)
@@ -57,13 +57,13 @@ def test_windows_of_every_shape(
 
 @pytest.mark.parametrize(("when", "holds"), MEASURED, ids=[str(when["kind"]) for when, _ in MEASURED])
 @given(told=ALL, restarts=st.booleans())
-def test_measured_numbers(when: dict[str, Any], holds: Holds, told: list[Told], restarts: bool) -> None:
+def test_measured_numbers(when: dict[str, Any], holds: Holds, told: list[Event], restarts: bool) -> None:
     found = heard(told, restarts, of=["a", "b", "c"], field="value", **when)
     assert found == plain.windowed(told, "sliding", LENGTH, GAP, holds)
 
 
 @given(told=ALL, restarts=st.booleans())
-def test_what_is_missing(told: list[Told], restarts: bool) -> None:
+def test_what_is_missing(told: list[Event], restarts: bool) -> None:
     of_two: dict[str, Any] = {"kind": "absence", "of": "a", "without": "b"}
     two = [one for one in told if one.name in "ab"]
     assert heard(told, restarts, **of_two) == plain.absent_after(two, LENGTH, UNTIL)
@@ -72,7 +72,7 @@ def test_what_is_missing(told: list[Told], restarts: bool) -> None:
 
 
 @given(told=ALL, learn=st.integers(0, 100), times=st.sampled_from([1.5, 3]), restarts=st.booleans())
-def test_what_is_new_or_more_than_usual(told: list[Told], learn: int, times: float, restarts: bool) -> None:
+def test_what_is_new_or_more_than_usual(told: list[Event], learn: int, times: float, restarts: bool) -> None:
     names = ["a", "b", "c"]
     new = heard(told, restarts, kind="first-seen", of=names, field="value", learn=f"{learn}s")
     assert new == plain.new_values(told, LENGTH, learn)

@@ -32,7 +32,7 @@ receivers:
 
 @contextmanager
 def alertmanager(folder: Path, receiver: str) -> Iterator[str]:
-    """Its address; it groups by cluster and tells `receiver`."""
+    """Its address; it groups by cluster and notifies `receiver`."""
     (port,) = free_ports(1)
     url = f"http://127.0.0.1:{port}"
     (folder / "alertmanager.yml").write_text(_CONFIG.format(receiver=receiver))

@@ -1,4 +1,4 @@
-"""A real Chromium without a network, and pages of it that keep account of what they ask for and complain of."""
+"""A real Chromium without a network; its pages record their requests and errors."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CHROMIUM: Final = [
 
 @contextmanager
 def chromium() -> Iterator[Browser]:
-    """The browser of this machine; it finds no other machine."""
+    """The browser of this machine; it resolves no other host."""
     with sync_playwright() as playwright:
         program = str(installed_program("chromium", "chromium"))
         browser = playwright.chromium.launch(executable_path=program, args=CHROMIUM)
@@ -29,42 +29,42 @@ def chromium() -> Iterator[Browser]:
 
 
 class Visitor:
-    """Opens pages of one address; `check` fails when one complained or asked for anything elsewhere."""
+    """Opens pages of one address; `check` fails after an error on a page or a request to another address."""
 
     def __init__(self, browser: Browser, base: str):
         self.base = base
-        self.asked: list[str] = []
-        self.complaints: list[str] = []
+        self.requests: list[str] = []
+        self.errors: list[str] = []
         self._browser = browser
         self._contexts: list[BrowserContext] = []
 
     def open(self, path: str = "", *, width: int = 1280, height: int = 900, **options: Any) -> Page:
-        """A page in a window of its own; `options` are those of a browser context."""
+        """A page in a new window; `options` are those of a browser context."""
         context = self._browser.new_context(viewport={"width": width, "height": height}, **options)
         context.set_default_timeout(PATIENCE_MS)
         self._contexts.append(context)
-        context.on("request", self._note)
+        context.on("request", self._on_request)
         page = context.new_page()
-        page.on("console", self._listen)
-        page.on("pageerror", lambda error: self.complaints.append(str(error)))
-        page.on("dialog", lambda dialog: self.complaints.append(f"dialog: {dialog.message}"))
+        page.on("console", self._on_console)
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.on("dialog", lambda dialog: self.errors.append(f"dialog: {dialog.message}"))
         page.goto(self.base + path)
         return page
 
     def check(self) -> None:
-        """Nothing was said on the console, and nothing was asked of anybody else."""
-        assert self.complaints == []
-        assert [url for url in self.asked if not url.startswith(self.base)] == []
-        assert self.asked
+        """The console shows no error, and every request went to this address."""
+        assert self.errors == []
+        assert [url for url in self.requests if not url.startswith(self.base)] == []
+        assert self.requests
 
     def close(self) -> None:
         """Close every window."""
         for context in self._contexts:
             context.close()
 
-    def _note(self, request: Request) -> None:
-        self.asked.append(request.url)
+    def _on_request(self, request: Request) -> None:
+        self.requests.append(request.url)
 
-    def _listen(self, message: ConsoleMessage) -> None:
+    def _on_console(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.errors.append(message.text)

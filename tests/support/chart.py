@@ -33,23 +33,23 @@ def rendered(values: str, *more: str) -> tuple[Manifest, ...]:
     """The manifests that a set of values gives."""
     done = run_helm("template", "epicenter", str(CHART), "--values", str(VALUES / f"{values}.yaml"), *more)
     assert done.returncode == 0, done.stderr
-    return tuple(one for one in yaml.load_all(done.stdout, yaml.CSafeLoader) if one)
+    return tuple(manifest for manifest in yaml.load_all(done.stdout, yaml.CSafeLoader) if manifest)
 
 
 def refusal(*more: str, values: str = "minimal") -> str:
-    """What helm says to values that it refuses."""
+    """Helm's error for values that it refuses."""
     done = run_helm("template", "epicenter", str(CHART), "--values", str(VALUES / f"{values}.yaml"), *more)
-    assert done.returncode != 0, "helm took it"
+    assert done.returncode != 0, "helm accepted the values"
     return "\n".join(line for line in done.stderr.splitlines() if "symbolic link" not in line)
 
 
 def validate(manifest: Manifest) -> None:
-    """Hold a manifest against Kubernetes' schemas; a field that they do not know is an error."""
+    """Check a manifest against Kubernetes' schemas; a field that they do not know is an error."""
     kubernetes_validate.validate(manifest, "1.37", strict=True)
 
 
 def of_kind(manifests: tuple[Manifest, ...], *kinds: str) -> list[Manifest]:
-    return [one for one in manifests if one["kind"] in kinds]
+    return [manifest for manifest in manifests if manifest["kind"] in kinds]
 
 
 def workloads(manifests: tuple[Manifest, ...]) -> list[Manifest]:
@@ -67,12 +67,12 @@ def containers_of(workload: Manifest) -> list[Manifest]:
 
 
 def values_at(document: Any, *keys: str) -> Iterator[Any]:
-    """Every value that stands under one of these keys, anywhere."""
+    """Every value of these keys, at any depth."""
     if isinstance(document, Mapping):
         for key, value in document.items():
             if key in keys:
                 yield value
             yield from values_at(value, *keys)
     elif isinstance(document, list):
-        for one in document:
-            yield from values_at(one, *keys)
+        for element in document:
+            yield from values_at(element, *keys)

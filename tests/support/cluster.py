@@ -1,4 +1,4 @@
-"""A cluster installation for tests: our topics on a real broker, workers as processes of their own, a store."""
+"""A cluster installation for tests: topics on a real broker, worker processes, a store."""
 
 from __future__ import annotations
 
@@ -40,12 +40,12 @@ class Cluster:
 
     def run(self, *arguments: str) -> str:
         """The standard output of an `epicenter` command, which must succeed."""
-        done = self.ask(*arguments)
+        done = self.invoke(*arguments)
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
 
-    def ask(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
-        """What an `epicenter` command answers, with the settings of this cluster."""
+    def invoke(self, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+        """Output and exit code of an `epicenter` command with the settings of this cluster."""
         return epicenter(*arguments, env=self.env("cli"))
 
     def feed(
@@ -58,7 +58,7 @@ class Cluster:
         return asyncio.run(_feed(self.bootstrap, topic or self.raw_topic, records, timestamp_ms))
 
     def start_worker(self, **settings: str) -> Worker:
-        """One more worker, with settings of its own."""
+        """One more worker; `settings` replace those of the cluster."""
         env = self.env(f"worker{len(self._workers)}") | {f"EPICENTER_{key}": value for key, value in settings.items()}
         worker = Worker(env, self._folder / f"{self.name}-{len(self._workers)}.log")
         self._workers.append(worker.process)
@@ -78,7 +78,7 @@ class Cluster:
     def incidents(self) -> list[dict[str, Any]]:
         """The stored incidents."""
         lines = self.run("incidents", "list", "--json", "--limit", "1000").splitlines()
-        return sorted((json.loads(line) for line in lines), key=lambda one: str(one["incident_id"]))
+        return sorted((json.loads(line) for line in lines), key=lambda incident: str(incident["incident_id"]))
 
     def env(self, name: str) -> dict[str, str]:
         given = {
@@ -98,7 +98,7 @@ class Worker:
             self.process = subprocess.Popen([*EPICENTER, "worker"], env=env, stdout=file, stderr=file)
 
     def get(self, path: str, token: str = "") -> str:
-        """What its web server answers; empty while it does not listen, and when it refuses."""
+        """The answer of its web server; empty while it does not listen, and when it refuses."""
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         request = urllib.request.Request(f"http://127.0.0.1:{self._port}{path}", headers=headers)
         try:
@@ -114,7 +114,7 @@ class Worker:
 
     @contextmanager
     def frozen(self) -> Iterator[None]:
-        """SIGSTOP for a short while: it stays in its groups and does nothing."""
+        """SIGSTOP for a short while: the worker stays in its consumer groups and does nothing."""
         self.process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -128,7 +128,7 @@ class Worker:
 
 
 def brief(fault: str, **given: Any) -> Scenario:
-    """A small Megatron job with one fault after two minutes; every line states its time and stands once."""
+    """A small Megatron job with one fault after two minutes; every line has its time and occurs once."""
     usual = {"nodes": 8, "minutes": 1.0, "gpus_per_node": 2, "step_time_s": 2.0, "fault_at_s": 120.0,
              "after_fault_s": 50.0, "frameworks": ("megatron",), "is_tidy": True}  # fmt: skip
     return Scenario(**{**usual, "faults": (fault,), **given})
@@ -141,7 +141,7 @@ def records_of(scenario: Scenario, *names: str) -> list[tuple[str | None, bytes 
 
 
 def with_admin(bootstrap: str, work: Callable[[AIOKafkaAdminClient], Awaitable[Any]]) -> Any:
-    """What the work comes to that an admin client does."""
+    """The result of some work with an admin client."""
 
     async def run() -> Any:
         admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap)

@@ -1,4 +1,4 @@
-"""The console command in the process of a test: for what it answers. How it starts and ends needs one of its own."""
+"""Runs the console command inside the test's process. Tests of start and shutdown need a real process."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ def epicenter(*arguments: object, env: Mapping[str, str] | None = None) -> Compl
         for name, value in (env or {}).items():
             patch.setenv(name, value)
         out, err = (io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2))
-        for manager in (redirect_stdout(out), redirect_stderr(err), _signals_kept()):
+        for manager in (redirect_stdout(out), redirect_stderr(err), _restored_signals()):
             stack.enter_context(manager)
         try:
             main()
             code = 0
-        except SystemExit as left:
-            code = int(left.code or 0)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
         return CompletedProcess(words, code, out.buffer.getvalue(), err.buffer.getvalue())
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
+def _restored_signals() -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in SIGNALS}
     try:
         yield

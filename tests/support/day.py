@@ -56,31 +56,31 @@ class Day(msgspec.Struct, frozen=True):
 
     @property
     def failures(self) -> list[TrueFault]:
-        """Those that somebody has to be told of, in the order in which they happened."""
+        """Those that need an incident, in the order in which they happened."""
         return [fault for truth in self.truths for fault in truth.faults if fault.incident]
 
 
 def write_day(logs: Path) -> Day:
-    """Write the logs of the day: jobs that fail, a scheduler's log, samples of memory and temperature, odd lines."""
+    """Write the logs of the day: failing jobs, a scheduler's log, memory, temperatures, malformed lines."""
     truths = tuple(write_all(_scenario(*fault), logs / f"{fault[2]:03d}-{fault[1]}") for fault in FAULTS)
     _write(logs / "scheduler" / "slurmctld.log", _slurmctld())
     _write(logs / "queue.jsonl", _queue())
     _write(logs / "dcgm.jsonl", _temperatures())
     _write(logs / "memory.jsonl", _memory(truths[0]))
-    _write(logs / "odd.jsonl", _odd_lines())
+    _write(logs / "malformed.jsonl", _malformed_lines())
     return Day(logs, truths)
 
 
 class RunAtMidnight(LocalRunner):
-    """Has read everything and waits for more: what is not over by then stays open."""
+    """Has read everything and waits for more: unresolved incidents stay open."""
 
     async def _finish(self) -> None:
         await self._write(self._pipeline.rest())
         await self._publish(self._pipeline.advance([]))
 
 
-async def take_in(day: Day, data_dir: Path) -> Settings:
-    """Read it all, as `epicenter run` does with a webhook, and leave off at the end of the day."""
+async def ingest_day(day: Day, data_dir: Path) -> Settings:
+    """Read it all, as `epicenter run` does with a webhook, and stop at the end of the day."""
     sources = Sources([str(day.logs)], "", follow=False)
     with Receiver().listening() as receiver:
         settings = load_settings(data_dir=data_dir, webhook_url=receiver.url)
@@ -107,31 +107,33 @@ def _write(path: Path, lines: Iterator[str]) -> None:
 
 
 class Wait(msgspec.Struct, frozen=True):
-    """A job in the scheduler's queue; who `is_preempted` loses its nodes twenty minutes after it got them."""
+    """A job in the scheduler's queue; one that `is_preempted` loses its nodes twenty minutes after its start."""
 
     job: int
-    came: datetime
-    got: datetime
+    submitted: datetime
+    started: datetime
     is_preempted: bool
 
 
 WAITS: Final = tuple(
-    Wait(9000 + n, came, came + timedelta(minutes=4 + n * n / 8), n % 12 == 5)
+    Wait(9000 + n, submitted, submitted + timedelta(minutes=4 + n * n / 8), n % 12 == 5)
     for n in range(40)
-    for came in [at(0.1 + n * 0.58)]
+    for submitted in [at(0.1 + n * 0.58)]
 )
 """Most wait some minutes, some for hours, the last ones beyond midnight."""
 
 
 def _slurmctld() -> Iterator[str]:
-    told: list[tuple[datetime, str]] = []
+    entries: list[tuple[datetime, str]] = []
     for wait in WAITS:
-        told.append((wait.came, f"_slurm_rpc_submit_batch_job: JobId={wait.job} InitPrio=4294901740 usec=412"))
-        told.append((wait.got, f"sched: Allocate JobId={wait.job} NodeList=node[0001-0004] #CPUs=512 Partition=gpu"))
+        submitted = f"_slurm_rpc_submit_batch_job: JobId={wait.job} InitPrio=4294901740 usec=412"
+        entries.append((wait.submitted, submitted))
+        nodes = "NodeList=node[0001-0004] #CPUs=512 Partition=gpu"
+        entries.append((wait.started, f"sched: Allocate JobId={wait.job} {nodes}"))
         if wait.is_preempted:
             by = f"has been requeued to reclaim resources for JobId={wait.job + 3}"
-            told.append((wait.got + timedelta(minutes=20), f"preempted JobId={wait.job} {by}"))
-    for when, text in sorted(told):
+            entries.append((wait.started + timedelta(minutes=20), f"preempted JobId={wait.job} {by}"))
+    for when, text in sorted(entries):
         if when < END:
             yield f"[{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03d}] {text}"
 
@@ -164,8 +166,8 @@ def _memory(truth: Truth) -> Iterator[str]:
             yield _line(at(0.55 + batch / 600), job.nodes[0], held, job=job.job, rank=rank, source="worker")
 
 
-def _odd_lines() -> Iterator[str]:
-    """Lines of somebody who means ill, and lines that nobody can read."""
+def _malformed_lines() -> Iterator[str]:
+    """Lines of an attacker, and lines that can't be parsed."""
     message = f"RuntimeError: CUDA error: an illegal memory access was encountered {HOSTILE}"
     yield _line(at(6), "node0008", message, job="it's \\' $job", rank=0, source="worker")
     yield _line(at(6.01), "node<b>'\\", f"NVRM: Xid (PCI:0000:9a:00): 13, pid=1, {HOSTILE}", source="kernel")

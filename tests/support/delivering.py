@@ -1,4 +1,4 @@
-"""A dispatcher with a real journal and real HTTP, beside a clock that tests move."""
+"""A dispatcher with a real journal and real HTTP, and a clock that tests move."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ class MortalJournal(FileJournal):
             raise Killed
 
 
-class Book:
-    """What became of notifications; nothing can be written there while it `is_away`."""
+class FakeLedger:
+    """The outcomes of notifications; every write fails while it `is_away`."""
 
     def __init__(self) -> None:
         self.is_away = False
@@ -66,33 +66,33 @@ class Book:
     @property
     def outcomes(self) -> list[tuple[str, str]]:
         """Kind and outcome of each delivery."""
-        return [(one.kind, one.outcome) for one in self.deliveries]
+        return [(delivery.kind, delivery.outcome) for delivery in self.deliveries]
 
     async def note(self, deliveries: Sequence[Delivery]) -> None:
-        """Keep it."""
-        self._reach()
+        """Store it."""
+        self._check_reachable()
         self.deliveries += deliveries
 
     async def give_up(self, planned: Planned, reason: str) -> None:
-        """Keep it."""
-        self._reach()
+        """Store it."""
+        self._check_reachable()
         self.given_up.append((planned, reason))
 
     def count(self, delivery: Delivery) -> None:
         """Nothing is counted here."""
 
-    def _reach(self) -> None:
+    def _check_reachable(self) -> None:
         if self.is_away:
             self.missed += 1
             raise KafkaConnectionError
 
 
 class Worker:
-    """Takes revisions at their times, and is started again where it was killed."""
+    """Processes revisions at their times, and restarts after each kill."""
 
     def __init__(self, alerts: Alerts, folder: Path, kill: Callable[[], bool] = lambda: False):
         self.clock = Clock()
-        self.book = Book()
+        self.ledger = FakeLedger()
         self.starts = 0
         self._alerts = alerts
         self._file = folder / "alerts.sqlite"
@@ -100,11 +100,13 @@ class Worker:
         self._dispatcher: Dispatcher | None = None
 
     async def play(self, revisions: Iterable[tuple[float, Incident]], until_s: float) -> None:
-        """Revisions, each at its second; then go on until all is delivered, or until then."""
+        """Revisions, each at its second; then continue until all is delivered, or until `until_s`."""
         for at_s, incident in revisions:
             await self._pass_time(at_s)
             position = Position("incidents/0", incident.revision)
-            while not await self._survives(lambda one, it=(incident, position): one.observe([it])):
+            while not await self._survives(
+                lambda dispatcher, revision=(incident, position): dispatcher.observe([revision])
+            ):
                 pass
         await self._pass_time(until_s)
 
@@ -116,8 +118,8 @@ class Worker:
     @property
     def pending(self) -> int:
         """How many notifications still wait."""
-        one = self._dispatcher
-        return sum(map(one.pending, one.queues)) if one else 0
+        dispatcher = self._dispatcher
+        return sum(map(dispatcher.pending, dispatcher.queues)) if dispatcher else 0
 
     async def _pass_time(self, until_s: float) -> None:
         until_ns = NOW_NS + round(until_s * NS_PER_S)
@@ -137,7 +139,7 @@ class Worker:
                 journal = MortalJournal(self._file, self._kill)
                 targets = self._alerts.make_targets(self.clock)
                 rules = self._alerts.routing
-                opened = Dispatcher(rules, targets, _is_liveness, journal, self.book, self.clock)
+                opened = Dispatcher(rules, targets, _is_liveness, journal, self.ledger, self.clock)
                 await opened.open()
                 self._dispatcher = opened
             await act(self._dispatcher)  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""What stands in our documents: fenced blocks, the commands in them, code in running text, links and headings."""
+"""The parts of our documents: fenced blocks, the commands in them, code in running text, links and headings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PLACEHOLDER = re.compile(r"…|^\.\.\.$")
 
 
 class Block(msgspec.Struct, frozen=True):
-    """A fenced block: of which kind, and where."""
+    """A fenced block with its kind and place."""
 
     document: str
     line: int
@@ -60,7 +60,7 @@ def inline(document: str, kind: str) -> Iterator[Token]:
 
 
 def codes(document: str) -> list[str]:
-    """What stands in backticks."""
+    """Code in backticks."""
     return [part.content for part in inline(document, "code_inline")]
 
 
@@ -82,7 +82,7 @@ def anchors(document: str) -> set[str]:
 def commands_in(text: str) -> list[list[str]]:
     """The commands of a shell block, word by word, each part of a pipe by itself; without assignments and redirections.
 
-    What a here-document holds is no command.
+    The content of a here-document is no command.
     """
     found: list[list[str]] = []
     lines = iter(text.splitlines())

@@ -1,4 +1,4 @@
-"""A store with one simulated failure and one hostile log line, for what is handed over to people and machines."""
+"""A store with one simulated failure and one hostile log line, for evidence packs and the MCP server."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ HOSTILE: Final = (
 
 
 class Stored(NamedTuple):
-    """Where the logs are, and the settings to reach the store; no Kafka answers them."""
+    """Where the logs are, and the settings to reach the store; no Kafka listens at their address."""
 
     logs: Path
     settings: Settings
@@ -38,7 +38,7 @@ def store_failure(dsn: str, folder: Path) -> Stored:
     write_all(Scenario(nodes=4, minutes=6, faults=("gpu-off-bus",), collective_timeout_s=60), logs)
     text = f"RuntimeError: CUDA error: an illegal memory access was encountered {HOSTILE}"
     line = {"timestamp": iso(-90_000), "host": "node<b>", "message": text, "job": "odd $(reboot)", "rank": 0}
-    (logs / "odd.jsonl").write_text(json.dumps(line | {"source": "worker"}) + "\n")
+    (logs / "hostile.jsonl").write_text(json.dumps(line | {"source": "worker"}) + "\n")
     settings = load_settings(store=dsn, data_dir=folder / "data", kafka="127.0.0.1:9")
     run = LocalRunner(settings, the_rules(), Sources([str(logs)], "", follow=False), _ignore, _ignore)
     asyncio.run(run.once())

@@ -1,4 +1,4 @@
-"""What Grafana and its ClickHouse plugin make of a dashboard, without Grafana: queries as the database gets them."""
+"""Expands a dashboard's queries as Grafana and its ClickHouse plugin do: the result is what the database receives."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Value = str | Sequence[str]
 
 
 class View(msgspec.Struct, frozen=True):
-    """What somebody has chosen: a time range, the width of a bucket, and a value for each variable."""
+    """A user's choice: a time range, the width of a bucket, and a value for each variable."""
 
     begins: datetime
     ends: datetime

@@ -1,4 +1,4 @@
-"""Whether a dashboard is one by Grafana's own schema, as its foundation SDK has it, and fits together."""
+"""Checks a dashboard against Grafana's schema, as its foundation SDK has it, and its parts against each other."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ runtime.register_dataquery_variant(runtime.DataqueryConfig(DATASOURCE["type"], _
 
 
 def problems(dashboard: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a dashboard, in words; nothing when Grafana would take all of it."""
+    """What is wrong with a dashboard, in words; empty when Grafana would accept all of it."""
     return list(_schema_problems(dashboard)) or [
         *_repeated_ids(dashboard),
         *_overlaps(dashboard["panels"]),
@@ -53,26 +53,26 @@ def linked_uids(dashboard: Mapping[str, Any]) -> set[str]:
 
 
 def _schema_problems(dashboard: Mapping[str, Any]) -> Iterator[str]:
-    """What the SDK does not know is lost on the way through it; what it knows has to be of the type that it names."""
+    """What the SDK does not know is lost on the way through it; what it knows must have the right type."""
     known = Dashboard.from_json(dict(dashboard))
     yield from _lost(dashboard, json.loads(json.dumps(known, cls=JSONEncoder)), "")
     yield from _mistyped(known, "")
 
 
-def _lost(given: Any, kept: Any, path: str) -> Iterator[str]:
+def _lost(given: Any, read: Any, path: str) -> Iterator[str]:
     if re.search(r"/annotations/list/\d+/target$", path):
-        return  # the schema leaves it to the plugin, the SDK to nobody
-    if isinstance(given, Mapping) and isinstance(kept, Mapping):
+        return  # the schema leaves it to the plugin, the SDK drops it
+    if isinstance(given, Mapping) and isinstance(read, Mapping):
         for name, value in given.items():
-            if name in kept:
-                yield from _lost(value, kept[name], f"{path}/{name}")
+            if name in read:
+                yield from _lost(value, read[name], f"{path}/{name}")
             else:
                 yield f"{path}/{name}: not in the schema"
-    elif isinstance(given, list) and isinstance(kept, list):
-        for number, (one, other) in enumerate(zip(given, kept, strict=True)):
-            yield from _lost(one, other, f"{path}/{number}")
-    elif given != kept:
-        yield f"{path}: {given!r} is read as {kept!r}"
+    elif isinstance(given, list) and isinstance(read, list):
+        for number, (before, other) in enumerate(zip(given, read, strict=True)):
+            yield from _lost(before, other, f"{path}/{number}")
+    elif given != read:
+        yield f"{path}: {given!r} is read as {read!r}"
 
 
 def _mistyped(known: Any, path: str) -> Iterator[str]:
@@ -88,19 +88,19 @@ def _mistyped(known: Any, path: str) -> Iterator[str]:
 def _fits(value: Any, hint: Any) -> bool:
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, UnionType):
-        return any(_fits(value, one) for one in arguments)
+        return any(_fits(value, choice) for choice in arguments)
     if origin is list:
-        return isinstance(value, list) and all(_fits(one, arguments[0]) for one in value)
+        return isinstance(value, list) and all(_fits(element, arguments[0]) for element in value)
     if origin is Literal:
         return value in arguments
     if hint in (Any, object) or origin is dict:
         return origin is None or isinstance(value, dict)
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return value in [one.value for one in hint]
+        return value in [member.value for member in hint]
     return isinstance(value, (int, float) if hint is float else hint)
 
 
-# ---- what the schema does not say ------------------------------------------------------------------------------------
+# ---- beyond the schema ---------------------------------------------------------------------------------------------
 
 
 def _repeated_ids(dashboard: Mapping[str, Any]) -> Iterator[str]:
@@ -113,15 +113,15 @@ def _overlaps(panels: list[Any]) -> Iterator[str]:
     for panel in panels:
         if panel["gridPos"]["x"] + panel["gridPos"]["w"] > 24:
             yield f"{panel['title']}: wider than the page"
-    for one, other in combinations(panels, 2):
-        if _meet(one["gridPos"], other["gridPos"]):
-            yield f"{one['title']}: lies over {other['title']}"
+    for first, other in combinations(panels, 2):
+        if _meet(first["gridPos"], other["gridPos"]):
+            yield f"{first['title']}: lies over {other['title']}"
 
 
-def _meet(one: Mapping[str, int], other: Mapping[str, int]) -> bool:
-    beside = one["x"] + one["w"] <= other["x"] or other["x"] + other["w"] <= one["x"]
-    above = one["y"] + one["h"] <= other["y"] or other["y"] + other["h"] <= one["y"]
-    return not (beside or above)
+def _meet(first: Mapping[str, int], other: Mapping[str, int]) -> bool:
+    apart = first["x"] + first["w"] <= other["x"] or other["x"] + other["w"] <= first["x"]
+    above = first["y"] + first["h"] <= other["y"] or other["y"] + other["h"] <= first["y"]
+    return not (apart or above)
 
 
 def _wrong_targets(dashboard: Mapping[str, Any]) -> Iterator[str]:
@@ -129,7 +129,7 @@ def _wrong_targets(dashboard: Mapping[str, Any]) -> Iterator[str]:
         if not panel["description"]:
             yield f"{panel['title']}: no description"
         if '"thresholds"' in json.dumps(panel) and "When it is red" not in panel["description"]:
-            yield f"{panel['title']}: turns red and does not say what to do"
+            yield f"{panel['title']}: turns red without advice what to do"
         for target in panel["targets"]:
             form = 0 if panel["type"] in TIME_SERIES_PANELS else 1
             if target["format"] != form or target["queryType"] != ("table", "timeseries")[form == 0]:

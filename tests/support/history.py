@@ -1,4 +1,4 @@
-"""What a finished run does not write: the figures of a worker on Kafka, a target that is away, what people say."""
+"""What a finished run does not write: a Kafka worker's metrics, deliveries to an unreachable target, feedback."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def seed(client: Client) -> None:
     """Write it all."""
     for incident_id, revision in client.query("SELECT incident_id, revision FROM incidents FINAL"):
         write_feedback(client, Feedback(incident_id, "ada", time_ns(), revision, "right", note="the GPU was replaced"))
-    ClickHouseSink(client).write(samples=_samples_of_a_worker(), deliveries=_deliveries_of_a_target_that_was_away())
+    ClickHouseSink(client).write(samples=_samples_of_a_worker(), deliveries=_deliveries_to_an_unreachable_target())
 
 
-def _deliveries_of_a_target_that_was_away() -> list[Delivery]:
+def _deliveries_to_an_unreachable_target() -> list[Delivery]:
     """An hour ago three messages had to wait for it: one was sent 90 s after its event, one refused, one waits."""
     became = (("a", "waits"), ("b", "waits"), ("c", "waits"), ("a", "sent"), ("b", "refused"))
     decided_ns = time_ns() - 3600 * NS_PER_S
@@ -41,7 +41,7 @@ def _deliveries_of_a_target_that_was_away() -> list[Delivery]:
 
 
 def _samples_of_a_worker() -> list[Sample]:
-    """The last day (older ones are deleted by their age) of one that reads, and has trouble in its last hours."""
+    """The last day (older ones are deleted by their age) of a worker with faults in its last minutes."""
     metrics, samples, now_s = Metrics(), list[Sample](), int(datetime.now(UTC).timestamp())
     for time_s in range(now_s - DAY_S, now_s, EVERY_S):
         _count(metrics, has_faults=now_s - time_s < 4 * EVERY_S)

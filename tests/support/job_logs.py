@@ -1,4 +1,4 @@
-"""Logs of training jobs as launchers and frameworks print them, and the folders that they lie in."""
+"""Logs of training jobs as launchers and frameworks print them, and their folders."""
 
 from __future__ import annotations
 
@@ -64,10 +64,10 @@ def absl(second: float, text: str, level: str = "I") -> str:
 
 def maxtext(step: int, second: float | None = None, seconds: float = STEP_S, task: int | None = None) -> str:
     """A step of MaxText: at its own second of the test, or, with `second` negative, without any time."""
-    told = f"completed step: {step}, seconds: {seconds:.3f}, TFLOP/s/device: 380.102, Tokens/s/device: 1644.705"
-    told += ", total_weights: 524288, loss: 2.871"
+    text = f"completed step: {step}, seconds: {seconds:.3f}, TFLOP/s/device: 380.102, Tokens/s/device: 1644.705"
+    text += ", total_weights: 524288, loss: 2.871"
     when = step * seconds if second is None else second
-    return labelled(task, told if when < 0 else absl(when, told))
+    return labelled(task, text if when < 0 else absl(when, text))
 
 
 def steps(first: int, last: int, **more: float) -> list[str]:
@@ -116,12 +116,12 @@ def node_exit(task: int, code: int) -> str:
 
 
 def scancel(second: float) -> str:
-    """What slurmstepd says when a job is cancelled; its time has no zone."""
+    """What slurmstepd prints when a job is cancelled; its time has no zone."""
     return f"slurmstepd: error: *** STEP 7877.0 ON gpu-a-1 CANCELLED AT {_moment(second):%Y-%m-%dT%H:%M:%S} ***"
 
 
 def heartbeat(second: float, tasks: Sequence[int], task: int | None = 0) -> list[str]:
-    """What a JAX task prints when the coordination service heard nothing of some tasks."""
+    """What a JAX task prints when the coordination service receives no heartbeat from some tasks."""
     fatal = (
         "Terminating process because the JAX distributed service detected fatal errors. "
         "This most likely indicates that another task died; see the other task logs for more details. "
@@ -134,9 +134,9 @@ def heartbeat(second: float, tasks: Sequence[int], task: int | None = 0) -> list
 
 
 def polled(second: float, task: int) -> str:
-    """What a task that lives prints when it hears of an error."""
-    told = "Polled an error from coordination service (this can be an error from this or another task)."
-    return labelled(task, f"E{_moment(second):%m%d %H:%M:%S.%f}    991 coordination_service_agent.cc:332] {told}")
+    """What a living task prints when it learns of an error."""
+    text = "Polled an error from coordination service (this can be an error from this or another task)."
+    return labelled(task, f"E{_moment(second):%m%d %H:%M:%S.%f}    991 coordination_service_agent.cc:332] {text}")
 
 
 def story_of(lines: Iterable[str], path: str = LOG) -> Story:
@@ -167,7 +167,7 @@ def write_log(file: Path, lines: Iterable[str], end: str = "\n") -> Path:
 
 
 def write_job(outputs: Path, name: str, lines: Iterable[str]) -> Path:
-    """A job's folder with its link to the log beside it."""
+    """A job's folder with its link to the log next to it."""
     write_log(outputs / f"{name}.log", lines)
     folder = outputs / name
     folder.mkdir()

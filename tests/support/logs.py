@@ -44,7 +44,7 @@ def _scanner() -> HyperscanScanner:
 
 
 def a_scanner() -> BatchScanner:
-    """A scanner for the bundled rules that has met nothing yet."""
+    """A new scanner for the bundled rules."""
     return BatchScanner(the_rules(), "default", _scanner())
 
 
@@ -90,12 +90,12 @@ def python_json(node: str, second: float, text: str, job: str = "") -> bytes:
 
 
 def record(value: bytes, key: bytes | None = None, received_ns: int = LATER_NS) -> RawRecord:
-    """A record on its own."""
+    """A single record."""
     return RawRecord(value, Position("test", 1), received_ns, key)
 
 
 def batch(values: Sequence[bytes], source: str = "test", first: int = 1, key: bytes = b"", live: bool = False) -> Batch:
-    """Lines of one source; of a finished file, unless they come live."""
+    """Lines of one source: of a finished file, or `live`."""
     count = len(values)
     received_ns = [LATER_NS] * count
     return Batch(source, values, [key] * count, received_ns, range(first, first + count), is_recorded=not live)

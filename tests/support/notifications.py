@@ -20,7 +20,7 @@ MUCH = SAMPLES[0]
 LITTLE = SAMPLES[7]
 
 
-def told(kind: str = "opened", notification: Notification = MUCH, **changes: Any) -> Notification:
+def a_notification(kind: str = "opened", notification: Notification = MUCH, **changes: Any) -> Notification:
     """A sample, of another kind and with other fields of its incident."""
     status = "resolved" if kind == "resolved" else "open"
     incident = msgspec.structs.replace(notification.incident, **{"status": status, **changes})
@@ -38,5 +38,5 @@ def real(incident_id: str = "", kind: str = "opened", also: tuple[Incident, ...]
 
 
 def a_target(spec: type[Any], template: TemplateSpec | None = None, clock: Any = time_ns, **written: Any) -> Target:
-    """A target as it comes out of a file that says this."""
+    """A target made from these settings."""
     return make_target("ops", spec.model_validate(written), template, clock)

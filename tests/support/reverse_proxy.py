@@ -10,21 +10,21 @@ from contextlib import contextmanager, suppress
 from aiohttp import ClientSession, ClientTimeout, web
 
 SESSION = web.AppKey("session", ClientSession)
-OF_ONE_CONNECTION = {"connection", "keep-alive", "transfer-encoding", "content-length"}
+HOP_BY_HOP_HEADERS = {"connection", "keep-alive", "transfer-encoding", "content-length"}
 
 
 def proxy_to(base: str, token: str, *, passes_host: bool = True) -> web.Application:
-    """Whoever asks it is taken to be signed in; answers are streamed as they come."""
+    """Every client counts as signed in; answers are streamed as they arrive."""
 
     async def forward(request: web.Request) -> web.StreamResponse:
-        left_out = OF_ONE_CONNECTION | ({"host"} if not passes_host else set())
+        left_out = HOP_BY_HOP_HEADERS | ({"host"} if not passes_host else set())
         headers = {name: value for name, value in request.headers.items() if name.lower() not in left_out}
         headers["Authorization"] = f"Bearer {token}"
         body = await request.read()
         async with request.app[SESSION].request(
             request.method, f"{base}{request.rel_url}", headers=headers, data=body, allow_redirects=False
         ) as inner:
-            passed_on = {name: value for name, value in inner.headers.items() if name.lower() not in OF_ONE_CONNECTION}
+            passed_on = {name: value for name, value in inner.headers.items() if name.lower() not in HOP_BY_HOP_HEADERS}
             answer = web.StreamResponse(status=inner.status, headers=passed_on)
             await answer.prepare(request)
             with suppress(ConnectionError):
@@ -45,7 +45,7 @@ def proxy_to(base: str, token: str, *, passes_host: bool = True) -> web.Applicat
 
 @contextmanager
 def proxy_in_front(base: str, token: str) -> Iterator[str]:
-    """The proxy on a port of the loopback, in a thread of its own; its address."""
+    """Runs the proxy on a loopback port in a thread; gives its address."""
     loop, ready, done, address = asyncio.new_event_loop(), threading.Event(), asyncio.Event(), list[str]()
 
     async def serve() -> None:

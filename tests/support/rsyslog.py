@@ -30,17 +30,17 @@ class Rsyslog:
         for name in ("state", "inputs", "logs/7877", "jobs", "shared"):
             (folder / name).mkdir(parents=True, exist_ok=True)
 
-    def take(self, *inputs: str) -> None:
+    def enable(self, *inputs: str) -> None:
         """Use these of the shipped inputs."""
         for name in inputs:
             shutil.copy(SHIPPED / "inputs" / f"{name}.conf", self.folder / "inputs")
 
     def check(self) -> None:
-        """`rsyslogd -N1`, which must find nothing to say."""
+        """`rsyslogd -N1` must print no error."""
         done = subprocess.run([*_command(), "-N1", "-f", SHIPPED / "rsyslog.conf"], env=self._env, capture_output=True)
-        said = done.stderr.decode()
-        assert done.returncode == 0, said
-        assert "error" not in said, said
+        output = done.stderr.decode()
+        assert done.returncode == 0, output
+        assert "error" not in output, output
 
     def start(self) -> None:
         """Start, and wait until it has read its configuration."""
@@ -72,7 +72,7 @@ class Rsyslog:
 
 
 def environment(folder: Path, kafka: str, topic: str) -> Mapping[str, str]:
-    """What the unit of the service sets, with the places of a test."""
+    """The variables of the service's unit, with the paths of a test."""
     libraries = _libraries()
     return {
         "LD_LIBRARY_PATH": str(libraries),

@@ -43,19 +43,19 @@ def scenario(folder: Path, text: str = A_SCENARIO, name: str = "story") -> Scena
     return found
 
 
-class NotedState(msgspec.Struct):
-    """What a `NotingCore` has been given."""
+class RecordedState(msgspec.Struct):
+    """What a `RecordingCore` received."""
 
     pieces: list[list[str]] = []
     watermark_ns: int = 0
 
 
-class NotingCore:
-    """Has one incident, whose title `told` makes of the ids that it was given, piece by piece."""
+class RecordingCore:
+    """Has one incident; `title_of` makes its title of the received ids, piece by piece."""
 
-    def __init__(self, told: Callable[[list[list[str]]], str], snapshot: bytes | None):
-        self._told = told
-        self._state = msgspec.msgpack.decode(snapshot, type=NotedState) if snapshot else NotedState()
+    def __init__(self, title_of: Callable[[list[list[str]]], str], snapshot: bytes | None):
+        self._title_of = title_of
+        self._state = msgspec.msgpack.decode(snapshot, type=RecordedState) if snapshot else RecordedState()
 
     def add(
         self,
@@ -67,17 +67,17 @@ class NotingCore:
             self._state.pieces.append(ids)
 
     def advance(self, watermark_ns: int) -> list[Incident]:
-        return [an_incident(self._told(self._state.pieces))]
+        return [an_incident(self._title_of(self._state.pieces))]
 
     def snapshot(self) -> bytes:
         return msgspec.msgpack.encode(self._state)
 
 
-class ForgetfulCore(NotingCore):
+class ForgetfulCore(RecordingCore):
     """Leaves its newest piece out of the snapshot."""
 
     def snapshot(self) -> bytes:
-        return msgspec.msgpack.encode(NotedState(self._state.pieces[:-1]))
+        return msgspec.msgpack.encode(RecordedState(self._state.pieces[:-1]))
 
 
 def an_incident(title: str = "") -> Incident:

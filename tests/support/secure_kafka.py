@@ -1,4 +1,4 @@
-"""One real broker with a listener for each kind of security, right ones and broken ones; certificates made here."""
+"""One real broker with a listener for each kind of security, valid and broken; certificates are made here."""
 
 from __future__ import annotations
 
@@ -51,16 +51,16 @@ class SecureBroker(msgspec.Struct, frozen=True):
 
 @contextmanager
 def secure_broker(folder: Path) -> Iterator[SecureBroker]:
-    """Start it; every user but ANONYMOUS (the plain listener's) needs to be allowed what it does."""
+    """Start it; every user but ANONYMOUS (the plain listener's) needs ACLs."""
     ca, foreign_ca, names = trustme.CA(), trustme.CA(), ("localhost", "127.0.0.1")
     ca.cert_pem.write_to_path(str(folder / "ca.pem"))
     foreign_ca.cert_pem.write_to_path(str(folder / "foreign-ca.pem"))
     long_ago = datetime.now(UTC) - timedelta(days=1)
-    keep(folder / "server.pem", ca.issue_cert(*names))
-    keep(folder / "expired.pem", ca.issue_cert(*names, not_after=long_ago))
-    keep(folder / "elsewhere.pem", ca.issue_cert("kafka.example.org"))
-    keep(folder / "client.pem", ca.issue_cert("client.example.org", common_name="worker"))
-    keep(folder / "foreign-client.pem", foreign_ca.issue_cert("client.example.org"))
+    write_pem(folder / "server.pem", ca.issue_cert(*names))
+    write_pem(folder / "expired.pem", ca.issue_cert(*names, not_after=long_ago))
+    write_pem(folder / "elsewhere.pem", ca.issue_cert("kafka.example.org"))
+    write_pem(folder / "client.pem", ca.issue_cert("client.example.org", common_name="worker"))
+    write_pem(folder / "foreign-client.pem", foreign_ca.issue_cert("client.example.org"))
     ports = dict(zip(LISTENERS, free_ports(len(LISTENERS)), strict=True))
     users = [
         f"SCRAM-SHA-{bits}=[name={name},password={password}]"
@@ -76,7 +76,7 @@ def secure_broker(folder: Path) -> Iterator[SecureBroker]:
 
 
 def settings(folder: Path, ports: dict[str, int]) -> dict[str, str]:
-    """The broker's settings beside those of every broker of ours."""
+    """The broker's settings in addition to the common ones."""
     keys = {"SECURE": "server", "MUTUAL": "server", "EXPIRED": "expired", "ELSEWHERE": "elsewhere"}
     stores = {
         f"listener.name.{name.lower()}.ssl.keystore.{what}": value
@@ -104,7 +104,7 @@ def settings(folder: Path, ports: dict[str, int]) -> dict[str, str]:
     }
 
 
-def keep(file: Path, certificate: trustme.LeafCert) -> None:
+def write_pem(file: Path, certificate: trustme.LeafCert) -> None:
     """A certificate with its key in one PEM file; Java wants the key as PKCS #8."""
     key = load_pem_private_key(certificate.private_key_pem.bytes(), None)
     as_java_likes = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

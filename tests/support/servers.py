@@ -26,7 +26,7 @@ class ClickHouse(msgspec.Struct, frozen=True):
 
 @pytest.fixture(scope="session")
 def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevBroker]:
-    """A Kafka broker for the whole run: give your topics names of their own."""
+    """A Kafka broker for the whole run: give your topics unique names."""
     with dev_broker(tmp_path_factory.mktemp("kafka")) as broker:
         _announce(request, f"kafka: {broker.how}, {broker.bootstrap}")
         yield broker
@@ -34,7 +34,7 @@ def kafka(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 @pytest.fixture(scope="session")
 def clickhouse(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ClickHouse]:
-    """A ClickHouse for the whole run: give your tables names of their own. The database of its DSN exists."""
+    """A ClickHouse for the whole run: give your tables unique names. The database of its DSN exists."""
     with _clickhouse(tmp_path_factory.mktemp("clickhouse")) as server:
         _announce(request, f"clickhouse: {server.how}")
         yield server

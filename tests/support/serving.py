@@ -1,4 +1,4 @@
-"""Commands that serve the page, as processes of their own."""
+"""Commands that serve the page, as separate processes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ def epicenter(folder: Path, *arguments: object) -> Iterator[str]:
         process = subprocess.Popen([*EPICENTER, *map(str, arguments)], stdout=out, stderr=subprocess.PIPE, text=True)
     assert process.stderr
     try:
-        told = process.stderr.readline()
-        assert told.startswith("incidents: http://127.0.0.1:"), told
-        yield told.split()[1].rstrip("/")
+        first_line = process.stderr.readline()
+        assert first_line.startswith("incidents: http://127.0.0.1:"), first_line
+        yield first_line.split()[1].rstrip("/")
     finally:
         process.terminate()
         process.communicate(timeout=60)

@@ -1,7 +1,7 @@
-"""Whether a command that a document shows can be right: ours by click, `make` by the Makefile, others by their files.
+"""Checks the commands that documents show: ours by click, `make` by the Makefile, others by their files.
 
-What a program of somebody else takes is not known here. So each of them is named below with the reason why nobody runs
-it, and whatever looks like a file of ours has to be there.
+The options of foreign programs are not known here. So each program is named below with the reason why no test runs it,
+and files of ours in its arguments must exist.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tests.support.documents import ROOT
 NOT_RUN_FOREIGN = {
     **dict.fromkeys(("kubectl", "helm", "kind", "docker"), "needs a cluster or a daemon"),
     **dict.fromkeys(
-        ("systemctl", "journalctl", "rsyslogd", "sysctl", "useradd", "apt-get", "sudo"), "needs a machine of its own"
+        ("systemctl", "journalctl", "rsyslogd", "sysctl", "useradd", "apt-get", "sudo"), "needs a separate machine"
     ),
     **dict.fromkeys(
         ("fluent-bit", "vector", "clickhouse-client", "kafka-topics.sh", "promtool", "amtool"), "of others"
@@ -35,7 +35,7 @@ NOT_RUN_FOREIGN = {
         "looks at what others print",
     ),
 }
-"""Programs that are not ours -> why no test runs what is shown of them."""
+"""Programs that are not ours -> why no test runs them."""
 
 OUR_FOLDERS = re.compile(r"^(?:\./)?((?:deploy|docs|rules|tests|bench|stream|sinks|ingest)/[^\s:=]*)$")
 CHART = ROOT / "deploy/helm/epicenter"
@@ -55,14 +55,14 @@ def complaint(command: list[str]) -> str:
 
 
 def of_epicenter(given: list[str]) -> str:
-    """Held against the options and arguments of the real command."""
+    """Checked with the options and arguments of the real command."""
     command: click.Command = cli
     names, rest = ["epicenter"], given
     while isinstance(command, click.Group):
         found = command_of(command, rest[0]) if rest else None
         if not found:
-            is_told = rest and set(rest) <= {"--help", "-h", "--version"}
-            return "" if is_told else f"{' '.join(names)} has no command {rest[:1]}"
+            is_general = rest and set(rest) <= {"--help", "-h", "--version"}
+            return "" if is_general else f"{' '.join(names)} has no command {rest[:1]}"
         names, command, rest = [*names, rest[0]], found, rest[1:]
     try:
         command.make_context(" ".join(names), list(rest)).close()
@@ -78,8 +78,8 @@ def in_words(text: str) -> str:
     command: click.Command = cli
     for word in text.replace("…", "").split()[1:]:
         if isinstance(command, click.Group) and re.fullmatch(r"[a-z][a-z-]*(\|[a-z][a-z-]*)*", word):
-            found = {one: command_of(command, one) for one in word.split("|")}
-            if missing := [one for one, is_there in found.items() if not is_there]:
+            found = {name: command_of(command, name) for name in word.split("|")}
+            if missing := [name for name, is_there in found.items() if not is_there]:
                 return f"epicenter has no command {missing[0]}"
             command = next(filter(None, found.values()))
         elif word.startswith("--") and word.partition("=")[0] not in options_of(command):
@@ -94,7 +94,10 @@ def command_of(group: click.Group, name: str) -> click.Command | None:
 
 def options_of(command: click.Command) -> set[str]:
     """Every option's names."""
-    return {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help", "--version"}
+    return {name for option in command.params for name in (*option.opts, *option.secondary_opts)} | {
+        "--help",
+        "--version",
+    }
 
 
 def of_make(given: list[str]) -> str:
@@ -116,7 +119,7 @@ def of_python(given: list[str]) -> str:
 
 
 def of_helm(given: list[str]) -> str:
-    """The chart and its files exist, and what is set stands in its values."""
+    """The chart and its files exist, and its values have what is set."""
     values = (CHART / "values.yaml") if CHART.exists() else None
     for flag, word in pairwise(given):
         if flag in ("--set", "--set-string", "--set-file") and values:
@@ -127,7 +130,7 @@ def of_helm(given: list[str]) -> str:
 
 
 def has_value(values: object, path: str) -> bool:
-    """Whether a chart has a value of this name; what stands below an empty mapping or list is the user's."""
+    """Whether a chart has a value of this name; below an empty mapping or list, every name is allowed."""
     for name in re.split(r"(?<!\\)\.|\[\d+\]\.?", path):
         if values in ({}, []):
             return True

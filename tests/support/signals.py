@@ -42,7 +42,7 @@ def a_step(step: int, second: float, job: str = "A", node: str = "n1", cluster: 
 
 
 def alive(second: float, job: str, node: str, cluster: str = "default") -> Alive:
-    """A job was heard of on a node."""
+    """A sign of life of a job on a node."""
     return Alive(at(second), cluster, job, node)
 
 

@@ -1,4 +1,4 @@
-"""Slack as far as it can be had here: its own block models, its documented limits, and a server with its manners."""
+"""Slack without Slack: its block models, its documented limits, and a server that answers like it."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ ERRORS = ("message_not_found", "ratelimited", "invalid_auth")
 MAX_BLOCKS = 50
 MAX_TEXT_LENGTH = 4_000
 MAX_TOTAL_LENGTH = 13_000
-"""Slack says msg_blocks_too_long somewhat above."""
+"""Slack answers msg_blocks_too_long somewhat above."""
 
 
 class Workspace:
-    """Answers `chat.postMessage` and `chat.update` as Slack does, 200 for errors too; `fails` has those to come."""
+    """Answers `chat.postMessage` and `chat.update` like Slack, with 200 for errors too; `fails` has the next errors."""
 
     def __init__(self) -> None:
         self.fails: dict[str, str] = {}
         self.messages: dict[str, dict[str, Any]] = {}
 
     def __call__(self, request: Request) -> Answer:
-        method, said = request.path.rpartition("/")[2], request.document
-        if error := self.fails.pop("thread" if "thread_ts" in said else method, ""):
+        method, message = request.path.rpartition("/")[2], request.document
+        if error := self.fails.pop("thread" if "thread_ts" in message else method, ""):
             return _json({"ok": False, "error": error})
-        if method == "chat.update" and said["ts"] not in self.messages:
+        if method == "chat.update" and message["ts"] not in self.messages:
             return _json({"ok": False, "error": "message_not_found"})
-        ts = said.get("ts") or f"1772442000.{len(self.messages):06}"
-        self.messages[ts] = said
-        return _json({"ok": True, "ts": ts, "channel": "C0123", "message": {"text": said["text"]}})
+        ts = message.get("ts") or f"1772442000.{len(self.messages):06}"
+        self.messages[ts] = message
+        return _json({"ok": True, "ts": ts, "channel": "C0123", "message": {"text": message["text"]}})
 
 
 def check_message(message: dict[str, Any]) -> None:
@@ -43,7 +43,7 @@ def check_message(message: dict[str, Any]) -> None:
     assert 0 < len(message["blocks"]) <= MAX_BLOCKS
     for block in message["blocks"]:
         parsed = Block.parse(block)
-        assert isinstance(parsed, RichTextBlock), "any other block has text that Slack may look into"
+        assert isinstance(parsed, RichTextBlock), "any other block has text that Slack may parse"
         assert parsed.to_dict() == block
     texts = list(_parts(message["blocks"]))
     assert {part["type"] for part in texts} <= {"text", "link"}

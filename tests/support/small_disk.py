@@ -1,4 +1,4 @@
-"""A disk of its own that can be made full, where this machine lets us mount one in memory."""
+"""A separate disk that a test can fill, where this machine lets us mount one in memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 class SmallDisk:
-    """A folder on a disk of its own; `is_own` is false where none could be mounted, and then it is never full."""
+    """A folder on a separate disk; `is_own` is false where none could be mounted, and then it is never full."""
 
     def __init__(self, folder: Path, is_own: bool):
         self.folder, self.is_own = folder, is_own
@@ -30,7 +30,7 @@ class SmallDisk:
 
 @contextmanager
 def small_disk(folder: Path, size_bytes: int) -> Iterator[SmallDisk]:
-    """Mount it at the folder, which is made, for as long as this lasts."""
+    """Make the folder and mount the disk there until the end of the `with`."""
     folder.mkdir(parents=True)
     mount = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)]
     try:

@@ -1,4 +1,4 @@
-"""Configuration shown in documents: ours is loaded as it would be, that of others is looked at as far as it goes."""
+"""Checks configuration in documents: ours is loaded as in use, that of other programs is checked as far as possible."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FOREIGN = {
     "Compose": {"name", "services", "volumes", "networks", "secrets", "configs"},
     "Grafana": {"apiVersion", "datasources", "providers"},
 }
-"""Whose file it is -> keys that may stand at its top."""
+"""Whose file it is -> its top-level keys."""
 
 SECRETS = {
     **dict.fromkeys(("PAGERDUTY_KEY", "PAGERDUTY_LEAD_KEY"), "0123456789abcdef" * 2),
@@ -44,7 +44,7 @@ SECRETS = {
 
 
 def load_yaml(text: str, folder: Path) -> None:
-    """Each document of it; fails when nobody knows its shape."""
+    """Check each document of it; an unknown shape fails."""
     file = folder / "shown.yaml"
     file.write_text(text)
     for content in yaml.safe_load_all(text):
@@ -67,7 +67,7 @@ def read_nodes(file: Path) -> None:
 
 
 OURS: dict[str, Callable[[Path], Any]] = {
-    "pack": lambda file: None,  # held against its examples together with the others
+    "pack": lambda file: None,  # another test checks all packs against their examples
     "secrets": lambda file: load_redactor([file]),
     "route": load_alerts,
     "steps": lambda file: read_scenarios([file]),
@@ -103,14 +103,14 @@ def load_toml(text: str, folder: Path) -> None:
 
 
 def load_json(text: str, folder: Path) -> None:
-    """JSON, or one object a line; our command in it is a right one."""
+    """JSON, or one object a line; our commands in it exist."""
     documents = [json.loads(text)] if text.startswith("{\n") else [json.loads(line) for line in text.splitlines()]
-    for server in (one for content in documents for one in content.get("mcpServers", {}).values()):
+    for server in (server for content in documents for server in content.get("mcpServers", {}).values()):
         assert (server["command"], of_epicenter(server["args"])) == ("epicenter", "")
 
 
 def load_ini(text: str, folder: Path) -> None:
-    """A unit of systemd, which may say the same key twice."""
+    """A unit of systemd, which may have the same key twice."""
     ConfigParser(strict=False, interpolation=None).read_string(text)
 
 

@@ -1,4 +1,4 @@
-"""A TLS socket in front of a plain one, with a certificate of one's choice."""
+"""A TLS socket in front of a plain one, with a given certificate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Vector's configuration without Vector: its variables put in, and its remap programs run in the real VRL."""
+"""Vector's configuration without Vector: its variables are substituted, and its remap programs run in the real VRL."""
 
 from __future__ import annotations
 
@@ -32,6 +32,6 @@ def configuration(text: str, variables: Mapping[str, str]) -> dict[str, Any]:
 
 
 def remapped(program: str, event: Mapping[str, Any], variables: Mapping[str, str]) -> dict[str, Any]:
-    """What a remap transform makes of an event; raises what VRL says of a program that does not compile or aborts."""
+    """The result of a remap transform for an event; raises VRL's error when it does not compile or aborts."""
     with patch.dict(os.environ, variables):
         return dict(VRLRuntime(timezone="UTC").execute(program, dict(event)).processed_event)

@@ -8,11 +8,11 @@ from typing import Any
 
 POLL_S = 0.05
 MAX_POLL_S = 0.25
-"""Questions to a server cost what the server itself needs."""
+"""Each poll costs the server CPU that it needs itself."""
 
 
 def eventually(holds: Callable[[], Any], within_s: float, what: str) -> Any:
-    """Ask again until the answer is true; the answer. Fails after `within_s`."""
+    """Poll until the answer is true, and return it. Fails after `within_s`."""
     end_s = time.monotonic() + within_s
     pause_s = POLL_S
     while not (answer := holds()):

@@ -28,7 +28,7 @@ A_WINDOW = {
 
 
 def a_window(rule_id: str = "test.window", **when: Any) -> Rule:
-    """A rule that watches others."""
+    """A rule on the signals of other rules."""
     return Rule(
         RuleSpec.model_validate(
             A_WINDOW | {"id": rule_id, "class": rule_id.partition(".")[2].replace("_", "-"), "when": when}
@@ -42,7 +42,7 @@ def detectors(*windows: Rule) -> Detectors:
 
 
 def an_input(second: float, failure_class: str = "a", node: str = "n1", copy: int = 0, **more: Any) -> Signal:
-    """One match of a class; `fields` go in by name."""
+    """One match of a class; its `fields` are keyword arguments."""
     fields = {name: str(value) for name, value in more.items()}
     identity = stable_id(failure_class, node, second, sorted(fields.items()), copy)
     return a_signal(failure_class, second, node, signal_id=identity, fields=fields)
@@ -51,19 +51,19 @@ def an_input(second: float, failure_class: str = "a", node: str = "n1", copy: in
 def made_of(
     windows: Iterable[Rule], inputs: Iterable[Signal], until: float = 0, restarts: bool = False
 ) -> list[Signal]:
-    """What the windows make of the inputs, in order of time; silences ring up to the second `until`."""
+    """The signals of the windows for the inputs, in order of time; timers fire up to the second `until`."""
     rules = RuleSet(tuple(windows), ())
     state = DetectorState()
     made: list[Signal] = []
-    for one in sorted(inputs, key=lambda signal: (signal.event_time_ns, signal.signal_id)):
-        made += _silences(rules, state, one.event_time_ns - 1)
-        made += Detectors(rules, state).on_signal(one)
+    for signal in sorted(inputs, key=lambda signal: (signal.event_time_ns, signal.signal_id)):
+        made += _fired_until(rules, state, signal.event_time_ns - 1)
+        made += Detectors(rules, state).on_signal(signal)
         if restarts:
             state = msgspec.msgpack.decode(msgspec.msgpack.encode(state), type=DetectorState)
-    return [*made, *_silences(rules, state, at(until))]
+    return [*made, *_fired_until(rules, state, at(until))]
 
 
-def _silences(rules: RuleSet, state: DetectorState, upto_ns: int) -> list[Signal]:
+def _fired_until(rules: RuleSet, state: DetectorState, upto_ns: int) -> list[Signal]:
     made: list[Signal] = []
     watching = Detectors(rules, state)
     while (due_ns := watching.next_due_ns) is not None and due_ns <= upto_ns:
@@ -73,7 +73,7 @@ def _silences(rules: RuleSet, state: DetectorState, upto_ns: int) -> list[Signal
 
 def seconds(made: Iterable[Signal]) -> list[tuple[float, float]]:
     """(event time, onset) of each signal."""
-    return [(_second(one.event_time_ns), _second(one.onset_ns)) for one in made]
+    return [(_second(signal.event_time_ns), _second(signal.onset_ns)) for signal in made]
 
 
 def _second(time_ns: int) -> float:

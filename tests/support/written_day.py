@@ -1,4 +1,4 @@
-"""What the store is given of one day: a job that fails, its memory and temperatures, a queue, gaps, deliveries."""
+"""What one day writes to the store: a job that fails, its memory and temperatures, a queue, gaps, deliveries."""
 
 from __future__ import annotations
 
@@ -33,47 +33,47 @@ XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen o
 
 
 def _lines() -> list[tuple[float, bytes]]:
-    said: list[tuple[float, bytes]] = []
+    lines: list[tuple[float, bytes]] = []
     for rank, node in enumerate(("n1", "n2")):
         text = (
             f"{node}:991:1203 [3] NCCL INFO ncclCommInitRank comm 0x55d0 rank {rank} nranks 2 cudaDev 3 - Init COMPLETE"
         )
-        said.append((1, vector(node, 1, text, "A")))
+        lines.append((1, vector(node, 1, text, "A")))
         for step in range(1, 40):
             second = 10 * step + rank
             text = f" {rank}: completed step: {step}, seconds: 5.000, TFLOP/s/device: 380.1"
-            said.append((second, vector(node, second, text, "A")))
+            lines.append((second, vector(node, second, text, "A")))
             text = (
                 f"[Rank {rank}] (after {step} iterations) memory (MB) | allocated: {40_000 + step} | reserved: 64512.0"
             )
-            said.append((second, vector(node, second + 0.5, text, "A")))
-            said.append((second, vector(node, second + 0.6, f"nvidia_smi,index=3 temperature_gpu={60 + step % 7}i")))
-        said.append(
+            lines.append((second, vector(node, second + 0.5, text, "A")))
+            lines.append((second, vector(node, second + 0.6, f"nvidia_smi,index=3 temperature_gpu={60 + step % 7}i")))
+        lines.append(
             (405, vector(node, 405, "saving checkpoint at iteration     39 to /ckpt/run7 in torch_dist format", "A"))
         )
-    said.append((500, kernel("n2", 500, XID)))
-    said.append(
+    lines.append((500, kernel("n2", 500, XID)))
+    lines.append(
         (520, vector("n1", 520, "[rank0]: ncclRemoteError: A call failed possibly due to a network error", "A"))
     )
     for hour in range(HOURS):
         for number, text in enumerate(QUEUE):
             second = 3600 * hour + 60 * number
-            said.append((second, vector("login", second, text.format(iso(second)[:23]))))
-    return sorted(said)
+            lines.append((second, vector("login", second, text.format(iso(second)[:23]))))
+    return sorted(lines)
 
 
 @cache
 def a_day() -> tuple[Contents, ...]:
-    """The day as the store is given it, in pieces."""
+    """The day's writes to the store, in pieces."""
     rules = the_rules()
     pipeline = Pipeline(rules, "default", 5 * NS_PER_S, lists_joined=True)
     lines, pieces, now_s = _lines(), list[Contents](), int(time())
 
     def with_rules(matches: Sequence[Match], is_quiet: bool) -> list[Any]:
         known = [(match, rules.spec_of(match)) for match in matches]
-        return [one for one in known if (one[1].role in QUIET_ROLES) == is_quiet]
+        return [(match, rule) for match, rule in known if (rule.role in QUIET_ROLES) == is_quiet]
 
-    def keep_outcome(incidents: list[Any]) -> None:
+    def write_outcome(incidents: list[Any]) -> None:
         windowed = pipeline.windowed()
         pieces.append(
             {
@@ -100,8 +100,8 @@ def a_day() -> tuple[Contents, ...]:
                 "samples": [Sample(now_s - first, "h:1", "epicenter_records_total", {"source": "local"}, first + 50.0)],
             }
         )
-        keep_outcome(pipeline.advance([]))
-    keep_outcome(pipeline.flush())
+        write_outcome(pipeline.advance([]))
+    write_outcome(pipeline.flush())
     return tuple(pieces)
 
 
@@ -119,7 +119,7 @@ def _delivery(incident: Any) -> Delivery:
     )
 
 
-def told(client: Client, tables: Sequence[str]) -> dict[str, list[tuple[Any, ...]]]:
+def rows_of(client: Client, tables: Sequence[str]) -> dict[str, list[tuple[Any, ...]]]:
     """Everything that a query shows of these tables."""
     return {table: client.query(f"SELECT * FROM {table} FINAL ORDER BY ALL") for table in tables}
 

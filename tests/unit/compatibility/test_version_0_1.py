@@ -13,7 +13,7 @@ from epicenter.rules.model.incident import Incident
 from epicenter.stream.kafka.messages import Message, ScanMessage, StoreMessage, encode
 from epicenter.stream.services.partition import PartitionCorrelator
 from tests.support.logs import the_rules
-from tests.support.planning import NOW_NS, SILENT_RULE, Office, incident, resolved, routing, with_cause
+from tests.support.planning import NOW_NS, SILENT_RULE, PlannerHarness, incident, resolved, routing, with_cause
 from tests.unit.compatibility import reading
 from tests.unit.compatibility.reading import LATENESS_NS, ROUTING, SAID
 
@@ -117,26 +117,26 @@ def test_the_store_is_given_the_same_rows(table: str) -> None:
 
 
 def test_the_journal_of_alerts_is_gone_on_with() -> None:
-    office = Office(routing(**ROUTING), NOW_NS + 301 * 10**9)
-    office.actions, office.records = SAID, reading.journal_of(WRITTEN)
-    office.restart()
-    office.wait(0)
-    assert by_name(office) == [("pending", "opened")]
-    office.take(resolved(with_cause(incident("refuted"), rule=SILENT_RULE)), after_s=5)
-    office.take(resolved(with_cause(incident("cause", severity="critical"), node="n4")), after_s=1)
-    assert by_name(office) == [("cause", "resolved"), ("effect", "opened"), ("pending", "opened")]
-    assert by_name(office.wait(20))[2] == ("held", "opened")
-    office.take(resolved(incident("told")), incident("over"), resolved(incident("acked")), after_s=1)
-    assert [one for one in by_name(office) if one[0] in ("told", "over", "acked", "silenced", "maintained")] == [
+    harness = PlannerHarness(routing(**ROUTING), NOW_NS + 301 * 10**9)
+    harness.actions, harness.records = SAID, reading.journal_of(WRITTEN)
+    harness.restart()
+    harness.wait(0)
+    assert by_name(harness) == [("pending", "opened")]
+    harness.process(resolved(with_cause(incident("refuted"), rule=SILENT_RULE)), after_s=5)
+    harness.process(resolved(with_cause(incident("cause", severity="critical"), node="n4")), after_s=1)
+    assert by_name(harness) == [("cause", "resolved"), ("effect", "opened"), ("pending", "opened")]
+    assert by_name(harness.wait(20))[2] == ("held", "opened")
+    harness.process(resolved(incident("told")), incident("over"), resolved(incident("acked")), after_s=1)
+    assert [one for one in by_name(harness) if one[0] in ("told", "over", "acked", "silenced", "maintained")] == [
         ("acked", "resolved"),
         ("told", "resolved"),
     ]
-    assert sorted({(one.incident_id, one.outcome) for one in office.decisions}) == [("refuted", "refuted")]
+    assert sorted({(one.incident_id, one.outcome) for one in harness.decisions}) == [("refuted", "refuted")]
 
 
-def by_name(office: Office) -> list[tuple[str, str]]:
+def by_name(harness: PlannerHarness) -> list[tuple[str, str]]:
     """Which incidents both targets were told of since the restart, and how."""
-    told = [{(one.incident.incident_id, one.kind) for one in office.sent if one.target == who} for who in TARGETS]
+    told = [{(one.incident.incident_id, one.kind) for one in harness.sent if one.target == who} for who in TARGETS]
     assert told[0] == told[1]
     return sorted(told[0])
 
@@ -145,10 +145,10 @@ TARGETS = ("chat", "pager")
 
 
 def test_what_the_journal_holds_is_in_the_next_one() -> None:
-    office = Office(routing(**ROUTING))
+    harness = PlannerHarness(routing(**ROUTING))
     written = reading.journal_of(WRITTEN)
-    office.records = dict(written)
-    office.restart()
-    office.planner.state.changed = set(written)
-    for key, value in office.planner.state.take_changes().items():
+    harness.records = dict(written)
+    harness.restart()
+    harness.planner.state.changed = set(written)
+    for key, value in harness.planner.state.take_changes().items():
         assert value and holds(msgspec.json.decode(value), msgspec.json.decode(written[key])), key

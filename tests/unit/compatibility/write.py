@@ -17,7 +17,7 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.stream.kafka.messages import Message, StoreMessage, encode
 from epicenter.stream.services.partition import PartitionCorrelator
 from tests.support.logs import at, the_rules
-from tests.support.planning import SILENT_RULE, Office, incident, resolved, routing, with_cause
+from tests.support.planning import SILENT_RULE, PlannerHarness, incident, resolved, routing, with_cause
 from tests.unit.compatibility.reading import LATENESS_NS, ROUTING, SAID, rows_of_folder
 from tests.unit.compatibility.story import SNAPSHOT_S, batches, matches_topic
 
@@ -78,19 +78,19 @@ def _dead_letters() -> Iterator[DeadLetter]:
 
 def _journal() -> dict[str, bytes]:
     """Incidents that are told, held, silenced, in maintenance, inhibited, acknowledged, over; one is on its way."""
-    office = Office(routing(**ROUTING))
-    office.actions = SAID
-    office.take(incident("told"), incident("acked"), incident("over", jobs=("A",)))
-    office.take(with_cause(incident("silenced"), node="n2"), with_cause(incident("maintained"), node="n9"))
-    office.take(with_cause(incident("cause", severity="critical"), node="n4"))
-    office.take(with_cause(incident("effect", severity="warning"), node="n4"))
-    office.take(resolved(incident("over", jobs=("A",)))).wait(300)
-    office.take(incident("told", nodes=30), with_cause(incident("refuted"), rule=SILENT_RULE), after_s=1)
-    office.enter(with_cause(incident("held"), rule=SILENT_RULE))
-    office.enter(incident("pending"))
-    office.planner.advance(office.moment())
-    office.keep()
-    return office.records
+    harness = PlannerHarness(routing(**ROUTING))
+    harness.actions = SAID
+    harness.process(incident("told"), incident("acked"), incident("over", jobs=("A",)))
+    harness.process(with_cause(incident("silenced"), node="n2"), with_cause(incident("maintained"), node="n9"))
+    harness.process(with_cause(incident("cause", severity="critical"), node="n4"))
+    harness.process(with_cause(incident("effect", severity="warning"), node="n4"))
+    harness.process(resolved(incident("over", jobs=("A",)))).wait(300)
+    harness.process(incident("told", nodes=30), with_cause(incident("refuted"), rule=SILENT_RULE), after_s=1)
+    harness.observe(with_cause(incident("held"), rule=SILENT_RULE))
+    harness.observe(incident("pending"))
+    harness.planner.advance(harness.context())
+    harness.save()
+    return harness.records
 
 
 if __name__ == "__main__":

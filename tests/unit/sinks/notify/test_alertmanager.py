@@ -18,7 +18,7 @@ from epicenter.sinks.notify.alertmanager import EXPIRES_AFTER_NS
 from epicenter.sinks.notify.config import AlertmanagerSpec, WebhookSpec
 from epicenter.sinks.notify.target import Target
 from tests.support.alertmanager import alertmanager
-from tests.support.notifications import LITTLE, MUCH, a_target, real, told
+from tests.support.notifications import LITTLE, MUCH, a_notification, a_target, real
 from tests.support.recorder import Recorder, recording
 
 Ours = tuple[Target, str, Recorder]
@@ -63,7 +63,7 @@ async def heard(receiver: Recorder, incident_id: str, status: str = "firing") ->
 
 async def test_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     target, url, receiver = ours
-    second = told(incident_id="second")
+    second = a_notification(incident_id="second")
     await target.send(MUCH, {})
     message_ref = await target.send(second, {})
     alert = (await shown(url))[MUCH.incident.incident_id]
@@ -75,7 +75,7 @@ async def test_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     both = await heard(receiver, "second")
     assert {alert["labels"]["incident_id"] for alert in both["alerts"]} >= {"second", MUCH.incident.incident_id}
     assert both["groupLabels"] == {"cluster": "default"}
-    await target.send(told("resolved", second), message_ref)
+    await target.send(a_notification("resolved", second), message_ref)
     assert await heard(receiver, "second", "resolved")
     assert set(await shown(url)) == {MUCH.incident.incident_id, LITTLE.incident.incident_id}
 
@@ -83,8 +83,8 @@ async def test_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
 async def test_alert_silenced_in_alertmanager_is_suppressed(ours: Ours) -> None:
     target, url, receiver = ours
     await silence(url, "quiet")
-    await target.send(told(notification=LITTLE, incident_id="quiet"), {})
-    await target.send(told(notification=LITTLE, incident_id="loud"), {})
+    await target.send(a_notification(notification=LITTLE, incident_id="quiet"), {})
+    await target.send(a_notification(notification=LITTLE, incident_id="loud"), {})
     body = await heard(receiver, "loud")
     assert [alert["labels"]["incident_id"] for alert in body["alerts"]] == ["loud"]
     assert (await shown(url))["quiet"]["status"]["state"] == "suppressed"
@@ -92,7 +92,7 @@ async def test_alert_silenced_in_alertmanager_is_suppressed(ours: Ours) -> None:
 
 async def test_alert_keeps_its_labels_when_the_incident_changes(ours: Ours) -> None:
     target, url, _ = ours
-    message_ref = await target.send(told(notification=LITTLE, incident_id="one"), {})
+    message_ref = await target.send(a_notification(notification=LITTLE, incident_id="one"), {})
     first = (await shown(url))["one"]["labels"]
     changes = {
         "severity": "critical",
@@ -100,7 +100,7 @@ async def test_alert_keeps_its_labels_when_the_incident_changes(ours: Ours) -> N
         "jobs": ("1", "2"),
         "root_cause": MUCH.incident.root_cause,
     }
-    updated = told("updated", LITTLE, incident_id="one", **changes)
+    updated = a_notification("updated", LITTLE, incident_id="one", **changes)
     message_ref = await target.send(updated, message_ref)
     await target.refresh([(updated, message_ref)])
     (alert,) = (await shown(url)).values()
@@ -119,9 +119,9 @@ async def test_each_incident_of_a_group_is_an_alert(ours: Ours) -> None:
 async def test_refresh_extends_open_alerts_by_five_minutes(ours: Ours) -> None:
     target, url, _ = ours
     assert target.refresh_every_s == 60
-    await target.send(told(notification=LITTLE, incident_id="one"), {})
+    await target.send(a_notification(notification=LITTLE, incident_id="one"), {})
     before = (await shown(url))["one"]
-    await target.refresh([(told(notification=LITTLE, incident_id=name), {}) for name in ("one", "two")])
+    await target.refresh([(a_notification(notification=LITTLE, incident_id=name), {}) for name in ("one", "two")])
     after = await shown(url)
     assert set(after) == {"one", "two"}
     assert before["endsAt"] < after["one"]["endsAt"]
@@ -140,14 +140,14 @@ async def test_refresh_without_open_groups_sends_nothing() -> None:
 async def test_unusual_texts_are_accepted(ours: Ours) -> None:
     target, url, _ = ours
     odd = "\x00\x1b[31m\u202e\ud800 <b>&\"'\n"
-    await target.send(told(cluster=odd, title=odd, nodes=(odd,), jobs=(odd,), severity=odd), {})
+    await target.send(a_notification(cluster=odd, title=odd, nodes=(odd,), jobs=(odd,), severity=odd), {})
     assert (await shown(url))[MUCH.incident.incident_id]["labels"]["cluster"].startswith(r"\x00\x1b[31m\u202e\ud800")
 
 
 async def test_start_is_never_after_now(ours: Ours) -> None:
     target, url, _ = ours
-    await target.send(told("resolved", first_seen="2096-01-01T00:00:00.000000000Z"), {})
-    await target.send(told(first_seen="2096-01-01T00:00:00.000000000Z", incident_id="ahead"), {})
+    await target.send(a_notification("resolved", first_seen="2096-01-01T00:00:00.000000000Z"), {})
+    await target.send(a_notification(first_seen="2096-01-01T00:00:00.000000000Z", incident_id="ahead"), {})
     assert "ahead" in await shown(url)
 
 
@@ -191,12 +191,12 @@ async def test_webhook_body_has_the_shape_of_alertmanagers(ours: Ours) -> None:
     target, _, receiver = ours
     await target.send(MUCH, {})
     theirs = await heard(receiver, MUCH.incident.incident_id)
-    await target.send(told("resolved"), {})
+    await target.send(a_notification("resolved"), {})
     theirs_over = await heard(receiver, MUCH.incident.incident_id, "resolved")
     hook = a_target(WebhookSpec, type="webhook", url=f"{receiver.url}/ours", format="alertmanager")
     fingerprints = set[str]()
     for kind, expected in (("opened", theirs), ("resolved", theirs_over)):
-        await hook.send(told(kind), {})
+        await hook.send(a_notification(kind), {})
         body = next(request.document for request in reversed(receiver.requests) if request.path == "/ours")
         assert shape(body) == shape(expected)
         assert (body["version"], body["status"]) == (expected["version"], expected["status"])

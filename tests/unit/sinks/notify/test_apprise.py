@@ -15,7 +15,7 @@ from epicenter.sinks.notify.config import AppriseSpec
 from epicenter.sinks.notify.message import without_markup
 from epicenter.sinks.notify.target import Target
 from epicenter.sinks.notify.templates import Writer
-from tests.support.notifications import MUCH, a_target, told
+from tests.support.notifications import MUCH, a_notification, a_target
 from tests.support.recorder import Answer, Recorder, recording
 
 SECRET = "s3cr3t"
@@ -29,7 +29,7 @@ async def test_title_and_body_are_sent() -> None:
     async with recording() as recorder:
         target = tail(recorder)
         assert await target.send(MUCH, {}) == {}
-        await target.send(told("resolved"), {})
+        await target.send(a_notification("resolved"), {})
         await target.refresh([MUCH])
         await target.close()
         first, last = (request.document for request in recorder.requests)
@@ -42,7 +42,7 @@ async def test_title_and_body_are_sent() -> None:
 async def test_log_text_has_no_markup() -> None:
     async with recording() as recorder:
         evil = r"@everyone <!channel> [x](https://evil.example) *b* \n"
-        await tail(recorder).send(told(title=evil), {})
+        await tail(recorder).send(a_notification(title=evil), {})
         assert (
             "＠everyone ＜!channel＞ ［x］(https：//evil.example) ＊b＊ ＼n" in recorder.requests[0].document["title"]
         )

@@ -12,7 +12,7 @@ from epicenter.sinks.notify.config import TemplateSpec
 from epicenter.sinks.notify.message import action_line, cut, default_message, without_markup
 from epicenter.sinks.notify.samples import KINDS
 from epicenter.sinks.notify.templates import Writer
-from tests.support.notifications import LITTLE, MUCH, SAMPLES, real, told
+from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_notification, real
 
 
 def test_default_message_has_all_facts_in_order() -> None:
@@ -61,7 +61,7 @@ def test_large_group_is_summarized() -> None:
 
 
 def test_long_title_keeps_the_count_of_others() -> None:
-    title = default_message(told(title="x" * 10_000)).title
+    title = default_message(a_notification(title="x" * 10_000)).title
     assert len(title) == 250 and title.endswith("x… (and 3 more)")
 
 
@@ -119,7 +119,7 @@ def test_template_replaces_title_and_body(kind: str) -> None:
 
 
 def test_log_text_in_a_template_is_sanitized() -> None:
-    evil = told(title="a\nb\x1b[2J\u202e<!here>")
+    evil = a_notification(title="a\nb\x1b[2J\u202e<!here>")
     written = Writer("ops", TemplateSpec(body="*{{ incident.title }}*")).write(evil)
     assert written.body == r"*a\nb\x1b[2J\u202e<!here>*"
     disarming = Writer("ops", TemplateSpec(body="*{{ incident.title }}*"), without_markup).write(evil)
@@ -129,12 +129,12 @@ def test_log_text_in_a_template_is_sanitized() -> None:
 def test_failing_template_falls_back_to_the_default_message(caplog: pytest.LogCaptureFixture) -> None:
     spec = TemplateSpec(title="{{ 1 / (incident.revision - 7) }}")
     with caplog.at_level(logging.WARNING):
-        message = Writer("ops", spec).write(told(revision=7))
-    assert message == default_message(told(revision=7))
+        message = Writer("ops", spec).write(a_notification(revision=7))
+    assert message == default_message(a_notification(revision=7))
     (record,) = caplog.records
     assert record.msg == {"event": "alert_template_failed", "target": "ops", "error": "division by zero"}
     caplog.clear()
-    assert Writer("ops", spec).write(told(revision=8)).title == "1.0"
+    assert Writer("ops", spec).write(a_notification(revision=8)).title == "1.0"
     assert caplog.messages == []
 
 

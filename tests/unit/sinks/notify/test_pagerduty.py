@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator, FormatChecker
 
 from epicenter.sinks.notify.config import PagerDutySpec, TemplateSpec
-from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_target, told
+from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_notification, a_target
 from tests.support.recorder import Answer, recording
 
 SCHEMA = json.loads((Path(__file__).parent / "pagerduty_events_v2.schema.json").read_text())
@@ -40,7 +40,7 @@ async def test_every_kind_matches_the_events_schema() -> None:
 
 
 async def test_dedup_key_is_constant_for_a_group() -> None:
-    life = [told(kind) for kind in ("opened", "updated", "acknowledged", "resolved")]
+    life = [a_notification(kind) for kind in ("opened", "updated", "acknowledged", "resolved")]
     other = msgspec.structs.replace(MUCH, group="another group")
     events = await sent(*life, other)
     assert len({event["dedup_key"] for event in events[:4]}) == 1
@@ -50,7 +50,7 @@ async def test_dedup_key_is_constant_for_a_group() -> None:
 @pytest.mark.parametrize("group", ["x" * 3000, "späte Gruppe", "a\nb", ""], ids=["long", "umlaut", "lines", "none"])
 async def test_dedup_key_fits_for_any_group(group: str) -> None:
     (first, second) = await sent(
-        msgspec.structs.replace(MUCH, group=group), msgspec.structs.replace(told("resolved"), group=group)
+        msgspec.structs.replace(MUCH, group=group), msgspec.structs.replace(a_notification("resolved"), group=group)
     )
     assert first["dedup_key"] == second["dedup_key"]
     assert 0 < len(first["dedup_key"].encode()) <= 255
@@ -73,7 +73,7 @@ async def test_event_has_summary_source_and_details() -> None:
     [("info", "info"), ("warning", "warning"), ("error", "error"), ("critical", "critical"), ("x", "error")],
 )
 async def test_severity_is_one_that_pagerduty_accepts(ours: str, theirs: str) -> None:
-    (event,) = await sent(told(severity=ours))
+    (event,) = await sent(a_notification(severity=ours))
     assert event["payload"]["severity"] == theirs
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from epicenter.rules.errors import RejectedError, TransientError
 from epicenter.sinks.notify.config import SlackSpec, TemplateSpec
-from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_target, told
+from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_notification, a_target
 from tests.support.recorder import Answer, Recorder, recording
 from tests.support.slack import Workspace, check_message, links_of, text_of
 
@@ -67,7 +67,7 @@ async def test_webhook_gets_one_message_per_notification(slack: Any) -> None:
 
 async def test_bot_updates_one_message_with_the_chain_in_its_thread(slack: Any) -> None:
     recorder, workspace = slack
-    message_ref = await bot(recorder, MUCH, told("updated"), told("resolved"))
+    message_ref = await bot(recorder, MUCH, a_notification("updated"), a_notification("resolved"))
     assert message_ref == {"ts": "1772442000.000000", "channel": "C0123"}
     assert calls(recorder) == [
         ("chat.postMessage", False),
@@ -90,7 +90,7 @@ async def test_bot_updates_one_message_with_the_chain_in_its_thread(slack: Any) 
 )
 async def test_urgent_reply_is_broadcast_to_the_channel(slack: Any, kind: str, is_shouted: bool) -> None:
     recorder, _ = slack
-    await bot(recorder, MUCH, told(kind))
+    await bot(recorder, MUCH, a_notification(kind))
     assert recorder.requests[-1].document["reply_broadcast"] is is_shouted
 
 
@@ -102,7 +102,7 @@ async def test_no_chain_posts_no_thread(slack: Any) -> None:
 
 async def test_deleted_message_is_posted_again(slack: Any) -> None:
     recorder, _ = slack
-    message_ref = await bot(recorder, told("updated"), message_ref={"ts": "1.2", "channel": "C0123"})
+    message_ref = await bot(recorder, a_notification("updated"), message_ref={"ts": "1.2", "channel": "C0123"})
     assert calls(recorder)[:2] == [("chat.update", False), ("chat.postMessage", False)]
     assert message_ref["ts"] == "1772442000.000000"
 
@@ -156,7 +156,7 @@ async def test_rate_limit_carries_retry_after(slack: Any) -> None:
 
 async def test_log_text_in_a_template_has_no_markup(slack: Any) -> None:
     recorder, _ = slack
-    evil = told(title="<!channel> <https://evil.example|click> *b* `c` &lt;")
+    evil = a_notification(title="<!channel> <https://evil.example|click> *b* `c` &lt;")
     await bot(recorder, evil, template=TemplateSpec(title="{{ incident.title }}", body="*see* {{ incident.title }}"))
     head = recorder.requests[0].document
     assert head["text"].startswith("&lt;!channel&gt; &lt;https://evil.example|click&gt;")

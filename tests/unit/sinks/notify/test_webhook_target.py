@@ -14,7 +14,7 @@ from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 from epicenter.rules.model.notification import Notification
 from epicenter.sinks.notify.alert import fingerprint
 from epicenter.sinks.notify.config import TemplateSpec, WebhookSpec
-from tests.support.notifications import MUCH, SAMPLES, a_target, told
+from tests.support.notifications import MUCH, SAMPLES, a_notification, a_target
 from tests.support.recorder import Request, recording
 
 SECRET, NEW_SECRET = (f"whsec_{base64.b64encode(bytes([number]) * 32).decode()}" for number in (1, 2))
@@ -45,7 +45,7 @@ async def test_own_format_is_the_whole_notification() -> None:
 
 @pytest.mark.parametrize("written", [{}, {"format": "cloudevents"}], ids=["binary mode", "structured mode"])
 async def test_cloudevents_format_is_valid(written: dict[str, Any]) -> None:
-    odd = told("resolved", cluster='größe "1"\r\nX-Evil: 1')
+    odd = a_notification("resolved", cluster='größe "1"\r\nX-Evil: 1')
     for notification, request in zip((*SAMPLES, odd), await sent(*SAMPLES, odd, **written), strict=True):
         event = event_in(request)
         assert event.get_specversion() == "1.0"
@@ -61,7 +61,7 @@ async def test_cloudevents_format_is_valid(written: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("format_", ["epicenter", "cloudevents", "alertmanager"])
 async def test_signature_is_accepted_by_the_reference_library(format_: str) -> None:
-    (request,) = await sent(told(title="grün \U0001f525"), secret=SECRET, format=format_)
+    (request,) = await sent(a_notification(title="grün \U0001f525"), secret=SECRET, format=format_)
     Webhook(SECRET).verify(request.body, dict(request.headers))
     with pytest.raises(WebhookVerificationError):
         Webhook(NEW_SECRET).verify(request.body, dict(request.headers))
@@ -103,7 +103,7 @@ async def test_alertmanager_format_has_alerts_and_labels() -> None:
 
 
 async def test_alert_keeps_its_fingerprint() -> None:
-    opened, ended = await sent(told(), told("resolved", severity="error"), format="alertmanager")
+    opened, ended = await sent(a_notification(), a_notification("resolved", severity="error"), format="alertmanager")
     (first, last) = (request.document["alerts"][0] for request in (opened, ended))
     assert first["fingerprint"] == last["fingerprint"]
     assert (first["status"], last["status"]) == ("firing", "resolved")
@@ -124,11 +124,11 @@ def test_fingerprint_equals_that_of_prometheus() -> None:
 
 
 async def test_lone_surrogate_is_encoded() -> None:
-    (request,) = await sent(told(title="half \ud800"))
+    (request,) = await sent(a_notification(title="half \ud800"))
     assert request.document["incident"]["title"] == r"half \ud800"
 
 
 async def test_log_text_is_json_text_only() -> None:
-    (request,) = await sent(told(title='x", "kind": "resolved"}\r\nX-Evil: 1\u202e</script>\x00'))
+    (request,) = await sent(a_notification(title='x", "kind": "resolved"}\r\nX-Evil: 1\u202e</script>\x00'))
     assert request.document["incident"]["title"] == 'x", "kind": "resolved"}\r\nX-Evil: 1\u202e</script>\x00'
     assert "X-Evil" not in request.headers

@@ -21,7 +21,7 @@ from epicenter.sinks.notify.load import Alerts, load_alerts, webhook_alerts
 from epicenter.stream.alerts.dispatcher import Dispatcher
 from epicenter.stream.alerts.journal import FileJournal, Records
 from epicenter.stream.alerts.target_queue import GIVE_UP_AFTER_NS
-from tests.support.delivering import Book, Worker
+from tests.support.delivering import FakeLedger, Worker
 from tests.support.planning import incident, resolved
 from tests.support.receiver import Receiver
 from tests.support.waiting import POLL_S
@@ -96,7 +96,7 @@ async def test_a_target_that_fails_for_half_an_hour_gets_everything_once_in_orde
     assert accepted_by(receiver) == calm
     assert len(set(receiver.accepted)) == len(receiver.accepted)
     assert len(receiver.requests) < 15 + 60, "it was not hammered meanwhile"
-    waits = [pair for pair in worker.book.outcomes if pair[1] == "waits"]
+    waits = [pair for pair in worker.ledger.outcomes if pair[1] == "waits"]
     assert waits == [("opened", "waits")] * 3, "the first of each incident was tried, and its waiting is reported once"
 
 
@@ -114,7 +114,7 @@ async def test_a_refused_notification_is_given_up_and_the_next_is_delivered(rece
     receiver.before_answer = lambda body: 422 if body["kind"] == "opened" else None
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         await worker.play(story(), 60 * MINUTE_S)
-    given_up = [(one.notification.kind, "422" in reason) for one, reason in worker.book.given_up]
+    given_up = [(one.notification.kind, "422" in reason) for one, reason in worker.ledger.given_up]
     assert given_up == [("opened", True)] * 6, "each is asked again when it has grown"
     assert [kind for name, kind in accepted_by(receiver) if name == "i1"] == ["reopened", "resolved"]
 
@@ -129,12 +129,14 @@ async def test_a_notification_that_always_fails_lets_others_pass_and_is_given_up
         worker.clock.now_ns += GIVE_UP_AFTER_NS
         await worker.play([], GIVE_UP_AFTER_NS / NS_PER_S + 90 * MINUTE_S)
         assert worker.pending == 0
-    assert {one.notification.incident.incident_id for one, _ in worker.book.given_up} == {"i0"}
+    assert {one.notification.incident.incident_id for one, _ in worker.ledger.given_up} == {"i0"}
 
 
 async def test_a_journal_locked_by_another_process_recovers(receiver: Receiver, tmp_path: Path) -> None:
     alerts, file = webhook_alerts(receiver.url), tmp_path / "alerts.sqlite"
-    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, FileJournal(file), Book())
+    dispatcher = Dispatcher(
+        alerts.routing, alerts.make_targets(time_ns), lambda _: False, FileJournal(file), FakeLedger()
+    )
     await dispatcher.open()
     dispatcher.start()
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
@@ -163,7 +165,7 @@ class SlowJournal(FileJournal):
 
 async def test_nothing_is_sent_before_it_is_stored(receiver: Receiver, tmp_path: Path) -> None:
     alerts, journal = webhook_alerts(receiver.url), SlowJournal(tmp_path / "alerts.sqlite")
-    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, Book())
+    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, FakeLedger())
     await dispatcher.open()
     dispatcher.start()
     taking = asyncio.create_task(dispatcher.observe([(incident("i0"), Position("incidents/0", 1))]))
@@ -184,21 +186,21 @@ async def test_deliveries_are_reported_later_when_the_delivery_log_fails(
     status: int, receiver: Receiver, tmp_path: Path
 ) -> None:
     alerts = webhook_alerts(receiver.url)
-    receiver.status, book = status, Book()
+    receiver.status, ledger = status, FakeLedger()
     journal = FileJournal(tmp_path / "alerts.sqlite")
-    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, book)
+    dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, ledger)
     await dispatcher.open()
     dispatcher.start()
     await dispatcher.observe([(incident("i0"), Position("incidents/0", 1))])
-    book.is_away = True
+    ledger.is_away = True
     async with asyncio.timeout(20):
-        while not book.missed:
+        while not ledger.missed:
             await asyncio.sleep(POLL_S)
-    book.is_away, receiver.status = False, 200
+    ledger.is_away, receiver.status = False, 200
     await dispatcher.observe([(incident("i1"), Position("incidents/0", 1))])
     await asyncio.wait_for(delivered(receiver, 2), 20)
     await dispatcher.close()
-    assert {one.incident_id for one in book.deliveries if one.outcome == "sent"} == {"i0", "i1"}
+    assert {one.incident_id for one in ledger.deliveries if one.outcome == "sent"} == {"i0", "i1"}
 
 
 async def test_a_target_removed_from_the_alerts_gets_nothing_more(receiver: Receiver, tmp_path: Path) -> None:
@@ -209,7 +211,7 @@ async def test_a_target_removed_from_the_alerts_gets_nothing_more(receiver: Rece
         await worker.play([(10, incident("i1"))], 24 * 60 * MINUTE_S)
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         await worker.play([], 0)
-        assert worker.book.given_up == [], "nothing was pending for the removed target"
+        assert worker.ledger.given_up == [], "nothing was pending for the removed target"
 
 
 STEPS = range(1, 130, 7)
@@ -248,7 +250,7 @@ async def test_a_target_that_does_not_answer_does_not_delay_others(receiver: Rec
     with slow.listening():
         alerts = two_targets(slow, receiver, tmp_path / "alerts.yaml")
         targets, journal = alerts.make_targets(time_ns), FileJournal(tmp_path / "alerts.sqlite")
-        dispatcher = Dispatcher(alerts.routing, targets, lambda _: False, journal, Book())
+        dispatcher = Dispatcher(alerts.routing, targets, lambda _: False, journal, FakeLedger())
         await dispatcher.open()
         dispatcher.start()
         for number in range(20):

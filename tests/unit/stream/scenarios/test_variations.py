@@ -15,7 +15,7 @@ from epicenter.stream.scenarios.delivery import Delivery, as_written, cut_up, la
 from epicenter.stream.scenarios.play import CLUSTER, MakeCore
 from epicenter.stream.scenarios.variations import Checker, chapters_of
 from tests.support.logs import the_rules
-from tests.support.scenarios import A_SCENARIO, ForgetfulCore, NotingCore, scenario
+from tests.support.scenarios import A_SCENARIO, ForgetfulCore, RecordingCore, scenario
 
 LATENESS_NS = 5_000_000_000
 
@@ -58,23 +58,23 @@ def each_once(pieces: list[list[str]]) -> str:
 
 
 CORES = [
-    pytest.param(NotingCore, each_once, set(), id="sound"),
-    pytest.param(NotingCore, in_order_of_arrival, {"order"}, id="order"),
-    pytest.param(NotingCore, with_copies, {"copies"}, id="copies"),
-    pytest.param(NotingCore, by_pieces, {"cuts"}, id="cuts"),
+    pytest.param(RecordingCore, each_once, set(), id="sound"),
+    pytest.param(RecordingCore, in_order_of_arrival, {"order"}, id="order"),
+    pytest.param(RecordingCore, with_copies, {"copies"}, id="copies"),
+    pytest.param(RecordingCore, by_pieces, {"cuts"}, id="cuts"),
     pytest.param(ForgetfulCore, each_once, {"restarts"}, id="forgets"),
 ]
 
 
 @pytest.mark.parametrize(("core", "told", "caught"), CORES)
 def test_dependence_on_arrival_order_is_found(
-    core: type[NotingCore], told: object, caught: set[str], tmp_path: Path
+    core: type[RecordingCore], told: object, caught: set[str], tmp_path: Path
 ) -> None:
     assert changes(tmp_path, partial(core, told)) == caught
 
 
 def test_the_report_says_what_changed(tmp_path: Path) -> None:
-    (first, *_) = [one for one in failures(tmp_path, partial(NotingCore, with_copies)) if "changed" in one]
+    (first, *_) = [one for one in failures(tmp_path, partial(RecordingCore, with_copies)) if "changed" in one]
     assert first.startswith(f"{tmp_path / 'story.yaml'}:15: lines that come twice (try ")
     assert "at the end of step 1, incident " in first
     assert ": title: '" in first
