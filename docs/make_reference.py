@@ -14,7 +14,6 @@ import click
 import msgspec
 from aiohttp import web
 from click.testing import CliRunner
-from prometheus_client.metrics import MetricWrapperBase
 from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 
@@ -31,7 +30,7 @@ from epicenter.sinks.page.live import Feed
 from epicenter.sinks.page.server import page
 from epicenter.stream.cli.main import cli
 from epicenter.stream.mcp.server import build
-from epicenter.stream.metrics import FORMER_METRICS, Metrics
+from epicenter.stream.metrics import FORMER_METRICS, ROWS
 from epicenter.stream.settings import PREFIX, Settings
 
 FOLDER = Path(__file__).parent / "reference"
@@ -153,23 +152,14 @@ def default_of(field: FieldInfo, is_duration: bool) -> str:
 
 
 def metrics() -> str:
-    """Every metric that a worker shows."""
-    rows = (
-        (f"`{name}`", kind, ", ".join(f"`{one}`" for one in labels), told) for name, kind, labels, told in described()
+    """Every metric that a worker exposes, under its present and its former name."""
+    present = {row.name: row for row in ROWS}
+    former = [(name, present[now], f"Deprecated: use `{now}`.") for name, (now, _) in FORMER_METRICS.items()]
+    cells = (
+        (f"`{name}`", row.kind.__name__.lower(), ", ".join(f"`{label}`" for label in row.labels), meaning)
+        for name, row, meaning in sorted([*((row.name, row, row.meaning) for row in ROWS), *former])
     )
-    return "\n".join([METRICS, *table(("metric", "kind", "labels", "meaning"), rows), ""])
-
-
-def described() -> list[tuple[str, str, tuple[str, ...], str]]:
-    """Name, kind, labels and meaning of each."""
-    known = [one for one in vars(Metrics()).values() if isinstance(one, MetricWrapperBase)]
-    present = {
-        name: (name, one._type, tuple(one._labelnames), one._documentation)
-        for one in known
-        if (name := f"{one._name}{'_total' * (one._type == 'counter')}")
-    }
-    former = [(name, *present[now][1:3], f"Deprecated: use `{now}`.") for name, (now, _) in FORMER_METRICS.items()]
-    return sorted([*present.values(), *former])
+    return "\n".join([METRICS, *table(("metric", "kind", "labels", "meaning"), cells), ""])
 
 
 def api() -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 from prometheus_client.metrics_core import Metric
@@ -17,6 +17,8 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.stream.scan.rule_budget import Use
 from epicenter.stream.scan.scan import ScanResult
+
+Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 NEW_KINDS: Final = ("opened", "reopened", "updated", "resolved")
 """What is repeated, escalated or acknowledged happened long before, as a rule."""
@@ -59,99 +61,102 @@ class _FormerMetrics(Collector):
             yield former
 
 
+class Row(Generic[Kind]):
+    """One metric. As an attribute of `Metrics` it is the collector of that instance."""
+
+    def __init__(self, kind: type[Kind], name: str, meaning: str, *labels: str, **options: Any):
+        self.kind: type[Kind] = kind
+        self.name, self.meaning, self.labels, self.options = name, meaning, labels, options
+
+    def collector(self, registry: CollectorRegistry) -> Kind:
+        """What counts this metric in a registry."""
+        return self.kind(self.name, self.meaning, self.labels, registry=registry, **self.options)
+
+    def __get__(self, metrics: Metrics, _: type[Metrics]) -> Kind:
+        found: Kind = metrics.collectors[self.name]
+        return found
+
+
 class Metrics:
     """Counters and gauges of one worker. `records = matched + quiet + dead letters`, for each raw partition."""
 
+    _records = Row(Counter, "epicenter_records_total", "Raw records read.", "source")
+    _matched = Row(Counter, "epicenter_matched_records_total", "Raw records that match a rule.", "source")
+    _quiet = Row(Counter, "epicenter_quiet_records_total", "Raw records that match no rule.", "source")
+    _dead = Row(Counter, "epicenter_dead_letters_total", "Raw records that could not be processed.", "source")
+    _harmless = Row(Counter, "epicenter_harmless_records_total", "Raw records that match a harmless rule.", "source")
+    _redactions = Row(Counter, "epicenter_redactions_total", "Secrets removed from log text, by kind.", "kind")
+    _matches = Row(Counter, "epicenter_matches_total", "Matches, by rule.", "rule")
+    _stored = Row(Counter, "epicenter_stored_rows_total", "Rows written to the store.", "table")
+    _failures = Row(
+        Counter, "epicenter_store_failures_total", "Failed writes to the store, by kind of failure.", "kind"
+    )
+    _record_age = Row(Gauge, "epicenter_record_age_seconds", "Age of the newest record read, in seconds.", "source")
+    _lag = Row(Gauge, "epicenter_lag_records", "Raw records in Kafka that no worker has read yet.", "source")
+    _partitions = Row(Gauge, "epicenter_partitions", "Raw partitions assigned to this worker.", "topic")
+    _paused = Row(
+        Gauge, "epicenter_paused_partitions", "Assigned raw partitions that wait for the slowest one.", "topic"
+    )
+    _signals = Row(Gauge, "epicenter_signals", "Signals since the snapshot began, by outcome and partition.", "outcome")
+    _deliveries = Row(
+        Counter,
+        "epicenter_deliveries_total",
+        "Notifications sent or held back, by target and outcome.",
+        "target",
+        "outcome",
+    )
+    _pending = Row(Gauge, "epicenter_deliveries_pending", "Notifications that wait for the target.", "target")
+    _target_up = Row(
+        Gauge, "epicenter_target_up", "Whether the target accepts notifications (1) or is failing (0).", "target"
+    )
+    _delivered_after = Row(
+        Histogram,
+        "epicenter_delivery_seconds",
+        "Seconds from the event time of a change to the delivery of its notification.",
+        "target",
+        buckets=(0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
+    )
+    _rules = Row(Gauge, "epicenter_rules", "Rules in use, by the digest of their files.", "digest")
+    _candidates = Row(Counter, "epicenter_rule_candidates_total", "Lines checked against the rule.", "rule")
+    _hits = Row(Counter, "epicenter_rule_hits_total", "Checked lines that match the rule.", "rule")
+    _seconds = Row(Counter, "epicenter_rule_seconds_total", "Seconds spent on checking lines against the rule.", "rule")
+    _skipped = Row(
+        Counter,
+        "epicenter_rule_skipped_candidates_total",
+        "Lines not checked because the rule was over its budget.",
+        "rule",
+    )
+    _reloads = Row(Counter, "epicenter_rules_reloads_total", "Reloads of the rules, by outcome.", "outcome")
+    _unknown = Row(Counter, "epicenter_unknown_rule_matches_total", "Matches of rules that this worker does not have.")
+    _skew = Row(Gauge, "epicenter_clock_skew_seconds", "How far a node's clock is ahead of others, in seconds.", "node")
+    _watermark_delay = Row(
+        Gauge,
+        "epicenter_watermark_delay_seconds",
+        "How far the watermark stays behind the newest event, in seconds.",
+        "partition",
+    )
+    _snapshot_bytes = Row(Gauge, "epicenter_snapshot_bytes", "Size of the newest snapshot, in bytes.", "partition")
+    _snapshot_s = Row(Gauge, "epicenter_snapshot_seconds", "Seconds that the newest snapshot took.", "partition")
+    _no_snapshots = Row(
+        Counter, "epicenter_snapshot_failures_total", "Snapshots that could not be kept or read, by reason.", "reason"
+    )
+    _kafka_faults = Row(Counter, "epicenter_kafka_faults_total", "Kafka faults, by kind.", "kind")
+    _lost_records = Row(
+        Counter, "epicenter_lost_records_total", "Raw records deleted from Kafka before they were read.", "source"
+    )
+    _lost = Row(
+        Counter,
+        "epicenter_lost_messages_total",
+        "Messages on topics of epicenter deleted before a group read them.",
+        "group",
+        "source",
+    )
+
     def __init__(self) -> None:
-        self._registry = CollectorRegistry()
+        self._registry, self._former = CollectorRegistry(), CollectorRegistry()
         ProcessCollector(registry=self._registry)
-        self._former = CollectorRegistry()
+        self.collectors = {row.name: row.collector(self._registry) for row in ROWS}
         self._former.register(_FormerMetrics(self._registry))
-        self._records = self._counter("epicenter_records_total", "Raw records read.", "source")
-        self._matched = self._counter("epicenter_matched_records_total", "Raw records that match a rule.", "source")
-        self._quiet = self._counter("epicenter_quiet_records_total", "Raw records that match no rule.", "source")
-        self._dead = self._counter("epicenter_dead_letters_total", "Raw records that could not be processed.", "source")
-        self._harmless = self._counter(
-            "epicenter_harmless_records_total", "Raw records that match a harmless rule.", "source"
-        )
-        self._redactions = self._counter(
-            "epicenter_redactions_total", "Secrets removed from log text, by kind.", "kind"
-        )
-        self._matches = self._counter("epicenter_matches_total", "Matches, by rule.", "rule")
-        self._stored = self._counter("epicenter_stored_rows_total", "Rows written to the store.", "table")
-        self._failures = self._counter(
-            "epicenter_store_failures_total", "Failed writes to the store, by kind of failure.", "kind"
-        )
-        self._record_age = self._gauge(
-            "epicenter_record_age_seconds", "Age of the newest record read, in seconds.", "source"
-        )
-        self._lag = self._gauge("epicenter_lag_records", "Raw records in Kafka that no worker has read yet.", "source")
-        self._partitions = self._gauge("epicenter_partitions", "Raw partitions assigned to this worker.", "topic")
-        self._paused = self._gauge(
-            "epicenter_paused_partitions", "Assigned raw partitions that wait for the slowest one.", "topic"
-        )
-        self._signals = self._gauge(
-            "epicenter_signals", "Signals since the snapshot began, by outcome and partition.", "outcome"
-        )
-        self._deliveries = Counter(
-            "epicenter_deliveries_total",
-            "Notifications sent or held back, by target and outcome.",
-            ["target", "outcome"],
-            registry=self._registry,
-        )
-        self._pending = self._gauge("epicenter_deliveries_pending", "Notifications that wait for the target.", "target")
-        self._target_up = self._gauge(
-            "epicenter_target_up", "Whether the target accepts notifications (1) or is failing (0).", "target"
-        )
-        self._delivered_after = Histogram(
-            "epicenter_delivery_seconds",
-            "Seconds from the event time of a change to the delivery of its notification.",
-            ["target"],
-            buckets=(0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 1800),
-            registry=self._registry,
-        )
-        self._rules = self._gauge("epicenter_rules", "Rules in use, by the digest of their files.", "digest")
-        self._candidates = self._counter("epicenter_rule_candidates_total", "Lines checked against the rule.", "rule")
-        self._hits = self._counter("epicenter_rule_hits_total", "Checked lines that match the rule.", "rule")
-        self._seconds = self._counter(
-            "epicenter_rule_seconds_total", "Seconds spent on checking lines against the rule.", "rule"
-        )
-        self._skipped = self._counter(
-            "epicenter_rule_skipped_candidates_total", "Lines not checked because the rule was over its budget.", "rule"
-        )
-        self._reloads = self._counter("epicenter_rules_reloads_total", "Reloads of the rules, by outcome.", "outcome")
-        self._unknown = Counter(
-            "epicenter_unknown_rule_matches_total",
-            "Matches of rules that this worker does not have.",
-            registry=self._registry,
-        )
-        self._skew = self._gauge(
-            "epicenter_clock_skew_seconds", "How far a node's clock is ahead of others, in seconds.", "node"
-        )
-        self._watermark_delay = self._gauge(
-            "epicenter_watermark_delay_seconds",
-            "How far the watermark stays behind the newest event, in seconds.",
-            "partition",
-        )
-        self._snapshot_bytes = self._gauge(
-            "epicenter_snapshot_bytes", "Size of the newest snapshot, in bytes.", "partition"
-        )
-        self._snapshot_s = self._gauge(
-            "epicenter_snapshot_seconds", "Seconds that the newest snapshot took.", "partition"
-        )
-        self._no_snapshots = self._counter(
-            "epicenter_snapshot_failures_total", "Snapshots that could not be kept or read, by reason.", "reason"
-        )
-        self._kafka_faults = self._counter("epicenter_kafka_faults_total", "Kafka faults, by kind.", "kind")
-        self._lost_records = self._counter(
-            "epicenter_lost_records_total", "Raw records deleted from Kafka before they were read.", "source"
-        )
-        self._lost = Counter(
-            "epicenter_lost_messages_total",
-            "Messages on topics of epicenter deleted before a group read them.",
-            ["group", "source"],
-            registry=self._registry,
-        )
 
     def note_uses(self, used: Mapping[Rule, Use]) -> None:
         """Count what rules cost."""
@@ -274,8 +279,6 @@ class Metrics:
         """All of it in Prometheus' text format."""
         return generate_latest(self._registry) + generate_latest(self._former)
 
-    def _counter(self, name: str, help_text: str, label: str) -> Counter:
-        return Counter(name, help_text, [label], registry=self._registry)
 
-    def _gauge(self, name: str, help_text: str, label: str) -> Gauge:
-        return Gauge(name, help_text, [label], registry=self._registry)
+ROWS: Final = [row for row in vars(Metrics).values() if isinstance(row, Row)]
+"""Every metric, without the former names."""
