@@ -19,15 +19,15 @@ TRACEBACK = (b"Traceback (most recent call last):", b'  File "train.py", line 7,
 DEAD = (b"", b'{"message": "cut', b'{"message": null, "host": "n1"}')
 
 
-def a_nasty_mix(rounds: int) -> list[tuple[str, bytes]]:
-    """For each of five nodes: quiet lines, a block, a failure, records that are none, a line in an envelope."""
+def mixed_records(rounds: int) -> list[tuple[str, bytes]]:
+    """For each of five nodes: quiet lines, a block, a failure, invalid records, a line in an envelope."""
     values = (b"quiet", *TRACEBACK, b"\xff\xfe\0", *DEAD, b'{"message": "quiet", "host": "n1"}', xid(1), b"[1, 2]")
     return [(f"n{number % 5}", value) for number in range(rounds) for value in values]
 
 
 def test_each_record_is_counted_once(kafka: Any, clickhouse: Any, make_cluster: Callable[..., Cluster]) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, FETCH_RECORDS="40")
-    mix = a_nasty_mix(250)
+    mix = mixed_records(250)
     workers = [cluster.start_worker()]
     cluster.feed(mix)
     eventually(lambda: workers[0].metric("epicenter_records_total") > 0, 60, "the beginning")
@@ -35,7 +35,7 @@ def test_each_record_is_counted_once(kafka: Any, clickhouse: Any, make_cluster: 
     eventually(lambda: workers[1].metric("epicenter_partitions") == 2, 60, "two partitions each")
     cluster.feed(mix)
     with workers[1].frozen():
-        eventually(lambda: members(cluster) == 1, 30, "the broker misses the frozen one")
+        eventually(lambda: members(cluster) == 1, 30, "the broker removes the frozen worker")
     eventually(lambda: members(cluster) == 2, 30, "it is back")
     cluster.feed(mix)
     settled(cluster, workers, 3 * len(mix))
@@ -64,8 +64,8 @@ def total(workers: list[Worker]) -> Counter[str]:
 
 
 def lags(workers: list[Worker]) -> list[float]:
-    """What the workers say, of each partition once."""
-    lines = [line for one in workers for line in one.get("/metrics").splitlines() if "_lag_records{" in line]
+    """The lag of each partition, as its worker reports it."""
+    lines = [line for worker in workers for line in worker.get("/metrics").splitlines() if "_lag_records{" in line]
     return [float(line.rpartition(" ")[2]) for line in lines]
 
 

@@ -1,4 +1,4 @@
-"""`make audit` where the database answers, and where nobody does; pip-audit is the real one."""
+"""`make audit` with a database that answers and with none; pip-audit is the real one."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ class Database(BaseHTTPRequestHandler):
     """OSV's API: one of the packages has a fault."""
 
     def do_POST(self) -> None:
-        asked = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        body = orjson.dumps({"vulns": [FAULT]} if asked["package"]["name"] == "faulty" else {})
+        query = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        body = orjson.dumps({"vulns": [FAULT]} if query["package"]["name"] == "faulty" else {})
         self.send_response(200)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -50,28 +50,28 @@ def lock(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_vulnerability_is_told_with_what_mends_it(lock: Path) -> None:
+def test_a_vulnerability_is_reported_with_its_fixed_version(lock: Path) -> None:
     server = HTTPServer(("127.0.0.1", 0), Database)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
-        told, code = audit(lock, "--osv-url", f"http://127.0.0.1:{server.server_port}/v1/query")
+        report, code = audit(lock, "--osv-url", f"http://127.0.0.1:{server.server_port}/v1/query")
     finally:
         server.shutdown()
         server.server_close()
-    assert told.splitlines() == [
+    assert report.splitlines() == [
         "faulty 2.0: GHSA-xxxx-yyyy-zzzz: mended in 2.1",
         "2 of 2 packages looked up, 1 vulnerabilities",
     ]
     assert code == 1
 
 
-def test_a_database_that_is_not_reached_is_told_in_a_line_and_fails_nothing(lock: Path) -> None:
-    told, code = audit(lock, "--osv-url", f"http://127.0.0.1:{free_ports(1)[0]}/v1/query")
-    assert (told.startswith("NOT AUDITED: "), told.count("\n"), code) == (True, 0, 0)
+def test_an_unreachable_database_is_reported_in_one_line_with_exit_code_0(lock: Path) -> None:
+    report, code = audit(lock, "--osv-url", f"http://127.0.0.1:{free_ports(1)[0]}/v1/query")
+    assert (report.startswith("NOT AUDITED: "), report.count("\n"), code) == (True, 0, 0)
 
 
-def test_a_lock_that_can_not_be_read_is_no_pass(tmp_path: Path) -> None:
+def test_an_invalid_lock_file_fails_the_audit(tmp_path: Path) -> None:
     lock = tmp_path / "requirements.lock"
     lock.write_text("sound==1.0\n")
-    told, code = audit(lock)
-    assert (told, code) == ("NOT AUDITED: ERROR:pip_audit._cli:requirement sound==1.0 does not contain a hash", 1)
+    report, code = audit(lock)
+    assert (report, code) == ("NOT AUDITED: ERROR:pip_audit._cli:requirement sound==1.0 does not contain a hash", 1)

@@ -1,4 +1,4 @@
-"""The short form of `make chaos`: one round, and a judge that is not asleep."""
+"""The short form of `make chaos`: one round, and the judge finds each kind of difference."""
 
 from __future__ import annotations
 

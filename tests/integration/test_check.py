@@ -1,4 +1,4 @@
-"""`epicenter check` on a real broker and a store: what is wrong is found, and nothing is changed by it."""
+"""`epicenter check` on a real broker and a store: it finds problems and changes nothing."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ pytestmark = pytest.mark.integration
 
 
 def check(cluster: Cluster) -> tuple[int, dict[str, list[tuple[str, str]]]]:
-    """Exit code, and by name what was found."""
+    """The exit code, and the findings by name."""
     command = [*EPICENTER, "check", "--json"]
     done = subprocess.run(command, env=cluster.env("check"), capture_output=True, text=True, timeout=60, check=False)
     assert done.stderr == ""
     findings: dict[str, list[tuple[str, str]]] = {}
-    for one in json.loads(done.stdout)["findings"]:
-        assert one["status"] == "ok" or one["fix"]
-        findings.setdefault(one["name"], []).append((one["status"], one["found"]))
+    for finding in json.loads(done.stdout)["findings"]:
+        assert finding["status"] == "ok" or finding["fix"]
+        findings.setdefault(finding["name"], []).append((finding["status"], finding["found"]))
     return done.returncode, findings
 
 
-def test_what_is_wrong_is_found_and_named(clusters: Callable[..., Cluster]) -> None:
+def test_check_finds_and_names_each_problem(clusters: Callable[..., Cluster]) -> None:
     cluster = clusters(RAW_PARTITIONS="1", MATCH_PARTITIONS="2")
     client = connect(cluster.store)
     migrate(client)
     client.close()
     code, findings = check(cluster)
-    assert (code, {status for told in findings.values() for status, _ in told}) == (0, {"ok"})
+    assert (code, {status for checks in findings.values() for status, _ in checks}) == (0, {"ok"})
 
     cluster.feed([("n1", vector("n1", number, "step 1")) for number in range(30)])
     asyncio.run(_send_plain(cluster, b'{"message": 7}', 20))
     with_admin(cluster.bootstrap, lambda admin: _spoil(admin, cluster.name))
-    asyncio.run(_as_a_stranger(cluster, _checked_meanwhile))
+    asyncio.run(_with_a_foreign_member(cluster, _checked_meanwhile))
 
 
 async def _send_plain(cluster: Cluster, value: bytes, times: int) -> None:
@@ -64,8 +64,8 @@ async def _spoil(admin: Any, name: str) -> None:
     await admin.alter_configs([short])
 
 
-async def _as_a_stranger(cluster: Cluster, work: Callable[[Cluster], None]) -> None:
-    """Some other program has joined the group that matches, and read half."""
+async def _with_a_foreign_member(cluster: Cluster, work: Callable[[Cluster], None]) -> None:
+    """Another program joins the matchers' group and reads half."""
     stranger = AIOKafkaConsumer(
         cluster.raw_topic, bootstrap_servers=cluster.bootstrap, group_id=f"{cluster.name}.match", client_id="kcat",
         enable_auto_commit=False, auto_offset_reset="earliest",
@@ -91,7 +91,7 @@ def _checked_meanwhile(cluster: Cluster) -> None:
     assert any("20 of the newest 50 are not compressed: bad-node (20)" in found for _, found in others)
 
 
-def test_wrong_settings_are_told_all_at_once_with_what_to_do() -> None:
+def test_invalid_settings_are_all_reported_at_once() -> None:
     env = {"PATH": "/usr/bin:/bin", "EPICENTER_ALLOWED_LATENESS": "soon", "EPICENTER_REPLICATION": "0"}
     done = epicenter("check", env=env)
     assert (done.returncode, done.stdout.count(b"settings: PROBLEM: ")) == (1, 2)

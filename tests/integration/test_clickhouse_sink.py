@@ -78,7 +78,7 @@ def sink(client: Client) -> ClickHouseSink:
 
 @pytest.fixture
 def unique(request: pytest.FixtureRequest) -> str:
-    """An id of this test's own, since all tests share one store."""
+    """An id for this test alone, since all tests share one store."""
     return stable_id(request.node.nodeid)
 
 
@@ -120,10 +120,10 @@ def test_two_workers_may_migrate_at_once(dsn: str, client: Client) -> None:
 
 
 class Column(list[Any]):
-    """A list that can be watched."""
+    """A list that weak references can point to."""
 
 
-def test_what_is_inserted_is_let_go_of_without_the_collector(client: Client, unique: str) -> None:
+def test_inserted_columns_are_freed_without_the_garbage_collector(client: Client, unique: str) -> None:
     rows = shapes.match_rows([(an_own_match(unique), XidFacts())])
     columns = [Column(column) for column in rows.columns]
     watched = [weakref.ref(column) for column in columns]
@@ -131,7 +131,7 @@ def test_what_is_inserted_is_let_go_of_without_the_collector(client: Client, uni
     try:
         client.insert(rows.table, columns, rows.names, rows.types, {})
         del columns
-        assert [one() for one in watched] == [None] * len(watched)
+        assert [reference() for reference in watched] == [None] * len(watched)
     finally:
         gc.enable()
     assert len(contents(client, rows.table, "match_id", unique)) == 1
@@ -160,7 +160,7 @@ def test_the_rows_have_the_tables_columns_and_types(client: Client, table: str) 
     assert {name for name, (_, default) in described.items() if default != "MATERIALIZED"} == {n for n, _ in expected}
 
 
-def test_what_is_written_comes_back(client: Client, sink: ClickHouseSink, unique: str) -> None:
+def test_a_written_incident_is_read_back_unchanged(client: Client, sink: ClickHouseSink, unique: str) -> None:
     incident = an_incident(unique, revision=3)
     sink.write(incidents=[incident])
     assert reading.get_incident(client, unique) == incident
@@ -196,7 +196,7 @@ def test_a_retried_insert_writes_no_second_part(client: Client, sink: ClickHouse
     assert raw == [(1,)]
 
 
-def test_an_older_revision_that_comes_late_changes_nothing(client: Client, sink: ClickHouseSink, unique: str) -> None:
+def test_an_older_revision_that_arrives_late_changes_nothing(client: Client, sink: ClickHouseSink, unique: str) -> None:
     sink.write(incidents=[an_incident(unique, 5, "new")])
     sink.write(incidents=[an_incident(unique, 4, "old")])
     incident = reading.get_incident(client, unique)
@@ -222,7 +222,7 @@ def test_replayed_heartbeats_in_another_grouping_change_nothing(
     assert client.query(query, {"job": unique}) == once
 
 
-def test_bytes_of_a_dead_letter_are_kept(client: Client, sink: ClickHouseSink, unique: str) -> None:
+def test_dead_letter_bytes_are_stored_unchanged(client: Client, sink: ClickHouseSink, unique: str) -> None:
     value = bytes(range(256)) * 5
     dead_letters = [
         msgspec.structs.replace(a_dead_letter(value, None), dead_letter_id=unique),
@@ -242,7 +242,7 @@ def test_bytes_of_a_dead_letter_are_kept(client: Client, sink: ClickHouseSink, u
         ("page: 404 Not Found", ""),
     ],
 )
-def test_a_dead_letter_from_before_there_were_kinds_has_one_by_its_sentence(
+def test_an_old_dead_letter_without_a_kind_gets_it_from_its_reason(
     client: Client, unique: str, reason: str, kind: str
 ) -> None:
     columns = "dead_letter_id, reason, position_source, position_offset, size_bytes, value, received"
@@ -255,7 +255,7 @@ def test_a_dead_letter_from_before_there_were_kinds_has_one_by_its_sentence(
     assert document and document["kind"] == dead_letter_of(document).kind == kind
 
 
-def test_text_of_a_line_stays_text(client: Client, sink: ClickHouseSink, unique: str) -> None:
+def test_log_text_is_never_interpreted(client: Client, sink: ClickHouseSink, unique: str) -> None:
     for number, text in enumerate(INJECTIONS):
         match = an_own_match(f"{unique}{number}", text=text)
         sink.write(matches=[(msgspec.structs.replace(match, fields={text: text}), XidFacts())])
@@ -273,7 +273,7 @@ def test_old_logs_over_many_months_are_one_batch(client: Client, sink: ClickHous
     assert client.query(query, {"id": unique}) == [(150,)]
 
 
-def test_times_beyond_the_calendar_are_taken(client: Client, sink: ClickHouseSink, unique: str) -> None:
+def test_times_beyond_the_calendar_are_accepted(client: Client, sink: ClickHouseSink, unique: str) -> None:
     sink.write(
         matches=[(an_own_match(unique, time_ns=10**30), XidFacts())],
         heartbeats=[Alive(10**30, "east", unique, "gpu-001")],
@@ -282,31 +282,31 @@ def test_times_beyond_the_calendar_are_taken(client: Client, sink: ClickHouseSin
     assert len(contents(client, "liveness", "job", unique)) == 1
 
 
-def test_the_list_is_newest_first_without_the_merged(client: Client, sink: ClickHouseSink, unique: str) -> None:
+def test_incidents_are_listed_newest_first_without_merged_ones(
+    client: Client, sink: ClickHouseSink, unique: str
+) -> None:
     times = {"a": "2096-03-02T09:00:01.000000001Z", "b": "2096-03-02T09:00:01.000000002Z", "c": "2096-01-01T00:00:00Z"}
-    for dead_letter, time in times.items():
-        incident = msgspec.structs.replace(
-            an_incident(unique + dead_letter), last_seen=time, status="over", cluster=unique
-        )
-        merged = unique + "a" if dead_letter == "b" else ""
+    for letter, time in times.items():
+        incident = msgspec.structs.replace(an_incident(unique + letter), last_seen=time, status="over", cluster=unique)
+        merged = unique + "a" if letter == "b" else ""
         sink.write(incidents=[msgspec.structs.replace(incident, merged_into=merged)])
     opened = msgspec.structs.replace(an_incident(unique + "d"), last_seen=times["c"], status="open", cluster=unique)
     sink.write(incidents=[opened])
 
-    def dead_letters(limit: int, status: str = "") -> str:
+    def letters(limit: int, status: str = "") -> str:
         found = reading.find_incidents(client, IncidentFilter(status=status, cluster=unique), limit)
-        return "".join(one.incident_id.removeprefix(unique) for one in found)
+        return "".join(incident.incident_id.removeprefix(unique) for incident in found)
 
-    assert [dead_letters(9, "over"), dead_letters(1, "over"), dead_letters(9), dead_letters(1)] == [
+    assert [letters(9, "over"), letters(1, "over"), letters(9), letters(1)] == [
         "bac",
         "b",
         "dac",
         "d",
     ]
-    assert dead_letters(9, "over' OR ''='") == ""
+    assert letters(9, "over' OR ''='") == ""
 
 
-def test_an_incident_is_found_by_the_beginning_of_its_id(client: Client, sink: ClickHouseSink, unique: str) -> None:
+def test_an_incident_is_found_by_a_unique_id_prefix(client: Client, sink: ClickHouseSink, unique: str) -> None:
     sink.write(incidents=[an_incident(unique + "0"), an_incident(unique + "01"), an_incident(unique + "1")])
 
     def found(incident_id: str) -> str | None:
@@ -325,7 +325,7 @@ def test_an_unknown_column_is_refused_for_good(client: Client) -> None:
         client.insert("matches", [["x"]], ["nope"], ["String"], {})
 
 
-def test_an_unknown_table_says_migrate(client: Client) -> None:
+def test_an_unknown_table_suggests_migrate(client: Client) -> None:
     with pytest.raises(ConfigError, match="epicenter migrate"):
         client.query("SELECT * FROM nope")
 
@@ -335,7 +335,7 @@ def test_a_value_of_the_wrong_type_is_refused_for_good(client: Client) -> None:
         client.insert("matches", [["x"]], ["position_offset"], ["Int64"], {})
 
 
-def test_a_store_that_another_process_holds(tmp_path: Path) -> None:
+def test_a_store_open_in_another_process_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "owned"
     command = [sys.executable, "-c", OTHER_PROCESS, f"chdb://{store}"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
@@ -366,18 +366,18 @@ def test_a_store_is_free_again_after_close(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("dsn", ["embedded"], indirect=True, scope="module")
-def test_a_second_store_in_one_process_is_told(client: Client, tmp_path: Path) -> None:
+def test_a_second_embedded_store_in_one_process_is_refused(client: Client, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="another embedded store"):
         connect(f"chdb://{tmp_path}/second")
 
 
-def test_a_folder_that_can_not_be_made_is_told(tmp_path: Path) -> None:
+def test_a_store_folder_that_cannot_be_made_is_reported(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="can't be used as the store's folder"):
         connect(f"chdb://{tmp_path}/file/store")
 
 
-def test_a_closed_client_says_so(dsn: str, client: Client) -> None:
+def test_a_closed_client_refuses_queries(dsn: str, client: Client) -> None:
     closed = connect(dsn)
     closed.close()
     with pytest.raises(TransientError, match="closed"):

@@ -1,4 +1,4 @@
-"""What all our consumers do alike, on the real broker."""
+"""What all our consumers have in common, on the real broker."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epicenter.stream.settings import Settings
 
 
 @pytest.mark.integration
-def test_a_topic_that_the_broker_did_not_know_yet_is_read_soon(kafka: Any, tmp_path: Path) -> None:
+def test_a_topic_made_after_the_subscription_is_read_soon(kafka: Any, tmp_path: Path) -> None:
     topic = f"t{uuid4().hex[:8]}"
 
     async def assigned() -> set[TopicPartition]:

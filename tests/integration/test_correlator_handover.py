@@ -1,4 +1,4 @@
-"""A partition of matches changes hands between two correlating services, in this process."""
+"""A partition of matches moves between two correlating services in this process."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def assigned(service: Correlator, partitions: int) -> set[TopicPartition]:
     return found
 
 
-async def test_what_was_taken_away_is_neither_restored_nor_sought(kafka: Any, tmp_path: Path) -> None:
+async def test_a_revoked_partition_is_neither_restored_nor_sought(kafka: Any, tmp_path: Path) -> None:
     prefix = f"t{uuid4().hex[:8]}"
     settings = load_settings(
         kafka=kafka.bootstrap, data_dir=tmp_path, prefix=prefix, raw_topic=f"{prefix}.raw", match_partitions=2
@@ -40,19 +40,19 @@ async def test_what_was_taken_away_is_neither_restored_nor_sought(kafka: Any, tm
     await first.on_start()
     both = await assigned(first, 2)
     await second.on_start()
-    (kept,) = await assigned(first, 1)
-    (taken,) = both - {kept}
-    await first._restore(taken)
-    await first._restore(kept)
-    assert first._owned.keys() == {kept}
+    (owned,) = await assigned(first, 1)
+    (revoked,) = both - {owned}
+    await first._restore(revoked)
+    await first._restore(owned)
+    assert first._owned.keys() == {owned}
     assert first._consumer.paused() == set()
-    assert await first._consumer.position(kept) == 0
-    assert await assigned(second, 1) == {taken}
+    assert await first._consumer.position(owned) == 0
+    assert await assigned(second, 1) == {revoked}
     for service in services:
         await service.on_stop()
 
 
-async def test_a_snapshot_that_is_asked_for_while_the_worker_stops_ends_no_worker(kafka: Any, tmp_path: Path) -> None:
+async def test_a_snapshot_read_during_shutdown_raises_a_transient_error(kafka: Any, tmp_path: Path) -> None:
     prefix = f"t{uuid4().hex[:8]}"
     settings = load_settings(kafka=kafka.bootstrap, data_dir=tmp_path, prefix=prefix, raw_topic=f"{prefix}.raw")
     await asyncio.to_thread(make_topics, settings)

@@ -1,4 +1,4 @@
-"""`epicenter dead-letters` on a real broker and a real store: what is listed, shown and sent again."""
+"""`epicenter dead-letters` on a real broker and a real store: list, show and replay."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def dead_letters(cluster: Cluster, *arguments: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in cluster.run("dead-letters", "list", "--json", *arguments).splitlines()]
 
 
-def tried(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[bytes]:
+def invoke(cluster: Cluster, *arguments: str) -> subprocess.CompletedProcess[bytes]:
     return cluster.invoke("dead-letters", *arguments)
 
 
@@ -59,14 +59,14 @@ async def _all_records(bootstrap: str, topic: str) -> list[ConsumerRecord[bytes,
         ends = await consumer.end_offsets(partitions)
         found: list[ConsumerRecord[bytes, bytes]] = []
         while len(found) < sum(ends.values()):
-            found += [one for some in (await consumer.getmany(timeout_ms=1000)).values() for one in some]
+            found += [record for batch in (await consumer.getmany(timeout_ms=1000)).values() for record in batch]
         return found
     finally:
         await admin.close()
         await consumer.stop()
 
 
-def test_letters_of_every_hop_are_listed_shown_and_sent_again(
+def test_dead_letters_of_every_hop_are_listed_shown_and_replayed(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="2")
@@ -75,11 +75,11 @@ def test_letters_of_every_hop_are_listed_shown_and_sent_again(
     worker = cluster.start_worker()
     eventually(lambda: len(dead_letters(cluster)) == 4, 60, "four dead letters")
 
-    by_reason = {one["reason"].split(":")[0]: one for one in dead_letters(cluster)}
+    by_reason = {letter["reason"].split(":")[0]: letter for letter in dead_letters(cluster)}
     assert set(by_reason) == {"not JSON", "empty value", "too large", "no message of ours"}
     kinds = {"not-json", "empty", "too-large", "not-ours"}
-    assert {one["kind"] for one in by_reason.values()} == kinds
-    assert all(one["received"].startswith("20") and one["replays"] == 0 for one in by_reason.values())
+    assert {letter["kind"] for letter in by_reason.values()} == kinds
+    assert all(letter["received"].startswith("20") and letter["replays"] == 0 for letter in by_reason.values())
     assert by_reason["too large"]["size_bytes"] == len(LARGE)
     assert dead_letters(cluster, "--reason", "NOT json") == [by_reason["not JSON"]]
     assert dead_letters(cluster, "--source", f"{cluster.name}.matches/") == [by_reason["no message of ours"]]
@@ -87,8 +87,8 @@ def test_letters_of_every_hop_are_listed_shown_and_sent_again(
     assert dead_letters(cluster, "--since", "2999-01-01") == []
 
     wild = by_reason["not JSON"]["dead_letter_id"]
-    assert tried(cluster, "show", wild, "--raw").stdout == WILD
-    shown = tried(cluster, "show", wild).stdout.decode()
+    assert invoke(cluster, "show", wild, "--raw").stdout == WILD
+    shown = invoke(cluster, "show", wild).stdout.decode()
     assert r'{"message": "\x1b[2J \xff\u202e cut' in shown
     assert shown.isascii()
     document = json.loads(cluster.run("dead-letters", "show", wild[:8], "--json"))
@@ -96,61 +96,67 @@ def test_letters_of_every_hop_are_listed_shown_and_sent_again(
     assert base64.b64decode(document["key_base64"]) == b"n1"
 
     before = records_of(cluster)
-    told = cluster.run("dead-letters", "replay", wild, by_reason["too large"]["dead_letter_id"])
-    assert told.count("sent again as") == 2
+    output = cluster.run("dead-letters", "replay", wild, by_reason["too large"]["dead_letter_id"])
+    assert output.count("sent again as") == 2
     after = records_of(cluster)
-    original = next(one for one in before if one.value == WILD)
-    (again,) = (one for one in after if one.value == WILD and one.offset != original.offset)
+    original = next(record for record in before if record.value == WILD)
+    (again,) = (record for record in after if record.value == WILD and record.offset != original.offset)
     assert (again.key, again.partition, again.timestamp) == (b"n1", original.partition, original.timestamp)
     place = f"{original.topic}/{original.partition}:{original.offset}".encode()
     assert again.headers == (("epicenter-replay-of", place), ("epicenter-replays", b"1"))
-    assert sum(one.value == LARGE for one in after) == 2
+    assert sum(record.value == LARGE for record in after) == 2
 
-    eventually(lambda: len(dead_letters(cluster)) == 6, 60, "new letters for what failed again")
+    eventually(lambda: len(dead_letters(cluster)) == 6, 60, "new dead letters for the records that failed again")
     assert worker.metric("epicenter_dead_letters_total") == 5
     cluster.run("dead-letters", "replay", "--reason", "not json")
-    newest = max(records_of(cluster), key=lambda one: (one.value == WILD, one.offset))
+    newest = max(records_of(cluster), key=lambda record: (record.value == WILD, record.offset))
     assert newest.headers == (("epicenter-replay-of", place), ("epicenter-replays", b"2"))
 
     cluster.feed([("n2", LATER_XID)])
-    eventually(lambda: {n for one in cluster.incidents() for n in one["nodes"]} == {"n1", "n2"}, 60, "it goes on")
+    eventually(
+        lambda: {n for incident in cluster.incidents() for n in incident["nodes"]} == {"n1", "n2"}, 60, "later lines"
+    )
 
 
-def test_a_cut_letter_without_its_record_is_refused(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+def test_replay_refuses_a_truncated_dead_letter_without_its_record(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
     gone = make_cluster(kafka.bootstrap, clickhouse.dsn)
     cluster.run("migrate")
-    put_dead_letter(cluster, "a" * 16, f"{cluster.raw_topic}/0", 7, MAX_KEPT_DEAD_BYTES + 1)
-    put_dead_letter(cluster, "b" * 16, "/var/log/kern.log", 7, 1)
-    put_dead_letter(cluster, "c" * 16, f"{gone.raw_topic}/0", 7, 1)
-    put_dead_letter(cluster, "d" * 16, f"{cluster.raw_topic}/99", 7, 1)
-    put_dead_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
+    store_dead_letter(cluster, "a" * 16, f"{cluster.raw_topic}/0", 7, MAX_KEPT_DEAD_BYTES + 1)
+    store_dead_letter(cluster, "b" * 16, "/var/log/kern.log", 7, 1)
+    store_dead_letter(cluster, "c" * 16, f"{gone.raw_topic}/0", 7, 1)
+    store_dead_letter(cluster, "d" * 16, f"{cluster.raw_topic}/99", 7, 1)
+    store_dead_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
 
-    done = tried(cluster, "replay", "--all")
-    said = done.stderr.decode()
+    done = invoke(cluster, "replay", "--all")
+    errors = done.stderr.decode()
     assert done.returncode == 66
-    assert f"{'a' * 16}: not sent again: only 1 of its {MAX_KEPT_DEAD_BYTES + 1} bytes are kept" in said
-    assert "epicenter run --once FILE" in said
-    assert "EPICENTER_RAW_TOPIC" in said
-    assert "/99 any more" in said
-    assert "1 sent again, 4 refused" in said
-    assert [one.value for one in records_of(cluster)] == [b"x"]
-    assert b"0 sent again, 4 refused" in tried(cluster, "replay", "--all").stderr
+    assert f"{'a' * 16}: not sent again: only 1 of its {MAX_KEPT_DEAD_BYTES + 1} bytes are kept" in errors
+    assert "epicenter run --once FILE" in errors
+    assert "EPICENTER_RAW_TOPIC" in errors
+    assert "/99 any more" in errors
+    assert "1 sent again, 4 refused" in errors
+    assert [record.value for record in records_of(cluster)] == [b"x"]
+    assert b"0 sent again, 4 refused" in invoke(cluster, "replay", "--all").stderr
 
 
-def test_a_redacted_letter_is_sent_again_as_it_came(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+def test_a_redacted_dead_letter_is_replayed_with_its_original_bytes(
+    kafka: Any, clickhouse: Any, make_cluster: MakeCluster
+) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     cluster.feed([("n1", SECRET_AND_WILD)])
     cluster.start_worker()
-    (dead_letter,) = eventually(lambda: dead_letters(cluster), 60, "the letter")
+    (dead_letter,) = eventually(lambda: dead_letters(cluster), 60, "the dead letter")
     document = json.loads(cluster.run("dead-letters", "show", dead_letter["dead_letter_id"], "--json"))
     assert base64.b64decode(document["value_base64"]) == b'{"message": "PGPASSWORD=[redacted:password] cut'
     assert document["size_bytes"] == len(SECRET_AND_WILD)
     cluster.run("dead-letters", "replay", dead_letter["dead_letter_id"])
-    assert [one.value for one in records_of(cluster)] == [SECRET_AND_WILD, SECRET_AND_WILD]
+    assert [record.value for record in records_of(cluster)] == [SECRET_AND_WILD, SECRET_AND_WILD]
 
 
-def put_dead_letter(cluster: Cluster, dead_letter_id: str, source: str, offset: int, size_bytes: int) -> None:
+def store_dead_letter(cluster: Cluster, dead_letter_id: str, source: str, offset: int, size_bytes: int) -> None:
     client = connect(cluster.store)
     try:
         client.command(
@@ -162,28 +168,28 @@ def put_dead_letter(cluster: Cluster, dead_letter_id: str, source: str, offset: 
         client.close()
 
 
-def test_a_row_that_the_store_refuses_is_a_dead_letter_and_its_neighbours_are_not(
+def test_only_the_row_that_the_store_refuses_becomes_a_dead_letter(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     cluster.run("migrate")
     good, bad = "NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off", "NVRM: Xid (PCI:0000:9a:00): 79, GPU is gone"
     execute(cluster, f"ALTER TABLE matches MODIFY COLUMN text Enum8('{good}' = 1)")
-    told = {f"n{number}": bad if number == 7 else good for number in range(40)}
-    cluster.feed([("n1", b""), *((node, kernel_envelope(node, text)) for node, text in told.items())])
+    texts = {f"n{number}": bad if number == 7 else good for number in range(40)}
+    cluster.feed([("n1", b""), *((node, kernel_envelope(node, text)) for node, text in texts.items())])
     worker = cluster.start_worker()
-    eventually(lambda: stored_nodes(cluster) == told.keys() - {"n7"}, 60, "the rows of the same message")
-    eventually(lambda: len(dead_letters(cluster)) == 2, 30, "the letter beside it")
+    eventually(lambda: stored_nodes(cluster) == texts.keys() - {"n7"}, 60, "the rows of the same message")
+    eventually(lambda: len(dead_letters(cluster)) == 2, 30, "the dead letter")
     (refused,) = dead_letters(cluster, "--source", f"{cluster.name}.matches/")
     assert "Unknown element" in refused["reason"]
     assert worker.metric('epicenter_store_failures_total{kind="refused"}') == 1
-    on_nodes = lambda: {node for one in cluster.incidents() for node in one["nodes"]}  # noqa: E731
-    eventually(lambda: on_nodes() == told.keys(), 30, "the incidents")
+    on_nodes = lambda: {node for incident in cluster.incidents() for node in incident["nodes"]}  # noqa: E731
+    eventually(lambda: on_nodes() == texts.keys(), 30, "the incidents")
     incidents = len(cluster.incidents())
 
     execute(cluster, "ALTER TABLE matches MODIFY COLUMN text String")
     cluster.run("dead-letters", "replay", "--all")
-    eventually(lambda: stored_nodes(cluster) == told.keys(), 30, "the row, sent again")
+    eventually(lambda: stored_nodes(cluster) == texts.keys(), 30, "the replayed row")
     assert len(cluster.incidents()) == incidents
     assert worker.process.poll() is None
 
@@ -195,13 +201,13 @@ def kernel_envelope(node: str, text: str) -> bytes:
     )
 
 
-def test_the_commands_of_the_document_run(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+def test_the_commands_of_the_operations_guide_run(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
     section = OPERATIONS.read_text().partition("\n## Dead letters\n")[2].partition("\n## ")[0]
     commands = [shlex.split(line)[1:] for line in section.partition("```sh\n")[2].partition("```")[0].splitlines()]
     assert {command[1] for command in commands} == {"list", "show", "replay"}
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     cluster.run("migrate")
-    put_dead_letter(
+    store_dead_letter(
         cluster, next(command[2] for command in commands if command[1] == "show"), f"{cluster.raw_topic}/0", 7, 1
     )
     for command in commands:
@@ -226,7 +232,7 @@ def stored_nodes(cluster: Cluster) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "code", "said"),
+    ("arguments", "code", "message"),
     [
         (["replay"], 2, "say which: ids, --reason TEXT or --all"),
         (["replay", "--all", "abc"], 2, "say which"),
@@ -237,29 +243,29 @@ def stored_nodes(cluster: Cluster) -> set[str]:
         (["show", "../x"], 66, "no dead letter's id"),
     ],
 )
-def test_exit_codes(arguments: list[str], code: int, said: str, tmp_path: Path) -> None:
+def test_exit_codes(arguments: list[str], code: int, message: str, tmp_path: Path) -> None:
     place = [] if "--store" in arguments else ["--data-dir", str(tmp_path)]
     done = epicenter("dead-letters", *arguments, *place)
-    assert (done.returncode, said in done.stderr.decode()) == (code, True), done.stderr
+    assert (done.returncode, message in done.stderr.decode()) == (code, True), done.stderr
 
 
-def test_kafka_away_is_exit_code_69(clickhouse: Any, kafka: Any, make_cluster: MakeCluster) -> None:
+def test_replay_without_kafka_exits_with_69(clickhouse: Any, kafka: Any, make_cluster: MakeCluster) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
     cluster.run("migrate")
-    put_dead_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
-    done = tried(cluster, "replay", "--all", "--kafka", "127.0.0.1:9")
+    store_dead_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
+    done = invoke(cluster, "replay", "--all", "--kafka", "127.0.0.1:9")
     assert (done.returncode, done.stderr.startswith(b"epicenter: Kafka is away: 127.0.0.1:9")) == (69, True), (
         done.stderr
     )
 
 
-def test_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path) -> None:
+def test_dead_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path) -> None:
     log = tmp_path / "lines.jsonl"
     log.write_bytes(b'{"message": "whole", "host": "n1"}\n' + WILD + b"\n")
     place = ["--data-dir", str(tmp_path / "data")]
     run = subprocess.Popen([*EPICENTER, "run", str(log), *place, "--page-port", "0"], stderr=subprocess.PIPE)
 
-    def asked(*arguments: str) -> bytes:
+    def output_of(*arguments: str) -> bytes:
         done = epicenter("dead-letters", *arguments, *place)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -267,10 +273,10 @@ def test_letters_of_a_running_epicenter_are_read_through_its_page(tmp_path: Path
     try:
         assert run.stderr
         assert run.stderr.readline().startswith(b"incidents: ")
-        (line,) = eventually(lambda: asked("list", "--json").splitlines(), 30, "the letter")
+        (line,) = eventually(lambda: output_of("list", "--json").splitlines(), 30, "the dead letter")
         dead_letter_id = json.loads(line)["dead_letter_id"]
         assert json.loads(line)["source"] == str(log)
-        assert asked("show", dead_letter_id, "--raw") == WILD
+        assert output_of("show", dead_letter_id, "--raw") == WILD
     finally:
         run.terminate()
         run.communicate(timeout=30)

@@ -1,4 +1,4 @@
-"""The broker for tests: found or started, used, killed and started again, and what is said when nothing can run."""
+"""The broker for tests: found or started, used, killed and restarted, and the message when nothing can run."""
 
 from __future__ import annotations
 
@@ -94,14 +94,14 @@ async def consume(broker: DevBroker, topic: str, count: int) -> list[bytes]:
 
 
 @pytest.mark.integration
-async def test_what_is_produced_can_be_consumed(kafka: DevBroker) -> None:
+async def test_produced_lines_are_consumed(kafka: DevBroker) -> None:
     topic = await make_topic(kafka)
     await produce(kafka, topic, LINES)
     assert await consume(kafka, topic, len(LINES)) == LINES
 
 
 @pytest.mark.integration
-async def test_a_killed_broker_comes_back_with_its_data(java_broker: JavaBroker) -> None:
+async def test_a_killed_broker_restarts_with_its_data(java_broker: JavaBroker) -> None:
     topic = await make_topic(java_broker)
     await produce(java_broker, topic, LINES)
     first_pid, bootstrap = java_broker.pid, java_broker.bootstrap
@@ -118,7 +118,7 @@ async def test_a_killed_broker_comes_back_with_its_data(java_broker: JavaBroker)
 
 
 @pytest.mark.integration
-def test_a_broker_that_is_given_is_used_and_left_running(
+def test_a_given_broker_is_used_and_left_running(
     java_broker: JavaBroker, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setenv("EPICENTER_TEST_KAFKA", java_broker.bootstrap)
@@ -127,7 +127,7 @@ def test_a_broker_that_is_given_is_used_and_left_running(
     assert module._any_answers(java_broker.bootstrap)
 
 
-def test_a_machine_with_nothing_gets_one_message_that_says_what_to_install(bare_machine: Path) -> None:
+def test_a_machine_without_docker_and_java_gets_one_message_with_what_to_install(bare_machine: Path) -> None:
     with pytest.raises(ConfigError) as caught, dev_broker(bare_machine):
         pass
     (problem,) = caught.value.problems
@@ -139,7 +139,7 @@ def test_a_machine_with_nothing_gets_one_message_that_says_what_to_install(bare_
     ("version", "found"),
     [("11.0.2", "is older than 17"), ("17.0.15", "holds no Kafka jars and mvn is not on PATH")],
 )
-def test_the_message_says_what_is_missing(
+def test_the_message_names_the_missing_program(
     bare_machine: Path, monkeypatch: pytest.MonkeyPatch, version: str, found: str
 ) -> None:
     java = bare_machine / "java"
@@ -150,7 +150,7 @@ def test_the_message_says_what_is_missing(
         pass
 
 
-def test_a_download_that_breaks_off_never_counts_as_done(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_aborted_download_is_not_cached(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     maven = bare_machine / "mvn"
     maven.write_text(f"#!{sys.executable}\nprint('connection lost')\nraise SystemExit(1)\n")
     maven.chmod(0o755)
@@ -160,7 +160,7 @@ def test_a_download_that_breaks_off_never_counts_as_done(bare_machine: Path, mon
     assert [path.name for path in bare_machine.glob(".cache/epicenter/*/*")] == [".fetch.lock"]
 
 
-def test_callers_at_the_same_time_share_one_download(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_concurrent_callers_share_one_download(bare_machine: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = bare_machine / "runs"
     maven = bare_machine / "mvn"
     maven.write_text(f"""#!{sys.executable}
@@ -188,7 +188,7 @@ def test_an_address_without_a_port_is_refused(bare_machine: Path, monkeypatch: p
         pass
 
 
-def test_a_server_that_ends_at_once_is_reported_with_its_last_words(tmp_path: Path) -> None:
+def test_a_server_that_ends_at_once_is_reported_with_its_last_output(tmp_path: Path) -> None:
     command = [sys.executable, "-c", "raise SystemExit('no disk')"]
     server = ChildServer("the server", command, tmp_path, tmp_path, lambda: False)
     with pytest.raises(TransientError, match="the server ended with exit code 1:\nno disk"):

@@ -34,7 +34,7 @@ def connect(dsn: str, **options: Any) -> Any:
 
 
 def columns(version: int = 1) -> list[list[Any]]:
-    """`ROWS` rows, column by column; a body holds what a careless parser stumbles over."""
+    """`ROWS` rows, column by column; bodies hold what breaks a careless parser."""
     opened_at = datetime(2026, 11, 21, 1, 2, 3, 456789, tzinfo=UTC)
     nodes = [f"node{number % 7:04}" for number in range(ROWS)]
     bodies = [f"v{version}\n\nline {number}; it's \\ \x00" for number in range(ROWS)]
@@ -49,7 +49,7 @@ def client(clickhouse: ClickHouse) -> Iterator[Any]:
 
 @pytest.fixture
 def table(client: Any) -> str:
-    """A new, empty table in a database of its own."""
+    """A new, empty table in a new database."""
     database = f"d_{uuid4().hex}"
     client.command(f"CREATE DATABASE {database}")
     client.command(TABLE.format(table=f"{database}.incidents"))
@@ -64,14 +64,14 @@ def own_server(tmp_path: Path) -> Iterator[DevClickHouse]:
     server.stop()
 
 
-def test_the_server_answers_a_ping_and_names_itself(client: Any) -> None:
+def test_the_server_answers_a_ping_with_its_version(client: Any) -> None:
     assert client.ping()
     assert int(client.server_version.split(".")[0]) >= 26
     assert client.command("SELECT currentDatabase()") == client.database
 
 
 @pytest.mark.parametrize("compress", [False, "lz4", "zstd", "gzip"])
-def test_columns_come_back_as_they_went_in(clickhouse: ClickHouse, table: str, compress: Any) -> None:
+def test_inserted_columns_are_read_back_unchanged(clickhouse: ClickHouse, table: str, compress: Any) -> None:
     with connect(clickhouse.dsn, compress=compress) as client:
         summary = client.insert(table, columns(), column_names=COLUMNS, column_oriented=True)
         assert summary.written_rows == ROWS
@@ -86,7 +86,7 @@ def test_the_newest_version_replaces_the_older_one(client: Any, table: str) -> N
     assert client.query(f"SELECT count(), min(version), max(version) FROM {table} FINAL").first_row == (ROWS, 2, 2)
 
 
-def test_a_token_makes_an_insert_happen_once(client: Any, table: str) -> None:
+def test_inserts_with_the_same_token_are_stored_once(client: Any, table: str) -> None:
     for token in ("first", "first", "second"):
         settings = {"insert_deduplication_token": token, "async_insert": 0}
         client.insert(table, columns(), column_names=COLUMNS, column_oriented=True, settings=settings)
@@ -104,17 +104,17 @@ def test_the_server_binds_the_parameters(client: Any, table: str) -> None:
 
 
 def test_a_setting_lasts_for_its_query_only(client: Any) -> None:
-    asked = "SELECT toUInt64(getSetting('max_threads'))"
-    assert client.query(asked, settings={"max_threads": 3}).first_row == (3,)
-    assert client.query(asked).first_row != (3,)
+    setting = "SELECT toUInt64(getSetting('max_threads'))"
+    assert client.query(setting, settings={"max_threads": 3}).first_row == (3,)
+    assert client.query(setting).first_row != (3,)
 
 
-def test_the_format_is_the_one_asked_for(client: Any) -> None:
+def test_results_have_the_requested_format(client: Any) -> None:
     assert client.raw_query("SELECT 1 AS one, 'a' AS two", fmt="JSONEachRow") == b'{"one":1,"two":"a"}\n'
 
 
 @pytest.mark.parametrize(
-    ("query", "code", "words"),
+    ("query", "code", "message"),
     [
         ("SELECT 1 FROM nowhere", 60, "UNKNOWN_TABLE"),
         ("SELECT FROM WHERE", 62, "SYNTAX_ERROR"),
@@ -122,8 +122,8 @@ def test_the_format_is_the_one_asked_for(client: Any) -> None:
         ("SELECT throwIf(1, 'the reason')", 395, "the reason"),
     ],
 )
-def test_a_refused_query_raises_with_the_words_of_the_server(client: Any, query: str, code: int, words: str) -> None:
-    with pytest.raises(DatabaseError, match=words) as caught:
+def test_a_refused_query_raises_with_the_servers_message(client: Any, query: str, code: int, message: str) -> None:
+    with pytest.raises(DatabaseError, match=message) as caught:
         client.command(query)
     assert caught.value.code == code
 
@@ -137,7 +137,7 @@ def test_a_refused_insert_raises_and_the_next_one_works(client: Any, table: str)
     assert client.command(f"SELECT count() FROM {table}") == ROWS
 
 
-def test_a_database_that_is_not_there_is_refused(clickhouse: ClickHouse) -> None:
+def test_an_unknown_database_is_refused(clickhouse: ClickHouse) -> None:
     with pytest.raises(DatabaseError, match="UNKNOWN_DATABASE"):
         connect(clickhouse.dsn, database="nowhere")
 
@@ -151,13 +151,13 @@ async def test_the_async_client_works_too(clickhouse: ClickHouse, table: str) ->
             await client.query("SELECT 1 FROM nowhere")
 
 
-def test_large_parameters_may_come_as_a_form(clickhouse: ClickHouse) -> None:
+def test_large_parameters_are_accepted_as_a_form(clickhouse: ClickHouse) -> None:
     with connect(clickhouse.dsn, form_encode_query_params=True) as client:
         result = client.query("SELECT length({text:String})", parameters={"text": "x" * 100_000})
         assert result.first_row == (100_000,)
 
 
-def test_an_insert_may_have_its_statement_in_the_address(client: Any, table: str) -> None:
+def test_an_insert_statement_is_accepted_in_the_query_string(client: Any, table: str) -> None:
     block = gzip.compress(b"1,1,n,2026-11-21 00:00:00,a\n2,1,n,2026-11-21 00:00:00,b\n")
     client.raw_insert(table, COLUMNS, block, fmt="CSV", compression="gzip")
     client.command(f"INSERT INTO {table} (id, body) VALUES (3, 'c\n\nd')")
@@ -177,7 +177,7 @@ def test_a_restart_keeps_the_rows(own_server: DevClickHouse, end: str) -> None:
         assert client.command("SELECT count() FROM incidents") == ROWS
 
 
-def test_rows_that_a_full_disk_does_not_take_are_refused(tmp_path: Path) -> None:
+def test_inserts_are_refused_while_the_disk_is_full(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", 64 << 20) as disk:
         if not disk.is_own:
             pytest.skip("no disk can be mounted here")
@@ -196,7 +196,7 @@ def test_rows_that_a_full_disk_does_not_take_are_refused(tmp_path: Path) -> None
             assert client.command("SELECT count() FROM noise") == 2_000
 
 
-def test_an_insert_may_have_settings_of_its_own(client: Any, table: str) -> None:
+def test_an_insert_may_have_its_own_settings(client: Any, table: str) -> None:
     client.command(f"INSERT INTO {table} (id, body) SETTINGS max_insert_threads = 1 FORMAT CSV", data="7,seven\n")
     assert client.query(f"SELECT id, body FROM {table}").result_rows == [(7, "seven")]
 

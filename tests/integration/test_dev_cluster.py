@@ -1,4 +1,4 @@
-"""`make cluster` as somebody uses it: an incident comes out, a killed worker comes back, Ctrl-C leaves nothing."""
+"""`make cluster` as a user runs it: an incident appears, a killed worker restarts, Ctrl-C leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -24,33 +24,33 @@ from tests.support.waiting import eventually
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.integration
 START_S, PATIENCE_S, GOODBYE_S = 240.0, 120.0, 60.0
-"""Eight seconds, five and six on a machine with nothing else to do; one that is busy with other tests gets more."""
+"""Eight seconds, five and six on a machine with nothing else to do; one that is busy with other tests needs more."""
 
 
 class Running:
-    """The command, where it keeps things, and what it has told."""
+    """The command, its folders and its log."""
 
     def __init__(self, folder: Path):
-        self.told = folder / "told"
+        self.log = folder / "log"
         self.temporary = folder / "tmp"
         self.temporary.mkdir()
         command = [sys.executable, "-m", "deploy.dev.cluster", "--nodes", "4", "--speed", "20"]
         path = os.pathsep.join([str(with_programs(folder / "bin")), os.environ["PATH"]])
         env = {**os.environ, "TMPDIR": str(self.temporary), "PATH": path}
-        with self.told.open("w") as stderr:
+        with self.log.open("w") as stderr:
             self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=stderr, env=env)
 
     def text(self) -> str:
-        return self.told.read_text()
+        return self.log.read_text()
 
     def table(self) -> dict[str, tuple[str, int]]:
-        """Where each part is, and its process."""
+        """The address and the process id of each part."""
         lines = re.findall(r"^  (\w+) +(\S+).*, process (\d+)$", self.text(), re.MULTILINE)
         return {name: (where.rstrip(","), int(pid)) for name, where, pid in lines}
 
 
 def with_programs(folder: Path) -> Path:
-    """Prometheus and Alertmanager as somebody has them who installed them."""
+    """A folder with Prometheus and Alertmanager as if they were installed."""
     folder.mkdir()
     (folder / "prometheus").symlink_to(unpacked_program("prometheus", "prometheus"))
     alertmanager = folder / "alertmanager"
@@ -71,7 +71,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
         running.process.wait()
 
 
-def asked(url: str) -> Any:
+def fetched(url: str) -> Any:
     try:
         with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(url, timeout=10) as answer:
             return json.loads(answer.read())
@@ -86,26 +86,26 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_an_incident_comes_out(cluster: Running) -> None:
+def test_an_incident_appears_on_the_page(cluster: Running) -> None:
     page, _ = cluster.table()["page"]
-    found = eventually(lambda: asked(f"{page}/api/incidents"), PATIENCE_S, "an incident on the page")
+    found = eventually(lambda: fetched(f"{page}/api/incidents"), PATIENCE_S, "an incident on the page")
     assert (found[0]["class"], found[0]["root_cause"]["node"][:4]) == ("xid-79", "node")
 
 
-def test_alertmanager_is_told_and_prometheus_reads_the_worker(cluster: Running) -> None:
+def test_alertmanager_is_notified_and_prometheus_scrapes_the_worker(cluster: Running) -> None:
     alertmanager, prometheus = (cluster.table()[name][0] for name in ("Alertmanager", "Prometheus"))
-    told = eventually(lambda: asked(f"{alertmanager}/api/v2/alerts"), PATIENCE_S, "an alert")
-    assert {one["labels"]["alertname"] for one in told} == {"EpicenterIncident"}
+    alerts = eventually(lambda: fetched(f"{alertmanager}/api/v2/alerts"), PATIENCE_S, "an alert")
+    assert {alert["labels"]["alertname"] for alert in alerts} == {"EpicenterIncident"}
     question = f"{prometheus}/api/v1/query?query=up%7Bjob%3D%22epicenter%22%7D"
-    (up,) = eventually(lambda: asked(question)["data"]["result"], PATIENCE_S, "the worker's metrics")
+    (up,) = eventually(lambda: fetched(question)["data"]["result"], PATIENCE_S, "the worker's metrics")
     assert up["value"][1] == "1"
 
 
-def test_a_killed_worker_is_started_again(cluster: Running) -> None:
+def test_a_killed_worker_is_restarted(cluster: Running) -> None:
     worker, pid = cluster.table()["worker"]
     os.kill(pid, signal.SIGKILL)
     eventually(lambda: "worker had ended and is started again" in cluster.text(), PATIENCE_S, "it is noticed")
-    eventually(lambda: asked(f"{worker}/healthz"), PATIENCE_S, "the worker answers again")
+    eventually(lambda: fetched(f"{worker}/healthz"), PATIENCE_S, "the worker answers again")
 
 
 def test_ctrl_c_ends_everything_in_time(cluster: Running) -> None:
@@ -118,25 +118,25 @@ def test_ctrl_c_ends_everything_in_time(cluster: Running) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "value", "told"),
+    ("option", "value", "message"),
     [
         ("--keep", ".", "give a new or an empty folder"),
         ("--keep", "/proc/here", "give another folder"),
         ("--store", "postgres://me:hidden@x", "store DSN"),
     ],
 )
-def test_what_can_not_work_is_told_at_once(tmp_path: Path, option: str, value: str, told: str) -> None:
+def test_invalid_options_are_refused_at_once(tmp_path: Path, option: str, value: str, message: str) -> None:
     (tmp_path / "mine").touch()
     command = [sys.executable, "-m", "deploy.dev.cluster", option, value]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, cwd=tmp_path, env=env, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
-    assert told in done.stderr
+    assert message in done.stderr
     assert not {"Traceback", "hidden"} & set(re.findall(r"\w+", done.stderr))
 
 
-def test_a_port_that_is_taken_is_passed_over() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = taken.getsockname()[1]
+def test_a_port_in_use_is_passed_over() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
         assert port_or_free(port) != port
     assert port_or_free(port) == port

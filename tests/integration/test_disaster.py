@@ -1,4 +1,4 @@
-"""The disaster that is most likely: ClickHouse's data are lost. The others: `make disaster`."""
+"""The most likely disaster: ClickHouse's data are lost. The others: `make disaster`."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ from bench.disaster import happens
 pytestmark = pytest.mark.integration
 
 
-def test_a_lost_store_is_filled_from_kafka(kafka: Any, clickhouse: Any, tmp_path: Path) -> None:
+def test_a_lost_store_is_refilled_from_kafka(kafka: Any, clickhouse: Any, tmp_path: Path) -> None:
     assert happens("store-lost", kafka.bootstrap, clickhouse.dsn, tmp_path, incidents=1)

@@ -1,4 +1,4 @@
-"""`epicenter run` as its users start it: processes of their own, a real embedded store, a real page."""
+"""`epicenter run` as its users start it: separate processes, a real embedded store, a real page."""
 
 from __future__ import annotations
 
@@ -61,16 +61,16 @@ def started(*arguments: object) -> Iterator[tuple[subprocess.Popen[str], str]]:
     )
     assert process.stderr
     try:
-        told = process.stderr.readline()
-        assert told.startswith("incidents: http://127.0.0.1:"), told + process.stderr.read()
-        yield process, told.split()[1]
+        first_line = process.stderr.readline()
+        assert first_line.startswith("incidents: http://127.0.0.1:"), first_line + process.stderr.read()
+        yield process, first_line.split()[1]
     finally:
         if process.poll() is None:
             process.kill()
         process.communicate()
 
 
-def asked(url: str) -> Any:
+def fetched(url: str) -> Any:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with opener.open(url, timeout=10) as answer:
         return json.loads(answer.read())
@@ -82,7 +82,7 @@ def stopped(process: subprocess.Popen[str]) -> tuple[int, str, str]:
     return process.returncode, out, err
 
 
-def test_killed_while_the_receiver_holds_the_request_the_next_run_sends_it_again_and_nothing_else(
+def test_a_notification_interrupted_by_a_kill_is_sent_once_more_by_the_next_run(
     tmp_path: Path,
 ) -> None:
     logs, data, config = tmp_path / "logs", tmp_path / "data", tmp_path / "epicenter.toml"
@@ -97,11 +97,11 @@ def test_killed_while_the_receiver_holds_the_request_the_next_run_sends_it_again
         for _ in range(2):
             run = epicenter(*command)
             assert run.returncode == 0, run.stderr
-    assert len(receiver.ids) == 2, "once to the one that was killed, once to the next, and never again"
+    assert len(receiver.ids) == 2, "once by the killed run, once by the next one, and never again"
     assert len(set(receiver.ids)) == 1
 
 
-def test_run_once_stores_what_replay_says(tmp_path: Path) -> None:
+def test_run_once_stores_the_same_incidents_as_replay(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
     write_all(brief("gpu-off-bus", nodes=3), logs)
     expected = documents("replay", logs)
@@ -143,7 +143,7 @@ def append(file: Path, text: str) -> None:
         log.write(text)
 
 
-def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
+def test_run_follows_logs_reports_incidents_and_stops_on_a_signal(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
     logs.mkdir()
     (tmp_path / "epicenter.toml").write_text('allowed_lateness = "200ms"\n')
@@ -151,7 +151,7 @@ def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
     options = ("--data-dir", data, "--config", tmp_path / "epicenter.toml")
     with started(logs, *options) as (process, page):
         append(logs / "kern.log", xid_line("n1"))
-        (incident,) = eventually(lambda: asked(f"{page}api/incidents"), PATIENCE_S, "the page to show it")
+        (incident,) = eventually(lambda: fetched(f"{page}api/incidents"), PATIENCE_S, "the page to show it")
         assert (incident["class"], incident["status"], incident["nodes"]) == ("xid-79", "open", ["n1"])
 
         assert documents("incidents", "list", "--data-dir", data) == [incident]
@@ -166,10 +166,12 @@ def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
         worker = {"message": "Traceback (most recent call last):", "host": "n1", "job": "7877", "time": now()}
         append(logs / "worker.jsonl", json.dumps(worker) + "\n")
         (updated,) = eventually(
-            lambda: [one for one in asked(f"{page}api/incidents") if one["jobs"]], PATIENCE_S, "the page to show it"
+            lambda: [incident for incident in fetched(f"{page}api/incidents") if incident["jobs"]],
+            PATIENCE_S,
+            "the page to show it",
         )
         assert (updated["incident_id"], updated["jobs"]) == (incident["incident_id"], ["7877"])
-        assert asked(f"{page}healthz")["records"] == 3
+        assert fetched(f"{page}healthz")["records"] == 3
 
         code, out, err = stopped(process)
     assert code == 0, err
@@ -179,7 +181,7 @@ def test_run_follows_tells_and_stops_when_told(tmp_path: Path) -> None:
     assert documents("incidents", "list", "--data-dir", data) == [updated]
 
 
-def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
+def test_a_pending_incident_is_notified_before_run_stops(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
     logs.mkdir()
     config = tmp_path / "epicenter.toml"
@@ -190,18 +192,18 @@ def test_what_waits_is_told_before_it_stops(tmp_path: Path) -> None:
     assert code == 0
     assert "xid-79" in out
     assert [body["incident"]["nodes"] for _, body in receiver.requests] == [["n2"]]
-    assert [one["nodes"] for one in documents("incidents", "list", "--data-dir", data)] == [["n2"]]
+    assert [incident["nodes"] for incident in documents("incidents", "list", "--data-dir", data)] == [["n2"]]
 
 
 def run_and_stopped(logs: Path, options: tuple[object, ...]) -> tuple[int, str]:
     with started(logs, *options) as (process, page):
         append(logs / "kern.log", xid_line("n2"))
-        eventually(lambda: asked(f"{page}healthz")["records"], PATIENCE_S, "the page to show it")
-        assert asked(f"{page}api/incidents") == []
+        eventually(lambda: fetched(f"{page}healthz")["records"], PATIENCE_S, "the page to show it")
+        assert fetched(f"{page}api/incidents") == []
         return stopped(process)[:2]
 
 
-async def test_a_file_that_came_just_before_the_stop_is_read(tmp_path: Path) -> None:
+async def test_a_file_written_just_before_the_stop_is_read(tmp_path: Path) -> None:
     logs, stop = tmp_path / "logs", asyncio.Event()
     logs.mkdir()
     sources = Sources([str(logs)], "n1", follow=True)
@@ -212,29 +214,29 @@ async def test_a_file_that_came_just_before_the_stop_is_read(tmp_path: Path) -> 
     assert run.records == 1
 
 
-def test_a_page_that_is_gone_is_no_hindrance(tmp_path: Path) -> None:
+def test_the_address_of_a_page_that_is_gone_is_ignored(tmp_path: Path) -> None:
     logs, data = tmp_path / "logs", tmp_path / "data"
     write_all(brief("host-oom", nodes=4), logs)
     assert epicenter("run", "--once", logs, "--data-dir", data).returncode == 0
     (data / "page.url").write_text("http://127.0.0.1:9/")
-    assert [one["class"] for one in documents("incidents", "list", "--data-dir", data)] == ["host-oom-kill"]
+    assert [incident["class"] for incident in documents("incidents", "list", "--data-dir", data)] == ["host-oom-kill"]
     (data / "page.url").write_text("no address\n")
     assert len(documents("incidents", "list", "--data-dir", data)) == 1
 
 
-async def test_rules_change_while_it_runs(tmp_path: Path) -> None:
+async def test_a_changed_rule_pack_is_used_while_run_continues(tmp_path: Path) -> None:
     logs, pack, stop = tmp_path / "logs", tmp_path / "mine.yaml", asyncio.Event()
     logs.mkdir()
     pack.write_text("pack: mine\n")
     options = {"data_dir": tmp_path / "data", "allowed_lateness": "200ms", "reload_every": "50ms", "page_port": 0}
     settings = load_settings(rule_packs=(pack,), **options)
-    told, shown = asyncio.Queue[str](), asyncio.Queue[Incident]()
+    messages, shown = asyncio.Queue[str](), asyncio.Queue[Incident]()
     sources = Sources([str(logs)], "n1", follow=True)
-    run = LocalRunner(settings, load([pack]), sources, shown.put_nowait, told.put_nowait)
+    run = LocalRunner(settings, load([pack]), sources, shown.put_nowait, messages.put_nowait)
     async with running(run.follow(stop)):
-        assert "incidents: http://" in await asyncio.wait_for(told.get(), PATIENCE_S)
+        assert "incidents: http://" in await asyncio.wait_for(messages.get(), PATIENCE_S)
         pack.write_text(A_PACK)
-        assert "1 new, 0 changed, 0 gone" in await asyncio.wait_for(told.get(), PATIENCE_S)
+        assert "1 new, 0 changed, 0 gone" in await asyncio.wait_for(messages.get(), PATIENCE_S)
         line = {"message": "it went wrong: 1", "host": "n1", "job": "7877", "time": now()}
         append(logs / "worker.jsonl", json.dumps(line) + "\n")
         incident = await asyncio.wait_for(shown.get(), PATIENCE_S)

@@ -69,22 +69,22 @@ def client(stored: Stored) -> Iterator[StoreClient]:
 
 def references(value: Any) -> set[str]:
     if isinstance(value, dict):
-        return {one for name, one in value.items() if name.endswith("reference") or name == "line"}.union(
+        return {reference for name, reference in value.items() if name.endswith("reference") or name == "line"}.union(
             *map(references, value.values())
         )
     return set().union(*map(references, value)) if isinstance(value, list) else set()
 
 
-def test_every_reference_of_a_pack_leads_to_the_line_itself(stored: Stored) -> None:
+def test_every_reference_of_a_pack_resolves_to_its_line(stored: Stored) -> None:
     pack = stored_pack(stored.settings, stored.incident_id[:6])
     decoded = json.loads(as_json(pack))
-    found = {one: find(stored.settings, one, ALONE) for one in references(decoded)}
-    assert len(found) > 15 and {one.found_in for one in found.values()} == {"file", "incident"}
+    found = {reference: find(stored.settings, reference, ALONE) for reference in references(decoded)}
+    assert len(found) > 15 and {record.found_in for record in found.values()} == {"file", "incident"}
     shown = {line["reference"]: line["untrusted_log_lines"] for line in decoded["lines"]}
     of_files = {reference: texts for reference, texts in shown.items() if found[reference].found_in == "file"}
     assert len(of_files) > 5
     for reference, texts in of_files.items():
-        text = next(one for one in texts if one.split("…")[0] in found[reference].lines[0].untrusted_log_text)
+        text = next(text for text in texts if text.split("…")[0] in found[reference].lines[0].untrusted_log_text)
         place = parse(reference)
         assert isinstance(place, LineReference)
         assert text.split("…")[0][:40] in Path(place.source).read_text().splitlines()[place.number - 1]
@@ -97,7 +97,7 @@ def test_the_same_stored_incident_gives_the_same_bytes(stored: Stored, command: 
     assert (code, shown.encode()) == (0, first)
 
 
-def test_ranks_are_told_by_what_each_said_first(stored: Stored, client: StoreClient) -> None:
+def test_ranks_are_grouped_by_their_first_signal(stored: Stored, client: StoreClient) -> None:
     ranks = stored_pack(stored.settings, "newest").ranks
     (of_signals,) = client.query(
         "SELECT uniqExact(job, rank) FROM signals FINAL WHERE incident_id = {id:String} AND rank IS NOT NULL",
@@ -121,9 +121,9 @@ def test_a_line_whose_file_is_gone_comes_from_the_store(stored: Stored) -> None:
         moved.rename(place.source)
 
 
-def test_a_file_that_holds_another_line_by_now_is_not_believed(stored: Stored) -> None:
+def test_the_store_answers_when_a_file_has_changed(stored: Stored) -> None:
     incident = stored_incident(stored.settings, "newest")
-    number, line = next((n, one) for n, one in enumerate(incident.evidence) if one.failure_class == "xid-79")
+    number, line = next((n, line) for n, line in enumerate(incident.evidence) if line.failure_class == "xid-79")
     file = Path(line.source)
     before = file.read_bytes()
     file.write_bytes(b"another day\n" * 2_000)
@@ -137,7 +137,7 @@ def test_a_file_that_holds_another_line_by_now_is_not_believed(stored: Stored) -
         file.write_bytes(before)
 
 
-def test_a_silence_has_no_line_and_shows_its_figures(stored: Stored) -> None:
+def test_a_reference_to_missing_logs_shows_the_silence_and_progress(stored: Stored) -> None:
     pack = stored_pack(stored.settings, "newest")
     (reference,) = {event.reference for event in pack.timeline if event.failure_class == "hang"}
     found = find(stored.settings, reference, ALONE)
@@ -158,7 +158,7 @@ def test_a_signal_is_found_by_its_id(stored: Stored, client: StoreClient) -> Non
 
 
 @pytest.mark.parametrize(
-    ("reference", "told"),
+    ("reference", "message"),
     [
         ("nothing.log:7", "no such file here; no rule fits a line there"),
         ("signal:none", "the store knows no such signal"),
@@ -167,8 +167,8 @@ def test_a_signal_is_found_by_its_id(stored: Stored, client: StoreClient) -> Non
         ("incident:newest@999999", "no revision 999999"),
     ],
 )
-def test_what_can_t_be_found_is_told(stored: Stored, reference: str, told: str) -> None:
-    with pytest.raises(InputError, match=told):
+def test_an_unknown_reference_is_refused_with_the_reason(stored: Stored, reference: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         find(stored.settings, reference, ALONE)
 
 
@@ -177,18 +177,18 @@ def test_exit_codes_of_logs(stored: Stored, command: Any) -> None:
     assert command("logs", "nothing.log:7", *given)[0] == 66
     assert command("logs", "nothing", *given)[0] == 2
     assert command("logs", "incident:newest#/cost", *given, "--json")[0] == 0
-    code, _, told = command("explain", "abc", "--data-dir", stored.logs / "none")
-    assert (code, "no store here yet" in told, (stored.logs / "none").exists()) == (66, True, False)
+    code, _, errors = command("explain", "abc", "--data-dir", stored.logs / "none")
+    assert (code, "no store here yet" in errors, (stored.logs / "none").exists()) == (66, True, False)
 
 
-def test_log_text_on_a_terminal_is_inert(stored: Stored, command: Any) -> None:
-    (stored.logs / "odd.log").write_bytes(b"one\n\x1b[31mtwo\xe2\x80\xae\nthree\n")
-    code, shown, told = command("logs", f"{stored.logs}/odd.log:2", "--before", 1, "--after", 1)
+def test_log_text_is_sanitized_on_a_terminal(stored: Stored, command: Any) -> None:
+    (stored.logs / "hostile.log").write_bytes(b"one\n\x1b[31mtwo\xe2\x80\xae\nthree\n")
+    code, shown, errors = command("logs", f"{stored.logs}/hostile.log:2", "--before", 1, "--after", 1)
     assert (code, shown) == (0, "  1  one\n> 2  \\x1b[31mtwo\\u202e\n  3  three\n")
-    assert "from: file" in told
+    assert "from: file" in errors
 
 
-def test_a_raw_line_is_told_without_the_secrets_in_it(tmp_path: Path, command: Any) -> None:
+def test_a_raw_line_is_shown_redacted(tmp_path: Path, command: Any) -> None:
     log = tmp_path / "job.log"
     log.write_text("+ export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n")
     code, out, _ = command("logs", f"{log}:1", "--raw", "--data-dir", tmp_path)
@@ -203,8 +203,8 @@ def test_an_incident_in_a_file_needs_no_store(stored: Stored, command: Any) -> N
     code, shown, _ = command("explain", file, "--data-dir", stored.logs / "none", "--max-bytes", 8_000)
     assert code == 0 and len(shown.encode()) <= 8_000 and "xid-79" in shown.split("## Verdict")[0]
     reference = f"incident:{document['incident_id']}@{document['revision']}#/cost"
-    _, told, _ = command("logs", reference, "--incident", file, "--json")
-    assert json.loads(told)["facts"]["part"] == document["cost"]
+    _, output, _ = command("logs", reference, "--incident", file, "--json")
+    assert json.loads(output)["facts"]["part"] == document["cost"]
     file.write_text(f"{json.dumps(document)}\n{json.dumps(document | {'incident_id': 'ffff'})}\n")
     assert "say which with --id" in command("explain", file)[2]
     assert command("explain", file, "--id", "ffff")[1].startswith("# Incident ffff")
@@ -212,7 +212,9 @@ def test_an_incident_in_a_file_needs_no_store(stored: Stored, command: Any) -> N
     assert command("explain", file)[0] == 66
 
 
-async def test_who_holds_the_embedded_store_answers_and_afterwards_it_is_opened(stored: Stored, tmp_path: Path) -> None:
+async def test_evidence_comes_from_the_running_page_and_later_from_the_embedded_store(
+    stored: Stored, tmp_path: Path
+) -> None:
     held = load_settings(data_dir=tmp_path / "data", kafka="127.0.0.1:9")
     with epicenter(tmp_path, "run", stored.logs / "hostile.jsonl", "--data-dir", held.data_dir, "--page-port", 0):
         eventually(lambda: ask(held, "incidents"), 30, "an incident")
@@ -221,10 +223,10 @@ async def test_who_holds_the_embedded_store_answers_and_afterwards_it_is_opened(
     server = StdioServerParameters(command=EPICENTER[0], args=[*EPICENTER[1:], "mcp", "--data-dir", str(held.data_dir)])
     async with Client(server, read_timeout_seconds=60) as client:
         for _ in range(2):
-            told = await client.call_tool("explain_incident", {"incident_id": "newest"})
+            result = await client.call_tool("explain_incident", {"incident_id": "newest"})
             decoded = json.loads(by_page)
-            assert told.structured_content is not None
-            assert told.structured_content["incident"] == decoded["incident"]
+            assert result.structured_content is not None
+            assert result.structured_content["incident"] == decoded["incident"]
 
 
 def test_a_record_of_kafka_is_found_at_its_offset(stored: Stored, kafka: Any) -> None:
@@ -245,12 +247,12 @@ def test_a_record_of_kafka_is_found_at_its_offset(stored: Stored, kafka: Any) ->
     assert [(line.number, line.untrusted_log_text) for line in found.lines] == [(0, "zero"), (1, "one"), (2, "two")]
     raw = find(reachable, "handover.logs/0:1", Around(0, 0, is_raw=True)).lines
     assert raw[0].untrusted_log_text == '{"message": "one", "host": "n1"}'
-    for reference, told in (
+    for reference, message in (
         ("handover.logs/0:3", "offsets 0 to 2"),
         ("handover.none/0:1", "no such topic"),
         ("handover.logs/7:1", "no such partition"),
     ):
-        with pytest.raises(InputError, match=told):
+        with pytest.raises(InputError, match=message):
             find(reachable, reference, ALONE)
     (port,) = free_ports(1)
     with pytest.raises(TransientError, match="Kafka is away"):

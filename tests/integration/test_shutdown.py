@@ -1,4 +1,4 @@
-"""Told to end, every process that runs long is gone within ten seconds, whoever hangs; and nothing is lost by that."""
+"""On a signal every long-running process ends within ten seconds, even with hanging peers, and loses nothing."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen o
 
 
 class Hanging:
-    """A server that takes connections and says nothing."""
+    """A server that accepts connections and never answers."""
 
     def __init__(self) -> None:
         self._listening = socket.create_server(("127.0.0.1", 0))
         self._listening.settimeout(120)
         self.port = self._listening.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/epicenter"
-        self._taken: list[socket.socket] = []
+        self._connections: list[socket.socket] = []
 
-    def wait_for_somebody(self) -> None:
-        self._taken.append(self._listening.accept()[0])
+    def wait_for_connection(self) -> None:
+        self._connections.append(self._listening.accept()[0])
 
     def close(self) -> None:
-        for one in (self._listening, *self._taken):
-            one.close()
+        for open_socket in (self._listening, *self._connections):
+            open_socket.close()
 
 
 @contextmanager
@@ -79,17 +79,17 @@ def end_in_time(*processes: subprocess.Popen[bytes]) -> None:
 
 
 @pytest.mark.parametrize("command", [("run", "-"), ("page", "--port", 0)], ids=["run", "page"])
-def test_a_store_that_hangs_at_the_very_start(command: tuple[object, ...], tmp_path: Path) -> None:
+def test_a_second_signal_ends_a_start_with_a_hanging_store_at_once(command: tuple[object, ...], tmp_path: Path) -> None:
     with hanging() as store, started(*command, STORE=store.url, DATA_DIR=str(tmp_path)) as process:
-        store.wait_for_somebody()
+        store.wait_for_connection()
         process.terminate()
         begun_s = monotonic()
         eventually(lambda: process.poll() is not None or process.terminate(), 60, "the second signal ends it at once")
-        assert monotonic() - begun_s < WITHIN_S, "it did not wait for the deadline"
+        assert monotonic() - begun_s < WITHIN_S, "without waiting for the deadline"
         assert process.returncode == 128 + signal.SIGTERM
 
 
-def test_a_run_and_a_worker_whose_target_and_store_hang_and_the_next_worker_stores_and_tells(
+def test_run_and_worker_end_in_time_with_hanging_peers_and_the_next_worker_delivers(
     clusters: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     cluster = clusters(MATCH_PARTITIONS="1", RAW_PARTITIONS="1")
@@ -101,12 +101,14 @@ def test_a_run_and_a_worker_whose_target_and_store_hang_and_the_next_worker_stor
             cluster.feed([("n0", kernel("n0", 1, "eth0: Link is Up"))])
             eventually(lambda: worker.metric("epicenter_records_total"), 60, "it reads")
             cluster.feed([("n1", kernel("n1", 25, XID)), ("n1", kernel("n1", 95, "eth0: Link is Up"))])
-            for one in (store, target, target_of_run):
-                one.wait_for_somebody()
+            for peer in (store, target, target_of_run):
+                peer.wait_for_connection()
             end_in_time(run, worker.process)
     lines = [json.loads(line) for line in worker.log.read_text().splitlines()]
     assert "operator_actions_unread" in [line.get("event") for line in lines]
     with Receiver(target.port).listening() as receiver:
         cluster.start_worker(WEBHOOK_URL=receiver.url)
-        eventually(lambda: receiver.titles, 60, "the next worker tells")
-    eventually(lambda: [one["class"] for one in cluster.incidents()] == ["xid-79"], 60, "and stores")
+        eventually(lambda: receiver.titles, 60, "the notification by the next worker")
+    eventually(
+        lambda: [incident["class"] for incident in cluster.incidents()] == ["xid-79"], 60, "the incident in the store"
+    )
