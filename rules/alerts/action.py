@@ -1,4 +1,4 @@
-"""Incident -> the action that a machine may take, with all that it needs to take it."""
+"""Incident -> the action that a machine may take, with everything it needs to take it."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from epicenter.rules.model.notification import Action
 from epicenter.rules.packs.vocabulary import vocabulary
 
 SURE_ENOUGH: Final = 0.6
-"""Below it nothing may be done: `rules.cause.confidence` gives 0.59 when the best cause is one point ahead of a rival
-that nothing else explains, and 0.5 when they are even. A machine must not drain the wrong one of two suspects."""
+"""Below this confidence no action is allowed. `rules.cause.confidence` gives 0.59 when the best cause is one point
+ahead of an unexplained rival, and 0.5 when they are even: a machine must not drain the wrong one of two suspects."""
 
 HARDWARE_FAMILIES: Final = ("nvidia", "amd", "machine", "network")
-"""A failure of these families comes back on the same node, so that the job has to go elsewhere."""
+"""A failure of these families recurs on the same node, so the job has to run elsewhere."""
 
 
 def action_of(incident: Incident, sure_enough: float = SURE_ENOUGH) -> Action:
-    """What may be done now, before the guard has looked at it (`is_allowed` as far as the incident goes).
+    """What may be done now, as far as the incident decides; the guard judges it afterwards.
 
-    Nothing is to be done about an incident that is over, and nothing is allowed while its cause is too unsure.
+    A resolved incident needs no action, and no action is allowed while the cause is uncertain.
     """
     if incident.status != "open":
-        return Action(why="the incident is over")
+        return Action(why="the incident is resolved")
     make = _MAKERS.get(incident.action)
     if make is None:
-        return Action(why=f"a person has to look: {_sentence(incident)}")
+        return Action(why=f"a person must decide: {_sentence(incident)}")
     action = make(incident)
     missing = _missing(action)
     confidence = incident.root_cause.confidence
     if missing:
-        return replace(action, why=f"{missing} is not known, so a person has to look: {_sentence(incident)}")
+        return replace(action, why=f"{missing} is unknown, so a person must decide: {_sentence(incident)}")
     if action.kind != "wait" and confidence < sure_enough:
         needed = f"at least {sure_enough:.2f} is needed"
-        return replace(action, why=f"the cause is too unsure: confidence {confidence:.2f}, {needed}")
+        return replace(action, why=f"the cause is too uncertain: confidence {confidence:.2f}, {needed}")
     return replace(action, is_allowed=True, why=_sentence(incident))
 
 
@@ -45,7 +45,7 @@ def _sentence(incident: Incident) -> str:
 
 
 def _node(incident: Incident) -> tuple[str, ...]:
-    """Where it began, else the only node that it reaches."""
+    """The node where it began, or else the only node it reaches."""
     if incident.root_cause.node:
         return (incident.root_cause.node,)
     return incident.nodes if len(incident.nodes) == 1 else ()
@@ -95,11 +95,11 @@ _MAKERS: Final[dict[str, Callable[[Incident], Action]]] = {
 
 
 def _missing(action: Action) -> str:
-    """What the action needs and nobody knows; empty when nothing is missing."""
+    """What the action needs and the incident does not have; empty when nothing is missing."""
     if action.kind in ("drain-node", "reboot-node", "reset-gpu") and not action.nodes:
-        return "on which node"
+        return "the node"
     if action.kind == "reset-gpu" and not action.gpu:
-        return "which GPU"
+        return "the GPU"
     if action.kind in ("restart-job", "raise-memory") and not action.jobs:
-        return "which job"
+        return "the job"
     return ""

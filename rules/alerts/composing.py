@@ -1,4 +1,4 @@
-"""What a group is notified of, as one notification with the action that a machine may take."""
+"""A group's reasons to notify -> one notification, with the action that a machine may take."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from epicenter.rules.alerts.action import action_of
 from epicenter.rules.alerts.guard import HOUR_NS, Acted, Guard
-from epicenter.rules.alerts.news import event_time, worst_first
+from epicenter.rules.alerts.notify_reason import event_time, worst_first
 from epicenter.rules.alerts.routing import Routing
 from epicenter.rules.alerts.state import ACTED, AlertState, Group
 from epicenter.rules.model.ids import stable_id

@@ -1,4 +1,4 @@
-"""Decisions not to notify, as deliveries, each once for as long as it stays the same."""
+"""Decisions not to notify, as deliveries; a decision that stays the same is recorded once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epicenter.rules.model.ledger import Delivery
 
 
 class Decisions:
-    """Collects them until they are taken; a group's members in `state` say which decision is the newest."""
+    """Collects them until they are taken; each member of a group in `state` has its newest decision."""
 
     def __init__(self, state: AlertState):
         self._state = state
@@ -25,10 +25,10 @@ class Decisions:
             self.add(incident, mute, now_ns, group.route_target.target)
 
     def add(self, incident: Incident, mute: Mute, now_ns: int, target: str = "") -> None:
-        """The target is not notified of the incident; without one, no target is."""
+        """This target is not notified of the incident; no target is, if none is given."""
         self._collected.append(
             Delivery(
-                notification_id=stable_id("muted", target, incident.incident_id, mute.outcome.value, mute.reason),
+                notification_id=stable_id("muted", target, incident.incident_id, mute.outcome.value, mute.reason_0_1),
                 target=target,
                 outcome=mute.outcome,
                 incident_id=incident.incident_id,

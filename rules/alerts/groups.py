@@ -1,4 +1,4 @@
-"""Which groups an incident is in: joining, staying where a target was notified, leaving, forgetting."""
+"""Which groups an incident is in. It stays in a group that was notified of it, even if routes change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Collection
 from epicenter.rules.alerts.decisions import Decisions
 from epicenter.rules.alerts.inhibit import OpenIncidents
 from epicenter.rules.alerts.mute import Mute
-from epicenter.rules.alerts.news import REFUSED, Age, notify_reason
+from epicenter.rules.alerts.notify_reason import REFUSED, Age, notify_reason
 from epicenter.rules.alerts.routing import RouteTarget, Routing
 from epicenter.rules.alerts.state import GROUP, INCIDENT, AlertState, Group, Member, OpenIncident, group_key
 from epicenter.rules.model.incident import Incident
@@ -89,7 +89,7 @@ class Groups:
                 self._state.changed.add(INCIDENT + incident.incident_id)
 
     def _store(self, open_incident: OpenIncident, before: OpenIncident | None) -> None:
-        """Keep the newest revision, and when the incident came."""
+        """Store the newest revision, and keep when the incident opened."""
         incident_id = open_incident.incident.incident_id
         if before:
             open_incident.since_ns, open_incident.notified_ns = before.since_ns, before.notified_ns
@@ -104,18 +104,18 @@ class Groups:
         return self._keys_by_incident.get(incident.incident_id, set())
 
     def _is_outdated(self, incident: Incident) -> bool:
-        """Whether a newer revision was seen, even if its document is gone by now."""
+        """Whether a newer revision was seen, even if its document has been dropped."""
         known = self._state.incidents.get(incident.incident_id)
         ages = [self._state.groups[key].members[incident.incident_id].age for key in self._keys(incident)]
         return any(Age.of(incident) < age for age in [*ages, *([Age.of(known.incident)] if known else [])])
 
     def _notified(self, incident: Incident) -> set[str]:
-        """The groups notified of it. They hear the rest, even if it is routed elsewhere by now."""
+        """The groups notified of it. They are notified of its later changes too, even if it is routed elsewhere."""
         groups = self._state.groups
         return {key for key in self._keys(incident) if groups[key].members[incident.incident_id].notified_status}
 
     def _staying(self, route_target: RouteTarget, key: str, notified: Collection[str]) -> str:
-        """The group in which this target was notified already, even if the incident belongs to another one by now."""
+        """The group in which this target was notified before; `key` if there is none."""
         route_targets = {name: self._state.groups[name].route_target for name in sorted(notified)}
         same = (
             name
@@ -130,7 +130,7 @@ class Groups:
         group = self._state.groups.setdefault(key, Group(key, route_target or RouteTarget("", "")))
         group.route_target = route_target or group.route_target
         member = group.members.setdefault(incident.incident_id, Member(Age.of(incident)))
-        _ask_again(group, member, Age.of(incident), is_other_record)
+        _offer_again(group, member, Age.of(incident), is_other_record)
         member.age, member.ended_ns = Age.of(incident), 0
         if incident.status == "resolved" and not member.notified_status and _is_pending(member):
             self._decisions.mute(group, incident, Mute(Outcome.REFUTED), now_ns)
@@ -141,8 +141,8 @@ class Groups:
         return group
 
 
-def _ask_again(group: Group, member: Member, age: Age, is_other_record: bool) -> None:
-    """Offer what the target refused once more, when it comes in another record or the incident came back."""
+def _offer_again(group: Group, member: Member, age: Age, is_other_record: bool) -> None:
+    """Retry a refused notification when its revision arrives in another record or the incident reopened."""
     if member.is_refused and age == member.age and is_other_record:
         member.notified_key, member.notified_status = "", "" if member.notified_status == REFUSED else "open"
         group.last_notified_ns = 0

@@ -1,4 +1,4 @@
-"""Limits how much machines may act on within an hour, and says why."""
+"""Limits how many nodes and jobs machines may act on within an hour."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ROUNDING: Final = 1e-9
 
 
 class Acted(NamedTuple):
-    """An action that was allowed and notified. It counts, whether or not it was carried out."""
+    """An allowed action that was notified. It counts whether or not it was carried out."""
 
     time_ns: int
     incident_id: str
@@ -32,12 +32,12 @@ class Acted(NamedTuple):
         return cls(time_ns, incident_id, action.kind, action.nodes, action.jobs)
 
     def acts_on(self) -> set[tuple[str, ...]]:
-        """What counts as a job: the same job counts again for another incident, so that loops are noticed."""
+        """What counts toward the job limit: a job counts again for each incident, so that loops are noticed."""
         return {(self.incident_id, self.kind, job) for job in self.jobs}
 
 
 class Guard:
-    """Judges an action by those of the hour before it. It has no memory of its own."""
+    """Judges an action by the allowed actions of the hour before it, which the caller passes in."""
 
     def __init__(self, spec: RoutingSpec):
         self._spec = spec.guard
@@ -46,8 +46,8 @@ class Guard:
     def judge(self, action: Action, recent: Sequence[Acted], now_ns: int, incident_id: str = "") -> Action:
         """The action, with whether it is allowed now and why.
 
-        `recent` are those that were allowed before, in any order and no matter how old. A node counts once within the
-        hour, a job once for each incident and kind of action: notifying again takes nothing from the limits.
+        `recent` are earlier allowed actions, of any age and in any order. A node counts once within the hour, a job
+        once for each incident and kind of action: repeated notifications use up nothing.
         """
         action = replace(action, is_dry_run=self._is_dry_run)
         if not action.is_allowed or action.kind in _TOUCHES_NOTHING:
@@ -55,7 +55,7 @@ class Guard:
         counted = [acted for acted in recent if acted.time_ns > now_ns - HOUR_NS and acted.kind not in _TOUCHES_NOTHING]
         problems = list(self._problems(Acted.of(action, incident_id, now_ns), counted))
         if problems:
-            return replace(action, is_allowed=False, why=f"{' and '.join(problems)}: a person has to look")
+            return replace(action, is_allowed=False, why=f"{' and '.join(problems)}: a person must decide")
         return action
 
     def _problems(self, wanted: Acted, counted: Sequence[Acted]) -> Iterator[str]:
@@ -63,9 +63,9 @@ class Guard:
         jobs = set[tuple[str, ...]]().union(*(acted.acts_on() for acted in counted))
         most_nodes, most_jobs = nodes_per_hour(self._spec), self._spec.jobs_per_hour
         if wanted.nodes and len(nodes.union(wanted.nodes)) > most_nodes:
-            yield f"{len(nodes)} of {most_nodes} nodes that may be acted on within an hour are used up"
+            yield f"actions on {len(nodes)} nodes are used up, of {most_nodes} allowed per hour"
         if wanted.jobs and len(jobs | wanted.acts_on()) > most_jobs:
-            yield f"{len(jobs)} of {most_jobs} jobs that may be acted on within an hour are used up"
+            yield f"actions on {len(jobs)} jobs are used up, of {most_jobs} allowed per hour"
 
 
 def nodes_per_hour(spec: GuardSpec) -> int:
@@ -76,14 +76,14 @@ def nodes_per_hour(spec: GuardSpec) -> int:
 
 
 def faults(spec: GuardSpec) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Values with which the guard cannot work as meant; each with its key."""
+    """Values with which the guard can't work as intended, each with its key."""
     if spec.fleet_nodes is None:
         if "fleet_share" in spec.model_fields_set:
-            yield ("fleet_share",), "of how many nodes? write `fleet_nodes` too"
+            yield ("fleet_share",), "a share needs the number of nodes: write `fleet_nodes` too"
     elif spec.nodes_per_hour and not nodes_per_hour(spec):
         least = ceil(1000 / spec.fleet_nodes) / 1000
         share = f"{spec.fleet_share:g} of {spec.fleet_nodes} nodes"
         yield (
             ("fleet_nodes",),
-            f"{share} is less than one, so none is ever allowed: write `fleet_share: {least}`",
+            f"{share} is less than one node, so no action is ever allowed: write `fleet_share: {least}`",
         )

@@ -1,4 +1,4 @@
-"""Which open incident mutes another one, such as a cause its consequences."""
+"""Which open incident mutes another one, as a cause mutes its consequences."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Inhibiting(NamedTuple):
 
 
 class OpenIncidents:
-    """The open incidents that may mute others, by the first label that a rule requires both to share."""
+    """The open incidents that may mute others, indexed by the first label that a rule requires both to share."""
 
     def __init__(self, rules: Sequence[InhibitSpec], incidents: Iterable[tuple[str, Labels]] = ()):
         self._rules = rules
@@ -47,10 +47,10 @@ class OpenIncidents:
                 del self._ids_by_key[key]
 
     def inhibiting(self, labels: Labels) -> Inhibiting | None:
-        """The open incident that mutes one with these labels; of several, the smallest id by the first rule.
+        """The open incident that mutes one with these labels; of several, the one with the smallest id.
 
         Of incidents that mute each other, directly or in a ring, the one with the smallest id is not muted by the
-        others, so that one notification always goes out.
+        others, so that one notification is always sent.
         """
         (own_id,) = values_of(labels, "incident")
         rivals: set[str] | None = None
@@ -75,7 +75,7 @@ class OpenIncidents:
         return [key for number, rule in fitting for key in _keys(number, rule, labels)]
 
     def _near(self, labels: Labels) -> Iterator[str]:
-        """The ids that may mute it, judged by one label, the smallest first."""
+        """The ids that may mute it, judged by one label, smallest first."""
         fitting = ((number, rule) for number, rule in enumerate(self._rules) if fits(labels, rule.target))
         keys = [key for number, rule in fitting for key in _keys(number, rule, labels)]
         return merge(*(self._ids_by_key.get(key, ()) for key in keys))
@@ -100,12 +100,12 @@ def _mutes(rule: InhibitSpec, source: Labels, target: Labels) -> bool:
 
 
 def _shared(source: Labels, target: Labels, name: str) -> set[str]:
-    """The values that both have; no value on both sides counts as shared."""
+    """The values that both have; a label that both lack counts as shared."""
     return set(values_of(source, name)) & set(values_of(target, name))
 
 
 def _all_muted_by(rules: Sequence[InhibitSpec], labels: Labels, labels_by_id: Mapping[str, Labels]) -> set[str]:
-    """The ids of all that it mutes, directly or through others."""
+    """The ids of all incidents that it mutes, directly or through others."""
     if not any(fits(labels, rule.source) for rule in rules):
         return set()
     left, muted, sources = dict(labels_by_id), set[str](), [labels]

@@ -15,7 +15,7 @@ BUILT_IN: Final = (
     *("class", "family", "severity", "cluster", "job", "node", "gpu", "rank", "rule", "verdict"),
     "incident",
 )
-"""The labels that every file may name; `labels` in `alerts.yaml` adds others."""
+"""The labels that every file may use; `labels` in `alerts.yaml` adds others."""
 
 ALWAYS_THERE: Final = ("class", "severity", "cluster", "incident")
 SEVERAL_VALUES: Final = ("job",)
@@ -23,11 +23,10 @@ SEVERAL_VALUES: Final = ("job",)
 
 
 def built_in_labels(incident: Incident) -> Labels:
-    """The labels that an incident has by itself.
+    """The labels of an incident, without those that `alerts.yaml` adds; values in the incident's order.
 
-    `class` and `family` are its own and those of its root cause. A node has to be where it began, or all that it
-    reaches: a match on a drained node must not catch a failure that begins elsewhere and reaches that node among a
-    thousand. The order of the values is that of the incident.
+    `class` and `family` are the incident's and its root cause's. `node` is where it began, or the only node it reaches:
+    a match on a drained node must not catch a failure that begins elsewhere and reaches that node among a thousand.
     """
     return {name: values for name, found in _found(incident) if (values := tuple(dict.fromkeys(filter(None, found))))}
 

@@ -18,7 +18,7 @@ _ONE_DAY: Final = timedelta(days=1)
 
 
 def ends(window: MaintenanceSpec, now_ns: int) -> datetime | None:
-    """When the window ends, if it is active now; else None. `begins` is inclusive, `until` exclusive."""
+    """When the window ends, if it is active now, else None. `begins` is inclusive, `until` exclusive."""
     at = datetime.fromtimestamp(now_ns // NS_PER_S, UTC)
     if window.weekly:
         return _weekly_end(window.weekly, at)
@@ -34,45 +34,45 @@ def clock(text: str) -> time:
     """
     found = _CLOCK.fullmatch("00:00" if text == "24:00" else text)
     if not found:
-        raise ValueError(f"{text!r} is no time of day: write it as 08:30")
+        raise ValueError(f"{text!r} is not a time of day: write it as 08:30")
     return time(int(found[1]), int(found[2]))
 
 
-def zoned(context: datetime | None) -> datetime | None:
-    """A time without a zone is UTC, as YAML has it."""
-    return context.replace(tzinfo=UTC) if context and not context.tzinfo else context
+def zoned(time_: datetime | None) -> datetime | None:
+    """A time without a zone is UTC, as in YAML."""
+    return time_.replace(tzinfo=UTC) if time_ and not time_.tzinfo else time_
 
 
 def faults(window: MaintenanceSpec) -> Iterator[tuple[tuple[str, ...], str]]:
-    """What is wrong with a window's times; each with its keys."""
+    """What is wrong with a window's times, each with its keys."""
     if window.weekly:
         if window.begins or window.until:
-            yield ("weekly",), "it is weekly and has `begins` or `until` too: make two windows of it"
+            yield ("weekly",), "a weekly window has no `begins` or `until`: write two windows"
         yield from ((("weekly", key), fault) for key, fault in _weekly_faults(window.weekly))
         return
     begins, until = zoned(window.begins), zoned(window.until)
     if until is None:
         yield (), "it never ends: write `until`, or `weekly` with days, start and end"
     elif begins and until <= begins:
-        yield ("until",), "it is over before it begins: write a time after `begins`"
+        yield ("until",), "it ends before it begins: write a time after `begins`"
 
 
 def _weekly_faults(weekly: WeeklySpec) -> Iterator[tuple[str, str]]:
     if not weekly.days:
-        yield "days", f"on no day: write some of {', '.join(DAYS)}"
+        yield "days", f"there are no days: write some of {', '.join(DAYS)}"
     for day in weekly.days:
         if day not in DAYS:
-            yield "days", f"{day} is no day: write some of {', '.join(DAYS)}"
+            yield "days", f"{day} is not a day: write some of {', '.join(DAYS)}"
     for key, text in (("start", weekly.start), ("end", weekly.end)):
         try:
             clock(text)
         except ValueError as error:
             yield key, str(error)
     if weekly.start == weekly.end:
-        yield "end", "it ends when it starts: write 00:00 and 24:00 for a whole day"
+        yield "end", "it is the same as `start`: write 00:00 and 24:00 for a whole day"
     if not _is_zone(weekly.timezone):
         near = get_close_matches(weekly.timezone, sorted(available_timezones()), n=1)
-        yield "timezone", f"{weekly.timezone} is no time zone: write {near[0] if near else 'UTC or Europe/Berlin'}"
+        yield "timezone", f"{weekly.timezone} is not a time zone: write {near[0] if near else 'UTC or Europe/Berlin'}"
 
 
 def _is_zone(name: str) -> bool:
@@ -84,7 +84,7 @@ def _is_zone(name: str) -> bool:
 
 
 def _weekly_end(weekly: WeeklySpec, at: datetime) -> datetime | None:
-    """The day before may reach over midnight into this one."""
+    """The end of the hours that include `at`; the previous day's hours may reach past midnight."""
     day = at.astimezone(ZoneInfo(weekly.timezone)).date()
     for first in (day, day - _ONE_DAY):
         begins, until = _hours(weekly, first)
@@ -94,7 +94,7 @@ def _weekly_end(weekly: WeeklySpec, at: datetime) -> datetime | None:
 
 
 def _hours(weekly: WeeklySpec, first: date) -> tuple[datetime, datetime]:
-    """The hours that begin on this day, in UTC; what ends no later than it starts ends on the next day."""
+    """The hours that begin on this day, in UTC; an end that is not after the start is on the next day."""
     zone, start, end = ZoneInfo(weekly.timezone), clock(weekly.start), clock(weekly.end)
     last = first if start < end else first + _ONE_DAY
     return datetime.combine(first, start, zone).astimezone(UTC), datetime.combine(last, end, zone).astimezone(UTC)

@@ -1,4 +1,4 @@
-"""Whether labels fit a match: words with `*` for anything, `!word` for anything but, `""` for what is not there."""
+"""Whether labels fit a match: `*` in a word is any text, `!word` excludes, `""` is a missing label."""
 
 from __future__ import annotations
 
@@ -13,24 +13,24 @@ _MAX_SHOWN: Final = 3
 
 
 def fits_word(value: str, word: str) -> bool:
-    """Whether a value is the word, in which `*` stands for anything. What is not there (`""`) is `""` only."""
+    """Whether a value fits the word, in which `*` is any text. A missing label (`""`) fits only `""`."""
     if not value or "*" not in word:
         return value == word
     return fnmatchcase(value, re.sub(r"[\[?]", r"[\g<0>]", word))
 
 
 def fits_words(values: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether one of the values is one of the words, and none is excluded; words that only exclude take the rest."""
+    """Whether one of the values fits one of the words, and none is excluded; if words only exclude, the rest fits."""
     return not _excluded(values, words) and (not wanted(words) or bool(_wanted_values(values, words)))
 
 
 def fits(labels: Labels, match: Mapping[str, Sequence[str]]) -> bool:
-    """Whether every label that the match names fits; an empty match fits everything."""
+    """Whether every label in the match fits; an empty match fits every incident."""
     return all(fits_words(values_of(labels, name), words) for name, words in match.items())
 
 
 def values_of(labels: Labels, name: str) -> tuple[str, ...]:
-    """The values of a label; an empty one when it is not there."""
+    """The values of a label; one empty value if it is missing."""
     return labels.get(name) or ("",)
 
 
@@ -45,21 +45,21 @@ def unwanted(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def why_it_fits(labels: Labels, match: Mapping[str, Sequence[str]]) -> str:
-    """In words what made it fit: `class is xid-79, node is n7`."""
+    """Why it fits, in words: `class is xid-79, node is n7`."""
     if not match:
-        return "takes everything"
+        return "every incident"
     return ", ".join(_why_fits(name, values_of(labels, name), words) for name, words in match.items())
 
 
 def why_not(labels: Labels, match: Mapping[str, Sequence[str]]) -> str:
-    """In words what did not fit: `node is n7, not rack12-*`; empty when everything fits."""
+    """What does not fit, in words: `node is n7, not rack12-*`; empty when everything fits."""
     reasons = (_why_not(name, values_of(labels, name), words) for name, words in match.items())
     return ", ".join(filter(None, reasons))
 
 
 def _why_fits(name: str, values: Sequence[str], words: Sequence[str]) -> str:
     found = _wanted_values(values, words)
-    return f"{name} is {_listed(found)}" if found else f"{name} is {_listed(values)}, {_listed(words)} holds"
+    return f"{name} is {_listed(found)}" if found else f"{name} is {_listed(values)}, which fits {_listed(words)}"
 
 
 def _why_not(name: str, values: Sequence[str], words: Sequence[str]) -> str:
@@ -71,7 +71,7 @@ def _why_not(name: str, values: Sequence[str], words: Sequence[str]) -> str:
 
 
 def _excluded(values: Sequence[str], words: Sequence[str]) -> tuple[str, str] | None:
-    """The first value that may not be there, with the word that says so."""
+    """The first excluded value, with the word that excludes it."""
     pairs = ((value, word) for value in values for word in unwanted(words) if fits_word(value, word))
     return next(pairs, None)
 

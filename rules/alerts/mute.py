@@ -1,4 +1,4 @@
-"""Why nobody is notified of an incident now, as a type; people read the sentence made of it."""
+"""Why no target is notified of an incident now, as a type; people read the sentence made from it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epicenter.rules.model.ledger import Outcome
 class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
     """A decision not to notify; fields that do not apply are empty.
 
-    `by` is the person, or for an inhibition the incident; `until` when it ends, in words; `place` is the
+    `by` is the person, or for an inhibition the incident; `until` is when it ends, in words; `place` is the
     line of `alerts.yaml` that decides it.
     """
 
@@ -27,6 +27,17 @@ class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def reason(self) -> str:
         """Why, in a sentence."""
+        match self.outcome:
+            case Outcome.PENDING:
+                return f"pending until {self.until}, in case later lines refute the verdict"
+            case Outcome.REFUTED:
+                return "resolved within its grace period"
+            case _:
+                return self.reason_0_1
+
+    @property
+    def reason_0_1(self) -> str:
+        """The sentence of version 0.1: ids and records keep it."""
         match self.outcome:
             case Outcome.PENDING:
                 return f"a silence, held back until {self.until} in case it is refuted"
@@ -46,7 +57,7 @@ class Mute(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """What version 0.1 stores of it."""
-        return f"{self.outcome.value}: {self.reason}"
+        return f"{self.outcome.value}: {self.reason_0_1}"
 
 
 _REASONS: Final[Mapping[Outcome, re.Pattern[str]]] = {

@@ -1,4 +1,4 @@
-"""Why nobody is notified of an incident now, though there is a reason to."""
+"""Why no target is notified of an incident now, although there is a reason to notify."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from epicenter.rules.model.notification import Acknowledgement
 from epicenter.rules.model.times import iso_from_ns
 
 NEVER_MUTED: Final = ("acknowledged", "resolved")
-"""A target notified of a beginning is notified of the end too, silence or not."""
+"""A target that was notified of the opening is notified of these too, silence or not."""
 
 _ENDED_BY_AN_ACKNOWLEDGEMENT: Final = ("escalated", "repeated")
 
@@ -34,7 +34,7 @@ class OperatorActions(NamedTuple):
 
 
 class EvaluationContext(NamedTuple):
-    """The time, and the operator actions in force. `is_last`: no more lines will come, so nothing waits for them."""
+    """The time, and the operator actions in force. `is_last`: no more lines will come, so no grace period applies."""
 
     now_ns: int
     actions: OperatorActions = OperatorActions()

@@ -1,7 +1,7 @@
 """Incidents and operator actions -> notifications, each change once for each target.
 
-Stages: route, group, mute, deduplicate. Each decision not to notify is a `Delivery` with its reason. The clock is an
-argument; `AlertState` holds what outlives the process.
+Stages: route, group, mute, deduplicate. Each decision not to notify is a `Delivery` with its reason. Time is an
+argument; `AlertState` outlives the process.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from epicenter.rules.alerts.decisions import Decisions
 from epicenter.rules.alerts.groups import Groups
 from epicenter.rules.alerts.mute import Mute
 from epicenter.rules.alerts.muting import EvaluationContext, Muting, OperatorActions
-from epicenter.rules.alerts.news import BEGINNINGS, KINDS, REFUSED, change_key, notify_reason
+from epicenter.rules.alerts.notify_reason import BEGINNINGS, KINDS, REFUSED, change_key, notify_reason
 from epicenter.rules.alerts.routing import RouteTarget, Routing
 from epicenter.rules.alerts.state import GROUP, INCIDENT, RETENTION_NS, AlertState, Group, OpenIncident, Planned
 from epicenter.rules.model.incident import Incident
@@ -29,9 +29,9 @@ FAR_NS: Final = 1 << 62
 
 
 class Planner:
-    """Decides who is notified, and sends nothing. Store `state.take_changes()` before you send.
+    """Decides who is notified; sends nothing. Store `state.take_changes()` before you send.
 
-    `is_liveness` says whether an incident's root cause is a verdict on missing logs, which a sign of life may refute.
+    `is_liveness`: whether an incident's root cause is a verdict on missing logs, which a sign of life may refute.
     """
 
     def __init__(self, routing: Routing, is_liveness: Callable[[Incident], bool], state: AlertState):
@@ -68,14 +68,14 @@ class Planner:
         self.state.changed.add(GROUP + group.key)
 
     def note_refused(self, group: Group) -> None:
-        """The target rejects it for good. The same revision in another record offers it once more."""
+        """The target rejects it permanently. The same revision in another record is offered once more."""
         refused = group.pending.pop(0)
         notified_later = {incident_id for planned in group.pending for incident_id in planned.reasons}
         for incident_id in refused.reasons.keys() & group.members.keys():
             member = group.members[incident_id]
             member.is_refused = True
-            is_unheard = refused.reasons[incident_id] in BEGINNINGS and incident_id not in notified_later
-            if is_unheard and member.notified_status == "open":
+            is_first_notice = refused.reasons[incident_id] in BEGINNINGS and incident_id not in notified_later
+            if is_first_notice and member.notified_status == "open":
                 member.notified_status = REFUSED
         self.state.changed.add(GROUP + group.key)
 
@@ -84,7 +84,7 @@ class Planner:
         self._groups.forget(group)
 
     def _evaluate(self, group: Group, context: EvaluationContext) -> None:
-        """Notify of what is due, and set when the group is evaluated next if nothing happens to it."""
+        """Plan what is due, and set when to evaluate the group next if nothing happens to it."""
         reasons = dict(self._reasons(group, context.actions))
         repeat_ns = group.last_notified_ns + group.route_target.repeat_interval_ns
         due_ns = group.due_ns(reasons.values()) if reasons else repeat_ns
@@ -116,7 +116,7 @@ class Planner:
         return dict.fromkeys([] if group.pending else still_open, "repeated")
 
     def _rest(self, group: Group, now_ns: int) -> None:
-        """Nothing is open: the group is forgotten when its retention ends."""
+        """Nothing is open: forget the group when its retention ends."""
         if group.changed_ns:
             group.changed_ns = 0
             self.state.changed.add(GROUP + group.key)
@@ -147,7 +147,7 @@ class Planner:
             self._evaluate(group, context)  # such as an acknowledgement of what was notified just now
 
     def _mute(self, open_incident: OpenIncident, reason: str, context: EvaluationContext) -> Mute | None:
-        """The same for all groups at one moment."""
+        """The mute of an incident for a reason: found once for all groups."""
         key = (open_incident.incident.incident_id, reason)
         if key not in self._mutes:
             self._mutes[key] = self._muting.mute(open_incident, reason, self._groups.open_incidents, context)
@@ -173,7 +173,7 @@ class Planner:
         self.state.changed.add(GROUP + group.key)
 
     def _note_notified(self, group: Group, incident_id: str, reason: str, context: EvaluationContext) -> None:
-        """Remember what the group is notified of; the first notification of an incident starts its escalations."""
+        """Record what the group is notified of; an incident's first notification starts its escalations."""
         member, open_incident = group.members[incident_id], self.state.incidents[incident_id]
         member.notified_key = change_key(open_incident.incident)
         member.notified_status, member.mute = open_incident.incident.status, None
@@ -186,5 +186,5 @@ class Planner:
 
 
 def _escalates_ns(open_incident: OpenIncident, route_target: RouteTarget) -> int:
-    """Until when those notified first can acknowledge the incident."""
+    """When the incident escalates unless the targets notified first acknowledge it."""
     return (open_incident.notified_ns or FAR_NS) + route_target.after_ns

@@ -22,7 +22,7 @@ __all__ = ["Labels", "RouteTarget", "Routed", "Routing"]
 
 
 class Routed(NamedTuple):
-    """The targets of an incident, each once for each `after_ns`, and why, route by route."""
+    """The targets of an incident, each once per `after_ns`, and why, route by route."""
 
     route_targets: tuple[RouteTarget, ...]
     reasons: tuple[str, ...]
@@ -30,14 +30,14 @@ class Routed(NamedTuple):
 
 @dataclass(frozen=True)
 class Routing:
-    """A checked `alerts.yaml`; `lines` leads from a part of it to its line."""
+    """A checked `alerts.yaml`; `lines` has the line of each part of it."""
 
     spec: RoutingSpec
     file: str = "alerts.yaml"
     lines: Mapping[tuple[str | int, ...], int] = field(default_factory=dict)
 
     def labels_of(self, incident: Incident) -> Labels:
-        """The labels of an incident, those that the file adds included."""
+        """The labels of an incident, with those that the file adds."""
         found = dict(built_in_labels(incident))
         for rule in self.spec.labels:
             if fits(found, rule.match):

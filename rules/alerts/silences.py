@@ -1,4 +1,4 @@
-"""Silences: which incidents people mute for a while."""
+"""Silences: incidents that a person mutes until a given time."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from epicenter.rules.alerts.match import fits_words, values_of
 from epicenter.rules.model.incident import Incident
 
 MATCHERS: Final = BUILT_IN
-"""The labels that a silence may match; all that it names have to fit."""
+"""The labels that a silence may match; all that it names must fit."""
 
 
 class Silence(msgspec.Struct, frozen=True):
-    """`matchers` by one of `MATCHERS`; it is active from `begins_ns` up to `ends_ns`, exclusive.
+    """Mutes the incidents that fit all `matchers`, from `begins_ns` up to `ends_ns`, exclusive.
 
-    A matcher is one word, as in `alerts.yaml`: `*` stands for anything, `!word` for anything but that word.
+    A matcher is a label of `MATCHERS` with one word, as in `alerts.yaml`: `*` is any text, `!word` excludes the word.
     """
 
     silence_id: str

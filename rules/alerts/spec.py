@@ -1,4 +1,4 @@
-"""The shape of the part of `alerts.yaml` that says who is notified of what, and when; pydantic checks it."""
+"""The shape of `alerts.yaml` without its targets: who is notified of what, and when. Pydantic checks it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epicenter.rules.model.times import NS_PER_S
 def _as_tuple(value: object) -> object:
     words = tuple(value) if isinstance(value, list | tuple) else (value,)
     if odd := [word for word in words if not isinstance(word, str)]:
-        raise ValueError(f"{odd[0]} is no text for YAML: put it in quotes")
+        raise ValueError(f"YAML does not read {odd[0]} as text: put it in quotes")
     return words
 
 
@@ -27,24 +27,24 @@ Clock = Annotated[str, BeforeValidator(_as_clock, json_schema_input_type=str | i
 """A time of day, as HH:MM."""
 
 Words = Annotated[tuple[str, ...], BeforeValidator(_as_tuple, json_schema_input_type=str | list[str])]
-"""One word or several; `xid-*` stands for any ending."""
+"""One word or several; `xid-*` fits any ending."""
 
 Match = dict[str, Words]
-"""Label -> what it may be; every label named has to fit. An empty match fits everything."""
+"""Label -> what it may be; every label in the match must fit. An empty match fits every incident."""
 
 
 class EscalateSpec(Strict):
-    """Targets to notify too if no one acknowledges in time."""
+    """Further targets to notify if no one acknowledges in time."""
 
     after: DurationNs
     targets: Annotated[Words, Field(min_length=1)]
 
 
 class RouteSpec(Strict):
-    """Targets of incidents. What a route leaves out it takes from the route around it.
+    """Targets of incidents. A route inherits what it leaves out from the route around it.
 
-    Of `routes` the first that fits takes the incident, and with `continue` those after it are looked at too; when none
-    fits, the route itself takes it. An empty `group_by` makes one group of everything.
+    An incident goes to the first of `routes` that fits; with `continue`, the routes after it are tried too. If none
+    fits, it goes to the route itself. An empty `group_by` puts everything into one group.
     """
 
     match: Match = Field(default_factory=dict)
@@ -59,7 +59,7 @@ class RouteSpec(Strict):
 
 
 class InhibitSpec(Strict):
-    """While an incident that fits `source` is open, those that fit `target` and share the labels `equal` are muted."""
+    """An open incident that fits `source` mutes those that fit `target` and share the labels `equal`."""
 
     source: Match
     target: Match
@@ -67,9 +67,9 @@ class InhibitSpec(Strict):
 
 
 class WeeklySpec(Strict):
-    """Hours of every week, by the clock of a time zone: `days` mon to sun, on which they start.
+    """Hours of every week in a time zone; `days` (mon to sun) are those on which they start.
 
-    What ends no later than it starts ends on the next day.
+    An end that is not after the start is on the next day.
     """
 
     days: Words
@@ -79,7 +79,7 @@ class WeeklySpec(Strict):
 
 
 class MaintenanceSpec(Strict):
-    """A window without notifications of incidents that match: from one time to another, or weekly."""
+    """A time in which incidents that match are muted: from one time to another, or weekly."""
 
     match: Match
     who: Annotated[str, Field(min_length=1)]
@@ -90,14 +90,14 @@ class MaintenanceSpec(Strict):
 
 
 class LabelSpec(Strict):
-    """Labels of our own, such as `team`, for incidents that fit; of several rules the first one that sets it counts."""
+    """Your labels, such as `team`, for incidents that fit; if several rules set a label, the first counts."""
 
     match: Match
     set: dict[str, str]
 
 
 class GuardSpec(Strict):
-    """How much may be acted on at once, before a person has to look. `fleet_share` needs `fleet_nodes`."""
+    """How many nodes and jobs machines may act on before a person must decide. `fleet_share` needs `fleet_nodes`."""
 
     nodes_per_hour: Annotated[int, Field(ge=0)] = 4
     jobs_per_hour: Annotated[int, Field(ge=0)] = 20

@@ -9,7 +9,7 @@ import msgspec
 
 from epicenter.rules.alerts.guard import Acted
 from epicenter.rules.alerts.mute import Mute, mute_of_text
-from epicenter.rules.alerts.news import Age
+from epicenter.rules.alerts.notify_reason import Age
 from epicenter.rules.alerts.routing import RouteTarget
 from epicenter.rules.model.ids import stable_id
 from epicenter.rules.model.incident import Incident
@@ -20,10 +20,10 @@ from epicenter.rules.model.times import duration_ns
 INCIDENT: Final = "incident/"
 GROUP: Final = "group/"
 ACTED: Final = "acted"
-"""The keys of records: one of each open incident, one of each group, and one of what machines were allowed to do."""
+"""The keys of records: one for each open incident, one for each group, and one for the allowed actions."""
 
 RETENTION_NS: Final = duration_ns("7d")
-"""For so long a resolved incident is remembered, so that reading its logs again notifies nobody again."""
+"""How long a resolved incident is remembered, so that reading its logs again does not notify again."""
 
 PROMPT: Final = frozenset(("resolved", "acknowledged"))
 
@@ -43,11 +43,11 @@ class OpenIncident(msgspec.Struct):
 
 
 class Member(msgspec.Struct):
-    """An incident as one group knows it: what the group was notified of, and why not of the rest.
+    """An incident in one group: what the group was notified of, and why not of the rest.
 
     `age` is that of the newest revision seen; `notified_key` is the change key of the last notification;
     `notified_status` is open, resolved, refused, or empty before the first; `mute` is the newest decision not to
-    notify; `ended_ns` is when every group knew its end.
+    notify; `ended_ns` is when every group had been notified of its end.
     """
 
     age: Age
@@ -59,14 +59,14 @@ class Member(msgspec.Struct):
     ended_ns: int = msgspec.field(name="over_ns", default=0)
 
     def is_forgotten(self, now_ns: int) -> bool:
-        """Whether it ended so long ago that its logs are not read again."""
+        """Whether its retention has ended."""
         return 0 < self.ended_ns < now_ns - RETENTION_NS
 
 
 class Planned(msgspec.Struct):
     """A notification that waits for its target: `planned_ns` gives the order, `position` is its incident's.
 
-    `reasons` has the notify reason of each incident that it is about.
+    `reasons` has the notify reason of each of its incidents.
     """
 
     notification: Notification
@@ -113,7 +113,7 @@ def group_key(route_target: RouteTarget, labels: dict[str, tuple[str, ...]], clu
 
 
 _MUTED: Final = "muted"
-"""A member's mute in words, in records of groups: versions before 0.2 know nothing else of it."""
+"""A member's mute as text, in records of groups: versions before 0.2 read nothing else."""
 
 
 def group_record(group: Group) -> bytes:
@@ -131,22 +131,22 @@ def group_of(record: bytes) -> Group:
         msgspec.DecodeError: it is not a record of a group.
     """
     group = msgspec.json.decode(record, type=Group)
-    words = msgspec.json.decode(record, type=_Words)
+    texts = msgspec.json.decode(record, type=_MuteTexts)
     for name, member in group.members.items():
-        member.mute = member.mute or mute_of_text(words.members[name].muted)
+        member.mute = member.mute or mute_of_text(texts.members[name].muted)
     return group
 
 
-class _MemberWords(msgspec.Struct):
+class _MuteText(msgspec.Struct):
     muted: str = ""
 
 
-class _Words(msgspec.Struct):
-    members: dict[str, _MemberWords] = {}
+class _MuteTexts(msgspec.Struct):
+    members: dict[str, _MuteText] = {}
 
 
 class AlertState(msgspec.Struct):
-    """Everything that has to outlive the process; `changed` names the records to write."""
+    """Everything that outlives the process; `changed` has the keys of the records to write."""
 
     incidents: dict[str, OpenIncident] = {}
     groups: dict[str, Group] = {}
@@ -173,9 +173,10 @@ class AlertState(msgspec.Struct):
             self.acted = msgspec.json.decode(value, type=list[Acted])
 
     def take_changes(self) -> dict[str, bytes | None]:
-        """The records that changed since the last call; None deletes one. A crash may cut the writes off anywhere.
+        """The records that changed since the last call; None deletes one.
 
-        Incidents and actions are written before the groups that refer to them, and deleted after them.
+        A crash may stop the writes anywhere: incidents and actions are written before the groups that refer to them,
+        and deleted after them.
         """
         changed, self.changed = self.changed, set()
         records = {key: self._record(key) for key in changed}

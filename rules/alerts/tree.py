@@ -14,10 +14,10 @@ Place = tuple[str | int, ...]
 
 
 class RouteTarget(NamedTuple):
-    """A target that a route names. `after_ns` is 0, or how long an escalation waits for an acknowledgement.
+    """A target of a route. `after_ns` is 0, or how long an escalation waits for an acknowledgement.
 
-    `route` is the route's place, such as `alerts.yaml:12`. The same target, grouping and `after_ns` share their groups,
-    whatever route they come from.
+    `route` is the route's place, such as `alerts.yaml:12`. Routes with the same target, grouping and `after_ns` share
+    their groups.
     """
 
     target: str
@@ -52,7 +52,7 @@ class RouteOptions(NamedTuple):
         return self._replace(**{name: value for name, value in own.items() if value is not None})
 
     def route_targets(self, route: str) -> Iterator[RouteTarget]:
-        """One for each target; escalations come last."""
+        """One for each target, escalations last."""
         targets_by_delay = [(0, self.targets), *((step.after, step.targets) for step in self.escalate)]
         options = self.group_by, self.group_wait_ns, self.update_interval_ns, self.repeat_interval_ns
         for after_ns, targets in targets_by_delay:
@@ -82,7 +82,7 @@ class Walk:
         if not fits(self._labels, route.match):
             self.reasons.append(f"{place}: {why_not(self._labels, route.match)}")
             return False
-        self.reasons.append(f"{place}: {why_it_fits(self._labels, route.match)}: fits")
+        self.reasons.append(f"{place}: {why_it_fits(self._labels, route.match)}: matches")
         fits_at = len(self.reasons) - 1
         if not self._enter_inner(route, path, options):
             self.reasons[fits_at] += f", {_targets_text(options)}"
@@ -90,17 +90,17 @@ class Walk:
         return True
 
     def _enter_inner(self, route: RouteSpec, path: Place, options: RouteOptions) -> bool:
-        """Try the routes inside one, up to the first that fits without `continue`."""
+        """Try the routes inside this one, up to the first that fits without `continue`."""
         found = False
         for number, inner in enumerate(route.routes):
             inner_path = (*path, "routes", number)
             if self.enter(inner, inner_path, options):
                 found = True
                 if not inner.is_continued:
-                    taken_by = self._place(inner_path)
+                    matched = self._place(inner_path)
                     rest = range(number + 1, len(route.routes))
                     places = [self._place((*path, "routes", other)) for other in rest]
-                    self.reasons += [f"{place}: not looked at, {taken_by} takes it" for place in places]
+                    self.reasons += [f"{place}: skipped, {matched} matched first" for place in places]
                     break
         return found
 
@@ -110,4 +110,4 @@ class Walk:
 
 
 def _targets_text(options: RouteOptions) -> str:
-    return f"tells {', '.join(options.targets)}" if options.targets else "tells nobody"
+    return f"notifies {', '.join(options.targets)}" if options.targets else "notifies no one"

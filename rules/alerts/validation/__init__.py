@@ -1,1 +1,1 @@
-"""What is wrong with `alerts.yaml`: every problem at once, with its line and what to write instead."""
+"""Every problem in `alerts.yaml` at once, with its line and what to write instead."""

@@ -1,4 +1,4 @@
-"""What is wrong with the routing part of `alerts.yaml`: every problem with its line and what to write instead."""
+"""Every problem in the routing part of `alerts.yaml`, with its line and what to write instead."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _WEB_ADDRESS: Final = TypeAdapter(HttpUrl)
 
 
 def routing_faults(spec: RoutingSpec, file: Path, lines: dict[Path_, int], targets: Collection[str]) -> list[str]:
-    """Every problem as `file:line: part: what to write instead`, in the order of the file.
+    """Every problem as `file:line: part: what is wrong: what to write instead`, in the order of the file.
 
     `targets` are the names that the file defines.
     """
@@ -34,7 +34,7 @@ def routing_faults(spec: RoutingSpec, file: Path, lines: dict[Path_, int], targe
 
 
 class _Check:
-    """One look at a file; it remembers which targets are named, and which matches are faulty already."""
+    """One check of a file; it remembers which targets are named, and which matches are already faulty."""
 
     def __init__(self, spec: RoutingSpec, targets: Collection[str], lines: dict[Path_, int]):
         self._spec = spec
@@ -46,7 +46,7 @@ class _Check:
         self._world = World(spec)
 
     def faults(self) -> Iterator[Fault]:
-        """All that is wrong."""
+        """Everything that is wrong."""
         yield from self._outermost()
         yield from self._route(self._spec.route, ("route",), has_targets=False)
         yield from self._label_rules()
@@ -57,30 +57,30 @@ class _Check:
         yield from self._unreachable()
         for name in self._targets:
             if name not in self._named:
-                yield ("targets", name), "nobody is told here: remove it or name it in a route"
+                yield ("targets", name), "no route uses it: remove it or name it in a route"
 
     def _outermost(self) -> Iterator[Fault]:
         if self._spec.route.match:
-            yield ("route", "match"), "the outermost route takes everything: move this into its `routes`"
+            yield ("route", "match"), "the outermost route fits every incident: move this into its `routes`"
         if self._spec.route.is_continued:
             yield ("route", "continue"), "no route comes after the outermost one: remove it"
 
     def _route(self, route: RouteSpec, path: Path_, has_targets: bool) -> Iterator[Fault]:
         has_targets = has_targets or route.targets is not None
         if not has_targets:
-            yield path, "it tells nobody: write `targets`, or `targets: []` when nobody is to be told"
+            yield path, "it has no targets: write `targets`, or `targets: []` to notify no one"
         yield from self._match((*path, "match"), route.match)
         yield from self._known_targets((*path, "targets"), route.targets or ())
         yield from self._known_labels((*path, "group_by"), route.group_by or ())
         if route.update_interval == 0:
-            yield (*path, "update_interval"), "every change would be told at once: write 1s or more"
+            yield (*path, "update_interval"), "every change would be sent at once: write 1s or more"
         if route.repeat_interval == 0:
-            yield (*path, "repeat_interval"), "it would be repeated without end: write 1m or more"
+            yield (*path, "repeat_interval"), "it would repeat without a pause: write 1m or more"
         for number, step in enumerate(route.escalate or ()):
             step_path = (*path, "escalate", number)
             yield from self._known_targets((*step_path, "targets"), step.targets)
             if step.after == 0:
-                yield (*step_path, "after"), "nobody has time to acknowledge: write 5m or more, or put it in `targets`"
+                yield (*step_path, "after"), "it leaves no time to acknowledge: write 5m or more, or use `targets`"
         for number, inner in enumerate(route.routes):
             yield from self._route(inner, (*path, "routes", number), has_targets)
 
@@ -102,13 +102,13 @@ class _Check:
             yield from self._match((*path, "target"), rule.target)
             yield from self._known_labels((*path, "equal"), rule.equal)
             if "incident" in rule.equal:
-                yield (*path, "equal"), "no two incidents have the same id: remove incident"
+                yield (*path, "equal"), "no two incidents have the same id: remove `incident`"
             if not self._world.allows([], [rule.source]):
-                yield (*path, "source"), "every incident would mute others: name the cause"
+                yield (*path, "source"), "every incident would mute others: match the cause"
             elif not self._world.allows([], [rule.target]) and not rule.equal:
-                yield (*path, "target"), "everything would be muted: name the consequences, or write `equal`"
+                yield (*path, "target"), "every incident would be muted: match the consequences, or write `equal`"
             elif self._are_same(rule.source, rule.target):
-                yield path, "source and target fit the same incidents, so they would mute each other: make them differ"
+                yield path, "source and target fit the same incidents, which would mute each other: make them differ"
 
     def _windows(self) -> Iterator[Fault]:
         for number, window in enumerate(self._spec.maintenance):
@@ -122,7 +122,7 @@ class _Check:
             yield (*path, name), fault
         is_route = path[0] == "route"
         if not is_route and path not in self._faulty and not self._world.allows([match]):
-            yield path, "no incident fits all of it: take out what contradicts the rest"
+            yield path, "no incident fits all of it: remove what contradicts the rest"
 
     def _known_targets(self, path: Path_, names: tuple[str, ...]) -> Iterator[Fault]:
         self._named.update(names)
@@ -137,27 +137,28 @@ class _Check:
         return not self._world.allows([match], [other]) and not self._world.allows([other], [match])
 
     def _unreachable(self) -> Iterator[Fault]:
-        """A match with unknown words fits nothing, which is told by then."""
+        """Unreachable routes, except those with a faulty match, which is reported already."""
         for found in unreachable_routes(self._spec, self._world):
             if (*found.path, "match") not in self._faulty:
-                yield found.path, f"no incident gets here: {self._why_unreachable(found)}"
+                yield found.path, f"no incident reaches this route: {self._why_unreachable(found)}"
 
     def _why_unreachable(self, found: Unreachable) -> str:
         if found.by == found.path:
-            return "none fits all of its match: take out what contradicts the rest"
+            return "its match contradicts itself: remove what contradicts the rest"
         if found.by is None:
-            return "the routes before it take all of it: put it before them, or write `continue: true` there"
+            return "earlier routes take all of its incidents: move it before them, or write `continue: true` there"
         line = line_of(self._lines, found.by)
         if found.path[: len(found.by)] == found.by:
-            return f"its match contradicts the routes around it, up to line {line}: move it out of there"
-        return f"the route at line {line} takes all of it: put it before that one, or write `continue: true` there"
+            return f"its match contradicts the routes around it, up to line {line}: move it out of them"
+        taken = f"the route at line {line} takes all of its incidents"
+        return f"{taken}: move it before that one, or write `continue: true` there"
 
 
 def _set_faults(name: str, value: str) -> Iterator[str]:
     if name in BUILT_IN:
-        yield f"every incident has its own {name}: choose another name"
+        yield f"every incident already has the label {name}: choose another name"
     elif not _LABEL_NAME.fullmatch(name):
-        yield "a label's name has letters, digits and _ only, and begins with no digit: choose such a name"
+        yield "a label's name has only letters, digits and _, and does not begin with a digit: choose such a name"
     if not value:
         yield "it sets nothing: write a value"
 
@@ -168,7 +169,7 @@ def _page_url_faults(page_url: str) -> Iterator[Fault]:
     try:
         url = _WEB_ADDRESS.validate_python(page_url)
     except ValidationError:
-        yield ("page_url",), "no web address: write https://host/path"
+        yield ("page_url",), "it is not a web address: write https://host/path"
     else:
         if url.username or url.password:
-            yield ("page_url",), "it is told to everybody: leave name and password out"
+            yield ("page_url",), "every notification contains it: remove name and password"

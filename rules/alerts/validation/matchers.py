@@ -1,4 +1,4 @@
-"""What is wrong with a match: labels and words that nobody knows, with what to write instead."""
+"""Unknown labels and words in a match, with what to write instead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_NAMED: Final = 12
 
 
 class Words:
-    """What a file may say in its matches: the labels, and of some of them the words."""
+    """What a file may write in its matches: the labels, and for some of them the words."""
 
     def __init__(self, spec: RoutingSpec):
         known = vocabulary()
@@ -33,12 +33,12 @@ class Words:
                 self._words[name] = (*self._words.get(name, ()), value)
 
     def faults(self, match: Match, labels: Sequence[str] | None = None) -> Iterator[tuple[str, str]]:
-        """Label and what is wrong with it; `labels` are those that are known here, all when left out."""
+        """Each faulty label, with what is wrong; `labels` are those known here, by default all."""
         for name, words in match.items():
             if name not in (labels or self.labels):
                 yield name, f"no label has this name: {instead(name, labels or self.labels)}"
             elif not words:
-                yield name, "it names no word: write one, or leave the label out"
+                yield name, "it has no word: write one, or leave the label out"
             else:
                 yield from ((name, fault) for word in words if (fault := self._word_fault(name, word)))
 
@@ -50,13 +50,13 @@ class Words:
         word, known = written.removeprefix("!"), self._words.get(name, ())
         if not word:
             return f"every incident has a {name}: write which" if name in ALWAYS_THERE else ""
-        if not known or any(_overlap(word, one) for one in known):
+        if not known or any(_overlap(word, other) for other in known):
             return ""
         return f"no {name} fits {word}: {instead(word, known)}"
 
 
 def instead(name: str, known: Iterable[str]) -> str:
-    """What to write instead: the names that are near to it, else all if they are few."""
+    """What to write instead: similar names, or else all if they are few."""
     names = list(dict.fromkeys(known))
     near = get_close_matches(name.replace("*", ""), names, n=3) or names[:_MAX_NAMED]
     more = " …" if len(near) == _MAX_NAMED < len(names) else ""

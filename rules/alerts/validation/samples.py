@@ -1,28 +1,27 @@
-"""Words with `*` -> values that fit them in every combination in which a value can."""
+"""Words with `*` -> values that fit them, one for every possible combination of words."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-_MOST: Final = 1_000
+_MAX_SAMPLES: Final = 1_000
 _OTHER: Final = "\N{REPLACEMENT CHARACTER}"
-"""Stands for every character that is in no word."""
+"""In place of every character that is in no word."""
 
 _Rests = frozenset[tuple[int, str]]
-"""Of which words which ends are still to come; a word may have several, since `*` may stand for more or less."""
+"""The rests of words still to be read; a word may have several, since `*` fits texts of any length."""
 
 
 def samples(words: Iterable[str]) -> list[str] | None:
-    """Values such that each set of words which some value fits, and no others, is that of one of these.
+    """For each set of words that some value fits exactly, one such value; None if there would be too many.
 
-    None when there would be too many of them. What has read so far of a value is all that counts for what may follow,
-    so one value for each such state is enough.
+    What may follow depends only on the rests of the words, so one value for each such state is enough.
     """
     first = _opened(enumerate(sorted(set(words))))
     value_by_state: dict[_Rests, str] = {}
     left = [(first, "")]
-    while left and len(value_by_state) <= _MOST:
+    while left and len(value_by_state) <= _MAX_SAMPLES:
         state, value = left.pop()
         for char in _next_chars(state):
             then = _after(state, char)
@@ -42,7 +41,7 @@ def _after(state: _Rests, char: str) -> _Rests:
 
 
 def _opened(rests: Iterable[tuple[int, str]]) -> _Rests:
-    """With what is left when `*` stands for nothing; beside a `*` that takes everything, the rest of a word is idle."""
+    """Adds what is left when `*` is empty. Once a word is down to a final `*`, its other rests no longer matter."""
     found: set[tuple[int, str]] = set()
     for number, rest in rests:
         found.add((number, rest))
@@ -50,4 +49,4 @@ def _opened(rests: Iterable[tuple[int, str]]) -> _Rests:
             rest = rest[1:]
             found.add((number, rest))
     ended = {number for number, rest in found if rest == "*"}
-    return frozenset(one for one in found if one[0] not in ended or one[1] == "*")
+    return frozenset((number, rest) for number, rest in found if number not in ended or rest == "*")

@@ -1,7 +1,7 @@
-"""Which routes no incident can reach: what fits them contradicts itself, the routes around them, or goes elsewhere.
+"""Which routes no incident can reach: their match contradicts itself or the routes around it, or others come first.
 
-An incident is thought of as free to have any labels that do not exclude each other. So a route that is told as
-unreachable is; one that only other knowledge could rule out is not told.
+Incidents are assumed to have any labels that do not exclude each other. So every route reported is unreachable; one
+that only further knowledge could rule out is not reported.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from epicenter.rules.alerts.validation.world import World
 from epicenter.rules.documents.document import Path_
 
 Placed = tuple[Path_, Match]
-"""A match, and where its route stands."""
+"""A match, and where its route is."""
 
 
 class Unreachable(NamedTuple):
-    """A route that no incident reaches. `by` is what is in its way: itself, one around it, or one before it.
+    """A route that no incident reaches. `by` is the route in its way: itself, one around it, or one before it.
 
-    It is None when it takes several of those before it together.
+    It is None if only several routes before it together are in its way.
     """
 
     path: Path_
@@ -28,14 +28,14 @@ class Unreachable(NamedTuple):
 
 
 def unreachable_routes(spec: RoutingSpec, world: World) -> Iterator[Unreachable]:
-    """The routes that no incident reaches; of those inside such a one nothing is told."""
+    """The routes that no incident reaches, without the routes inside them."""
     yield from _unreachable(world, spec.route, ("route",), (), ())
 
 
 def _unreachable(
     world: World, route: RouteSpec, path: Path_, around: tuple[Placed, ...], taken: tuple[Placed, ...]
 ) -> Iterator[Unreachable]:
-    """`around` are the routes that lead here, `taken` those that take before them; each with its path."""
+    """`around` are the routes that lead here, `taken` those that come first; each with its path."""
     needs = [*(match for _, match in around), route.match]
     if not world.allows([route.match]):
         yield Unreachable(path, path)

@@ -1,4 +1,4 @@
-"""Every incident that there may be, so far as the matches of a file can tell them apart."""
+"""Every possible incident, as far as the matches of a file distinguish them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from epicenter.rules.model.signals import SEVERITIES
 from epicenter.rules.packs.vocabulary import vocabulary
 
 _MAX_LOOKS: Final = 50_000
-"""After so many looks at a refused match an incident is taken for possible."""
+"""After this many looks at a refused match, an incident counts as possible."""
 
 
 class Demand(NamedTuple):
-    """Of one label: one of the words has to fit a value (`is_wanted`), or none of them may fit any."""
+    """On one label: one of the words must fit a value (`is_wanted`), or none of them may fit any."""
 
     label: str
     words: tuple[str, ...]
@@ -26,19 +26,19 @@ class Demand(NamedTuple):
 
 
 class Effect(NamedTuple):
-    """What a demand leaves of a subject: which of its values, as bits, and whether there may be none.
+    """What a demand leaves of a subject: which of its values, as bits, and whether it may be absent.
 
-    `is_of_one`: it is enough that one of several values is among them. `subject` is empty when everything holds.
+    `needs_any`: one of several values must be among them, not all. `subject` is empty if nothing is excluded.
     """
 
     subject: str
     values: int
     can_be_absent: bool
-    is_of_one: bool
+    needs_any: bool
 
 
 class Left(NamedTuple):
-    """What is left of a subject: the values that it may have, of which one has to be in each of `needs`."""
+    """What is left of a subject: its possible values, of which one must be in each of `needs`."""
 
     values: int
     can_be_absent: bool
@@ -47,20 +47,20 @@ class Left(NamedTuple):
     def after(self, effect: Effect) -> Left:
         """What one more demand leaves."""
         can_be_absent = self.can_be_absent and effect.can_be_absent
-        if effect.is_of_one:
+        if effect.needs_any:
             return Left(self.values, can_be_absent, self.needs | {effect.values})
         return Left(self.values & effect.values, can_be_absent, self.needs)
 
     @property
     def is_possible(self) -> bool:
-        """Whether there is such an incident."""
+        """Whether such an incident is possible."""
         return self.can_be_absent or (bool(self.values) and all(self.values & need for need in self.needs))
 
 
 class World:
-    """Says whether an incident may fit some matches and others not.
+    """Whether an incident may fit some matches and not others.
 
-    Labels are free of each other, but for a family, which goes by the class: together they are one subject.
+    Labels are independent, except that the class decides the family: together they are one subject.
     """
 
     def __init__(self, spec: RoutingSpec):
@@ -75,11 +75,11 @@ class World:
         left: dict[str, Left] = {}
         for demand in chain.from_iterable(map(_demands, matches)):
             left = self._after(left, self._effect(demand))
-        choices = [[self._effect(one) for one in _refusals(match)] for match in refused]
-        return all(one.is_possible for one in left.values()) and self._search(left, choices)
+        choices = [[self._effect(demand) for demand in _refusals(match)] for match in refused]
+        return all(subject.is_possible for subject in left.values()) and self._search(left, choices)
 
     def _search(self, left: dict[str, Left], choices: Sequence[Sequence[Effect]]) -> bool:
-        """Whether of each choice one effect can come true too; the choice with the fewest ways is tried first."""
+        """Whether one effect of each choice is possible too; the choice with the fewest effects is tried first."""
         still_open = []
         for choice in choices:
             self._looks += 1
@@ -124,7 +124,7 @@ class World:
         return self._samples[subject]
 
     def _make_samples(self, subject: str) -> list[Labels] | None:
-        """The labels of an incident that are about this, once for each value worth a look; None when too many are."""
+        """The labels of this subject, once for each value worth a look; None if there are too many."""
         if subject == "severity":
             return [{subject: (name,)} for name in SEVERITIES]
         if subject in self._own:
@@ -143,13 +143,13 @@ def own_labels(spec: RoutingSpec) -> set[str]:
 
 
 def _demands(match: Match) -> list[Demand]:
-    """What has to hold so that the match fits: all of it."""
+    """All that must hold so that the match fits."""
     needs = [Demand(name, some, True) for name, words in match.items() if (some := wanted(words))]
     return needs + [Demand(name, none, False) for name, words in match.items() if (none := unwanted(words))]
 
 
 def _refusals(match: Match) -> list[Demand]:
-    """What may hold so that the match does not fit: one of these."""
+    """If one of these holds, the match does not fit."""
     return [demand._replace(is_wanted=not demand.is_wanted) for demand in _demands(match)]
 
 

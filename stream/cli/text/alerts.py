@@ -22,13 +22,13 @@ def _lines(document: Mapping[str, Any]) -> Iterator[Line]:
     title = f"[{style}]{safe(severity)}[/]  {safe(document['title'])}" if style else safe(document["title"])
     yield "", f"{safe(document['incident_id'])}  {safe(document['status'])}  {title}"
     for route_target in document["legs"]:
-        yield "  tells       ", _route_target(route_target)
+        yield "  notifies    ", _route_target(route_target)
     if not document["legs"]:
-        yield "  tells       ", "nobody"
+        yield "  notifies    ", "no one"
     for reason in document["reasons"]:
         yield "  because     ", safe(reason)
     if document["held_s"]:
-        yield "  held        ", f"for {_length(document['held_s'])}, in case the silence is refuted"
+        yield "  pending     ", f"for {_length(document['held_s'])}, in case later lines refute the verdict"
     for name, why in document["mutes"].items():
         if why:
             yield f"  {name:<12}", f"[yellow]{safe(why)}[/]"

@@ -45,18 +45,18 @@ def test_action_of_an_incident(word: str, changed: dict[str, Any], wanted: Actio
 def test_every_other_action_needs_a_person() -> None:
     kinds = {word: action_of(an_incident(action=word, jobs=["7"], gpu=GPU)) for word in vocabulary().actions}
     assert sum(action.kind == "none" for action in kinds.values()) == 12
-    assert kinds["debug-app"].why == "a person has to look: the job's owner has to mend the program"
+    assert kinds["debug-app"].why == "a person must decide: the job's owner has to mend the program"
     assert all(action.is_allowed is (action.kind != "none") for action in kinds.values())
 
 
 @pytest.mark.parametrize(
     ("word", "changed", "why"),
     [
-        ("drain-node", {"node": "", "nodes": ["n1", "n2"]}, "on which node is not known"),
-        ("reset-gpu", {"gpu": ""}, "which GPU is not known"),
-        ("resubmit", {"jobs": []}, "which job is not known"),
-        ("drain-node", {"confidence": 0.59}, "the cause is too unsure: confidence 0.59, at least 0.60 is needed"),
-        ("drain-node", {"status": "resolved"}, "the incident is over"),
+        ("drain-node", {"node": "", "nodes": ["n1", "n2"]}, "the node is unknown"),
+        ("reset-gpu", {"gpu": ""}, "the GPU is unknown"),
+        ("resubmit", {"jobs": []}, "the job is unknown"),
+        ("drain-node", {"confidence": 0.59}, "the cause is too uncertain: confidence 0.59, at least 0.60 is needed"),
+        ("drain-node", {"status": "resolved"}, "the incident is resolved"),
     ],
 )
 def test_action_is_not_allowed_when(word: str, changed: dict[str, Any], why: str) -> None:
@@ -90,7 +90,7 @@ def test_guard_limits_nodes_within_an_hour() -> None:
     assert guard.judge(drain("n7"), THREE, NOW_NS) == replace(drain("n7"), is_dry_run=False)
     found = guard.judge(drain("n7", "n8"), THREE, NOW_NS)
     assert not found.is_allowed
-    assert found.why == "3 of 4 nodes that may be acted on within an hour are used up: a person has to look"
+    assert found.why == "actions on 3 nodes are used up, of 4 allowed per hour: a person must decide"
     assert guard.judge(drain("n7", "n8"), THREE, NOW_NS + HOUR_NS).is_allowed
 
 
@@ -114,7 +114,7 @@ def test_guard_counts_a_job_once_for_each_incident() -> None:
     before = [Acted(NOW_NS, name, "restart-job", (), ("7",)) for name in ("i1", "i2", "i1")]
     assert guard.judge(restart("7"), before, NOW_NS, "i1").is_allowed
     found = guard.judge(restart("7"), before, NOW_NS, "i3")
-    assert found.why == "2 of 2 jobs that may be acted on within an hour are used up: a person has to look"
+    assert found.why == "actions on 2 jobs are used up, of 2 allowed per hour: a person must decide"
 
 
 def test_actions_are_a_dry_run_by_default() -> None:

@@ -73,8 +73,8 @@ def test_an_incident_has_labels_of_itself_and_of_its_root() -> None:
 def test_reasons_name_what_fits_and_what_does_not() -> None:
     labels = {"class": ("xid-79",), "node": ("n7",), "job": ("1", "2", "3", "4")}
     assert why_it_fits(labels, {"class": ("xid-*", "sxid-*"), "job": ("2",)}) == "class is xid-79, job is 2"
-    assert why_it_fits(labels, {"node": ("!n8",)}) == "node is n7, !n8 holds"
-    assert why_it_fits(labels, {}) == "takes everything"
+    assert why_it_fits(labels, {"node": ("!n8",)}) == "node is n7, which fits !n8"
+    assert why_it_fits(labels, {}) == "every incident"
     assert why_not(labels, {"class": ("xid-79",), "node": ("rack12-*",)}) == "node is n7, not rack12-*"
     assert why_not(labels, {"job": ("7", "8")}) == "job is 1, 2, 3 and 1 more, not 7 or 8"
     assert why_not(labels, {"job": ("!3",)}) == "job is 3, which !3 excludes"

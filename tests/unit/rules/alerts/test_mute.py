@@ -1,4 +1,4 @@
-"""What versions before kept of a mute, in words, is the same mute; and words are all that they find of ours."""
+"""A mute that version 0.1 stored as text is read as the same mute, and version 0.1 finds that text in our records."""
 
 from __future__ import annotations
 
@@ -41,3 +41,10 @@ def test_mute_of_a_text_stored_by_version_0_1(text: str, mute: Mute) -> None:
 @pytest.mark.parametrize("text", ["", "held", "sent: by ada: x", "silenced: somehow"])
 def test_other_texts_are_no_mute(text: str) -> None:
     assert mute_of_text(text) is None
+
+
+def test_a_mute_s_reason_is_not_bound_to_the_text_of_version_0_1() -> None:
+    pending = Mute(Outcome.PENDING, until="2027-01-15T08:02:00Z")
+    assert pending.reason == "pending until 2027-01-15T08:02:00Z, in case later lines refute the verdict"
+    assert Mute(Outcome.REFUTED).reason == "resolved within its grace period"
+    assert Mute(Outcome.SILENCED, by="ada", why="known").reason == "by ada: known"

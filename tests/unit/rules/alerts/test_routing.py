@@ -85,14 +85,14 @@ def test_a_route_inherits_the_options_it_leaves_out(routing: Routing) -> None:
 def test_reasons_cover_every_branch(routing: Routing) -> None:
     labels = routing.labels_of(an_incident(severity="critical", jobs=["7701"], node="rack12-n1"))
     assert routing.route(labels).reasons == (
-        "alerts.yaml:2: takes everything: fits",
-        "alerts.yaml:4: severity is critical: fits, tells oncall",
-        "alerts.yaml:10: team is ml, job is 7701: fits",
-        "alerts.yaml:14: node is rack12-n1: fits, tells rack12, chat",
-        "alerts.yaml:16: not looked at, alerts.yaml:10 takes it",
+        "alerts.yaml:2: every incident: matches",
+        "alerts.yaml:4: severity is critical: matches, notifies oncall",
+        "alerts.yaml:10: team is ml, job is 7701: matches",
+        "alerts.yaml:14: node is rack12-n1: matches, notifies rack12, chat",
+        "alerts.yaml:16: skipped, alerts.yaml:10 matched first",
     )
     assert routing.route({"node": ("n7",), "team": ("ml",), "job": ("71",)}).reasons[2:4] == (
-        "alerts.yaml:10: team is ml, job is 71: fits, tells chat",
+        "alerts.yaml:10: team is ml, job is 71: matches, notifies chat",
         "alerts.yaml:14: node is n7, not rack12-*",
     )
 
@@ -120,7 +120,7 @@ def test_an_empty_list_of_targets_notifies_nobody() -> None:
     routing = a_routing("route: {targets: chat, routes: [{match: {severity: info}, targets: []}]}")
     assert routing.route({"severity": ("info",)}) == (
         (),
-        ("alerts.yaml: takes everything: fits", "alerts.yaml: severity is info: fits, tells nobody"),
+        ("alerts.yaml: every incident: matches", "alerts.yaml: severity is info: matches, notifies no one"),
     )
 
 

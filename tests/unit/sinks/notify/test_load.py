@@ -198,7 +198,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
         [
             "alerts.yaml:3: targets.a b: String should match pattern '^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$'",
             "alerts.yaml:1: route.targets: no target is called ops: write a b",
-            "alerts.yaml:3: targets.a b: nobody is told here: remove it or name it in a route",
+            "alerts.yaml:3: targets.a b: no route uses it: remove it or name it in a route",
         ],
     ),
     "template of nobody": (

@@ -90,18 +90,18 @@ def test_route_says_who_is_told_and_why(alerts: Path, incidents: Path, run: Any)
     assert out[: out.index("  label")] == (
         """\
 cause  open  critical  GPU has fallen off the bus on n1, GPU 0000:9a:00
-  tells       on-call at once, by alerts.yaml:7, group: incident cause; updates 1 min apart, repeated every 4 h, \
+  notifies    on-call at once, by alerts.yaml:7, group: incident cause; updates 1 min apart, repeated every 4 h, \
 waits 30 s for others
-  tells       chat after 15 min without acknowledgement, by alerts.yaml:7, group: incident cause; updates 1 min apart, \
+  notifies    chat after 15 min without acknowledgement, by alerts.yaml:7, group: incident cause; updates 1 min apart, \
 repeated every 4 h, waits 30 s for others
-  because     alerts.yaml:2: takes everything: fits
+  because     alerts.yaml:2: every incident: matches
   because     alerts.yaml:6: node is n1, not rack12-*
-  because     alerts.yaml:7: severity is critical: fits, tells on-call
+  because     alerts.yaml:7: severity is critical: matches, notifies on-call
   maintenance until 2026-03-02 10:00 UTC by ada: new fans (alerts.yaml:14)
 """
     )
     assert "  action      drain-node, nodes n1: allowed (dry run): take the node out of service\n" in out
-    assert "  held        for 20 s, in case the silence is refuted\n" in out
+    assert "  pending     for 20 s, in case later lines refute the verdict\n" in out
     assert "secret-path" not in out
 
 
@@ -127,13 +127,13 @@ def test_route_as_json(alerts: Path, incidents: Path, run: Any) -> None:
     assert effect["mutes"]["inhibited"] == (
         "by incident cause: its class is xid-79, and both have job 7 (alerts.yaml:12)"
     )
-    assert effect["action"]["why"].startswith("a person has to look: ")
+    assert effect["action"]["why"].startswith("a person must decide: ")
     assert (effect["held_s"], cause["held_s"]) == (20, 0)
     assert other["mutes"]["inhibited"] == ""
     assert other["legs"][0]["group"] == {"cluster": ["default"]}
     assert other["reasons"][1:] == [
-        "alerts.yaml:6: node is rack12-n3: fits, tells chat",
-        "alerts.yaml:7: not looked at, alerts.yaml:6 takes it",
+        "alerts.yaml:6: node is rack12-n3: matches, notifies chat",
+        "alerts.yaml:7: skipped, alerts.yaml:6 matched first",
     ]
 
 
@@ -158,7 +158,7 @@ def test_the_webhook_of_the_settings_is_told_everything(
     monkeypatch.setenv("EPICENTER_WEBHOOK_URL", "https://hook.example/secret-path")
     found = routed(run, incidents)
     assert [[route_target["target"] for route_target in one["legs"]] for one in found] == [["webhook"]] * 3
-    assert found[0]["reasons"] == ["webhook_url: takes everything: fits, tells webhook"]
+    assert found[0]["reasons"] == ["webhook_url: every incident: matches, notifies webhook"]
 
 
 def test_a_file_and_a_webhook_together_are_a_mistake(alerts: Path, monkeypatch: pytest.MonkeyPatch) -> None:

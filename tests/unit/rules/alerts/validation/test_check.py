@@ -58,37 +58,37 @@ ROUTE = "route: {targets: [chat, oncall]}\n"
         ),
         pytest.param(
             ROUTE + "maintenance: [{match: {job: []}, who: a, reason: b, until: 2030-01-01}]",
-            "2: maintenance.0.match.job: it names no word: write one, or leave the label out",
+            "2: maintenance.0.match.job: it has no word: write one, or leave the label out",
             id="no word",
         ),
         pytest.param(
             ROUTE + "maintenance: [{match: {job: 4711}, who: a, reason: b, until: 2030-01-01}]",
-            "2: maintenance.0.match.job: 4711 is no text for YAML: put it in quotes",
+            "2: maintenance.0.match.job: YAML does not read 4711 as text: put it in quotes",
             id="a number",
         ),
         pytest.param(
             "route:\n  routes: [{targets: [chat]}, {match: {node: n1}, targets: oncall}]",
-            "2: route: it tells nobody: write `targets`, or `targets: []` when nobody is to be told",
+            "2: route: it has no targets: write `targets`, or `targets: []` to notify no one",
             id="no target",
         ),
         pytest.param(
             "route:\n  targets: [chat, oncall]\n  match: {node: n1}",
-            "3: route.match: the outermost route takes everything: move this into its `routes`",
+            "3: route.match: the outermost route fits every incident: move this into its `routes`",
             id="outermost with a match",
         ),
         pytest.param(
             "route:\n  targets: [chat]\n  escalate: [{after: 0s, targets: oncall}]",
-            "3: route.escalate.0.after: nobody has time to acknowledge: write 5m or more, or put it in `targets`",
+            "3: route.escalate.0.after: it leaves no time to acknowledge: write 5m or more, or use `targets`",
             id="escalation at once",
         ),
         pytest.param(
             "route:\n  targets: [chat, oncall]\n  repeat_interval: 0s",
-            "3: route.repeat_interval: it would be repeated without end: write 1m or more",
+            "3: route.repeat_interval: it would repeat without a pause: write 1m or more",
             id="repeated without end",
         ),
         pytest.param(
             "route:\n  targets: [chat, oncall]\n  update_interval: 0s",
-            "3: route.update_interval: every change would be told at once: write 1s or more",
+            "3: route.update_interval: every change would be sent at once: write 1s or more",
             id="updates without end",
         ),
         pytest.param(
@@ -98,7 +98,7 @@ ROUTE = "route: {targets: [chat, oncall]}\n"
         ),
         pytest.param(
             ROUTE + "labels: [{match: {}, set: {class: mine}}]",
-            "2: labels.0.set.class: every incident has its own class: choose another name",
+            "2: labels.0.set.class: every incident already has the label class: choose another name",
             id="a built-in label",
         ),
         pytest.param(
@@ -109,23 +109,23 @@ ROUTE = "route: {targets: [chat, oncall]}\n"
         ),
         pytest.param(
             ROUTE + "labels: [{match: {}, set: {cost-centre: x}}]",
-            "2: labels.0.set.cost-centre: a label's name has letters, digits and _ only, and begins with no "
+            "2: labels.0.set.cost-centre: a label's name has only letters, digits and _, and does not begin with a "
             "digit: choose such a name",
             id="a label that no target takes",
         ),
         pytest.param(
             ROUTE + "inhibit: [{source: {}, target: {class: hang}, equal: job}]",
-            "2: inhibit.0.source: every incident would mute others: name the cause",
+            "2: inhibit.0.source: every incident would mute others: match the cause",
             id="everything mutes",
         ),
         pytest.param(
             ROUTE + "inhibit: [{source: {class: node-fail}, target: {class: '*'}}]",
-            "2: inhibit.0.target: everything would be muted: name the consequences, or write `equal`",
+            "2: inhibit.0.target: every incident would be muted: match the consequences, or write `equal`",
             id="everything is muted",
         ),
         pytest.param(
             ROUTE + "inhibit: [{source: {class: hang}, target: {class: hang}, equal: job}]",
-            "2: inhibit.0: source and target fit the same incidents, so they would mute each other: make them differ",
+            "2: inhibit.0: source and target fit the same incidents, which would mute each other: make them differ",
             id="mutes itself",
         ),
         pytest.param(
@@ -135,17 +135,17 @@ ROUTE = "route: {targets: [chat, oncall]}\n"
         ),
         pytest.param(
             ROUTE + "inhibit: [{source: {class: hang}, target: {class: node-fail}, equal: [incident]}]",
-            "2: inhibit.0.equal: no two incidents have the same id: remove incident",
+            "2: inhibit.0.equal: no two incidents have the same id: remove `incident`",
             id="equal id",
         ),
         pytest.param(
             ROUTE + "inhibit: [{source: {class: hang, family: amd}, target: {class: node-fail}}]",
-            "2: inhibit.0.source: no incident fits all of it: take out what contradicts the rest",
+            "2: inhibit.0.source: no incident fits all of it: remove what contradicts the rest",
             id="class of another family",
         ),
         pytest.param(
             ROUTE + "maintenance: [{match: {}, who: a, reason: b, begins: 2030-01-02, until: 2030-01-01}]",
-            "2: maintenance.0.until: it is over before it begins: write a time after `begins`",
+            "2: maintenance.0.until: it ends before it begins: write a time after `begins`",
             id="over before it begins",
         ),
         pytest.param(
@@ -156,50 +156,50 @@ ROUTE = "route: {targets: [chat, oncall]}\n"
         pytest.param(
             ROUTE + "maintenance: [{match: {}, who: a, reason: b, until: 2030-01-02, "
             "weekly: {days: mon, start: '08:00', end: '09:00'}}]",
-            "2: maintenance.0.weekly: it is weekly and has `begins` or `until` too: make two windows of it",
+            "2: maintenance.0.weekly: a weekly window has no `begins` or `until`: write two windows",
             id="both kinds",
         ),
         pytest.param(
             ROUTE
             + "maintenance: [{match: {}, who: a, reason: b, weekly: {days: monday, start: '08:00', end: '9:00'}}]",
-            "2: maintenance.0.weekly.days: monday is no day: write some of mon, tue, wed, thu, fri, sat, sun",
+            "2: maintenance.0.weekly.days: monday is not a day: write some of mon, tue, wed, thu, fri, sat, sun",
             id="no day",
         ),
         pytest.param(
             ROUTE + "maintenance: [{match: {}, who: a, reason: b, weekly: {days: mon, start: '08:00', end: '9:00'}}]",
-            "2: maintenance.0.weekly.end: '9:00' is no time of day: write it as 08:30",
+            "2: maintenance.0.weekly.end: '9:00' is not a time of day: write it as 08:30",
             id="no time",
         ),
         pytest.param(
             ROUTE + "maintenance: [{match: {}, who: a, reason: b, weekly: {days: mon, start: '08:00', end: '09:00', "
             "timezone: Europe/Berlyn}}]",
-            "2: maintenance.0.weekly.timezone: Europe/Berlyn is no time zone: write Europe/Berlin",
+            "2: maintenance.0.weekly.timezone: Europe/Berlyn is not a time zone: write Europe/Berlin",
             id="no time zone",
         ),
         pytest.param(
             ROUTE + "guard: {fleet_share: 0.1}",
-            "2: guard.fleet_share: of how many nodes? write `fleet_nodes` too",
+            "2: guard.fleet_share: a share needs the number of nodes: write `fleet_nodes` too",
             id="share of nothing",
         ),
         pytest.param(
             ROUTE + "guard:\n  fleet_nodes: 32",
-            "3: guard.fleet_nodes: 0.02 of 32 nodes is less than one, so none is ever allowed: write "
+            "3: guard.fleet_nodes: 0.02 of 32 nodes is less than one node, so no action is ever allowed: write "
             "`fleet_share: 0.032`",
             id="share of less than one node",
         ),
         pytest.param(
             ROUTE + "page_url: epicenter/",
-            "2: page_url: no web address: write https://host/path",
+            "2: page_url: it is not a web address: write https://host/path",
             id="no web address",
         ),
         pytest.param(
             ROUTE + "page_url: https://ada:secret@epicenter.example/",
-            "2: page_url: it is told to everybody: leave name and password out",
+            "2: page_url: every notification contains it: remove name and password",
             id="a secret in the address",
         ),
         pytest.param(
             "route: {targets: chat}",
-            "1: targets.oncall: nobody is told here: remove it or name it in a route",
+            "1: targets.oncall: no route uses it: remove it or name it in a route",
             id="a target that nobody uses",
         ),
     ],
@@ -221,31 +221,32 @@ SETS_TEAM = "labels: [{match: {job: '1*'}, set: {team: ml}}]"
     [
         pytest.param(
             routes("match: {class: 'xid-*'}", "match: {node: n1, class: xid-79}"),
-            "5: route.routes.1: no incident gets here: the route at line 4 takes all of it: put it before "
-            "that one, or write `continue: true` there",
+            "5: route.routes.1: no incident reaches this route: the route at line 4 takes all of its incidents: "
+            "move it before that one, or write `continue: true` there",
             id="taken by the one before it",
         ),
         pytest.param(
             routes("match: {family: nvidia}", "match: {class: xid-79}"),
-            "5: route.routes.1: no incident gets here: the route at line 4 takes all of it: put it before "
-            "that one, or write `continue: true` there",
+            "5: route.routes.1: no incident reaches this route: the route at line 4 takes all of its incidents: "
+            "move it before that one, or write `continue: true` there",
             id="taken by its family",
         ),
         pytest.param(
             routes("match: {severity: [info, warning]}", "match: {severity: [error, critical]}", "match: {node: n1}"),
-            "6: route.routes.2: no incident gets here: the routes before it take all of it: put it before "
-            "them, or write `continue: true` there",
+            "6: route.routes.2: no incident reaches this route: earlier routes take all of its incidents: "
+            "move it before them, or write `continue: true` there",
             id="taken by two",
         ),
         pytest.param(
             routes("{match: {node: n1}, routes: [{match: {node: 'm*'}}]}"),
-            "4: route.routes.0.routes.0: no incident gets here: its match contradicts the routes around it, "
-            "up to line 4: move it out of there",
+            "4: route.routes.0.routes.0: no incident reaches this route: its match contradicts the routes around it, "
+            "up to line 4: move it out of them",
             id="contradicts the one around it",
         ),
         pytest.param(
             routes("match: {node: [n1, '!n*']}"),
-            "4: route.routes.0: no incident gets here: none fits all of its match: take out what contradicts the rest",
+            "4: route.routes.0: no incident reaches this route: its match contradicts itself: "
+            "remove what contradicts the rest",
             id="contradicts itself",
         ),
         pytest.param(
@@ -255,8 +256,8 @@ SETS_TEAM = "labels: [{match: {job: '1*'}, set: {team: ml}}]"
         ),
         pytest.param(
             routes("match: {team: ml}", "match: {team: ''}", "match: {severity: info}", beside=SETS_TEAM),
-            "6: route.routes.2: no incident gets here: the routes before it take all of it: put it before "
-            "them, or write `continue: true` there",
+            "6: route.routes.2: no incident reaches this route: earlier routes take all of its incidents: "
+            "move it before them, or write `continue: true` there",
             id="with and without a team",
         ),
     ],

@@ -1,4 +1,4 @@
-"""When a change of an incident is worth a notification: another cause, order of magnitude, severity or state."""
+"""Why to notify: an incident's cause, severity, state or order of magnitude has changed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from epicenter.rules.model.notification import Brief
 from epicenter.rules.model.signals import SEVERITIES
 
 KINDS: Final = ("opened", "reopened", "escalated", "updated", "acknowledged", "resolved", "repeated")
-"""The reasons to notify. A notification with several takes the first of these as its kind."""
+"""The reasons to notify. A notification's kind is the first of these that applies."""
 
 BEGINNINGS: Final = ("opened", "reopened", "escalated")
 REFUSED: Final = "refused"
-"""In place of open: the target rejected the notification. It gets another one only after a change."""
+"""A member's status instead of open: the target rejected the notification. It gets another only after a change."""
 
 
 class Age(NamedTuple):
-    """The order of an incident's revisions. The same revision has the same age when logs are read again."""
+    """The order of an incident's revisions. Reading logs again gives a revision the same age."""
 
     reopened: int
     is_resolved: bool
@@ -25,7 +25,7 @@ class Age(NamedTuple):
 
     @classmethod
     def of(cls, incident: Incident) -> Age:
-        """How far the incident has come."""
+        """The age of this revision."""
         return cls(incident.reopened, incident.status == "resolved", incident.signal_count)
 
 
@@ -39,14 +39,14 @@ def change_key(incident: Incident) -> str:
 
 
 def magnitude(count: int) -> int:
-    """The class of a number of things: 0, 1, then 2 for up to nine, 3 for up to 99 and so on."""
+    """The order of magnitude: 0, 1, then 2 for up to nine, 3 for up to 99 and so on."""
     return count if count < 2 else len(str(count)) + 1
 
 
 def notify_reason(incident: Incident, notified_key: str, notified_status: str) -> str:
     """Why to notify a group that was last notified of `notified_key`; empty when there is no reason.
 
-    An incident that ended before any notification is no reason.
+    An incident that resolved before any notification gives none.
     """
     if incident.status == "resolved":
         return "resolved" if notified_status == "open" else ""
@@ -64,5 +64,5 @@ def worst_first(brief: Brief | Incident) -> tuple[bool, int, str, str]:
 
 
 def event_time(incident: Incident) -> str:
-    """The event time of its newest change: a line, a liveness verdict, or the quiet time that ended it."""
+    """The event time of its newest change: a line, a liveness verdict, or the quiet period that resolved it."""
     return max((incident.last_seen, *(change.time for change in incident.history)))
