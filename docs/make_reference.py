@@ -152,14 +152,19 @@ def default_of(field: FieldInfo, is_duration: bool) -> str:
 
 
 def metrics() -> str:
-    """Every metric that a worker exposes, under its present and its former name."""
-    present = {row.name: row for row in ROWS}
-    former = [(name, present[now], f"Deprecated: use `{now}`.") for name, (now, _) in FORMER_METRICS.items()]
-    cells = (
-        (f"`{name}`", row.kind.__name__.lower(), ", ".join(f"`{label}`" for label in row.labels), meaning)
-        for name, row, meaning in sorted([*((row.name, row, row.meaning) for row in ROWS), *former])
+    """Every metric that a worker exposes."""
+    rows = (
+        (f"`{name}`", kind, ", ".join(f"`{label}`" for label in labels), meaning)
+        for name, kind, labels, meaning in described()
     )
-    return "\n".join([METRICS, *table(("metric", "kind", "labels", "meaning"), cells), ""])
+    return "\n".join([METRICS, *table(("metric", "kind", "labels", "meaning"), rows), ""])
+
+
+def described() -> list[tuple[str, str, tuple[str, ...], str]]:
+    """Name, kind, labels and meaning of each, under its present and its former name."""
+    present = {row.name: (row.name, row.kind.__name__.lower(), row.labels, row.meaning) for row in ROWS}
+    former = [(name, *present[now][1:3], f"Deprecated: use `{now}`.") for name, (now, _) in FORMER_METRICS.items()]
+    return sorted([*present.values(), *former])
 
 
 def api() -> str:
