@@ -1,4 +1,4 @@
-"""Every query of every dashboard, on the real engine, over a simulated day that came through the product."""
+"""Every query of every dashboard, on the real engine, over a simulated day that the product processed."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ QUERIES: Final = [query for name, dashboard in DASHBOARDS.items() for query in q
 
 EMPTY: Final = {
     ("incident", "Similar incidents before this one [A]"): "the first incident of the day has none before it",
-    ("job", "Ranks seen [A]"): "Megatron lets one rank tell its steps",
-    ("job", "Spread of the ranks [A]"): "Megatron lets one rank tell its steps",
-    ("job", "Ranks behind or silent [A]"): "Megatron lets one rank tell its steps",
+    ("job", "Ranks seen [A]"): "Megatron lets one rank report its steps",
+    ("job", "Spread of the ranks [A]"): "Megatron lets one rank report its steps",
+    ("job", "Ranks behind or silent [A]"): "Megatron lets one rank report its steps",
 }
 """Panels that have nothing to show of that day, and why."""
 
@@ -36,11 +36,11 @@ FEW_ROWS: Final = {("fleet", "By severity [A]"), ("fleet", "Time between failure
 """Tables that have few rows by their nature."""
 
 NOT_FILLED: Final = {"acknowledgements", "feedback", "silences", "dead_letter_replays"}
-"""Tables that only people fill. By hand come feedback, and the figures of a worker that lags behind Kafka."""
+"""Tables that only people fill. The test adds feedback and the metrics of a worker that lags behind Kafka."""
 
 
 class Stored(msgspec.Struct, frozen=True):
-    """The day, the store that holds it, and the tables that the run had filled."""
+    """The day, the store with it, and the tables that the run filled."""
 
     day: Day
     client: Client
@@ -70,7 +70,7 @@ def filled_tables(client: Client) -> set[str]:
 
 
 def double(client: Client) -> None:
-    """Every row once more, as after a replay in other batches: no panel may count it."""
+    """Insert every row again, as after a replay in other batches: no panel may count it."""
     for table in tables_of(client):
         client.command(f"SYSTEM STOP MERGES {table}")
         client.command(f"INSERT INTO {table} SELECT * FROM {table} SETTINGS insert_deduplicate = 0")
@@ -79,13 +79,13 @@ def double(client: Client) -> None:
 def a_view(stored: Stored, **values: Any) -> View:
     """The whole day, everything chosen, with its first failure and that failure's job."""
     (found,) = stored.client.query("SELECT argMin(incident_id, first_seen) FROM incidents FINAL")
-    one = {"job": stored.day.failures[0].jobs[0], "incident_id": found[0], "page_url": "http://127.0.0.1:8017"}
-    return View(START, END, {"cluster": ALL, "class": ALL, "severity": ALL, "node": ALL, **one, **values})
+    chosen = {"job": stored.day.failures[0].jobs[0], "incident_id": found[0], "page_url": "http://127.0.0.1:8017"}
+    return View(START, END, {"cluster": ALL, "class": ALL, "severity": ALL, "node": ALL, **chosen, **values})
 
 
 def rows_of(stored: Stored, dashboard: str, title: str, view: View | None = None) -> list[tuple[Any, ...]]:
-    """What a panel, variable or annotation shows; of several queries the first."""
-    query = next(one for one in QUERIES if one.dashboard == dashboard and one.where.startswith(title))
+    """The rows of a panel, variable or annotation; of several queries the first."""
+    query = next(query for query in QUERIES if query.dashboard == dashboard and query.where.startswith(title))
     return stored.client.query(expanded(query.sql, view or a_view(stored)))
 
 
@@ -94,7 +94,7 @@ def named(query: Query) -> str:
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=named)
-def test_a_query_runs_and_shows_what_there_is(query: Query, stored: Stored) -> None:
+def test_a_query_runs_and_has_rows_unless_its_panel_is_empty(query: Query, stored: Stored) -> None:
     view = a_view(stored)
     if re.search("pipeline_metrics|received|decided", query.sql):
         view = msgspec.structs.replace(view, ends=datetime.now(UTC) + timedelta(minutes=1))
@@ -104,7 +104,7 @@ def test_a_query_runs_and_shows_what_there_is(query: Query, stored: Stored) -> N
 
 
 @pytest.mark.parametrize("query", QUERIES, ids=named)
-def test_a_query_takes_chosen_values_and_such_as_mean_ill(query: Query, stored: Stored) -> None:
+def test_a_query_accepts_chosen_and_hostile_values(query: Query, stored: Stored) -> None:
     ill = "\\' OR 1=1 -- ${job} $__toTime {x:String} '"
     chosen = {"cluster": ["default", "it's"], "class": ["xid-79"], "severity": ["critical", "error"]}
     view = a_view(stored, node=["node0003", "o'node"], **chosen)
@@ -114,8 +114,8 @@ def test_a_query_takes_chosen_values_and_such_as_mean_ill(query: Query, stored: 
         assert not any(value for row in rows for value in row if value is not None)
 
 
-@pytest.mark.parametrize("query", [one for one in QUERIES if one.format == 0], ids=named)
-def test_a_series_begins_with_its_time_in_order_and_holds_numbers(query: Query, stored: Stored) -> None:
+@pytest.mark.parametrize("query", [query for query in QUERIES if query.format == 0], ids=named)
+def test_a_time_series_has_its_sorted_time_first_and_then_numbers(query: Query, stored: Stored) -> None:
     sql = expanded(query.sql, a_view(stored))
     columns = stored.client.query(f"DESCRIBE ({sql})")
     assert columns[0][0] == "time"
@@ -137,7 +137,7 @@ def test_a_query_is_bounded_and_names_its_columns(query: Query, stored: Stored) 
 
 
 @pytest.mark.parametrize("length", [timedelta(minutes=5), timedelta(days=90)], ids=["minutes", "months"])
-def test_every_query_takes_short_and_long_times(length: timedelta, stored: Stored) -> None:
+def test_every_query_accepts_short_and_long_time_ranges(length: timedelta, stored: Stored) -> None:
     view = msgspec.structs.replace(
         a_view(stored), begins=END - length, interval_s=max(1, int(length / timedelta(hours=1)))
     )
@@ -145,12 +145,12 @@ def test_every_query_takes_short_and_long_times(length: timedelta, stored: Store
         stored.client.query(expanded(query.sql, view))
 
 
-def test_every_row_is_there_twice(stored: Stored) -> None:
+def test_every_row_is_stored_twice(stored: Stored) -> None:
     (counts,) = stored.client.query("SELECT count(), uniqExact(match_id) FROM matches")
     assert counts[0] >= 2 * counts[1] > 0
 
 
-def test_the_run_fills_every_table_but_those_of_people(stored: Stored) -> None:
+def test_the_run_fills_every_table_but_those_of_operator_actions(stored: Stored) -> None:
     tables = {table for table in tables_of(stored.client) if table != "schema_migrations"}
     assert tables - stored.filled == NOT_FILLED
 
@@ -158,9 +158,9 @@ def test_the_run_fills_every_table_but_those_of_people(stored: Stored) -> None:
 # ---- the truth of the day --------------------------------------------------------------------------------------------
 
 
-def test_fleet_counts_what_really_happened(stored: Stored) -> None:
-    preempted_jobs, odd_lines = 3, 2
-    expected = len(stored.day.failures) + preempted_jobs + odd_lines
+def test_fleet_counts_the_true_failures(stored: Stored) -> None:
+    preempted_jobs, malformed_lines = 3, 2
+    expected = len(stored.day.failures) + preempted_jobs + malformed_lines
     assert rows_of(stored, "fleet", "Opened in this time") == [(expected,)]
     assert rows_of(stored, "fleet", "Time between failures [") == [(86400 / expected,)]
 
@@ -175,14 +175,14 @@ def test_fleet_names_the_node_and_the_gpu_that_fail_again(stored: Stored) -> Non
     assert nodes[OFFENDER[0]] == 4
 
 
-def test_fleet_shows_what_is_open_at_the_end_of_the_day(stored: Stored) -> None:
+def test_fleet_shows_the_open_incidents_at_the_end_of_the_day(stored: Stored) -> None:
     last = stored.day.failures[-1]
     assert rows_of(stored, "fleet", "Open incidents") == [(1,)]
     (row,) = rows_of(stored, "fleet", "Open now")
     assert (row[3], row[4], row[5]) == (last.failure_class, last.node, last.gpu)
 
 
-def test_annotations_mark_each_start_of_a_job_and_are_no_html(stored: Stored) -> None:
+def test_annotations_mark_each_job_start_and_escape_html(stored: Stored) -> None:
     starts = rows_of(stored, "node", "annotation Job starts")
     assert len(starts) == sum(len(truth.jobs) for truth in stored.day.truths)
     texts = [
@@ -216,7 +216,7 @@ def test_incident_shows_the_root_first_and_then_the_others(stored: Stored) -> No
     assert last >= set(stored.day.failures[0].nodes)
 
 
-def test_incident_remembers_the_similar_ones_of_the_same_gpu(stored: Stored) -> None:
+def test_incident_lists_similar_incidents_of_the_same_gpu(stored: Stored) -> None:
     first, second = (fault for fault in stored.day.failures if fault.fault == "gpu-off-bus")
     view = a_view(stored, incident_id=incident_of(stored, second.jobs[0]))
     (similar,) = rows_of(stored, "incident", "Similar incidents", view)
@@ -229,7 +229,7 @@ def test_incident_shows_the_gap_in_its_evidence(stored: Stored) -> None:
     assert [(row[3], row[5]) for row in gaps] == [("node0003", "** 41 printk messages dropped **")]
 
 
-def test_incident_shows_who_was_told(stored: Stored) -> None:
+def test_incident_shows_its_notifications(stored: Stored) -> None:
     view = a_view(stored, incident_id=incident_of(stored, stored.day.failures[-1].jobs[0]))
     assert [row[1:4] for row in rows_of(stored, "incident", "Notifications", view)] == [("opened", "webhook", "sent")]
 
@@ -237,7 +237,7 @@ def test_incident_shows_who_was_told(stored: Stored) -> None:
 def test_job_shows_a_hang(stored: Stored) -> None:
     (job,) = (fault.jobs[0] for fault in stored.day.failures if fault.fault == "hang")
     view = a_view(stored, job=job)
-    world_size = next(one.world_size for truth in stored.day.truths for one in truth.jobs if one.job == job)
+    world_size = next(run.world_size for truth in stored.day.truths for run in truth.jobs if run.job == job)
     assert rows_of(stored, "job", "Ranks seen", view) == [(world_size,)]
     ranks = rows_of(stored, "job", "Ranks behind or silent", view)
     assert sorted(row[0] for row in ranks) == list(range(world_size))
@@ -272,7 +272,7 @@ def test_capacity_counts_each_preemption_once(stored: Stored) -> None:
     assert {row[0] for row in rows_of(stored, "capacity", "Preempted jobs")} == queue | faults
 
 
-def test_pipeline_counts_what_is_new(stored: Stored) -> None:
+def test_pipeline_counts_store_failures_losses_lag_and_rule_costs(stored: Stored) -> None:
     now = datetime.now(UTC)
     view = msgspec.structs.replace(a_view(stored), begins=now - timedelta(hours=2), ends=now)
     assert rows_of(stored, "pipeline", "Store failures", view) == [(3,)]
@@ -283,7 +283,7 @@ def test_pipeline_counts_what_is_new(stored: Stored) -> None:
     assert (rule[2] / rule[3], rule[2] / rule[4]) == (10, 50)
 
 
-def test_pipeline_shows_what_waits_for_a_target(stored: Stored) -> None:
+def test_pipeline_shows_the_notifications_that_wait_for_a_target(stored: Stored) -> None:
     now = datetime.now(UTC) + timedelta(minutes=1)
     view = msgspec.structs.replace(a_view(stored), begins=now - timedelta(hours=2), ends=now)
     assert [(row[0], row[1], row[3]) for row in rows_of(stored, "pipeline", "Waiting notifications", view)] == [
@@ -305,7 +305,7 @@ def test_node_shows_every_xid_of_the_offender(stored: Stored) -> None:
     assert {row[1] for row in rows} == {OFFENDER[0]}
 
 
-def test_text_of_logs_is_inert_and_bounded(stored: Stored) -> None:
+def test_log_text_is_sanitized_and_bounded(stored: Stored) -> None:
     (found,) = stored.client.query("SELECT incident_id FROM incidents FINAL WHERE root_node = 'node0008'")
     view = a_view(stored, incident_id=found[0])
     texts = [text for query in QUERIES if "p{Cc}" in query.sql for text in shown_texts(stored, query, view)]
@@ -314,7 +314,7 @@ def test_text_of_logs_is_inert_and_bounded(stored: Stored) -> None:
 
 
 def shown_texts(stored: Stored, query: Query, view: View) -> list[str]:
-    """What the query shows in columns of free text; names of nodes and jobs are no such."""
+    """The query's values in columns of free text, without the names of nodes and jobs."""
     sql = expanded(query.sql, view)
     names = [row[0] for row in stored.client.query(f"DESCRIBE ({sql})")]
     free = [place for place, name in enumerate(names) if name not in ("job", "node", "incident_id")]

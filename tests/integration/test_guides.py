@@ -13,12 +13,12 @@ pytestmark = pytest.mark.integration
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Reader]:
-    somebody = Reader(tmp_path)
-    yield somebody
-    somebody.stop()
+def a_reader(tmp_path: Path) -> Iterator[Reader]:
+    reader = Reader(tmp_path)
+    yield reader
+    reader.stop()
 
 
 @pytest.mark.parametrize("document", ["docs/first-rule.md", "docs/from-other-rules.md"])
-def test_every_step_prints_what_is_shown(reader: Reader, document: str) -> None:
-    reader.follow(document)
+def test_every_step_prints_what_is_shown(a_reader: Reader, document: str) -> None:
+    a_reader.follow(document)

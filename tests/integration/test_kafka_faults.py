@@ -1,4 +1,4 @@
-"""The cluster path when something is wrong: poison records, a broker or a store that is away."""
+"""The cluster path with faults: poison records, an unreachable broker or store."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ POISON = {
     b'{"message": "cut of': "not JSON",
     MEGABYTES_10: "too large: 10485760 bytes",
 }
-ODD_BUT_FINE = (
+UNUSUAL_BUT_VALID = (
     b"\xff\xfe\x00 not utf-8",
     b"[1, 2, 3]",
     b"{'loss': 0.5}",
@@ -59,15 +59,15 @@ def incident_nodes(cluster: Cluster) -> set[str]:
     return {node for incident in cluster.incidents() for node in incident["nodes"]}
 
 
-def test_poison_goes_to_the_dead_letters_and_nothing_stops(
+def test_poison_records_become_dead_letters_and_later_records_are_processed(
     kafka: Any, clickhouse: Any, make_cluster: Callable[..., Cluster]
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
-    records = [*POISON, *ODD_BUT_FINE, None, XID]
+    records = [*POISON, *UNUSUAL_BUT_VALID, None, XID]
     cluster.feed(("n1", value) for value in records)
     worker = cluster.start_worker()
 
-    eventually(lambda: "n1" in incident_nodes(cluster), 60, "the incident behind the poison")
+    eventually(lambda: "n1" in incident_nodes(cluster), 60, "the incident after the poison")
     columns = "reason, position_source, position_offset, size_bytes"
     sql = f"SELECT {columns} FROM dead_letters FINAL ORDER BY position_offset"
     dead_letters = eventually(
@@ -80,12 +80,12 @@ def test_poison_goes_to_the_dead_letters_and_nothing_stops(
     for (reason, source, _, _), wanted in zip(dead_letters, [*POISON.values(), "empty value"], strict=True):
         assert reason.startswith(wanted)
         assert source.startswith(cluster.raw_topic + "/")
-    wanted_counts = {"records": len(records), "matched_records": 1, "quiet_records": len(ODD_BUT_FINE)}
+    wanted_counts = {"records": len(records), "matched_records": 1, "quiet_records": len(UNUSUAL_BUT_VALID)}
     wanted_counts["dead_letters"] = len(dead_letters)
     assert {name: worker.metric(f"epicenter_{name}_total") for name in wanted_counts} == wanted_counts
 
 
-def test_a_message_that_is_not_ours_is_dead_lettered(
+def test_a_foreign_message_becomes_a_dead_letter(
     kafka: Any, clickhouse: Any, make_cluster: Callable[..., Cluster]
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
@@ -98,7 +98,7 @@ def test_a_message_that_is_not_ours_is_dead_lettered(
     assert reason.startswith("no message of ours")
 
 
-def test_store_away_at_the_start_and_in_the_middle(
+def test_nothing_is_lost_while_the_store_is_away(
     kafka: Any, make_cluster: Callable[..., Cluster], tmp_path: Path
 ) -> None:
     with dev_clickhouse(tmp_path / "store") as store:
@@ -109,34 +109,34 @@ def test_store_away_at_the_start_and_in_the_middle(
         eventually(lambda: worker.metric("epicenter_store_failures_total"), 60, "a write that fails")
         assert worker.metric("epicenter_matched_records_total") == 1
         store.start()
-        eventually(lambda: incident_nodes(cluster) == {"n1"}, 60, "the rows of the time before")
+        eventually(lambda: incident_nodes(cluster) == {"n1"}, 60, "the rows of the outage")
 
         store.kill()
         failures = worker.metric("epicenter_store_failures_total")
         cluster.feed([("n2", LATER_XID)])
         eventually(lambda: worker.metric("epicenter_store_failures_total") > failures, 60, "another write that fails")
         store.start()
-        eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 60, "the rows of the time between")
+        eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 60, "the rows of the second outage")
         assert worker.process.poll() is None
 
 
-def test_store_that_lacks_a_table_loses_nothing(
+def test_nothing_is_lost_while_the_store_lacks_a_table(
     kafka: Any, clickhouse: Any, make_cluster: Callable[..., Cluster]
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn)
     worker = cluster.start_worker()
     cluster.feed([("n1", XID)])
     eventually(lambda: incident_nodes(cluster) == {"n1"}, 60, "the first incident")
-    command(cluster, "RENAME TABLE matches TO put_away")
+    command(cluster, "RENAME TABLE matches TO set_aside")
     cluster.feed([("n2", LATER_XID)])
     eventually(lambda: worker.metric("epicenter_store_failures_total"), 60, "a write that fails")
-    command(cluster, "RENAME TABLE put_away TO matches")
-    eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 60, "the rows of the time between")
+    command(cluster, "RENAME TABLE set_aside TO matches")
+    eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 60, "the rows of the outage")
     assert rows(cluster, "SELECT node FROM matches FINAL ORDER BY node") == [("n1",), ("n2",)]
     assert rows(cluster, "SELECT count() FROM dead_letters") == [(0,)]
 
 
-def test_broker_away_at_the_start(tmp_path: Path) -> None:
+def test_a_worker_without_a_broker_exits_with_69(tmp_path: Path) -> None:
     address = f"127.0.0.1:{free_ports(1)[0]}"
     command = [*EPICENTER, "worker", "--kafka", address, "--data-dir", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -145,18 +145,20 @@ def test_broker_away_at_the_start(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_topics_missing_at_the_start(kafka: Any, tmp_path: Path) -> None:
+def test_a_worker_without_topics_exits_with_78(kafka: Any, tmp_path: Path) -> None:
     env_free = ["--kafka", kafka.bootstrap, "--data-dir", str(tmp_path)]
     config = tmp_path / "epicenter.toml"
-    config.write_text('prefix = "nobody-made-these"\n')
+    config.write_text('prefix = "not-created"\n')
     command = [*EPICENTER, "worker", *env_free, "--config", str(config)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 78
-    assert "no topic nobody-made-these.matches" in done.stderr
+    assert "no topic not-created.matches" in done.stderr
     assert "run `epicenter topics`" in done.stderr
 
 
-def test_broker_away_in_the_middle(clickhouse: Any, make_cluster: Callable[..., Cluster], tmp_path: Path) -> None:
+def test_a_worker_resumes_after_the_broker_restarts(
+    clickhouse: Any, make_cluster: Callable[..., Cluster], tmp_path: Path
+) -> None:
     with own_broker(tmp_path / "kafka") as broker:
         cluster = make_cluster(broker.bootstrap, clickhouse.dsn)
         worker = cluster.start_worker()
@@ -166,5 +168,5 @@ def test_broker_away_in_the_middle(clickhouse: Any, make_cluster: Callable[..., 
         assert "status" in worker.get("/healthz")
         broker.start()
         cluster.feed([("n2", LATER_XID)])
-        eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 90, "the incident after the broker came back")
+        eventually(lambda: incident_nodes(cluster) == {"n1", "n2"}, 90, "the incident after the broker's restart")
         assert worker.process.poll() is None, worker.log.read_text()

@@ -1,4 +1,4 @@
-"""Incidents of the cluster path reach a real webhook: once, whatever is killed or away meanwhile."""
+"""Incidents of the cluster path reach a real webhook once, whatever is killed or unreachable meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PC
 LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
 ON_N1, ON_N2 = [("opened", f"GPU has fallen off the bus on {node}, GPU 0000:9a:00") for node in ("n1", "n2")]
 OVER_ON_N1 = ("resolved", ON_N1[1])
-"""The later line comes hours after: the first incident is over then."""
+"""The later line is hours after: the first incident is resolved by then."""
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ async def _values_of(bootstrap: str, topic: str) -> list[tuple[str, bytes]]:
 
 
 def outcomes(cluster: Cluster) -> list[tuple[Any, ...]]:
-    """What the store knows of deliveries, by node."""
+    """The stored outcomes of deliveries, by node."""
     client = connect(cluster.store)
     try:
         return client.query(
@@ -80,7 +80,7 @@ def outcomes(cluster: Cluster) -> list[tuple[Any, ...]]:
         client.close()
 
 
-def test_told_once_though_the_receiver_is_away_and_the_worker_is_killed(
+def test_each_notification_is_sent_once_despite_an_unreachable_receiver_and_a_killed_worker(
     receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
 ) -> None:
     with receiver.listening():
@@ -105,11 +105,11 @@ def test_told_once_though_the_receiver_is_away_and_the_worker_is_killed(
 
 
 def replayed(cluster: Cluster) -> str:
-    """What `epicenter dead-letters replay` says of all that was refused."""
+    """The messages of `epicenter dead-letters replay` for all rejected notifications."""
     return cluster.invoke("dead-letters", "replay", "--reason", "rejected it with 422").stderr.decode()
 
 
-def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_not_told(
+def test_a_refused_notification_becomes_a_dead_letter_and_an_old_incident_is_not_notified(
     receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
 ) -> None:
     receiver.status = 422
@@ -121,20 +121,20 @@ def test_what_is_refused_is_dead_lettered_and_what_is_older_than_the_webhook_is_
         worker = cluster.start_worker()
         cluster.feed([("n1", XID)])
         ((_, dead_letter),) = eventually(lambda: values_of(cluster, "deadletters"), 60, "the dead letter")
-        assert b"webhook: 127.0.0.1 rejected it with 422: as told" in dead_letter
+        assert b"webhook: 127.0.0.1 rejected it with 422: as configured" in dead_letter
         assert b".incidents/" in dead_letter
         receiver.status = 200
-        eventually(lambda: "1 sent again" in replayed(cluster), 30, "the letter in the store")
-        eventually(lambda: receiver.accepted, 30, "what was refused, replayed")
+        eventually(lambda: "1 sent again" in replayed(cluster), 30, "the dead letter in the store")
+        eventually(lambda: receiver.accepted, 30, "the replayed notification")
         cluster.feed([("n2", LATER_XID)])
-        in_the_end = sorted([ON_N1, ON_N1, OVER_ON_N1, ON_N2])
-        eventually(lambda: sorted(receiver.titles) == in_the_end, 60, "the next ones")
+        expected = sorted([ON_N1, ON_N1, OVER_ON_N1, ON_N2])
+        eventually(lambda: sorted(receiver.titles) == expected, 60, "the next notifications")
         eventually(lambda: worker.metric("epicenter_deliveries_total") >= 4, 10, "all counted")
-        kept = [("n1", "refused"), ("n1", "sent"), ("n1", "sent"), ("n2", "sent")]
-        eventually(lambda: outcomes(cluster) == kept, 30, "all in the store")
+        stored = [("n1", "refused"), ("n1", "sent"), ("n1", "sent"), ("n2", "sent")]
+        eventually(lambda: outcomes(cluster) == stored, 30, "all in the store")
 
 
-def keep(cluster: Cluster, silence: Silence) -> None:
+def write(cluster: Cluster, silence: Silence) -> None:
     """Write a silence as the page does."""
     client = connect(cluster.store)
     try:
@@ -144,7 +144,7 @@ def keep(cluster: Cluster, silence: Silence) -> None:
         client.close()
 
 
-def test_what_is_silenced_is_told_by_the_first_revision_after_that(
+def test_a_silenced_incident_is_notified_by_the_first_revision_after_the_silence(
     receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
 ) -> None:
     opened, _ = opened_and_resolved("n1")
@@ -152,7 +152,7 @@ def test_what_is_silenced_is_told_by_the_first_revision_after_that(
     silence = Silence("s1", {"node": "n1"}, 0, now_ns + 3600 * NS_PER_S, "ada", "known", now_ns)
     with receiver.listening():
         cluster = make_cluster(receiver)
-        keep(cluster, silence)
+        write(cluster, silence)
         cluster.start_worker()
 
         def revise(revision: int) -> None:
@@ -161,16 +161,16 @@ def test_what_is_silenced_is_told_by_the_first_revision_after_that(
 
         revise(1)
         revise(2)
-        eventually(lambda: outcomes(cluster) == [("n1", "silenced")], 60, "the note")
+        eventually(lambda: outcomes(cluster) == [("n1", "silenced")], 60, "the outcome")
         assert receiver.requests == []
-        keep(cluster, msgspec.structs.replace(silence, ends_ns=time.time_ns(), changed_ns=time.time_ns()))
+        write(cluster, msgspec.structs.replace(silence, ends_ns=time.time_ns(), changed_ns=time.time_ns()))
         revisions = iter(range(3, 100))
         eventually(lambda: revise(next(revisions)) or receiver.requests, 30, "the revision after the end")
         eventually(lambda: outcomes(cluster) == [("n1", "sent"), ("n1", "silenced")], 30, "both in the store")
         assert receiver.titles == [ON_N1]
 
 
-def test_with_a_store_that_is_away_everything_is_told(
+def test_nothing_is_muted_while_the_store_is_away(
     receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
 ) -> None:
     with receiver.listening():
@@ -181,7 +181,7 @@ def test_with_a_store_that_is_away_everything_is_told(
     assert worker.log.read_text().count("silences can't be read, so nothing is muted") == 1
 
 
-def test_no_two_workers_deliver_the_same_though_partitions_move_while_the_receiver_is_away(
+def test_notifications_are_delivered_once_when_partitions_move_during_an_outage_of_the_receiver(
     receiver: Receiver, make_cluster: Callable[[Receiver], Cluster]
 ) -> None:
     receiver.status = 503
@@ -193,11 +193,11 @@ def test_no_two_workers_deliver_the_same_though_partitions_move_while_the_receiv
         revisions = [(name, msgspec.json.encode(msgspec.structs.replace(opened, incident_id=name))) for name in names]
         cluster.feed(revisions, f"{cluster.name}.incidents")
 
-        def pending(asked: list[Worker]) -> list[float]:
-            return [worker.metric("epicenter_deliveries_pending") for worker in asked]
+        def pending(counted: list[Worker]) -> list[float]:
+            return [worker.metric("epicenter_deliveries_pending") for worker in counted]
 
         eventually(lambda: sum(pending(workers)) == len(names), 60, "everything waits")
-        with workers[0].frozen():  # so the others wait long between giving partitions back and being given new ones
+        with workers[0].frozen():  # so that the others wait long between the revocation and the assignment
             workers.append(cluster.start_worker())
             eventually(lambda: sum(pending(workers[1:])) >= len(names), 60, "they took over")
         eventually(lambda: sum(pending(workers)) == len(names) and all(pending(workers)), 60, "each has its share")

@@ -1,4 +1,4 @@
-"""The cluster path on a real broker: same incidents as on one machine, and through kill -9."""
+"""The cluster path on a real broker: the same incidents as on one machine, also after kill -9."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ pytestmark = pytest.mark.integration
 
 OPERATIONS = Path(__file__).parents[2] / "docs/operations.md"
 HISTORY = ("signals", "progress", "placements", "capacity_events", "measurements", "evidence_gaps")
-ASK = "import json, sys; from epicenter.sinks.clickhouse.client import connect; client = connect(sys.argv[1]);"
-ASK += " [print(json.dumps(client.query(sql), default=str)) for sql in sys.argv[2:]]; client.close()"
+QUERY_CODE = "import json, sys; from epicenter.sinks.clickhouse.client import connect; client = connect(sys.argv[1]);"
+QUERY_CODE += " [print(json.dumps(client.query(sql), default=str)) for sql in sys.argv[2:]]; client.close()"
 LOGS = ("kern.log", "worker.jsonl", "kubernetes-events.jsonl")
-"""Files whose every line states its time; the others take theirs from receipt, which differs from run to run."""
+"""Files with a time in every line; lines of other files get the time of receipt, which differs from run to run."""
 
 
 def recorded(scenario: Scenario, folder: Path) -> str:
-    """A folder with the files whose every line states its time."""
+    """A folder with the files that have a time in every line."""
     write_all(scenario, folder)
     for file in folder.rglob("*.out"):
         file.unlink()
@@ -36,36 +36,41 @@ def recorded(scenario: Scenario, folder: Path) -> str:
 
 
 def without_positions(documents: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """A line's place is a file and a line here, a partition and an offset there; all else must be the same."""
-    kept = [{**one, "evidence": [{**line, "source": "", "line": 0} for line in one["evidence"]]} for one in documents]
-    return sorted(kept, key=lambda one: str(one["incident_id"]))
+    """Without the places of lines: they are files and lines on one machine, partitions and offsets on Kafka."""
+    cleared = [
+        {**document, "evidence": [{**line, "source": "", "line": 0} for line in document["evidence"]]}
+        for document in documents
+    ]
+    return sorted(cleared, key=lambda document: str(document["incident_id"]))
 
 
 def lines(text: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def asked(store: str, *queries: str) -> list[Any]:
-    """What a process of its own finds: an embedded store has one owner, and a process one such store."""
-    found = subprocess.run([sys.executable, "-c", ASK, store, *queries], capture_output=True, text=True, timeout=60)
+def query(store: str, *queries: str) -> list[Any]:
+    """Query in another process: an embedded store has one owner, and a process one such store."""
+    found = subprocess.run(
+        [sys.executable, "-c", QUERY_CODE, store, *queries], capture_output=True, text=True, timeout=60
+    )
     assert found.returncode == 0, found.stderr
     return [json.loads(line) for line in found.stdout.splitlines()]
 
 
 def history(store: str) -> dict[str, Any]:
-    """The tables that have nothing of positions in them."""
+    """The tables without positions."""
     queries = [f"SELECT * FROM {table} FINAL ORDER BY ALL" for table in HISTORY]
-    return dict(zip(HISTORY, asked(store, *queries), strict=True))
+    return dict(zip(HISTORY, query(store, *queries), strict=True))
 
 
 def exporting(store: str) -> int:
-    """How many processes told what they count."""
-    query = "SELECT uniqExact(process) FROM pipeline_metrics WHERE name = 'epicenter_records_total'"
-    return int(asked(store, query)[0][0][0])
+    """How many processes exported metrics."""
+    sql = "SELECT uniqExact(process) FROM pipeline_metrics WHERE name = 'epicenter_records_total'"
+    return int(query(store, sql)[0][0][0])
 
 
 def settled(cluster: Cluster, workers: list[Worker], wanted: int) -> list[dict[str, Any]]:
-    """The incidents, once all records are scanned and the store has what came of them."""
+    """The incidents, once all records are scanned and stored."""
 
     def done() -> bool:
         for worker in workers:
@@ -87,28 +92,30 @@ def test_replay_run_and_kafka_give_the_same_incidents(clusters: Any, tmp_path: P
     ran = lines(cluster.run("incidents", "list", "--json", "--store", f"chdb://{tmp_path}/store"))
 
     workers = [cluster.start_worker(), cluster.start_worker()]
-    eventually(lambda: [one.metric("epicenter_partitions") for one in workers] == [2, 2], 60, "two partitions each")
+    eventually(
+        lambda: [worker.metric("epicenter_partitions") for worker in workers] == [2, 2], 60, "two partitions each"
+    )
     with workers[0].frozen(), workers[1].frozen():
         cluster.feed(records_of(gpu, *LOGS) + records_of(oom, *LOGS))
-    streamed = settled(cluster, workers, sum(one["signal_count"] for one in replayed))
+    streamed = settled(cluster, workers, sum(incident["signal_count"] for incident in replayed))
 
-    assert {one["class"] for one in replayed} == {"xid-79", "host-oom-kill"}
+    assert {incident["class"] for incident in replayed} == {"xid-79", "host-oom-kill"}
     assert without_positions(ran) == without_positions(replayed)
     assert without_positions(streamed) == without_positions(replayed)
     assert all(worker.metric("epicenter_records_total") > 0 for worker in workers)
     expected = history(f"chdb://{tmp_path}/store")
     eventually(lambda: history(cluster.store) == expected, 60, "the same history")
     assert {table for table, stored in expected.items() if stored} >= {"signals", "progress", "placements"}
-    eventually(lambda: exporting(cluster.store) == 2, 60, "figures of both workers")
+    eventually(lambda: exporting(cluster.store) == 2, 60, "metrics of both workers")
 
 
-def test_kill_9_in_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> None:
+def test_kill_9_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> None:
     scenario = brief("gpu-off-bus", nodes=16, worker_noise_per_minute=300.0)
     records = records_of(scenario, *LOGS)
     half = len(records) // 2
     undisturbed = clusters()
     replayed = lines(undisturbed.run("replay", "--json", recorded(scenario, tmp_path / "logs")))
-    wanted = sum(one["signal_count"] for one in replayed)
+    wanted = sum(incident["signal_count"] for incident in replayed)
 
     disturbed = clusters(share_raw=undisturbed, FETCH_RECORDS="100")
     undisturbed.feed(records[:half])
@@ -125,7 +132,7 @@ def test_kill_9_in_mid_stream_changes_nothing(clusters: Any, tmp_path: Path) -> 
     assert rows(disturbed) == rows(undisturbed)
 
 
-def test_commands_of_the_operation_document_run(clusters: Any) -> None:
+def test_commands_of_the_operations_guide_run(clusters: Any) -> None:
     cluster = clusters()
     shown = re.search(r"^```sh\n(.*?)^```", OPERATIONS.read_text(), re.MULTILINE | re.DOTALL)
     assert shown

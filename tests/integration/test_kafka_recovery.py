@@ -1,4 +1,4 @@
-"""State of the correlation through kill -9, restart, a lost race, and topics that are not as they were."""
+"""The correlator's state after kill -9, restarts, an overwritten snapshot, and recreated topics."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ TIMEOUT = (
 STORED = "SELECT class, nodes, signal_count FROM incidents FINAL"
 STEP = "completed step: {}, seconds: 2.0, TFLOP/s/device: 380.1, loss: 2.8"
 STEPS = 1907
-"""More than an hour of them, up to a number that is not round: then a stop is told within 20 s."""
+"""More than an hour of them, up to a number that is not round: then a stall is reported within 20 s."""
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def everything_in(bootstrap: str, *sources: TopicPartition) -> list[ConsumerReco
             consumer.assign(sources)
             ends = await consumer.end_offsets(sources)
             found: list[ConsumerRecord[bytes, bytes]] = []
-            while any([await consumer.position(one) < ends[one] for one in sources]):
+            while any([await consumer.position(source) < ends[source] for source in sources]):
                 for records in (await consumer.getmany(timeout_ms=200)).values():
                     found += records
             return found
@@ -102,7 +102,7 @@ def stored(cluster: Cluster) -> list[tuple[str, list[str], int]]:
 
 
 def is_stored(cluster: Cluster, failure_class: str, *nodes: str) -> bool:
-    return (failure_class, list(nodes)) in [one[:2] for one in stored(cluster)]
+    return (failure_class, list(nodes)) in [incident[:2] for incident in stored(cluster)]
 
 
 def stop(worker: Worker) -> None:
@@ -110,34 +110,38 @@ def stop(worker: Worker) -> None:
     assert worker.process.wait(30) == 0, worker.log.read_text()
 
 
-def test_a_standby_takes_over_and_time_goes_on(make_cluster: Callable[..., Cluster]) -> None:
-    """A job stands still while the worker that watches it is killed: the other one says so, and hears what comes."""
+def test_a_standby_takes_over_and_the_watermark_advances(make_cluster: Callable[..., Cluster]) -> None:
+    """A job stalls and the worker that watches it is killed: the other worker reports the hang and later failures."""
     cluster = make_cluster(ADVANCE_WHEN_IDLE="true")
     workers = [cluster.start_worker(), cluster.start_worker()]
-    eventually(lambda: [one.metric("epicenter_partitions") for one in workers] == [2, 2], 60, "two partitions each")
+    eventually(
+        lambda: [worker.metric("epicenter_partitions") for worker in workers] == [2, 2], 60, "two partitions each"
+    )
     now_ns = time_ns()
     settled_ms = now_ns // 1_000_000
     cluster.feed(worker_line(2.0 * (step - STEPS), STEP.format(step), now_ns) for step in range(1, STEPS + 1))
     cluster.feed([kernel(0, "n2", now_ns)])
     eventually(lambda: is_stored(cluster, "xid-79", "n2"), 30, "the first incident")
 
-    active = next(one for one in workers if "epicenter_signals{" in one.get("/metrics"))
+    active = next(worker for worker in workers if "epicenter_signals{" in worker.get("/metrics"))
     standby = workers[1 - workers.index(active)]
     active.kill()
     killed_ms = time_ns() // 1_000_000
     cluster.feed([kernel(20, "n3", now_ns)])
     eventually(lambda: is_stored(cluster, "xid-79", "n3"), 30, "an incident from the standby")
-    eventually(lambda: is_stored(cluster, "hang"), 60, "the silence, declared by the standby")
+    eventually(lambda: is_stored(cluster, "hang"), 60, "the hang, reported by the standby")
     assert standby.process.poll() is None
 
     records = everything_in(cluster.bootstrap, TopicPartition(TopicNames(cluster.name).matches, MINE))
-    ticks_ms = [one.timestamp for one in records if isinstance(decode(one.value or b""), ProgressTick)]
+    ticks_ms = [record.timestamp for record in records if isinstance(decode(record.value or b""), ProgressTick)]
     assert ticks_ms[-1] > killed_ms
-    gaps_ms = [later - earlier for earlier, later in pairwise(one for one in ticks_ms if one > settled_ms + 1000)]
+    gaps_ms = [
+        later - earlier for earlier, later in pairwise(tick_ms for tick_ms in ticks_ms if tick_ms > settled_ms + 1000)
+    ]
     assert min(gaps_ms) > 900 * TICK_S, "two workers tick"
     by_revision: dict[tuple[str, int], set[bytes]] = {}
-    for one in sent_incidents(cluster):
-        by_revision.setdefault((one.incident_id, one.revision), set()).add(msgspec.json.encode(one))
+    for incident in sent_incidents(cluster):
+        by_revision.setdefault((incident.incident_id, incident.revision), set()).add(msgspec.json.encode(incident))
     assert {len(contents) for contents in by_revision.values()} == {1}
 
 
@@ -158,8 +162,8 @@ def test_a_clean_restart_repeats_nothing_and_an_older_snapshot_loses_nothing(
     early = everything_in(cluster.bootstrap, snapshots)[-1]
     sent = len(sent_incidents(cluster))
     messages = everything_in(cluster.bootstrap, TopicPartition(names.matches, MINE))
-    after = [decode(one.value) for one in messages if one.offset >= committed(cluster)]
-    assert not any(one.has_content for one in after), "what the matcher said while it stopped"
+    after = [decode(message.value) for message in messages if message.offset >= committed(cluster)]
+    assert not any(message.has_content for message in after), "messages of the stopping matcher are empty"
 
     worker = cluster.start_worker()
     cluster.feed([worker_line(661, TIMEOUT)])
@@ -174,12 +178,12 @@ def test_a_clean_restart_repeats_nothing_and_an_older_snapshot_loses_nothing(
         await producer.send_and_wait(names.snapshots, early.value, key=early.key, partition=MINE)
         await producer.stop()
 
-    asyncio.run(write_again())  # as a worker does that was taken for dead and comes back
+    asyncio.run(write_again())  # like a worker that was removed from its group and resumes
     worker = cluster.start_worker()
     cluster.feed([worker_line(662, TIMEOUT)])
     eventually(lambda: signals() == 3, 60, "the second signal again, and the third")
     stop(worker)
-    assert {one.revision: one.signal_count for one in sent_incidents(cluster)} == {1: 1, 2: 2, 3: 3}
+    assert {incident.revision: incident.signal_count for incident in sent_incidents(cluster)} == {1: 1, 2: 2, 3: 3}
 
     with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([names.matches]))
     eventually(lambda: "made" in cluster.run("topics"), 30, "the topic of matches made again")
@@ -190,7 +194,9 @@ def test_a_clean_restart_repeats_nothing_and_an_older_snapshot_loses_nothing(
     assert "topic-made-again" in worker.log.read_text()
 
 
-def test_a_snapshot_that_is_too_large_is_named_and_kept_once_it_fits(make_cluster: Callable[..., Cluster]) -> None:
+def test_a_snapshot_that_is_too_large_is_reported_and_written_once_it_fits(
+    make_cluster: Callable[..., Cluster],
+) -> None:
     cluster = make_cluster(SNAPSHOT_EVERY="1s")
     topic = TopicNames(cluster.name).snapshots
 
@@ -202,7 +208,7 @@ def test_a_snapshot_that_is_too_large_is_named_and_kept_once_it_fits(make_cluste
     worker = cluster.start_worker()
     cluster.feed([kernel(60)])
     eventually(lambda: worker.metric("epicenter_snapshot_failures_total"), 60, "a snapshot that is refused")
-    eventually(lambda: is_stored(cluster, "xid-79", "n1"), 60, "the incident all the same")
+    eventually(lambda: is_stored(cluster, "xid-79", "n1"), 60, "the incident without a snapshot")
     assert f"exceeds the limit of {topic}: raise its max.message.bytes" in worker.log.read_text()
     assert committed(cluster) == -1
 

@@ -1,4 +1,4 @@
-"""Rules of a running worker change: a new one works at once, a broken one changes nothing."""
+"""Rules of a running worker change: a new rule works at once, a broken pack changes nothing."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.integration
 
 LOUD = """\
   - id: mine.loud
-    title: It fits what it should not
+    title: It fits too many lines
     class: mine-loud
     source: worker
     patterns: ['LOUD']
     severity: error
     role: cascade
     entity: job
-    meaning: Somebody wrote it.
+    meaning: A test wrote it.
     examples:
       matches: ['LOUD', 'so LOUD']
       near_misses: ['quiet']
@@ -42,7 +42,7 @@ def of_rule(worker: Worker, rule: str, name: str) -> float:
 
 
 def candidates(worker: Worker) -> float:
-    """Lines that the loud rule may fit: those that it was held against, and those that were passed over."""
+    """Lines that the loud rule may fit: those that it checked, and those that it passed over."""
     return of_rule(worker, "mine.loud", "candidates") + of_rule(worker, "mine.loud", "throttled")
 
 
@@ -57,7 +57,7 @@ def test_rules_change_while_a_worker_runs(kafka: Any, clickhouse: Any, tmp_path:
         rules = worker.metric("epicenter_rules")
 
         pack.write_text(A_PACK + LOUD)
-        eventually(lambda: has_reloaded(worker, "taken"), 90, "the new rule is taken")
+        eventually(lambda: has_reloaded(worker, "taken"), 90, "the new rule is loaded")
         assert worker.metric("epicenter_rules") == rules + 2
         cluster.feed([("n1", vector("n1", 1, "it went wrong: 1", "A"))])
         (incident,) = eventually(cluster.incidents, 60, "an incident by the new rule")
@@ -65,10 +65,10 @@ def test_rules_change_while_a_worker_runs(kafka: Any, clickhouse: Any, tmp_path:
 
         pack.write_text(A_PACK.replace("role: root", "role: boss"))
         eventually(lambda: has_reloaded(worker, "broken"), 90, "the broken pack is refused")
-        told = f"{pack}:9: rules.0.role: Input should be"
-        assert told in worker.log.read_text()
+        message = f"{pack}:9: rules.0.role: Input should be"
+        assert message in worker.log.read_text()
         (problem,) = json.loads(worker.get("/healthz"))["rules"]["problems"]
-        assert problem.startswith(told)
+        assert problem.startswith(message)
         cluster.feed([("n2", vector("n2", 4000, "it went wrong: 2", "B"))])
         eventually(lambda: len(cluster.incidents()) == 2, 60, "the old rule still works")
         assert worker.metric("epicenter_unknown_rule_matches_total") == 0

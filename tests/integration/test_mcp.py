@@ -36,7 +36,7 @@ from tests.unit.sinks.clickhouse.test_rows import an_incident
 pytestmark = pytest.mark.integration
 
 TABLES = ("incidents", "incident_revisions", "matches", "signals", "feedback", "silences", "deliveries", "dead_letters")
-MUST_NOT_COME_OUT = ("</untrusted", "<|im_start|>", "\x1b", "\u202e", "\\u001b", "Human:")
+FORBIDDEN_OUTPUT = ("</untrusted", "<|im_start|>", "\x1b", "\u202e", "\\u001b", "Human:")
 TOOLS = {
     *("list_incidents", "search_incidents", "get_incident", "explain_incident", "get_evidence", "list_jobs"),
     *("job_progress", "similar_incidents", "list_silences"),
@@ -64,9 +64,9 @@ def http_server(stored: Stored) -> Iterator[str]:
     process = subprocess.Popen([*EPICENTER, *arguments], stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stderr
     try:
-        told = process.stderr.readline()
-        assert told.startswith("mcp: http://127.0.0.1:"), told
-        yield told.split()[1]
+        first_line = process.stderr.readline()
+        assert first_line.startswith("mcp: http://127.0.0.1:"), first_line
+        yield first_line.split()[1]
     finally:
         process.terminate()
         out, _ = process.communicate(timeout=60)
@@ -87,8 +87,8 @@ async def connected(stored: Stored, transport: str) -> AsyncIterator[Client]:
                 yield client
 
 
-async def told(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """What a tool says in its structured content; its text is the same or, of a pack, Markdown."""
+async def call(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """A tool's structured content; its text is the same or, for a pack, Markdown."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     (content,) = result.content
@@ -107,7 +107,7 @@ async def refused(client: Client, tool: str, **arguments: Any) -> str:
 
 
 @pytest.mark.parametrize("transport", ["stdio", "http"])
-async def test_every_tool_answers_what_the_store_holds_and_writes_nothing(stored: Stored, transport: str) -> None:
+async def test_every_tool_answers_from_the_store_and_writes_nothing(stored: Stored, transport: str) -> None:
     before = contents(stored)
     document = json.loads(msgspec.json.encode(stored_incident(stored.settings, stored.incident_id)))
     incident_id, job = document["incident_id"], document["jobs"][0]
@@ -117,17 +117,17 @@ async def test_every_tool_answers_what_the_store_holds_and_writes_nothing(stored
         assert {tool.name for tool in tools} == TOOLS
         assert all(tool.annotations and tool.annotations.read_only_hint and tool.description for tool in tools)
 
-        listed = await told(client, "list_incidents")
+        listed = await call(client, "list_incidents")
         assert len(listed["incidents"]) == len(ask(stored.settings, "incidents")) > 1
         for wanted in ({"failure_class": "xid-79"}, {"node": document["root_cause"]["node"]}, {"since": "3650d"}):
-            fitting = await told(client, "list_incidents", **wanted)
-            assert incident_id in [one["incident_id"] for one in fitting["incidents"]]
-        assert (await told(client, "list_incidents", cluster="none"))["incidents"] == []
-        assert (await told(client, "list_incidents", limit=1))["has_more"]
-        found = await told(client, "search_incidents", words="fallen bus")
-        assert [one["incident_id"] for one in found["incidents"]] == [incident_id]
+            fitting = await call(client, "list_incidents", **wanted)
+            assert incident_id in [incident["incident_id"] for incident in fitting["incidents"]]
+        assert (await call(client, "list_incidents", cluster="none"))["incidents"] == []
+        assert (await call(client, "list_incidents", limit=1))["has_more"]
+        found = await call(client, "search_incidents", words="fallen bus")
+        assert [incident["incident_id"] for incident in found["incidents"]] == [incident_id]
 
-        whole = (await told(client, "get_incident", incident_id=incident_id[:6]))["incident"]
+        whole = (await call(client, "get_incident", incident_id=incident_id[:6]))["incident"]
         assert whole["root_cause"] == document["root_cause"]
         assert [link["untrusted_log_text"] for link in whole["chain"]][:1] == [document["chain"][0]["text"]]
 
@@ -136,19 +136,19 @@ async def test_every_tool_answers_what_the_store_holds_and_writes_nothing(stored
         assert explained.structured_content == json.loads(as_json(pack))
         assert explained.content[0].text == as_markdown(pack).decode()  # type: ignore[union-attr]
 
-        line = await told(client, "get_evidence", reference=pack.verdict.line, before=2, after=2)
+        line = await call(client, "get_evidence", reference=pack.verdict.line, before=2, after=2)
         there = find(stored.settings, pack.verdict.line, Around(2, 2))
-        assert [one["number"] for one in line["lines"]] == [one.number for one in there.lines]
+        assert [shown["number"] for shown in line["lines"]] == [stored_line.number for stored_line in there.lines]
         assert line["found_in"] == "file" and len(line["lines"]) == 5
         silence = next(event.reference for event in pack.timeline if event.failure_class == "hang")
-        assert "no step after" in (await told(client, "get_evidence", reference=silence))["facts"]["silence"]["text"]
+        assert "no step after" in (await call(client, "get_evidence", reference=silence))["facts"]["silence"]["text"]
 
-        assert job in [one["job"] for one in (await told(client, "list_jobs"))["jobs"]]
-        progress = await told(client, "job_progress", job=job)
+        assert job in [listed_job["job"] for listed_job in (await call(client, "list_jobs"))["jobs"]]
+        progress = await call(client, "job_progress", job=job)
         assert progress["newest_step"] == document["progress"][job]["last_step"]
         assert sum(state["count"] for state in progress["states"].values()) == progress["ranks"]
-        assert (await told(client, "similar_incidents", incident_id=incident_id))["similar"] == []
-        assert (await told(client, "list_silences"))["silences"] == []
+        assert (await call(client, "similar_incidents", incident_id=incident_id))["similar"] == []
+        assert (await call(client, "list_silences"))["silences"] == []
 
         resource = await client.read_resource(f"epicenter://incidents/{incident_id}")
         assert resource.contents[0].text == as_markdown(pack).decode()  # type: ignore[union-attr]
@@ -157,7 +157,7 @@ async def test_every_tool_answers_what_the_store_holds_and_writes_nothing(stored
     assert contents(stored) == before
 
 
-async def test_what_is_asked_wrongly_is_told_in_a_sentence(stored: Stored) -> None:
+async def test_a_wrong_request_is_refused_with_one_sentence(stored: Stored) -> None:
     async with connected(stored, "stdio") as client:
         assert "no such incident" in await refused(client, "get_incident", incident_id="ffffffffff")
         assert "letters and digits" in await refused(client, "explain_incident", incident_id="../etc/passwd")
@@ -173,7 +173,7 @@ async def test_what_is_asked_wrongly_is_told_in_a_sentence(stored: Stored) -> No
             await client.read_resource("epicenter://incidents/ffffffffff")
 
 
-async def test_answers_are_bounded_and_count_what_is_left_out(stored: Stored) -> None:
+async def test_answers_are_bounded_and_count_the_omitted_parts(stored: Stored) -> None:
     client = connect(stored.settings.store_dsn)
     lines = tuple(Evidence(f"{number}.log", number, "n1", "hang", "x" * 900) for number in range(200))
     jobs = {f"job-{number}": Progress(number, "2026-03-02T09:00:00Z", None) for number in range(1_000)}
@@ -184,35 +184,35 @@ async def test_answers_are_bounded_and_count_what_is_left_out(stored: Stored) ->
         add_job(client, "9001", 4_096)
     finally:
         client.close()
-    async with Client(build(stored.settings)) as asked:
-        whole = await told(asked, "get_incident", incident_id="eeee01")
+    async with Client(build(stored.settings)) as client:
+        whole = await call(client, "get_incident", incident_id="eeee01")
         assert whole["left_out"]["evidence"] > 100 and whole["left_out"]["progress"] > 100
-        listed = await told(asked, "list_incidents", limit=100)
+        listed = await call(client, "list_incidents", limit=100)
         assert listed["left_out"]["incidents"] + len(listed["incidents"]) > 90
-        progress = await told(asked, "job_progress", job="9001")
+        progress = await call(client, "job_progress", job="9001")
         assert (progress["ranks"], progress["newest_step"]) == (4_096, 18_200)
-        assert {state: one["count"] for state, one in progress["states"].items()}["silent"] == 8
+        assert {state: ranks["count"] for state, ranks in progress["states"].items()}["silent"] == 8
 
 
-async def test_a_store_that_is_not_there_is_told(tmp_path: Path) -> None:
+async def test_a_missing_store_is_reported_and_not_created(tmp_path: Path) -> None:
     async with Client(build(load_settings(data_dir=tmp_path / "none"))) as client:
         assert "no store here yet" in await refused(client, "list_incidents")
     assert list(tmp_path.iterdir()) == []
 
 
-async def test_log_text_of_somebody_who_means_ill_stays_data(stored: Stored) -> None:
+async def test_hostile_log_text_stays_data(stored: Stored) -> None:
     async with connected(stored, "stdio") as client:
-        (brief,) = (await told(client, "search_incidents", words="ignore all previous"))["incidents"]
+        (brief,) = (await call(client, "search_incidents", words="ignore all previous"))["incidents"]
         pack = await client.call_tool("explain_incident", {"incident_id": brief["incident_id"]})
         line = await client.call_tool("get_evidence", {"reference": pack.structured_content["verdict"]["line"]})  # type: ignore[index]
         whole = await client.call_tool("get_incident", {"incident_id": brief["incident_id"]})
         for result in (pack, line, whole):
             text = result.content[0].text + json.dumps(result.structured_content)  # type: ignore[union-attr]
             assert "ignore all previous instructions" in text
-            assert not [one for one in MUST_NOT_COME_OUT if one in text]
+            assert not [part for part in FORBIDDEN_OUTPUT if part in text]
 
 
-def test_only_this_machine_is_answered_over_http(stored: Stored) -> None:
+def test_only_requests_from_this_machine_are_answered_over_http(stored: Stored) -> None:
     with http_server(stored) as url:
         own = urlsplit(url).netloc
         for headers, status in (

@@ -1,4 +1,4 @@
-"""Marked secrets in every setting and in the logs: none of them stands in anything that is printed, stored or sent."""
+"""Marked secrets in every setting and in the logs: none appears in anything that is printed, stored or sent."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ for (table,) in client.query(tables + " AND engine NOT LIKE 'Aggregating%'"):
 
 
 def python(code: str, *arguments: object, **environment: str) -> tuple[int, str]:
-    """(exit code, all that is printed) of this checkout's code in another process."""
+    """(exit code, all output) of this checkout's code in another process."""
     whole = {"PATH": "/usr/bin:/bin", "HOME": "/nonexistent", "PYTHONPATH": str(ROOT), **environment}
     command = [sys.executable, "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, timeout=120, env=whole, cwd=ROOT)
@@ -50,10 +50,10 @@ WRONG: Final = {
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in WRONG.items() for value in values])
-def test_a_wrong_setting_is_told_without_its_value(tmp_path: Path, name: str, value: Any) -> None:
+def test_an_invalid_setting_is_reported_without_its_value(tmp_path: Path, name: str, value: Any) -> None:
     file = tmp_path / "epicenter.toml"
     shown = (
-        "{" + ", ".join(f'{key} = "{one}"' for key, one in value.items()) + "}"
+        "{" + ", ".join(f'{key} = "{text}"' for key, text in value.items()) + "}"
         if isinstance(value, dict)
         else json.dumps(value)
     )
@@ -85,15 +85,15 @@ def test_settings_show_no_secret(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
     ],
 )
 @pytest.mark.parametrize("command", ["migrate", "incidents list"])
-def test_commands_tell_of_a_wrong_store_without_its_password(tmp_path: Path, dsn: str, command: str) -> None:
+def test_commands_report_an_unreachable_store_without_its_password(tmp_path: Path, dsn: str, command: str) -> None:
     given = {"EPICENTER_STORE": dsn, "EPICENTER_KAFKA": "127.0.0.1:9", "EPICENTER_DATA_DIR": str(tmp_path)}
-    code, told = python(CALL, *command.split(), **given, EPICENTER_WEBHOOK_URL=f"https://h/{OURS}")
-    assert code in (1, 69, 78), told
-    assert "store" in told.lower() or "127.0.0.1:9" in told
-    assert OURS not in told
+    code, output = python(CALL, *command.split(), **given, EPICENTER_WEBHOOK_URL=f"https://h/{OURS}")
+    assert code in (1, 69, 78), output
+    assert "store" in output.lower() or "127.0.0.1:9" in output
+    assert OURS not in output
 
 
-def test_a_run_stores_tells_and_sends_no_secret(tmp_path: Path) -> None:
+def test_a_run_stores_prints_and_sends_no_secret(tmp_path: Path) -> None:
     log, data, folder = tmp_path / "log.jsonl", tmp_path / "data", tmp_path / "secrets"
     folder.mkdir()
     lines = [
@@ -112,9 +112,9 @@ def test_a_run_stores_tells_and_sends_no_secret(tmp_path: Path) -> None:
     with Receiver().listening() as receiver:
         (folder / "webhook_url").write_text(f"{receiver.url}?key={OURS}")
         given = {"EPICENTER_SECRETS_DIR": str(folder), "EPICENTER_DATA_DIR": str(data)}
-        code, told = python(CALL, "run", "--once", "--json", log, **given)
-    assert code == 0, told
-    assert receiver.requests, told
+        code, output = python(CALL, "run", "--once", "--json", log, **given)
+    assert code == 0, output
+    assert receiver.requests, output
     rows_code, rows = python(ALL_ROWS, f"chdb://{data}/store")
     assert rows_code == 0, rows
     assert {"matches", "incidents", "dead_letters", "deliveries"} <= {row.split()[0] for row in rows.splitlines()}
@@ -128,21 +128,21 @@ def test_a_run_stores_tells_and_sends_no_secret(tmp_path: Path) -> None:
         code, shown = python(CALL, *command, EPICENTER_DATA_DIR=str(data))
         assert code == 0, shown
         assert "[redacted:" in shown
-        told += shown
-    everything = told + rows + str(receiver.requests)
+        output += shown
+    everything = output + rows + str(receiver.requests)
     assert THEIRS not in everything
     assert OURS not in everything
 
 
-def test_switched_off_it_leaves_all_as_it_is(tmp_path: Path) -> None:
+def test_redaction_can_be_switched_off(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_text(f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. token={THEIRS}\n")
     assert THEIRS in python(CALL, "match", "--json", log, EPICENTER_REDACT="false")[1]
     assert THEIRS not in python(CALL, "match", "--json", log)[1]
 
 
-def test_a_wrong_file_of_patterns_is_told_with_its_line(tmp_path: Path) -> None:
+def test_an_invalid_pattern_file_is_reported_with_its_line(tmp_path: Path) -> None:
     file = tmp_path / "ours.yaml"
     file.write_text("secrets:\n  - name: x\n    sought: [xx]\n    patterns: ['(']\n    finds: ['«xx»']\n")
-    code, told = python(CALL, "match", ROOT / "README.md", EPICENTER_REDACT_PATTERNS=str(file))
-    assert (code, f"{file}:4: x: '('" in told) == (78, True), told
+    code, output = python(CALL, "match", ROOT / "README.md", EPICENTER_REDACT_PATTERNS=str(file))
+    assert (code, f"{file}:4: x: '('" in output) == (78, True), output

@@ -37,7 +37,7 @@ HOUR_NS = 3600 * NS_PER_S
 
 
 class Terminal:
-    """Somebody at a terminal, where the store is, and the one incident in it."""
+    """A terminal for one store, and the only incident in it."""
 
     def __init__(self, *place: object):
         self.place = list(map(str, place))
@@ -50,7 +50,7 @@ class Terminal:
         assert "Traceback" not in done.stderr
         return done.returncode, done.stdout, done.stderr
 
-    def told(self, *arguments: object) -> Any:
+    def json_of(self, *arguments: object) -> Any:
         """The object that a command prints."""
         code, out, err = self.run(*arguments, "--json")
         assert code == 0, err
@@ -59,24 +59,24 @@ class Terminal:
 
 @pytest.fixture(scope="module")
 def free(tmp_path_factory: pytest.TempPathFactory) -> Terminal:
-    """At an embedded store that nobody holds."""
+    """At an embedded store that no process has open."""
     folder = tmp_path_factory.mktemp("free")
     (folder / "kern.log").write_text(XID)
     terminal = Terminal("--data-dir", folder / "data")
-    terminal.incident_id = terminal.told("run", "--once", folder / "kern.log")["incident_id"]
+    terminal.incident_id = terminal.json_of("run", "--once", folder / "kern.log")["incident_id"]
     return terminal
 
 
 @pytest.fixture(scope="module")
 def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
-    """At an embedded store that a running epicenter holds."""
+    """At an embedded store that a running epicenter has open."""
     folder = tmp_path_factory.mktemp("held")
     logs = folder / "logs"
     logs.mkdir()
     (logs / "kern.log").write_text(XID)
     terminal = Terminal("--data-dir", folder / "data")
     with epicenter(folder, "run", logs, *terminal.place, "--page-port", 0) as base:
-        (incident,) = eventually(lambda: asked(base + "/api/incidents"), PATIENCE_S, "the incident to be there")
+        (incident,) = eventually(lambda: fetched(base + "/api/incidents"), PATIENCE_S, "the incident to be there")
         terminal.incident_id = incident["incident_id"]
         yield terminal
 
@@ -84,7 +84,7 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
 @pytest.fixture(scope="module")
 def server(request: pytest.FixtureRequest) -> Terminal:
     """At a ClickHouse server."""
-    dsn = urlsplit(request.getfixturevalue("clickhouse").dsn)._replace(path="/said").geturl()
+    dsn = urlsplit(request.getfixturevalue("clickhouse").dsn)._replace(path="/operator_actions").geturl()
     client = connect(dsn)
     migrate(client)
     ClickHouseSink(client).write(incidents=[an_incident()])
@@ -94,44 +94,44 @@ def server(request: pytest.FixtureRequest) -> Terminal:
     return terminal
 
 
-def asked(url: str) -> Any:
+def fetched(url: str) -> Any:
     with urllib.request.urlopen(url, timeout=10) as answer:
         return json.loads(answer.read())
 
 
-def check_words(terminal: Terminal, told: Callable[..., Any]) -> None:
-    """`told` gives the object that a command on the store of the terminal prints."""
-    given = told("ack", terminal.incident_id[:-1], "--note", "it's \x1b[31mmine")
+def check_actions(terminal: Terminal, json_of: Callable[..., Any]) -> None:
+    """`json_of` gives the object that a command on the store of the terminal prints."""
+    given = json_of("ack", terminal.incident_id[:-1], "--note", "it's \x1b[31mmine")
     who = (given["who"], given["note"], given["is_taken_back"])
     assert (given["incident_id"], *who) == (terminal.incident_id, getpass.getuser(), "it's \x1b[31mmine", False)
     assert abs(given["given_ns"] - time_ns()) < PATIENCE_S * NS_PER_S
     matchers = ("--match", "class=xid-*", "--match", "node=n1")
-    added = told("silences", "add", *matchers, "--for", "4h", "--reason", "drained", "--who", "ada")
+    added = json_of("silences", "add", *matchers, "--for", "4h", "--reason", "drained", "--who", "ada")
     assert (added["matchers"], added["who"], added["reason"]) == ({"class": "xid-*", "node": "n1"}, "ada", "drained")
     assert added["ends_ns"] - added["begins_ns"] == 4 * HOUR_NS
-    assert told("silences", "list") == added
-    assert told("silences", "end", added["silence_id"][:7])["ends_ns"] < added["ends_ns"]
+    assert json_of("silences", "list") == added
+    assert json_of("silences", "end", added["silence_id"][:7])["ends_ns"] < added["ends_ns"]
 
 
-def test_commands_write_to_a_store_that_nobody_holds(free: Terminal) -> None:
-    check_words(free, free.told)
+def test_commands_write_to_a_store_that_no_process_has_open(free: Terminal) -> None:
+    check_actions(free, free.json_of)
 
 
 @pytest.mark.parametrize("store", ["held", "server"])
 def test_commands_write_to_a_running_epicenter_and_to_a_server(
     store: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The first of them as a process; none of them opens an embedded store here."""
+    """The first command is a process; none opens an embedded store in this process."""
     terminal: Terminal = request.getfixturevalue(store)
-    taken = terminal.told("ack", terminal.incident_id, "--who", "ada")
-    assert (taken["incident_id"], taken["who"]) == (terminal.incident_id, "ada")
+    acknowledged = terminal.json_of("ack", terminal.incident_id, "--who", "ada")
+    assert (acknowledged["incident_id"], acknowledged["who"]) == (terminal.incident_id, "ada")
 
-    def told(*words: str) -> Any:
+    def json_of(*words: str) -> Any:
         code, out, err = called(terminal, capsys, *words, "--json")
         assert code == 0, err
         return json.loads(out)
 
-    check_words(terminal, told)
+    check_actions(terminal, json_of)
 
 
 @contextmanager
@@ -149,8 +149,8 @@ def called(terminal: Terminal, capsys: pytest.CaptureFixture[str], *words: str) 
     with arguments(*words, *terminal.place):
         try:
             main()
-        except SystemExit as left:
-            code = left.code
+        except SystemExit as ended:
+            code = ended.code
     return code, *capsys.readouterr()
 
 
@@ -160,9 +160,9 @@ def run(held: Terminal, capsys: pytest.CaptureFixture[str]) -> Any:
     return partial(called, held, capsys)
 
 
-def test_a_word_is_shown_inert_and_taken_back_by_anybody(held: Terminal, run: Any) -> None:
-    told = f"incident {held.incident_id}: taken care of by ada: \\x1b[31m4711\n"
-    assert run("ack", held.incident_id, "--who", "ada", "--note", "\x1b[31m4711") == (0, told, "")
+def test_an_acknowledgement_is_shown_sanitized_and_any_user_takes_it_back(held: Terminal, run: Any) -> None:
+    shown = f"incident {held.incident_id}: taken care of by ada: \\x1b[31m4711\n"
+    assert run("ack", held.incident_id, "--who", "ada", "--note", "\x1b[31m4711") == (0, shown, "")
     code, out, _ = run("ack", held.incident_id, "--who", "bob", "--undo")
     assert (code, out) == (0, f"incident {held.incident_id}: nobody takes care of it any more, says bob\n")
     code, _, err = run("ack", held.incident_id, "--undo")
@@ -201,14 +201,14 @@ WRONG = [
 ]
 
 
-@pytest.mark.parametrize(("code", "told", "words"), WRONG, ids=[told for _, told, _ in WRONG])
-def test_what_is_wrong_is_told_in_a_line(
-    held: Terminal, run: Any, code: int, told: str, words: tuple[str, ...]
+@pytest.mark.parametrize(("code", "message", "words"), WRONG, ids=[message for _, message, _ in WRONG])
+def test_a_wrong_action_is_refused_with_one_line(
+    held: Terminal, run: Any, code: int, message: str, words: tuple[str, ...]
 ) -> None:
     found, out, err = run(*(word.format(incident=held.incident_id) for word in words))
-    assert (found, out, told in err.splitlines()[-1]) == (code, "", True)
+    assert (found, out, message in err.splitlines()[-1]) == (code, "", True)
 
 
-def test_a_store_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_store_is_reported(tmp_path: Path) -> None:
     code, out, err = Terminal("--data-dir", tmp_path).run("silences", "list")
     assert (code, out, "no store here yet" in err) == (66, "", True)

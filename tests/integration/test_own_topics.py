@@ -1,4 +1,4 @@
-"""Our own topics when they are not as they should be: each trouble is named, counted and survived."""
+"""Faults of our own topics: each is named, counted and survived."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ def dead_letters(cluster: Cluster) -> list[str]:
     return cluster.run("dead-letters", "list").splitlines()
 
 
-def says_of(value: bytes | None, node: str) -> bool:
+def has_match_on(value: bytes | None, node: str) -> bool:
     message = decode(value or b"")
     return isinstance(message, ScanMessage) and any(
-        one.event.node == node for part in message.parts for one in part.matches
+        match.event.node == node for part in message.parts for match in part.matches
     )
 
 
 @contextmanager
 def matched(cluster: Cluster, *numbers: int) -> Iterator[None]:
-    """What a worker that matches, and does no more, makes of these failures: each in a batch of its own."""
+    """A worker that only matches processes these failures, each in a separate batch."""
     worker = cluster.start_worker(SERVICES="match")
     for read, number in enumerate(numbers, 1):
         cluster.feed([(f"n{number}", xid(number))])
@@ -61,7 +61,7 @@ def matched(cluster: Cluster, *numbers: int) -> Iterator[None]:
     stop(worker)
 
 
-def test_a_corrupt_batch_of_matches_is_a_dead_letter_and_the_others_are_correlated_and_stored(
+def test_only_the_corrupt_batch_of_matches_becomes_a_dead_letter(
     clickhouse: Any, make_cluster: MakeCluster, tmp_path: Path
 ) -> None:
     with own_broker(tmp_path / "kafka") as broker:
@@ -71,13 +71,15 @@ def test_a_corrupt_batch_of_matches_is_a_dead_letter_and_the_others_are_correlat
         with matched(cluster, 1, 2, 3):
             pass
         matches = TopicPartition(TopicNames(cluster.name).matches, 0)
-        (bad,) = [one.offset for one in everything_in(broker.bootstrap, matches) if says_of(one.value, "n2")]
+        (bad,) = [
+            record.offset for record in everything_in(broker.bootstrap, matches) if has_match_on(record.value, "n2")
+        ]
         corrupt_on_disk(broker, tmp_path / "kafka", {matches: bad}, broken_checksum)
 
         worker = cluster.start_worker()
         eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the incidents around it")
         eventually(lambda: stored(cluster) == {"n1", "n3"}, 30, "the rows around it")
-        (dead_letter,) = eventually(lambda: dead_letters(cluster), 30, "the letter")
+        (dead_letter,) = eventually(lambda: dead_letters(cluster), 30, "the dead letter")
         source = f"{matches.topic}/0"
         assert f"{source}:{bad} " in dead_letter
         assert f"corrupt batch: offsets {bad} to {bad}: " in dead_letter
@@ -101,9 +103,9 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
         for number in (1, 2):
             cluster.feed([(f"n{number}", xid(number)), ("n1", b"")])
             eventually(lambda: len(receiver.requests) >= number, 60, "the notification")  # noqa: B023
-            eventually(lambda: len(dead_letters(cluster)) == number, 30, "the letter")  # noqa: B023
+            eventually(lambda: len(dead_letters(cluster)) == number, 30, "the dead letter")  # noqa: B023
         stop(worker)
-        told = receiver.ids
+        notified = receiver.ids
         bad = dict.fromkeys((names.incidents, names.alerts, names.dead_letters), 0)
         bad[names.snapshots] = everything_in(broker.bootstrap, TopicPartition(names.snapshots, 0))[-1].offset
         partitions = {TopicPartition(name, 0): offset for name, offset in bad.items()}
@@ -117,8 +119,8 @@ def test_corrupt_batches_of_all_other_topics_are_passed_over(
         worker = cluster.start_worker()
         cluster.feed([("n3", xid(3))])
         eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "all incidents")
-        eventually(lambda: set(receiver.ids) > set(told), 60, "the next notification")
-        eventually(lambda: len(dead_letters(cluster)) == 7, 30, f"letters: {dead_letters(cluster)}")
+        eventually(lambda: set(receiver.ids) > set(notified), 60, "the next notification")
+        eventually(lambda: len(dead_letters(cluster)) == 7, 30, f"dead letters: {dead_letters(cluster)}")
         for group, topic in (
             (names.store_group, names.incidents),
             (names.store_group, names.dead_letters),
@@ -148,7 +150,7 @@ def committed(cluster: Cluster, group: str, partition: TopicPartition) -> int:
     return int(found[partition].offset)
 
 
-def test_messages_deleted_before_they_were_read_are_counted(clusters: MakeCluster) -> None:
+def test_messages_deleted_before_they_are_read_are_counted(clusters: MakeCluster) -> None:
     cluster = clusters(RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
     names = TopicNames(cluster.name)
     matches = TopicPartition(names.matches, 0)
@@ -180,7 +182,7 @@ def test_messages_deleted_before_they_were_read_are_counted(clusters: MakeCluste
 
 
 @pytest.mark.long
-def test_a_topic_of_ours_that_is_deleted_is_waited_for(clusters: MakeCluster) -> None:
+def test_a_worker_waits_for_its_deleted_topics(clusters: MakeCluster) -> None:
     cluster = clusters(RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
     worker = cluster.start_worker()
     cluster.feed([("n1", xid(1))])
@@ -189,14 +191,14 @@ def test_a_topic_of_ours_that_is_deleted_is_waited_for(clusters: MakeCluster) ->
         before = fault_log(worker, "topic-missing")
         with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([f"{cluster.name}.{name}"]))  # noqa: B023
         eventually(lambda: fault_log(worker, "topic-missing") > before, 30, "its name")  # noqa: B023
-    eventually(lambda: cluster.run("topics").count("made") == 2, 30, "the topics made again")
+    eventually(lambda: cluster.run("topics").count("made") == 2, 30, "the recreated topics")
     cluster.feed([("n2", xid(2))])
     eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the next incident")
     stop(worker)
 
 
 @pytest.mark.long
-def test_matches_that_were_made_again_are_read_from_the_first_though_they_outgrew_the_snapshot(
+def test_a_recreated_topic_of_matches_is_read_from_its_start_even_beyond_the_snapshots_offset(
     clusters: MakeCluster,
 ) -> None:
     cluster = clusters(RAW_PARTITIONS="1", MATCH_PARTITIONS="1")
@@ -207,7 +209,7 @@ def test_matches_that_were_made_again_are_read_from_the_first_though_they_outgre
     stop(worker)
     before = everything_in(cluster.bootstrap, matches)
     with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([matches.topic]))
-    eventually(lambda: "made" in cluster.run("topics"), 30, "the topic made again")
+    eventually(lambda: "made" in cluster.run("topics"), 30, "the recreated topic")
     matcher = cluster.start_worker(SERVICES="match")
     cluster.feed([("n2", xid(2))])
     has_read_all(matcher, cluster, 1)

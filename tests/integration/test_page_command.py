@@ -1,4 +1,4 @@
-"""`epicenter page` where there is nothing to serve, and where there is not yet."""
+"""`epicenter page` without a store, with a busy store and with a store that is not up yet."""
 
 from __future__ import annotations
 
@@ -33,38 +33,36 @@ def refused(*arguments: object) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_folder_without_a_store_is_told(tmp_path: Path) -> None:
-    code, told = refused("--data-dir", tmp_path)
-    assert (code, "no store here yet" in told) == (66, True)
+def test_a_folder_without_a_store_is_refused(tmp_path: Path) -> None:
+    code, errors = refused("--data-dir", tmp_path)
+    assert (code, "no store here yet" in errors) == (66, True)
     assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("dsn", ["postgres://x", "chdb://relative", "http://host:port/"])
-def test_a_wrong_dsn_is_told(dsn: str) -> None:
-    code, told = refused("--store", dsn)
-    assert (code, "store DSN" in told) == (78, True)
+def test_a_wrong_dsn_is_refused(dsn: str) -> None:
+    code, errors = refused("--store", dsn)
+    assert (code, "store DSN" in errors) == (78, True)
 
 
-def test_a_store_in_other_hands_is_told(tmp_path: Path) -> None:
+def test_a_store_open_in_another_process_is_refused_until_it_is_closed(tmp_path: Path) -> None:
     logs = tmp_path / "logs"
     logs.mkdir()
     with epicenter(tmp_path, "run", logs, "--data-dir", tmp_path / "data", "--page-port", 0):
-        code, told = refused("--data-dir", tmp_path / "data")
-    assert (code, "has this embedded store open" in told) == (69, True)
+        code, errors = refused("--data-dir", tmp_path / "data")
+    assert (code, "has this embedded store open" in errors) == (69, True)
     with epicenter(tmp_path, "page", "--data-dir", tmp_path / "data", "--port", 0) as base:
-        assert json.loads(asked(base + "/healthz")[1])["status"] == "ok"
+        assert json.loads(fetched(base + "/healthz")[1])["status"] == "ok"
         assert (tmp_path / "data" / "page.url").read_text() == base + "/"
     assert not (tmp_path / "data" / "page.url").exists()
 
 
-def test_with_a_token_commands_of_this_machine_show_it_and_others_get_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_local_commands_need_the_token_of_the_running_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "logs").mkdir()
     command = [*EPICENTER, "silences", "list", "--data-dir", str(tmp_path / "data")]
     monkeypatch.setenv("EPICENTER_PAGE_TOKEN", "0123456789abcdef")
     with epicenter(tmp_path, "run", tmp_path / "logs", "--data-dir", tmp_path / "data", "--page-port", 0) as base:
-        assert asked(base + "/api/silences")[0] == 401
+        assert fetched(base + "/api/silences")[0] == 401
         with_token = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
         monkeypatch.setenv("EPICENTER_PAGE_TOKEN", "another-token-of-mine")
         without = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
@@ -75,33 +73,33 @@ def test_with_a_token_commands_of_this_machine_show_it_and_others_get_nothing(
     )
 
 
-def test_who_would_be_reached_by_others_needs_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_page_that_other_hosts_reach_needs_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPICENTER_PAGE_HOST", "0.0.0.0")
-    code, told = refused("--store", "http://127.0.0.1:1/x")
-    assert (code, told.count("\n"), "page_host: 0.0.0.0: others reach it" in told) == (78, 1, True)
+    code, errors = refused("--store", "http://127.0.0.1:1/x")
+    assert (code, errors.count("\n"), "page_host: 0.0.0.0: others reach it" in errors) == (78, 1, True)
 
 
-def test_a_server_that_is_away_is_waited_for(tmp_path: Path) -> None:
+def test_the_page_starts_while_the_store_is_away(tmp_path: Path) -> None:
     (port,) = free_ports(1)
     with epicenter(tmp_path, "page", "--store", f"http://ada:secret@127.0.0.1:{port}/x", "--port", 0) as base:
-        status, text = asked(base + "/")
+        status, text = fetched(base + "/")
         assert (status, "The store is not responding" in text, "secret" in text) == (503, True, False)
-        status, text = asked(base + "/healthz")
+        status, text = fetched(base + "/healthz")
         assert (status, "secret" in text) == (503, False)
 
 
-def test_a_server_that_never_answers_keeps_nobody_waiting(tmp_path: Path) -> None:
+def test_requests_beyond_the_limit_are_refused_at_once_while_the_store_hangs(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(MAX_QUESTIONS + 1) as browsers:
         dsn = f"http://ada:secret@127.0.0.1:{silent.getsockname()[1]}/x"
         with epicenter(tmp_path, "page", "--store", dsn, "--port", 0) as base:
-            answers = [browsers.submit(asked, base + "/jobs") for _ in range(MAX_QUESTIONS + 1)]
+            answers = [browsers.submit(fetched, base + "/jobs") for _ in range(MAX_QUESTIONS + 1)]
             first = next(as_completed(answers)).result()
             assert (first[0], "questions wait for an answer already" in first[1]) == (503, True)
-            told_s = monotonic()
-        assert monotonic() - told_s < 10
+            answered_s = monotonic()
+        assert monotonic() - answered_s < 10
 
 
-async def test_a_browser_that_stops_reading_does_not_keep_it_from_ending() -> None:
+async def test_a_browser_that_stops_reading_does_not_delay_the_shutdown() -> None:
     async def much(request: web.Request) -> web.Response:
         return web.Response(body=bytes(64 << 20))
 
@@ -115,7 +113,7 @@ async def test_a_browser_that_stops_reading_does_not_keep_it_from_ending() -> No
     writer.close()
 
 
-def asked(url: str) -> tuple[int, str]:
+def fetched(url: str) -> tuple[int, str]:
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(url, timeout=30) as answer:
