@@ -1,4 +1,4 @@
-"""An incident's life, with time handed in."""
+"""An incident's life, with time passed in."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ def test_an_ended_job_does_not_hang(engine: Engine, rule: str) -> None:
     assert engine.advance(at(5000)) == []
 
 
-def test_a_time_limit_is_told_and_the_job_does_not_hang(engine: Engine) -> None:
+def test_a_time_limit_is_reported_and_the_job_does_not_hang(engine: Engine) -> None:
     engine.add([a_match("slurm.time_limit", 50, "n1", "A")], steps(10))
     (ended,) = engine.advance(at(3000))
     assert (ended.failure_class, set(ended.jobs)) == ("slurm-time-limit", {"A"})
@@ -152,7 +152,7 @@ def test_a_restart_from_a_checkpoint_does_not_hang(engine: Engine) -> None:
     assert hang.chain[0].text.startswith("no step after step 89;")
 
 
-def test_a_job_that_goes_on_recovers_from_its_hang(engine: Engine) -> None:
+def test_a_job_that_makes_steps_again_recovers_from_its_hang(engine: Engine) -> None:
     engine.add([], steps(10))
     engine.advance(at(1000))
     engine.add([], steps(3, first=10, start_s=1100))
@@ -167,8 +167,8 @@ def test_a_job_that_goes_on_recovers_from_its_hang(engine: Engine) -> None:
     ]
 
 
-def test_what_is_heard_after_an_incident_changes_nothing_of_it() -> None:
-    """However far time has gone on when it is told."""
+def test_lines_after_an_incident_do_not_change_it() -> None:
+    """However far time has advanced when it is reported."""
     cut = [LineCut(at(second), "default", "A", "n1") for second in (3, 11.5)]
     of_a = [RankPlacement(at(1), "default", "A", "n1", rank=rank, world_size=4) for rank in range(3)]
     later = [
@@ -179,18 +179,18 @@ def test_what_is_heard_after_an_incident_changes_nothing_of_it() -> None:
     heartbeats = [alive(0, "A", "n1"), alive(0, "A", "n2"), *cut, kernel, alive(11, "A", "n3")]
     failures = [*(a_timeout(10, "n1", "A", rank, 5) for rank in range(3)), a_match("memory.oom_gpu", 10, "n4", "B")]
 
-    def told(until_s: float) -> list[Incident]:
+    def reported(until_s: float) -> list[Incident]:
         engine = Engine(the_rules())
         engine.add(failures, heartbeats, [*of_a, RankPlacement(at(1), "default", "B", "n4", rank=0), *later])
-        return sorted(engine.advance(at(until_s)), key=lambda one: one.jobs)
+        return sorted(engine.advance(at(until_s)), key=lambda incident: incident.jobs)
 
-    of_a_now, of_b_now = told(10)
-    assert [of_a_now, of_b_now] == told(100)
-    assert [one.split()[0] for one in of_a_now.missing] == ["the", "only", "job", "a"]
-    assert [one.split()[0] for one in of_b_now.missing] == ["the"]
+    of_a_now, of_b_now = reported(10)
+    assert [of_a_now, of_b_now] == reported(100)
+    assert [text.split()[0] for text in of_a_now.missing] == ["the", "only", "job", "a"]
+    assert [text.split()[0] for text in of_b_now.missing] == ["the"]
 
 
-def test_a_rule_that_is_gone_is_counted(engine: Engine) -> None:
+def test_a_match_of_a_removed_rule_is_counted(engine: Engine) -> None:
     engine.add([a_match("gone.rule", 1)])
     assert engine.flush() == []
     assert (engine.counts.unknown, engine.counts.signals) == (1, 0)
@@ -205,14 +205,14 @@ def test_a_snapshot_outlives_the_rule_of_its_root(engine: Engine) -> None:
     assert (resolved.title, resolved.action, resolved.status) == ("xid-79 on n1, GPU 0000:9a:00", "none", "resolved")
 
 
-def test_the_books_balance(engine: Engine) -> None:
+def test_signals_are_incidents_or_counted(engine: Engine) -> None:
     engine.add([an_xid(79, 10, "n1"), an_xid(79, 10, "n1"), a_match("slurm.cancelled", 20, "n9", "Z")])
     engine.flush()
     counts = engine.counts
     assert (counts.signals, counts.duplicate, counts.alone) == (3, 1, 1)
 
 
-def test_goes_on_from_a_snapshot_as_if_nothing_had_been() -> None:
+def test_resumes_from_a_snapshot_with_the_same_incidents() -> None:
     def inputs(engine: Engine, restart: bool) -> tuple[Engine, list[Incident]]:
         engine.add([an_xid(79, 60, "n2")], [alive(0, "A", "n2"), *steps(10)])
         found = engine.advance(at(61))
@@ -228,14 +228,14 @@ def test_goes_on_from_a_snapshot_as_if_nothing_had_been() -> None:
     assert plain[0].counts == restarted[0].counts
 
 
-def test_time_does_not_go_back(engine: Engine) -> None:
+def test_time_does_not_decrease(engine: Engine) -> None:
     engine.advance(at(100))
     engine.advance(at(50))
     assert engine.watermark_ns == at(100)
 
 
 @pytest.mark.parametrize(
-    ("told", "expected"),
+    ("address", "expected"),
     [
         ("0000:9A:00", "0000:9a:00"),
         ("00000000:9a:00.0", "0000:9a:00"),
@@ -244,18 +244,18 @@ def test_time_does_not_go_back(engine: Engine) -> None:
         ("", ""),
     ],
 )
-def test_one_gpu_has_one_address(told: str, expected: str) -> None:
-    assert pci_address(told) == expected
+def test_every_notation_of_an_address_is_the_same_gpu(address: str, expected: str) -> None:
+    assert pci_address(address) == expected
 
 
-@pytest.mark.parametrize(("told", "expected"), [("7", 7), ("²", None), ("", None), ("123456789", None)])
-def test_a_rank_is_a_number(told: str, expected: int | None) -> None:
-    (incident,) = fed(a_match("cuda.illegal_access", 1, "n1", "A", fields={"rank": told}))
+@pytest.mark.parametrize(("text", "expected"), [("7", 7), ("²", None), ("", None), ("123456789", None)])
+def test_a_rank_is_a_number(text: str, expected: int | None) -> None:
+    (incident,) = fed(a_match("cuda.illegal_access", 1, "n1", "A", fields={"rank": text}))
     assert incident.root_cause.rank == expected
 
 
-def test_clocks_are_compared_by_the_steps_that_all_nodes_tell(engine: Engine) -> None:
-    told = [(step, node, ahead_s) for step in range(10) for node, ahead_s in (("n1", 0.0), ("n2", 1.5), ("n3", 0.0))]
-    engine.add([], [a_step(step, 5 * step + ahead_s, node=node) for step, node, ahead_s in told])
+def test_clocks_are_compared_by_the_steps_that_all_nodes_report(engine: Engine) -> None:
+    timings = [(step, node, ahead_s) for step in range(10) for node, ahead_s in (("n1", 0.0), ("n2", 1.5), ("n3", 0.0))]
+    engine.add([], [a_step(step, 5 * step + ahead_s, node=node) for step, node, ahead_s in timings])
     engine.advance(at(100))
     assert engine.skews_ns() == {"default/n1": 0, "default/n2": round(1.5 * NS_PER_S), "default/n3": 0}

@@ -1,4 +1,4 @@
-"""What a machine may do about an incident, and what keeps it from doing so."""
+"""What a machine may do about an incident, and what prevents it."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_action_is_not_allowed_when(word: str, changed: dict[str, Any], why: str
     assert found.why.startswith(why)
 
 
-def test_action_is_allowed_when_the_cause_is_sure_enough() -> None:
+def test_action_is_allowed_from_a_minimal_confidence_on() -> None:
     assert action_of(an_incident(action="drain-node", confidence=0.6)).is_allowed
 
 
@@ -132,6 +132,6 @@ def test_guard_does_not_count_actions_that_touch_nothing() -> None:
 
 @pytest.mark.parametrize("nodes", [1, 2, 3, 7, 32, 49, 333])
 def test_the_fleet_share_that_the_check_suggests_is_enough(nodes: int) -> None:
-    told = list(faults(GuardSpec(fleet_nodes=nodes, fleet_share=0.001)))
-    share = float(told[0][1].rpartition(" ")[2].strip("`"))
+    found = list(faults(GuardSpec(fleet_nodes=nodes, fleet_share=0.001)))
+    share = float(found[0][1].rpartition(" ")[2].strip("`"))
     assert nodes_per_hour(GuardSpec(fleet_nodes=nodes, fleet_share=share)) == 1

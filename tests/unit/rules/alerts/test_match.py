@@ -1,4 +1,4 @@
-"""Which words a label fits, and how that is told."""
+"""Which words a label fits, and the reasons given."""
 
 from __future__ import annotations
 

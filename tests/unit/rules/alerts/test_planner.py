@@ -56,7 +56,7 @@ def test_16384_failing_ranks_make_one_message_and_two_updates() -> None:
     for rank in range(16_384):
         harness.process(incident(nodes=1 + rank // 8, signal_count=1 + rank), after_s=0.02)
     assert harness.kinds == ["opened", "updated", "updated"]
-    reached = [one.incident.blast_radius.nodes for one in harness.sent]
+    reached = [notification.incident.blast_radius.nodes for notification in harness.sent]
     assert reached[0] == 1
     assert reached[1] > 100, "changes within a minute of the first share a notification"
     assert reached[2] == 1000, "then only another order of magnitude notifies"
@@ -151,7 +151,7 @@ def test_resolved_passes_a_silence_to_a_target_notified_before_it() -> None:
     assert harness.process(RESOLVED).kinds == ["opened", "resolved"]
 
 
-def test_maintenance_mutes_and_says_who_until_when_and_why() -> None:
+def test_a_maintenance_mute_names_its_author_end_and_reason() -> None:
     window = {"match": {"node": "n*"}, "who": "ada", "reason": "racks move", "until": "2030-01-01T00:00:00Z"}
     harness = (
         PlannerHarness(routing(maintenance=[window | {"begins": "2020-01-01T00:00:00Z"}])).process(INCIDENT).wait(1)
@@ -170,7 +170,7 @@ def test_a_cause_mutes_its_consequence_until_it_resolves_across_a_restart() -> N
     harness.wait(HOUR_S)
     assert (harness.kinds, harness.outcomes) == (["opened"], ["inhibited"])
     harness.process(resolved(CAUSE)).wait(1)
-    assert [(one.kind, one.incident.incident_id) for one in harness.sent[1:]] == [
+    assert [(notification.kind, notification.incident.incident_id) for notification in harness.sent[1:]] == [
         ("resolved", "cause"),
         ("opened", "effect"),
     ]
@@ -178,7 +178,7 @@ def test_a_cause_mutes_its_consequence_until_it_resolves_across_a_restart() -> N
 
 def test_a_consequence_that_resolves_with_its_cause_never_notifies() -> None:
     harness = PlannerHarness(routing(inhibit=INHIBIT)).process(CAUSE, EFFECT, resolved(EFFECT), resolved(CAUSE)).wait(1)
-    assert {one.incident.incident_id for one in harness.sent} == {"cause"}
+    assert {notification.incident.incident_id for notification in harness.sent} == {"cause"}
 
 
 ESCALATION: dict[str, Any] = {
@@ -186,13 +186,13 @@ ESCALATION: dict[str, Any] = {
 }
 
 
-def acknowledged(harness: PlannerHarness, one: Incident = INCIDENT) -> None:
+def acknowledged(harness: PlannerHarness, incident: Incident = INCIDENT) -> None:
     harness.actions = OperatorActions(
-        (), {one.incident_id: Acknowledgement(one.incident_id, "ada", harness.now_ns, "on it")}
+        (), {incident.incident_id: Acknowledgement(incident.incident_id, "ada", harness.now_ns, "on it")}
     )
 
 
-def test_an_incident_escalates_when_nobody_acknowledges() -> None:
+def test_an_incident_escalates_without_an_acknowledgement() -> None:
     harness = PlannerHarness(routing(**ESCALATION)).process(INCIDENT).wait(14 * 60)
     assert harness.notified == [("chat", "opened")]
     assert harness.wait(60).notified == [("chat", "opened"), ("boss", "escalated")]
@@ -231,7 +231,7 @@ def test_an_escalation_starts_its_wait_after_a_silence() -> None:
 def test_an_open_incident_is_repeated() -> None:
     harness = PlannerHarness(routing()).process(INCIDENT).wait(4 * HOUR_S).wait(60).wait(4 * HOUR_S)
     assert harness.kinds == ["opened", "repeated", "repeated"]
-    assert len({one.notification_id for one in harness.sent}) == 3
+    assert len({notification.notification_id for notification in harness.sent}) == 3
 
 
 def test_resolved_reaches_a_target_notified_before_a_reroute() -> None:
@@ -255,10 +255,10 @@ def test_an_incident_without_a_route_is_recorded_as_unrouted() -> None:
 
 
 def refuse(harness: PlannerHarness, *revisions: Incident) -> None:
-    """Observe these, and refuse their notifications."""
-    for one in revisions:
+    """Observes these revisions and refuses their notifications."""
+    for revision in revisions:
         harness.planner.observe(
-            one, Position("incidents/0", one.revision), EvaluationContext(harness.now_ns, harness.actions)
+            revision, Position("incidents/0", revision.revision), EvaluationContext(harness.now_ns, harness.actions)
         )
     harness.planner.advance(EvaluationContext(harness.now_ns, harness.actions))
     for group in harness.planner.state.groups.values():
@@ -267,9 +267,9 @@ def refuse(harness: PlannerHarness, *revisions: Incident) -> None:
     harness.save()
 
 
-def replay(harness: PlannerHarness, one: Incident) -> None:
+def replay(harness: PlannerHarness, incident: Incident) -> None:
     """The same revision in another record."""
-    harness.planner.observe(one, Position("incidents/0", 1000), EvaluationContext(harness.now_ns, harness.actions))
+    harness.planner.observe(incident, Position("incidents/0", 1000), EvaluationContext(harness.now_ns, harness.actions))
 
 
 def test_a_refused_revision_notifies_again_from_a_new_record_not_after_a_restart() -> None:
@@ -302,8 +302,8 @@ def test_resolved_is_not_sent_for_a_refused_group() -> None:
 
 def test_resolved_reaches_a_target_that_refused_opened_and_accepted_an_update() -> None:
     harness = PlannerHarness(routing())
-    for one in (INCIDENT, incident(nodes=30)):
-        harness.planner.observe(one, Position("incidents/0", 1), EvaluationContext(harness.now_ns))
+    for revision in (INCIDENT, incident(nodes=30)):
+        harness.planner.observe(revision, Position("incidents/0", 1), EvaluationContext(harness.now_ns))
         harness.now_ns += 61 * NS_PER_S
     harness.planner.advance(EvaluationContext(harness.now_ns))
     (group,) = harness.planner.state.groups.values()
@@ -342,7 +342,7 @@ def test_a_target_no_longer_routed_before_the_group_wait_ends_is_not_notified() 
     harness = PlannerHarness(routing(route={"targets": "chat", "group_wait": "30s", "routes": routes}))
     other = with_cause(incident(failure_class="host-oom-kill"), failure_class="host-oom-kill")
     harness.process(other, INCIDENT, after_s=5).wait(60)
-    assert {one.target for one in harness.sent} == {"hardware"}
+    assert {notification.target for notification in harness.sent} == {"hardware"}
 
 
 def test_records_may_be_cut_off_anywhere() -> None:
@@ -358,7 +358,7 @@ def test_records_may_be_cut_off_anywhere() -> None:
         cut = PlannerHarness(harness.rules, harness.now_ns)
         cut.records = dict(harness.records)
         for key, value in list(changes.items())[:length]:
-            cut.records = {name: one for name, one in {**cut.records, key: value}.items() if one is not None}
+            cut.records = {name: record for name, record in {**cut.records, key: value}.items() if record is not None}
         cut.restart()
         cut.wait(60).process(resolved(second)).wait(5 * HOUR_S)
         assert cut.kinds[-1] == "resolved", length

@@ -1,4 +1,4 @@
-"""Who is told: the tree of routes, inhibition and maintenance."""
+"""Who is notified: the tree of routes, inhibition and maintenance."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_first_route_that_fits_wins_unless_it_continues(routing: Routing) ->
     assert targets_of(routing, routing.labels_of(an_incident(severity="error"))) == [("gpus", 0)]
 
 
-def test_a_route_takes_what_none_of_its_inner_routes_fits(routing: Routing) -> None:
+def test_a_route_gets_incidents_that_fit_none_of_its_inner_routes(routing: Routing) -> None:
     assert targets_of(routing, {"class": ("nan-loss",)}) == [("chat", 0)]
     assert targets_of(routing, {"team": ("ml",), "job": ("7701",), "node": ("n1",)}) == [("chat", 0)]
     assert targets_of(routing, {"team": ("ml",), "job": ("7777", "7701")}) == [("chat", 0)]
@@ -116,7 +116,7 @@ def test_the_same_target_is_routed_once() -> None:
     ]
 
 
-def test_an_empty_list_of_targets_notifies_nobody() -> None:
+def test_an_empty_list_of_targets_sends_no_notification() -> None:
     routing = a_routing("route: {targets: chat, routes: [{match: {severity: info}, targets: []}]}")
     assert routing.route({"severity": ("info",)}) == (
         (),
@@ -138,7 +138,7 @@ def labels_of(failure_class: str, incident_id: str, **others: str) -> Labels:
 
 
 @pytest.mark.parametrize(
-    ("source", "told"),
+    ("source", "expected"),
     [
         (
             labels_of("gpu-fallen-off-bus", "b", job="2 3"),
@@ -154,19 +154,19 @@ def labels_of(failure_class: str, incident_id: str, **others: str) -> Labels:
         (labels_of("node-fail", "b", node="n1", gpu="0000:3b"), ""),
     ],
 )
-def test_a_cause_mutes_its_consequence_when_they_share_a_value(source: Labels, told: str) -> None:
+def test_a_cause_mutes_its_consequence_when_they_share_a_value(source: Labels, expected: str) -> None:
     target = labels_of("nccl-timeout", "a", job="1 2", node="n1")
     routing = a_routing(INHIBIT)
     both = OpenIncidents(routing.spec.inhibit, [("a", target), ("b", source)])
-    assert reason(routing.inhibited_by(target, both)) == told
+    assert reason(routing.inhibited_by(target, both)) == expected
     assert routing.inhibited_by(source, both) is None
 
 
-def test_of_two_incidents_that_mute_each_other_the_smaller_id_stays() -> None:
+def test_of_two_incidents_that_mute_each_other_the_smaller_id_notifies() -> None:
     routing = a_routing("{route: {}, inhibit: [{source: {class: node-fail}, target: {}, equal: [job]}]}")
     both = [(name, labels_of("node-fail", name, job="7")) for name in ("a", "b")]
-    told = [routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, both)) for _, labels in both]
-    assert told[0] is None and told[1] and (told[1].outcome, told[1].by) == (Outcome.INHIBITED, "a")
+    mutes = [routing.inhibited_by(labels, OpenIncidents(routing.spec.inhibit, both)) for _, labels in both]
+    assert mutes[0] is None and mutes[1] and (mutes[1].outcome, mutes[1].by) == (Outcome.INHIBITED, "a")
 
 
 def reason(mute: Mute | None) -> str:
@@ -178,7 +178,7 @@ def windows(text: str) -> Routing:
 
 
 @pytest.mark.parametrize(
-    ("time", "told"),
+    ("time", "expected"),
     [
         ("2026-03-02T07:59:59Z", ""),
         ("2026-03-02T08:00:00Z", "until 2026-03-02 12:00 UTC by ada: new switches (alerts.yaml)"),
@@ -186,12 +186,12 @@ def windows(text: str) -> Routing:
         ("2026-03-02T12:00:00Z", ""),
     ],
 )
-def test_a_window_with_begin_and_end(time: str, told: str) -> None:
+def test_a_window_with_begin_and_end(time: str, expected: str) -> None:
     routing = windows(
         "{match: {node: 'rack12-*'}, who: ada, reason: new switches,"
         " begins: 2026-03-02T09:00:00+01:00, until: 2026-03-02 12:00:00}"
     )
-    assert reason(routing.maintenance({"node": ("rack12-n1",)}, at(time))) == told
+    assert reason(routing.maintenance({"node": ("rack12-n1",)}, at(time))) == expected
     assert routing.maintenance({"node": ("rack13-n1",)}, at(time)) is None
 
 
@@ -202,7 +202,7 @@ def test_a_window_with_begin_and_end(time: str, told: str) -> None:
         ("2026-03-27T21:00:00Z", "2026-03-28 06:00 CET"),
         ("2026-03-28T04:59:59Z", "2026-03-28 06:00 CET"),
         ("2026-03-28T05:00:00Z", ""),
-        ("2026-03-28T21:00:00Z", "2026-03-29 06:00 CEST"),  # the night in which the clock goes forward
+        ("2026-03-28T21:00:00Z", "2026-03-29 06:00 CEST"),  # the night in which the clock is set forward
         ("2026-03-29T03:59:59Z", "2026-03-29 06:00 CEST"),
         ("2026-03-29T04:00:00Z", ""),
         ("2026-03-29T21:00:00Z", ""),  # Sunday
@@ -213,8 +213,8 @@ def test_a_weekly_window_over_midnight_in_its_time_zone(time: str, until: str) -
         "{match: {}, who: ada, reason: backups,"
         " weekly: {days: [fri, sat], start: 22:00, end: 06:00, timezone: Europe/Berlin}}"
     )
-    told = f"until {until} by ada: backups (alerts.yaml)" if until else ""
-    assert reason(routing.maintenance({}, at(time))) == told
+    expected = f"until {until} by ada: backups (alerts.yaml)" if until else ""
+    assert reason(routing.maintenance({}, at(time))) == expected
 
 
 def test_a_weekly_window_of_a_whole_day() -> None:

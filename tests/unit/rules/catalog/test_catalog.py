@@ -1,4 +1,4 @@
-"""The bundled rules do as their own examples say, in words that others know."""
+"""The bundled rules match their examples, and their classes are terms of the field."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ RULES = [pytest.param(rule, id=rule.spec.id) for rule in the_rules().rules]
 PATTERNS = (*the_rules().expressions, *the_rules().expressions_beside)
 
 
-def test_every_example_does_as_it_should() -> None:
+def test_every_example_matches_or_does_not_as_its_rule_says() -> None:
     """By Hyperscan; `make lint` holds them against `re` too, which takes ten times as long."""
     assert example_failures(the_rules(), HyperscanScanner(PATTERNS)) == []
 

@@ -127,7 +127,7 @@ def test_every_version_s_line_makes_a_row(line: str, group: str, rank: int, expe
         ),
     ],
 )
-def test_ranks_that_a_report_blames_are_noted(line: str, expected: set[int]) -> None:
+def test_ranks_that_a_report_blames_are_recorded(line: str, expected: set[int]) -> None:
     assert a_table(line).named_by_job["A"].keys() == expected
 
 
@@ -141,7 +141,7 @@ def test_a_mismatch_report_makes_two_rows() -> None:
     assert the_row(table, "fingerprint", 0) == ("", 44, "ALLREDUCE", "", None)
 
 
-def test_the_first_that_a_rank_says_stays() -> None:
+def test_the_first_report_of_a_rank_wins() -> None:
     first = a_signal("nccl-timeout", 1, "n1", "A", rank=3, fields={"seq": "7", "op": "ALLREDUCE"})
     of_a_later_attempt = a_signal("nccl-timeout", 900, "n2", "A", rank=3, fields={"seq": "2", "op": "BROADCAST"})
     table = CollectiveTable()
@@ -164,7 +164,7 @@ def test_lists_of_ranks(text: str, expected: list[int]) -> None:
     assert ranks_in(text) == expected
 
 
-def test_what_says_nothing_of_collectives_makes_no_row() -> None:
+def test_lines_without_collectives_make_no_row() -> None:
     table = CollectiveTable()
     table.add(a_signal("xid-79", 0, source="kernel"))
     table.add(a_signal("nccl-timeout", 0, rank=None))

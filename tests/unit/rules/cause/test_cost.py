@@ -21,11 +21,11 @@ LOSS = JobLoss(
 )
 
 
-def test_a_job_pays_for_the_time_it_stood_and_the_steps_it_does_again() -> None:
+def test_a_job_loses_its_downtime_and_the_steps_it_repeats() -> None:
     assert cost_of([LOSS]) == Cost(steps_lost=100, gpu_hours_lost=32.0, gpus=16, since_checkpoint_step=4000)
 
 
-def test_steps_that_were_seen_twice_count_rather_than_the_checkpoint() -> None:
+def test_repeated_steps_count_rather_than_the_checkpoint() -> None:
     assert cost_of([replace(LOSS, resumed_step=4051)]).steps_lost == 50
     assert cost_of([replace(LOSS, resumed_step=4101)]) == Cost(0, 16.0, 16, 4000)
 
@@ -41,11 +41,11 @@ def test_steps_that_were_seen_twice_count_rather_than_the_checkpoint() -> None:
         ({"until_ns": None}, Cost(100, None, 16, 4000)),
     ],
 )
-def test_what_is_not_known_is_not_made_up(unknown: dict[str, None], expected: Cost) -> None:
+def test_an_unknown_cost_is_not_estimated(unknown: dict[str, None], expected: Cost) -> None:
     assert cost_of([replace(LOSS, **unknown)]) == expected
 
 
-def test_several_jobs_add_up_unless_one_is_not_known() -> None:
+def test_costs_of_several_jobs_add_up_unless_one_is_unknown() -> None:
     assert cost_of([LOSS, LOSS]) == Cost(200, 64.0, 32, None)
     assert cost_of([LOSS, JobLoss()]) == cost_of([]) == Cost()
 

@@ -26,7 +26,7 @@ def classes(candidates: list[Candidate]) -> list[str]:
     return [candidate.signal.failure_class for candidate in candidates]
 
 
-def test_a_broken_gpu_explains_time_outs_that_were_reported_ten_minutes_later() -> None:
+def test_a_broken_gpu_explains_time_outs_reported_ten_minutes_later() -> None:
     best, *others = ranked(
         a_signal("nccl-timeout", 600, "n1", "A", onset=0.5),
         a_signal("xid-79", 0, "n2", **XID),
@@ -38,7 +38,7 @@ def test_a_broken_gpu_explains_time_outs_that_were_reported_ten_minutes_later() 
     assert [effect.failure_class for effect in best.explains] == ["nccl-timeout"]
 
 
-def test_even_when_the_time_out_s_clock_is_a_little_ahead() -> None:
+def test_a_broken_gpu_explains_time_outs_whose_clock_is_a_little_ahead() -> None:
     assert classes(ranked(a_signal("nccl-timeout", 600, "n1", "A", onset=-4), a_signal("xid-79", 0, "n2", **XID)))[
         0
     ] == ("xid-79")
@@ -52,11 +52,11 @@ def test_explained_signals_rank_below_what_explains_them() -> None:
         a_signal("nccl-error", 5, "n2", "A"),
     )
     assert classes(found)[0] == "host-oom-kill"
-    assert [one.is_explained for one in found] == [False, True, True, True]
-    assert found[0].points > max(one.points for one in found[1:])
+    assert [candidate.is_explained for candidate in found] == [False, True, True, True]
+    assert found[0].points > max(candidate.points for candidate in found[1:])
 
 
-def test_of_two_causes_the_one_that_the_other_explains_ranks_below_even_if_it_was_said_first() -> None:
+def test_an_explained_cause_ranks_below_its_cause_even_if_it_was_logged_first() -> None:
     found = ranked(
         a_signal("gpu-fallen-off-bus", 0, "n1", gpu="g", **XID),
         a_signal("xid-79", 1, "n1", gpu="g", **XID),
@@ -69,7 +69,7 @@ def test_without_edges_the_earliest_of_equals_is_the_root() -> None:
     assert classes(ranked(a_signal("b", 2, "n1", "A"), a_signal("a", 1, "n1", "A"))) == ["a", "b"]
 
 
-def test_what_only_ends_a_job_is_never_the_root_of_an_error() -> None:
+def test_the_end_of_a_job_is_never_the_root_of_an_error() -> None:
     found = ranked(a_signal("slurm-cancelled", 0, "n1", "A", role="teardown"), a_signal("gloo-error", 9, "n1", "A"))
     assert classes(found) == ["gloo-error", "slurm-cancelled"]
 
@@ -83,7 +83,7 @@ EDGE = EdgeSpec.model_validate(
     ("lag_s", "expected"),
     [(0, True), (2400, True), (2401, False), (-CLOCK_SKEW_NS // NS_PER_S, True), (-6, False)],
 )
-def test_an_edge_reaches_as_far_as_it_says(lag_s: int, expected: bool) -> None:
+def test_an_edge_reaches_within_its_lag(lag_s: int, expected: bool) -> None:
     cause, effect = a_signal("xid-31", 0, "n1", "A"), a_signal("nccl-timeout", lag_s, "n2", "A")
     assert explains(cause, effect, EDGE, jobs_of) is expected
 
@@ -120,7 +120,7 @@ def test_confidence_grows_with_the_lead_and_stays_in_its_bounds() -> None:
 
 
 @pytest.mark.parametrize("failure_class", ["nan-loss", "xla-compile-fail"])
-def test_what_a_line_says_goes_before_a_standstill_that_began_with_the_last_step(failure_class: str) -> None:
+def test_a_line_ranks_above_a_hang_that_began_with_the_last_step(failure_class: str) -> None:
     found = ranked(
         a_signal("hang", 20, "", "A", onset=-4, role="root"),
         a_signal(failure_class, 0, "n1", "A", role="root"),

@@ -20,8 +20,8 @@ def jobs_of(signal: Signal) -> set[str]:
 
 
 def reaches(scope: str, cause: dict[str, Any], effect: dict[str, Any]) -> bool:
-    one, other = a_signal("a", 0, **({"node": "n1"} | cause)), a_signal("b", 1, **({"node": "n2"} | effect))
-    return in_scope(one, other, scope, jobs_of, TOPOLOGY)
+    first, second = a_signal("a", 0, **({"node": "n1"} | cause)), a_signal("b", 1, **({"node": "n2"} | effect))
+    return in_scope(first, second, scope, jobs_of, TOPOLOGY)
 
 
 NFS, OTHER_NFS = {"fields": {"server": "nfs1"}}, {"fields": {"server": "nfs2"}}
@@ -82,5 +82,7 @@ NFS, OTHER_NFS = {"fields": {"server": "nfs1"}}, {"fields": {"server": "nfs2"}}
         pytest.param("artefact", {"job": "7"}, {"job": "7"}, True, id="artefact-own-job"),
     ],
 )
-def test_a_scope(scope: str, cause: dict[str, Any], effect: dict[str, Any], expected: bool) -> None:
+def test_an_edge_reaches_what_shares_its_scope(
+    scope: str, cause: dict[str, Any], effect: dict[str, Any], expected: bool
+) -> None:
     assert reaches(scope, cause, effect) is expected

@@ -1,4 +1,4 @@
-"""Whom the others wait for."""
+"""Which rank the others wait for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DESYNC = "\t - To our best knowledge, ranks [3] are the lagging ranks that cause
 
 
 def watchdog(rank: int, seq: int, op: str = "ALLREDUCE", numel: int = 2048) -> list[Signal]:
-    """The lines of PyTorch 2.6 and later, without the one that tells the group; eight ranks a node."""
+    """The lines of PyTorch 2.6 and later, without the one that names the group; eight ranks a node."""
     text = (
         f"[rank{rank}]:[E302 09:12:44.001245877 ProcessGroupNCCL.cpp:683] [Rank {rank}] Watchdog caught collective "
         f"operation timeout: WorkNCCL(SeqNum={seq}, OpType={op}, NumelIn={numel}, NumelOut={numel}, "
@@ -55,8 +55,8 @@ def a_table(*signals: Iterable[Signal]) -> CollectiveTable:
     return table
 
 
-def found(table: CollectiveTable, known: IncidentContext = NO_CONTEXT) -> list[tuple[int, str]]:
-    return [(one.rank, one.kind) for one in suspects(table, known)]
+def found(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> list[tuple[int, str]]:
+    return [(suspect.rank, suspect.kind) for suspect in suspects(table, context)]
 
 
 def of_size(ranks: int) -> IncidentContext:
@@ -67,13 +67,13 @@ def all_wait(*ranks: int, seq: int = 90) -> CollectiveTable:
     return a_table(*(signals for rank in ranks for signals in (watchdog(rank, seq), status(rank, seq, seq, seq - 1))))
 
 
-def test_when_every_rank_waits_in_the_same_collective_nobody_is_blamed() -> None:
+def test_no_rank_is_suspect_when_all_wait_in_the_same_collective() -> None:
     assert found(all_wait(*range(16)), of_size(16)) == []
     assert strongest_suspects(all_wait(*range(16)), of_size(16)) is None
 
 
 @pytest.mark.parametrize(
-    ("known", "reporting", "expected"),
+    ("context", "reporting", "expected"),
     [
         pytest.param(of_size(16), set(range(16)) - {5}, [5], id="a-gap"),
         pytest.param(NO_CONTEXT, set(range(16)) - {5}, [5], id="a-gap-needs-no-world-size"),
@@ -88,9 +88,9 @@ def test_when_every_rank_waits_in_the_same_collective_nobody_is_blamed() -> None
     ],
 )
 def test_a_rank_that_never_reported_is_suspect(
-    known: IncidentContext, reporting: set[int], expected: list[int]
+    context: IncidentContext, reporting: set[int], expected: list[int]
 ) -> None:
-    assert found(all_wait(*reporting), known) == [(rank, "absent") for rank in expected]
+    assert found(all_wait(*reporting), context) == [(rank, "absent") for rank in expected]
 
 
 def test_a_rank_that_did_not_enqueue_what_the_others_wait_in_is_behind() -> None:
@@ -107,7 +107,7 @@ def test_a_rank_still_in_a_collective_that_others_completed_is_behind() -> None:
     assert found(table) == [(7, "behind")]
 
 
-def test_ranks_that_ran_ahead_in_enqueueing_only_make_nobody_suspect() -> None:
+def test_ranks_that_only_enqueued_ahead_make_no_rank_suspect() -> None:
     assert found(a_table(*(status(rank, 90, 90 + rank, 89) for rank in range(8)))) == []
 
 
@@ -126,15 +126,15 @@ def test_a_rank_with_another_operation_or_size_is_suspect(op: str, numel: int) -
     assert f"runs {op} of {numel} elements where others run ALLREDUCE of 2048 elements" in suspect_text(suspect)
 
 
-def test_an_operation_is_told_apart_within_its_group() -> None:
+def test_an_operation_is_compared_within_its_group() -> None:
     lines = [(watchdog(rank, 90), status(rank, 90, 90, 89)) for rank in range(7)]
-    table = a_table(*(one for both in lines for one in both), watchdog(7, 90, "BROADCAST"), status(7, 90, 90, 89))
+    table = a_table(*(line for both in lines for line in both), watchdog(7, 90, "BROADCAST"), status(7, 90, 90, 89))
     [suspect] = suspects(table)
     assert (suspect.rank, suspect.kind) == (7, "mismatch")
     assert suspect_text(suspect).endswith("in process group 0")
 
 
-def test_of_two_ranks_that_differ_neither_is_the_odd_one() -> None:
+def test_of_two_ranks_that_differ_neither_is_suspect() -> None:
     assert found(a_table(watchdog(0, 90), watchdog(1, 90, "BROADCAST"))) == []
 
 
@@ -146,14 +146,14 @@ def test_a_report_that_names_a_rank_is_the_strongest_evidence() -> None:
     assert (best.rank, suspects_text(best)) == (3, "rank 3: the time-out report names it as lagging")
 
 
-def the_blame(table: CollectiveTable, known: IncidentContext) -> Suspects:
-    found = strongest_suspects(table, known)
+def the_blame(table: CollectiveTable, context: IncidentContext) -> Suspects:
+    found = strongest_suspects(table, context)
     assert found is not None
     return found
 
 
 @pytest.mark.parametrize(
-    ("known", "reporting", "node", "rank"),
+    ("context", "reporting", "node", "rank"),
     [
         pytest.param(of_size(16), set(range(16)) - {5}, "n0", 5, id="as-both-neighbours"),
         pytest.param(of_size(16), set(range(16)) - {8}, "", 8, id="between-two-nodes"),
@@ -173,8 +173,8 @@ def the_blame(table: CollectiveTable, known: IncidentContext) -> Suspects:
         ),
     ],
 )
-def test_the_node_of_a_suspect(known: IncidentContext, reporting: set[int], node: str, rank: int | None) -> None:
-    found = the_blame(all_wait(*reporting), known)
+def test_the_node_of_a_suspect(context: IncidentContext, reporting: set[int], node: str, rank: int | None) -> None:
+    found = the_blame(all_wait(*reporting), context)
     assert (found.node, found.rank) == (node, rank)
 
 
@@ -189,7 +189,7 @@ def test_evidence_from_the_suspect_s_place_weighs_more() -> None:
     assert found.points_for(a_signal("nccl-timeout", 0, "n0", "A")) == 0
 
 
-def test_who_only_waited_names_whom_it_waited_for() -> None:
+def test_a_waiting_rank_names_the_rank_it_waited_for() -> None:
     found = the_blame(all_wait(*(set(range(16)) - {5})), of_size(16))
     waited = a_signal("nccl-timeout", 600, "n1", "A", rank=9)
     assert (found.culprit_of(waited).node, found.culprit_of(waited).rank) == ("n0", 5)

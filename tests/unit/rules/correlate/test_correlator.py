@@ -24,10 +24,10 @@ def xid(second: float, node: str = "n1", **more: object) -> Signal:
     return a_signal("xid-79", second, node, source="kernel", role="root", severity="critical", **more)
 
 
-def test_copies_are_known_for_tens_of_thousands_of_signals() -> None:
+def test_copies_are_recognized_among_tens_of_thousands_of_signals() -> None:
     incident = IncidentState("one", "default")
     many = [a_signal("nccl-timeout", second, "n1", "A") for second in range(3 * MAX_KEPT_IDS)]
-    assert sum(incident.add(one, {"A"}) for one in many + many[-MAX_KEPT_IDS:]) == len(many)
+    assert sum(incident.add(signal, {"A"}) for signal in many + many[-MAX_KEPT_IDS:]) == len(many)
     assert incident.signal_count == len(many)
     assert len(incident.seen) + len(incident.seen_before) < 2 * MAX_KEPT_IDS
 
@@ -41,12 +41,12 @@ def test_a_kernel_line_of_a_node_without_jobs_stays_alone() -> None:
     assert len(correlated(a_signal("nccl-timeout", 1, "n2", "A"), xid(2, "n1"))) == 2
 
 
-def test_a_kernel_line_joins_what_was_said_on_its_own_node() -> None:
+def test_a_kernel_line_joins_signals_of_its_node() -> None:
     (incident,) = correlated(a_signal("python-exception", 1, "n1", "A"), xid(2, "n1"))
     assert incident.kernel_nodes == {"n1"}
 
 
-def test_a_worker_line_joins_what_its_node_s_kernel_said() -> None:
+def test_a_worker_line_joins_kernel_signals_of_its_node() -> None:
     (incident,) = correlated(xid(1, "n1"), a_signal("python-exception", 2, "n1", "A"))
     assert incident.jobs == {"A"}
 
@@ -72,7 +72,7 @@ def test_a_node_s_crash_is_one_incident_with_all_its_jobs() -> None:
     assert (incident.jobs, incident.nodes) == ({"A", "B"}, {"n1", "n2", "n3"})
 
 
-def test_what_links_two_incidents_makes_them_one() -> None:
+def test_a_signal_that_links_two_incidents_merges_them() -> None:
     correlator = Correlator()
     (first,) = correlator.on_signal(a_signal("nccl-timeout", 10, "n1", "A"), related)
     (second,) = correlator.on_signal(a_signal("nccl-timeout", 20, "n3", "B"), related)
@@ -86,19 +86,19 @@ def test_what_links_two_incidents_makes_them_one() -> None:
 
 
 @pytest.mark.parametrize("role", ["teardown", "advice", "confirmation", "finished"])
-def test_what_follows_from_others_opens_nothing_but_joins(role: str) -> None:
-    said = a_signal("slurm-cancelled", 2, "n1", "A", role=role, severity="critical")
-    assert correlated(said) == []
-    (incident,) = correlated(a_signal("oom-gpu", 1, "n1", "A"), said)
+def test_a_consequence_opens_no_incident_but_joins_one(role: str) -> None:
+    cancelled = a_signal("slurm-cancelled", 2, "n1", "A", role=role, severity="critical")
+    assert correlated(cancelled) == []
+    (incident,) = correlated(a_signal("oom-gpu", 1, "n1", "A"), cancelled)
     assert incident.signal_count == 2
 
 
 @pytest.mark.parametrize("severity", ["info", "warning"])
-def test_what_is_no_error_opens_nothing(severity: str) -> None:
+def test_a_signal_that_is_no_error_opens_nothing(severity: str) -> None:
     assert correlated(a_signal("mce-corrected", 1, severity=severity, role="root")) == []
 
 
-def test_clusters_are_worlds_apart() -> None:
+def test_incidents_of_different_clusters_stay_apart() -> None:
     assert len(correlated(a_signal("oom-gpu", 1, "n1", "A"), a_signal("oom-gpu", 2, "n1", "A", cluster="other"))) == 2
 
 
@@ -109,14 +109,14 @@ def test_a_copy_changes_nothing() -> None:
     assert [incident.signal_count for incident in correlator.open.values()] == [1]
 
 
-def test_many_ranks_are_counted_and_the_earliest_are_kept() -> None:
-    said = [a_signal("nccl-timeout", 600 + rank, "n1", "A", onset=rank, rank=rank) for rank in reversed(range(40))]
-    (incident,) = correlated(*said)
+def test_many_ranks_are_counted_and_the_earliest_retained() -> None:
+    timeouts = [a_signal("nccl-timeout", 600 + rank, "n1", "A", onset=rank, rank=rank) for rank in reversed(range(40))]
+    (incident,) = correlated(*timeouts)
     assert (incident.signal_count, len(incident.ranks)) == (40, 40)
     assert [signal.rank for signal in incident.signals()] == list(range(MAX_KEPT_PER_CLASS))
 
 
-def test_a_job_leaves_its_node_when_only_others_are_heard_there() -> None:
+def test_a_job_leaves_its_node_when_only_other_jobs_report_there() -> None:
     correlator = Correlator()
     correlator.on_placement("default", "n1", "old", at(0))
     assert correlator.jobs_of(xid(30_000)) == {"old"}
@@ -133,17 +133,17 @@ def test_jobs_that_share_a_node_are_all_placed_there() -> None:
     assert correlator.jobs_of(xid(7000, cluster="other")) == set()
 
 
-def test_a_placement_learnt_late_brings_both_incidents_together() -> None:
+def test_a_placement_learnt_late_merges_both_incidents() -> None:
     correlator = Correlator()
     correlator.on_signal(xid(60, "n1"), related)
     correlator.on_signal(a_signal("nccl-timeout", 660, "n2", "A"), related)
     changed = correlator.on_placement("default", "n1", "A", at(5))
     (incident,) = correlator.open.values()
     assert (incident.jobs, incident.nodes, incident.signal_count) == ({"A"}, {"n1", "n2"}, 2)
-    assert [one.merged_into for one in changed] == ["", incident.incident_id]
+    assert [change.merged_into for change in changed] == ["", incident.incident_id]
 
 
-def test_a_job_that_comes_after_the_kernel_s_line_is_not_linked_to_it() -> None:
+def test_a_job_that_starts_after_the_kernel_s_line_is_not_linked_to_it() -> None:
     correlator = Correlator()
     correlator.on_signal(xid(60, "n1"), related)
     assert correlator.on_placement("default", "n1", "B", at(61)) == []

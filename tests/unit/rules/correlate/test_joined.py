@@ -1,4 +1,4 @@
-"""Which signals went into which incident, and which silences left a gap in the evidence."""
+"""Which signals went into which incident, and which missing logs left a gap in the evidence."""
 
 from __future__ import annotations
 
@@ -32,47 +32,49 @@ def joined_in(engine: Engine, seconds: list[float]) -> list[Joined]:
 def test_every_signal_that_an_incident_counts_is_listed_once_with_it() -> None:
     engine = Engine(the_rules(), lists_joined=True)
     engine.add([*MATCHES, MATCHES[1]])
-    incidents = {one.incident_id: one for one in engine.flush()}
+    incidents = {incident.incident_id: incident for incident in engine.flush()}
     joined = engine.joined()
-    assert len(joined) == len({one.signal.signal_id for one in joined}) == len(MATCHES)
+    assert len(joined) == len({row.signal.signal_id for row in joined}) == len(MATCHES)
     for incident in incidents.values():
-        assert sum(one.incident_id == incident.incident_id for one in joined) == incident.signal_count
+        assert sum(row.incident_id == incident.incident_id for row in joined) == incident.signal_count
     assert engine.joined() == []
 
 
-def test_how_time_goes_on_changes_nothing() -> None:
+def test_joined_signals_do_not_depend_on_how_time_advances() -> None:
     at_once, by_and_by = Engine(the_rules(), lists_joined=True), Engine(the_rules(), lists_joined=True)
     at_once.add(MATCHES)
     by_and_by.add(reversed(MATCHES))
     assert joined_in(by_and_by, [96, 101, 711, 720, 4000]) == joined_in(at_once, [])
 
 
-def test_without_being_asked_for_nothing_is_kept() -> None:
+def test_joined_signals_are_not_recorded_by_default() -> None:
     engine = Engine(the_rules())
     engine.add(MATCHES)
     assert engine.flush()
     assert engine.joined() == []
 
 
-def test_a_correlator_that_goes_on_from_a_snapshot_lists_the_rest() -> None:
+def test_a_correlator_restored_from_a_snapshot_lists_the_rest() -> None:
     part = Part("logs.raw/0", len(MATCHES), at(5000), tuple(MATCHES), ())
     ends = {"logs.raw/0": len(MATCHES)}
     first = PartitionCorrelator(the_rules(), 0)
     first.process(0, ScanMessage((part,)))
     second = PartitionCorrelator(the_rules(), 0, first.snapshot())
-    for one in (first, second):
-        one.process(1, ProgressTick(ends, (), 10**12, True))
-    kept = first.for_store()
-    assert len(kept.signals) == len(MATCHES)
-    assert second.for_store() == kept
+    for correlator in (first, second):
+        correlator.process(1, ProgressTick(ends, (), 10**12, True))
+    stored = first.for_store()
+    assert len(stored.signals) == len(MATCHES)
+    assert second.for_store() == stored
 
 
-def test_only_silences_of_the_evidence_are_gaps() -> None:
-    told = {name: Verdict(name, "c", "A", "n1", None, at(60), at(0), "why") for name in ("hung", "cut-off", "buffered")}
-    assert gap_of(told["hung"]) is None
-    gaps = [gap_of(told[name]) for name in ("cut-off", "buffered")]
-    assert [(one.kind, one.begins_ns, one.ends_ns, one.text) for one in gaps if one] == [
+def test_only_missing_lines_of_the_evidence_are_gaps() -> None:
+    verdicts = {
+        name: Verdict(name, "c", "A", "n1", None, at(60), at(0), "why") for name in ("hung", "cut-off", "buffered")
+    }
+    assert gap_of(verdicts["hung"]) is None
+    gaps = [gap_of(verdicts[name]) for name in ("cut-off", "buffered")]
+    assert [(gap.kind, gap.begins_ns, gap.ends_ns, gap.text) for gap in gaps if gap] == [
         ("cut-off", at(0), at(60), "why"),
         ("buffered", at(0), at(60), "why"),
     ]
-    assert len({one.gap_id for one in gaps if one}) == 2
+    assert len({gap.gap_id for gap in gaps if gap}) == 2

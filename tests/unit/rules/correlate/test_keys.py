@@ -1,4 +1,4 @@
-"""What brings signals together besides a job: servers, many nodes at once, paths; and what is kept for later."""
+"""What joins signals besides a job: servers, many nodes at once, paths; and signals that wait for an incident."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_a_server_that_many_nodes_wait_for_is_one_incident_with_all_their_jobs()
     assert (incident.nodes, incident.jobs) == ({"n1", "n40"}, {"B"})
 
 
-def test_two_servers_that_fail_hours_apart_are_two() -> None:
+def test_two_servers_that_fail_hours_apart_are_two_incidents() -> None:
     assert len(correlated(nfs(0, "n1"), nfs(7200, "n40"))) == 2
     assert len(correlated(nfs(0, "n1"), nfs(100, "n40", server="10.1.0.8"))) == 2
 
@@ -61,7 +61,7 @@ def test_a_warning_that_is_repeated_began_with_its_first_line() -> None:
     assert incident.first_onset_ns == at(0)
 
 
-def test_a_warning_of_long_ago_or_of_another_job_does_not() -> None:
+def test_a_warning_of_long_ago_or_of_another_job_does_not_join() -> None:
     for earlier in (thermal(-RETENTION_S), thermal(0, job="B")):
         (incident,) = correlated(earlier, a_signal("nccl-timeout", 10, "n1", "A"))
         assert set(incident.signals_by_class) == {"nccl-timeout"}
@@ -73,21 +73,21 @@ def test_a_warning_that_has_nothing_to_do_with_an_open_failure_stays_out() -> No
     assert set(incident.signals_by_class) == {"oom-gpu"}
 
 
-def test_what_a_cancelled_job_says_while_it_ends_is_no_failure() -> None:
+def test_lines_of_a_cancelled_job_while_it_ends_are_no_failure() -> None:
     cancelled = a_signal("slurm-cancelled", 100, "n1", "A", role="teardown")
     exception, reset = a_signal("python-exception", 101, "n1", "A"), a_signal("connection-reset", 99, "n2", "A")
     assert correlated(cancelled, exception, reset) == []
     assert correlated(reset, cancelled, exception) == []
 
 
-def test_but_an_error_well_before_the_cancel_or_long_after_is_one() -> None:
+def test_an_error_well_before_a_cancellation_or_long_after_is_a_failure() -> None:
     cancelled = a_signal("slurm-cancelled", 100, "n1", "A", role="teardown")
     assert len(correlated(a_signal("python-exception", 90, "n1", "A"), cancelled)) == 1
     late_s = 101 + ENDED_FOR_NS // NS_PER_S
     assert len(correlated(cancelled, a_signal("python-exception", late_s, "n1", "A"))) == 1
 
 
-def test_and_so_is_a_machine_that_fails_then() -> None:
+def test_a_machine_that_fails_during_a_cancellation_is_a_failure() -> None:
     cancelled = a_signal("slurm-cancelled", 100, "n1", "A", role="teardown")
     assert len(correlated(cancelled, a_signal("xid-79", 101, "n1", "A", source="kernel", role="root"))) == 1
 
@@ -114,13 +114,13 @@ def test_a_merge_is_in_both_histories() -> None:
     assert second.history[-1].what == f"merged into incident {first.incident_id}: kernel-panic on n2 touches both"
 
 
-def test_loose_signals_are_bounded_in_keys_and_in_number() -> None:
-    loose = UnattachedSignals()
+def test_unattached_signals_are_bounded_in_keys_and_in_number() -> None:
+    unattached = UnattachedSignals()
     for number in range(MAX_KEPT_KEYS + 5):
-        loose.add(thermal(number), [f"job/default/{number}"])
+        unattached.add(thermal(number), [f"job/default/{number}"])
     for number in range(40):
-        loose.add(thermal(number), ["job/default/A"])
-    assert len(loose.by_key) == MAX_KEPT_KEYS
-    assert [one.event_time_ns for one in loose.under(["job/default/A"], at(0))] == [
+        unattached.add(thermal(number), ["job/default/A"])
+    assert len(unattached.by_key) == MAX_KEPT_KEYS
+    assert [signal.event_time_ns for signal in unattached.under(["job/default/A"], at(0))] == [
         at(number) for number in (0, *range(41 - MAX_KEPT_PER_KEY, 40))
     ]

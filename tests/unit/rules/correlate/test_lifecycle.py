@@ -1,4 +1,4 @@
-"""Held back, dropped, reopened, flapping, recurring: what becomes of an incident, with time handed in."""
+"""Pending, dropped, reopened, flapping, recurring: an incident's life, with time passed in."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def whats(incident: Incident) -> list[str]:
     return [change.what for change in incident.history]
 
 
-def test_a_lone_exception_is_told_after_a_moment(engine: Engine) -> None:
+def test_a_lone_exception_opens_an_incident_after_its_hold(engine: Engine) -> None:
     engine.add([a_match("python.traceback", 100, "n1", "A")])
     assert engine.advance(at(100 + HOLD_S) - 1) == []
-    (told,) = engine.advance(at(100 + HOLD_S))
-    assert (told.failure_class, told.status) == ("python-exception", "open")
+    (incident,) = engine.advance(at(100 + HOLD_S))
+    assert (incident.failure_class, incident.status) == ("python-exception", "open")
 
 
-def test_at_once_when_more_follows(engine: Engine) -> None:
+def test_an_exception_opens_an_incident_at_once_when_more_follows(engine: Engine) -> None:
     engine.add([a_match("python.traceback", 100, "n1", "A"), an_xid(79, 101, "n1")])
-    assert [told.failure_class for told in engine.advance(at(101))] == ["xid-79"]
+    assert [incident.failure_class for incident in engine.advance(at(101))] == ["xid-79"]
 
 
-def test_and_when_the_input_ends(engine: Engine) -> None:
+def test_an_exception_opens_an_incident_when_the_input_ends(engine: Engine) -> None:
     engine.add([a_match("python.traceback", 100, "n1", "A")])
-    assert [told.failure_class for told in engine.flush()] == ["python-exception"]
+    assert [incident.failure_class for incident in engine.flush()] == ["python-exception"]
 
 
 def test_a_job_that_makes_two_steps_after_it_has_survived_it(engine: Engine) -> None:
@@ -53,7 +53,7 @@ def test_a_job_that_makes_two_steps_after_it_has_survived_it(engine: Engine) -> 
     assert engine.counts.signals == 1
 
 
-def test_a_slow_job_gets_the_time_of_two_steps_for_that(engine: Engine) -> None:
+def test_a_slow_job_has_the_time_of_two_steps_to_survive_an_exception(engine: Engine) -> None:
     slow = [a_step(number, 20 * number) for number in range(10)]
     engine.add([a_match("python.traceback", 185, "n1", "A")], [*slow, a_step(10, 200), a_step(11, 220)])
     assert engine.advance(at(230)) == []
@@ -68,7 +68,7 @@ def test_an_incident_that_progress_resolved_too_early_is_reopened_by_what_it_exp
     assert whats(again)[1:] == ["resolved: job A made 3 further steps", "reopened: hang on job A"]
 
 
-def test_one_that_flaps_stays_open_until_it_is_quiet(engine: Engine) -> None:
+def test_a_flapping_incident_stays_open_until_it_is_quiet(engine: Engine) -> None:
     for number in range(REOPENED_TO_FLAP + 1):
         start_s = 100 * number
         engine.add([an_xid(94, start_s, "n1", job="A")], steps(10 * number, 5, start_s + 1))
@@ -78,45 +78,45 @@ def test_one_that_flaps_stays_open_until_it_is_quiet(engine: Engine) -> None:
     assert whats(resolved)[-1] == "resolved: quiet for 60 minutes"
 
 
-def test_progress_does_not_mend_a_loss_that_is_no_number(engine: Engine) -> None:
+def test_progress_does_not_resolve_a_loss_that_is_no_number(engine: Engine) -> None:
     engine.add([a_match("training.nan_loss", 52, "n1", "A")], [*steps(0, 11, 0), *steps(11, 10, 55)])
     assert [incident.status for incident in engine.advance(at(200))] == ["open"]
 
 
-def test_a_job_that_fails_every_run_near_one_step_says_so(engine: Engine) -> None:
-    told: list[Incident] = []
+def test_a_job_that_fails_every_run_near_the_same_step_recurs(engine: Engine) -> None:
+    incidents: list[Incident] = []
     failures = (an_xid(79, 60, "n7", job="A"), a_match("memory.oom_gpu", 1060, "n7", "A"), an_xid(31, 2060, "n7"))
     for run, failure in enumerate(failures):
         start_s = 1000 * run
         engine.add([failure], steps(4090, 12, start_s))
-        told += engine.advance(at(start_s + 900))
-    last = told[-1]
-    assert whats(told[0])[-1] == "opened: xid-79 on n7, GPU 0000:9a:00"
-    assert whats(told[1])[-1] == "resolved: job A started again and made 3 further steps"
+        incidents += engine.advance(at(start_s + 900))
+    last = incidents[-1]
+    assert whats(incidents[0])[-1] == "opened: xid-79 on n7, GPU 0000:9a:00"
+    assert whats(incidents[1])[-1] == "resolved: job A started again and made 3 further steps"
     assert last.recurrence is not None
     assert (last.recurrence.attempts, last.recurrence.near_step, last.recurrence.nodes) == (3, 4101, ("n7",))
     assert last.recurrence.classes == ("xid-79", "oom-gpu", "xid-31")
 
 
-def test_the_first_failure_of_a_job_recurs_to_nothing(engine: Engine) -> None:
+def test_the_first_failure_of_a_job_has_no_recurrence(engine: Engine) -> None:
     engine.add([an_xid(79, 60, "n7", job="A")], steps(0, 12, 0))
-    (told,) = engine.advance(at(100))
-    assert told.recurrence is None
+    (incident,) = engine.advance(at(100))
+    assert incident.recurrence is None
 
 
-def test_what_says_that_it_is_over_resolves_it(engine: Engine) -> None:
+def test_a_line_that_reports_recovery_resolves_its_incident(engine: Engine) -> None:
     down = a_match("nic.link_down", 10, "n1")
     engine.add([down, a_match("nic.link_up", 20, "n2"), a_match("nic.link_up", 30, "n1", text="eth2: Link up")])
     (resolved,) = engine.advance(at(40))
     assert (resolved.status, whats(resolved)[-1]) == ("resolved", "resolved: cleared: eth2: Link up")
 
 
-def test_but_not_while_something_else_is_broken(engine: Engine) -> None:
+def test_a_recovery_resolves_nothing_while_something_else_is_broken(engine: Engine) -> None:
     engine.add([a_match("nic.link_down", 10, "n1"), an_xid(79, 11, "n1"), a_match("nic.link_up", 30, "n1")])
     assert [incident.status for incident in engine.advance(at(40))] == ["open"]
 
 
-def test_and_what_breaks_again_opens_it_again(engine: Engine) -> None:
+def test_a_failure_after_a_recovery_reopens_its_incident(engine: Engine) -> None:
     engine.add([a_match(f"nic.link_{way}", second, "n1") for way, second in (("down", 10), ("up", 30), ("down", 50))])
     (again,) = engine.advance(at(60))
     assert (again.status, len(again.history)) == ("open", 3)

@@ -1,4 +1,4 @@
-"""Each kind of window by example: when it speaks, when it does not, and since when it says it was so."""
+"""Each kind of window by example: when it fires, when it does not, and the onset it reports."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epicenter.rules.model.signals import Signal
 from tests.support.windows import a_window, an_input, detectors, made_of, seconds
 
 
-def heard(*inputs: Signal, until: float = 0, **when: Any) -> list[tuple[float, float]]:
+def fired(*inputs: Signal, until: float = 0, **when: Any) -> list[tuple[float, float]]:
     return seconds(made_of([a_window(**when)], inputs, until))
 
 
@@ -22,20 +22,20 @@ COUNT = {"kind": "count", "of": "a", "at_least": 3, "within": "60s"}
 
 
 def test_a_count_in_a_sliding_window() -> None:
-    assert heard(an_input(0), an_input(30), an_input(60), **COUNT) == [(60, 0)]
-    assert heard(an_input(0), an_input(30), an_input(60.001), **COUNT) == []
+    assert fired(an_input(0), an_input(30), an_input(60), **COUNT) == [(60, 0)]
+    assert fired(an_input(0), an_input(30), an_input(60.001), **COUNT) == []
 
 
-def test_after_a_signal_a_window_is_quiet_for_its_length_and_begins_anew() -> None:
+def test_a_window_is_quiet_for_its_length_after_a_signal_and_begins_anew() -> None:
     inputs = [an_input(10 * number) for number in range(13)]
-    assert heard(*inputs, **COUNT) == [(20, 0), (80, 60)]
-    assert heard(*inputs, **COUNT, again_after="0s") == [(20, 0), (50, 30), (80, 60), (110, 90)]
+    assert fired(*inputs, **COUNT) == [(20, 0), (80, 60)]
+    assert fired(*inputs, **COUNT, again_after="0s") == [(20, 0), (50, 30), (80, 60), (110, 90)]
 
 
 def test_groups_are_counted_apart() -> None:
     inputs = [an_input(0), an_input(1), an_input(2, node="n2"), an_input(3, node="n2")]
-    assert heard(*inputs, **COUNT, group_by="node") == []
-    assert heard(*inputs, **COUNT) == [(2, 0)]
+    assert fired(*inputs, **COUNT, group_by="node") == []
+    assert fired(*inputs, **COUNT) == [(2, 0)]
 
 
 def test_a_signal_is_about_its_group_and_quotes_its_figures() -> None:
@@ -48,11 +48,11 @@ def test_a_signal_is_about_its_group_and_quotes_its_figures() -> None:
 
 
 def test_an_input_without_any_of_the_group_is_left_out() -> None:
-    assert heard(*(an_input(second) for second in range(3)), **COUNT, group_by="link") == []
+    assert fired(*(an_input(second) for second in range(3)), **COUNT, group_by="link") == []
 
 
 @pytest.mark.parametrize(
-    ("where", "is_heard"),
+    ("where", "fires"),
     [
         ({"state": "down"}, True),
         ({"state": "up"}, False),
@@ -66,146 +66,146 @@ def test_an_input_without_any_of_the_group_is_left_out() -> None:
         ({"absent": "x"}, False),
     ],
 )
-def test_conditions_on_fields(where: dict[str, object], is_heard: bool) -> None:
+def test_conditions_on_fields(where: dict[str, object], fires: bool) -> None:
     inputs = [an_input(second, state="down", count=4) for second in range(3)]
-    assert bool(heard(*inputs, **COUNT, where=where)) == is_heard
+    assert bool(fired(*inputs, **COUNT, where=where)) == fires
 
 
-def test_tumbling_windows_lie_side_by_side() -> None:
+def test_tumbling_windows_do_not_overlap() -> None:
     tumbling = COUNT | {"window": "tumbling"}
-    assert heard(an_input(50), an_input(55), an_input(61), **tumbling) == []
-    assert heard(an_input(60), an_input(61), an_input(119), **tumbling) == [(119, 60)]
-    assert heard(*(an_input(number) for number in range(100)), **tumbling) == [(2, 0), (62, 60)]
+    assert fired(an_input(50), an_input(55), an_input(61), **tumbling) == []
+    assert fired(an_input(60), an_input(61), an_input(119), **tumbling) == [(119, 60)]
+    assert fired(*(an_input(number) for number in range(100)), **tumbling) == [(2, 0), (62, 60)]
 
 
 def test_a_session_ends_with_a_pause() -> None:
     session = COUNT | {"within": "10m", "window": "session", "gap": "20s"}
-    assert heard(an_input(0), an_input(20), an_input(40), **session) == [(40, 0)]
-    assert heard(an_input(0), an_input(20), an_input(41), **session) == []
+    assert fired(an_input(0), an_input(20), an_input(40), **session) == [(40, 0)]
+    assert fired(an_input(0), an_input(20), an_input(41), **session) == []
     long = [an_input(20 * number) for number in range(10)]
     again = [an_input(400 + number) for number in range(3)]
-    assert heard(*long, *again, **session) == [(40, 0), (402, 400)]
+    assert fired(*long, *again, **session) == [(40, 0), (402, 400)]
 
 
 def test_distinct_values() -> None:
     distinct = {"kind": "distinct", "of": "a", "field": "node", "at_least": 3, "within": "1m"}
-    assert heard(an_input(0), an_input(1, node="n2"), an_input(2), an_input(3, node="n3"), **distinct) == [(3, 1)]
-    assert heard(*(an_input(second) for second in range(9)), **distinct) == []
+    assert fired(an_input(0), an_input(1, node="n2"), an_input(2), an_input(3, node="n3"), **distinct) == [(3, 1)]
+    assert fired(*(an_input(second) for second in range(9)), **distinct) == []
 
 
 def test_an_ordered_sequence() -> None:
     flap = {"kind": "sequence", "of": ["down", "up", "down"], "within": "1m"}
     down, up = "down", "up"
-    assert heard(an_input(0, down), an_input(1, up), an_input(2, down), **flap) == [(2, 0)]
-    assert heard(an_input(0, down), an_input(1, down), an_input(2, up), **flap) == []
-    assert heard(an_input(0, down), an_input(1, up), an_input(61, down), **flap) == []
-    assert heard(an_input(0, down), an_input(5, down), an_input(6, up), an_input(9, down), **flap) == [(9, 5)]
+    assert fired(an_input(0, down), an_input(1, up), an_input(2, down), **flap) == [(2, 0)]
+    assert fired(an_input(0, down), an_input(1, down), an_input(2, up), **flap) == []
+    assert fired(an_input(0, down), an_input(1, up), an_input(61, down), **flap) == []
+    assert fired(an_input(0, down), an_input(5, down), an_input(6, up), an_input(9, down), **flap) == [(9, 5)]
 
 
 def test_an_unordered_sequence() -> None:
     inputs = [an_input(0, "c"), an_input(1, "b"), an_input(2, "a")]
     names = {"of": ["a", "b", "c"], "within": "1m"}
-    assert heard(*inputs, kind="sequence", **names) == []
-    assert heard(*inputs, kind="sequence", ordered=False, **names) == [(2, 0)]
-    assert heard(*inputs[:2], *inputs[:2], kind="sequence", ordered=False, **names) == []
+    assert fired(*inputs, kind="sequence", **names) == []
+    assert fired(*inputs, kind="sequence", ordered=False, **names) == [(2, 0)]
+    assert fired(*inputs[:2], *inputs[:2], kind="sequence", ordered=False, **names) == []
 
 
 def test_absence_after() -> None:
     absence = {"kind": "absence", "of": "a", "without": "b", "within": "1m", "group_by": "node"}
-    assert heard(an_input(0), until=60, **absence) == [(60, 0)]
-    assert heard(an_input(0), until=59, **absence) == []
-    assert heard(an_input(0), an_input(60, "b"), until=600, **absence) == []
-    assert heard(an_input(0), an_input(30, "b", node="n2"), until=600, **absence) == [(60, 0)]
-    assert heard(an_input(0), an_input(30), an_input(61, "b"), until=600, **absence) == [(60, 0)]
-    assert heard(an_input(0), an_input(30, "b"), an_input(40), until=600, **absence) == [(100, 40)]
+    assert fired(an_input(0), until=60, **absence) == [(60, 0)]
+    assert fired(an_input(0), until=59, **absence) == []
+    assert fired(an_input(0), an_input(60, "b"), until=600, **absence) == []
+    assert fired(an_input(0), an_input(30, "b", node="n2"), until=600, **absence) == [(60, 0)]
+    assert fired(an_input(0), an_input(30), an_input(61, "b"), until=600, **absence) == [(60, 0)]
+    assert fired(an_input(0), an_input(30, "b"), an_input(40), until=600, **absence) == [(100, 40)]
 
 
 def test_absence_before() -> None:
     absence = {"kind": "absence", "side": "before", "of": "b", "without": "a", "within": "1m"}
     start = an_input(0, "a")
-    assert heard(start, an_input(59, "b"), **absence) == []
-    assert heard(start, an_input(61, "b"), **absence) == [(61, 61)]
-    assert heard(an_input(61, "b"), **absence) == []  # who knows what came before the beginning
+    assert fired(start, an_input(59, "b"), **absence) == []
+    assert fired(start, an_input(61, "b"), **absence) == [(61, 61)]
+    assert fired(an_input(61, "b"), **absence) == []  # what came before the beginning is unknown
 
 
 def test_a_rate_against_its_own_baseline() -> None:
     rate = {"kind": "rate", "of": "a", "within": "1m", "baseline": 3, "times": 5, "at_least": 4}
     calm = [an_input(60 * minute) for minute in range(10)]
     storm = [an_input(480 + number) for number in range(2, 8)]
-    assert heard(*calm, *storm, **rate) == [(485, 480)]
-    assert heard(*calm, *storm[:3], **rate) == []
-    assert heard(*(an_input(number) for number in range(100)), **rate) == []
+    assert fired(*calm, *storm, **rate) == [(485, 480)]
+    assert fired(*calm, *storm[:3], **rate) == []
+    assert fired(*(an_input(number) for number in range(100)), **rate) == []
 
 
 def test_a_flat_line() -> None:
     flat = {"kind": "flat-line", "of": "a", "within": "1m", "group_by": "node"}
-    assert heard(an_input(0), an_input(60), until=119, **flat) == []
-    assert heard(an_input(0), an_input(61), an_input(90), until=200, **flat) == [(60, 0), (150, 90)]
-    assert heard(an_input(0), an_input(30), an_input(60), until=600, **flat, at_least=2) == [(90, 60)]
+    assert fired(an_input(0), an_input(60), until=119, **flat) == []
+    assert fired(an_input(0), an_input(61), an_input(90), until=200, **flat) == [(60, 0), (150, 90)]
+    assert fired(an_input(0), an_input(30), an_input(60), until=600, **flat, at_least=2) == [(90, 60)]
 
 
-def test_a_tally_tells_at_its_end_how_many_there_were() -> None:
+def test_a_tally_reports_its_count_at_its_end() -> None:
     tally = {"kind": "tally", "of": "a", "within": "1m"}
     inputs = [an_input(0), an_input(59), an_input(60), an_input(200)]
     made = made_of([a_window(**tally, text="{count}")], inputs, until=240)
-    assert [(one.text, round(second, 3)) for one, (second, _) in zip(made, seconds(made), strict=True)] == [
+    assert [(signal.text, round(second, 3)) for signal, (second, _) in zip(made, seconds(made), strict=True)] == [
         ("2", 60),
         ("1", 120),
         ("1", 240),
     ]
     assert len(made_of([a_window(**tally, at_least=2)], inputs, until=240)) == 1
     many = [an_input(second / 100) for second in range(3000)]
-    assert [one.fields["count"] for one in made_of([a_window(**tally)], many, until=60)] == ["3000"]
+    assert [signal.fields["count"] for signal in made_of([a_window(**tally)], many, until=60)] == ["3000"]
 
 
 def test_first_seen() -> None:
     first = {"kind": "first-seen", "of": "a", "field": "code", "within": "1h"}
     inputs = [an_input(0, code=79), an_input(5, code=79), an_input(9, code=31), an_input(4000, code=79)]
-    assert heard(*inputs, **first) == [(0, 0), (9, 9), (4000, 4000)]
-    assert heard(*inputs, **first, learn="10s") == [(4000, 4000)]
+    assert fired(*inputs, **first) == [(0, 0), (9, 9), (4000, 4000)]
+    assert fired(*inputs, **first, learn="10s") == [(4000, 4000)]
 
 
-def test_a_threshold_that_is_passed_so_many_times_in_a_row() -> None:
+def test_a_threshold_passed_so_many_times_in_a_row() -> None:
     hot = {"kind": "threshold", "of": "a", "field": "size", "above": 90, "at_least": 2, "within": "10m"}
-    assert heard(*ramp([91, 80, 91, 90]), **hot) == []
-    assert heard(*ramp([80, 91, 92]), **hot) == [(20, 10)]
+    assert fired(*ramp([91, 80, 91, 90]), **hot) == []
+    assert fired(*ramp([80, 91, 92]), **hot) == [(20, 10)]
     low = {"kind": "threshold", "of": "a", "field": "size", "below": 5, "within": "10m"}
-    assert heard(*ramp([80, 4]), **low) == [(10, 10)]
+    assert fired(*ramp([80, 4]), **low) == [(10, 10)]
 
 
 SLOPE = {"kind": "slope", "of": "a", "field": "size", "by": "10%", "samples": 10, "within": "1h"}
 
 
 def test_a_slope_is_a_steady_rise_and_neither_a_step_nor_noise() -> None:
-    assert heard(*ramp([100 + 1.5 * place for place in range(10)]), **SLOPE) == [(90, 0)]
-    assert heard(*ramp([100 + place for place in range(10)]), **SLOPE) == []
-    assert heard(*ramp([100.0] * 10 + [150.0] * 10), **SLOPE) == []
-    assert heard(*ramp([100.0, 140.0] * 10), **SLOPE) == []
-    assert heard(*ramp([300 - 10 * place for place in range(20)]), **SLOPE) == []
+    assert fired(*ramp([100 + 1.5 * place for place in range(10)]), **SLOPE) == [(90, 0)]
+    assert fired(*ramp([100 + place for place in range(10)]), **SLOPE) == []
+    assert fired(*ramp([100.0] * 10 + [150.0] * 10), **SLOPE) == []
+    assert fired(*ramp([100.0, 140.0] * 10), **SLOPE) == []
+    assert fired(*ramp([300 - 10 * place for place in range(20)]), **SLOPE) == []
 
 
 def test_a_spike_over_what_is_usual() -> None:
     spike = {"kind": "spike", "of": "a", "field": "size", "by": "20%", "samples": 3, "within": "1h"}
-    assert heard(*ramp([100, 101, 99, 121]), **spike) == [(30, 30)]
-    assert heard(*ramp([100, 101, 99, 119, 119]), **spike) == []
+    assert fired(*ramp([100, 101, 99, 121]), **spike) == [(30, 30)]
+    assert fired(*ramp([100, 101, 99, 119, 119]), **spike) == []
     drift = spike | {"newest": 3}
-    assert heard(*ramp([100, 101, 99, 150, 100, 150]), **drift) == [(50, 30)]
-    assert heard(*ramp([100, 101, 99, 150, 100, 100]), **drift) == []
+    assert fired(*ramp([100, 101, 99, 150, 100, 150]), **drift) == [(50, 30)]
+    assert fired(*ramp([100, 101, 99, 150, 100, 100]), **drift) == []
 
 
 def test_a_difference_of_two_fields_and_the_first_field_that_is_there() -> None:
     gap = SLOPE | {"field": ["held_mb", "held"], "minus": ["used_mb", "used"]}
     rising = [an_input(10 * n, held=100 + 10 * n, used=50) for n in range(10)]
     other = [an_input(10 * n + 1, held_mb=100, used_mb=50, held=1, used=0) for n in range(10)]
-    assert heard(*rising, *other, **gap) == [(90, 0)]
-    assert heard(*(an_input(10 * n, held=100 + 10 * n) for n in range(10)), **gap) == []
+    assert fired(*rising, *other, **gap) == [(90, 0)]
+    assert fired(*(an_input(10 * n, held=100 + 10 * n) for n in range(10)), **gap) == []
 
 
-def test_what_is_no_number_is_no_sample() -> None:
+def test_a_value_that_is_no_number_is_no_sample() -> None:
     hot = {"kind": "threshold", "of": "a", "field": "size", "above": 0, "within": "10m"}
     for text in ("nan", "inf", "1e999", "", "12 GB", "0x10"):
-        assert heard(an_input(0, size=text), **hot) == []
-    assert heard(an_input(0, size="1,024.5"), **hot) == [(0, 0)]
+        assert fired(an_input(0, size=text), **hot) == []
+    assert fired(an_input(0, size="1,024.5"), **hot) == [(0, 0)]
 
 
 def test_windows_feed_windows() -> None:
@@ -213,7 +213,7 @@ def test_windows_feed_windows() -> None:
     outer = a_window("test.outer", kind="distinct", of="test.inner", field="node", at_least=2, within="1m")
     inputs = [an_input(0), an_input(1), an_input(30, node="n2"), an_input(31, node="n2")]
     made = made_of([outer, inner], inputs)
-    assert [one.rule for one in made] == ["test.inner", "test.inner", "test.outer"]
+    assert [signal.rule for signal in made] == ["test.inner", "test.inner", "test.outer"]
     assert seconds(made)[-1] == (31, 0)
 
 
@@ -228,7 +228,7 @@ def test_late_evidence_completes_a_window_and_copies_change_nothing() -> None:
         == []
     )
     assert seconds(watching.on_signal(second)) == [(20, 0)]
-    assert [watching.on_signal(one) for one in (first, second, third)] == [[], [], []]
+    assert [watching.on_signal(signal) for signal in (first, second, third)] == [[], [], []]
 
 
 def test_the_group_that_is_silent_for_longest_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,7 +29,7 @@ RULE = """\
 
 
 def refused(tmp_path: Path, *whens: str) -> list[str]:
-    """What is said of the pack, each as `line: …` without its file."""
+    """The problems of the pack, each as `line: …` without its file."""
     (tmp_path / "mine.yaml").write_text(pack(*whens))
     with pytest.raises(ConfigError) as refusal:
         load([tmp_path])
@@ -47,7 +47,7 @@ def pack(*whens: str) -> str:
 COUNT = "kind: count\nof: [nic.link_down]\nat_least: 3\nwithin: 10m\n"
 
 
-def test_a_good_one_is_taken(tmp_path: Path) -> None:
+def test_a_valid_window_is_accepted(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(pack(COUNT + "group_by: [node, link]\ntext: '{count} on {link}'"))
     assert "mine.a" in load([tmp_path]).by_id
 
@@ -96,23 +96,27 @@ WITHOUT_SENSE = [
 
 
 @pytest.mark.parametrize("bad", [ILL_FORMED, WITHOUT_SENSE], ids=["ill-formed", "without-sense"])
-def test_all_that_is_wrong_is_said_at_once(tmp_path: Path, bad: list[tuple[str, int, str]]) -> None:
+def test_all_problems_of_windows_are_reported_at_once(tmp_path: Path, bad: list[tuple[str, int, str]]) -> None:
     problems = refused(tmp_path, *(when for when, _, _ in bad))
     lines = pack(*(when for when, _, _ in bad)).splitlines()
     starts = [number for number, line in enumerate(lines, start=1) if line == "    when:"]
-    for (_, place, said), start in zip(bad, starts, strict=True):
+    for (_, place, message), start in zip(bad, starts, strict=True):
         expected = f"{start + place}: "
-        assert any(one.startswith(expected) and said in one for one in problems), (expected, said, problems)
+        assert any(problem.startswith(expected) and message in problem for problem in problems), (
+            expected,
+            message,
+            problems,
+        )
     assert len({problem.partition(":")[0] for problem in problems}) == len(bad)
 
 
-def test_a_chain_that_comes_back_is_refused_once(tmp_path: Path) -> None:
+def test_a_cycle_of_windows_is_refused_once(tmp_path: Path) -> None:
     whens = [COUNT.replace("nic.link_down", name) for name in ("mine.b", "mine.c", "mine.a")]
     (problem,) = refused(tmp_path, *whens)
     assert problem == "13: mine.a: when.of.0: a window that feeds itself: mine.a <- mine.b <- mine.c <- mine.a"
 
 
-def test_a_window_has_no_lines_of_its_own(tmp_path: Path) -> None:
+def test_a_window_has_no_patterns(tmp_path: Path) -> None:
     text = pack(COUNT).replace("    when:", "    patterns: ['went wrong: \\d']\n    when:")
     (tmp_path / "mine.yaml").write_text(text)
     with pytest.raises(ConfigError, match="a rule with `when` watches other rules: leave out patterns"):
@@ -124,7 +128,7 @@ def test_watched_rules_may_be_switched_off(tmp_path: Path) -> None:
     assert "nic.link_down" not in load([tmp_path]).by_id
 
 
-def test_quiet_rules_that_a_window_watches_are_known(tmp_path: Path) -> None:
+def test_quiet_rules_that_a_window_watches_are_observed(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(pack(COUNT.replace("nic.link_down", "placement.node_list, sxid-*")))
     watched = observed(load([tmp_path])) - observed(the_rules())
     assert "placement.node_list" in watched

@@ -1,4 +1,4 @@
-"""Who and what a line is about."""
+"""What a line is about: job, node, rank and GPU."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OOM = "slurmstepd: error: Detected 1 oom_kill event in StepId=7877.0. Some of th
         (OOM, "kubernetes_logs", "host"),
     ],
 )
-def test_what_a_scheduler_does_to_a_job_happens_where_the_line_says_and_not_on_the_scheduler_s_host(
+def test_a_scheduler_s_line_is_about_the_node_it_names_not_the_scheduler_s_host(
     text: str, source: str, node: str
 ) -> None:
     (signal,) = signals_of(text, node="host", source_type=source)

@@ -1,4 +1,4 @@
-"""The shipped windows, from log lines as their sources print them to what is told; and what is healthy stays untold."""
+"""The shipped windows, from log lines as their sources print them; healthy runs fire none."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def scanned(lines: Lines) -> ScanResult:
 
 
 def run(lines: Lines, until: float = 0) -> tuple[list[Signal], list[Incident]]:
-    """What windows made of the lines, and the incidents; time goes on up to the second `until`."""
+    """The signals of windows, and the incidents; time advances to the second `until`."""
     engine, found = Engine(the_rules()), scanned([*lines, (until, vector("n9", until, "still here"))])
     engine.add([*found.matches, *found.observed], found.heartbeats)
     incidents = engine.flush()
     return engine.windowed(), incidents
 
 
-def told(lines: Lines, until: float = 0) -> list[str]:
+def fired(lines: Lines, until: float = 0) -> list[str]:
     return [signal.rule for signal in run(lines, until)[0]]
 
 
@@ -80,20 +80,20 @@ def test_memory_that_rises_step_by_step_is_a_leak() -> None:
     ids=["level", "up and down", "hardly", "once at the start"],
 )
 def test_healthy_memory(used: list[float]) -> None:
-    assert told(memory(5 * number, size) for number, size in enumerate(used)) == []
+    assert fired(memory(5 * number, size) for number, size in enumerate(used)) == []
 
 
 def test_memory_that_jumps() -> None:
     lines = [memory(5 * number, 40e9 + 12e9 * (number == 40)) for number in range(60)]
-    assert told(lines) == ["training.gpu_memory_jump"]
+    assert fired(lines) == ["training.gpu_memory_jump"]
 
 
 def test_reserved_memory_that_grows_away_from_what_is_allocated() -> None:
     lines = [memory(5 * number, 40e9, 44e9 + 0.1e9 * number) for number in range(60)]
-    assert told(lines) == ["training.gpu_memory_fragments"]
+    assert fired(lines) == ["training.gpu_memory_fragments"]
 
 
-def test_memory_of_megatron_is_known_by_its_rank() -> None:
+def test_memory_of_megatron_is_grouped_by_rank() -> None:
     text = "[Rank {}] (after {} iterations) memory (MB) | allocated: {} | max allocated: 70000.0 | reserved: 70100.0"
     lines = [worker(5 * n + rank, text.format(rank, n, 41200.1 + 200 * n * rank)) for n in range(60) for rank in (0, 1)]
     signals, _ = run(lines)
@@ -111,7 +111,7 @@ def test_a_gpu_that_stays_too_warm() -> None:
     assert (hot.failure_class, hot.node, hot.gpu, hot.severity) == ("gpu-thermal", "n1", "0000:9a:00", "warning")
     assert hot.text == "98 C, and above 87 C in the last 3 samples"
     assert incidents == []
-    assert told(dcgm(30 * number, 88 if number % 3 else 86) for number in range(30)) == []
+    assert fired(dcgm(30 * number, 88 if number % 3 else 86) for number in range(30)) == []
 
 
 def test_steps_that_slow_down() -> None:
@@ -128,24 +128,24 @@ def test_pauses_for_checkpoints_are_no_slower_steps() -> None:
     for number in range(200):
         second += 95 if number % 20 == 0 else 5
         lines.append(step(second, number))
-    assert told(lines) == []
+    assert fired(lines) == []
 
 
 def test_corrected_errors_again_and_again() -> None:
     edac = "EDAC MC3: 1 CE memory scrubbing error on CPU_SrcID#1_MC#1_Chan#0_DIMM#0 (channel:0 slot:0 page:0x91f21)"
     signals, incidents = run([(60 * number, kernel("n1", 60 * number, edac)) for number in range(10)])
-    assert [(one.rule, one.node, one.text) for one in signals] == [
+    assert [(signal.rule, signal.node, signal.text) for signal in signals] == [
         ("machine.corrected_memory_errors", "n1", "10 corrected memory errors in 540 s")
     ]
     assert incidents == []
-    assert told((600 * number, kernel("n1", 600 * number, edac)) for number in range(40)) == []
+    assert fired((600 * number, kernel("n1", 600 * number, edac)) for number in range(40)) == []
 
 
 def test_corrected_pcie_errors_in_a_storm() -> None:
     aer = "nvidia 0000:9b:00.0: PCIe Bus Error: severity=Correctable, type=Physical Layer, (Receiver ID)"
     storm = [(number, kernel("n1", number, aer)) for number in range(100)]
-    assert told(storm) == ["machine.corrected_pcie_errors"]
-    assert told(storm[:40]) == []
+    assert fired(storm) == ["machine.corrected_pcie_errors"]
+    assert fired(storm[:40]) == []
 
 
 def test_a_link_that_flaps() -> None:
@@ -154,17 +154,17 @@ def test_a_link_that_flaps() -> None:
 
     lines = [link(300 * number + 20 * place, word) for number in range(3) for place, word in enumerate(("down", "up"))]
     signals, incidents = run(lines)
-    assert [(one.rule, one.text) for one in signals] == [
+    assert [(signal.rule, signal.text) for signal in signals] == [
         ("nic.link_flaps", "link enp193s0f0np0 went down 3 times in 600 s")
     ]
     assert len(incidents) == 1
-    assert told(lines[:4]) == []
+    assert fired(lines[:4]) == []
 
 
 def test_a_storm_of_retries() -> None:
     text = "'HTTP Error 429 thrown while requesting HEAD https://huggingface.co/acme/llm-7b/resolve/main/config.json"
-    assert told(worker(number, text, f"n{number % 8}") for number in range(60)) == ["environment.retry_storm"]
-    assert told(worker(60 * number, text) for number in range(60)) == []
+    assert fired(worker(number, text, f"n{number % 8}") for number in range(60)) == ["environment.retry_storm"]
+    assert fired(worker(60 * number, text) for number in range(60)) == []
 
 
 NO_ROOM = "0/14 nodes are available: 14 Insufficient nvidia.com/gpu. preemption: 0/14 nodes are available."
@@ -176,10 +176,10 @@ def test_a_pod_that_finds_a_node_soon_is_no_failure() -> None:
     assert run([*waits, assigned], until=4000) == ([], [])
     other = k8s_event(400, "Scheduled", "Successfully assigned ml/trainer-1 to gpu-node-3", "trainer-1")
     signals, incidents = run([*waits, other], until=4000)
-    assert [(one.rule, one.text) for one in signals] == [
+    assert [(signal.rule, signal.text) for signal in signals] == [
         ("k8s.unschedulable_for_long", "pod trainer-0 found no node for 600 s")
     ]
-    assert [one.failure_class for one in incidents] == ["k8s-unschedulable"]
+    assert [incident.failure_class for incident in incidents] == ["k8s-unschedulable"]
 
 
 def test_the_schedulers_own_lines_name_the_pod() -> None:
@@ -187,16 +187,16 @@ def test_the_schedulers_own_lines_name_the_pod() -> None:
     bound = '"Successfully bound pod to node" pod="ml/trainer-0" node="gpu-node-3" evaluatedNodes=14 feasibleNodes=1'
     head = "I0302 09:00:01.712345       1 schedule_one.go:302] "
     lines = [(0, vector("head", 0, head + waits)), (300, vector("head", 300, head + bound))]
-    assert told(lines[:1], until=700) == ["k8s.unschedulable_for_long"]
-    assert told(lines, until=700) == []
+    assert fired(lines[:1], until=700) == ["k8s.unschedulable_for_long"]
+    assert fired(lines, until=700) == []
 
 
 def test_a_job_that_waits_for_more_than_an_hour() -> None:
     submitted = slurmctld(0, "_slurm_rpc_submit_batch_job: JobId=881 InitPrio=4294901740 usec=412")
     started = slurmctld(3000, "sched: Allocate JobId=881 NodeList=gpu-a-[01-08] #CPUs=1024 Partition=gpu")
-    assert told([submitted, started], until=9000) == ["capacity.demand"]
+    assert fired([submitted, started], until=9000) == ["capacity.demand"]
     signals, incidents = run([submitted], until=9000)
-    assert [(one.rule, one.job, one.text) for one in signals] == [
+    assert [(signal.rule, signal.job, signal.text) for signal in signals] == [
         ("capacity.demand", "", "1 jobs were handed in"),
         ("capacity.queue_wait", "881", "job 881 has waited for its nodes for 3600 s"),
     ]
@@ -211,23 +211,23 @@ def squeue(second: float, jobs: Iterable[int]) -> Lines:
 
 
 def test_more_demand_than_capacity() -> None:
-    assert told([*squeue(0, range(880, 886)), *squeue(300, range(883, 890))]) == ["capacity.many_jobs_wait"]
-    assert told([*squeue(0, range(880, 885)), *squeue(300, range(880, 885))]) == []
+    assert fired([*squeue(0, range(880, 886)), *squeue(300, range(883, 890))]) == ["capacity.many_jobs_wait"]
+    assert fired([*squeue(0, range(880, 885)), *squeue(300, range(880, 885))]) == []
     pods = [k8s_event(number, "FailedScheduling", NO_ROOM, f"trainer-{number}") for number in range(10)]
-    assert told(pods) == ["capacity.many_pods_wait"]
+    assert fired(pods) == ["capacity.many_pods_wait"]
     no_cpu = NO_ROOM.replace("nvidia.com/gpu", "cpu")
-    assert told(k8s_event(number, "FailedScheduling", no_cpu, f"trainer-{number}") for number in range(10)) == []
+    assert fired(k8s_event(number, "FailedScheduling", no_cpu, f"trainer-{number}") for number in range(10)) == []
 
 
 def test_idle_nodes_while_others_wait() -> None:
     idle = "gpu*         up   infinite      4   idle gpu-a-[01-04]"
 
-    def look(minute: int) -> Lines:
+    def snapshot(minute: int) -> Lines:
         return [*squeue(60 * minute, [881]), (60 * minute + 1, vector("head", 60 * minute + 1, idle))]
 
-    often = [line for minute in range(0, 40, 10) for line in look(minute)]
-    assert told(often)[-1] == "capacity.idle_while_queued"
-    assert "capacity.idle_while_queued" not in told(look(0))
+    often = [line for minute in range(0, 40, 10) for line in snapshot(minute)]
+    assert fired(often)[-1] == "capacity.idle_while_queued"
+    assert "capacity.idle_while_queued" not in fired(snapshot(0))
 
 
 def test_idle_nodes_while_pods_wait() -> None:
@@ -236,7 +236,7 @@ def test_idle_nodes_while_pods_wait() -> None:
         unneeded = "I0302 09:14:01.712345       1 nodes.go:126] gpu-pool-7xk2p was unneeded for 5m10.02s"
         lines.append((60 * minute + 1, vector("head", 60 * minute + 1, unneeded)))
         lines.append(k8s_event(60 * minute, "FailedScheduling", NO_ROOM))
-    assert "capacity.idle_while_queued" in told(lines)
+    assert "capacity.idle_while_queued" in fired(lines)
 
 
 def preemption(second: float, job: int) -> Lines:
@@ -246,15 +246,15 @@ def preemption(second: float, job: int) -> Lines:
 
 def test_frequent_preemptions() -> None:
     often = [line for hour in range(3) for line in preemption(7200 * hour, 881)]
-    assert told(often).count("capacity.preempted_once") == 3
-    assert told(often)[-1] == "capacity.job_preempted_often"
-    assert "capacity.job_preempted_often" not in told(often[:4])
+    assert fired(often).count("capacity.preempted_once") == 3
+    assert fired(often)[-1] == "capacity.job_preempted_often"
+    assert "capacity.job_preempted_often" not in fired(often[:4])
     many = [line for job in range(10) for line in preemption(60 * job, 900 + job)]
-    assert told(many)[-1] == "capacity.many_preempted"
-    assert {one.failure_class for one in run(many)[0]} == {"job-fact", "preemption-frequent"}
+    assert fired(many)[-1] == "capacity.many_preempted"
+    assert {incident.failure_class for incident in run(many)[0]} == {"job-fact", "preemption-frequent"}
 
 
-def test_what_windows_tell_goes_into_the_store_like_a_match() -> None:
+def test_signals_of_windows_are_stored_like_matches() -> None:
     pipeline = Pipeline(the_rules(), "default", 0)
     lines = [memory(5 * number, 40e9 + 12e9 * (number == 40)) for number in range(60)]
     pipeline.process(batch([value for _, value in lines], live=True))

@@ -1,4 +1,4 @@
-"""When time goes on, and who holds it."""
+"""When the watermark advances, and what holds it back."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_never_goes_back() -> None:
     assert watermark.idle(0, at_pace=True) == 995
 
 
-def test_a_batch_without_times_says_nothing() -> None:
+def test_a_batch_without_times_does_not_advance_it() -> None:
     watermark = Watermark(5)
     watermark.observe("a", None)
     assert watermark.newest_ns_by_source == {}
 
 
-def test_goes_on_in_silence_at_its_pace() -> None:
+def test_advances_without_lines_at_the_pace_of_the_clock() -> None:
     watermark = Watermark(5)
     watermark.observe("a", 1000)
     assert watermark.idle(0, at_pace=True) == 995
@@ -76,17 +76,17 @@ def live(minutes: int, behind_ns: int, then_ns: int = 0) -> Watermark:
     return watermark
 
 
-def test_waits_in_full_until_it_has_learnt() -> None:
+def test_waits_for_the_whole_lateness_until_it_has_learnt() -> None:
     assert live(2, NS_PER_S // 2).wait_ns == MAX_NS
     assert live(3, NS_PER_S // 2).wait_ns == NS_PER_S * 3 // 4
 
 
-def test_never_waits_for_longer_than_it_may_nor_for_nothing() -> None:
+def test_waits_within_its_bounds() -> None:
     assert live(3, 4 * NS_PER_S).wait_ns == MAX_NS
     assert live(3, 0).wait_ns == live(3, -NS_PER_S).wait_ns == MIN_WAIT_NS
 
 
-def test_one_late_line_makes_it_wait_for_ten_minutes() -> None:
+def test_a_late_line_makes_it_wait_for_ten_minutes() -> None:
     watermark = live(3, 0, then_ns=2 * NS_PER_S)
     for minute in range(4, 14):
         assert watermark.wait_ns == 3 * NS_PER_S
@@ -96,18 +96,18 @@ def test_one_late_line_makes_it_wait_for_ten_minutes() -> None:
     assert watermark.wait_ns == MIN_WAIT_NS
 
 
-def test_a_line_too_late_to_wait_for_makes_nobody_wait() -> None:
+def test_a_line_too_late_to_wait_for_extends_no_wait() -> None:
     assert live(3, 0, then_ns=MAX_NS + 1).wait_ns == MIN_WAIT_NS
     assert live(3, MAX_NS + 1).wait_ns == MAX_NS  # nothing was learnt
 
 
-def test_a_recording_is_waited_for_in_full() -> None:
+def test_a_recording_gets_the_whole_lateness() -> None:
     watermark = live(3, 0)
     watermark.is_live = False
     assert watermark.wait_ns == MAX_NS
 
 
-def test_minutes_without_lines_teach_nothing() -> None:
+def test_minutes_without_lines_do_not_change_the_lateness() -> None:
     watermark = live(3, 2 * NS_PER_S)
     watermark.idle(60 * MINUTE_NS, at_pace=True)
     assert watermark.wait_ns == 3 * NS_PER_S

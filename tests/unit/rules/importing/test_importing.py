@@ -35,7 +35,7 @@ def imported(
 
 def test_a_monitor_of_node_problem_detector(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rules, losses = imported(tmp_path, capsys, "monitor.json", NPD)
-    assert [(one["severity"], one["source"], one["patterns"]) for one in rules.values()] == [
+    assert [(rule["severity"], rule["source"], rule["patterns"]) for rule in rules.values()] == [
         ("warning", "kernel", [r"shelf fan (?P<v1>\S+) slow"]),
         ("error", "kernel", [r"card \d+: lost$"]),
     ]
@@ -53,7 +53,7 @@ OFFICIAL = r"""{"plugin": "kmsg", "source": "kernel-monitor", "rules": [
  {"type": "temporary", "reason": "Slow", "pattern": "^(([a-zA-Z0-9 :.,()_-])+.)+XQ$"}]}"""
 
 
-def test_what_shipped_rules_find_is_no_example_and_no_rule_of_its_own(
+def test_lines_that_shipped_rules_match_become_neither_example_nor_rule(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     rules, losses = imported(tmp_path, capsys, "kernel-monitor.json", OFFICIAL)
@@ -63,7 +63,7 @@ def test_what_shipped_rules_find_is_no_example_and_no_rule_of_its_own(
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("health.json", '{"plugin": "custom", "rules": [{"path": "/x"}]}', "not imported: it runs programs"),
         ("bom.json", '\ufeff{"rules": []}', "0 rules imported, 0 losses"),
@@ -71,11 +71,11 @@ def test_what_shipped_rules_find_is_no_example_and_no_rule_of_its_own(
         ("deep.json", '{"rules": [{"type": "temporary", "reason": "x", "pattern": "%s"}]}' % ("(" * 3000), "too deep"),
     ],
 )
-def test_what_gives_no_rule_gives_a_pack_without_rules(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, told: str
+def test_unsupported_patterns_make_a_pack_without_rules(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, text: str, expected: str
 ) -> None:
     rules, losses = imported(tmp_path, capsys, name, text)
-    assert not rules and any(told in loss for loss in losses)
+    assert not rules and any(expected in loss for loss in losses)
 
 
 WRONG = {
@@ -89,7 +89,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_mistakes_are_told_at_once_with_their_lines(tmp_path: Path, name: str) -> None:
+def test_mistakes_are_reported_at_once_with_their_lines(tmp_path: Path, name: str) -> None:
     text, lines = WRONG[name]
     (tmp_path / name).write_text(text)
     with pytest.raises(ConfigError) as raised:
@@ -113,7 +113,7 @@ def test_rules_of_other_tools_are_refused_with_what_is_supported(tmp_path: Path,
     assert len(raised.value.problems) == 1
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="can't be read"):
         import_rules([tmp_path / "none.json"], None)
 
@@ -135,18 +135,18 @@ LINES = [
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_a_shorter_end_fits_the_same_lines(pattern: str) -> None:
+def test_a_shortened_pattern_matches_the_same_lines(pattern: str) -> None:
     short = without_open_end(pattern)
     assert [bool(re.search(short, line)) for line in LINES] == [bool(re.search(pattern, line)) for line in LINES]
     assert adapted(pattern).pattern == adapted(short).pattern
 
 
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_examples_do_what_they_say(pattern: str) -> None:
+def test_examples_match_their_rules(pattern: str) -> None:
     assert all(re.search(pattern, line) for line in samples(pattern)) and not re.search(pattern, near_miss(pattern))
 
 
 @pytest.mark.parametrize("pattern", [r"(?<!x)y", r"(a)\1", r"x\ny", "(", ".*", r"\d+", r"lost (?:link)?"])
-def test_what_can_not_be_carried_over_is_refused(pattern: str) -> None:
+def test_unsupported_syntax_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError):
         near_miss(adapted(pattern).pattern)

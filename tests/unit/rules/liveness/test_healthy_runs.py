@@ -1,4 +1,4 @@
-"""Runs in which all is well, as each framework prints them with eight ranks: they have steps, and no finding."""
+"""Runs without a failure, as each framework prints them with eight ranks: they have steps, and no finding."""
 
 from __future__ import annotations
 
@@ -416,17 +416,17 @@ TRAINING = (
 SERVING = (vllm, sglang)
 
 
-def told(lines: Iterable[str]) -> tuple[list[tuple[str, str]], set[int]]:
-    """What is found beside calm roles, as (rule, line); and the steps that were seen."""
+def findings_and_steps(lines: Iterable[str]) -> tuple[list[tuple[str, str]], set[int]]:
+    """The matches of other than calm roles as (rule, line), and the steps."""
     scanned = a_scanner().scan(batch([line.encode() for line in lines]))
     rules = the_rules()
     found = [(match.rule, match.event.text) for match in scanned.matches if rules.spec_of(match).role not in CALM_ROLES]
-    return found, {one.step for one in scanned.heartbeats if isinstance(one, Step)}
+    return found, {heartbeat.step for heartbeat in scanned.heartbeats if isinstance(heartbeat, Step)}
 
 
 @pytest.mark.parametrize("run", TRAINING, ids=lambda run: run.__name__)
 def test_a_healthy_training_run_has_steps_and_no_finding(run: Callable[[], Iterator[str]]) -> None:
-    found, steps = told(run())
+    found, steps = findings_and_steps(run())
     assert found == []
     assert steps >= set(STEPS)
     assert max(steps) == STEPS[-1]
@@ -434,6 +434,6 @@ def test_a_healthy_training_run_has_steps_and_no_finding(run: Callable[[], Itera
 
 @pytest.mark.parametrize("run", SERVING, ids=lambda run: run.__name__)
 def test_a_healthy_server_is_alive_and_has_no_finding(run: Callable[[], Iterator[str]]) -> None:
-    found, steps = told(run())
+    found, steps = findings_and_steps(run())
     assert found == []
     assert steps == set()

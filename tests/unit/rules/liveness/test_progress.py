@@ -51,7 +51,7 @@ def test_the_pace_follows_the_newest_steps() -> None:
     ("pace_s", "patience_s"),
     [pytest.param(5, 900, id="the-floor-for-fast-steps"), pytest.param(120, 1200, id="ten-paces-for-slow-steps")],
 )
-def test_is_stopped_after_ten_paces_but_not_before_the_floor(pace_s: int, patience_s: int) -> None:
+def test_has_stopped_after_ten_paces_but_not_before_the_floor(pace_s: int, patience_s: int) -> None:
     assert after(*every(pace_s, 5)).stall_due_ns == at(4 * pace_s + patience_s)
 
 
@@ -80,12 +80,12 @@ def test_a_job_that_has_not_shown_its_pauses_yet_may_pause_for_ten_minutes() -> 
     assert after(*every(5, 725)).stall_due_ns == at(724 * 5 + 20)
 
 
-def test_a_pause_that_nothing_foretold_may_last_thrice_as_long_ever_after() -> None:
+def test_a_pause_without_notice_allows_pauses_three_times_as_long() -> None:
     steps = [*every(5, 487), *every(5, 632, first=487, start_s=486 * 5 + 40)]
     assert after(*steps).stall_due_ns == at(steps[-1][1] + 120)
 
 
-def test_a_pause_that_is_told_when_it_is_over_comes_unforetold_too() -> None:
+def test_a_pause_reported_only_at_its_end_counts_as_one_without_notice() -> None:
     progress = after(*every(5, 487))
     progress.begin_phase("checkpoint", at(486 * 5 + 39))
     for step, second in every(5, 632, first=487, start_s=486 * 5 + 40):
@@ -100,17 +100,17 @@ def test_bars_after_the_end_are_no_steps() -> None:
     assert not progress.count(at(10))
 
 
-def test_the_longest_gap_may_come_again_thrice_as_long() -> None:
+def test_a_gap_three_times_the_longest_is_allowed() -> None:
     steps = [*every(5, 62), *every(5, 56, first=62, start_s=61 * 5 + 30)]
     assert settled(*steps).stall_due_ns == at(steps[-1][1] + 90)
 
 
 @pytest.mark.parametrize("count", [100, 101], ids=["counted-from-zero", "counted-from-one"])
-def test_a_round_step_may_be_followed_by_a_pause_the_first_time(count: int) -> None:
+def test_a_first_pause_is_allowed_after_a_round_step(count: int) -> None:
     assert after(*every(5, count)).stall_due_ns == at((count - 1) * 5 + 600)
 
 
-def test_a_pause_known_of_a_period_may_come_again_and_last_twice_as_long() -> None:
+def test_a_periodic_pause_may_last_twice_as_long() -> None:
     steps = [*every(5, 101), *every(5, 100, first=101, start_s=100 * 5 + 400)]
     progress = after(*steps)
     assert (progress.last_step, progress.stall_due_ns) == (200, at(steps[-1][1] + 800))
@@ -138,7 +138,7 @@ def test_a_slower_rank_may_lag_by_two_paces() -> None:
     assert progress.last_step == 4
 
 
-def test_goes_on_from_a_checkpoint() -> None:
+def test_continues_from_a_checkpoint() -> None:
     progress = after(*every(5, 101))
     assert progress.step(51, at(800))
     assert not progress.step(51, at(801))
@@ -147,5 +147,5 @@ def test_goes_on_from_a_checkpoint() -> None:
     assert progress.stall_due_ns == at(805 + 900)
 
 
-def test_says_what_is_known() -> None:
+def test_states_what_is_known() -> None:
     assert after(*every(5, 5)).sentence() == "no step after step 4; a step had taken 5.0 s"

@@ -1,4 +1,4 @@
-"""Each verdict on a silence, with the exact time at which it is declared; and healthy jobs, which get none."""
+"""Each verdict on missing logs, with the exact time at which it is declared; and healthy jobs, which get none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def engine(fresh: Engine) -> Engine:
 
 
 def earlier_attempt(pace_s: float = PACE_S) -> list[Step]:
-    """Steps for more than an hour, and what says that another attempt starts."""
+    """Steps for more than an hour, and the line with which another attempt starts."""
     count = int(max(600, 4000 / pace_s))
     return [*steps(90_000 + count, 90_000, -300 - count * pace_s, pace_s), phase("startup", -299)]
 
@@ -40,8 +40,8 @@ def steps(
     upto: int, first: int = 0, start_s: float = 0, pace_s: float = PACE_S, node: str = "n1", rank: int | None = None
 ) -> list[Step]:
     """Steps `first` to `upto`, the last one included."""
-    told = range(first, upto + 1)
-    return [Step(at(start_s + pace_s * (n - first)), "default", "A", node, n, rank) for n in told]
+    numbers = range(first, upto + 1)
+    return [Step(at(start_s + pace_s * (n - first)), "default", "A", node, n, rank) for n in numbers]
 
 
 def of_all(upto: int, nodes: int = 4, gpus: int = 1, first: int = 0, start_s: float = 0) -> list[Step]:
@@ -51,7 +51,7 @@ def of_all(upto: int, nodes: int = 4, gpus: int = 1, first: int = 0, start_s: fl
 
 
 def speaks(source: str, node: str, first_s: float, last_s: float, every_s: float = 10, job: str = "A") -> list[Alive]:
-    """One of a node's streams speaks now and then."""
+    """One of a node's streams with a line now and then."""
     count = int((last_s - first_s) // every_s) + 1
     seconds = [first_s + every_s * number for number in range(count)]
     return [Alive(at(second), "default", "" if source == "kernel" else job, node, source=source) for second in seconds]
@@ -63,7 +63,10 @@ def phase(name: str, second: float) -> PhaseBegan:
 
 def verdicts(engine: Engine) -> list[tuple[str, str, int | None, float]]:
     """(verdict, node, rank, second) of each."""
-    return [(one.verdict, one.node, one.rank, (one.time_ns - START_NS) / NS_PER_S) for one in engine.verdicts()]
+    return [
+        (verdict.verdict, verdict.node, verdict.rank, (verdict.time_ns - START_NS) / NS_PER_S)
+        for verdict in engine.verdicts()
+    ]
 
 
 def run(engine: Engine, heartbeats: Iterable[Heartbeat], until_s: float) -> list[Incident]:
@@ -93,7 +96,7 @@ def test_a_job_whose_cadence_is_known_has_stopped_when_a_step_is_late(
     assert fresh.advance(at(114 * pace_s + 3000)) == []
 
 
-def test_a_job_of_which_little_is_known_gets_a_quarter_of_an_hour(fresh: Engine) -> None:
+def test_a_job_without_a_known_cadence_gets_a_quarter_of_an_hour(fresh: Engine) -> None:
     run(fresh, steps(8), 939.9)
     assert verdicts(fresh) == []
     run(fresh, [], 940)
@@ -129,14 +132,14 @@ def test_all_ranks_at_one_step_are_hung(engine: Engine) -> None:
 
 
 def test_a_rank_without_the_step_of_the_others_is_dead(engine: Engine) -> None:
-    (hang,) = run(engine, [one for one in of_all(117) if (one.rank, one.step) != (2, 117)], 700)
+    (hang,) = run(engine, [heartbeat for heartbeat in of_all(117) if (heartbeat.rank, heartbeat.step) != (2, 117)], 700)
     assert (hang.failure_class, hang.verdict) == ("unknown-death", "rank-dead")
     assert (hang.root_cause.node, hang.root_cause.rank) == ("n2", 2)
     assert verdicts(engine) == [("rank-dead", "n2", 2, 117 * 5 + 20)]
 
 
-def test_a_rank_behind_that_goes_on_while_the_others_wait_is_a_straggler(engine: Engine) -> None:
-    heartbeats = [one for one in of_all(117) if one.rank != 2 or one.step < 116]
+def test_a_rank_behind_that_makes_steps_while_the_others_wait_is_a_straggler(engine: Engine) -> None:
+    heartbeats = [heartbeat for heartbeat in of_all(117) if heartbeat.rank != 2 or heartbeat.step < 116]
     (found,) = run(engine, [*heartbeats, Step(at(595), "default", "A", "n2", 116, 2)], 700)
     assert (found.failure_class, found.verdict) == ("straggler", "straggler")
     assert verdicts(engine) == [("straggler", "n2", 2, 605)]
@@ -144,23 +147,23 @@ def test_a_rank_behind_that_goes_on_while_the_others_wait_is_a_straggler(engine:
 
 def test_a_rank_that_lags_more_and_more_is_a_straggler_until_it_has_caught_up(engine: Engine) -> None:
     slow = steps(100, pace_s=6, node="n2", rank=2)
-    heartbeats = [one for one in of_all(300) if one.rank != 2 or one.step > 125]
+    heartbeats = [heartbeat for heartbeat in of_all(300) if heartbeat.rank != 2 or heartbeat.step > 125]
     (found,) = run(engine, [*slow, *heartbeats], 1000)
     assert (found.failure_class, found.root_cause.node, found.root_cause.rank) == ("straggler", "n2", 2)
     assert found.status == "resolved"
 
 
-def test_a_job_that_goes_on_at_a_third_of_its_pace_has_a_straggler(engine: Engine) -> None:
+def test_a_job_at_a_third_of_its_pace_has_a_straggler(engine: Engine) -> None:
     run(engine, [*steps(117), *steps(160, 118, 117 * 5 + 15, pace_s=15)], 117 * 5 + 600)
     assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("straggler", "")]
 
 
-def test_a_node_of_which_neither_kernel_nor_workers_speak_is_dead(engine: Engine) -> None:
+def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
     streams = [
-        one
+        alive
         for number in range(4)
         for source in ("kernel", "worker")
-        for one in speaks(source, f"n{number}", 0, 580 if number == 3 else 1500)
+        for alive in speaks(source, f"n{number}", 0, 580 if number == 3 else 1500)
     ]
     found = run(engine, [*steps(117), *streams], 1500)
     assert found[-1].failure_class == "node-fail"
@@ -169,47 +172,47 @@ def test_a_node_of_which_neither_kernel_nor_workers_speak_is_dead(engine: Engine
     assert verdicts(engine)[1][3] <= 605 + 120
 
 
-def test_workers_that_are_silent_under_a_kernel_that_speaks_are_dead(engine: Engine) -> None:
-    streams = [one for number in range(4) for one in speaks("kernel", f"n{number}", 0, 1500)]
+def test_workers_without_lines_on_a_node_with_kernel_lines_are_dead(engine: Engine) -> None:
+    streams = [alive for number in range(4) for alive in speaks("kernel", f"n{number}", 0, 1500)]
     streams += [
-        one for number in range(1, 4) for one in speaks("worker", f"n{number}", 0, 580 if number == 3 else 1500)
+        alive for number in range(1, 4) for alive in speaks("worker", f"n{number}", 0, 580 if number == 3 else 1500)
     ]
     (found,) = run(engine, [*steps(117), *streams], 1500)
     assert (found.failure_class, found.verdict, found.root_cause.node) == ("unknown-death", "rank-dead", "n3")
 
 
-def test_the_node_that_alone_tells_steps_is_not_suspected_for_its_silence(engine: Engine) -> None:
-    streams = [one for number in range(2, 5) for one in speaks("worker", f"n{number}", 0, 3000)]
+def test_the_only_node_that_reports_steps_is_not_suspected_for_its_silence(engine: Engine) -> None:
+    streams = [alive for number in range(2, 5) for alive in speaks("worker", f"n{number}", 0, 3000)]
     (found,) = run(engine, [*steps(117), *speaks("worker", "n1", 0, 585), *streams], 3000)
     assert (found.verdict, found.root_cause.node) == ("hung", "")
 
 
-def test_everything_silent_at_once_is_the_shipper_until_something_speaks(engine: Engine) -> None:
-    streams = [one for number in range(8) for one in speaks("kernel", f"n{number}", 0, 585)]
-    workers = [one for number in range(8) for one in speaks("worker", f"n{number}", 0, 585)]
+def test_missing_logs_of_all_nodes_are_the_shipper_s_until_a_line_arrives(engine: Engine) -> None:
+    streams = [alive for number in range(8) for alive in speaks("kernel", f"n{number}", 0, 585)]
+    workers = [alive for number in range(8) for alive in speaks("worker", f"n{number}", 0, 585)]
     assert run(engine, [*steps(117), *streams, *workers], 1200) == []
     assert [verdict for verdict, *_ in verdicts(engine)] == ["shipper-silent"]
     (found,) = run(engine, speaks("kernel", "n4", 1300, 1400), 1500)
     assert found.verdict == "hung"
 
 
-def test_of_a_single_node_a_silence_of_everything_is_a_hang(engine: Engine) -> None:
+def test_missing_logs_of_a_single_node_are_a_hang(engine: Engine) -> None:
     (found,) = run(engine, [*steps(117), *speaks("kernel", "n1", 0, 585), *speaks("worker", "n1", 0, 585)], 700)
     assert found.verdict == "hung"
 
 
-def test_a_node_whose_streams_stop_while_the_job_goes_on_is_its_shipper(engine: Engine) -> None:
+def test_a_node_whose_streams_stop_while_the_job_makes_steps_has_a_silent_shipper(engine: Engine) -> None:
     streams = [
-        one
+        alive
         for number in range(4)
         for source in ("kernel", "worker")
-        for one in speaks(source, f"n{number}", 0, 600 if number == 3 else 3000)
+        for alive in speaks(source, f"n{number}", 0, 600 if number == 3 else 3000)
     ]
     assert run(engine, [*steps(600), *streams], 3000) == []
     assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("shipper-silent", "n3")]
 
 
-def test_ranks_that_never_took_their_place(fresh: Engine) -> None:
+def test_ranks_that_never_started(fresh: Engine) -> None:
     banners = [WorldSize(at(rank), "default", "A", f"n{rank}", 8, rank) for rank in range(8) if rank != 5]
     (found,) = run(fresh, banners, 2000)
     assert (found.failure_class, found.verdict, found.root_cause.rank) == ("rendezvous-timeout", "never-started", 5)
@@ -218,15 +221,15 @@ def test_ranks_that_never_took_their_place(fresh: Engine) -> None:
 
 
 def test_nodes_that_never_joined(fresh: Engine) -> None:
-    said = NodeCount(at(0), "default", "A", "n0", 8)
-    heard = [Alive(at(1), "default", "A", f"n{number}") for number in range(7)]
-    (found,) = run(fresh, [said, *heard], 2000)
+    node_count = NodeCount(at(0), "default", "A", "n0", 8)
+    heartbeats = [Alive(at(1), "default", "A", f"n{number}") for number in range(7)]
+    (found,) = run(fresh, [node_count, *heartbeats], 2000)
     assert (found.failure_class, found.verdict) == ("rendezvous-timeout", "never-started")
     assert verdicts(fresh) == [("never-started", "", None, 900)]
     assert found.chain[0].text == "no first step; of 8 nodes 1 never said a word"
 
 
-def test_a_log_of_one_node_says_nothing_of_the_others(fresh: Engine) -> None:
+def test_a_log_of_one_node_gives_no_verdict_on_the_others(fresh: Engine) -> None:
     assert run(fresh, [NodeCount(at(0), "default", "A", "n0", 8)], 2000) == []
 
 
@@ -236,25 +239,25 @@ def test_a_last_line_that_ends_in_the_middle_is_cut_off(engine: Engine) -> None:
     assert (found.failure_class, found.verdict, found.root_cause.node) == ("log-truncated", "cut-off", "n2")
 
 
-def test_lines_that_always_end_so_are_not_cut_off(engine: Engine) -> None:
+def test_lines_that_always_end_in_the_middle_are_not_cut_off(engine: Engine) -> None:
     cuts = [LineCut(at(5 * number + 1), "default", "", "n1") for number in range(118)]
     (found,) = run(engine, [*steps(117), *speaks("worker", "n1", 0, 585), *cuts], 700)
     assert found.verdict == "hung"
 
 
 @pytest.mark.parametrize(("rule", "expected"), [("progress.finished", "finished"), ("slurm.cancelled", "cancelled")])
-def test_a_job_that_has_ended_is_only_noted(engine: Engine, rule: str, expected: str) -> None:
+def test_a_job_that_has_ended_is_only_recorded(engine: Engine, rule: str, expected: str) -> None:
     engine.add([a_match(rule, 590, "n1", "A")])
     assert run(engine, steps(117), 5000) == []
     assert verdicts(engine) == [(expected, "", None, 590)]
 
 
 def bursts(count: int, size: int = 40, every_s: float = 200) -> list[Step]:
-    told = [(size * burst + n, every_s * (burst + 1) + n / 1000) for burst in range(count) for n in range(size)]
-    return [a_step(step, second) for step, second in told]
+    steps_at = [(size * burst + n, every_s * (burst + 1) + n / 1000) for burst in range(count) for n in range(size)]
+    return [a_step(step, second) for step, second in steps_at]
 
 
-def test_output_that_comes_in_bursts_is_waited_for(fresh: Engine) -> None:
+def test_output_in_bursts_is_no_hang(fresh: Engine) -> None:
     assert run(fresh, bursts(21), 4200 + 500) == []
     (found,) = run(fresh, [], 4201 + 500)
     assert found.verdict == "hung"
@@ -275,8 +278,8 @@ def checkpoints(announced: bool, pause_s: float = 90, period: int = 100, upto: i
 
 def jittered(heartbeats: list[Step]) -> list[Step]:
     return [
-        replace(one, event_time_ns=one.event_time_ns + (7919 * number % 1000) * 1_500_000)
-        for number, one in enumerate(heartbeats)
+        replace(heartbeat, event_time_ns=heartbeat.event_time_ns + (7919 * number % 1000) * 1_500_000)
+        for number, heartbeat in enumerate(heartbeats)
     ]
 
 
@@ -289,7 +292,7 @@ HEALTHY = {
     "checkpoints-unannounced-every-30": checkpoints(False, period=30),
     "checkpoints-of-nine-minutes": checkpoints(False, pause_s=540, period=250),
     "counted-from-zero": [
-        a_step(one.step - 1, (one.event_time_ns - START_NS) / NS_PER_S) for one in checkpoints(False)
+        a_step(step.step - 1, (step.event_time_ns - START_NS) / NS_PER_S) for step in checkpoints(False)
     ],
     "evaluation": [*steps(340), phase("evaluation", 1701), *steps(1000, 341, 2200)],
     "warm-up": [*steps(5, pace_s=90), *steps(1000, 6, 460)],
@@ -306,20 +309,20 @@ HEALTHY = {
 
 
 @pytest.mark.parametrize("name", HEALTHY)
-def test_nothing_is_said_of_a_healthy_job(fresh: Engine, name: str) -> None:
+def test_a_healthy_job_gets_no_verdict(fresh: Engine, name: str) -> None:
     heartbeats = HEALTHY[name]
     last_s = max(heartbeat.event_time_ns for heartbeat in heartbeats) / NS_PER_S - START_NS / NS_PER_S
     assert run(fresh, heartbeats, last_s) == []
     assert verdicts(fresh) == []
 
 
-def test_a_stopped_job_that_goes_on_recovers(engine: Engine) -> None:
+def test_a_stopped_job_that_makes_steps_again_recovers(engine: Engine) -> None:
     run(engine, steps(117), 700)
     (found,) = run(engine, steps(120, 118, 800), 900)
     assert (found.verdict, found.status) == ("hung", "resolved")
 
 
-def test_jobs_and_nodes_not_heard_of_for_a_day_are_forgotten(fresh: Engine) -> None:
+def test_jobs_and_nodes_without_lines_for_a_day_are_forgotten(fresh: Engine) -> None:
     run(fresh, [*steps(3), *speaks("kernel", "n1", 0, 100)], 1000)
     size_bytes = len(fresh.snapshot())
     later_s = 25 * 3600

@@ -39,7 +39,7 @@ WHO = (7, "east", "A", "n1")
         (CheckpointSaved(*WHO, 40), [None, None, "worker", "checkpoint", 0, 40]),
         (LineCut(*WHO, 3), [None, 3, "worker", "cut", 0, None]),
     ],
-    ids=lambda one: type(one).__name__ if isinstance(one, Heartbeat) else "",
+    ids=lambda value: type(value).__name__ if isinstance(value, Heartbeat) else "",
 )
 def test_each_kind_has_its_columns(heartbeat: Heartbeat, columns: list[Any]) -> None:
     written = msgspec.msgpack.encode(flattened(heartbeat))

@@ -1,4 +1,4 @@
-"""What the register words of NVLink and recovery Xids mean, for both layouts and for words that nobody explains."""
+"""What the register words of NVLink and recovery Xids mean, for both layouts and for words without an explanation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from epicenter.rules.packs.load import CATALOG
 
 TABLE = CATALOG / "tables" / "nvl5.tsv"
 ROWS = list(csv.DictReader(TABLE.read_text("utf-8").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
-TOLD = ("unit", "layout", "immediate", "investigate", "link_severity", "origin")
+DECODED = ("unit", "layout", "immediate", "investigate", "link_severity", "origin")
 
 
 def word(row: dict[str, str], layout: str, link: int = 9) -> int:
@@ -33,11 +33,11 @@ def fields(row: dict[str, str], layout: str) -> dict[str, str]:
 @pytest.mark.parametrize(
     "row", ROWS, ids=lambda row: "-".join((row["code"], row["subunit"], row["reason"], row["status"]))
 )
-def test_each_row_is_found_by_the_words_of_its_layout(row: dict[str, str], layout: str) -> None:
-    told = nvlink5(fields(row, layout))
+def test_each_row_is_found_by_the_register_words_of_its_layout(row: dict[str, str], layout: str) -> None:
+    decoded = nvlink5(fields(row, layout))
 
-    assert told["layout"] == layout
-    assert {name: told[name] for name in ("immediate", "investigate", "link_severity", "origin", "verdict")} == {
+    assert decoded["layout"] == layout
+    assert {name: decoded[name] for name in ("immediate", "investigate", "link_severity", "origin", "verdict")} == {
         name: row[name] for name in ("immediate", "investigate", "link_severity", "origin", "verdict")
     }
 
@@ -83,18 +83,18 @@ def test_each_row_is_found_by_the_words_of_its_layout(row: dict[str, str], layou
     ],
 )
 def test_nvlink5_words(code: str, subunit: str, words: str, expected: tuple[str, ...]) -> None:
-    told = nvlink5({"code": code, "subunit": subunit, "words": words})
+    decoded = nvlink5({"code": code, "subunit": subunit, "words": words})
 
-    assert tuple(told[name] for name in TOLD) == expected
+    assert tuple(decoded[name] for name in DECODED) == expected
 
 
 @pytest.mark.parametrize(
     ("info", "immediate"), [(0x00000C06, "IGNORE"), (0x00000C86, "RESET_GPU")], ids=["plain", "promoted"]
 )
-def test_a_promoted_error_asks_for_more(info: int, immediate: str) -> None:
-    told = nvlink5({"code": "145", "subunit": "RLW_RXPIPE", "words": f"0x{info:08x} 0x00000002"})
+def test_a_promoted_error_asks_for_more_action(info: int, immediate: str) -> None:
+    decoded = nvlink5({"code": "145", "subunit": "RLW_RXPIPE", "words": f"0x{info:08x} 0x00000002"})
 
-    assert (told["layout"], told["immediate"]) == ("v2", immediate)
+    assert (decoded["layout"], decoded["immediate"]) == ("v2", immediate)
 
 
 @pytest.mark.parametrize(
@@ -107,15 +107,15 @@ def test_a_promoted_error_asks_for_more(info: int, immediate: str) -> None:
         pytest.param({}, id="nothing"),
     ],
 )
-def test_what_nobody_explains_is_left_as_it_is(line: dict[str, str]) -> None:
+def test_words_without_an_explanation_stay_undecoded(line: dict[str, str]) -> None:
     assert nvlink5(line) == line
 
 
 def test_an_unknown_status_still_names_the_unit() -> None:
-    told = nvlink5({"code": "146", "subunit": "TLW_CTRL", "words": "0x00000009 0x00004000"})
+    decoded = nvlink5({"code": "146", "subunit": "TLW_CTRL", "words": "0x00000009 0x00004000"})
 
-    assert (told["unit"], told["error_status"]) == ("TLW_CTRL", "0x00004000")
-    assert "immediate" not in told
+    assert (decoded["unit"], decoded["error_status"]) == ("TLW_CTRL", "0x00004000")
+    assert "immediate" not in decoded
 
 
 @pytest.mark.parametrize(
@@ -137,17 +137,17 @@ def test_registers_of_xid_74(words: str, origin: str) -> None:
     [{"code": "74", "words": "0x0, 0x0, 0x0"}, {"code": "74"}, {"code": "94", "words": "0x1, 0x2, 0x3, 0x4"}],
     ids=["no-bit", "no-words", "another-code"],
 )
-def test_registers_that_say_nothing(line: dict[str, str]) -> None:
+def test_registers_without_meaning(line: dict[str, str]) -> None:
     assert nvlink4(line) == line
 
 
-def test_recovery_in_words() -> None:
+def test_recovery_actions() -> None:
     assert recovery({"new_action": "Drain P2P"})["verdict"] == "stop peer-to-peer jobs on the GPU, then reset it"
     assert recovery({"new_action": "Swap It"})["verdict"] == "do what the driver asks for: Swap It"
     assert recovery({"code": "79"}) == {"code": "79"}
 
 
-def test_one_decoder_knows_every_xid() -> None:
+def test_every_xid_has_a_decoder() -> None:
     assert xid({"code": "74", "words": "0x10000, 0x0, 0x0, 0x0"})["origin"] == "here"
     assert xid({"code": "154", "new_action": "GPU Reset Required"})["verdict"] == "drain the GPU and reset it"
     assert xid({"code": "149", "words": "0x021000c6 0x0"}) == {"code": "149", "words": "0x021000c6 0x0"}

@@ -32,14 +32,14 @@ def test_edges_are_found_by_the_classes_that_they_join() -> None:
     assert index.causing("xid-79") == (first, second)
 
 
-def test_the_index_of_the_catalogue_says_what_the_edges_say() -> None:
+def test_the_index_of_the_catalogue_agrees_with_its_edges() -> None:
     rules = the_rules()
     names = sorted(
         {name for edge in rules.edges for name in (*edge.cause, *edge.effect) if "*" not in name and "!" not in name}
     )
     for cause in [*names[::12], "xid-79", "nccl-timeout", "host-oom-kill"]:
         for effect in [*names[::12], "hang", "xid-45", "heartbeat-timeout"]:
-            plain = [one for one in rules.edges if is_named(cause, one.cause) and is_named(effect, one.effect)]
+            plain = [edge for edge in rules.edges if is_named(cause, edge.cause) and is_named(effect, edge.effect)]
             assert list(rules.edges_between(cause, effect)) == plain
 
 
@@ -110,23 +110,23 @@ MISTAKES = [
 ]
 
 
-@pytest.mark.parametrize(("edge", "told"), MISTAKES)
-def test_a_mistake_in_an_edge_is_told_with_its_place(tmp_path: Path, edge: tuple[str, ...], told: str) -> None:
+@pytest.mark.parametrize(("edge", "expected"), MISTAKES)
+def test_a_mistake_in_an_edge_is_reported_with_its_place(tmp_path: Path, edge: tuple[str, ...], expected: str) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text("pack: mine\nedges:\n" + EDGE.format(*edge))
     with pytest.raises(ConfigError) as refused:
         load([file])
-    assert [one.startswith(f"{file}:3: {told}") for one in refused.value.problems] == [True]
+    assert [problem.startswith(f"{file}:3: {expected}") for problem in refused.value.problems] == [True]
 
 
-def test_all_cycles_are_told_at_once(tmp_path: Path) -> None:
+def test_all_cycles_are_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "mine.yaml"
     ends = "node", "within: 5m, "
     back = EDGE.format("hang", "xid-79", *ends) + EDGE.format("nccl-timeout", "host-oom-kill", *ends)
     file.write_text("pack: mine\nedges:\n" + back)
     with pytest.raises(ConfigError) as refused:
         load([file])
-    assert [one.split(": ")[0] for one in refused.value.problems] == [f"{file}:3", f"{file}:4"]
+    assert [problem.split(": ")[0] for problem in refused.value.problems] == [f"{file}:3", f"{file}:4"]
     assert "xid-79 -> hang -> xid-79 would explain each other" in refused.value.problems[0]
 
 
@@ -157,7 +157,7 @@ CASCADES = [
 
 
 @pytest.mark.parametrize(("cause", "effect"), CASCADES)
-def test_the_cascades_that_people_know_are_edges(cause: str, effect: str) -> None:
+def test_well_known_cascades_are_edges(cause: str, effect: str) -> None:
     assert the_rules().edges_between(cause, effect)
 
 

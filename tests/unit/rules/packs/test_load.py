@@ -29,7 +29,7 @@ def problems(*folders: Path) -> list[str]:
     return refused.value.problems
 
 
-def test_a_pack_comes_on_top_of_the_catalogue(tmp_path: Path) -> None:
+def test_a_pack_adds_to_the_catalogue(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(RULE + EDGE)
     bundled, both = load(), load([tmp_path])
     assert both.by_id.keys() - bundled.by_id.keys() == {"mine.one"}
@@ -58,22 +58,22 @@ CHANGES = [
 ]
 
 
-@pytest.mark.parametrize(("old", "new", "line", "told"), CHANGES)
-def test_one_mistake_is_one_sentence_with_its_place(tmp_path: Path, old: str, new: str, line: int, told: str) -> None:
+@pytest.mark.parametrize(("old", "new", "line", "expected"), CHANGES)
+def test_a_mistake_is_a_sentence_with_its_place(tmp_path: Path, old: str, new: str, line: int, expected: str) -> None:
     assert old in RULE
     file = tmp_path / "mine.yaml"
     file.write_text(RULE.replace(old, new, 1))
     found = problems(file)
     assert len(found) == 1, found
     assert found[0].startswith(f"{file}:{line}: ")
-    assert told in found[0]
+    assert expected in found[0]
 
 
 BILLIONS = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 10)}]\n" for n in range(9))
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         pytest.param("", "pack: Input should be", id="empty"),
         pytest.param("- a\n- b\n", "pack: Input should be", id="a-list"),
@@ -81,15 +81,15 @@ BILLIONS = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'
         pytest.param(BILLIONS, "too many parts", id="billions-of-aliases"),
     ],
 )
-def test_files_that_are_no_pack(tmp_path: Path, content: str, told: str) -> None:
+def test_files_that_are_no_pack_are_refused(tmp_path: Path, content: str, expected: str) -> None:
     file = tmp_path / "mine.yaml"
     file.write_text(content)
     (found,) = problems(file)
     assert found.startswith(f"{file}:1: ")
-    assert told in found
+    assert expected in found
 
 
-def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_bytes(b"pack: \xff\n")
     (found,) = problems(tmp_path)
     assert found.startswith(f"{tmp_path}/mine.yaml: can't be read")
@@ -111,7 +111,7 @@ def test_no_such_folder_and_a_folder_without_packs(tmp_path: Path) -> None:
     ]
 
 
-def test_an_id_that_two_files_have(tmp_path: Path) -> None:
+def test_an_id_in_two_files_is_refused(tmp_path: Path) -> None:
     first, second = tmp_path / "a.yaml", tmp_path / "b.yaml"
     first.write_text(RULE)
     second.write_text("# a comment\n" + RULE)
@@ -126,7 +126,7 @@ def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text("pack: [")
     (tmp_path / "c.yaml").write_text(RULE.replace("wrong: \\d", "(wrong"))
     found = problems(tmp_path, tmp_path / "missing")
-    assert [one.split(": ")[0].removeprefix(f"{tmp_path}/") for one in found] == [
+    assert [problem.split(": ")[0].removeprefix(f"{tmp_path}/") for problem in found] == [
         "missing",
         "a.yaml:9",
         "a.yaml:10",
@@ -162,7 +162,7 @@ def test_a_pack_replaces_and_switches_off_rules_of_earlier_packs(tmp_path: Path)
     ],
     ids=["off", "override", "decode", "block"],
 )  # fmt: skip
-def test_what_names_nothing_is_told(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
+def test_references_to_nothing_are_reported(tmp_path: Path, change: tuple[str, str], problem: str) -> None:
     (tmp_path / "a.yaml").write_text(RULE.replace(*change))
-    (told,) = problems(tmp_path)
-    assert told.startswith(f"{tmp_path}/{problem}")
+    (message,) = problems(tmp_path)
+    assert message.startswith(f"{tmp_path}/{problem}")

@@ -1,4 +1,4 @@
-"""Packs that passed are read from the cache, whatever becomes of it; others never."""
+"""Packs without mistakes are read from the cache, even if it is damaged; others never."""
 
 from __future__ import annotations
 
@@ -38,21 +38,21 @@ def parsed(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return texts
 
 
-def told(rules: RuleSet) -> list[object]:
+def contents(rules: RuleSet) -> list[object]:
     return [(rule.spec, rule.place, rule.key_field, rule.row) for rule in rules.all_rules] + [
         *rules.edges,
         rules.digest,
     ]
 
 
-def test_what_is_recalled_is_what_was_read(tmp_path: Path, parsed: list[str]) -> None:
+def test_a_cached_pack_equals_the_parsed_one(tmp_path: Path, parsed: list[str]) -> None:
     (tmp_path / "a.yaml").write_text(
         WITH_TABLE + "edges:\n  - {cause: [mine-one], effect: [hang], scope: job, within: 5m, reason: so it is}\n"
     )
     (tmp_path / "codes.tsv").write_text(TABLE)
     first = load([tmp_path])
     assert len(parsed) == 2
-    assert told(load([tmp_path])) == told(first)
+    assert contents(load([tmp_path])) == contents(first)
     assert len(parsed) == 2
     assert first.by_id["mine.one"].place == f"{tmp_path}/a.yaml:3"
 
@@ -70,7 +70,7 @@ def test_a_changed_file_is_read(tmp_path: Path, name: str, old: str, new: str) -
     assert after.digest != before.digest
 
 
-def test_another_code_checks_anew(tmp_path: Path, parsed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_changed_code_invalidates_the_cache(tmp_path: Path, parsed: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     load()
     monkeypatch.setattr("epicenter.rules.packs.pack_cache.code", lambda: b"newer")
     load()
@@ -82,28 +82,28 @@ def test_another_code_checks_anew(tmp_path: Path, parsed: list[str], monkeypatch
     [lambda old: b"", lambda old: old[:-9], lambda old: old.replace(b"One", b"Two"), lambda old: old[:32] + b"{}"],
     ids=["empty", "cut", "other-words", "no-such-shape"],
 )
-def test_a_broken_entry_counts_as_none(
+def test_a_broken_entry_is_ignored(
     tmp_path: Path, cache: Path, parsed: list[str], change: Callable[[bytes], bytes]
 ) -> None:
     before = load()
     (entry,) = cache.iterdir()
     entry.write_bytes(change(entry.read_bytes()))
-    assert told(load()) == told(before)
+    assert contents(load()) == contents(before)
     assert len(parsed) == 2
-    assert told(load()) == told(before)
+    assert contents(load()) == contents(before)
     assert len(parsed) == 2
 
 
-def test_an_entry_of_another_shape_counts_as_none(cache: Path, parsed: list[str]) -> None:
+def test_an_entry_of_another_shape_is_ignored(cache: Path, parsed: list[str]) -> None:
     before = load()
     (entry,) = cache.iterdir()
     body = entry.read_bytes()[32:].replace(b'"role":"root"', b'"role":"boss"')
     entry.write_bytes(disk_cache.digest([body]).encode() + body)
-    assert told(load()) == told(before)
+    assert contents(load()) == contents(before)
     assert len(parsed) == 2
 
 
-def test_mistakes_are_told_every_time(tmp_path: Path, cache: Path) -> None:
+def test_mistakes_are_reported_on_every_load(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "a.yaml").write_text(A_PACK.replace("role: root", "role: boss"))
     for _ in range(2):
         with pytest.raises(ConfigError, match=r"a\.yaml:9: rules\.0\.role"):
@@ -111,13 +111,13 @@ def test_mistakes_are_told_every_time(tmp_path: Path, cache: Path) -> None:
     assert not cache.exists()
 
 
-def test_what_json_can_not_say_is_not_kept(tmp_path: Path, cache: Path) -> None:
+def test_values_that_json_can_not_hold_are_not_cached(tmp_path: Path, cache: Path) -> None:
     (tmp_path / "a.yaml").write_text(
         A_PACK
         + "  - {id: mine.two, title: Two, class: mine-two, source: any, severity: info, role: context, entity: job, "
         "meaning: m, when: {kind: count, of: mine.one, at_least: 2, within: 5m, where: {rank: 2026-01-01 00:00:00}}}\n"
     )
-    assert told(load([tmp_path])) == told(load([tmp_path]))
+    assert contents(load([tmp_path])) == contents(load([tmp_path]))
     assert not cache.exists()
 
 
@@ -139,7 +139,7 @@ def test_a_user_without_a_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "small.one" in load().by_id
 
 
-def test_what_was_used_last_stays_when_room_is_needed(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_most_recently_used_entries_survive_eviction(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(3):
         disk_cache.store("packs", str(number), b"12345")
         os.utime(cache / str(number), (number, number))

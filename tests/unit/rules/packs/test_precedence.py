@@ -1,4 +1,4 @@
-"""Which of the rules that fit a line stand."""
+"""Which of the rules that match a line win."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ADVICE = a_rule("advice", "x", role="advice")
         pytest.param([], [], id="nothing"),
     ],
 )
-def test_which_hits_stand(rules: list[Rule], expected: list[str]) -> None:
+def test_precedence_of_hits(rules: list[Rule], expected: list[str]) -> None:
     found = without_needless_fallbacks([LineHit(rule, {}) for rule in rules])
     assert [hit.rule.spec.title for hit in found] == expected
 

@@ -1,4 +1,4 @@
-"""What the store keeps of a rule's lines beside the match."""
+"""What is stored of a rule's lines besides the match."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.logs import a_scanner, batch, the_rules, vector
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({}, "leave `recorded_as` out"),
         ({"capacity": "lost"}, "Input should be"),
@@ -25,19 +25,19 @@ from tests.support.logs import a_scanner, batch, the_rules, vector
         ({"counts": "submitted"}, "Extra inputs"),
     ],
 )
-def test_what_can_not_be_kept_is_refused(given: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValidationError, match=told):
+def test_fields_that_can_not_be_stored_are_refused(given: dict[str, Any], expected: str) -> None:
+    with pytest.raises(ValidationError, match=expected):
         Recorded.model_validate(given)
 
 
-def test_quiet_lines_of_which_something_is_kept_are_handed_on() -> None:
+def test_quiet_lines_with_recorded_fields_are_observed() -> None:
     rules = the_rules()
-    kept = {rule.spec.id for rule in rules.all_rules if rule.spec.recorded_as and rule.spec.role in QUIET_ROLES}
-    assert {"capacity.submitted", "gpu.temperature_sample", "kernel.messages_dropped"} <= kept <= observed(rules)
+    recorded = {rule.spec.id for rule in rules.all_rules if rule.spec.recorded_as and rule.spec.role in QUIET_ROLES}
+    assert {"capacity.submitted", "gpu.temperature_sample", "kernel.messages_dropped"} <= recorded <= observed(rules)
 
 
 def rows_of(text: str) -> tuple[list[Any], list[Any], list[Any]]:
-    """What is kept of a line: capacity, measurements, gaps."""
+    """What is stored of a line: capacity, measurements, gaps."""
     rules, scanned = the_rules(), a_scanner().scan(batch([vector("n1", 1, text, "A")]))
     found = [(match, rules.spec_of(match)) for match in (*scanned.matches, *scanned.observed)]
     return list(zip(*capacity_rows(found).columns, strict=True)), _rows(measurement_rows(found)), gaps_in(found)
@@ -47,7 +47,7 @@ def _rows(rows: Any) -> list[Any]:
     return list(zip(*rows.columns, strict=True))
 
 
-def test_numbers_are_kept_in_the_unit_of_their_name() -> None:
+def test_numbers_are_stored_in_the_unit_of_their_name() -> None:
     text = (
         "[Rank 3] (after 10 iterations) memory (MB) | allocated: 41200.5 | max allocated: 61230.2 | reserved: 64512.0"
     )
@@ -59,13 +59,13 @@ def test_numbers_are_kept_in_the_unit_of_their_name() -> None:
     ]
 
 
-def test_a_line_about_the_queue_tells_its_job_and_how_many() -> None:
+def test_a_line_about_the_queue_has_its_job_and_their_number() -> None:
     ((_, _, kind, _, _, _, _, count, rule, _),), _, _ = rows_of(
         "gpu*         up   infinite      4   idle gpu-a-[01-04]"
     )
     assert (kind, count, rule) == ("idle", 4, "capacity.idle_nodes")
 
 
-def test_a_logger_that_dropped_lines_left_a_gap() -> None:
+def test_dropped_lines_of_a_logger_are_a_gap() -> None:
     _, _, (gap,) = rows_of("** 412 printk messages dropped **")
     assert (gap.kind, gap.records, gap.node, gap.begins_ns == gap.ends_ns) == ("overwritten", 412, "n1", True)

@@ -1,4 +1,4 @@
-"""Which patterns a rule may have, and what its author is told when it may not."""
+"""Which patterns a rule may have, and the message when it may not."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ BAD = [
 
 
 @pytest.mark.parametrize("pattern", GOOD)
-def test_takes_patterns_that_bulk_search_can_do(pattern: str) -> None:
+def test_accepts_patterns_that_hyperscan_supports(pattern: str) -> None:
     assert check_pattern(pattern) == pattern
     assert refusal(pattern.encode()) == ""
 
 
 @pytest.mark.parametrize(("pattern", "reason"), BAD)
-def test_refuses_patterns_that_bulk_search_gets_wrong(pattern: str, reason: str) -> None:
+def test_refuses_patterns_that_hyperscan_matches_differently(pattern: str, reason: str) -> None:
     with pytest.raises(ValueError, match=r"write|remove|end the pattern") as refused:
         check_pattern(pattern)
     assert reason in str(refused.value)
 
 
 @pytest.mark.parametrize("pattern", [r"a(?=b)c", r"(?<!a)bc", r"(a)b\1", r"(?>a)b", r"a?"])
-def test_hyperscan_says_what_it_can_not_do(pattern: str) -> None:
+def test_a_refused_pattern_quotes_hyperscan_s_reason(pattern: str) -> None:
     assert "Hyperscan can't compile it" in refusal(pattern.encode())
 
 
@@ -82,7 +82,7 @@ EXAMPLES = {"matches": ["x", "x y"], "near_misses": ["y"]}
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "expected"),
     [
         pytest.param({"patterns": ["x"]}, "`examples` is missing", id="no-examples"),
         pytest.param({"examples": EXAMPLES}, "`patterns` is missing", id="no-patterns"),
@@ -93,10 +93,10 @@ EXAMPLES = {"matches": ["x", "x y"], "near_misses": ["y"]}
         pytest.param({"patterns": ["x"], "examples": EXAMPLES, "extract": [".+x"]}, "with ^", id="slow-extract"),
     ],
 )
-def test_refuses_a_rule_that_is_not_whole(change: dict[str, object], told: str) -> None:
+def test_refuses_an_incomplete_rule(change: dict[str, object], expected: str) -> None:
     with pytest.raises(ValidationError) as refused:
         RuleSpec.model_validate(BASE | change)
-    assert told in str(refused.value)
+    assert expected in str(refused.value)
 
 
 @pytest.mark.parametrize("given", [{}, {"field": "ms", "constant": "5s"}], ids=["neither", "both"])
@@ -114,7 +114,7 @@ def test_durations(text: str, expected_ns: int) -> None:
 
 
 @pytest.mark.parametrize("text", ["5", "5 minutes", "-5s", "5S", ""])
-def test_what_is_no_duration(text: str) -> None:
+def test_refuses_other_durations(text: str) -> None:
     with pytest.raises(ValueError, match="is not a duration: write a number"):
         duration_ns(text)
 

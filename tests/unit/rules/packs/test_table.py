@@ -64,11 +64,13 @@ def found(rules: RuleSet, line: str) -> tuple[str, str, str, str]:
     ],
     ids=["row", "zeros-in-front", "empty-cells-say-nothing", "no-row", "nothing-but-zeros"],
 )
-def test_the_row_of_the_code_speaks(rules: RuleSet, line: str, expected: tuple[str, str, str, str]) -> None:
+def test_a_match_has_the_class_of_its_code_s_row(
+    rules: RuleSet, line: str, expected: tuple[str, str, str, str]
+) -> None:
     assert found(rules, line) == expected
 
 
-def test_a_row_has_its_own_steps(rules: RuleSet) -> None:
+def test_a_row_has_its_next_steps(rules: RuleSet) -> None:
     spec = rules.by_id["mine.fault_7"].spec
     assert (spec.next_steps, spec.action, spec.meaning) == (("Reset it.", "Call."), "reset-gpu", "It has a fault.")
 
@@ -91,7 +93,7 @@ def test_a_wrong_row_is_named_with_its_line(tmp_path: Path, table: str, problem:
     assert str(caught.value) == f"{tmp_path}/{problem}"
 
 
-def test_a_table_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_table_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(PACK)
     with pytest.raises(ConfigError, match=r"mine.yaml:3: mine.fault: table: faults.tsv: can't be read"):
         load([tmp_path / "mine.yaml"])

@@ -1,4 +1,4 @@
-"""What nodes share, from a file; contradictions are told with their lines, all at once."""
+"""What nodes share, from a file; contradictions are reported with their lines, all at once."""
 
 from __future__ import annotations
 
@@ -26,10 +26,12 @@ switches:
 def read(tmp_path: Path, text: str, name: str = "topology.yaml") -> tuple[Topology, list[str]]:
     problems: list[str] = []
     (tmp_path / name).write_text(text)
-    return read_topology(tmp_path / name, problems), [one.removeprefix(f"{tmp_path / name}:") for one in problems]
+    return read_topology(tmp_path / name, problems), [
+        problem.removeprefix(f"{tmp_path / name}:") for problem in problems
+    ]
 
 
-def test_what_nodes_share(tmp_path: Path) -> None:
+def test_nodes_share_racks_switches_and_rails(tmp_path: Path) -> None:
     topology, problems = read(tmp_path, A_TOPOLOGY)
     assert problems == []
     assert topology.of("node0007", "switch") == {"leaf1", "spine1"}
@@ -49,7 +51,7 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "told"),
+    ("old", "new", "expected"),
     [
         pytest.param(
             "node[0033-0064]: {rack: r2",
@@ -70,28 +72,28 @@ def test_json_is_read_as_well(tmp_path: Path) -> None:
         pytest.param("nodes:", "nodes: [", "2: not YAML: ", id="no-yaml"),
     ],
 )
-def test_a_contradiction_is_told_with_its_line(tmp_path: Path, old: str, new: str, told: str) -> None:
+def test_a_contradiction_is_reported_with_its_line(tmp_path: Path, old: str, new: str, expected: str) -> None:
     _, problems = read(tmp_path, A_TOPOLOGY.replace(old, new, 1))
     assert problems
-    assert problems[0].startswith(told)
+    assert problems[0].startswith(expected)
 
 
-def test_all_problems_come_at_once_and_with_those_of_the_packs(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_with_those_of_the_packs(tmp_path: Path) -> None:
     file = tmp_path / "topology.yaml"
     file.write_text(A_TOPOLOGY.replace("[leaf2]", "[leaf3]").replace("spine1: {}", "spine1: {parent: spine1}"))
     with pytest.raises(ConfigError) as refused:
         load([tmp_path / "none"], file)
-    places = [one.split(": ")[0].removeprefix(f"{tmp_path}/") for one in refused.value.problems]
+    places = [problem.split(": ")[0].removeprefix(f"{tmp_path}/") for problem in refused.value.problems]
     assert places[0] == "none"
     assert {"topology.yaml:3", "topology.yaml:8"} < set(places)
 
 
 def test_an_unknown_key_does_not_hide_a_contradiction(tmp_path: Path) -> None:
     _, problems = read(tmp_path, "racks: {}\nnodes:\n  n[1-4]: {rack: r1, rak: r1}\n  n[4-6]: {rack: r2}\n")
-    assert [one.partition(": ")[0] for one in problems] == ["1", "3", "4"]
+    assert [problem.partition(": ")[0] for problem in problems] == ["1", "3", "4"]
 
 
-def test_a_file_that_is_away(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     problems: list[str] = []
     read_topology(tmp_path / "none.yaml", problems)
     assert problems[0].startswith(f"{tmp_path}/none.yaml: can't be read: ")

@@ -19,7 +19,7 @@ def test_an_event_about_a_pod_belongs_to_the_pod_s_job_by_its_word_or_its_name()
     assert completed(daemon, placement, "dcgm-exporter-x7k2p").job == ""
 
 
-def test_an_event_about_a_pod_happened_on_the_node_that_the_pod_told() -> None:
+def test_an_event_about_a_pod_happened_on_the_node_that_the_pod_reported() -> None:
     placement = Placement()
     placement.record(RankPlacement(at(0), "default", "7877", "n3", pod="train-7877-worker-0"))
     placement.record(RankPlacement(at(1), "default", "7877", "", pod="train-7877-worker-0"))
@@ -28,13 +28,13 @@ def test_an_event_about_a_pod_happened_on_the_node_that_the_pod_told() -> None:
     assert completed(event, placement, "train-7877-worker-1").node == ""
 
 
-def test_whom_jax_declares_dead_is_named_line_by_line() -> None:
-    said = (
+def test_every_task_that_jax_declares_dead_is_named() -> None:
+    banner = (
         "The following tasks are unhealthy:",
         "/job:jax_worker/replica:0/task:7",
         "/job:jax_worker/replica:0/task:2",
     )
-    report = a_signal("heartbeat-timeout", 5, "n1", "A", rank=0, block=said)
+    report = a_signal("heartbeat-timeout", 5, "n1", "A", rank=0, block=banner)
     assert completed(report, Placement()).fields["missing_ranks"] == "2, 7"
     assert "missing_ranks" not in completed(a_signal("heartbeat-timeout", 5, "n1", "A"), Placement()).fields
 

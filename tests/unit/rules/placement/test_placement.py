@@ -1,4 +1,4 @@
-"""Which job runs on which node, and which rank sits on which GPU, then and later."""
+"""Which job runs on which node, and which rank runs on which GPU, then and later."""
 
 from __future__ import annotations
 
@@ -81,15 +81,15 @@ def test_ranks_of_a_smaller_communicator_are_no_ranks_of_the_job(first: int) -> 
     assert placement.node_of("c", "A", 0, at(9)) == "n1"
 
 
-def test_an_address_stands_for_the_name_of_its_node() -> None:
+def test_an_address_is_resolved_to_its_node() -> None:
     placement = placed(a_rank_placement(0, "10.1.0.9", 3, local_rank=1), a_rank_placement(1, "n2", address="10.1.0.9"))
     assert placement.node_of("c", "A", 3, at(2)) == "n2"
     assert placement.rank_of("c", "A", "n2", at(2), local_rank=1) == 3
 
 
 def test_a_banner_that_ray_s_driver_passes_on_is_about_the_host_that_it_names() -> None:
-    said = "n2:2211:2801 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.9<0>"
-    lines = [vector("head", 0, f"(RayTrainWorker pid=2211, ip=10.1.0.9) {said}", "A"), vector("n2", 1, said, "A")]
+    banner = "n2:2211:2801 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.9<0>"
+    lines = [vector("head", 0, f"(RayTrainWorker pid=2211, ip=10.1.0.9) {banner}", "A"), vector("n2", 1, banner, "A")]
     rank_placements = [
         rank_placement
         for line in lines
@@ -101,11 +101,11 @@ def test_a_banner_that_ray_s_driver_passes_on_is_about_the_host_that_it_names() 
     ] * 2
 
 
-def test_what_ray_says_of_another_address_happened_there() -> None:
+def test_lines_of_ray_about_another_address_happened_there() -> None:
     placement = placed(a_rank_placement(0, "n2", address="10.1.0.9"))
     for head in ("(raylet, ip=10.1.0.9) ", "(RayTrainWorker pid=2211, ip=10.1.0.9) "):
-        said = a_signal("ray-worker-died", 1, "head", text=f"{head}A worker died", cluster="c")
-        assert completed(said, placement).node == "n2"
+        signal = a_signal("ray-worker-died", 1, "head", text=f"{head}A worker died", cluster="c")
+        assert completed(signal, placement).node == "n2"
 
 
 def test_an_address_may_move_to_another_node() -> None:
@@ -132,7 +132,7 @@ def test_jobs_on_a_node() -> None:
     assert placement.nodes_of("c", "C", at(HOUR_S)) == ()
 
 
-def test_what_was_not_heard_of_for_a_day_is_forgotten() -> None:
+def test_placements_without_lines_for_a_day_are_forgotten() -> None:
     placement = placed(a_rank_placement(0, "n1", 0, gpu="g0"))
     placement.observe("c", "n1", "A", at(0))
     placement.observe("c", "n2", "B", at(23 * HOUR_S))
@@ -142,7 +142,7 @@ def test_what_was_not_heard_of_for_a_day_is_forgotten() -> None:
     assert set(placement.heard_by_node) == {"c/n2"}
 
 
-def test_the_versions_of_a_rank_are_few_and_an_absurd_rank_is_none() -> None:
+def test_versions_of_a_rank_are_bounded_and_absurd_ranks_ignored() -> None:
     placement = placed(
         *(a_rank_placement(number, f"n{number}", 0) for number in range(100)), a_rank_placement(0, "n1", 10**6)
     )
@@ -150,7 +150,7 @@ def test_the_versions_of_a_rank_are_few_and_an_absurd_rank_is_none() -> None:
     assert set(placement.by_job["c/A"].versions_by_rank) == {0}
 
 
-def test_a_snapshot_holds_all_of_it() -> None:
+def test_a_snapshot_holds_the_whole_placement() -> None:
     placement = placed(
         a_rank_placement(0, "n1", 0, gpu="g0", world_size=2), a_rank_placement(1, "n2", address="10.0.0.1")
     )
@@ -234,13 +234,17 @@ BANNERS = [
 
 
 @pytest.mark.parametrize(("lines", "rank_placements"), BANNERS)
-def test_banners_tell_who_sits_where(
+def test_banners_place_ranks(
     lines: list[str], rank_placements: list[tuple[str, int | None, int | None, str, int | None]]
 ) -> None:
     found = a_scanner().scan(batch([vector("n1", 0, line, job="A") for line in lines])).rank_placements
-    told = Counter((one.node, one.rank, one.local_rank, one.gpu, one.world_size) for one in found if not one.pod)
-    assert told == Counter(rank_placements)
-    assert {one.job for one in found} == {"A"}
+    counted = Counter(
+        (placement.node, placement.rank, placement.local_rank, placement.gpu, placement.world_size)
+        for placement in found
+        if not placement.pod
+    )
+    assert counted == Counter(rank_placements)
+    assert {placement.job for placement in found} == {"A"}
 
 
 def test_a_kernel_line_joins_its_job_and_names_its_rank() -> None:
@@ -261,24 +265,26 @@ def test_a_list_of_nodes_counts_for_all_of_them() -> None:
     assert incident.root_cause.node == "node0001"
 
 
-def test_rank_placements_are_written_with_numbers_and_read_without_those_that_say_nothing() -> None:
+def test_unknown_numbers_of_a_rank_placement_are_written_and_read_as_none() -> None:
     unknown = a_rank_placement(1, "n1")
     written = unknown.written()
     assert (written.rank, written.local_rank, written.world_size) == (-1, -1, 0)
-    told = a_rank_placement(1, "n1", 0, local_rank=0, world_size=8)
-    assert [told.written().read(), written.read()] == [told, unknown]
-    assert told.written() == told
+    placed = a_rank_placement(1, "n1", 0, local_rank=0, world_size=8)
+    assert [placed.written().read(), written.read()] == [placed, unknown]
+    assert placed.written() == placed
 
 
 def test_a_rank_placement_that_waits_in_a_snapshot_is_the_same_afterwards() -> None:
-    one, other = Engine(the_rules()), Engine(the_rules())
-    for engine in (one, other):
+    first, second = Engine(the_rules()), Engine(the_rules())
+    for engine in (first, second):
         engine.add((), (), [a_rank_placement(1, "n1", gpu="g0"), a_rank_placement(2, "n1", 3, gpu="g1", world_size=8)])
-    kept = msgspec.msgpack.decode(one.snapshot())
-    assert [(rank_placement[4], rank_placement[5], rank_placement[7]) for *_, rank_placement in kept["waiting"]] == [
+    snapshot = msgspec.msgpack.decode(first.snapshot())
+    assert [
+        (rank_placement[4], rank_placement[5], rank_placement[7]) for *_, rank_placement in snapshot["waiting"]
+    ] == [
         (-1, -1, 0),
         (3, -1, 8),
     ]
-    restored = Engine(the_rules(), one.snapshot())
-    assert restored.flush() == other.flush()
-    assert restored.snapshot() == other.snapshot()
+    restored = Engine(the_rules(), first.snapshot())
+    assert restored.flush() == second.flush()
+    assert restored.snapshot() == second.snapshot()

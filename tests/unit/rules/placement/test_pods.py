@@ -1,4 +1,4 @@
-"""A pod's job, told or read from its name."""
+"""A pod's job, reported or read from its name."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def test_the_name_of_a_pod_holds_that_of_its_job(pod: str, job: str) -> None:
     assert job_in_name(pod) == job
 
 
-def test_a_pod_s_job_is_what_it_told() -> None:
+def test_a_pod_s_job_is_the_one_it_reported() -> None:
     pods = Pods()
     pods.observe("c", "train-7877-worker-0", "7877")
     assert pods.job_of("c", "train-7877-worker-0") == "7877"
     assert pods.job_of("other", "train-7877-worker-0") == ""
 
 
-def test_so_is_its_node() -> None:
+def test_a_pod_s_node_is_the_one_it_reported() -> None:
     pods = Pods()
     pods.observe("c", "train-7877-worker-0", "7877", "n1")
     pods.observe("c", "train-7877-worker-0", "7877")
@@ -40,7 +40,7 @@ def test_so_is_its_node() -> None:
     assert pods.node_of("other", "train-7877-worker-0") == ""
 
 
-def test_it_is_bounded() -> None:
+def test_remembered_pods_are_bounded() -> None:
     pods = Pods()
     for number in range(MAX_KEPT_PODS + 2):
         pods.observe("c", f"p{number}", "J", "n1")

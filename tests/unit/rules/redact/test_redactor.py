@@ -1,4 +1,4 @@
-"""Secrets go, what stands around them stays; a wrong file of patterns is told with file and line."""
+"""Secrets are removed, the text around them stays; mistakes in a file of patterns are reported with file and line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def redacted(text: str, redactor: Redactor = REDACTOR) -> str:
     return redactor.redact(text.encode()).text.decode()
 
 
-def test_every_shipped_example_does_as_it_says() -> None:
+def test_every_shipped_example_is_redacted_as_it_says() -> None:
     assert shipped_faults() == []
 
 
@@ -46,7 +46,7 @@ def test_every_shipped_example_does_as_it_says() -> None:
         "secret \"hf-token\" not found; imagePullSecrets: [{'name': 'regcred'}]",
     ],
 )
-def test_what_only_looks_like_a_secret_stays(text: str) -> None:
+def test_text_that_only_looks_like_a_secret_stays(text: str) -> None:
     assert redacted(text) == text
 
 
@@ -61,12 +61,12 @@ def test_half_a_character_does_not_stay() -> None:
     assert redacted("key=ééé!", cut) == "key=[redacted:cut]é!"
 
 
-def test_a_text_that_never_comes_to_rest_goes_whole() -> None:
+def test_a_text_that_changes_with_every_pass_is_removed_entirely() -> None:
     chain = Redactor([Secret("chain", ("a",), (r"(?<=\])a|^a",))])
     assert redacted("a" * 100, chain) == "[redacted:text]"
 
 
-def test_kinds_and_secrets_are_told_in_order() -> None:
+def test_kinds_and_secrets_are_listed_in_order() -> None:
     found = REDACTOR.redact(b"redis://:hunter2@h/0 PGPASSWORD=hunter3")
     assert (found.kinds, found.secrets) == (("url-password", "password"), (b"hunter2", b"hunter3"))
 
@@ -87,14 +87,14 @@ secrets:
 """
 
 
-def test_own_patterns_come_first(tmp_path: Path) -> None:
+def test_custom_patterns_run_before_the_shipped_ones(tmp_path: Path) -> None:
     redactor = load_redactor([own_file(tmp_path, OURS)])
     assert redacted("password=acme_01234567 PGPASSWORD=x1", redactor) == (
         "password=[redacted:acme-key] PGPASSWORD=[redacted:password]"
     )
 
 
-def test_the_file_in_the_document_is_right(tmp_path: Path) -> None:
+def test_the_file_in_the_document_loads(tmp_path: Path) -> None:
     shown = re.search(r"^```yaml\n(.*?)^```", DOCUMENT.read_text(), re.MULTILINE | re.DOTALL)
     assert shown
     assert "acme-key" in load_redactor([own_file(tmp_path, shown[1])]).kinds
@@ -107,7 +107,7 @@ def test_a_shipped_kind_can_be_left_out(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "told"),
+    ("content", "line", "expected"),
     [
         pytest.param(OURS.replace("{8}'", "{8}('"), 4, "correct the expression", id="expression"),
         pytest.param(OURS.replace("[0-9a-f]{8}", "{0,1}|x*"), 4, "matches empty text", id="empty"),
@@ -122,8 +122,10 @@ def test_a_shipped_kind_can_be_left_out(tmp_path: Path) -> None:
         pytest.param("secrets: [\n", 2, "not YAML", id="yaml"),
     ],
 )
-def test_a_wrong_file_is_told_with_its_line(tmp_path: Path, content: str, line: int, told: str) -> None:
+def test_a_mistake_in_a_file_is_reported_with_its_line(tmp_path: Path, content: str, line: int, expected: str) -> None:
     file = own_file(tmp_path, content)
     with pytest.raises(ConfigError) as refused:
         load_redactor([file])
-    assert any(one.startswith(f"{file}:{line}: ") and told in one for one in refused.value.problems), refused.value
+    assert any(problem.startswith(f"{file}:{line}: ") and expected in problem for problem in refused.value.problems), (
+        refused.value
+    )

@@ -1,4 +1,4 @@
-"""What an incident lacks, its candidates, and what the report makes of both."""
+"""What an incident lacks, its candidates, and how the report uses both."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.support.logs import at, the_rules
 from tests.support.signals import a_signal
 
 XID = {"source": "kernel", "role": "root", "gpu": "0000:9a:00"}
-ALL_HEARD = IncidentContext(kernel_nodes={"n0", "n1", "n2"})
+ALL_KERNELS = IncidentContext(kernel_nodes={"n0", "n1", "n2"})
 
 
-def an_incident(signals: Iterable[Signal], known: IncidentContext = NO_CONTEXT) -> Incident:
+def an_incident(signals: Iterable[Signal], context: IncidentContext = NO_CONTEXT) -> Incident:
     state = IncidentState("00000000000000a1", "default")
     for signal in signals:
         state.add(signal, {"A"})
-    return report(state, the_rules(), known)
+    return report(state, the_rules(), context)
 
 
 def timeouts(*ranks: int) -> list[Signal]:
@@ -47,11 +47,11 @@ def test_time_outs_alone_name_the_rank_that_is_not_among_them() -> None:
     assert "only waiting was seen: nothing says why rank 5 did not come" in incident.missing
 
 
-def test_an_error_on_the_suspect_s_node_gains_by_it() -> None:
-    known = IncidentContext(world_size_by_job={"A": 8})
+def test_an_error_on_the_suspect_s_node_gains_confidence() -> None:
+    context = IncidentContext(world_size_by_job={"A": 8})
     gpu_error = a_signal("xid-79", 0, "n1", **XID)
-    plain = an_incident([gpu_error, *timeouts(*range(8))], known)
-    blamed = an_incident([gpu_error, *timeouts(0, 1, 2, 3, 4, 6, 7)], known)
+    plain = an_incident([gpu_error, *timeouts(*range(8))], context)
+    blamed = an_incident([gpu_error, *timeouts(0, 1, 2, 3, 4, 6, 7)], context)
     assert plain.root_cause.node == blamed.root_cause.node == "n1"
     assert any("rank 5 never reported" in reason for reason in blamed.root_cause.reasons)
     assert not any("never reported" in reason for reason in plain.root_cause.reasons)
@@ -64,11 +64,11 @@ def test_the_wrong_node_s_error_loses_to_the_suspect_s() -> None:
     assert an_incident([*errors, *timeouts(0, 1, 2, 3, 4, 6, 7)]).root_cause.node == "n1"
 
 
-def test_candidates_differ_in_class_or_node_and_fall_off() -> None:
+def test_candidates_differ_in_class_or_node_and_decrease_in_confidence() -> None:
     errors = [a_signal(f"error-{number % 7}", number, f"n{number % 2}", "A") for number in range(20)]
     incident = an_incident([a_signal("xid-79", 0, "n1", **XID), *errors])
-    kinds = [(one.failure_class, one.node) for one in incident.candidates]
-    shares = [one.confidence for one in incident.candidates]
+    kinds = [(candidate.failure_class, candidate.node) for candidate in incident.candidates]
+    shares = [candidate.confidence for candidate in incident.candidates]
     assert len(kinds) == len(set(kinds)) == MAX_CANDIDATES
     assert shares == sorted(shares, reverse=True)
     assert shares[0] == incident.root_cause.confidence
@@ -83,9 +83,9 @@ def test_candidates_differ_in_class_or_node_and_fall_off() -> None:
 
 
 @pytest.mark.parametrize(
-    ("known", "expected"),
+    ("context", "expected"),
     [
-        pytest.param(ALL_HEARD, (), id="complete"),
+        pytest.param(ALL_KERNELS, (), id="complete"),
         pytest.param(NO_CONTEXT, (), id="nobody-keeps-account"),
         pytest.param(
             IncidentContext(kernel_nodes={"n0"}),
@@ -104,12 +104,12 @@ def test_candidates_differ_in_class_or_node_and_fall_off() -> None:
         ),
     ],
 )
-def test_what_is_missing_is_said(known: IncidentContext, expected: tuple[str, ...]) -> None:
-    assert an_incident([a_signal("oom-gpu", 0, "n1", "A", role="root")], known).missing == expected
+def test_missing_evidence_is_listed(context: IncidentContext, expected: tuple[str, ...]) -> None:
+    assert an_incident([a_signal("oom-gpu", 0, "n1", "A", role="root")], context).missing == expected
 
 
-def test_signals_beyond_the_bound_are_told() -> None:
-    incident = an_incident([a_signal("oom-gpu", 0, "n2", "A", role="root"), *timeouts(*range(12))], ALL_HEARD)
+def test_signals_beyond_the_bound_are_reported() -> None:
+    incident = an_incident([a_signal("oom-gpu", 0, "n2", "A", role="root"), *timeouts(*range(12))], ALL_KERNELS)
     assert incident.missing == ("4 more signals were counted without keeping their lines",)
 
 
@@ -117,11 +117,11 @@ def test_an_unknown_place_is_missing() -> None:
     assert an_incident([a_signal("oom-gpu", 0, "", "A")]).missing == ("no line says on which node it began",)
 
 
-def test_blast_radius_counts_gpus_by_the_best_that_is_known() -> None:
+def test_blast_radius_counts_gpus_by_the_best_source() -> None:
     signals = [a_signal("xid-79", 0, "n1", **XID), *timeouts(0, 1)]
     assert an_incident(signals).blast_radius.gpus == 2
-    known = IncidentContext(loss_by_job={"A": JobLoss(last_step=9, last_step_ns=at(0), until_ns=at(3600), gpus=16)})
-    incident = an_incident(signals, known)
+    context = IncidentContext(loss_by_job={"A": JobLoss(last_step=9, last_step_ns=at(0), until_ns=at(3600), gpus=16)})
+    incident = an_incident(signals, context)
     assert (incident.blast_radius.gpus, incident.cost.gpus, incident.cost.gpu_hours_lost) == (16, 16, 16.0)
 
 

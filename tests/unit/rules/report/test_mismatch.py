@@ -1,4 +1,4 @@
-"""Time-outs laid side by side show that one rank ran another collective."""
+"""Time-outs, compared, show that one rank ran another collective."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ def test_a_rank_in_another_collective_is_the_root_and_the_time_outs_are_its_effe
     assert {link.role for link in incident.chain if link.failure_class == "nccl-timeout"} == {"cascade"}
     (link,) = (link for link in incident.chain if link.role == "root")
     assert "rank 5 runs BROADCAST where others run ALLREDUCE" in link.text
-    assert all(one.failure_class == "nccl-timeout" for one in incident.evidence)
+    assert all(signal.failure_class == "nccl-timeout" for signal in incident.evidence)
 
 
 @pytest.mark.parametrize(("op", "seq"), [("ALLREDUCE", 40), ("BROADCAST", 39)])
-def test_the_same_collective_or_one_behind_is_no_mismatch(op: str, seq: int) -> None:
+def test_ranks_in_the_same_collective_or_one_behind_are_no_mismatch(op: str, seq: int) -> None:
     incident = found(timed_out(5, op, seq), *(timed_out(rank, "ALLREDUCE") for rank in range(8) if rank != 5))
     assert incident.failure_class == "nccl-timeout"
 

@@ -1,4 +1,4 @@
-"""The status of a job and its primary failure: the decision table of job-log-triage, and what lies under an ending."""
+"""The status of a job and its primary failure: the decision table of job-log-triage, and the failure behind an end."""
 
 from __future__ import annotations
 
@@ -124,9 +124,9 @@ def test_the_status(lines: Sequence[str], now: float | None, job_state: str, exp
 
 
 def test_only_the_given_time_and_state_decide_whether_a_job_hangs() -> None:
-    """Nothing here has a modification time: the same lines hang or run by what was asked."""
-    asked = [(1510.0, "RUNNING"), (LATE, "RUNNING"), (LATE, "")]
-    assert [report_on(AT_300, now, state).status for now, state in asked] == ["running", "hanging", "unknown-death"]
+    """Nothing here has a modification time: the same lines hang or run by the query."""
+    queries = [(1510.0, "RUNNING"), (LATE, "RUNNING"), (LATE, "")]
+    assert [report_on(AT_300, now, state).status for now, state in queries] == ["running", "hanging", "unknown-death"]
 
 
 PRIMARY: dict[str, tuple[Sequence[str], float | None, str, str | None]] = {
@@ -251,7 +251,7 @@ SILENCE: dict[str, tuple[Sequence[str], str | None, SilenceKind | None]] = {
 
 
 @pytest.mark.parametrize(("lines", "job_state", "expected"), SILENCE.values(), ids=SILENCE)
-def test_silence_explains_a_job_where_no_line_does(
+def test_missing_logs_explain_a_job_where_no_line_does(
     lines: Sequence[str], job_state: str | None, expected: SilenceKind | None
 ) -> None:
     found = assess(story_of(lines), the_rules(), Circumstances(at(LATE), job_state))

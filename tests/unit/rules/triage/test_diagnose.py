@@ -1,4 +1,4 @@
-"""Hangs, deaths without a word, exit codes, markers, late failures: the questions and what the log answers."""
+"""Hangs, deaths without a line, exit codes, markers, late failures: the questions and what the log answers."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def answers(lines: Sequence[str], now: float | None = None, job_state: str = "")
 # hangs
 
 
-def test_a_hang_says_how_far_behind_the_job_is() -> None:
+def test_a_hang_shows_how_far_behind_the_job_is() -> None:
     found = answers(AT_300, 1500 + 3600, "RUNNING")
     assert found["How far behind is the job?"] == (
         "the last step is 300, of 2026-03-02T09:25:00Z; 3600 s later it should be 999"
@@ -58,9 +58,9 @@ OTHER = {
 }
 
 
-@pytest.mark.parametrize(("lines", "told"), OTHER.values(), ids=OTHER)
-def test_lines_that_still_come_tell_a_hang_from_a_death(lines: Sequence[str], told: str) -> None:
-    assert answers([*AT_300, *lines], LATE, "RUNNING")["Are other lines still written?"] == told
+@pytest.mark.parametrize(("lines", "expected"), OTHER.values(), ids=OTHER)
+def test_lines_still_written_distinguish_a_hang_from_a_death(lines: Sequence[str], expected: str) -> None:
+    assert answers([*AT_300, *lines], LATE, "RUNNING")["Are other lines still written?"] == expected
 
 
 RANKS = {
@@ -70,14 +70,14 @@ RANKS = {
 }
 
 
-@pytest.mark.parametrize(("at_last_step", "told"), RANKS.values(), ids=RANKS)
-def test_who_stopped_at_which_step(at_last_step: Sequence[int], told: str) -> None:
+@pytest.mark.parametrize(("at_last_step", "expected"), RANKS.values(), ids=RANKS)
+def test_ranks_that_stopped_at_different_steps_are_listed(at_last_step: Sequence[int], expected: str) -> None:
     lines = [maxtext(step, task=task) for step in range(20) for task in range(4)]
     lines += [maxtext(20, task=task) for task in at_last_step]
-    assert answers([*HEAD, *lines], LATE, "RUNNING")["Did all ranks stop together?"] == told
+    assert answers([*HEAD, *lines], LATE, "RUNNING")["Did all ranks stop together?"] == expected
 
 
-def test_one_stream_can_not_tell_who_stopped() -> None:
+def test_a_single_stream_does_not_show_which_rank_stopped() -> None:
     assert "only one stream" in answers(AT_300, LATE, "RUNNING")["Did all ranks stop together?"]
 
 
@@ -90,21 +90,21 @@ def test_a_hang_that_was_cancelled_is_diagnosed_as_of_the_cancellation() -> None
 
 
 @pytest.mark.parametrize(
-    ("artifacts", "told"),
+    ("artifacts", "expected"),
     [
         ((), "no core file beside the log; a hang leaves none, a crash does"),
         (("outputs/7877-llama/core.4711",), "perhaps: outputs/7877-llama/core.4711 beside the log"),
     ],
     ids=["no-core", "a-core"],
 )
-def test_core_files_speak_for_a_crash(artifacts: tuple[str, ...], told: str) -> None:
+def test_core_files_indicate_a_crash(artifacts: tuple[str, ...], expected: str) -> None:
     story = story_of(AT_300)
     story.folder, story.artifacts = "outputs/7877-llama", artifacts
     report = triage(story, the_rules(), Circumstances(at(LATE), "RUNNING"))
-    assert Check("Did a process crash?", told) in report.checks
+    assert Check("Did a process crash?", expected) in report.checks
 
 
-# deaths without a word
+# deaths without a line
 
 
 def test_the_ladder_of_an_unknown_death() -> None:
@@ -120,7 +120,7 @@ def test_the_ladder_of_an_unknown_death() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "told"),
+    ("state", "expected"),
     [
         ("PREEMPTED", None),
         ("TIMEOUT", "TIMEOUT: it reached its time limit"),
@@ -128,8 +128,8 @@ def test_the_ladder_of_an_unknown_death() -> None:
         ("NODE_FAIL", "NODE_FAIL: a node failed"),
     ],
 )
-def test_the_scheduler_is_heard(state: str, told: str | None) -> None:
-    assert answers(AT_300, LATE, state).get("What does the scheduler say?") == told
+def test_the_scheduler_s_state_is_explained(state: str, expected: str | None) -> None:
+    assert answers(AT_300, LATE, state).get("What does the scheduler say?") == expected
 
 
 def test_an_empty_log_was_ended_before_it_began() -> None:
@@ -141,30 +141,30 @@ def test_an_empty_log_was_ended_before_it_began() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_cut_off", "told"),
+    ("is_cut_off", "expected"),
     [(True, "yes, in the middle of its last line: an abrupt kill"), (False, "no, its last line is whole")],
     ids=["torn", "whole"],
 )
-def test_a_log_that_ends_within_a_line_was_killed_abruptly(is_cut_off: bool, told: str) -> None:
+def test_a_log_that_ends_within_a_line_was_killed_abruptly(is_cut_off: bool, expected: str) -> None:
     story = story_of([*AT_300, "I0302 09:25:04.1 140110937 metric_lo"])
     story.is_cut_off = is_cut_off
     report = triage(story, the_rules(), Circumstances(at(LATE)))
-    assert Check("Is the log cut off?", told, "I0302 09:25:04.1 140110937 metric_lo") in report.checks
+    assert Check("Is the log cut off?", expected, "I0302 09:25:04.1 140110937 metric_lo") in report.checks
 
 
 # exit codes
 
 
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "expected"),
     [(134, "SIGABRT"), (137, "SIGKILL"), (139, "SIGSEGV"), (135, "SIGBUS"), (124, "timeout(1)"), (1, "ordinary error")],
 )
-def test_exit_codes_of_nodes_are_explained(code: int, told: str) -> None:
+def test_exit_codes_of_nodes_are_explained(code: int, expected: str) -> None:
     lines = [*AT_300, node_exit(3, code), node_exit(0, 143), *summary(1)]
-    assert told in answers(lines)[f"What does exit code {code} on gpu-a-4 mean?"]
+    assert expected in answers(lines)[f"What does exit code {code} on gpu-a-4 mean?"]
 
 
-def test_the_code_of_the_stage_is_explained_beside_that_of_the_script() -> None:
+def test_exit_codes_of_stage_and_script_are_explained() -> None:
     found = answers([*AT_300, stage("Training FAILED (exit=139, 40s)"), *summary(1, "Training FAILED (exit=139)")])
     assert "What does exit code 139 mean?" in found
     assert "What does exit code 1 mean?" in found
@@ -205,7 +205,7 @@ def marker(batch: int, name: str, task: int | None = None) -> str:
         ("after_backward", "optimizer step"),
     ],
 )
-def test_the_last_marker_tells_the_part_of_the_step(name: str, part: str) -> None:
+def test_the_last_marker_names_the_part_of_the_step(name: str, part: str) -> None:
     report = report_on([marker(9, "after_backward"), marker(10, name)])
     assert report.stage == f"Training, {part}"
 
@@ -226,9 +226,9 @@ BEHIND = {
 }
 
 
-@pytest.mark.parametrize(("lines", "told"), BEHIND.values(), ids=BEHIND)
-def test_the_rank_whose_markers_are_behind_is_the_suspect(lines: Sequence[str], told: str) -> None:
-    assert answers(lines)["Is a rank behind the others?"] == told
+@pytest.mark.parametrize(("lines", "expected"), BEHIND.values(), ids=BEHIND)
+def test_the_rank_whose_markers_are_behind_is_the_suspect(lines: Sequence[str], expected: str) -> None:
+    assert answers(lines)["Is a rank behind the others?"] == expected
 
 
 def test_the_stage_is_that_of_the_rank_behind() -> None:
@@ -252,7 +252,7 @@ def test_one_step_short_is_an_ordinary_failure() -> None:
     assert report.checks[0].question != "Was the work done?"
 
 
-def test_a_restart_within_a_log_is_told() -> None:
+def test_a_restart_within_a_log_is_reported() -> None:
     found = answers([*AT_300, *FAILED, *HEAD, *steps(201, 250), *FAILED])
     assert found["Was the job restarted?"] == "yes: this log holds 2 attempts; this is the newest"
 

@@ -36,12 +36,12 @@ def answers(lines: Sequence[str]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("tasks", "told"),
+    ("tasks", "expected"),
     [([3], "3"), ([8, 3, 5], "3, 5, 8"), (range(20), "0, 1, 2, 3, 4, 5, 6, 7 … (20 in all)")],
     ids=["one", "some", "many"],
 )
-def test_the_accused_tasks_are_read_from_all_lines_of_the_error(tasks: Sequence[int], told: str) -> None:
-    assert answers(heartbeat(1600, tasks))[ACCUSED] == told
+def test_the_accused_tasks_are_read_from_all_lines_of_the_error(tasks: Sequence[int], expected: str) -> None:
+    assert answers(heartbeat(1600, tasks))[ACCUSED] == expected
 
 
 def test_an_error_that_names_no_task() -> None:
@@ -64,7 +64,7 @@ def test_every_task_that_reports_counts_and_not_only_the_last_one() -> None:
     assert found[ALIVE] == "yes, task 3, 5: it was alive"
 
 
-def test_reports_of_others_say_nothing_about_the_accused() -> None:
+def test_reports_of_other_tasks_prove_nothing_about_the_accused() -> None:
     found = answers([*heartbeat(1600, [3]), polled(1600, 0), polled(1600, 1)])
     assert found[ALIVE] == "no line of theirs says so"
 
@@ -105,7 +105,7 @@ def test_an_accused_task_that_fell_behind_proves_nothing() -> None:
     assert answers([maxtext(301, task=3), *ahead, *heartbeat(1600, [3])])[STEPPING] == NO_STEPS
 
 
-def test_how_long_the_job_stood_still_before() -> None:
+def test_the_time_without_steps_before_the_error() -> None:
     assert (
         answers(heartbeat(1600, [3]))["Did the job stand still before?"] == "the last step (300) came 100 s before it"
     )

@@ -1,4 +1,4 @@
-"""A jump of the loss is told; noise, the beginning of a run and losses of another kind are not."""
+"""A jump of the loss is reported; noise, the beginning of a run and losses of another kind are not."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def test_which_losses_jump(first_step: int, losses: list[str], jumps: list[int])
     assert found == jumps
 
 
-def test_a_step_told_twice_counts_once() -> None:
+def test_a_step_reported_twice_counts_once() -> None:
     seen = Losses()
-    told = [("1.46", 5000), ("1.46", 5000), ("13.34", 5010), ("13.34", 5010), ("14.99", 5020)]
-    assert not any(seen.jumps({"loss": loss}, step) for loss, step in told)
+    samples = [("1.46", 5000), ("1.46", 5000), ("13.34", 5010), ("13.34", 5010), ("14.99", 5020)]
+    assert not any(seen.jumps({"loss": loss}, step) for loss, step in samples)
 
 
 def test_a_line_without_step_or_loss_counts_for_nothing() -> None:

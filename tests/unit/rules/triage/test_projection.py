@@ -1,4 +1,4 @@
-"""The projection table of a report: what was made, what is left, what is lost, and where the job should be."""
+"""The projection table of a report: steps completed, left and lost, and the step expected by now."""
 
 from __future__ import annotations
 
@@ -171,17 +171,17 @@ def test_lines_without_times_are_dated_by_their_step_times_and_lines_nearby() ->
     assert (found.is_time_estimated, found.expected_step_now) == (True, 40)
 
 
-def test_a_log_without_any_time_tells_no_expected_step() -> None:
+def test_a_log_without_times_has_no_expected_step() -> None:
     found = progress([*header(), *(maxtext(step, second=-1) for step in range(21))], now=200, job_state="RUNNING")
     assert (found.last_step_time, found.expected_step_now, found.step_time_s) == (None, None, 5.0)
 
 
-def test_a_job_without_a_step_still_tells_its_plan() -> None:
+def test_a_job_without_a_step_has_its_plan() -> None:
     found = progress([*header(), param("checkpoint_period", 50), *FAILED])
     assert found == ProgressReport(total_steps=1000, checkpoint_period=50)
 
 
-def test_a_restart_in_one_log_is_told_by_its_newest_attempt() -> None:
+def test_a_restart_in_a_log_is_projected_from_its_newest_attempt() -> None:
     first = [*header(), *steps(0, 450), *FAILED]
     found = progress([*first, *header("steps=900 enable_checkpointing=true"), stage("Training"), *steps(401, 430)])
     assert (found.attempts, found.first_step, found.last_step, found.total_steps) == (2, 401, 430, 900)

@@ -49,7 +49,7 @@ def test_the_evidence_quotes_the_cause_first_word_for_word() -> None:
     assert report.evidence[0].text == f"{labelled(3, TRACEBACK)}\n{labelled(3, OOM)}"
 
 
-def test_a_silence_is_shown_by_the_last_step_before_it() -> None:
+def test_missing_logs_are_shown_by_the_last_step_before_them() -> None:
     (line,) = report_on(AT_300, LATE, "RUNNING").evidence
     assert (line.line, line.text, line.failure_class) == (308, AT_300[-1], "hang")
 
@@ -66,12 +66,12 @@ def test_many_lines_of_a_class_are_counted_and_three_of_them_shown() -> None:
     assert [(finding.count, finding.nodes) for finding in report.findings] == [(40, ("gpu-a-3",))]
 
 
-def test_the_node_of_a_task_is_known_by_its_last_line() -> None:
+def test_the_node_of_a_task_is_that_of_its_last_line() -> None:
     report = report_on([*AT_300, labelled(3, TRACEBACK), labelled(3, OOM), node_exit(3, 1), *FAILED])
     assert "It is first seen on gpu-a-4, by rank 3, at line 310" in report.summary
 
 
-def test_the_summary_tells_how_far_the_job_came() -> None:
+def test_the_summary_shows_the_job_s_progress() -> None:
     assert "The last completed step is 300 of a job of 1000." in report_on(AT_300, LATE).summary
 
 
@@ -92,13 +92,13 @@ STEPS = {
 def test_the_next_steps_fit_the_failure(
     lines: Sequence[str], now: float | None, job_state: str, named: list[str]
 ) -> None:
-    told = "\n".join(report_on(lines, now, job_state).next_steps)
-    assert [name for name in named if name not in told] == []
+    next_steps = "\n".join(report_on(lines, now, job_state).next_steps)
+    assert [name for name in named if name not in next_steps] == []
 
 
 def test_a_job_that_has_ended_is_not_to_be_cancelled() -> None:
-    told = report_on([*AT_300, scancel(LATE), *summary(143, CANCELLED)]).next_steps
-    assert not any("scancel" in step for step in told)
+    next_steps = report_on([*AT_300, scancel(LATE), *summary(143, CANCELLED)]).next_steps
+    assert not any("scancel" in step for step in next_steps)
 
 
 def test_a_healthy_job_needs_nothing() -> None:
@@ -123,12 +123,12 @@ def test_a_live_ray_job_shows_its_tunnel_host_and_port() -> None:
     assert "8265" in shown
 
 
-def test_the_port_of_the_tunnel_counts_when_prometheus_tells_none() -> None:
+def test_the_port_of_the_tunnel_is_used_when_prometheus_has_none() -> None:
     without = [line for line in RAY if "Prometheus" not in line]
     assert "http://gpu-a-1:9191" in "\n".join(report_on(without, 1510).dashboards)
 
 
-def test_the_dashboards_of_an_ended_job_are_gone() -> None:
+def test_an_ended_job_has_no_dashboards() -> None:
     shown = report_on([*RAY, *FAILED]).dashboards
     assert shown[0] == "The job has ended, and its dashboards with it: do not query them."
     assert shown[1] == "Metrics that were kept: utils/prometheus.sh view JOB_FOLDER/prometheus"
@@ -138,13 +138,13 @@ def test_a_job_without_ray_has_none() -> None:
     assert report_on(AT_300, 1510).dashboards == ()
 
 
-def test_a_hanging_ray_job_is_looked_at_through_its_dashboard() -> None:
-    told = "\n".join(report_on(RAY, LATE, "RUNNING").next_steps)
-    assert "Ray dashboard (port 8265)" in told
-    assert "ray_node_gpus_utilization" in told
+def test_next_steps_of_a_hanging_ray_job_name_its_dashboard() -> None:
+    next_steps = "\n".join(report_on(RAY, LATE, "RUNNING").next_steps)
+    assert "Ray dashboard (port 8265)" in next_steps
+    assert "ray_node_gpus_utilization" in next_steps
 
 
-def test_metrics_beside_the_log_are_named() -> None:
+def test_metrics_next_to_the_log_are_named() -> None:
     story = story_of([*AT_300, *FAILED])
     story.artifacts = ("outputs/7877-llama/prometheus",)
     shown = triage(story, the_rules(), Circumstances(at(LATE))).dashboards

@@ -1,4 +1,4 @@
-"""What is wrong with a file is told with its line and what to write instead, all at once."""
+"""Every mistake in a file is reported with its line and what to write instead, all at once."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ ROUTE = "route: {targets: [chat, oncall]}\n"
         ),
     ],
 )
-def test_one_problem(text: str, problem: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_with_its_line(text: str, problem: str, tmp_path: Path) -> None:
     assert problem in problems_of(tmp_path, text)
 
 
@@ -277,7 +277,7 @@ def test_a_route_that_no_incident_can_reach(text: str, problem: str, tmp_path: P
         routes("match: {node: ''}", "match: {node: '*'}"),
     ],
 )
-def test_a_route_that_some_incident_reaches_is_none(text: str, tmp_path: Path) -> None:
+def test_a_route_that_some_incident_reaches_is_no_problem(text: str, tmp_path: Path) -> None:
     assert problems_of(tmp_path, text) == []
 
 
