@@ -26,15 +26,15 @@ UP, OTHER_UP = 'up{job="epicenter", instance="w1"}', 'up{job="epicenter", instan
 LAG, RULES_OF = 'epicenter_lag_records{source="logs.raw/0"}', 'epicenter_rules{digest="%s", instance="%s"}'
 READ, DEAD = 'epicenter_records_total{source="logs.raw/0"}', 'epicenter_dead_letters_total{source="logs.raw/0"}'
 BEHIND, STARTED = 'epicenter_record_age_seconds{source="logs.raw/0"}', 'process_start_time_seconds{job="epicenter"}'
-AWAY = 'epicenter_store_failures_total{instance="w1", kind="away"}'
+UNREACHABLE = 'epicenter_store_failures_total{instance="w1", kind="away"}'
 NOT_SET_UP = 'epicenter_store_failures_total{instance="w1", kind="not set up"}'
 REFUSED = 'epicenter_store_failures_total{instance="w1", kind="refused"}'
 BROKEN = 'epicenter_rules_reloads_total{instance="w1", outcome="broken"}'
 TARGET_UP, PENDING = 'epicenter_target_up{target="slack"}', 'epicenter_deliveries_pending{target="slack"}'
 DELIVERED = 'epicenter_deliveries_total{target="slack", outcome="%s"}'
-TOLD = 'epicenter_delivery_seconds_bucket{target="slack", le="%s"}'
-ALL_TOLD = TOLD % "+Inf"
-SKEW, THROTTLED = 'epicenter_clock_skew_seconds{node="n1"}', 'epicenter_rule_skipped_candidates_total{rule="r"}'
+DELIVERED_WITHIN = 'epicenter_delivery_seconds_bucket{target="slack", le="%s"}'
+ALL_DELIVERED = DELIVERED_WITHIN % "+Inf"
+SKEW, SKIPPED = 'epicenter_clock_skew_seconds{node="n1"}', 'epicenter_rule_skipped_candidates_total{rule="r"}'
 SNAPSHOTS = 'epicenter_snapshot_failures_total{reason="too large"}'
 KAFKA_FAULTS = 'epicenter_kafka_faults_total{kind="%s"}'
 LOST, LOST_MESSAGES = 'epicenter_lost_records_total{source="s"}', 'epicenter_lost_messages_total{source="s"}'
@@ -54,13 +54,13 @@ class Case(msgspec.Struct, frozen=True):
 
 CASES: Final = [
     Case("all is well", {LAG: "50+0x120", READ: "0+9000x120", BEHIND: "1x120", DEAD: "0+9x120"}, "100m"),
-    Case("no worker was ever there", {UP: "_x5"}, "3m", ("NobodyReads",)),
-    Case("the only worker is down", {UP: "1x10 0x20"}, "20m", ("NobodyReads", "WorkerDown")),
+    Case("no worker was ever there", {UP: "_x5"}, "3m", ("Down",)),
+    Case("the only worker is down", {UP: "1x10 0x20"}, "20m", ("Down", "WorkerDown")),
     Case("one of two is down", {UP: "0x20", OTHER_UP: "1x20"}, "10m", ("WorkerDown",)),
     Case("a worker is back at once", {UP: "1x10 0 1x20"}, "12m"),
     Case("it crashes in a ring", {STARTED: "0+60x60"}, "60m", ("Restarts",)),
     Case("it was started once more", {STARTED: "5x30 99x30"}, "60m"),
-    Case("nobody reads what waits", {LAG: "500x30", READ: "70x30"}, "15m", ("StandsStill",)),
+    Case("records wait unread", {LAG: "500x30", READ: "70x30"}, "15m", ("Stalled",)),
     Case("nothing comes and nothing waits", {LAG: "0x30", READ: "70x30"}, "15m"),
     Case("the lag grows", {LAG: "0+9000x90", READ: "0+100x90"}, "60m", ("LagGrows",)),
     Case("a large lag is worked off", {LAG: "900000-9000x90", READ: "0+100x90"}, "60m"),
@@ -71,42 +71,44 @@ CASES: Final = [
     Case("more records are lost", {LOST: "7x20 9x20"}, "22m", ("RecordsLost",)),
     Case("messages are lost", {LOST_MESSAGES: "_x20 7x20"}, "22m", ("RecordsLost",)),
     Case("records were lost long ago", {LOST: "7x60"}, "50m"),
-    Case("Kafka makes trouble", {KAFKA_FAULTS % "corrupt-batch": "_x20 1x20"}, "22m", ("KafkaTrouble",)),
+    Case("a batch is corrupt", {KAFKA_FAULTS % "corrupt-batch": "_x20 1x20"}, "22m", ("KafkaFaults",)),
     Case("partitions were added", {KAFKA_FAULTS % "partitions-added": "_x20 1x20"}, "22m"),
     Case("many records are dead", {READ: "0+900x30", DEAD: "0+90x30"}, "15m", ("DeadLetters",)),
     Case("few records are dead", {READ: "0+9000x30", DEAD: "0+9x30"}, "15m"),
     Case("a clock is slow", {SKEW: "-9x30"}, "20m", ("ClockSkew",)),
     Case("a clock is almost right", {SKEW: "-2x30"}, "20m"),
-    Case("a rule floods", {THROTTLED: "_x20 5x20"}, "22m", ("RuleThrottled",)),
-    Case("a rule flooded long ago", {THROTTLED: "5x60"}, "50m"),
+    Case("a rule floods", {SKIPPED: "_x20 5x20"}, "22m", ("RuleOverBudget",)),
+    Case("a rule flooded long ago", {SKIPPED: "5x60"}, "50m"),
     Case("a pack is broken", {BROKEN: "_x20 1x20"}, "22m", ("RulesBroken",)),
     Case("a pack was broken long ago", {BROKEN: "1x90"}, "80m"),
     Case("packs differ", {RULES_OF % ("a", "w1"): "9x30", RULES_OF % ("b", "w2"): "9x30"}, "20m", ("RulesDiffer",)),
     Case("packs are the same", {RULES_OF % ("a", "w1"): "9x30", RULES_OF % ("a", "w2"): "9x30"}, "20m"),
-    Case("the store is away", {AWAY: "0+5x30"}, "20m", ("StoreAway",)),
-    Case("the store was away for a moment", {AWAY: "0x9 3x50"}, "12m"),
+    Case("the store is unreachable", {UNREACHABLE: "0+5x30"}, "20m", ("StoreUnreachable",)),
+    Case("the store was unreachable for a moment", {UNREACHABLE: "0x9 3x50"}, "12m"),
     Case("a table is missing", {NOT_SET_UP: "_x20 1x20"}, "22m", ("StoreNotSetUp",)),
     Case("a table was missing long ago", {NOT_SET_UP: "1x60"}, "50m"),
     Case("rows are refused", {REFUSED: "_x20 1x20"}, "22m", ("RowsRefused",)),
     Case("rows were refused long ago", {REFUSED: "1x60"}, "50m"),
     Case("a snapshot is too large", {SNAPSHOTS: "_x20 1x20"}, "22m", ("SnapshotsFail",)),
     Case("a snapshot was too large long ago", {SNAPSHOTS: "1x60"}, "50m"),
-    Case("a target is away", {TARGET_UP: "1x5 0x30", DELIVERED % "waits": "_x5 1x30"}, "15m", ("TargetAway",)),
-    Case("a target was away for a moment", {TARGET_UP: "1x5 0x2 1x30"}, "9m"),
-    Case("a target of one worker is away", {TARGET_UP.replace("{", '{instance="w1", '): "0x20",
-         TARGET_UP.replace("{", '{instance="w2", '): "1x20"}, "10m", ("TargetAway",)),
-    Case("news waits for long", {PENDING: "0x5 2x30"}, "25m", ("NotificationsWait",)),
-    Case("news waits now and then", {PENDING: "0 2 2 0 1 1 0x30"}, "25m"),
-    Case("news is taken as it comes", {PENDING: "3 2 0 1 0 3 0 0 2 0 1 0 3 0 0 1 2 0 1 0 0 2 0 1 1 0"}, "24m"),
+    Case("a target is down", {TARGET_UP: "1x5 0x30", DELIVERED % "waits": "_x5 1x30"}, "15m", ("TargetDown",)),
+    Case("a target was down for a moment", {TARGET_UP: "1x5 0x2 1x30"}, "9m"),
+    Case("a target is down for one worker", {TARGET_UP.replace("{", '{instance="w1", '): "0x20",
+         TARGET_UP.replace("{", '{instance="w2", '): "1x20"}, "10m", ("TargetDown",)),
+    Case("notifications are pending for long", {PENDING: "0x5 2x30"}, "25m", ("NotificationsPending",)),
+    Case("notifications are pending now and then", {PENDING: "0 2 2 0 1 1 0x30"}, "25m"),
+    Case("each notification is accepted soon", {PENDING: "3 2 0 1 0 3 0 0 2 0 1 0 3 0 0 1 2 0 1 0 0 2 0 1 1 0"}, "24m"),
     Case("a target refuses", {DELIVERED % "refused": "_x20 1x20"}, "22m", ("NotificationsRefused",)),
     Case("a target refuses more", {DELIVERED % "refused": "1x20 3x20"}, "22m", ("NotificationsRefused",)),
     Case("a target refused long ago", {DELIVERED % "refused": "1x60"}, "50m"),
-    Case("much is sent, little is kept back", {DELIVERED % "sent": "0+9x60", DELIVERED % "silenced": "0+1x60"}, "50m"),
-    Case("no route fits", {'epicenter_deliveries_total{target="", outcome="unrouted"}': "_x20 1x20"}, "22m",
-         ("NobodyIsTold",)),
-    Case("no route fitted long ago", {'epicenter_deliveries_total{target="", outcome="unrouted"}': "1x60"}, "50m"),
-    Case("news comes late", {TOLD % 60: "0x60", TOLD % 300: "0+1x60", ALL_TOLD: "0+1x60"}, "50m", ("TellsLate",)),
-    Case("news comes soon", {TOLD % 5: "0+1x60", TOLD % 300: "0+1x60", ALL_TOLD: "0+1x60"}, "50m"),
+    Case("much is sent, little is silenced", {DELIVERED % "sent": "0+9x60", DELIVERED % "silenced": "0+1x60"}, "50m"),
+    Case("no route matches", {'epicenter_deliveries_total{target="", outcome="unrouted"}': "_x20 1x20"}, "22m",
+         ("IncidentsUnrouted",)),
+    Case("no route matched long ago", {'epicenter_deliveries_total{target="", outcome="unrouted"}': "1x60"}, "50m"),
+    Case("notifications come late", {DELIVERED_WITHIN % 60: "0x60", DELIVERED_WITHIN % 300: "0+1x60",
+         ALL_DELIVERED: "0+1x60"}, "50m", ("NotificationsLate",)),
+    Case("notifications come soon", {DELIVERED_WITHIN % 5: "0+1x60", DELIVERED_WITHIN % 300: "0+1x60",
+         ALL_DELIVERED: "0+1x60"}, "50m"),
 ]  # fmt: skip
 
 
@@ -119,7 +121,7 @@ def _promtool() -> Path:
     return unpacked_program("promtool", "prometheus")
 
 
-def test_promtool_takes_rules_and_configuration(tmp_path: Path) -> None:
+def test_promtool_accepts_rules_and_configuration(tmp_path: Path) -> None:
     shutil.copytree(RULES.parent, tmp_path, dirs_exist_ok=True)
     (tmp_path / "web_token").touch()
     for kind, file in (("rules", RULES.name), ("config", "prometheus.yaml")):
@@ -172,7 +174,7 @@ def test_a_wrong_expectation_is_found(tmp_path: Path) -> None:
     assert promtool("test", "rules", file).returncode == 1
 
 
-def test_every_metric_in_the_rules_is_one_that_workers_show() -> None:
+def test_every_metric_in_the_rules_is_one_that_workers_expose() -> None:
     shown = set(re.findall(r"^# TYPE (\w+)", Metrics().text().decode(), re.MULTILINE))
     named = {name.removesuffix("_bucket") for rule in ALERTS.values() for name in _metrics_in(rule["expr"])}
     named |= set(_metrics_in(next(rule["expr"] for group in GROUPS for rule in group["rules"] if "record" in rule)))
