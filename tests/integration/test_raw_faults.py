@@ -1,4 +1,4 @@
-"""A raw topic and a group that are not as they should be: each trouble is named, counted and survived."""
+"""Faults of the raw topic and its consumer group: each is named, counted and survived."""
 
 from __future__ import annotations
 
@@ -62,13 +62,13 @@ def balanced(worker: Worker) -> dict[str, float]:
     return found
 
 
-def told_once(worker: Worker, kind: str) -> None:
-    told = [line for line in worker.log.read_text().splitlines() if kind in line and ": over" not in line]
-    assert len(told) == 1, worker.log.read_text()
+def assert_logged_once(worker: Worker, kind: str) -> None:
+    lines = [line for line in worker.log.read_text().splitlines() if kind in line and ": over" not in line]
+    assert len(lines) == 1, worker.log.read_text()
 
 
 @pytest.mark.long
-def test_partitions_added_while_running(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+def test_partitions_added_at_run_time_are_read(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     worker = cluster.start_worker()
     cluster.feed([("n1", xid(1))])
@@ -80,15 +80,15 @@ def test_partitions_added_while_running(kafka: Any, clickhouse: Any, make_cluste
     eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "the failures in the new partitions")
     assert f'epicenter_lag_records{{source="{cluster.raw_topic}/2"}} 0' in worker.get("/metrics")
     assert fault_log(worker, "partitions-added") == 1
-    told_once(worker, "partitions-added")
+    assert_logged_once(worker, "partitions-added")
 
 
-def test_a_topic_made_again_is_read_from_its_beginning(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+def test_a_recreated_topic_is_read_from_its_start(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     worker = cluster.start_worker()
     cluster.feed([("n1", xid(1)), ("n1", b""), ("n1", b"quiet")])
     has_read_all(worker, cluster, 3)
-    make_again(cluster)
+    recreate(cluster)
     cluster.feed([("n2", xid(2)), ("n2", b'{"message": "cut'), *[("n2", b"quiet")] * 4])
     eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the failure at the head of the new topic")
     eventually(lambda: worker.metric("epicenter_records_total") >= 9, 60, "all records")
@@ -97,7 +97,7 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: Any, clickhouse: A
     assert worker.process.poll() is None
 
     worker.kill()
-    make_again(cluster)
+    recreate(cluster)
     cluster.feed([("n3", xid(3)), *[("n3", b"quiet")] * 20])
     again = cluster.start_worker()
     has_read_all(again, cluster, 21)
@@ -106,8 +106,8 @@ def test_a_topic_made_again_is_read_from_its_beginning(kafka: Any, clickhouse: A
     assert len(dead_letters) == 2
 
 
-def make_again(cluster: Cluster) -> None:
-    """Delete the raw topic and make it again at once."""
+def recreate(cluster: Cluster) -> None:
+    """Delete the raw topic and create it again at once."""
 
     async def work(admin: AIOKafkaAdminClient) -> None:
         await admin.delete_topics([cluster.raw_topic])
@@ -119,20 +119,20 @@ def make_again(cluster: Cluster) -> None:
 
 
 @pytest.mark.long
-def test_what_was_committed_for_a_forerunner_counts_for_nothing(
+def test_offsets_committed_for_a_deleted_topic_are_ignored(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     cluster.feed([("n1", xid(1)), *[("n1", b"quiet")] * 4])
-    commit(cluster, 3, "a-topic-that-is-no-more")
+    commit(cluster, 3, "a-deleted-topic")
     worker = cluster.start_worker()
     has_read_all(worker, cluster, 5)
     assert fault_log(worker, "topic-made-again") == 1
-    told_once(worker, "topic-made-again")
+    assert_logged_once(worker, "topic-made-again")
 
 
 @pytest.mark.long
-def test_an_offset_that_another_program_committed_is_named(
+def test_an_offset_committed_by_another_program_is_reported(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
@@ -141,7 +141,7 @@ def test_an_offset_that_another_program_committed_is_named(
     worker = cluster.start_worker()
     has_read_all(worker, cluster, 2)
     assert fault_log(worker, "foreign-commit") == 1
-    told_once(worker, "foreign-commit")
+    assert_logged_once(worker, "foreign-commit")
 
 
 def commit(cluster: Cluster, offset: int, metadata: str) -> None:
@@ -158,7 +158,7 @@ def commit(cluster: Cluster, offset: int, metadata: str) -> None:
     asyncio.run(work())
 
 
-def test_records_deleted_before_they_were_read_are_counted(
+def test_records_deleted_before_they_are_read_are_counted(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
@@ -173,12 +173,12 @@ def test_records_deleted_before_they_were_read_are_counted(
     has_read_all(worker, cluster, 4)
     assert worker.metric("epicenter_lost_records_total") == 7
     assert fault_log(worker, "records-lost") == 1
-    told_once(worker, "records-lost")
+    assert_logged_once(worker, "records-lost")
     eventually(lambda: nodes(cluster) == {"n2"}, 60, "the failure behind the gap")
 
 
 @pytest.mark.long
-def test_a_record_from_the_future_does_not_hurry_the_others(
+def test_a_record_from_the_future_makes_no_other_record_late(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
@@ -189,17 +189,17 @@ def test_a_record_from_the_future_does_not_hurry_the_others(
     in_three_days_ms = time_ns() // 1_000_000 + 3 * 86_400_000
     stated = b'{"message": "quiet", "host": "n9", "timestamp": "%d"}' % in_three_days_ms
 
-    def is_taken() -> bool:
+    def is_accepted() -> bool:
         try:
             asyncio.run(feed(cluster, [(0, b"untimed"), (0, stated)], in_three_days_ms))
         except InvalidTimestampError:
             return False
         return True
 
-    eventually(is_taken, 10, "the broker takes such records")
+    eventually(is_accepted, 10, "the broker accepts such records")
     has_read_all(worker, cluster, 2)
     assert fault_log(worker, "record-from-the-future") == 2
-    told_once(worker, "record-from-the-future")
+    assert_logged_once(worker, "record-from-the-future")
     for number in (1, 2):
         cluster.feed([(f"n{number}", xid_of_today(number))])
         eventually(lambda: len(nodes(cluster)) == number, 60, "a failure of today")  # noqa: B023
@@ -230,22 +230,22 @@ def test_an_aborted_transaction_is_not_read_and_leaves_no_lag(
     async def transactions() -> None:
         producer = AIOKafkaProducer(bootstrap_servers=kafka.bootstrap, transactional_id=cluster.name)
         await producer.start()
-        for number, is_kept in ((1, True), (2, False), (3, True), (4, False)):
+        for number, is_committed in ((1, True), (2, False), (3, True), (4, False)):
             await producer.begin_transaction()
             for value in (xid(number), b"quiet"):
                 await producer.send_and_wait(cluster.raw_topic, value, partition=0)
-            await (producer.commit_transaction() if is_kept else producer.abort_transaction())
+            await (producer.commit_transaction() if is_committed else producer.abort_transaction())
         await producer.stop()
 
     asyncio.run(transactions())
     worker = cluster.start_worker()
     has_read_all(worker, cluster, 4)
-    eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the failures that were committed")
+    eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the committed failures")
     assert worker.metric('epicenter_matches_total{rule="nvidia.xid_79"}') == 2
 
 
 @pytest.mark.parametrize("broken", [pytest.param(broken_checksum, marks=pytest.mark.long), broken_payload])
-def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
+def test_a_corrupt_batch_becomes_a_dead_letter_and_later_batches_are_read(
     clickhouse: Any, make_cluster: MakeCluster, tmp_path: Path, broken: Broken
 ) -> None:
     with own_broker(tmp_path / "kafka") as broker:
@@ -260,82 +260,82 @@ def test_a_corrupt_batch_is_a_dead_letter_and_reading_goes_on(
         eventually(lambda: nodes(cluster) == {"n1", "n3"}, 60, "the failures around it")
         assert worker.metric("epicenter_dead_letters_total") == 3
         assert fault_log(worker, "corrupt-batch") == 1
-        told_once(worker, "corrupt-batch")
-        (line,) = eventually(lambda: cluster.run("dead-letters", "list").splitlines(), 30, "the letter")
+        assert_logged_once(worker, "corrupt-batch")
+        (line,) = eventually(lambda: cluster.run("dead-letters", "list").splitlines(), 30, "the dead letter")
         assert f"{cluster.raw_topic}/0:3 " in line
         assert "corrupt batch: offsets 3 to 5: " in line
 
 
 @pytest.mark.long
-def test_another_program_in_our_group_is_named_and_survived(
+def test_a_foreign_member_of_our_group_is_reported_and_survived(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="2")
     worker = cluster.start_worker()
     cluster.feed([("n1", xid(1))])
     has_read_all(worker, cluster, 1)
-    asyncio.run(live_with_a_stranger(cluster, worker))
+    asyncio.run(share_group_with_a_foreign_member(cluster, worker))
     asyncio.run(feed(cluster, [(0, xid(2)), (1, xid(3))]))
     eventually(lambda: nodes(cluster) == {"n1", "n2", "n3"}, 60, "all partitions are read again")
     assert worker.process.poll() is None
 
 
 @pytest.mark.long
-def test_a_group_that_another_kind_of_program_holds_is_waited_for(
+def test_a_worker_waits_for_a_group_with_another_assignment_protocol(
     kafka: Any, clickhouse: Any, make_cluster: MakeCluster
 ) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     cluster.feed([("n1", xid(1))])
-    worker = asyncio.run(start_behind_a_stranger(cluster))
+    worker = asyncio.run(start_behind_a_foreign_member(cluster))
     has_read_all(worker, cluster, 1)
-    told_once(worker, "kafka-error: fetch: InconsistentGroupProtocolError")
+    assert_logged_once(worker, "kafka-error: fetch: InconsistentGroupProtocolError")
 
 
-async def start_behind_a_stranger(cluster: Cluster) -> Worker:
-    """A worker that comes when a program with other ways of sharing partitions is there already, and then leaves."""
-    stranger = AIOKafkaConsumer(
+async def start_behind_a_foreign_member(cluster: Cluster) -> Worker:
+    """A worker that starts while a program with another assignment protocol is in its group; that one leaves later."""
+    foreigner = AIOKafkaConsumer(
         cluster.raw_topic,
         bootstrap_servers=cluster.bootstrap,
         group_id=f"{cluster.name}.match",
         partition_assignment_strategy=(RangePartitionAssignor,),
         enable_auto_commit=False,
     )
-    await stranger.start()
+    await foreigner.start()
     try:
         worker = await asyncio.to_thread(cluster.start_worker)
         named = lambda: fault_log(worker, "kafka-error") > 2  # noqa: E731
         await asyncio.to_thread(lambda: eventually(named, 30, "its name"))
     finally:
-        await stranger.stop()
+        await foreigner.stop()
     return worker
 
 
-async def live_with_a_stranger(cluster: Cluster, worker: Worker) -> None:
-    """Another program takes half of the partitions until our worker has named it, then leaves without a word."""
-    stranger = AIOKafkaConsumer(
+async def share_group_with_a_foreign_member(cluster: Cluster, worker: Worker) -> None:
+    """Another program holds half of the partitions until our worker reports it, and then leaves."""
+    foreigner = AIOKafkaConsumer(
         cluster.raw_topic,
         bootstrap_servers=cluster.bootstrap,
         group_id=f"{cluster.name}.match",
-        client_id="somebody-else",
+        client_id="another-program",
         session_timeout_ms=6_000,
         enable_auto_commit=False,
     )
-    await stranger.start()
+    await foreigner.start()
     try:
         await asyncio.to_thread(lambda: eventually(lambda: fault_log(worker, "group-shared"), 30, "its name"))
-        assert "somebody-else" in worker.log.read_text()
+        assert "another-program" in worker.log.read_text()
     finally:
-        await stranger.stop()
+        await foreigner.stop()
 
 
 @pytest.mark.long
-def test_a_member_thrown_out_of_its_group_comes_back(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
+def test_a_worker_removed_from_its_group_rejoins(kafka: Any, clickhouse: Any, make_cluster: MakeCluster) -> None:
     cluster = make_cluster(kafka.bootstrap, clickhouse.dsn, RAW_PARTITIONS="1")
     worker = cluster.start_worker()
     cluster.feed([("n1", xid(1))])
     has_read_all(worker, cluster, 1)
     with worker.frozen():
-        eventually(lambda: members(cluster) == 0, 30, "the broker misses it")
+        eventually(lambda: members(cluster) == 0, 30, "the broker removes it")
     cluster.feed([("n2", xid(2))])
     has_read_all(worker, cluster, 2)
     eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the failure after that")

@@ -1,6 +1,6 @@
 """Raw logs in OpenTelemetry's table: the view over records as shippers send them, on the real engine.
 
-No engine here can read Kafka: a table of the same columns stands in for the queue.
+No engine here can read Kafka: a table with the same columns replaces the queue.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.support.logs import fluent_bit, journald, kernel, python_json, vector
 pytestmark = pytest.mark.integration
 
 TOPIC = RawTopic("kafka-1:9092,kafka-2:9092", "logs.raw", "it's ours")
-STAND_IN = """CREATE TABLE raw_logs_queue (raw String, _key String, _timestamp_ms Nullable(DateTime64(3)),
+QUEUE_TABLE = """CREATE TABLE raw_logs_queue (raw String, _key String, _timestamp_ms Nullable(DateTime64(3)),
  _topic String, _partition UInt64, _offset UInt64, _error String, _raw_message String) ENGINE = Null"""
 AT = datetime(2026, 3, 2, 9, 0, 1, 500000)
 RECEIVED = datetime(2026, 3, 2, 9, 30)
@@ -29,7 +29,7 @@ COLUMNS = "Timestamp, ServiceName, SeverityText, SeverityNumber, Body, ResourceA
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     client = connect(f"chdb://{tmp_path_factory.mktemp('logs')}/store")
-    client.command(STAND_IN)
+    client.command(QUEUE_TABLE)
     for statement in log_statements(TOPIC):
         if "ENGINE = Kafka" not in statement.sql:
             client.command(statement.sql)
@@ -38,8 +38,8 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
     client.close()
 
 
-def kept(client: Client, raw: bytes, error: str = "") -> list[tuple[Any, ...]]:
-    """What becomes of one message."""
+def rows_of(client: Client, raw: bytes, error: str = "") -> list[tuple[Any, ...]]:
+    """The rows of one message."""
     client.command("TRUNCATE TABLE otel_logs")
     row = [raw, "key-node", RECEIVED, "logs.raw", 3, 7, error, raw if error else b""]
     names = ["raw", "_key", "_timestamp_ms", "_topic", "_partition", "_offset", "_error", "_raw_message"]
@@ -92,7 +92,7 @@ POD = {"k8s.node.name": "n1", "k8s.pod.name": "train-A", "host.name": "n1"}
     ],
 )
 def test_a_record_becomes_a_row(client: Client, raw: bytes, expected: tuple[Any, ...]) -> None:
-    assert kept(client, raw) == [expected]
+    assert rows_of(client, raw) == [expected]
 
 
 @pytest.mark.parametrize(
@@ -106,18 +106,18 @@ def test_a_record_becomes_a_row(client: Client, raw: bytes, expected: tuple[Any,
         (b"", ""),
     ],
 )
-def test_whatever_it_is_there_is_a_row(client: Client, raw: bytes, text: str) -> None:
-    ((time, service, _, _, body, attributes),) = kept(client, raw)
+def test_a_record_of_any_shape_becomes_a_row(client: Client, raw: bytes, text: str) -> None:
+    ((time, service, _, _, body, attributes),) = rows_of(client, raw)
     assert (time, service, attributes["host.name"], body) == (RECEIVED, "unknown", "key-node", text)
 
 
-def test_bytes_that_are_no_text_are_kept_as_they_are(client: Client) -> None:
-    kept(client, b"\xff\xfe")
+def test_invalid_utf_8_is_stored_unchanged(client: Client) -> None:
+    rows_of(client, b"\xff\xfe")
     assert client.query("SELECT hex(Body) FROM otel_logs") == [("FFFE",)]
 
 
-def test_what_is_left_of_the_record_and_where_it_stood_are_attributes(client: Client) -> None:
-    kept(client, vector("n1", 1.5, "x", "A", restarts=4))
+def test_other_fields_and_the_position_become_attributes(client: Client) -> None:
+    rows_of(client, vector("n1", 1.5, "x", "A", restarts=4))
     ((attributes,),) = client.query("SELECT LogAttributes FROM otel_logs")
     assert attributes == {
         "source_type": "kubernetes_logs",
@@ -129,24 +129,27 @@ def test_what_is_left_of_the_record_and_where_it_stood_are_attributes(client: Cl
     }
 
 
-def test_what_can_not_be_taken_is_kept_with_the_reason(client: Client) -> None:
-    assert kept(client, b"\x00broken", "Cannot parse input") == []
+def test_an_unreadable_message_is_stored_with_the_error(client: Client) -> None:
+    assert rows_of(client, b"\x00broken", "Cannot parse input") == []
     found = client.query("SELECT topic, partition, offset, message, error FROM otel_logs_errors")
     assert found == [("logs.raw", 3, 7, "\x00broken", "Cannot parse input")]
 
 
-def test_a_word_of_the_text_is_found_by_the_index(client: Client) -> None:
-    kept(client, vector("n1", 1.5, "NVRM: Xid 79 fallen", "A"))
+def test_the_index_finds_a_word_of_the_text(client: Client) -> None:
+    rows_of(client, vector("n1", 1.5, "NVRM: Xid 79 fallen", "A"))
     assert client.query("SELECT count() FROM otel_logs WHERE hasToken(Body, 'fallen')") == [(1,)]
 
 
-def test_every_statement_is_sql_and_parameters_are_quoted(client: Client) -> None:
-    shown = [client.query("SELECT formatQuery({sql:String})", {"sql": one.sql})[0][0] for one in log_statements(TOPIC)]
+def test_every_statement_is_valid_sql_with_quoted_parameters(client: Client) -> None:
+    shown = [
+        client.query("SELECT formatQuery({sql:String})", {"sql": statement.sql})[0][0]
+        for statement in log_statements(TOPIC)
+    ]
     (queue,) = [text for text in shown if "ENGINE = Kafka" in text]
     assert "kafka_broker_list = 'kafka-1:9092,kafka-2:9092'" in queue
     assert "it\\'s ours" in queue
 
 
-def test_an_embedded_store_says_that_it_can_not(client: Client) -> None:
+def test_an_embedded_store_refuses_raw_logs(client: Client) -> None:
     with pytest.raises(ConfigError, match="use a ClickHouse server for raw logs"):
         create_log_tables(client, TOPIC)

@@ -1,4 +1,4 @@
-"""The questions of the page, on the embedded engine and on a server."""
+"""The queries of the page, on the embedded engine and on a server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _empty(client: Client) -> None:
         client.command(f"TRUNCATE TABLE {table}")
 
 
-def put(client: Client, name: str, minute: int = 0, revision: int = 1, **changed: Any) -> Incident:
+def store(client: Client, name: str, minute: int = 0, revision: int = 1, **changed: Any) -> Incident:
     """An incident seen at a minute; `root_` fields are those of its root cause."""
     root = {key.removeprefix("root_"): changed.pop(key) for key in list(changed) if key.startswith("root_")}
     incident = an_incident(name, revision=revision)
@@ -73,11 +73,11 @@ def names(incidents: list[Incident]) -> list[str]:
     return [incident.incident_id for incident in incidents]
 
 
-def test_open_ones_come_first_and_pages_follow_each_other(client: Client) -> None:
-    put(client, "a", 5, status="resolved")
-    put(client, "b", 1)
-    put(client, "c", 3)
-    put(client, "d", 9, merged_into="c")
+def test_open_incidents_are_listed_first_and_in_pages(client: Client) -> None:
+    store(client, "a", 5, status="resolved")
+    store(client, "b", 1)
+    store(client, "c", 3)
+    store(client, "d", 9, merged_into="c")
     everything = IncidentFilter()
     assert names(reading.find_incidents(client, everything, 9)) == ["c", "b", "a"]
     assert names(reading.find_incidents(client, everything, 2, offset=1)) == ["b", "a"]
@@ -95,9 +95,9 @@ def test_open_ones_come_first_and_pages_follow_each_other(client: Client) -> Non
         IncidentFilter(terms=["n9", "7801"]),
     ],
 )
-def test_each_part_of_a_filter_finds_the_one_that_fits(client: Client, wanted: IncidentFilter) -> None:
-    put(client, "a")
-    put(
+def test_each_filter_finds_the_matching_incident(client: Client, wanted: IncidentFilter) -> None:
+    store(client, "a")
+    store(
         client,
         "b",
         status="resolved",
@@ -110,15 +110,15 @@ def test_each_part_of_a_filter_finds_the_one_that_fits(client: Client, wanted: I
     assert names(reading.find_incidents(client, wanted, 9)) == ["b"]
 
 
-def test_rows_of_before_the_column_of_words_are_found_too(client: Client) -> None:
-    put(client, "a", title="Something Old")
+def test_rows_older_than_the_words_column_are_found(client: Client) -> None:
+    store(client, "a", title="Something Old")
     client.command("ALTER TABLE incidents CLEAR COLUMN words IN PARTITION tuple() SETTINGS mutations_sync = 1")
     assert names(reading.find_incidents(client, IncidentFilter(terms=["something", "old"]), 9)) == ["a"]
     assert reading.find_incidents(client, IncidentFilter(terms=["something", "new"]), 9) == []
 
 
-def test_questions_about_many_incidents_do_not_read_their_documents(client: Client) -> None:
-    this = put(client, "this")
+def test_queries_over_many_incidents_do_not_read_their_documents(client: Client) -> None:
+    this = store(client, "this")
     client.command(
         "INSERT INTO incidents (incident_id, revision, class, root_class, cluster, document, words)"
         " SELECT concat('filler-', toString(number)), 1, 'filler', 'filler', 'east',"
@@ -134,15 +134,15 @@ def bytes_read(client: Client) -> int:
     return int(client.query("SELECT sum(value) FROM system.events WHERE event = 'SelectedBytes'")[0][0])
 
 
-def test_the_same_names_in_another_cluster_are_others(client: Client) -> None:
-    this = put(client, "this", jobs=("1",), root_node="n1", root_gpu="g1")
-    put(client, "there", 1, cluster="west", jobs=("1",), root_node="n1", root_gpu="g1")
-    put(client, "unlike", 2, cluster="west", jobs=("1",), root_node="n1", root_failure_class="hang")
+def test_equal_names_in_another_cluster_are_not_similar(client: Client) -> None:
+    this = store(client, "this", jobs=("1",), root_node="n1", root_gpu="g1")
+    store(client, "there", 1, cluster="west", jobs=("1",), root_node="n1", root_gpu="g1")
+    store(client, "unlike", 2, cluster="west", jobs=("1",), root_node="n1", root_failure_class="hang")
     found = reading.similar_incidents(client, this)
-    assert [(one.incident.incident_id, list(one.shared)) for one in found] == [("there", ["class"])]
+    assert [(similar.incident.incident_id, list(similar.shared)) for similar in found] == [("there", ["class"])]
 
 
-def test_of_very_many_revisions_the_newest_changes_are_told(client: Client) -> None:
+def test_the_newest_changes_of_very_many_revisions_are_listed(client: Client) -> None:
     incident = an_incident("a")
     newest = reading.MAX_REVISIONS + 1
     quiet = [msgspec.structs.replace(incident, revision=number) for number in range(1, newest)]
@@ -150,27 +150,27 @@ def test_of_very_many_revisions_the_newest_changes_are_told(client: Client) -> N
         incidents=[*quiet, msgspec.structs.replace(incident, revision=newest, status="resolved")]
     )
     changes = reading.incident_changes(client, "a")
-    assert [(one["revision"], one["status"]) for one in changes] == [(2, "open"), (newest, "resolved")]
+    assert [(change["revision"], change["status"]) for change in changes] == [(2, "open"), (newest, "resolved")]
 
 
-def test_groups_count_what_is_alike(client: Client) -> None:
-    put(client, "a", failure_class="hang")
-    put(client, "b", failure_class="hang")
-    put(client, "c", failure_class="hang", status="resolved")
-    put(client, "d", merged_into="a")
+def test_groups_count_incidents_of_equal_class_and_status(client: Client) -> None:
+    store(client, "a", failure_class="hang")
+    store(client, "b", failure_class="hang")
+    store(client, "c", failure_class="hang", status="resolved")
+    store(client, "d", merged_into="a")
     assert reading.incident_groups(client) == [Group("east", "hang", "open", 2), Group("east", "hang", "resolved", 1)]
 
 
-def test_the_token_changes_with_all_that_is_shown(client: Client) -> None:
+def test_the_change_token_differs_after_every_visible_change(client: Client) -> None:
     tokens = [reading.newest_change(client)]
     for change in (
-        lambda: put(client, "a"),
-        lambda: put(client, "a", revision=2),
+        lambda: store(client, "a"),
+        lambda: store(client, "a", revision=2),
         lambda: write_feedback(client, Feedback("a", "ada", NOW_NS, 1, "right")),
         lambda: write_silence(client, Silence("s", {"node": "n1"}, 1, 2, "ada", "why", NOW_NS)),
         lambda: write_acknowledgement(client, Acknowledgement("a", "ada", NOW_NS)),
         lambda: write_acknowledgement(client, Acknowledgement("a", "ada", NOW_NS - 1)),
-        lambda: put_deliveries(client),
+        lambda: store_deliveries(client),
     ):
         change()
         tokens.append(reading.newest_change(client))
@@ -178,40 +178,40 @@ def test_the_token_changes_with_all_that_is_shown(client: Client) -> None:
     assert reading.newest_change(client) == tokens[-1]
 
 
-def test_the_most_similar_come_first_with_what_people_said(client: Client) -> None:
-    this = put(client, "this", jobs=("1",), root_node="n1", root_gpu="g1")
-    put(client, "gpu", 1, jobs=("2",), root_node="n1", root_gpu="g1")
-    put(client, "class", 2, jobs=("1",), root_node="n2")
-    put(client, "class-newer", 3, jobs=("1",), root_node="n2")
-    put(client, "job", 4, jobs=("1", "5"), root_node="n3", root_failure_class="hang")
-    put(client, "merged", 5, jobs=("1",), merged_into="gpu")
-    put(client, "other", 6, jobs=("7",), root_node="n7", root_failure_class="hang")
+def test_the_most_similar_incidents_are_listed_first_with_their_feedback(client: Client) -> None:
+    this = store(client, "this", jobs=("1",), root_node="n1", root_gpu="g1")
+    store(client, "gpu", 1, jobs=("2",), root_node="n1", root_gpu="g1")
+    store(client, "class", 2, jobs=("1",), root_node="n2")
+    store(client, "class-newer", 3, jobs=("1",), root_node="n2")
+    store(client, "job", 4, jobs=("1", "5"), root_node="n3", root_failure_class="hang")
+    store(client, "merged", 5, jobs=("1",), merged_into="gpu")
+    store(client, "other", 6, jobs=("7",), root_node="n7", root_failure_class="hang")
     write_feedback(client, Feedback("class", "ada", NOW_NS, 1, "wrong"))
     found = reading.similar_incidents(client, this)
-    assert [(one.incident.incident_id, list(one.shared)) for one in found] == [
+    assert [(similar.incident.incident_id, list(similar.shared)) for similar in found] == [
         ("gpu", ["class", "node", "GPU"]),
         ("class-newer", ["class", "job"]),
         ("class", ["class", "job"]),
         ("job", ["job"]),
     ]
-    assert [one.verdicts for one in found] == [(), (), ("wrong",), ()]
+    assert [similar.verdicts for similar in found] == [(), (), ("wrong",), ()]
     assert len(reading.similar_incidents(client, this, limit=1)) == 1
 
 
-def test_only_revisions_that_say_something_new_are_told(client: Client) -> None:
-    put(client, "a", 1, revision=1)
-    put(client, "a", 2, revision=2)
-    put(client, "a", 3, revision=3, failure_class="hang")
-    put(client, "a", 4, revision=4, failure_class="hang", status="resolved")
+def test_only_revisions_with_changes_are_listed(client: Client) -> None:
+    store(client, "a", 1, revision=1)
+    store(client, "a", 2, revision=2)
+    store(client, "a", 3, revision=3, failure_class="hang")
+    store(client, "a", 4, revision=4, failure_class="hang", status="resolved")
     found = reading.incident_changes(client, "a")
-    assert [(one["revision"], one["class"], one["status"]) for one in found] == [
+    assert [(change["revision"], change["class"], change["status"]) for change in found] == [
         (1, "gpu.fell_off_bus", "open"),
         (3, "hang", "open"),
         (4, "hang", "resolved"),
     ]
 
 
-def test_ranks_come_in_the_order_in_which_they_spoke_bounded(client: Client) -> None:
+def test_ranks_are_listed_by_their_first_signal_up_to_a_limit(client: Client) -> None:
     client.command(
         "INSERT INTO signals (signal_id, incident_id, event_time, onset, class, node, job, rank, gpu, text)"
         " SELECT toString(number), 'a', toDateTime64(100 + number, 9, 'UTC'), toDateTime64(100 + number, 9, 'UTC'),"
@@ -219,12 +219,12 @@ def test_ranks_come_in_the_order_in_which_they_spoke_bounded(client: Client) -> 
         " FROM numbers(8)"
     )
     ranks, count = reading.incident_ranks(client, "a", limit=3)
-    assert ([one["rank"] for one in ranks], count) == ([3, 2, 1], 4)
+    assert ([rank["rank"] for rank in ranks], count) == ([3, 2, 1], 4)
     assert (ranks[0]["signals"], ranks[0]["classes"], ranks[0]["text"]) == (2, ["hang", "sigabrt"], "text 0")
     assert reading.incident_ranks(client, "none") == ([], 0)
 
 
-def put_deliveries(client: Client) -> None:
+def store_deliveries(client: Client) -> None:
     client.command(
         "INSERT INTO deliveries (notification_id, target, outcome, incident_id, kind, reason, decided)"
         " SELECT 'n1', 'webhook', ['sent', 'waits'][number + 1], 'a', 'opened', '', toDateTime64(9 - number, 9, 'UTC')"
@@ -232,38 +232,38 @@ def put_deliveries(client: Client) -> None:
     )
 
 
-def test_deliveries_come_in_their_order(client: Client) -> None:
-    put_deliveries(client)
-    assert [one["outcome"] for one in reading.incident_deliveries(client, "a")] == ["waits", "sent"]
-    assert [one["outcome"] for one in reading.incident_deliveries(client, "a", limit=1)] == ["sent"]
+def test_deliveries_are_listed_in_order_of_time(client: Client) -> None:
+    store_deliveries(client)
+    assert [delivery["outcome"] for delivery in reading.incident_deliveries(client, "a")] == ["waits", "sent"]
+    assert [delivery["outcome"] for delivery in reading.incident_deliveries(client, "a", limit=1)] == ["sent"]
 
 
-def test_the_newest_word_of_each_person_counts(client: Client) -> None:
+def test_the_newest_feedback_of_each_person_counts(client: Client) -> None:
     for given_ns, who, verdict in ((1, "ada", "right"), (3, "ada", "wrong"), (2, "bob", "right")):
         write_feedback(client, Feedback("a", who, NOW_NS + given_ns, 1, verdict, "xid-31", "it's 'quoted'"))
     found = list_feedback(client, "a")
-    assert [(one.who, one.verdict) for one in found] == [("ada", "wrong"), ("bob", "right")]
+    assert [(feedback.who, feedback.verdict) for feedback in found] == [("ada", "wrong"), ("bob", "right")]
     assert found[0] == Feedback("a", "ada", NOW_NS + 3, 1, "wrong", "xid-31", "it's 'quoted'")
 
 
-def test_every_word_on_who_takes_care_is_kept_and_the_newest_counts(client: Client) -> None:
-    words = [
+def test_every_acknowledgement_is_stored_and_the_newest_counts(client: Client) -> None:
+    given = [
         Acknowledgement("a", "ada", NOW_NS, "it's 'quoted'"),
         Acknowledgement("b", "bob", NOW_NS + 1),
         Acknowledgement("a", "bob", NOW_NS + 2, is_taken_back=True),
         Acknowledgement("b", "ada", NOW_NS + 3, "I do"),
     ]
-    for word in (*reversed(words), *words):
-        write_acknowledgement(client, word)
-    assert list_acknowledgements(client) == words
-    assert list_acknowledgements(client, given_after_ns=NOW_NS + 1) == words[2:]
-    assert list_acknowledgements(client, incident_ids=["a", "none"]) == [words[0], words[2]]
+    for acknowledgement in (*reversed(given), *given):
+        write_acknowledgement(client, acknowledgement)
+    assert list_acknowledgements(client) == given
+    assert list_acknowledgements(client, given_after_ns=NOW_NS + 1) == given[2:]
+    assert list_acknowledgements(client, incident_ids=["a", "none"]) == [given[0], given[2]]
     assert list_acknowledgements(client, incident_ids=[]) == []
-    assert active_acknowledgements(words) == {"b": words[3]}
-    assert active_acknowledgements(words[:2]) == {"a": words[0], "b": words[1]}
+    assert active_acknowledgements(given) == {"b": given[3]}
+    assert active_acknowledgements(given[:2]) == {"a": given[0], "b": given[1]}
 
 
-def test_who_delivers_hears_of_what_stands_now(client: Client) -> None:
+def test_only_active_silences_and_acknowledgements_are_read_for_delivery(client: Client) -> None:
     now_ns = time_ns()
     write_acknowledgement(client, Acknowledgement("a", "ada", now_ns - 9))
     write_acknowledgement(client, Acknowledgement("b", "ada", now_ns - 8))
@@ -275,7 +275,7 @@ def test_who_delivers_hears_of_what_stands_now(client: Client) -> None:
     assert (list(found.silences), list(found.acknowledgements)) == ([silence], ["b"])
 
 
-def test_a_silence_is_replaced_by_its_newer_self(client: Client) -> None:
+def test_a_silence_is_replaced_by_its_newer_version(client: Client) -> None:
     silence = Silence("s1", {"class": "xid-79", "node": "n'1"}, NOW_NS, NOW_NS + 9, "ada", "why", NOW_NS)
     write_silence(client, silence)
     assert list_silences(client) == [silence]
@@ -285,24 +285,24 @@ def test_a_silence_is_replaced_by_its_newer_self(client: Client) -> None:
     assert list_silences(client, ending_after_ns=NOW_NS + 2) == []
 
 
-def test_jobs_and_their_ranks(client: Client) -> None:
-    put(client, "a", cluster="default", jobs=("9001",))
+def test_jobs_are_listed_with_their_ranks(client: Client) -> None:
+    store(client, "a", cluster="default", jobs=("9001",))
     add_job(client, "9001", 256)
     add_job(client, "with'quote", 16)
-    found = {one["job"]: one for one in jobs.list_jobs(client)}
+    found = {job["job"]: job for job in jobs.list_jobs(client)}
     assert found.keys() == {"9001", "with'quote"}
     big = found["9001"]
     assert (big["ranks"], big["step"], big["open"], found["with'quote"]["open"]) == (256, 18_200, 1, 0)
     ranks = jobs.list_ranks(client, "default", "9001")
-    assert [one["rank"] for one in ranks] == list(range(256))
+    assert [rank["rank"] for rank in ranks] == list(range(256))
     assert (ranks[160 - 1]["node"], ranks[159]["gpu"], ranks[159]["step"]) == ("gpu-0020", "0000:df:00", 18_188)
     assert (ranks[255]["step"], ranks[255]["heard_ns"]) == (None, 0)
     assert ranks[0]["node_heard_ns"] > 0
     assert jobs.list_ranks(client, "west", "9001") == []
 
 
-def hear(client: Client, job: str, rank: int, ahead_s: int) -> None:
-    """A rank of a job, on a node of its own, at step 7, so many seconds after now."""
+def store_heartbeat(client: Client, job: str, rank: int, ahead_s: int) -> None:
+    """A rank of a job, on a separate node, at step 7, so many seconds after now."""
     given = {"job": job, "rank": rank, "ahead": ahead_s}
     time, node = "now64(9, 'UTC') + toIntervalSecond({ahead:Int64})", "concat('n', toString({rank:Int32}))"
     client.command(
@@ -321,21 +321,21 @@ def hear(client: Client, job: str, rank: int, ahead_s: int) -> None:
 DAY_S = 86_400
 
 
-def test_a_clock_that_is_ahead_hides_no_other_job_and_no_other_rank(client: Client) -> None:
-    hear(client, "4711", 0, 0)
-    hear(client, "4711", 1, 3 * DAY_S)
-    hear(client, "4712", 0, 0)
-    hear(client, "old", 0, -3 * DAY_S)
-    assert [one["job"] for one in jobs.list_jobs(client)] == ["4711", "4712"]
+def test_a_clock_that_is_ahead_hides_no_other_job_or_rank(client: Client) -> None:
+    store_heartbeat(client, "4711", 0, 0)
+    store_heartbeat(client, "4711", 1, 3 * DAY_S)
+    store_heartbeat(client, "4712", 0, 0)
+    store_heartbeat(client, "old", 0, -3 * DAY_S)
+    assert [job["job"] for job in jobs.list_jobs(client)] == ["4711", "4712"]
     ranks = jobs.list_ranks(client, "default", "4711")
-    assert [(one["rank"], one["step"]) for one in ranks] == [(0, 7), (1, 7)]
+    assert [(rank["rank"], rank["step"]) for rank in ranks] == [(0, 7), (1, 7)]
 
 
 @pytest.mark.parametrize("ahead_s", [-365 * DAY_S, 3 * DAY_S])
-def test_logs_of_last_year_are_shown_and_those_of_which_each_line_is_ahead(client: Client, ahead_s: int) -> None:
-    hear(client, "4711", 0, ahead_s)
-    assert [one["job"] for one in jobs.list_jobs(client)] == ["4711"]
-    assert [one["step"] for one in jobs.list_ranks(client, "default", "4711")] == [7]
+def test_jobs_with_only_old_or_only_future_lines_are_shown(client: Client, ahead_s: int) -> None:
+    store_heartbeat(client, "4711", 0, ahead_s)
+    assert [job["job"] for job in jobs.list_jobs(client)] == ["4711"]
+    assert [rank["step"] for rank in jobs.list_ranks(client, "default", "4711")] == [7]
 
 
 def place(client: Client, ranks: range, since_s: int, world_size: int) -> None:
@@ -349,19 +349,19 @@ def place(client: Client, ranks: range, since_s: int, world_size: int) -> None:
 
 
 @pytest.mark.parametrize(("heard_s", "ranks"), [(-600, [0, 1]), (-10, [0, 1, 3])])
-def test_a_job_restarted_smaller_has_no_ghosts(client: Client, heard_s: int, ranks: list[int]) -> None:
+def test_ranks_of_a_larger_former_attempt_are_not_listed(client: Client, heard_s: int, ranks: list[int]) -> None:
     place(client, range(4), -900, 4)
-    hear(client, "4711", 0, 0)
-    hear(client, "4711", 3, heard_s)
-    assert [one["rank"] for one in jobs.list_ranks(client, "default", "4711")] == [0, 1, 2, 3]
+    store_heartbeat(client, "4711", 0, 0)
+    store_heartbeat(client, "4711", 3, heard_s)
+    assert [rank["rank"] for rank in jobs.list_ranks(client, "default", "4711")] == [0, 1, 2, 3]
     place(client, range(2), -300, 2)
-    assert [one["rank"] for one in jobs.list_ranks(client, "default", "4711")] == ranks
-    assert [one["ranks"] for one in jobs.list_jobs(client)] == [2]
+    assert [rank["rank"] for rank in jobs.list_ranks(client, "default", "4711")] == ranks
+    assert [job["ranks"] for job in jobs.list_jobs(client)] == [2]
 
 
-def test_without_a_world_size_every_rank_that_was_placed_counts(client: Client) -> None:
+def test_without_a_world_size_every_placed_rank_counts(client: Client) -> None:
     place(client, range(4), -900, 0)
     place(client, range(2), -300, 0)
-    hear(client, "4711", 0, 0)
-    assert [one["rank"] for one in jobs.list_ranks(client, "default", "4711")] == [0, 1, 2, 3]
-    assert [one["ranks"] for one in jobs.list_jobs(client)] == [4]
+    store_heartbeat(client, "4711", 0, 0)
+    assert [rank["rank"] for rank in jobs.list_ranks(client, "default", "4711")] == [0, 1, 2, 3]
+    assert [job["ranks"] for job in jobs.list_jobs(client)] == [4]

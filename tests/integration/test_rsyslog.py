@@ -1,4 +1,4 @@
-"""The shipped rsyslog configuration in a real rsyslog, into a real broker: nothing is lost, what is cut is marked."""
+"""The shipped rsyslog configuration in a real rsyslog, into a real broker: nothing is lost, long lines are marked."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ pytestmark = pytest.mark.integration
 TOPIC = "logs.raw"
 PARTITIONS = 4
 WITHIN_S = 90.0
-"""At most; what is waited for takes seconds on a machine with nothing else to do."""
+"""An upper bound; an idle machine needs seconds."""
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus."
-ODD = [
+UNUSUAL = [
     b'tab\there \x1b[31mred\x1b[0m a/b "quoted" back\\slash',
     "grüße 漢字".encode(),
     b"not UTF-8: \xff\xfe",
@@ -72,7 +72,7 @@ class Written:
         self._file.flush()
 
     def rotate(self) -> None:
-        """As logrotate does: rename and make anew."""
+        """As logrotate does: rename the file and create it again."""
         self._file.close()
         self.path.rename(self.path.with_suffix(f".{len(self.lines)}"))
         self._file = self.path.open("ab")
@@ -86,14 +86,14 @@ def numbered(name: str, count: int) -> list[bytes]:
     return [f"{name} step {number} loss=2.31".encode() for number in range(count)]
 
 
-def test_through_rotation_an_outage_and_a_restart_nothing_is_lost(broker: OwnBroker, rsyslog: Rsyslog) -> None:
+def test_nothing_is_lost_through_rotation_an_outage_and_a_restart(broker: OwnBroker, rsyslog: Rsyslog) -> None:
     rsyslog.check()
     folder = rsyslog.folder
     first, second = (Written(folder / f"logs/7877/{NODE}.rank{rank}.out") for rank in (0, 1))
     kernel, shared = Written(folder / "kmsg"), Written(folder / "shared/slurm-7901.out")
     files = {"rank0": first, "rank1": second, "kernel": kernel, "shared": shared}
     rsyslog.start()
-    first.add(*ODD, b"L" * 100_000, *numbered("a", 200))
+    first.add(*UNUSUAL, b"L" * 100_000, *numbered("a", 200))
     second.add(*numbered("a", 200))
     kernel.add(*(f"usb 1-{number}: new device".encode() for number in range(50)), XID.encode())
     shared.add(b"SLURM_JOB_NODELIST=node[0001-0002]", *(f"{task}: hello".encode() for task in range(16)))
@@ -120,12 +120,12 @@ def test_through_rotation_an_outage_and_a_restart_nothing_is_lost(broker: OwnBro
     records = arrived(broker, files)
 
     twice = sum((Counter(lines_by_file(records)[name]) - Counter(file.lines)).total() for name, file in files.items())
-    assert twice <= 50, f"{twice} of {sum(len(file.lines) for file in files.values())} came twice"
+    assert twice <= 50, f"{twice} of {sum(len(file.lines) for file in files.values())} arrived twice"
     assert_identity(records)
-    assert [one["class"] for one in replayed(records, folder)] == ["xid-79"]
+    assert [incident["class"] for incident in replayed(records, folder)] == ["xid-79"]
 
 
-def test_a_line_that_is_too_long_is_cut_marked_and_named(broker: OwnBroker, rsyslog: Rsyslog) -> None:
+def test_a_line_that_is_too_long_is_truncated_marked_and_matched(broker: OwnBroker, rsyslog: Rsyslog) -> None:
     file = Written(rsyslog.folder / f"logs/7877/{NODE}.rank7.out")
     rsyslog.start()
     for size in (2_000_000, 100_000_000):
@@ -135,7 +135,7 @@ def test_a_line_that_is_too_long_is_cut_marked_and_named(broker: OwnBroker, rsys
     def texts() -> list[str]:
         return [fields(record)["log"] for record in read(broker) if fields(record).get("rank") == "7"]
 
-    found = eventually(lambda: one if len(one := texts()) == 3 else None, WITHIN_S, "three lines")
+    found = eventually(lambda: lines if len(lines := texts()) == 3 else None, WITHIN_S, "three lines")
     cut = "[message truncated after 900000 bytes]"
     assert [(text.split()[0], text.endswith(cut)) for text in found] == [
         ("2000000", True),
@@ -144,11 +144,11 @@ def test_a_line_that_is_too_long_is_cut_marked_and_named(broker: OwnBroker, rsys
     ]
     lines = rsyslog.folder / "long.jsonl"
     lines.write_bytes(b"".join(record.value for record in read(broker) if fields(record).get("rank") == "7"))
-    named = [json.loads(line) for line in epicenter("match", "--json", str(lines)).splitlines()]
-    assert [(one["class"], one["line"]) for one in named] == [("log-truncated", 1), ("log-truncated", 2)]
+    matches = [json.loads(line) for line in epicenter("match", "--json", str(lines)).splitlines()]
+    assert [(match["class"], match["line"]) for match in matches] == [("log-truncated", 1), ("log-truncated", 2)]
 
 
-def test_every_shipped_input_is_understood(tmp_path: Path) -> None:
+def test_rsyslog_accepts_every_shipped_input(tmp_path: Path) -> None:
     rsyslog = Rsyslog(tmp_path, "127.0.0.1:9", TOPIC)
     rsyslog.enable(*(file.stem for file in (SHIPPED / "inputs").glob("*.conf")))
     rsyslog.check()
@@ -168,12 +168,12 @@ def arrived(broker: OwnBroker, files: dict[str, Written]) -> list[ConsumerRecord
 def lines_by_file(records: list[ConsumerRecord[bytes, bytes]]) -> dict[str, list[bytes]]:
     found: dict[str, list[bytes]] = {"rank0": [], "rank1": [], "kernel": [], "shared": []}
     for record in records:
-        told = fields(record)
-        name = "kernel" if told.get("source") == "kernel" else f"rank{told['rank']}" if "rank" in told else ""
-        if "host" not in told:
+        content = fields(record)
+        name = "kernel" if content.get("source") == "kernel" else f"rank{content['rank']}" if "rank" in content else ""
+        if "host" not in content:
             name = "shared"
         if name in found:
-            found[name].append(told["log"].encode("utf-8", "surrogateescape"))
+            found[name].append(content["log"].encode("utf-8", "surrogateescape"))
     return found
 
 
@@ -183,15 +183,15 @@ def fields(record: ConsumerRecord[bytes, bytes]) -> dict[str, Any]:
 
 def assert_identity(records: list[ConsumerRecord[bytes, bytes]]) -> None:
     """Each record is of its node, job and rank, and on the partition that every murmur2 client would choose."""
-    told = set()
+    identities = set()
     for record in records:
         expected = DefaultPartitioner()(record.key, list(range(PARTITIONS)), list(range(PARTITIONS)))
         assert record.partition == expected
         position = Position(TOPIC, record.offset)
         event = parse(RawRecord(record.value, position, record.timestamp * 1_000_000, record.key), "default").event
-        told.add((event.cluster, event.node, event.source, event.job, event.rank, event.has_own_time))
-    said_by_rsyslog = ("west", NODE, "", "", None, True)
-    assert told - {said_by_rsyslog} == {
+        identities.add((event.cluster, event.node, event.source, event.job, event.rank, event.has_own_time))
+    of_rsyslog = ("west", NODE, "", "", None, True)
+    assert identities - {of_rsyslog} == {
         ("west", NODE, "worker", "7877", 0, True),
         ("west", NODE, "worker", "7877", 1, True),
         ("west", NODE, "kernel", "", None, True),
@@ -213,7 +213,7 @@ def epicenter(*arguments: str) -> str:
 
 
 def read(broker: OwnBroker) -> list[ConsumerRecord[bytes, bytes]]:
-    """The topic from its beginning to its end now, without what an earlier test sent."""
+    """All records that the topic has now."""
     return asyncio.run(_read(broker.bootstrap))
 
 

@@ -1,4 +1,4 @@
-"""Kafka with TLS, users and ACLs: a real broker with a listener for each kind of security, sound and broken ones."""
+"""Kafka with TLS, users and ACLs: a real broker with a listener for each kind of security, valid and broken ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ TOKEN: Final = "0123456789abcdef"
 SERVICES: Final = ("match", "correlate", "store", "notify")
 XID = b"2026-03-02T09:00:01.500000+00:00 n1 kernel: [   12.000001] NVRM: Xid (PCI:0000:9a:00): 79, GPU has fallen off"
 LATER_XID = XID.replace(b"09:00:01", b"13:00:01").replace(b" n1 ", b" n2 ")
-"""Hours after, so that time goes on."""
+"""Hours later, so that the watermark advances."""
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +64,7 @@ def environment(given: dict[str, Any]) -> dict[str, str]:
     return {name.upper(): str(value) for name, value in given.items()}
 
 
-def test_every_right_way_in_is_open(secure: SecureBroker) -> None:
+def test_every_valid_way_to_connect_works(secure: SecureBroker) -> None:
     ca, plain = (
         {"kafka_ca": secure.file("ca")},
         dict(zip(("kafka_username", "kafka_password"), PLAIN_USER, strict=True)),
@@ -82,7 +82,7 @@ def test_every_right_way_in_is_open(secure: SecureBroker) -> None:
         asyncio.run(reach(load_settings(**way)))
 
 
-def test_every_wrong_way_ends_soon_with_a_line_that_says_what_to_set(secure: SecureBroker) -> None:
+def test_every_wrong_way_to_connect_fails_soon_with_one_line_and_a_remedy(secure: SecureBroker) -> None:
     ca, user = {"kafka_ca": secure.file("ca")}, as_user(secure, "match")
     tls, clear = {"kafka_security": "ssl", **ca}, {"kafka_security": "sasl_plaintext", "kafka_ca": ""}
     wrong: list[tuple[str, dict[str, Any], str]] = [
@@ -103,18 +103,18 @@ def test_every_wrong_way_ends_soon_with_a_line_that_says_what_to_set(secure: Sec
         ("CLEAR", {}, "it requires a user: set kafka_security to sasl_plaintext"),
         ("PLAIN", user | clear, "takes no user and password: set kafka_security to plaintext"),
     ]
-    for listener, given, told in wrong:
+    for listener, given, message in wrong:
         address = secure.plain if listener == "PLAIN" else secure.at(listener)
         begun_s = monotonic()
         with pytest.raises(TransientError if listener == "EXPIRED" else ConfigError) as refused:
             asyncio.run(reach(load_settings(**given | {"kafka": address})))
         text = str(refused.value)
-        assert text.startswith(f"Kafka: {address}: ") and told in text, (listener, text)
+        assert text.startswith(f"Kafka: {address}: ") and message in text, (listener, text)
         assert "\n" not in text and "secret" not in text
         assert monotonic() - begun_s < MAX_S, (listener, text)
 
 
-def test_a_command_says_it_in_one_line_on_stderr(secure: SecureBroker, tmp_path: Path) -> None:
+def test_a_command_reports_a_refused_user_in_one_line_on_stderr(secure: SecureBroker, tmp_path: Path) -> None:
     given = as_user(secure, "match", kafka_password="secret-that-is-wrong", data_dir=tmp_path)
     env = {f"EPICENTER_{name}": value for name, value in environment(given).items()}
     done = subprocess.run([*EPICENTER, "topics"], env=env, capture_output=True, text=True, timeout=120, check=False)
@@ -124,25 +124,27 @@ def test_a_command_says_it_in_one_line_on_stderr(secure: SecureBroker, tmp_path:
     assert "secret" not in done.stderr + done.stdout
 
 
-async def test_who_runs_already_hears_that_it_is_refused_and_that_it_is_taken_again(
+async def test_a_running_service_reports_a_refused_login_and_its_recovery(
     secure: SecureBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(preflight, "CHECK_EVERY_S", 0.01)
-    said: list[str] = []
-    settings = [Settings(**as_user(secure, "match", kafka_password=one)) for one in ("wrong", PASSWORDS["match"])]
-    looked = asyncio.create_task(preflight.watch(changing := Changing(settings), said.append))  # type: ignore[arg-type]
+    messages: list[str] = []
+    settings = [
+        Settings(**as_user(secure, "match", kafka_password=password)) for password in ("wrong", PASSWORDS["match"])
+    ]
+    watching = asyncio.create_task(preflight.watch(changing := Changing(settings), messages.append))  # type: ignore[arg-type]
     async with asyncio.timeout(120):
-        while len(said) < 1:
+        while len(messages) < 1:
             await asyncio.sleep(0.01)
         changing.now = 1
-        while len(said) < 2:
+        while len(messages) < 2:
             await asyncio.sleep(0.01)
-    looked.cancel()
-    assert "user match is refused" in said[0] and said[1].endswith("connection restored")
+    watching.cancel()
+    assert "user match is refused" in messages[0] and messages[1].endswith("connection restored")
 
 
 class Changing:
-    """Settings whose password is made right meanwhile."""
+    """Settings whose password is corrected at run time."""
 
     def __init__(self, settings: list[Settings]):
         self.settings, self.now = settings, 0
@@ -152,7 +154,7 @@ class Changing:
 
 
 def acls_of(service: str) -> list[tuple[str, str, str, str]]:
-    """What docs/security.md says that the user of a service needs."""
+    """The ACLs that a service needs, from docs/security.md."""
     row = re.search(rf"^\| `{service}` \|(.*)\|(.*)\|(.*)\|$", SECURITY.read_text(), re.MULTILINE)
     assert row
     needed = []
@@ -167,18 +169,18 @@ def acls_of(service: str) -> list[tuple[str, str, str, str]]:
 
 @pytest.fixture(scope="module")
 def allowed(secure: SecureBroker) -> None:
-    """Each user may do what the document says, and nothing else."""
+    """Each user has the document's ACLs and no others."""
 
     async def grant(admin: AIOKafkaAdminClient) -> None:
         for service in (*SERVICES, "shipper"):
             await allow(admin, service, acls_of(service))
-        await allow(admin, "poor", [one for one in acls_of("match") if one[1] != f"{PREFIX}.match"])
+        await allow(admin, "poor", [acl for acl in acls_of("match") if acl[1] != f"{PREFIX}.match"])
         await allow(admin, "topics", [("Topic", name, "prefixed", "Create") for name in (PREFIX, RAW)])
 
     with_admin(secure.plain, grant)
 
 
-def test_four_workers_with_a_user_each_do_all_of_it(
+def test_four_workers_with_separate_users_process_everything(
     secure: SecureBroker, allowed: None, clickhouse: Any, tmp_path: Path
 ) -> None:
     receiver = Receiver()
@@ -196,26 +198,26 @@ def test_four_workers_with_a_user_each_do_all_of_it(
                 lambda: re.search(refusal, poor.log.read_text()), 120, "the worker logs that its user lacks the group"
             )
             poor.kill()
-            eventually(lambda: receiver.titles, 120, "the webhook is told")
+            eventually(lambda: receiver.titles, 120, "the notification")
             eventually(cluster.incidents, 60, "the incident is stored")
             assert json.loads(last.get("/healthz")) == {"status": "ok"}
             assert json.loads(last.get("/healthz", TOKEN))["rules"]["problems"] == []
             assert [last.get(path) for path in ("/metrics", "/", "/nowhere")] == ["", "", ""]
             assert "epicenter_deliveries_total" in last.get("/metrics", TOKEN)
-            assert_check_takes_nothing_hidden_for_wrong(secure)
+            assert_hidden_settings_are_warnings(secure)
             assert not [log for log in tmp_path.glob("*.log") if "Authorization" in log.read_text() and log != poor.log]
         finally:
             cluster.stop()
 
 
-def assert_check_takes_nothing_hidden_for_wrong(secure: SecureBroker) -> None:
-    """Nobody here has DescribeConfigs, and each user one group or two."""
+def assert_hidden_settings_are_warnings(secure: SecureBroker) -> None:
+    """No user has DescribeConfigs, and each user has one group or two."""
     settings = Settings(**as_user(secure, "match"), prefix=PREFIX, raw_topic=RAW)
     found = asyncio.run(kafka_findings(settings, the_rules()))
-    told = {one.name: one.status for one in found if one.status != "ok"}
+    statuses = {finding.name: finding.status for finding in found if finding.status != "ok"}
     groups = [f"group {PREFIX}.{name}" for name in ("correlate", "store")]
-    assert {name: told.get(name) for name in ("topics", *groups)} == dict.fromkeys(("topics", *groups), "warning")
-    assert "problem" not in told.values() and "raw records" in {one.name for one in found}
+    assert {name: statuses.get(name) for name in ("topics", *groups)} == dict.fromkeys(("topics", *groups), "warning")
+    assert "problem" not in statuses.values() and "raw records" in {finding.name for finding in found}
 
 
 async def ship(settings: Settings) -> None:

@@ -1,4 +1,4 @@
-"""The store behind TLS: right ways in, and what is told of the wrong ones; a real TLS socket, chDB behind it."""
+"""The store behind TLS: valid connections, and messages for wrong ones; a real TLS socket in front of chDB."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def dsn(port: int, options: str = "", scheme: str = "https", password: str = PAS
     return f"{scheme}://ada:{password}@127.0.0.1:{port}/epicenter{options}"
 
 
-def test_the_right_ways_in(stores: Stores) -> None:
+def test_every_valid_way_to_connect_works(stores: Stores) -> None:
     known = f"?ca_cert={stores.folder}/ca.pem"
     for way in (dsn(stores.sound, known), dsn(stores.sound, "?verify=false"), dsn(stores.plain, scheme="http")):
         client = connect(way)
@@ -64,7 +64,7 @@ def test_the_right_ways_in(stores: Stores) -> None:
         client.close()
 
 
-def test_the_wrong_ways_end_soon_with_a_line_that_says_what_to_write(stores: Stores) -> None:
+def test_every_wrong_way_to_connect_fails_soon_with_one_line_and_a_remedy(stores: Stores) -> None:
     known = f"?ca_cert={stores.folder}/ca.pem"
     wrong: list[tuple[str, type[PipelineError], str]] = [
         (dsn(stores.sound), ConfigError, "signed by an unknown CA: add ca_cert=/path/of/the/ca.pem to the DSN"),
@@ -77,18 +77,18 @@ def test_the_wrong_ways_end_soon_with_a_line_that_says_what_to_write(stores: Sto
         (dsn(stores.sound, "?ca_cert=/nowhere/ca.pem"), ConfigError, "ca_cert: /nowhere/ca.pem: No such file"),
         (dsn(stores.sound, "?client_cert=/nowhere/c.pem"), ConfigError, "/nowhere/c.pem: No such file"),
     ]
-    for way, kind, told in wrong:
+    for way, kind, message in wrong:
         begun_s = monotonic()
         with pytest.raises(kind) as refused:
             connect(way)
         text = str(refused.value)
-        assert told in text, text
+        assert message in text, text
         assert "\n" not in text and PASSWORD not in text
         assert monotonic() - begun_s < SOON_S
 
 
-def test_a_command_says_it_in_a_line_and_warns_of_what_is_not_verified(stores: Stores) -> None:
-    for way, code, told in (
+def test_a_command_reports_a_refused_certificate_and_warns_without_verification(stores: Stores) -> None:
+    for way, code, message in (
         (dsn(stores.sound), 78, "signed by an unknown CA"),
         (dsn(stores.expired, f"?ca_cert={stores.folder}/ca.pem"), 69, "has expired"),
         (
@@ -98,6 +98,6 @@ def test_a_command_says_it_in_a_line_and_warns_of_what_is_not_verified(stores: S
         ),
     ):
         done = epicenter("migrate", "--plan", "--store", way)
-        said = done.stderr.decode()
-        assert (done.returncode, PASSWORD in said) == (code, False), said
-        assert told in said and "Traceback" not in said
+        errors = done.stderr.decode()
+        assert (done.returncode, PASSWORD in errors) == (code, False), errors
+        assert message in errors and "Traceback" not in errors

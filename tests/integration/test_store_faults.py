@@ -1,4 +1,4 @@
-"""What can be wrong with a store: each is said in a line that tells what to do, and damages nothing."""
+"""Faults of a store: each is reported in one line with a remedy, and damages nothing."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DevClickHouse]:
-    """A server that asks for names and passwords."""
+    """A server that requires names and passwords."""
     with dev_clickhouse(tmp_path_factory.mktemp("guarded"), [ADMIN, READER]) as server:
         yield server
 
@@ -54,8 +54,8 @@ def epicenter(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
-def said(store: str, *command: str) -> tuple[int, str]:
-    """Exit code and message of a command on this store; the message never is a traceback, nor tells a password."""
+def failure_of(store: str, *command: str) -> tuple[int, str]:
+    """Exit code and message of a command on this store; the message has no traceback and no password."""
     done = epicenter(*(command or ("migrate",)), "--store", store)
     assert "Traceback" not in done.stderr
     assert "secret" not in done.stderr + done.stdout
@@ -63,32 +63,32 @@ def said(store: str, *command: str) -> tuple[int, str]:
     return done.returncode, done.stderr
 
 
-def test_a_store_that_is_not_there(tmp_path: Path) -> None:
+def test_an_unreachable_store_exits_with_69(tmp_path: Path) -> None:
     (port,) = free_ports(1)
-    code, text = said(f"http://reader:secret@127.0.0.1:{port}/epicenter")
+    code, text = failure_of(f"http://reader:secret@127.0.0.1:{port}/epicenter")
     assert code == 69
     assert f"127.0.0.1:{port}" in text and "refused" in text
 
 
-def test_a_wrong_password(guarded: DevClickHouse) -> None:
-    code, text = said(as_user(guarded, User("admin", "secret")))
+def test_a_wrong_password_exits_with_78(guarded: DevClickHouse) -> None:
+    code, text = failure_of(as_user(guarded, User("admin", "secret")))
     assert code == 78
     assert "check the user and the password" in text
 
 
-def test_a_user_who_may_only_read(guarded: DevClickHouse) -> None:
+def test_a_read_only_user_is_refused_with_the_missing_grants(guarded: DevClickHouse) -> None:
     assert epicenter("migrate", "--store", as_user(guarded, ADMIN, "granted")).returncode == 0
     client = connect(as_user(guarded, READER, "granted"))
     assert migrate(client) == []
     with pytest.raises(ConfigError, match="grant it SELECT, INSERT, CREATE and ALTER"):
         ClickHouseSink(client).write(matches=[(a_match(), XidFacts())])
     client.close()
-    assert said(as_user(guarded, READER, "granted"))[0] == 0
-    code, text = said(as_user(guarded, READER, "not_there"))
+    assert failure_of(as_user(guarded, READER, "granted"))[0] == 0
+    code, text = failure_of(as_user(guarded, READER, "not_there"))
     assert (code, "grant it" in text) == (78, True)
 
 
-def test_a_schema_that_is_newer_than_the_program(guarded: DevClickHouse) -> None:
+def test_a_newer_schema_asks_for_an_upgrade(guarded: DevClickHouse) -> None:
     store = as_user(guarded, ADMIN, "newer")
     client = connect(store)
     migrate(client)
@@ -101,7 +101,7 @@ def test_a_schema_that_is_newer_than_the_program(guarded: DevClickHouse) -> None
         assert done.returncode in (1, 78)
 
 
-def test_the_plan_says_what_and_why_and_then_that_nothing_is_to_do(guarded: DevClickHouse) -> None:
+def test_the_plan_shows_statements_with_reasons_until_everything_is_done(guarded: DevClickHouse) -> None:
     store = as_user(guarded, ADMIN, "planned")
     planned = epicenter("migrate", "--plan", "--store", store)
     assert "  CREATE TABLE IF NOT EXISTS signals\n" in planned.stdout
@@ -109,7 +109,7 @@ def test_the_plan_says_what_and_why_and_then_that_nothing_is_to_do(guarded: DevC
     assert f"{len(read_migrations())} migrations to do" in planned.stderr
     in_full = epicenter("migrate", "--sql", "--store", store).stdout
     assert "ORDER BY (incident_id, event_time, signal_id)" in in_full
-    assert epicenter("migrate", "--store", store).stdout.split() == [one.name for one in read_migrations()]
+    assert epicenter("migrate", "--store", store).stdout.split() == [migration.name for migration in read_migrations()]
     for arguments in (("migrate",), ("migrate", "--plan")):
         done = epicenter(*arguments, "--store", store)
         assert (done.returncode, done.stdout) == (0, "")
@@ -129,7 +129,7 @@ STATEMENTS = sum(len(migration.statements) for migration in read_migrations())
 
 
 @pytest.mark.parametrize("after", [1, 9, STATEMENTS])
-def test_a_migration_that_was_killed_is_finished_by_the_next_run(tmp_path: Path, after: int) -> None:
+def test_a_killed_migration_is_finished_by_the_next_run(tmp_path: Path, after: int) -> None:
     store = f"chdb://{tmp_path}/store"
     killed = subprocess.run([sys.executable, "-c", STOPS_AFTER, store, str(after)], timeout=60, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -143,18 +143,18 @@ def test_a_migration_that_was_killed_is_finished_by_the_next_run(tmp_path: Path,
 
 
 def test_a_migration_of_a_filled_store_loses_nothing(guarded: DevClickHouse) -> None:
-    """Rows of before a migration: those of the first two, in a store that then gets the third."""
+    """A store with rows of the first two migrations gets the others."""
     client = connect(as_user(guarded, ADMIN, "grown"))
     for migration in read_migrations()[:2]:
         for statement in migration.statements:
             client.command(statement.sql)
         client.command(f"INSERT INTO schema_migrations (version, name) SELECT {migration.version}, '{migration.name}'")
-    client.command("INSERT INTO incidents (incident_id, revision, title) SELECT 'old', 3, 'of before'")
+    client.command("INSERT INTO incidents (incident_id, revision, title) SELECT 'old', 3, 'old title'")
     assert [migration.version for migration in plan(client)] == [3, 4, 5]
     migrate(client)
     ClickHouseSink(client).write(incidents=[an_incident("new")])
     found = client.query("SELECT incident_id, title, words != '' FROM incidents FINAL ORDER BY incident_id")
-    assert found == [("new", "GPU fell off the bus", True), ("old", "of before", False)]
+    assert found == [("new", "GPU fell off the bus", True), ("old", "old title", False)]
     client.close()
 
 
@@ -165,7 +165,7 @@ def disk(tmp_path: Path) -> Iterator[SmallDisk]:
 
 
 def refusal(client: Client, piece: dict[str, Any]) -> str:
-    """What is said of a write that does not come off; empty when it does."""
+    """The message of a failed write; empty after a successful one."""
     try:
         ClickHouseSink(client, retry_for_s=0).write(**piece)
     except TransientError as error:
@@ -173,7 +173,7 @@ def refusal(client: Client, piece: dict[str, Any]) -> str:
     return ""
 
 
-def test_a_full_disk_is_waited_for_and_loses_nothing(disk: SmallDisk) -> None:
+def test_nothing_is_lost_while_the_disk_is_full(disk: SmallDisk) -> None:
     with dev_clickhouse(disk.folder) as server:
         client = connect(server.dsn)
         migrate(client)
@@ -185,8 +185,8 @@ def test_a_full_disk_is_waited_for_and_loses_nothing(disk: SmallDisk) -> None:
         text = refusal(client, others[0])
         assert ("space" in text.lower() and len(text.splitlines()) == 1) == disk.is_own
         disk.free()
-        kept = rows_of(client, list(TABLES))
-        assert all(row in kept[table] for table, rows in before.items() for row in rows)
+        remaining = rows_of(client, list(TABLES))
+        assert all(row in remaining[table] for table, rows in before.items() for row in rows)
         for piece in (first, *others):
             sink.write(**piece)
         stored = rows_of(client, list(TABLES))

@@ -1,7 +1,7 @@
-"""The roles of roles.sql under ClickHouse's own access control: what each service does is allowed, and little else.
+"""The roles of roles.sql under ClickHouse's own access control: each service may do its work, and little else.
 
-chDB has no roles, but takes the grants of its one user from a file: so each role's grants are held against what the
-service really asks.
+chDB has no roles, but reads the grants of its only user from a file: so each role's grants are tested with the real
+queries of its service.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ from tests.support.written_day import a_day
 pytestmark = pytest.mark.integration
 SECURITY = Path(__file__).parents[2] / "docs/security.md"
 
-FOR_THE_STAND_IN = ("GRANT SHOW DATABASES ON default.*", "GRANT CREATE TEMPORARY TABLE, FILE ON *.*")
-"""It says USE where a server does not, and writes blocks by way of a file."""
+FOR_CHDB = ("GRANT SHOW DATABASES ON default.*", "GRANT CREATE TEMPORARY TABLE, FILE ON *.*")
+"""chDB runs USE where a server does not, and writes blocks through a file."""
 
 
 def grants_of(role: str) -> list[str]:
-    """The grants of a role, without whom they are granted to."""
-    found = [re.fullmatch(rf"(GRANT .*)\s+TO {role}", one.sql, re.DOTALL) for one in role_statements(DATABASE)]
-    return [one[1] for grants in found if (one := grants)]
+    """The grants of a role, without the grantee."""
+    found = [
+        re.fullmatch(rf"(GRANT .*)\s+TO {role}", statement.sql, re.DOTALL) for statement in role_statements(DATABASE)
+    ]
+    return [grant[1] for grant in found if grant]
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @contextmanager
 def as_role(role: str, folder: Path, data: Path) -> Iterator[Client]:
-    with dev_clickhouse(folder, data=data, grants=[*grants_of(role), *FOR_THE_STAND_IN]) as server:
+    with dev_clickhouse(folder, data=data, grants=[*grants_of(role), *FOR_CHDB]) as server:
         client = connect(server.dsn)
         try:
             yield client
@@ -70,7 +72,7 @@ def as_role(role: str, folder: Path, data: Path) -> Iterator[Client]:
 def write_day(client: Client) -> None:
     """Everything that workers write, at once."""
     kinds = {kind for piece in a_day() for kind in piece}
-    ClickHouseSink(client).write(**{kind: [one for piece in a_day() for one in piece.get(kind, ())] for kind in kinds})
+    ClickHouseSink(client).write(**{kind: [row for piece in a_day() for row in piece.get(kind, ())] for kind in kinds})
 
 
 def refused(does: Callable[[], object]) -> None:
@@ -78,7 +80,7 @@ def refused(does: Callable[[], object]) -> None:
         does()
 
 
-def test_a_worker_writes_all_that_it_finds_and_reads_what_people_said(filled: Path) -> None:
+def test_a_worker_may_write_its_results_and_read_operator_actions(filled: Path) -> None:
     with as_role("epicenter_worker", filled, filled / "data") as client:
         assert migrate(client) == []
         write_day(client)
@@ -91,10 +93,10 @@ def test_a_worker_writes_all_that_it_finds_and_reads_what_people_said(filled: Pa
         refused(lambda: operator_actions.write_feedback(client, operator_actions.Feedback("a1", "ada", 1, 1, "right")))
 
 
-async def test_the_page_shows_all_and_writes_what_people_say(filled: Path) -> None:
+async def test_the_page_may_read_everything_and_write_operator_actions(filled: Path) -> None:
     with as_role("epicenter_page", filled, filled / "data") as client:
         assert migrate(client) == []
-        application = page(asked(client), lambda: {"status": "ok"}, Feed())
+        application = page(asynchronous(client), lambda: {"status": "ok"}, Feed())
         dead_letters = StoredDeadLetters(client)
         application.add_routes(dead_letter_routes(later(dead_letters.newest), later(dead_letters.get)))
         async with TestClient(TestServer(application)) as browser:
@@ -117,7 +119,7 @@ async def test_the_page_shows_all_and_writes_what_people_say(filled: Path) -> No
         refused(lambda: client.command("ALTER TABLE silences DELETE WHERE 1"))
 
 
-def test_grafana_only_reads(filled: Path) -> None:
+def test_grafana_may_only_read(filled: Path) -> None:
     with as_role("epicenter_grafana", filled, filled / "data") as client:
         for (table,) in client.query("SHOW TABLES"):
             client.query(f"SELECT count() FROM {table}")
@@ -125,14 +127,14 @@ def test_grafana_only_reads(filled: Path) -> None:
         refused(lambda: client.command("DROP TABLE incidents"))
 
 
-def test_migrate_makes_the_tables_and_does_not_read_them(tmp_path: Path) -> None:
+def test_migrate_may_create_tables_and_not_read_them(tmp_path: Path) -> None:
     with as_role("epicenter_migrate", tmp_path, tmp_path / "data") as client:
         assert len(migrate(client)) == len(read_migrations())
         refused(lambda: client.query("SELECT document FROM incidents"))
         refused(lambda: client.command("DROP TABLE incidents"))
 
 
-def test_every_statement_is_one_that_the_engine_knows() -> None:
+def test_every_role_statement_is_valid_sql() -> None:
     client = connect("chdb://memory")
     try:
         shown = re.findall(r"^```sql\n(.*?)^```", SECURITY.read_text(), re.MULTILINE | re.DOTALL)
@@ -144,7 +146,7 @@ def test_every_statement_is_one_that_the_engine_knows() -> None:
         client.close()
 
 
-def test_the_plan_shows_them_with_their_reasons(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_shows_the_roles_with_their_reasons(capsys: pytest.CaptureFixture[str]) -> None:
     settings = Settings(store="chdb://memory")  # type: ignore[arg-type]
     migrate_store(settings, only_plan=True, with_sql=True, with_logs=False, with_roles=True)
     shown = capsys.readouterr().out
@@ -152,11 +154,11 @@ def test_the_plan_shows_them_with_their_reasons(capsys: pytest.CaptureFixture[st
     assert shown.count("CREATE ROLE IF NOT EXISTS epicenter_") == 4
 
 
-def asked(client: Client) -> Any:
-    async def ask(question: Callable[[Client], Any], /) -> Any:
+def asynchronous(client: Client) -> Any:
+    async def run(question: Callable[[Client], Any], /) -> Any:
         return question(client)
 
-    return ask
+    return run
 
 
 def later(find: Callable[..., Any]) -> Any:
@@ -167,9 +169,11 @@ def later(find: Callable[..., Any]) -> Any:
 
 
 def paths(application: Any, incident: dict[str, Any]) -> list[str]:
-    """Every path of the page that is read, with an incident and a job that there are; not the endless one."""
+    """Every GET path of the page with a stored incident and job, except the endless one."""
     known = {"{id}": incident["incident_id"], "{cluster}": "default", "{job}": (incident["jobs"] or ["x"])[0]}
-    found = {one.resource.canonical for one in application.router.routes() if one.method == "GET" and one.resource}
+    found = {
+        route.resource.canonical for route in application.router.routes() if route.method == "GET" and route.resource
+    }
     found |= {f"/api/handover/{question}?id={incident['incident_id']}" for question in QUESTIONS}
     shown = []
     for path in sorted(found - {"/events", "/static", "/api/handover/{question}"}):

@@ -1,4 +1,4 @@
-"""A day written once, and again in other pieces and another order: no query shows a difference."""
+"""A day written once, and again in other pieces and in another order: no query shows a difference."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 @pytest.fixture(scope="module")
 def once(client: Client) -> dict[str, list[tuple[Any, ...]]]:
-    """What the tables hold of a day that was written once."""
+    """The rows of a day that was written once."""
     sink = ClickHouseSink(client, retry_for_s=0)
     for piece in a_day():
         sink.write(**piece)
@@ -48,7 +48,7 @@ def test_every_table_has_rows(once: dict[str, list[tuple[Any, ...]]]) -> None:
 
 
 @pytest.mark.parametrize("seed", [1])
-def test_again_in_other_pieces_and_another_order(
+def test_a_day_written_again_in_other_pieces_and_order_changes_nothing(
     client: Client, once: dict[str, list[tuple[Any, ...]]], seed: int
 ) -> None:
     rates = client.query(RATES)
@@ -70,7 +70,7 @@ class TestTheDay:
         listed = client.query("SELECT incident_id, count() FROM signals FINAL GROUP BY incident_id ORDER BY ALL")
         assert counted == listed
 
-    def test_a_search_finds_the_incident_by_what_its_lines_say(self, client: Client) -> None:
+    def test_a_search_finds_the_incident_by_words_of_its_lines(self, client: Client) -> None:
         found = client.query("SELECT class FROM incidents FINAL WHERE words LIKE '%fallen off the bus%'")
         assert ("xid-79",) in found
 
@@ -103,7 +103,7 @@ class TestTheDay:
         assert ("gpu_memory_used_bytes", 0, "", 40_001 * 2**20, 40_039 * 2**20) in found
         assert ("gpu_celsius", -1, "3", 60, 66) in found
 
-    def test_gaps_tell_how_many_are_missing_where_the_line_says_so(self, client: Client) -> None:
+    def test_gaps_have_the_number_of_missing_lines_where_it_is_known(self, client: Client) -> None:
         query = "SELECT kind, count(), max(records) FROM evidence_gaps FINAL GROUP BY kind ORDER BY kind"
         found = client.query(query)
         assert ("lines-dropped", 24, None) in found
