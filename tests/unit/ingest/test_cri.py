@@ -1,4 +1,4 @@
-"""Parts of long container lines come together again."""
+"""Parts of long container lines are joined again."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_joins(lines: list[bytes], whole: list[NumberedLine], rest: list[Numbere
     assert joined(*lines) == (whole, rest)
 
 
-def test_parts_wait_from_one_call_to_the_next() -> None:
+def test_parts_wait_across_calls() -> None:
     joiner = CriJoiner()
     assert joiner.join([(1, part(OUT, "P", "a"))]) == []
     assert joiner.has_work(TextLines(b"anything\n"))
@@ -73,7 +73,7 @@ def test_parts_wait_from_one_call_to_the_next() -> None:
     assert joiner.has_work(TextLines(part(ERR, "P", "c") + b"\n"))
 
 
-def test_a_line_without_end_comes_in_pieces_and_nothing_is_lost() -> None:
+def test_a_line_without_end_is_read_in_pieces_without_loss() -> None:
     parts = [part(OUT, "P", str(number) * 100) for number in range(10)]
     whole, rest = joined(*parts, part(OUT, "F", "end"), longest_bytes=400)
     assert rest == []

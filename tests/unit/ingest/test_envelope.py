@@ -76,11 +76,11 @@ PRECEDENCE = [
 ]
 
 
-@pytest.mark.parametrize(("told", "names"), PRECEDENCE)
-def test_the_first_field_that_exists_counts(told: str, names: list[str]) -> None:
+@pytest.mark.parametrize(("field", "names"), PRECEDENCE)
+def test_the_first_field_that_exists_counts(field: str, names: list[str]) -> None:
     for first in range(len(names)):
         fields: dict[str, Any] = {name: str(number) for number, name in enumerate(names) if number >= first}
-        found = getattr(event({"z": 1} | fields, key=b"key"), told)
+        found = getattr(event({"z": 1} | fields, key=b"key"), field)
         assert str(found) == str(first), names[first]
 
 
@@ -91,12 +91,12 @@ def test_the_first_time_that_exists_counts(names: list[str]) -> None:
         assert event({"message": "x"} | fields).event_time_ns == at(first), names[first]
 
 
-def test_a_time_that_can_not_be_gives_way_to_the_next() -> None:
+def test_an_impossible_time_is_skipped_for_the_next() -> None:
     assert event({"timestamp": "1970-01-01T00:00:00Z", "time": iso(5), "message": "x"}).event_time_ns == at(5)
     assert event({"timestamp": "soon", "message": f"{iso(6)} x"}).event_time_ns == at(6)
 
 
-def test_the_node_of_a_pod_the_line_s_own_and_the_key_in_this_order() -> None:
+def test_a_node_by_pod_line_and_key_in_this_order() -> None:
     line = kernel("from-line", 5, TEXT).decode()
     assert event({"message": line, "kubernetes": {"pod_node_name": "from-pod", "host": "h"}}, b"key").node == "from-pod"
     assert event({"message": line, "kubernetes": {"host": "h"}}, b"key").node == "h"
@@ -106,7 +106,7 @@ def test_the_node_of_a_pod_the_line_s_own_and_the_key_in_this_order() -> None:
     assert event(b"x").node == ""
 
 
-def test_a_key_that_is_the_job_s_is_no_node() -> None:
+def test_a_key_that_names_the_job_is_no_node() -> None:
     assert event({"message": "3: x", "job_id": "7877"}, b"7877").node == ""
     assert event({"message": "3: x", "job_id": "7877"}, b"n1").node == "n1"
     assert event({"message": "3: x", "job_id": "7877"}, b"7877").rank == 3
@@ -153,7 +153,7 @@ def test_a_rank_by_field_prefix_and_pod_index_in_this_order() -> None:
         pytest.param({"source_type": "file"}, "", id="unknown"),
     ],
 )
-def test_what_kind_of_source_it_is(fields: dict[str, Any], source: str) -> None:
+def test_the_source_of_an_envelope(fields: dict[str, Any], source: str) -> None:
     assert event({"message": "x"} | fields).source == source
 
 
@@ -176,8 +176,8 @@ SRUN = Origin(job="A", hosts=("n1", "n2"), tasks_are_ranks=False, is_job_stated=
     ],
 )
 def test_a_plain_line_by_its_file(line: str, origin: Origin, who: tuple[str, str, int | None]) -> None:
-    told = parse(msgspec.structs.replace(record(line.encode(), b"key"), origin=origin), "default").event
-    assert (told.node, told.job, told.rank) == who
+    parsed = parse(msgspec.structs.replace(record(line.encode(), b"key"), origin=origin), "default").event
+    assert (parsed.node, parsed.job, parsed.rank) == who
 
 
 def test_a_kernel_prefix_tells_the_source_of_an_unknown_file() -> None:
@@ -230,7 +230,7 @@ def test_journald_s_bytes_are_text() -> None:
 
 
 @pytest.mark.parametrize("value", [param.values[0] for param in SHIPPERS], ids=[param.id for param in SHIPPERS])
-def test_short_cuts_say_what_the_whole_parse_says(value: bytes) -> None:
+def test_the_fast_path_agrees_with_the_whole_parse(value: bytes) -> None:
     whole = event(value)
     assert own_time(record(value)) == whole.event_time_ns
     assert text_of(value).rstrip("\n") == whole.text
@@ -254,12 +254,12 @@ def test_the_envelope_may_name_its_cluster() -> None:
         pytest.param(b"(W pid=4, ip=10.1.0.9) x", "W pid=4, ip=10.1.0.9", id="plain"),
     ],
 )
-def test_who_speaks(value: bytes | dict[str, Any], speaker: str) -> None:
+def test_the_speaker_of_a_line(value: bytes | dict[str, Any], speaker: str) -> None:
     whole = value if isinstance(value, bytes) else orjson.dumps(value)
     assert parse(record(whole), "default").speaker == speaker
 
 
-def test_kubectl_s_prefix_names_the_pod_when_nothing_else_does() -> None:
+def test_kubectl_s_prefix_names_the_pod_as_a_last_resort() -> None:
     found = event(f"[pod/train-0/pytorch] {iso(5)} x".encode())
     assert (found.pod, found.container, found.event_time_ns) == ("train-0", "pytorch", at(5))
     assert event({"message": "[pod/a/b] x", "kubernetes": {"pod_name": "p", "container_name": "c"}}).pod == "p"
@@ -279,7 +279,7 @@ def test_the_time_behind_a_prefix(line: str) -> None:
     assert event(line.encode()).event_time_ns == at(5)
 
 
-def test_a_piece_tells_of_itself_what_it_can_and_the_line_tells_the_rest() -> None:
+def test_a_piece_takes_fields_it_lacks_from_its_line() -> None:
     whole = f"{iso(5)} n1 python[4]: 50%\r[rank2]: {iso(9)} x"
     piece = parse(record(whole.encode()), "default", f"[rank2]: {iso(9)} x")
     assert (piece.event.rank, piece.event.node, piece.event.event_time_ns) == (2, "n1", at(9))
@@ -287,7 +287,7 @@ def test_a_piece_tells_of_itself_what_it_can_and_the_line_tells_the_rest() -> No
     assert parse(record(whole.encode()), "default", "50%").event.event_time_ns == at(5)
 
 
-def test_a_kubernetes_event_is_about_its_pod_and_node_and_not_about_its_shipper() -> None:
+def test_a_kubernetes_event_is_about_its_pod_and_node_not_its_shipper() -> None:
     value = {
         "timestamp": "2026-03-02T09:10:30Z",
         "host": "logging-0",
@@ -298,12 +298,12 @@ def test_a_kubernetes_event_is_about_its_pod_and_node_and_not_about_its_shipper(
         "source": {"component": "kubelet", "host": "n4"},
         "lastTimestamp": "2026-03-02T09:10:00Z",
     }
-    told = event(value, b"logging-0")
-    assert (told.source, told.node, told.pod) == ("kubernetes", "n4", "train-1-worker-3")
-    assert told.event_time_ns == at(600)
+    parsed = event(value, b"logging-0")
+    assert (parsed.source, parsed.node, parsed.pod) == ("kubernetes", "n4", "train-1-worker-3")
+    assert parsed.event_time_ns == at(600)
 
 
 @pytest.mark.parametrize(("kind", "node", "job"), [("Node", "n4", ""), ("Job", "", "n4")])
 def test_an_event_about_a_node_or_a_job_names_it(kind: str, node: str, job: str) -> None:
-    told = event({"regarding": {"kind": kind, "name": "n4"}, "message": "x", "eventTime": None}, b"elsewhere")
-    assert (told.node, told.job) == (node, job)
+    parsed = event({"regarding": {"kind": kind, "name": "n4"}, "message": "x", "eventTime": None}, b"elsewhere")
+    assert (parsed.node, parsed.job) == (node, job)

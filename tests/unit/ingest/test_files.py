@@ -1,4 +1,4 @@
-"""Log files, read once or followed through all that is done to them."""
+"""Log files, read once or followed through rotation, truncation and removal."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def lines(batch: Batch | None) -> list[tuple[int, bytes]]:
     return [] if batch is None else list(zip(batch.offsets, batch.values, strict=True))
 
 
-def put(path: Path, content: bytes) -> None:
+def append(path: Path, content: bytes) -> None:
     with path.open("ab") as file:
         file.write(content)
 
@@ -118,12 +118,12 @@ def test_parts_of_a_container_s_line_are_one_line(log: Path) -> None:
 # follow
 
 
-def test_a_followed_part_waits_for_its_end_and_comes_out_with_its_file(log: Path) -> None:
+def test_a_followed_part_waits_for_its_end_and_is_flushed_with_its_file(log: Path) -> None:
     head = b"2026-03-02T09:00:05Z stderr"
     source = FileSource(log, "n1", follow=True)
-    put(log, head + b" P a\n")
+    append(log, head + b" P a\n")
     assert source.read(START_NS) is None
-    put(log, head + b" F b\n" + head + b" P c\n")
+    append(log, head + b" F b\n" + head + b" P c\n")
     assert lines(source.read(START_NS)) == [(1, head + b" F ab")]
     log.rename(log.with_name("a.log.1"))
     log.write_bytes(b"d\n")
@@ -133,10 +133,10 @@ def test_a_followed_part_waits_for_its_end_and_comes_out_with_its_file(log: Path
 
 def test_a_partial_line_waits_for_its_end(log: Path) -> None:
     source = FileSource(log, "n1", follow=True)
-    put(log, b"a\nb")
+    append(log, b"a\nb")
     assert lines(source.read(START_NS)) == [(1, b"a")]
     assert source.read(START_NS) is None
-    put(log, b"c\n")
+    append(log, b"c\n")
     batch = source.read(START_NS)
     assert lines(batch) == [(2, b"bc")]
     assert batch
@@ -145,9 +145,9 @@ def test_a_partial_line_waits_for_its_end(log: Path) -> None:
 
 def test_rotation_by_rename(log: Path) -> None:
     source = FileSource(log, "n1", follow=True)
-    put(log, b"a\n")
+    append(log, b"a\n")
     assert lines(source.read(START_NS)) == [(1, b"a")]
-    put(log, b"b\nleft over")
+    append(log, b"b\nleft over")
     log.rename(log.with_name("a.log.1"))
     assert lines(source.read(START_NS)) == [(2, b"b")]
     assert source.read(START_NS) is None
@@ -158,15 +158,15 @@ def test_rotation_by_rename(log: Path) -> None:
 
 def test_truncation(log: Path) -> None:
     source = FileSource(log, "n1", follow=True)
-    put(log, b"a\nbb\n")
+    append(log, b"a\nbb\n")
     source.read(START_NS)
     log.write_bytes(b"c\n")
     assert lines(source.read(START_NS)) == [(1, b"c")]
 
 
-def test_a_file_that_is_removed_stays_quiet_until_it_is_back(log: Path) -> None:
+def test_a_removed_file_is_followed_again_once_it_is_back(log: Path) -> None:
     source = FileSource(log, "n1", follow=True)
-    put(log, b"a\n")
+    append(log, b"a\n")
     source.read(START_NS)
     log.unlink()
     assert source.read(START_NS) is None
@@ -199,13 +199,13 @@ def test_a_new_file_in_a_folder_is_found(tmp_path: Path) -> None:
     found.close()
 
 
-def test_followed_lines_come_once_through_rotation(tmp_path: Path) -> None:
+def test_followed_lines_are_read_once_through_rotation(tmp_path: Path) -> None:
     log = tmp_path / "a.log"
     log.write_bytes(b"a\n")
     found = Sources([str(tmp_path)], "n1", follow=True)
     seen = drained(found)
     for number in range(3):
-        put(log, b"last of %d\n" % number)
+        append(log, b"last of %d\n" % number)
         for older in (2, 1):
             if (file := tmp_path / f"a.log.{older}").exists():
                 file.rename(tmp_path / f"a.log.{older + 1}")
@@ -258,7 +258,7 @@ def test_a_numbered_file_that_nothing_rotated_is_followed(tmp_path: Path) -> Non
         ("core.py.1", False),
     ],
 )
-def test_what_looks_like_a_log(tmp_path: Path, name: str, is_log: bool) -> None:
+def test_names_of_log_files(tmp_path: Path, name: str, is_log: bool) -> None:
     (tmp_path / name).write_bytes(b"")
     assert [file.name for file in log_files(tmp_path)] == [name] * is_log
 
@@ -266,11 +266,11 @@ def test_what_looks_like_a_log(tmp_path: Path, name: str, is_log: bool) -> None:
 @pytest.mark.parametrize(
     ("name", "before"), [("a.log.1", "a.log"), ("a.log", "a.log"), ("syslog.12", "syslog"), ("a.1x", "a.1x")]
 )
-def test_what_a_rotated_file_was_called(name: str, before: str) -> None:
+def test_the_original_name_of_a_rotated_file(name: str, before: str) -> None:
     assert unrotated(Path("/x") / name) == Path("/x") / before
 
 
-def test_all_that_is_missing_is_said_at_once(tmp_path: Path) -> None:
+def test_all_missing_files_are_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         Sources([str(tmp_path / "a"), str(tmp_path), str(tmp_path / "b")], "n1", follow=False)
     assert str(refused.value).splitlines() == [f"{tmp_path}/{name}: no such file or folder" for name in "ab"]

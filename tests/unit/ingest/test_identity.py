@@ -9,7 +9,7 @@ from epicenter.ingest.parse.identity import MAX_WRITER_BYTES, MAX_WRITERS, ident
 
 
 @pytest.fixture(autouse=True)
-def _no_writer_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def _empty_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(identity, "_identity_by_fields", {})
 
 

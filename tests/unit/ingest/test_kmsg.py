@@ -66,7 +66,7 @@ def test_follows_the_device(ring: tuple[int, Path]) -> None:
     source.close()
 
 
-def test_read_once_it_ends_when_all_is_read(ring: tuple[int, Path]) -> None:
+def test_a_single_read_ends_with_the_last_record(ring: tuple[int, Path]) -> None:
     writer, device = ring
     os.write(writer, XID)
     source = KmsgSource("n1", follow=False, device=device)
@@ -78,7 +78,7 @@ def test_read_once_it_ends_when_all_is_read(ring: tuple[int, Path]) -> None:
     source.close()
 
 
-def test_what_was_overwritten_is_told_in_the_place_of_the_first_record_lost(ring: tuple[int, Path]) -> None:
+def test_overwritten_records_are_reported_in_place_of_the_first_one_lost(ring: tuple[int, Path]) -> None:
     writer, device = ring
     source = KmsgSource("n1", follow=True, device=device)
     for number in (10, 11, 423):

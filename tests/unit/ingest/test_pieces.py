@@ -1,4 +1,4 @@
-"""Lines that hold several records fall apart where the records begin."""
+"""Lines that hold several records are split where the records begin."""
 
 from __future__ import annotations
 

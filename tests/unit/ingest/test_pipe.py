@@ -1,4 +1,4 @@
-"""Lines from a pipe, and the journal that comes through one."""
+"""Lines from a pipe, and the journal, which is read from one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Prefixes peel off, however they nest."""
+"""Prefixes are removed, however they nest."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ BODY = "Traceback (most recent call last):"
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, GPU has fallen off the bus."
 
 
-def told(peeled: Peeled) -> dict[str, Any]:
-    """What the prefixes told, without what they did not tell."""
+def facts(peeled: Peeled) -> dict[str, Any]:
+    """The facts in the prefixes, without those that are missing."""
     names = ("host", "rank", "task", "is_kernel", "speaker", "pod", "container")
     found = {name: getattr(peeled, name) for name in names}
     return {name: value for name, value in found.items() if value not in ("", None) and value is not False}
@@ -179,13 +179,13 @@ KERNEL = [
 @pytest.mark.parametrize(("prefix", "expected"), [*LAUNCHERS, *CONTAINERS, *SYSLOG])
 def test_peels_off_workers(prefix: str, expected: dict[str, Any]) -> None:
     peeled = peel(prefix + BODY)
-    assert (peeled.body, told(peeled)) == (BODY, expected)
+    assert (peeled.body, facts(peeled)) == (BODY, expected)
 
 
 @pytest.mark.parametrize(("prefix", "expected"), KERNEL)
 def test_peels_off_the_kernel(prefix: str, expected: dict[str, Any]) -> None:
     peeled = peel(prefix + XID)
-    assert (peeled.body, told(peeled)) == (XID, expected | {"is_kernel": True})
+    assert (peeled.body, facts(peeled)) == (XID, expected | {"is_kernel": True})
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_program_that_writes_to_the_kernel_log_is_not_the_kernel(line: str, bo
         "EL0004: [PID: 4120] 2026-03-02-09:00:53.110.220 Failed to allocate memory.",
     ],
 )
-def test_what_looks_like_a_prefix_and_is_none(line: str) -> None:
+def test_text_that_only_looks_like_a_prefix(line: str) -> None:
     assert peel(line) == Peeled(line)
 
 
@@ -245,15 +245,15 @@ def test_what_looks_like_a_prefix_and_is_none(line: str) -> None:
 )
 def test_the_level_after_a_shipper_s_time_is_no_host(line: str, body: str) -> None:
     peeled = peel(line)
-    assert (peeled.body, told(peeled)) == (body, {})
+    assert (peeled.body, facts(peeled)) == (body, {})
 
 
 @pytest.mark.parametrize("body", ["nvme0: [x] y", "3: x", "(x pid=4) y", "python3[91]: segfault at 0", "usb 1-1: new"])
-def test_what_the_kernel_says_keeps_its_device(body: str) -> None:
+def test_a_kernel_line_keeps_its_device(body: str) -> None:
     assert peel(f"[ 8005.250000] {body}").body == body
 
 
-def test_interleaved_ranks_have_speakers_of_their_own() -> None:
+def test_interleaved_ranks_are_different_speakers() -> None:
     lines = [
         "[rank0]: a",
         "[rank1]: b",
@@ -266,7 +266,7 @@ def test_interleaved_ranks_have_speakers_of_their_own() -> None:
     assert len({peel(line).speaker for line in lines}) == len(lines)
 
 
-def test_one_speaker_keeps_its_name() -> None:
+def test_a_speaker_keeps_its_name() -> None:
     lines = ["Mar  2 09:00:05 n1 python[4]: a", "Mar  2 09:00:06 n1 python[4]: b"]
     assert len({peel(line).speaker for line in lines}) == 1
 
@@ -278,7 +278,7 @@ def test_one_speaker_keeps_its_name() -> None:
         " (Ray deduplicates logs by default. Set RAY_DEDUP_LOGS=0 to disable log deduplication.)",
     ],
 )
-def test_what_ray_says_of_other_processes_is_no_part_of_the_line(suffix: str) -> None:
+def test_ray_s_note_about_other_processes_is_removed(suffix: str) -> None:
     peeled = peel(f"(W pid=4, ip=10.1.0.9) {BODY}\x1b[32m [repeated 15x across cluster]\x1b[0m{suffix}")
     assert peeled.body == BODY
 
@@ -296,7 +296,7 @@ def test_times_in_prefixes_are_not_lost(line: str, timed: str) -> None:
     assert peel(line).timed == timed
 
 
-def test_a_piece_of_a_line_says_more_of_itself_than_the_line() -> None:
+def test_a_piece_of_a_line_overrides_the_line() -> None:
     whole = peel("Mar  2 09:00:05 n1 python[4]: [rank1]: x")
     own = peel("[rank2]: y").within(whole)
     assert (own.body, own.rank, own.host, own.speaker) == ("y", 2, "n1", "rank2")
@@ -304,16 +304,16 @@ def test_a_piece_of_a_line_says_more_of_itself_than_the_line() -> None:
     assert (bare.rank, bare.host, bare.speaker) == (1, "n1", "n1 python[4] rank1")
 
 
-def test_colours_go_in_the_middle_too() -> None:
+def test_colours_within_a_prefix_are_removed() -> None:
     assert peel("a \x1b[1;31mred\x1b[0m #033[32mgreen#033[0m b").body == "a red green b"
     assert peel("\x1b]0;a title\x07a\x1b(B\x1b[K b\x1b[?25l").body == "a b"
 
 
-def test_nuls_go() -> None:
+def test_nuls_are_removed() -> None:
     assert peel("\0\0\0[rank3]: a\0b") == Peeled("ab", rank=3, speaker="rank3")
 
 
-def test_there_is_an_end_to_nesting() -> None:
+def test_nesting_is_bounded() -> None:
     assert len(peel("1: " * 300_000).body) > 800_000
 
 

@@ -1,4 +1,4 @@
-"""The simulator writes real formats, the same bytes for the same scenario, and a truth that its lines bear out."""
+"""The simulator writes real formats, the same bytes for the same scenario, and a truth that its lines confirm."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def tidy(fault: str, framework: str, **given: object) -> Scenario:
 
 
 def text_of(line: SimulatedLine) -> str:
-    """What the writer wrote, without the shipper's envelope."""
+    """The written line, without the shipper's envelope."""
     if not line.text.startswith('{"'):
         return line.text
     record = json.loads(line.text)
@@ -73,7 +73,7 @@ def test_same_scenario_gives_same_bytes(fault: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("fault", EVERY_FAULT)
-def test_lines_come_in_the_order_of_writing_and_the_run_is_as_long_as_the_truth_says(fault: str) -> None:
+def test_lines_are_in_the_order_of_writing_and_last_as_long_as_the_truth(fault: str) -> None:
     scenario = played(fault)
     truth = truth_of(scenario)
 
@@ -85,24 +85,24 @@ def test_lines_come_in_the_order_of_writing_and_the_run_is_as_long_as_the_truth_
 
 
 @pytest.mark.parametrize("fault", EVERY_FAULT)
-def test_the_truth_is_whole(fault: str) -> None:
+def test_the_truth_of_every_fault_is_complete(fault: str) -> None:
     truth = truth_of(played(fault))
-    (told,) = truth.faults
+    (fault_truth,) = truth.faults
 
-    assert told.fault == fault
-    assert told.verdict in VERDICTS
-    assert told.incident == bool(told.failure_class)
-    assert truth.start < told.onset < truth.end
-    assert set(told.jobs) <= {job.job for job in truth.jobs}
-    assert told.jobs
-    assert not told.node or told.node in told.nodes
-    assert {node for job in truth.jobs if job.job in told.jobs for node in job.nodes} <= set(told.nodes)
-    if told.rank is not None:
-        (job,) = (job for job in truth.jobs if job.job in told.jobs)
+    assert fault_truth.fault == fault
+    assert fault_truth.verdict in VERDICTS
+    assert fault_truth.incident == bool(fault_truth.failure_class)
+    assert truth.start < fault_truth.onset < truth.end
+    assert set(fault_truth.jobs) <= {job.job for job in truth.jobs}
+    assert fault_truth.jobs
+    assert not fault_truth.node or fault_truth.node in fault_truth.nodes
+    assert {node for job in truth.jobs if job.job in fault_truth.jobs for node in job.nodes} <= set(fault_truth.nodes)
+    if fault_truth.rank is not None:
+        (job,) = (job for job in truth.jobs if job.job in fault_truth.jobs)
         ranks_per_node = job.world_size // len(job.nodes)
-        assert job.nodes[told.rank // ranks_per_node] == told.node
-    if told.gpu:
-        assert re.fullmatch(r"0000:[0-9a-f]{2}:00", told.gpu)
+        assert job.nodes[fault_truth.rank // ranks_per_node] == fault_truth.node
+    if fault_truth.gpu:
+        assert re.fullmatch(r"0000:[0-9a-f]{2}:00", fault_truth.gpu)
 
 
 @pytest.mark.parametrize("fault", [name for name, kind in sorted(KINDS.items()) if kind.begins == "while it trains"])
@@ -155,7 +155,7 @@ def test_a_tidy_run_states_every_time_once(framework: str) -> None:
             raise AssertionError(line.path)
 
 
-def test_kernels_come_through_every_shipper_and_pods_through_both() -> None:
+def test_kernels_use_every_shipper_and_pods_both() -> None:
     scenario = Scenario(nodes=40, jobs=8, minutes=4, frameworks=("hf",))
     kernels: set[str] = set()
     pods: set[str] = set()
@@ -179,7 +179,7 @@ def test_jobs_share_nodes_and_run_in_slurm_too() -> None:
     assert {job.framework for plan in plans for job in plan.jobs} == set(FRAMEWORKS)
 
 
-def test_some_lines_are_late_doubled_or_lost_but_none_by_more_than_the_lateness() -> None:
+def test_some_lines_are_late_doubled_or_lost_within_the_allowed_lateness() -> None:
     rough = Scenario(nodes=8, jobs=1, minutes=60, frameworks=("maxtext",))
     records = [json.loads(line.text) | {"at": line.written_ns} for line in simulate(rough) if "worker" in line.path]
     stamps = [str(record.get("timestamp", record.get("@timestamp"))) for record in records]
@@ -207,13 +207,13 @@ def test_buffered_output_comes_in_bursts() -> None:
 
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
-def test_a_healthy_run_steps_pauses_and_shows_no_failure(framework: str) -> None:
+def test_a_healthy_run_has_steps_and_pauses_and_no_failure(framework: str) -> None:
     scenario = Scenario(nodes=4, frameworks=(framework,), minutes=20, is_tidy=True)  # type: ignore[arg-type]
     truth = truth_of(scenario)
     lines = list(simulate(scenario))
     shape = re.compile(r"\] iteration +(\d+)/|completed step: (\d+),|\| (\d+)/12000 \[|iter (\d+): loss")
-    told = [(line.written_ns, found[-1]) for line in lines if (found := shape.findall(text_of(line)))]
-    steps = [(at, max(map(int, filter(None, found)))) for at, found in told]
+    step_lines = [(line.written_ns, found[-1]) for line in lines if (found := shape.findall(text_of(line)))]
+    steps = [(at, max(map(int, filter(None, found)))) for at, found in step_lines]
 
     assert truth.faults == ()
     assert steps[-1][1] - steps[0][1] > 40
@@ -225,7 +225,7 @@ def test_a_healthy_run_steps_pauses_and_shows_no_failure(framework: str) -> None
 # ---- single cascades -------------------------------------------------------------------------------------------------
 
 
-def test_xid_79_stands_once_where_the_truth_says() -> None:
+def test_xid_79_is_logged_once_where_the_truth_says() -> None:
     scenario = tidy("gpu-off-bus", "megatron")
     (truth,) = truth_of(scenario).faults
 
@@ -237,7 +237,7 @@ def test_xid_79_stands_once_where_the_truth_says() -> None:
     assert 0 <= xids[0].written_ns - ns_of(truth.onset) < NS_PER_S
 
 
-def test_nccls_start_joins_the_truths_rank_to_its_bus() -> None:
+def test_nccls_banner_maps_the_truths_rank_to_its_bus() -> None:
     scenario = tidy("gpu-off-bus", "megatron")
     (truth,) = truth_of(scenario).faults
 
@@ -264,7 +264,7 @@ def test_all_ranks_but_the_dead_nodes_report_the_time_out_and_point_at_the_onset
 
 @pytest.mark.parametrize("framework", FRAMEWORKS)
 @pytest.mark.parametrize("fault", ["gpu-off-bus", "gpu-memory-error", "kernel-panic", "python-exception"])
-def test_steps_stop_at_the_fault(fault: str, framework: str) -> None:
+def test_steps_end_at_the_fault(fault: str, framework: str) -> None:
     scenario = tidy(fault, framework, step_time_s=2.0)
     (truth,) = truth_of(scenario).faults
     shape = re.compile(r"\] iteration +\d+/|completed step: \d+,|\| \d+/12000 \[|iter \d+: loss")
@@ -275,7 +275,7 @@ def test_steps_stop_at_the_fault(fault: str, framework: str) -> None:
     assert max(steps) <= ns_of(truth.onset) + NS_PER_S
 
 
-def test_a_dead_node_says_nothing_and_the_others_go_on() -> None:
+def test_a_dead_node_is_silent_and_the_others_continue() -> None:
     scenario = played("node-dies", jobs=1)
     (truth,) = truth_of(scenario).faults
     after = {line.path for line in simulate(scenario) if line.written_ns > ns_of(truth.onset) + 10 * NS_PER_S}
@@ -284,7 +284,7 @@ def test_a_dead_node_says_nothing_and_the_others_go_on() -> None:
     assert {path[:8] for path in after} > set(truth.nodes) - {truth.node}
 
 
-def test_a_silent_shipper_takes_one_nodes_logs_and_the_job_goes_on() -> None:
+def test_a_silent_shipper_hides_one_nodes_logs_and_the_job_continues() -> None:
     scenario = played("shipper-silent", jobs=1, frameworks=("maxtext",))
     (truth,) = truth_of(scenario).faults
     after = [line for line in simulate(scenario) if line.written_ns > ns_of(truth.onset) + 10 * NS_PER_S]
@@ -298,11 +298,11 @@ def _has_plain_log(scenario: Scenario) -> bool:
     return job.platform == "slurm" and job.has_plain_log
 
 
-def test_slurm_tells_how_the_step_ended() -> None:
+def test_slurm_reports_how_the_step_ended() -> None:
     scenario = next(
-        one
+        candidate
         for seed in range(40)
-        if _has_plain_log(one := played("python-exception", seed=seed, frameworks=("megatron",)))
+        if _has_plain_log(candidate := played("python-exception", seed=seed, frameworks=("megatron",)))
     )
     (truth,) = truth_of(scenario).faults
     out = [line.text for line in simulate(scenario) if line.path == f"scheduler/slurm-{truth.jobs[0]}.out"]
@@ -312,7 +312,7 @@ def test_slurm_tells_how_the_step_ended() -> None:
     assert any(re.match(r"\d+: \[rank\d+\]: Traceback", text) for text in out)
 
 
-def test_jax_names_the_task_that_is_gone() -> None:
+def test_jax_names_the_lost_task() -> None:
     scenario = tidy("jax-heartbeat", "maxtext")
     (truth,) = truth_of(scenario).faults
     lines = [(line.path[:8], text_of(line)) for line in simulate(scenario)]
@@ -339,7 +339,7 @@ def test_paced_writing_ends_with_the_same_files(fault: str, tmp_path: Path) -> N
     assert sum(waits) * speed == pytest.approx((last_ns - scenario.start_ns) / NS_PER_S, abs=0.2)
 
 
-def test_paced_writing_shows_each_instant_before_it_waits(tmp_path: Path) -> None:
+def test_paced_writing_flushes_each_instant_before_it_waits(tmp_path: Path) -> None:
     sizes: list[int] = []
 
     def wait(length_s: float) -> None:

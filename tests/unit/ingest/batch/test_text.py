@@ -1,4 +1,4 @@
-"""Lines that are cut out of a text only where they are looked at."""
+"""Lines that are cut out of a text only where they are read."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ TEXTS = st.lists(st.binary(max_size=9).map(lambda line: line.replace(b"\n", b"|"
 
 
 @given(TEXTS, st.data())
-def test_lines_are_those_of_a_cut_in_whatever_order_they_are_asked_for(lines: list[bytes], data: st.DataObject) -> None:
+def test_lines_equal_those_of_a_split_in_any_order_of_access(lines: list[bytes], data: st.DataObject) -> None:
     text = TextLines(b"".join(line + b"\n" for line in lines))
     expected = [line.removesuffix(b"\r") for line in lines]
     ends = data.draw(st.lists(st.integers(1, len(text.text)), max_size=6).map(sorted))
     assert text.numbers_at(ends) == [text.text[: end - 1].count(b"\n") for end in ends]
-    asked = data.draw(st.lists(st.integers(0, len(lines) - 1), max_size=12))
-    assert [text[number] for number in asked] == [expected[number] for number in asked]
+    numbers = data.draw(st.lists(st.integers(0, len(lines) - 1), max_size=12))
+    assert [text[number] for number in numbers] == [expected[number] for number in numbers]
     assert (len(text), text.cut_up(), list(text)) == (len(lines), expected, expected)
 
 
 @pytest.mark.parametrize("number", [-1, 2])
-def test_there_are_no_more_lines_than_there_are(number: int) -> None:
+def test_an_index_out_of_range_is_refused(number: int) -> None:
     lines = TextLines(b"a\nb\n")
     for column in (lines, Repeated(b"n1", lines), Numbers(7, lines)):
         with pytest.raises(IndexError):
@@ -53,6 +53,6 @@ def test_lines_with_colours_and_nuls_are_named() -> None:
 
 
 @pytest.mark.parametrize(("longest", "has_longer"), [(100, False), (900, True), (5000, True)])
-def test_a_long_line_is_never_overlooked(longest: int, has_longer: bool) -> None:
+def test_a_long_line_is_always_noticed(longest: int, has_longer: bool) -> None:
     text = TextLines((b"x" * 50 + b"\n") * 40 + b"y" * longest + b"\n" + (b"x" * 50 + b"\n") * 40)
     assert text.has_longer(800) == has_longer

@@ -47,22 +47,22 @@ def test_a_log_and_its_folder_lead_to_each_other(given: str, expected: list[str]
 
 
 @pytest.mark.parametrize(("slurm_id", "first"), [("7877", f"{NAME}/log"), ("7900", "7900-alone.log")])
-def test_a_slurm_id_stands_for_the_job_under_outputs(slurm_id: str, first: str, outputs: Path) -> None:
+def test_a_slurm_id_names_the_job_under_outputs(slurm_id: str, first: str, outputs: Path) -> None:
     (job,) = jobs_at(slurm_id, outputs)
     assert (job.name, str(job.files[0].relative_to(outputs)), job.slurm_id) == (slurm_id, first, slurm_id)
 
 
-def test_an_array_task_has_an_id_too(outputs: Path) -> None:
+def test_an_array_task_is_found_by_its_id(outputs: Path) -> None:
     write_job(outputs, "7950_3-sweep", LINES)
     assert [job.slurm_id for job in jobs_at("7950_3", outputs)] == ["7950_3"]
 
 
-def test_an_id_that_is_not_there_says_where_it_was_looked_for(outputs: Path) -> None:
+def test_an_unknown_id_is_refused_with_the_folders_searched(outputs: Path) -> None:
     with pytest.raises(InputError, match=r"^1234: no .*/outputs/1234-\* here: give the path, or --outputs FOLDER$"):
         jobs_at("1234", outputs)
 
 
-def test_a_folder_of_jobs_stands_for_each_of_them_without_shared_checkpoints(outputs: Path) -> None:
+def test_a_folder_of_jobs_names_each_of_them_without_shared_checkpoints(outputs: Path) -> None:
     assert [files[0] for files in names(jobs_at(str(outputs), outputs), outputs)] == [
         f"{NAME}/log",
         "7900-alone.log",
@@ -71,21 +71,21 @@ def test_a_folder_of_jobs_stands_for_each_of_them_without_shared_checkpoints(out
 
 
 def test_a_folder_without_a_link_is_no_job(outputs: Path) -> None:
-    assert [one.name for one in sorted(outputs.iterdir()) if is_job(one)] == [NAME, "local_20260302-gemma"]
+    assert [path.name for path in sorted(outputs.iterdir()) if is_job(path)] == [NAME, "local_20260302-gemma"]
 
 
-def test_a_folder_whose_link_is_missing_is_found_by_the_log_beside_it(outputs: Path) -> None:
+def test_a_folder_without_its_link_is_found_by_the_log_next_to_it(outputs: Path) -> None:
     (outputs / NAME / "log").unlink()
     assert names(jobs_at(str(outputs / NAME), outputs), outputs) == [[f"{NAME}.log", *RAY]]
 
 
-def test_a_link_that_leads_nowhere_is_made_good_by_the_log_beside_it(outputs: Path) -> None:
+def test_a_dangling_link_is_replaced_by_the_log_next_to_it(outputs: Path) -> None:
     (outputs / NAME / "log").unlink()
     (outputs / NAME / "log").symlink_to("/nowhere/else.log")
     assert names(jobs_at(str(outputs / NAME), outputs), outputs) == [[f"{NAME}.log", *RAY]]
 
 
-def test_a_job_whose_log_is_gone_stays_among_the_others(outputs: Path) -> None:
+def test_a_job_without_its_log_is_listed_with_the_others(outputs: Path) -> None:
     (outputs / f"{NAME}.log").unlink()
     assert len(jobs_at(str(outputs), outputs)) == 3
 
@@ -97,7 +97,7 @@ def test_a_plain_folder_of_logs_is_one_job(tmp_path: Path) -> None:
     assert [file.name for file in job.files] == ["rank0.log", "rank1.log"]
 
 
-def test_a_folder_of_logs_that_are_named_like_jobs_stands_for_each_of_them(tmp_path: Path) -> None:
+def test_a_folder_of_logs_named_like_jobs_names_each_of_them(tmp_path: Path) -> None:
     for name in ("7877-llama.log", "7901-gemma.log", "slurm-7950.out"):
         write_log(tmp_path / name, LINES)
     assert [job.slurm_id for job in jobs_at(str(tmp_path), tmp_path)] == ["7877", "7901", "7950"]
@@ -114,15 +114,15 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("given", "told"), WRONG.values(), ids=WRONG)
-def test_what_is_not_there_is_named(given: str, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("given", "expected"), WRONG.values(), ids=WRONG)
+def test_a_missing_path_is_named(given: str, expected: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError) as raised:
         jobs_at(str(tmp_path / given), tmp_path)
-    assert str(raised.value) == f"{tmp_path / given}: {told}"
+    assert str(raised.value) == f"{tmp_path / given}: {expected}"
 
 
-def test_what_lies_beside_a_log_for_a_closer_look(outputs: Path) -> None:
+def test_files_next_to_a_log_are_listed(outputs: Path) -> None:
     (outputs / NAME / "prometheus").mkdir()
     (outputs / NAME / "core.4711").touch()
     (outputs / "core.12").touch()

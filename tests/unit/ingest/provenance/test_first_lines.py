@@ -7,11 +7,11 @@ import pytest
 from epicenter.ingest.provenance.first_lines import HEAD_BYTES, with_first_lines
 from epicenter.rules.model.records import Origin
 
-UNTOLD = Origin(job="train", log="train.log")
+FILE_ORIGIN = Origin(job="train", log="train.log")
 TORCHRUN = "0: W0302 09:00:01.399000 201 torch/distributed/run.py:774] \n1: x\n"
 
 
-def told(tmp_path: Path, text: str, origin: Origin = UNTOLD) -> Origin:
+def origin_of_log(tmp_path: Path, text: str, origin: Origin = FILE_ORIGIN) -> Origin:
     file = tmp_path / "train.log"
     file.write_text(text)
     with file.open("rb") as opened:
@@ -32,33 +32,35 @@ def told(tmp_path: Path, text: str, origin: Origin = UNTOLD) -> Origin:
         "slurmstepd: error: *** STEP 7877.0 ON n1 CANCELLED AT 2026-03-02T09:00:00 ***",
     ],
 )
-def test_a_line_tells_the_job_of_the_whole_file(tmp_path: Path, line: str) -> None:
-    origin = told(tmp_path, f"hello\n{line}\n")
+def test_a_line_names_the_job_of_the_whole_file(tmp_path: Path, line: str) -> None:
+    origin = origin_of_log(tmp_path, f"hello\n{line}\n")
     assert (origin.job, origin.is_job_stated, origin.is_of_a_job) == ("7877", True, True)
 
 
 @pytest.mark.parametrize("line", ["job id: 01000000", "MY_JOB_ID_FILE=7877", "StepId=7877.0", "job_ids=7877"])
 def test_other_numbers_are_no_job(tmp_path: Path, line: str) -> None:
-    assert told(tmp_path, f"{line}\n") == UNTOLD
+    assert origin_of_log(tmp_path, f"{line}\n") == FILE_ORIGIN
 
 
 def test_the_path_comes_before_the_lines(tmp_path: Path) -> None:
     by_path = Origin(job="7", is_job_stated=True)
-    assert told(tmp_path, "SLURM_JOB_ID=7877\n", by_path).job == "7"
+    assert origin_of_log(tmp_path, "SLURM_JOB_ID=7877\n", by_path).job == "7"
 
 
-def test_the_last_lines_tell_it_too(tmp_path: Path) -> None:
-    assert told(tmp_path, "a quiet line\n" * HEAD_BYTES + "srun: Force Terminated StepId=7877.0\n").job == "7877"
+def test_the_last_lines_name_the_job_too(tmp_path: Path) -> None:
+    assert (
+        origin_of_log(tmp_path, "a quiet line\n" * HEAD_BYTES + "srun: Force Terminated StepId=7877.0\n").job == "7877"
+    )
 
 
 def test_envelopes_and_the_logs_of_machines_are_left_as_they_are(tmp_path: Path) -> None:
     system = Origin(is_system=True)
-    assert told(tmp_path, "JOB_ID=7877\n", system) == system
-    assert told(tmp_path, '{"message":"x"}\nJOB_ID=7877\n') == UNTOLD
+    assert origin_of_log(tmp_path, "JOB_ID=7877\n", system) == system
+    assert origin_of_log(tmp_path, '{"message":"x"}\nJOB_ID=7877\n') == FILE_ORIGIN
 
 
 def test_under_torchrun_a_task_is_a_node(tmp_path: Path) -> None:
-    origin = told(tmp_path, f"SLURM_JOB_NODELIST=n[1-2]\n{TORCHRUN}")
+    origin = origin_of_log(tmp_path, f"SLURM_JOB_NODELIST=n[1-2]\n{TORCHRUN}")
     assert (origin.hosts, origin.tasks_are_ranks, origin.is_of_a_job) == (("n1", "n2"), False, True)
 
 
@@ -77,18 +79,18 @@ def test_under_torchrun_a_task_is_a_node(tmp_path: Path) -> None:
 def test_tasks_are_on_the_nodes_of_the_list_or_where_lines_put_them(
     tmp_path: Path, text: str, hosts: tuple[str, ...]
 ) -> None:
-    origin = told(tmp_path, text)
+    origin = origin_of_log(tmp_path, text)
     assert (origin.hosts, origin.tasks_are_ranks) == (hosts, True)
 
 
 def test_the_only_host_that_lines_name_is_the_node(tmp_path: Path) -> None:
-    said = "{}:991:1203 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.7<0>\n"
-    assert told(tmp_path, said.format("n5")).node == "n5"
-    assert told(tmp_path, said.format("n5") + said.format("n6")).node == ""
-    assert told(tmp_path, "SLURM_NODELIST=n7\n").node == "n7"
-    assert told(tmp_path, "SLURM_NODELIST=n[7-8]\n" + said.format("n7")).node == ""
+    banner = "{}:991:1203 [0] NCCL INFO Bootstrap: Using eth0:10.1.0.7<0>\n"
+    assert origin_of_log(tmp_path, banner.format("n5")).node == "n5"
+    assert origin_of_log(tmp_path, banner.format("n5") + banner.format("n6")).node == ""
+    assert origin_of_log(tmp_path, "SLURM_NODELIST=n7\n").node == "n7"
+    assert origin_of_log(tmp_path, "SLURM_NODELIST=n[7-8]\n" + banner.format("n7")).node == ""
 
 
-def test_the_node_of_a_task_that_nobody_names_is_that_of_the_file() -> None:
+def test_the_node_of_an_unnamed_task_is_that_of_the_file() -> None:
     origin = Origin(node="n9", hosts=("n1", ""))
     assert [origin.node_of(task) for task in (None, 0, 1, 2)] == ["n9", "n1", "n9", "n9"]

@@ -37,12 +37,12 @@ BINARIES = {
 }
 
 
-@pytest.mark.parametrize(("content", "told"), BINARIES.values(), ids=BINARIES)
-def test_what_is_no_text_is_refused(content: bytes, told: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "expected"), BINARIES.values(), ids=BINARIES)
+def test_a_file_that_is_no_text_is_refused(content: bytes, expected: str, tmp_path: Path) -> None:
     (tmp_path / "a.log").write_bytes(content)
     with pytest.raises(InputError) as raised:
         check_is_text(tmp_path / "a.log")
-    assert str(raised.value).startswith(f"{tmp_path}/a.log: {told}")
+    assert str(raised.value).startswith(f"{tmp_path}/a.log: {expected}")
 
 
 ENDS = {
@@ -68,6 +68,6 @@ def test_of_a_large_file_only_the_end_is_read(tmp_path: Path) -> None:
     assert (lines[-1], is_cut_off, len(lines)) == ("last", False, 2)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"missing\.log: can't be read: No such file or directory"):
         last_lines(tmp_path / "missing.log")

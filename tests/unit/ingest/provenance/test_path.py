@@ -26,7 +26,7 @@ from epicenter.ingest.provenance.path import origin_of
         ("outputs/7877/slurm-7878.out", "7878"),
     ],
 )
-def test_the_job_stands_in_the_nearest_name(path: str, job: str) -> None:
+def test_the_job_is_read_from_the_nearest_name(path: str, job: str) -> None:
     origin = origin_of(Path("logs", path), Path("logs"))
     assert (origin.job, origin.is_job_stated) == (job, True)
 
@@ -70,7 +70,7 @@ def test_without_a_job_the_lines_have_a_name_in_common(path: str, job: str) -> N
         ("train.log", ""),
     ],
 )
-def test_the_node_stands_in_a_name(path: str, node: str) -> None:
+def test_the_node_is_read_from_a_name(path: str, node: str) -> None:
     assert origin_of(Path("logs", path), Path("logs")).node == node
 
 
@@ -87,7 +87,7 @@ def test_the_node_stands_in_a_name(path: str, node: str) -> None:
         ("train.log", None),
     ],
 )
-def test_the_rank_stands_in_a_name(path: str, rank: int | None) -> None:
+def test_the_rank_is_read_from_a_name(path: str, rank: int | None) -> None:
     assert origin_of(Path("logs", path), Path("logs")).rank == rank
 
 
@@ -102,11 +102,11 @@ def test_only_the_log_of_all_tasks_is_of_a_job() -> None:
     assert (whole.is_of_a_job, part.is_of_a_job) == (True, False)
 
 
-def test_folders_above_the_given_one_say_nothing() -> None:
+def test_folders_above_the_given_one_are_ignored() -> None:
     assert not origin_of(Path("job-7877/node0007/logs/a.log"), Path("job-7877/node0007/logs")).is_job_stated
 
 
-def test_a_file_given_by_itself_is_looked_at_with_the_folders_above_it() -> None:
+def test_a_single_file_is_read_with_the_folders_above_it() -> None:
     file = Path("job-7877/node0007/worker.log")
     origin = origin_of(file, file)
     assert (origin.job, origin.node) == ("7877", "node0007")
