@@ -164,7 +164,9 @@ def test_heartbeats_of_one_minute_become_one_row() -> None:
 
 @given(st.permutations([Step(MINUTE_NS * n, "east", "4711", f"gpu-{n % 3}", n) for n in range(6)]))
 def test_heartbeat_rows_do_not_depend_on_order(heartbeats: list[Step]) -> None:
-    assert liveness_rows(heartbeats + heartbeats) == liveness_rows(sorted(heartbeats, key=lambda one: one.step))
+    assert liveness_rows(heartbeats + heartbeats) == liveness_rows(
+        sorted(heartbeats, key=lambda heartbeat: heartbeat.step)
+    )
 
 
 def test_dead_letter_row_keeps_its_bytes() -> None:
@@ -175,8 +177,10 @@ def test_dead_letter_row_keeps_its_bytes() -> None:
 
 @pytest.mark.parametrize("kind", ["", ',"kind":"of-a-newer-version"'])
 def test_dead_letter_of_another_version_has_an_unknown_kind(kind: str) -> None:
-    told = '{"dead_letter_id":"d1","reason":"r","position":["logs.raw/0",7],"size_bytes":1,"value":"eA==","key":null,'
-    dead_letter = msgspec.json.decode(f'{told}"received_ns":5{kind}}}', type=DeadLetter)
+    document = (
+        '{"dead_letter_id":"d1","reason":"r","position":["logs.raw/0",7],"size_bytes":1,"value":"eA==","key":null,'
+    )
+    dead_letter = msgspec.json.decode(f'{document}"received_ns":5{kind}}}', type=DeadLetter)
     assert (dead_letter.value, dead_letter.kind) == (b"x", DeadLetterKind.UNKNOWN)
 
 

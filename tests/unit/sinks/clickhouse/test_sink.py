@@ -1,4 +1,4 @@
-"""How the sink tries again; the store itself is tested in `tests/integration`."""
+"""How the sink retries; the store itself is tested in `tests/integration`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.unit.sinks.clickhouse.test_rows import XidFacts, a_match, an_incident
 
 
 class FlakyClient:
-    """A store that is away for the first calls, and keeps account of the tokens."""
+    """A store that is unavailable for the first calls, and records the tokens."""
 
     address = "flaky"
     is_embedded = True

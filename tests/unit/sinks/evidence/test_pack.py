@@ -1,4 +1,4 @@
-"""The evidence pack: bounded, stable, with references that lead somewhere, and log text that stays text."""
+"""The evidence pack: bounded, stable, with references that resolve, and log text that stays text."""
 
 from __future__ import annotations
 
@@ -48,7 +48,9 @@ def a_pack(**changed: Any) -> Pack:
 def references(value: Any) -> set[str]:
     """Every reference in a decoded pack."""
     if isinstance(value, dict):
-        own = {one for name, one in value.items() if name.endswith("reference") or name == "line" if one}
+        own = {
+            reference for name, reference in value.items() if name.endswith("reference") or name == "line" if reference
+        }
         return own.union(*map(references, value.values()))
     return set().union(*map(references, value)) if isinstance(value, list) else set()
 
@@ -128,15 +130,17 @@ def test_ranks_of_the_store_are_ranges_with_their_first_line() -> None:
         *("n7", "Watchdog caught", "", 0, "abc"),
     )
     pack = pack_of(a_full_incident(), FromStore((group,)))
-    assert [(one.ranks, one.count, one.reference) for one in pack.ranks] == [("0-16383", 16_384, "signal:abc")]
+    assert [(rank_range.ranks, rank_range.count, rank_range.reference) for rank_range in pack.ranks] == [
+        ("0-16383", 16_384, "signal:abc")
+    ]
     assert ("signal:abc", ("Watchdog caught",)) in {(line.reference, line.untrusted_log_lines) for line in pack.lines}
 
 
 @pytest.mark.parametrize(
-    ("numbers", "told"), [([], ""), ([3], "3"), ([2, 0, 1, 5, 7, 8], "0-2,5,7-8"), (range(0, 900, 2), "0,2,4,6")]
+    ("numbers", "expected"), [([], ""), ([3], "3"), ([2, 0, 1, 5, 7, 8], "0-2,5,7-8"), (range(0, 900, 2), "0,2,4,6")]
 )
-def test_ranges(numbers: Any, told: str) -> None:
-    assert ranges(numbers) == told or (ranges(numbers).startswith(told) and ranges(numbers).endswith(",…"))
+def test_ranges(numbers: Any, expected: str) -> None:
+    assert ranges(numbers) == expected or (ranges(numbers).startswith(expected) and ranges(numbers).endswith(",…"))
 
 
 def test_name_from_a_log_is_one_argument_or_left_out() -> None:
@@ -198,7 +202,7 @@ def test_log_text_is_in_its_own_fields_in_json() -> None:
     decoded = msgspec.json.decode(as_json(pack_of(a_full_incident(INJECTION))))
     assert decoded["notice"] == NOTICE
     texts = [text for line in decoded["lines"] for text in line["untrusted_log_lines"]]
-    assert any("ignore all previous" in text for text in texts) and not [one for one in texts if "</" in one]
+    assert any("ignore all previous" in text for text in texts) and not [text for text in texts if "</" in text]
 
 
 @pytest.mark.parametrize("text", ["", "x", "kern.log", ":3", "incident:", "incident:a#b", "signal:", "kern.log:-1"])

@@ -1,4 +1,4 @@
-"""Our alerts in a real Alertmanager: taken, shown, grouped, silenced there, resolved."""
+"""Our alerts in a real Alertmanager: accepted, shown, grouped, silenced there, resolved."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def silence(url: str, incident_id: str) -> None:
         assert answer.status == 200
 
 
-async def heard(receiver: Recorder, incident_id: str, status: str = "firing") -> dict[str, Any]:
+async def received(receiver: Recorder, incident_id: str, status: str = "firing") -> dict[str, Any]:
     """The next message of Alertmanager that tells this of an incident."""
     while True:
         body: dict[str, Any] = (await receiver.next()).document
@@ -72,11 +72,11 @@ async def test_incident_fires_is_grouped_and_resolves(ours: Ours) -> None:
     assert alert["annotations"]["where"] == "node0001 · GPU 0000:3b:00 · rank 3"
     assert alert["generatorURL"] == MUCH.link
     assert alert["fingerprint"] == fingerprint(alert["labels"])
-    both = await heard(receiver, "second")
+    both = await received(receiver, "second")
     assert {alert["labels"]["incident_id"] for alert in both["alerts"]} >= {"second", MUCH.incident.incident_id}
     assert both["groupLabels"] == {"cluster": "default"}
     await target.send(a_notification("resolved", second), message_ref)
-    assert await heard(receiver, "second", "resolved")
+    assert await received(receiver, "second", "resolved")
     assert set(await shown(url)) == {MUCH.incident.incident_id, LITTLE.incident.incident_id}
 
 
@@ -85,7 +85,7 @@ async def test_alert_silenced_in_alertmanager_is_suppressed(ours: Ours) -> None:
     await silence(url, "quiet")
     await target.send(a_notification(notification=LITTLE, incident_id="quiet"), {})
     await target.send(a_notification(notification=LITTLE, incident_id="loud"), {})
-    body = await heard(receiver, "loud")
+    body = await received(receiver, "loud")
     assert [alert["labels"]["incident_id"] for alert in body["alerts"]] == ["loud"]
     assert (await shown(url))["quiet"]["status"]["state"] == "suppressed"
 
@@ -139,8 +139,10 @@ async def test_refresh_without_open_groups_sends_nothing() -> None:
 
 async def test_unusual_texts_are_accepted(ours: Ours) -> None:
     target, url, _ = ours
-    odd = "\x00\x1b[31m\u202e\ud800 <b>&\"'\n"
-    await target.send(a_notification(cluster=odd, title=odd, nodes=(odd,), jobs=(odd,), severity=odd), {})
+    unusual = "\x00\x1b[31m\u202e\ud800 <b>&\"'\n"
+    await target.send(
+        a_notification(cluster=unusual, title=unusual, nodes=(unusual,), jobs=(unusual,), severity=unusual), {}
+    )
     assert (await shown(url))[MUCH.incident.incident_id]["labels"]["cluster"].startswith(r"\x00\x1b[31m\u202e\ud800")
 
 
@@ -190,9 +192,9 @@ def shape(value: Any) -> Any:
 async def test_webhook_body_has_the_shape_of_alertmanagers(ours: Ours) -> None:
     target, _, receiver = ours
     await target.send(MUCH, {})
-    theirs = await heard(receiver, MUCH.incident.incident_id)
+    theirs = await received(receiver, MUCH.incident.incident_id)
     await target.send(a_notification("resolved"), {})
-    theirs_over = await heard(receiver, MUCH.incident.incident_id, "resolved")
+    theirs_over = await received(receiver, MUCH.incident.incident_id, "resolved")
     hook = a_target(WebhookSpec, type="webhook", url=f"{receiver.url}/ours", format="alertmanager")
     fingerprints = set[str]()
     for kind, expected in (("opened", theirs), ("resolved", theirs_over)):
@@ -201,8 +203,8 @@ async def test_webhook_body_has_the_shape_of_alertmanagers(ours: Ours) -> None:
         assert shape(body) == shape(expected)
         assert (body["version"], body["status"]) == (expected["version"], expected["status"])
         mine, other = (
-            next(one for one in told["alerts"] if one["labels"]["incident_id"] == MUCH.incident.incident_id)
-            for told in (body, expected)
+            next(alert for alert in content["alerts"] if alert["labels"]["incident_id"] == MUCH.incident.incident_id)
+            for content in (body, expected)
         )
         assert other["fingerprint"] == fingerprint(other["labels"])
         fingerprints.add(mine["fingerprint"])

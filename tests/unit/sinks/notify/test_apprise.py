@@ -1,4 +1,4 @@
-"""The long tail: the real apprise library, its JSON service on a real server."""
+"""Apprise targets: the real apprise library, its JSON service on a real server."""
 
 from __future__ import annotations
 

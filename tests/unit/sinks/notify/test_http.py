@@ -1,4 +1,4 @@
-"""What becomes of a POST: every kind of answer, and none at all, from real servers."""
+"""The outcome of a POST: every kind of answer, and none at all, from real servers."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ async def fault(recorder: Recorder, answer: Answer) -> PipelineError:
 
 
 @asynccontextmanager
-async def saying(answer: Callable[[asyncio.StreamWriter], None]) -> AsyncIterator[str]:
-    """A server that reads a request and says anything; the connection stays open unless it closes it."""
+async def answering(answer: Callable[[asyncio.StreamWriter], None]) -> AsyncIterator[str]:
+    """A server that reads a request and gives this answer; the connection stays open unless the answer closes it."""
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -119,10 +119,10 @@ async def test_retry_after_is_seconds_or_a_date(header: str, wait_s: float | Non
 
 async def test_error_shows_the_answer_cut_and_redacted() -> None:
     async with recording() as recorder:
-        said = f"no such hook: /{SECRET}?key=hidden another-secret t0k3n-of-ours ".encode() + b"x" * 100_000
-        told = str(await fault(recorder, Answer(404, said)))
-        assert "no such hook: (secret)?(secret) (secret) (secret) xxx" in told
-        assert len(told) < 240
+        body = f"no such hook: /{SECRET}?key=hidden another-secret t0k3n-of-ours ".encode() + b"x" * 100_000
+        message = str(await fault(recorder, Answer(404, body)))
+        assert "no such hook: (secret)?(secret) (secret) (secret) xxx" in message
+        assert len(message) < 240
 
 
 async def test_refused_connection_is_transient() -> None:
@@ -139,7 +139,7 @@ async def test_unknown_host_is_transient() -> None:
 
 
 @pytest.mark.parametrize(
-    "said",
+    "response",
     [
         b"SSH-2.0-OpenSSH_9.2\r\n",
         b"\x00\xff\x16\x03\x01\r\n\r\n",
@@ -150,27 +150,27 @@ async def test_unknown_host_is_transient() -> None:
     ],
     ids=["another protocol", "bytes", "half an answer", "no gzip", "no chunk", "nothing"],
 )
-async def test_invalid_or_dropped_answer_is_transient(said: bytes) -> None:
+async def test_invalid_or_dropped_answer_is_transient(response: bytes) -> None:
     def answer(writer: asyncio.StreamWriter) -> None:
-        writer.write(said)
+        writer.write(response)
         writer.write_eof()
 
-    async with saying(answer) as url:
+    async with answering(answer) as url:
         with pytest.raises(TransientError, match=r"127\.0\.0\.1 is unreachable") as raised:
             await post(url, aiohttp.ClientTimeout(total=5))
         assert SECRET not in str(raised.value)
 
 
 async def test_reset_connection_is_transient() -> None:
-    async with saying(lambda writer: writer.transport.abort()) as url:
+    async with answering(lambda writer: writer.transport.abort()) as url:
         with pytest.raises(TransientError, match=r"127\.0\.0\.1 is unreachable"):
             await post(url)
 
 
 @pytest.mark.parametrize(
-    "said", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow"], ids=["no word", "half a word"]
+    "response", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\nslow"], ids=["no word", "half a word"]
 )
-async def test_slow_server_is_transient_after_the_timeout(said: bytes) -> None:
-    async with saying(lambda writer: writer.write(said)) as url:
+async def test_slow_server_is_transient_after_the_timeout(response: bytes) -> None:
+    async with answering(lambda writer: writer.write(response)) as url:
         with pytest.raises(TransientError, match=r"127\.0\.0\.1 is unreachable: TimeoutError|ServerTimeoutError"):
             await post(url)

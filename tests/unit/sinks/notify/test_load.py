@@ -1,4 +1,4 @@
-"""`alerts.yaml`: what it makes, and every mistake in it told at once, with its line and without a secret."""
+"""`alerts.yaml`: what it makes; every mistake in it is reported at once, with its line and without a secret."""
 
 from __future__ import annotations
 
@@ -214,11 +214,11 @@ WRONG: dict[str, tuple[str, list[str]]] = {
 
 @pytest.mark.parametrize("case", WRONG)
 def test_problem_is_reported_with_its_line(tmp_path: Path, case: str) -> None:
-    text, told = WRONG[case]
+    text, expected = WRONG[case]
     found = faults(tmp_path, ROUTE + text)
-    assert [problem for problem in told if problem not in found] == []
+    assert [problem for problem in expected if problem not in found] == []
     if case != "twice":
-        assert found == told
+        assert found == expected
 
 
 def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "expected"),
     [
         ("missing", "can't be read: No such file or directory"),
         (".", "can't be read: Is a directory"),
@@ -240,14 +240,14 @@ def test_all_problems_are_reported_at_once(tmp_path: Path) -> None:
         ("bytes", "is not UTF-8 text"),
     ],
 )
-def test_unreadable_secret_file_is_reported(tmp_path: Path, name: str, told: str) -> None:
+def test_unreadable_secret_file_is_reported(tmp_path: Path, name: str, expected: str) -> None:
     (tmp_path / "empty").write_text("\n")
     (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
     (found,) = faults(tmp_path, ROUTE + f"targets: {{ops: {{type: webhook, url: {{file: {name}}}}}}}\n")
-    assert found.startswith("alerts.yaml:2: targets.ops.url: ") and found.endswith(told)
+    assert found.startswith("alerts.yaml:2: targets.ops.url: ") and found.endswith(expected)
 
 
-def test_missing_apprise_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_apprise_is_refused_with_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "apprise", None)
     (found,) = faults(tmp_path, ROUTE + "targets: {ops: {type: apprise, url: 'json://h'}}")
     assert found == (
@@ -275,11 +275,11 @@ TEMPLATES: dict[str, tuple[str, str]] = {
 
 @pytest.mark.parametrize("case", TEMPLATES)
 def test_template_is_tested_at_load(tmp_path: Path, case: str) -> None:
-    template, told = TEMPLATES[case]
+    template, expected = TEMPLATES[case]
     target = "targets: {ops: {type: slack, url: 'https://h/'}}\n"
     text = f"{target}templates:\n  ops:\n    title: fine\n    body: {template}\n"
     (found,) = faults(tmp_path, ROUTE + text)
-    assert found.startswith("alerts.yaml:6: templates.ops.body: ") and told in found
+    assert found.startswith("alerts.yaml:6: templates.ops.body: ") and expected in found
 
 
 @pytest.mark.parametrize("text", ["", "[]", "5", "targets: {", "targets: 5\nroute: {}", "\x00"])

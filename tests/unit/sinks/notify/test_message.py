@@ -1,4 +1,4 @@
-"""What people read: the order of it, its length, and templates in its place."""
+"""Messages for people: the order of facts, the length, and templates."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tests.support.notifications import LITTLE, MUCH, SAMPLES, a_notification, r
 def test_default_message_has_all_facts_in_order() -> None:
     message = default_message(MUCH)
     assert message.title == "Opened, critical: GPU has fallen off the bus on node0001, GPU 0000:3b:00 (and 3 more)"
-    said = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
+    log_line = "NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus."
     assert message.facts == (
-        ("Cause", f"xid-79 (nvidia.xid_79): “{said}”"),
+        ("Cause", f"xid-79 (nvidia.xid_79): “{log_line}”"),
         ("Where", "node0001 · GPU 0000:3b:00 · rank 3"),
         ("Confidence", "93%"),
         ("Cost", "23.6 GPU-hours, 120 steps since the checkpoint of step 1100"),
@@ -112,7 +112,7 @@ def test_template_replaces_title_and_body(kind: str) -> None:
     spec = TemplateSpec(
         title="{{ notification.kind }}\n at {{ incident.cluster }}", body="{{ title }}\n{{ body }}\n{{ link }}"
     )
-    sample = next(one for one in SAMPLES if one.kind == kind)
+    sample = next(sample for sample in SAMPLES if sample.kind == kind)
     message = Writer("ops", spec).write(sample)
     assert (message.title, message.facts) == (f"{kind} at default", ())
     assert message.body == f"{default_message(sample).title}\n{default_message(sample).body}\n{sample.link}"

@@ -1,4 +1,4 @@
-"""Events as PagerDuty's published description wants them."""
+"""Events as PagerDuty's published schema requires them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages as Slack takes them: one for each incident, kept up to date, the chain in its thread."""
+"""Messages in Slack: one for each incident, kept up to date, the chain in its thread."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ async def bot(
 
 
 def calls(recorder: Recorder) -> list[tuple[str, bool]]:
-    """Each call's method, and whether it went into a thread."""
-    return [(one.path.rpartition("/")[2], "thread_ts" in one.document) for one in recorder.requests]
+    """Each call's method, and whether it posted to a thread."""
+    return [(request.path.rpartition("/")[2], "thread_ts" in request.document) for request in recorder.requests]
 
 
 async def test_webhook_gets_one_message_per_notification(slack: Any) -> None:

@@ -1,4 +1,4 @@
-"""The examples of docs/targets.md load, and say what the text around them says."""
+"""The examples of docs/targets.md load, and agree with the text around them."""
 
 from __future__ import annotations
 

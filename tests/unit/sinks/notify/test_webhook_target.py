@@ -45,8 +45,8 @@ async def test_own_format_is_the_whole_notification() -> None:
 
 @pytest.mark.parametrize("written", [{}, {"format": "cloudevents"}], ids=["binary mode", "structured mode"])
 async def test_cloudevents_format_is_valid(written: dict[str, Any]) -> None:
-    odd = a_notification("resolved", cluster='größe "1"\r\nX-Evil: 1')
-    for notification, request in zip((*SAMPLES, odd), await sent(*SAMPLES, odd, **written), strict=True):
+    unusual = a_notification("resolved", cluster='größe "1"\r\nX-Evil: 1')
+    for notification, request in zip((*SAMPLES, unusual), await sent(*SAMPLES, unusual, **written), strict=True):
         event = event_in(request)
         assert event.get_specversion() == "1.0"
         assert event.get_id() == notification.notification_id

@@ -1,4 +1,4 @@
-"""Dead letters as JSON: under the present address, and under the one that older commands ask for."""
+"""Dead letters as JSON: under the present address, and under the one that older commands request."""
 
 from __future__ import annotations
 

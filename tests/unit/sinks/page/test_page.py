@@ -41,20 +41,20 @@ class Store:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.is_away = False
-        self.questions = 0
+        self.queries = 0
         self.health: Mapping[str, object] = {"status": "ok", "records": 12}
 
-    def put(self, *incidents: Incident) -> None:
+    def write(self, *incidents: Incident) -> None:
         ClickHouseSink(self.client).write(incidents=incidents)
 
     def decide(self, *deliveries: Delivery) -> None:
         ClickHouseSink(self.client).write(deliveries=deliveries)
 
-    async def ask(self, question: Callable[[Client], Answer], /) -> Answer:
-        self.questions += 1
+    async def query(self, statement: Callable[[Client], Answer], /) -> Answer:
+        self.queries += 1
         if self.is_away:
             raise TransientError("chdb://memory: <away>\x1b")
-        return question(self.client)
+        return statement(self.client)
 
 
 @pytest.fixture(scope="module")
@@ -70,13 +70,13 @@ def store(client: Client) -> Store:
     for table in ("incidents", "incident_revisions", "feedback", "acknowledgements", "silences", "deliveries"):
         client.command(f"TRUNCATE TABLE {table}")
     store = Store(client)
-    store.put(an_incident())
+    store.write(an_incident())
     return store
 
 
 @pytest.fixture
 async def browser(store: Store) -> AsyncIterator[Browser]:
-    async with TestClient(TestServer(page(store.ask, lambda: store.health, Feed()))) as client:
+    async with TestClient(TestServer(page(store.query, lambda: store.health, Feed()))) as client:
         yield client
 
 
@@ -94,7 +94,7 @@ async def test_incident_page_shows_cost_candidates_and_missing_evidence(browser:
         "missing": ("no kernel log <of> gpu-007",),
         "cost": Cost(120, 33.3, 16),
     }
-    store.put(msgspec.structs.replace(an_incident(revision=2), **uncertainty))
+    store.write(msgspec.structs.replace(an_incident(revision=2), **uncertainty))
     text = await text_of(browser, f"/incidents/{ID}")
     for shown in ("<b>net.link_down</b> gpu-007", "8%", "no kernel log &lt;of&gt; gpu-007", "120 steps", "33.3 GPU-h"):
         assert shown in text
@@ -138,7 +138,7 @@ async def test_incident_page_shows_reasons_evidence_and_next_steps(browser: Brow
 
 
 async def test_merged_incident_links_to_its_successor(browser: Browser, store: Store) -> None:
-    store.put(msgspec.structs.replace(an_incident(revision=2), merged_into="00000000000000a2"))
+    store.write(msgspec.structs.replace(an_incident(revision=2), merged_into="00000000000000a2"))
     assert '<a href="/incidents/00000000000000a2">' in await text_of(browser, f"/incidents/{ID}")
 
 
@@ -149,7 +149,7 @@ async def test_log_text_is_escaped_everywhere(browser: Browser, store: Store, pa
     root = msgspec.structs.replace(nasty.root_cause, node=NASTY, gpu=NASTY, reasons=(NASTY,))
     chain = tuple(msgspec.structs.replace(link, text=NASTY, node=NASTY, role=NASTY) for link in nasty.chain)
     fields: dict[str, Any] = {"severity": NASTY, "jobs": (NASTY,), "nodes": (NASTY,), "action": NASTY}
-    store.put(
+    store.write(
         msgspec.structs.replace(nasty, evidence=evidence, root_cause=root, chain=chain, next_steps=(NASTY,), **fields)
     )
     write_silence(store.client, Silence("s1", {"node": NASTY}, 1, 2, NASTY, NASTY))
@@ -162,13 +162,13 @@ async def test_log_text_is_escaped_everywhere(browser: Browser, store: Store, pa
 
 
 async def test_incident_id_is_quoted_in_links(browser: Browser, store: Store) -> None:
-    store.put(an_incident(incident_id='"><script>/../x'))
+    store.write(an_incident(incident_id='"><script>/../x'))
     assert 'href="/incidents/%22%3E%3Cscript%3E%2F..%2Fx"' in await text_of(browser, "/")
 
 
 async def test_long_line_is_cut_and_expandable(browser: Browser, store: Store) -> None:
     line = Evidence(source="kern.log", line=1, node="n1", failure_class="xid-79", text="x" * 16_000)
-    store.put(msgspec.structs.replace(an_incident(revision=2), evidence=(line,)))
+    store.write(msgspec.structs.replace(an_incident(revision=2), evidence=(line,)))
     text = await text_of(browser, f"/incidents/{ID}")
     assert "show all 16,000 characters" in text
     assert "<pre>" + "x" * 600 + "…</pre>" in text
@@ -178,8 +178,8 @@ async def test_api_returns_the_stored_documents(browser: Browser) -> None:
     response = await browser.get("/api/incidents?limit=7&status=open")
     assert response.content_type == "application/json"
     assert await response.json() == [json.loads(msgspec.json.encode(an_incident()))]
-    one = await browser.get(f"/api/incidents/{ID}")
-    assert msgspec.convert(await one.json(), Incident) == an_incident()
+    by_id = await browser.get(f"/api/incidents/{ID}")
+    assert msgspec.convert(await by_id.json(), Incident) == an_incident()
     assert await (await browser.get("/api/incidents?status=resolved")).json() == []
 
 
@@ -241,7 +241,7 @@ async def test_every_response_has_the_security_headers(browser: Browser, path: s
 async def test_foreign_host_is_refused(browser: Browser, store: Store, host: str, path: str) -> None:
     response = await browser.get(path, headers={"Host": host})
     assert response.status in (400, 403)
-    assert store.questions == 0
+    assert store.queries == 0
 
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:9999", "127.1.2.3", "[::1]:8080"])
@@ -258,7 +258,7 @@ async def test_pages_hold_no_inline_script_no_inline_style_and_no_outside_addres
     )
 
 
-# What people write
+# Forms
 
 
 async def test_newest_feedback_of_each_person_is_shown(browser: Browser) -> None:
@@ -330,7 +330,7 @@ async def test_acknowledgement_is_shown_on_incident_list_and_job(browser: Browse
 async def test_invalid_acknowledgement_is_refused_with_the_reason(
     browser: Browser, store: Store, incident: str, form: Any, status: int, problem: str
 ) -> None:
-    store.put(msgspec.structs.replace(an_incident("merged"), merged_into=ID))
+    store.write(msgspec.structs.replace(an_incident("merged"), merged_into=ID))
     answer = await browser.post(f"/api/incidents/{incident}/acknowledgement", json=form)
     assert (answer.status, problem in (await answer.json())["error"]) == (status, True)
 
@@ -368,7 +368,7 @@ async def test_plain_forms_of_other_sites_are_refused(
     browser: Browser, store: Store, path: str, headers: dict[str, str], status: int
 ) -> None:
     answer = await browser.post(path, data={"who": "ada"}, headers=headers)
-    assert (answer.status, store.questions) == (status, 0)
+    assert (answer.status, store.queries) == (status, 0)
 
 
 async def test_many_notification_decisions_are_folded_by_target(browser: Browser, store: Store) -> None:
@@ -403,8 +403,8 @@ async def test_few_notification_decisions_are_one_table(browser: Browser, store:
 
 async def test_silences_as_json(browser: Browser, store: Store) -> None:
     over, active = Silence("s1", {"node": "n1"}, 1, 2, "ada", "why"), Silence("s2", {"node": "n1"}, 1, 2**62, "ada", "")
-    for one in (over, active):
-        write_silence(store.client, one)
+    for silence in (over, active):
+        write_silence(store.client, silence)
     for query, expected in (("", [active]), ("?all=0", [active]), ("?all=1", [active, over])):
         answer = await browser.get(f"/api/silences{query}")
         assert msgspec.convert(await answer.json(), list[Silence]) == expected
@@ -437,7 +437,7 @@ async def test_a_silence_is_listed_shown_at_its_incident_and_ended(browser: Brow
 
 
 async def test_a_silence_of_one_cluster_mutes_no_other(browser: Browser, store: Store) -> None:
-    store.put(msgspec.structs.replace(an_incident("b2"), cluster="west"))
+    store.write(msgspec.structs.replace(an_incident("b2"), cluster="west"))
     form = {"matchers": {"class": "gpu.fell_off_bus", "cluster": "west"}, "duration": "4h", "reason": "drained"}
     assert 'name="matchers.cluster" value="west"' in await text_of(browser, "/incidents/b2")
     assert (await browser.post("/api/silences", json=form)).status == 201
@@ -486,7 +486,7 @@ async def test_only_the_pages_own_forms_write(
     headers = {"Content-Type": "application/json", **headers}
     answer = await browser.post(f"/api/incidents/{ID}/feedback", data=b'{"verdict": "right"}', headers=headers)
     assert answer.status == status
-    assert store.questions == 0
+    assert store.queries == 0
 
 
 async def test_oversized_form_is_refused(browser: Browser) -> None:
@@ -522,6 +522,6 @@ async def test_invalid_stored_incident_is_named(browser: Browser, store: Store, 
 
 async def test_feed_returns_at_once_after_an_earlier_change() -> None:
     feed = Feed()
-    known = feed.version
+    seen_version = feed.version
     feed.notify()
-    await asyncio.wait_for(feed.wait(known, timeout_s=3_600), timeout=5)
+    await asyncio.wait_for(feed.wait(seen_version, timeout_s=3_600), timeout=5)

@@ -62,7 +62,7 @@ class Page(HTMLParser):
 
 
 def a_full_incident(text: str = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.") -> Incident:
-    """An incident that says something in every section, with this text wherever log text may stand."""
+    """An incident with content for every section, and this text wherever log text may appear."""
     return msgspec.structs.replace(
         an_incident(),
         title=text,

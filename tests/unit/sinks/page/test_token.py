@@ -127,8 +127,8 @@ async def test_wrong_tokens_are_delayed_and_the_right_one_is_not(
 async def test_healthz_without_the_token_shows_only_the_status(browser: Browser) -> None:
     answer = await browser.get("/healthz")
     assert (answer.status, await answer.json()) == (200, {"status": "ok"})
-    known = await browser.get("/healthz", headers=BEARER)
-    assert (await known.json())["store"] == "chdb:///var/lib/x"
+    authorized = await browser.get("/healthz", headers=BEARER)
+    assert (await authorized.json())["store"] == "chdb:///var/lib/x"
 
 
 async def test_oversized_request_is_refused(browser: Browser) -> None:
@@ -177,5 +177,5 @@ async def test_worker_endpoints_require_the_token_except_healthz(
         answered = await client.get(path, headers=headers)
         assert answered.status == status
         if status == 200:
-            is_known = not token or headers == BEARER
-            assert await answered.text() == ("all" if is_known else "the status alone")
+            is_authorized = not token or headers == BEARER
+            assert await answered.text() == ("all" if is_authorized else "the status alone")

@@ -1,4 +1,4 @@
-"""What the page says of times and numbers, what an address asks for, and the cells of a job."""
+"""How the page writes times and numbers, which filters an address sets, and the cells of a job."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_ago(passed_s: int, text: str) -> None:
 
 
 @pytest.mark.parametrize(("confidence", "text"), [(0.08, "8%"), (0.987, "99%"), (0.996, "99%"), (1.0, "99%")])
-def test_nothing_is_wholly_sure(confidence: float, text: str) -> None:
+def test_confidence_is_never_shown_as_100_percent(confidence: float, text: str) -> None:
     assert humanize.percent(confidence) == text
 
 
@@ -71,7 +71,7 @@ def test_counts_and_names() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cost", "told", "since"),
+    ("cost", "expected", "since"),
     [
         (Cost(), "", ""),
         (Cost(since_checkpoint_step=9), "", ""),
@@ -80,8 +80,8 @@ def test_counts_and_names() -> None:
         (Cost(2, since_checkpoint_step=9), "2 steps", "2 steps since the checkpoint of step 9"),
     ],
 )
-def test_cost(cost: Cost, told: str, since: str) -> None:
-    assert (humanize.lost(cost), humanize.lost_since(cost)) == (told, since)
+def test_cost(cost: Cost, expected: str, since: str) -> None:
+    assert (humanize.lost(cost), humanize.lost_since(cost)) == (expected, since)
 
 
 @pytest.mark.parametrize(
@@ -117,16 +117,16 @@ def test_sureness(confidence: float, text: str) -> None:
         ({"q": " ".join("abcdefghijkl")}, IncidentFilter(terms=list("abcdefgh"))),
     ],
 )
-def test_what_an_address_asks_for(address: dict[str, str], wanted: IncidentFilter) -> None:
+def test_filters_of_an_address(address: dict[str, str], wanted: IncidentFilter) -> None:
     assert ListQuery.of(address).store_filter() == wanted
 
 
 @pytest.mark.parametrize("page", ["0", "-1", "x", "²", "99999", ""])
-def test_a_page_that_makes_no_sense_is_the_first(page: str) -> None:
+def test_an_invalid_page_number_is_the_first_page(page: str) -> None:
     assert ListQuery.of({"page": page}).page == 1
 
 
-def test_an_address_says_only_what_is_asked_for() -> None:
+def test_an_address_has_only_the_filters_in_use() -> None:
     query = ListQuery.of({"q": "a b", "class": "x&y", "page": "3"})
     assert query.address() == "/?q=a+b&class=x%26y"
     assert query.address(page=2) == "/?q=a+b&class=x%26y&page=2"
@@ -158,7 +158,7 @@ def test_the_state_of_a_rank(rank: dict[str, Any], state: str) -> None:
     assert grid.newest_step == 100
 
 
-def test_the_worst_ranks_come_first() -> None:
+def test_the_worst_ranks_are_listed_first() -> None:
     ranks = [a_rank(0, 100, 0), a_rank(1, 90, 0), a_rank(2, 50, 0), a_rank(3, 99, 300), a_rank(4, None, -1, -1)]
     assert [cell.rank for cell in grid_of(ranks, NOW_NS).worst()] == [3, 4, 2, 1]
 
@@ -168,12 +168,12 @@ def test_a_grid_for_the_browser_names_each_node_once() -> None:
     assert (columns["nodes"], columns["node"], columns["state"]) == (["n1", "n2"], [0, 0, 1], [0, 0, 0])
 
 
-def test_a_job_of_which_nothing_is_known() -> None:
+def test_a_job_without_data() -> None:
     grid = grid_of([], NOW_NS)
     assert (grid.cells, grid.newest_step, grid.newest_ns, grid.counts) == ((), None, 0, {})
 
 
-def test_one_clock_that_is_ahead_makes_no_other_rank_silent() -> None:
+def test_a_clock_that_is_ahead_makes_no_other_rank_silent() -> None:
     ranks = [a_rank(rank, 100, 5, 5, f"n{rank // 8}") for rank in range(16)]
     ranks[3] = a_rank(3, 100, -600, -600, "n0")
     grid = grid_of(ranks, NOW_NS)
@@ -183,7 +183,7 @@ def test_one_clock_that_is_ahead_makes_no_other_rank_silent() -> None:
 
 
 @pytest.mark.parametrize("shift_s", [365 * 86_400, -3_600])
-def test_old_logs_and_an_asker_whose_clock_is_behind_see_the_same(shift_s: int) -> None:
+def test_old_logs_and_a_browser_whose_clock_is_behind_show_the_same(shift_s: int) -> None:
     ranks = [a_rank(0, 100, 0), a_rank(1, 100, 121, 121)]
     grid = grid_of(ranks, NOW_NS + shift_s * NS_PER_S)
     assert ([cell.state for cell in grid.cells], grid.newest_ns) == (["level", "silent"], NOW_NS)

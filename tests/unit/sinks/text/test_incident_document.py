@@ -1,4 +1,4 @@
-"""Documents of incidents at the border: those of older and newer versions are read, what is none is told."""
+"""Documents of incidents at the border: those of older and newer versions are read, invalid ones refused."""
 
 from __future__ import annotations
 
@@ -111,8 +111,8 @@ def test_invalid_row_is_refused_with_its_id(text: str) -> None:
 
 
 def test_stored_id_is_not_validated() -> None:
-    odd = msgspec.structs.replace(a_full_incident(), incident_id="../x")
-    assert decode_incident(msgspec.json.encode(odd), "store").incident_id == "../x"
+    unusual = msgspec.structs.replace(a_full_incident(), incident_id="../x")
+    assert decode_incident(msgspec.json.encode(unusual), "store").incident_id == "../x"
 
 
 def test_view_of_the_first_version_shows_known_fields() -> None:

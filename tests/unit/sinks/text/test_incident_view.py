@@ -1,4 +1,4 @@
-"""What every rendering asks of an incident, in words."""
+"""The texts of an incident that every rendering shows."""
 
 from __future__ import annotations
 
@@ -60,11 +60,11 @@ def test_the_cause() -> None:
         ),
     ],
 )
-def test_the_headline_says_what_came_first_and_how_it_led_to_the_rest(changed: dict[str, Any], sentences: str) -> None:
+def test_the_headline_has_the_cause_first_and_then_its_effects(changed: dict[str, Any], sentences: str) -> None:
     assert IncidentView(with_root(an_incident(), **changed)).headline == sentences
 
 
-def test_the_headline_is_silent_about_a_time_that_is_not_known() -> None:
+def test_the_headline_leaves_out_an_unknown_time() -> None:
     assert a_view(chain=()).headline == "gpu.fell_off_bus on gpu-001 came first."
 
 
@@ -83,7 +83,7 @@ def test_the_summary_ends_with_the_state(changed: dict[str, Any], sentences: str
     assert f"It affects 2 nodes, 16 ranks and 1 job. {sentences}" in a_view(**changed).summary
 
 
-def test_a_link_says_when_it_was_logged_only_if_it_began_before() -> None:
+def test_a_link_shows_its_log_time_only_if_it_began_before() -> None:
     began = "2026-03-02T09:00:01.250000000Z"
     late = ChainLink("2026-03-02T09:10:01.500000000Z", began, "n2", 3, "nccl-timeout", "cascade", "Watchdog")
     first, second = a_view(chain=(msgspec.structs.replace(late, event_time=began), late)).chain
@@ -105,7 +105,7 @@ def test_lines_of_the_root_cause_come_first() -> None:
         ("gpu-001", "hang", ""),
     ],
 )
-def test_what_the_cause_says(node: str, failure_class: str, line: str) -> None:
+def test_the_line_of_the_cause(node: str, failure_class: str, line: str) -> None:
     evidence = tuple(
         Evidence("kern.log", 1, on, "gpu.fell_off_bus", text)
         for on, text in (("gpu-002", "of another"), ("gpu-001", "of the node"))

@@ -27,7 +27,7 @@ from epicenter.sinks.text.sanitize import sanitize
         ("half \udc80", r"half \udc80"),
     ],
 )
-def test_shows_what_would_otherwise_act(text: str, shown: str) -> None:
+def test_shows_control_characters_as_text(text: str, shown: str) -> None:
     assert sanitize(text) == shown
 
 
@@ -36,14 +36,14 @@ def test_multiline_keeps_newlines_only() -> None:
 
 
 @given(st.text(st.characters()))
-def test_nothing_that_acts_is_left(text: str) -> None:
+def test_no_control_character_is_left(text: str) -> None:
     shown = sanitize(text)
     assert not [character for character in shown if unicodedata.category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp")]
     shown.encode("utf-8")
 
 
 @given(st.text(st.characters()))
-def test_twice_is_once(text: str) -> None:
+def test_sanitizing_twice_changes_nothing(text: str) -> None:
     assert sanitize(sanitize(text)) == sanitize(text)
 
 
