@@ -24,6 +24,7 @@ from pydantic_settings import (
     SettingsError,
 )
 
+from epicenter.rules.documents.mistakes import instead, mistake_text, unreadable
 from epicenter.rules.errors import ConfigError
 from epicenter.rules.model.times import NS_PER_S, duration_ns
 
@@ -90,7 +91,7 @@ def _web_address(value: SecretStr) -> SecretStr:
 
 def _brokers(value: str) -> str:
     if not all(map(_BROKER.fullmatch, value.split(","))):
-        raise ValueError("write host:port, several with commas between them, and no protocol in front")
+        raise ValueError(f"write host:port, several with commas between them, without a protocol, not {value!r}")
     return value
 
 
@@ -304,9 +305,8 @@ def _problem(found: ErrorDetails, stated: Mapping[str, _Stated]) -> str:
     name = str(found["loc"][0])
     one = stated.get(name, _Stated("", name, None))
     if found["type"] == "extra_forbidden":
-        return f"{one.place}{name}: no such setting; known are {', '.join(sorted(_present_names()))}"
-    text = f"{found['msg'].removeprefix('Value error, ')}{_shown(name, found['input'])}"
-    return f"{one.place}{one.name}: {_without_secrets(text)}"
+        return f"{one.place}{name}: unknown setting: {instead(name, _present_names())}"
+    return f"{one.place}{one.name}: {_without_secrets(mistake_text(found))}"
 
 
 def contradictions(settings: Settings) -> list[str]:
@@ -341,12 +341,6 @@ def _read_folder(folder: Any) -> dict[str, str]:
         raise ConfigError([f"secrets_dir: {folder}: can't be read: {type(error).__name__}"]) from None
 
 
-def _shown(name: str, value: Any) -> str:
-    """What was found, unless it is a secret."""
-    field = Settings.model_fields.get(name)
-    return "" if field and field.annotation is SecretStr else f" (found {value!r})"
-
-
 def _without_secrets(text: str) -> str:
     from epicenter.rules.redact.load import load_redactor
 
@@ -357,7 +351,7 @@ def _read(file: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ConfigError([f"{file}: can't be read: {error}"]) from error
+        raise ConfigError([unreadable(file, error)]) from error
     except tomllib.TOMLDecodeError as error:
         raise ConfigError([f"{file}: not TOML: {error}"]) from error
 

@@ -9,6 +9,9 @@ from typing import Any, Final, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from epicenter.rules.documents.mistakes import mistake_text, unreadable
 
 Path_ = tuple[str | int, ...]
 """The position of a part: the keys and indexes that lead to it."""
@@ -52,7 +55,7 @@ class Document:
         try:
             return spec.model_validate(self.content, context={"file": self.file})
         except ValidationError as error:
-            problems += [_sentence(self.file, self.lines, dict(found), name) for found in error.errors()]
+            problems += [_sentence(self.file, self.lines, found, name) for found in error.errors()]
             return None
 
 
@@ -64,7 +67,7 @@ def parse_document(file: Path, read: Callable[[Path], bytes], name: str, problem
         text = read(file).decode("utf-8")
         return Document(file, _construct(_tree(text), (), lines, file, problems), lines)
     except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{file}: can't be read: {error}")
+        problems.append(unreadable(file, error))
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         problems.append(f"{file}:{mark.line + 1 if mark else 1}: not YAML: {error.problem}")
@@ -121,11 +124,10 @@ def _construct(node: Any, path: Path_, lines: dict[Path_, int], file: Path, prob
         return str(node.value)
 
 
-def _sentence(file: Path, lines: dict[Path_, int], found: dict[str, Any], name: str) -> str:
+def _sentence(file: Path, lines: dict[Path_, int], found: ErrorDetails, name: str) -> str:
     path = _without_tags(tuple(found["loc"]), lines, may_be_new=found["type"] == "missing")
     place = ".".join(str(part) for part in path)
-    message = found["msg"].removeprefix("Value error, ")
-    return f"{file}:{line_of(lines, path)}: {place or name}: {message}"
+    return f"{file}:{line_of(lines, path)}: {place or name}: {mistake_text(found)}"
 
 
 def _without_tags(path: Path_, lines: dict[Path_, int], may_be_new: bool) -> Path_:

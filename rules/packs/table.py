@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from epicenter.rules.documents.mistakes import mistake_text, unreadable
 from epicenter.rules.packs.ruleset import Rule
 from epicenter.rules.packs.spec import RuleSpec, TableRow
 
@@ -24,7 +25,7 @@ def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], by
     try:
         rows = list(csv.reader(read(file).decode("utf-8").splitlines(), delimiter="\t", quoting=csv.QUOTE_NONE))
     except (OSError, UnicodeDecodeError) as error:
-        problems.append(f"{place}: {spec.id}: table: {spec.table}: can't be read: {error}")
+        problems.append(f"{place}: {spec.id}: table: {unreadable(spec.table, error)}")
         return Rule(spec, place)
     head, finer = rows[0] if rows else [""], {}
     for number, row in enumerate(rows[1:], start=2):
@@ -38,7 +39,7 @@ def with_table(spec: RuleSpec, place: str, pack: Path, read: Callable[[Path], by
             cells = dict(zip(head, row, strict=True))
             finer[row[0]] = Rule(_row_spec(spec, cells), f"{file}:{number}", row=cells)
         except ValidationError as error:
-            problems += [f"{file}:{number}: {found['loc'][0]}: {found['msg']}" for found in error.errors()]
+            problems += [f"{file}:{number}: {found['loc'][0]}: {mistake_text(found)}" for found in error.errors()]
     return Rule(spec, place, head[0], finer)
 
 

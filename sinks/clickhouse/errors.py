@@ -17,6 +17,9 @@ from epicenter.sinks.net.tls import SERVER_SIDE, Fault, Found, fault_in
 from epicenter.sinks.text.sanitize import sanitize
 
 MAX_SHOWN_CHARACTERS: Final = 600
+_CONNECTION_FAILED: Final = re.compile(
+    r"Failed to (?:establish|resolve)[^\[]{0,300}\[Errno -?\d+\] (?P<reason>[^\"')]{1,100})"
+)
 
 MEANING_BY_CLASS: Final[dict[type[BaseException], type[PipelineError]]] = {
     library.ClickHouseError: TransientError,
@@ -158,6 +161,8 @@ def tls_error(found: Found, address: str) -> PipelineError:
 
 
 def _shown(message: str) -> str:
-    """The message in one line, sanitized because it may quote a log line."""
+    """The message in one line, sanitized because it may quote a log line. Of a failed connection only the reason."""
+    if failed := _CONNECTION_FAILED.search(message):
+        return sanitize(failed["reason"])
     text = " ".join(re.sub(r"\(version [^()]*(\([^()]*\))?\)\s*$", "", message).split())
     return sanitize(text if len(text) <= MAX_SHOWN_CHARACTERS else text[:MAX_SHOWN_CHARACTERS] + "…")

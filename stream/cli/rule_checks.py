@@ -9,6 +9,7 @@ import click
 import orjson
 import yaml
 
+from epicenter.rules.documents.mistakes import instead
 from epicenter.rules.errors import ConfigError, InputError
 from epicenter.rules.match.reference import ReferenceScanner
 from epicenter.rules.packs.load import CATALOG, load
@@ -41,9 +42,10 @@ def list_rules(packs: Packs, as_json: bool) -> None:
 
 def show_rule(packs: Packs, rule_id: str) -> None:
     """Print one rule as YAML."""
-    rule = load(packs).by_id.get(rule_id)
+    rules = load(packs).by_id
+    rule = rules.get(rule_id)
     if rule is None:
-        raise InputError(f"{rule_id}: no such rule; `epicenter rules list` shows all")
+        raise InputError(f"{rule_id}: no such rule: {instead(rule_id, rules, '`epicenter rules list`')}")
     fields = rule.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     if parent := vocabulary().parent(rule.spec.failure_class):
         fields["parent"] = parent

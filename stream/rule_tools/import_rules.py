@@ -12,6 +12,7 @@ import click
 import yaml
 
 from epicenter.rules.documents.document import parse_document
+from epicenter.rules.documents.mistakes import unreadable
 from epicenter.rules.errors import ConfigError, InputError
 from epicenter.rules.importing.draft import Draft, Drafts
 from epicenter.rules.importing.npd import import_npd
@@ -59,7 +60,7 @@ def _read(file: Path, drafts: Drafts) -> None:
     try:
         text = file.read_text("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{file}: can't be read: {error}") from error
+        raise InputError(unreadable(file, error)) from error
     try:
         json.loads(text)
     except json.JSONDecodeError as error:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from epicenter.ingest.batch.batch import Batch
+from epicenter.rules.documents.mistakes import instead
 from epicenter.rules.model.records import Match
 from epicenter.rules.packs.precedence import says_failure
 from epicenter.rules.packs.ruleset import Rule, RuleSet
@@ -38,7 +39,8 @@ def problems(rules: RuleSet) -> list[str]:
 def _words(rule: Rule) -> Iterator[str]:
     name, action = rule.spec.failure_class, rule.spec.action
     if name not in QUIET_CLASSES and not vocabulary().knows(name):
-        yield f"{rule.place}: {rule.spec.id}: class {name} is not one of rules/packs/vocabulary.yaml"
+        correction = instead(name, vocabulary().family_by_class, "rules/packs/vocabulary.yaml")
+        yield f"{rule.place}: {rule.spec.id}: unknown class {name}: {correction}"
     for cleared in rule.spec.clears:
         if not vocabulary().knows(cleared):
             yield f"{rule.place}: {rule.spec.id}: clears: class {cleared} is not in the vocabulary"

@@ -65,7 +65,7 @@ def test_rules_change_while_a_worker_runs(kafka: Any, clickhouse: Any, tmp_path:
 
         pack.write_text(A_PACK.replace("role: root", "role: boss"))
         eventually(lambda: has_reloaded(worker, "broken"), 90, "the broken pack is refused")
-        message = f"{pack}:9: rules.0.role: Input should be"
+        message = f"{pack}:9: rules.0.role: write"
         assert message in worker.log.read_text()
         (problem,) = json.loads(worker.get("/healthz"))["rules"]["problems"]
         assert problem.startswith(message)

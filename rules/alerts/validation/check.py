@@ -12,10 +12,11 @@ from pydantic import HttpUrl, TypeAdapter, ValidationError
 from epicenter.rules.alerts import guard, maintenance
 from epicenter.rules.alerts.labels import BUILT_IN
 from epicenter.rules.alerts.spec import Match, RouteSpec, RoutingSpec
-from epicenter.rules.alerts.validation.matchers import Words, instead
+from epicenter.rules.alerts.validation.matchers import Words
 from epicenter.rules.alerts.validation.unreachable import Unreachable, unreachable_routes
 from epicenter.rules.alerts.validation.world import World
 from epicenter.rules.documents.document import Path_, line_of
+from epicenter.rules.documents.mistakes import instead
 
 Fault = tuple[Path_, str]
 """Where in the file, and what is wrong with it."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from difflib import get_close_matches
-from typing import Final
+from collections.abc import Collection, Iterator, Sequence
 
 from epicenter.rules.alerts.labels import ALWAYS_THERE, BUILT_IN
 from epicenter.rules.alerts.match import fits_word
 from epicenter.rules.alerts.spec import Match, RoutingSpec
 from epicenter.rules.alerts.validation.samples import samples
 from epicenter.rules.alerts.validation.world import own_labels
+from epicenter.rules.documents.mistakes import instead
 from epicenter.rules.model.signals import SEVERITIES
 from epicenter.rules.packs.vocabulary import vocabulary
-
-_MAX_NAMED: Final = 12
 
 
 class Words:
@@ -53,14 +50,6 @@ class Words:
         if not known or any(_overlap(word, other) for other in known):
             return ""
         return f"no {name} fits {word}: {instead(word, known)}"
-
-
-def instead(name: str, known: Iterable[str]) -> str:
-    """What to write instead: similar names, or else all if they are few."""
-    names = list(dict.fromkeys(known))
-    near = get_close_matches(name.replace("*", ""), names, n=3) or names[:_MAX_NAMED]
-    more = " …" if len(near) == _MAX_NAMED < len(names) else ""
-    return f"write {', '.join(near)}{more}" if near else "there is none"
 
 
 def _overlap(word: str, other: str) -> bool:

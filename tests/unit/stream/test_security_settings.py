@@ -59,8 +59,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"kafka_ca": "ca.pem"}, "kafka_ca: not used with kafka_security = plaintext: write ssl or sasl_ssl"),
         ({"kafka_security": "sasl_plaintext", "kafka_ca": "ca.pem", **USER}, "kafka_ca: not used with"),
         ({"kafka_security": "ssl", "kafka_key": "key.pem"}, "kafka_key: a key without its certificate"),
-        ({"kafka_security": "tls"}, "Input should be 'plaintext', 'ssl', 'sasl_plaintext' or 'sasl_ssl'"),
-        ({"kafka_sasl_mechanism": "GSSAPI"}, "Input should be 'SCRAM-SHA-512'"),
+        ({"kafka_security": "tls"}, "write 'plaintext', 'ssl', 'sasl_plaintext' or 'sasl_ssl'"),
+        ({"kafka_sasl_mechanism": "GSSAPI"}, "write 'SCRAM-SHA-512'"),
     ],
 )
 def test_what_does_not_go_together(given: dict[str, Any], told: str) -> None:

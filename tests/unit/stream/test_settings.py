@@ -63,11 +63,11 @@ def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("content", "line", "told"),
     [
-        pytest.param("latenes = '5s'\n", 1, "latenes: no such setting; known are", id="unknown"),
+        pytest.param("latenes = '5s'\n", 1, "latenes: unknown setting: write allowed_lateness", id="unknown"),
         pytest.param("\nallowed_lateness = '5 minutes'\n", 2, "is not a duration", id="duration"),
         pytest.param("allowed_lateness = 5\n", 1, "is not a duration", id="duration-without-a-unit"),
         pytest.param("webhook_url = 'hooks.example.org/x'\n", 1, "write https://host/path", id="web-address"),
-        pytest.param("page_port = 99999\n", 1, "less than or equal to 65535", id="port"),
+        pytest.param("page_port = 99999\n", 1, "write 65535 or less, not 99999", id="port"),
     ],
 )
 def test_a_mistake_in_the_file(tmp_path: Path, content: str, line: int, told: str) -> None:
@@ -154,7 +154,7 @@ def test_former_name_in_the_environment_counts_more_than_the_present_one_in_the_
 
 def test_mistake_under_a_former_name_is_named_where_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPICENTER_LATENESS", "soon")
-    with pytest.raises(ConfigError, match=r"EPICENTER_LATENESS: lateness: .*is not a duration.*\(found 'soon'\)"):
+    with pytest.raises(ConfigError, match=r"EPICENTER_LATENESS: lateness: 'soon' is not a duration"):
         load_settings()
 
 

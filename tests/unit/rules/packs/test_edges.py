@@ -95,14 +95,14 @@ def test_a_negative_lag_reaches_back_within_one_kernel() -> None:
 
 EDGE = "  - {{cause: [{}], effect: [{}], scope: {}, {}reason: so it is}}\n"
 MISTAKES = [
-    pytest.param(("xid-79", "hang", "node", ""), "edges.0.within: Field required", id="no-within"),
+    pytest.param(("xid-79", "hang", "node", ""), "edges.0.within: missing: add it", id="no-within"),
     pytest.param(
         ("xid-79", "hang", "node", "after: 5m, within: 5m, "), "edges.0: `within` (the longest lag)", id="too-short"
     ),
     pytest.param(
         ("xid-79", "hang", "node", "after: -6s, within: 5m, "), "edges.0.after: '-6s': an effect", id="backwards"
     ),
-    pytest.param(("xid-79", "hang", "planet", "within: 5m, "), "edges.0.scope: Input should be 'gpu'", id="scope"),
+    pytest.param(("xid-79", "hang", "planet", "within: 5m, "), "edges.0.scope: write 'gpu'", id="scope"),
     pytest.param(("xid-79, odd", "hang", "node", "within: 5m, "), "edges.0: class odd is unknown", id="unknown-cause"),
     pytest.param(("xid-79", "odd-*", "node", "within: 5m, "), "edges.0: class odd-* is unknown", id="unknown-effect"),
     pytest.param(("hang", "hang", "node", "within: 5m, "), "edges.0: every class of `effect` is also in", id="itself"),

@@ -43,10 +43,10 @@ CHANGES = [
     pytest.param("'went wrong: \\d'", "'went (?=wrong)w'", 7, "Hyperscan can't compile it", id="look-around"),
     pytest.param("'went wrong: \\d'", "'went $ wrong'", 7, "anchor", id="anchor"),
     pytest.param("['went wrong: \\d']", "['ok', 'went wrong: \\d+']", 7, "ends in a repeat", id="second-pattern-open"),
-    pytest.param("    title: One\n", "", 3, "title: Field required", id="missing-field"),
+    pytest.param("    title: One\n", "", 3, "title: missing: add it", id="missing-field"),
     pytest.param("    role: root\n", "    role: root\n    role: cascade\n", 10, "role is written twice", id="twice"),
-    pytest.param("    entity: job\n", "    entity: job\n    color: red\n", 11, "color: Extra inputs", id="unknown-key"),
-    pytest.param("    role: root\n", "    role: boss\n", 9, "role: Input should be", id="unknown-role"),
+    pytest.param("    entity: job\n", "    entity: job\n    color: red\n", 11, "color: unknown key", id="unknown-key"),
+    pytest.param("    role: root\n", "    role: boss\n", 9, "role: write 'root'", id="unknown-role"),
     pytest.param(
         "    meaning:", "    waited: {constant: 5 minutes}\n    meaning:", 11, "is not a duration", id="duration"
     ),
@@ -75,8 +75,8 @@ BILLIONS = "a0: &a0 [x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        pytest.param("", "pack: Input should be", id="empty"),
-        pytest.param("- a\n- b\n", "pack: Input should be", id="a-list"),
+        pytest.param("", "pack: not a mapping: write `key: value`", id="empty"),
+        pytest.param("- a\n- b\n", "pack: not a mapping: write `key: value`", id="a-list"),
         pytest.param("pack: &again [*again]\n", "alias holds itself", id="endless-alias"),
         pytest.param(BILLIONS, "too many parts", id="billions-of-aliases"),
     ],

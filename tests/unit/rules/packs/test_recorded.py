@@ -22,7 +22,7 @@ from tests.support.logs import a_scanner, batch, the_rules, vector
         ({"gap": "hole"}, "Input should be"),
         ({"numbers": {"celsius": {"name": "GPU Celsius"}}}, "pattern"),
         ({"numbers": {"celsius": {"name": "gpu_celsius", "times": 0}}}, "greater than 0"),
-        ({"counts": "submitted"}, "Extra inputs"),
+        ({"counts": "submitted"}, "unknown key: write capacity"),
     ],
 )
 def test_fields_that_can_not_be_stored_are_refused(given: dict[str, Any], expected: str) -> None:

@@ -81,7 +81,7 @@ def test_a_row_has_its_next_steps(rules: RuleSet) -> None:
         ("code\ttitle\n7\n", "faults.tsv:2: 1 columns, but the first line has 2"),
         (
             "code\tseverity\n7\tawful\n",
-            "faults.tsv:2: severity: Input should be 'info', 'warning', 'error' or 'critical'",
+            "faults.tsv:2: severity: write 'info', 'warning', 'error' or 'critical', not 'awful'",
         ),
         ("code\ttitle\n7\ta\n7\tb\n", "faults.tsv:3: code 7 has two rows: remove one"),
     ],

@@ -27,7 +27,7 @@ def test_the_shipped_rules_are_clean() -> None:
 
 def test_a_class_and_an_action_that_nobody_knows(tmp_path: Path) -> None:
     found = told(tmp_path, A_PACK.replace("entity: job", "entity: job\n    action: pray"))
-    assert found[0] == "3: mine.one: class mine-one is not one of rules/packs/vocabulary.yaml"
+    assert found[0] == "3: mine.one: unknown class mine-one: see rules/packs/vocabulary.yaml"
     assert found[1].startswith("3: mine.one: action pray is mapped to nothing: write one of none, observe, ")
     assert found[2] == "3: mine.one: who is woken wants to know what to do: add next_steps and references"
 

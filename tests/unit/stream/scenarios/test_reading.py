@@ -62,8 +62,8 @@ def test_ranks() -> None:
 
 
 MISTAKES = {
-    "unknown-key": ("title: A", "titel: x\ntitle: A", 1, "titel: Extra inputs are not permitted"),
-    "no-title": ("title: A GPU is lost\n", "", 1, "title: Field required"),
+    "unknown-key": ("title: A", "titel: x\ntitle: A", 1, "titel: unknown key: write title"),
+    "no-title": ("title: A GPU is lost\n", "", 1, "title: missing: add it"),
     "bad-offset": ("at: +20s", "at: 20s", 8, "'20s' is no offset: write how long after the start, such as +10m3s"),
     "bad-duration": ("advance: 1m", "advance: soon", 13, "'soon' is not a duration"),
     "bad-range": ("nodes: n1..n2", "nodes: n2..n1", 4, "'n2..n1' is no range"),
@@ -85,7 +85,7 @@ MISTAKES = {
     ),
     "unknown-placeholder": ("[rank{rank}]: NCCL", "[rank{rnak}]: NCCL", 12, "{rnak}: no such placeholder"),
     "unknown-class": ("class: xid-79", "class: xid79", 15, "'xid79' is no class of rules/packs/vocabulary.yaml"),
-    "unknown-field": ("node: n2, jobs", "host: n2, jobs", 15, "steps.0.expect.0.host: Extra inputs"),
+    "unknown-field": ("node: n2, jobs", "host: n2, jobs", 15, "steps.0.expect.0.host: unknown key: write"),
     "says-nothing": ("{class: xid-79, node: n2, jobs: [A]}", "{}", 15, "says nothing: write at least the `class`"),
     "expects-nothing": (A_SCENARIO[A_SCENARIO.index("    expect") :], "", 1, "expects nothing: write `expect: none`"),
     "steps-and-lines": ("steps:", "advance: 1m\nsteps:", 1, "write either `lines`, `advance` and `expect`, or `steps`"),
