@@ -265,11 +265,11 @@ class Engine:
             job, node = f"{heartbeat.cluster}/{heartbeat.job}", f"{heartbeat.cluster}/{heartbeat.node}"
             self._state.skew.record_step(job, node, heartbeat.step, heartbeat.event_time_ns)
         before = liveness.progress(heartbeat.cluster, heartbeat.job, heartbeat.node)
-        step, step_ns = (before.last_step, before.last_step_ns) if before else (-1, 0)
+        step, step_ns = (before.written_last_step, before.last_step_ns) if before else (None, 0)
         effect = liveness.process(heartbeat)
         self._on_verdicts(effect.verdicts)
         if effect.is_further:
-            self._detect(step_signal(heartbeat, -1 if effect.is_new_attempt else step, step_ns))
+            self._detect(step_signal(heartbeat, None if effect.is_new_attempt else step, step_ns))
         if effect.is_further and liveness.is_recovering(heartbeat.cluster, heartbeat.job, heartbeat.node):
             self._mark_changed(self._state.lifecycle.on_step(heartbeat, effect.is_new_attempt, self._attempt_of))
 

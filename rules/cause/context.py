@@ -19,7 +19,7 @@ class IncidentContext:
     """
 
     world_size_by_job: Mapping[str, int] = field(default_factory=dict)
-    heard_ranks_by_job: Mapping[str, Collection[int]] = field(default_factory=dict)
+    seen_ranks_by_job: Mapping[str, Collection[int]] = field(default_factory=dict)
     node_of_rank: Mapping[JobRank, str] = field(default_factory=dict)
     nodes_by_job: Mapping[str, Collection[str]] = field(default_factory=dict)
     loss_by_job: Mapping[str, JobLoss] = field(default_factory=dict)

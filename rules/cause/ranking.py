@@ -19,7 +19,7 @@ from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 
 OUT_OF_TURN_NS = NS_PER_S
 NOTICED_BY_WAITING = ("hang", "slurm-node-fail", "k8s-node-notready")
-SAME_BREATH_NS = NS_PER_S
+REPEATED_WITHIN_NS = NS_PER_S
 _ROLE_POINTS = {"root": 3, "cascade": 0, "confirmation": -1, "teardown": -3, "advice": -4}
 _STANDSTILL, _STANDSTILL_POINTS = ("hang", "straggler"), 1
 _EXPLAINED_POINTS = -4
@@ -224,7 +224,7 @@ def _share_explanations(candidates: Sequence[Candidate]) -> None:
 def _is_repeated(signal: Signal, other: Signal) -> bool:
     return (signal.job, signal.rank) == (other.job, other.rank) and abs(
         signal.onset_ns - other.onset_ns
-    ) <= SAME_BREATH_NS
+    ) <= REPEATED_WITHIN_NS
 
 
 def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> Explanation | None:

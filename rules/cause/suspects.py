@@ -205,7 +205,7 @@ def _members(table: CollectiveTable, job: str, context: IncidentContext) -> set[
     """The ranks that the job must have; those that a report names exist as well."""
     ranks = {rank for rows in table.groups(job).values() for rank in rows} | set(table.named_by_job.get(job, ()))
     size = max(context.world_size_by_job.get(job, 0), max(ranks, default=-1) + 1)
-    return set(range(size)) | set(context.heard_ranks_by_job.get(job, ()))
+    return set(range(size)) | set(context.seen_ranks_by_job.get(job, ()))
 
 
 def _is_minority(count: int, of: int) -> bool:

@@ -70,8 +70,8 @@ class Correlator(msgspec.Struct):
         """
         if not (node and job):
             return []
-        is_news = self.placement.observe(cluster, node, job, time_ns)
-        return self._link(cluster, node, job, time_ns) if is_news else []
+        is_new = self.placement.observe(cluster, node, job, time_ns)
+        return self._link(cluster, node, job, time_ns) if is_new else []
 
     def jobs_of(self, signal: Signal) -> set[str]:
         """The jobs that a signal affects: its own, otherwise those on its node."""

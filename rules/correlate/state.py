@@ -43,7 +43,7 @@ class AtOnset(msgspec.Struct, frozen=True):
         """What is known of a job now."""
         if progress is None:
             return cls(written_gpus=gpus or 0)
-        steps = (progress.last_step, progress.last_step_ns, progress.pace_ns or 0, progress.saved_step)
+        steps = (progress.written_last_step, progress.last_step_ns, progress.pace_ns or 0, progress.written_saved_step)
         return cls(*steps, gpus or 0)
 
     @property

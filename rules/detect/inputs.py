@@ -88,11 +88,11 @@ def observed(rules: RuleSet) -> frozenset[str]:
     return frozenset(watched | {rule.spec.id for rule in rules.all_rules if rule.spec.clears or rule.spec.recorded_as})
 
 
-def step_signal(heartbeat: Step | Advanced, last_step: int, last_ns: int) -> Signal:
-    """The input `step`: a job advanced. Without `step_time_s` if the job began or went back."""
+def step_signal(heartbeat: Step | Advanced, last_step: int | None, last_ns: int) -> Signal:
+    """The input `step`: a job advanced. `last_step` is None if the job began or went back: then no `step_time_s`."""
     step = heartbeat.step if isinstance(heartbeat, Step) else None
     fields = {"step": str(step)}
-    if step is not None and 0 <= last_step < step and heartbeat.event_time_ns > last_ns:
+    if step is not None and last_step is not None and last_step < step and heartbeat.event_time_ns > last_ns:
         fields["step_time_s"] = f"{(heartbeat.event_time_ns - last_ns) / (step - last_step) / NS_PER_S:.6g}"
     return Signal(
         signal_id=stable_id(STEP, heartbeat.cluster, heartbeat.job, heartbeat.node, step, heartbeat.event_time_ns),

@@ -10,7 +10,7 @@ from epicenter.rules.documents.document import Document, line_of
 from epicenter.rules.importing.draft import Drafts
 from epicenter.rules.importing.pattern import adapted
 
-_BY_HAND = "a condition is set and never cleared by a log; write `clears` into the rule that tells that it is over"
+_HINT = "a condition is set and never cleared by a log; write `clears` into the rule that tells that it is over"
 
 
 class NpdRule(BaseModel):
@@ -47,7 +47,7 @@ def import_npd(document: Document, drafts: Drafts) -> None:
         fields = {"source": "kernel"} if is_kernel else {}
         if rule.type == "permanent":
             fields["severity"] = "error"
-            drafts.lose(place, rule.reason, f"permanent condition {rule.condition}: {_BY_HAND}")
+            drafts.lose(place, rule.reason, f"permanent condition {rule.condition}: {_HINT}")
         # node-problem-detector holds a pattern against the end of its buffer
         ends_open = rule.pattern.endswith((".*", "$"))
         try:

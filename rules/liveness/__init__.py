@@ -1,1 +1,1 @@
-"""Silence told apart: which jobs stopped, who stopped first, and which silences mean nothing."""
+"""What missing logs mean: which jobs stopped, which rank or node stopped first, and when missing logs are harmless."""

@@ -1,4 +1,4 @@
-"""Progress of each job, its cadence, and when it counts as stopped: alive is not the same as progressing."""
+"""Progress of each job, its cadence, and when it counts as stopped: a job may be alive without making progress."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from epicenter.rules.model.heartbeats import CHECKPOINT
 from epicenter.rules.model.times import NS_PER_S
 
 MAX_KEPT_PACES: Final = 20
@@ -16,7 +17,7 @@ PACES_TO_KNOW: Final = 3
 PACES_TO_TRUST: Final = 10
 MIN_HISTORY_NS: Final = 30 * NS_PER_S
 ROUND_NS: Final = 60 * NS_PER_S
-"""The same step repeated within a minute says nothing new, so one report of it is enough."""
+"""A step reported again within a minute adds nothing, so one report of it is enough."""
 
 REPORT_NS: Final = NS_PER_S
 """Steps within this time are one report: buffered output comes in bursts."""
@@ -25,7 +26,7 @@ MIN_SLACK_NS: Final = 15 * NS_PER_S
 PHASE_NS: Final = 600 * NS_PER_S
 STEPS_TO_SETTLE: Final = 500
 SETTLED_NS: Final = 3600 * NS_PER_S
-"""After this many steps and this time, a job is assumed to have shown all its kinds of pauses."""
+"""After this many steps and this time, a job is assumed to have shown every kind of pause."""
 
 BUFFERED_GAP_NS: Final = 10 * NS_PER_S
 SLOW_REPORTS: Final = 10
@@ -48,10 +49,11 @@ class JobProgress(msgspec.Struct):
     A report is the first step after a second or more without one. `gaps_ns` are the newest times from report to report,
     `strides` the steps between them, `paces_ns` the time per step; none includes pauses.
 
-    `saved_step` is the step of the newest complete checkpoint, -1 if there is none. `seen_steps` and `seen_ns` are how
-    much of the job was watched, over all attempts. `longest_pause_ns` is the longest pause that neither a line nor a
-    period announced. `has_finished`: the job said that it is complete, so later progress bars are no steps.
-    `root_cause_ns` is when a line last reported a root cause on one of its nodes: a pause after it is no ordinary one.
+    `seen_steps` and `seen_ns` are how much of the job was watched, over all attempts. `longest_pause_ns` is the longest
+    pause that neither a line nor a period announced. `has_finished`: the job reported that it is complete, so later
+    progress bars are not steps. `root_cause_ns` is when a line last reported a root cause on one of its nodes: a pause
+    after it is not an ordinary one. Snapshots write -1 for an unknown step: the fields `written_…` are as they are
+    written.
 
     The job counts as stopped at `stall_due_ns`: when the next report is late by 15 s and by three steps (if only every
     nth step is reported, by as much again), or later if its cadence says so (`patience_ns`). A step repeated soon after
@@ -64,13 +66,13 @@ class JobProgress(msgspec.Struct):
     job: str = ""
     node: str = ""
     attempt: int = 1
-    last_step: int = -1
+    written_last_step: int = msgspec.field(default=-1, name="last_step")
     last_step_ns: int = 0
-    saved_step: int = -1
+    written_saved_step: int = msgspec.field(default=-1, name="saved_step")
     paces_ns: list[int] = []
     gaps_ns: list[int] = []
     strides: list[int] = []
-    reported_step: int = msgspec.field(default=-1, name="told_step")
+    written_reported_step: int = msgspec.field(default=-1, name="told_step")
     reported_ns: int = msgspec.field(default=0, name="told_ns")
     steps_in_report: int = msgspec.field(default=0, name="steps_in_telling")
     even_gaps: int = 0
@@ -88,13 +90,23 @@ class JobProgress(msgspec.Struct):
     has_finished: bool = False
     is_stalled: bool = False
 
+    @property
+    def last_step(self) -> int | None:
+        """The newest completed step; None before the first."""
+        return None if self.written_last_step < 0 else self.written_last_step
+
+    @property
+    def saved_step(self) -> int | None:
+        """The step of the newest complete checkpoint; None if there is none."""
+        return None if self.written_saved_step < 0 else self.written_saved_step
+
     def count(self, time_ns: int) -> bool:
         """Count a line of progress without a step number, once a second, unless others have one; true if it counts."""
-        is_known = self.last_step >= 0 and not self.is_counted
+        is_known = self.written_last_step >= 0 and not self.is_counted
         if is_known or self.has_finished or time_ns // NS_PER_S <= self.last_step_ns // NS_PER_S:
             return False
         self.is_counted = False
-        is_further = self.step(self.last_step + 1, time_ns)
+        is_further = self.step(self.written_last_step + 1, time_ns)
         self.is_counted = True
         return is_further
 
@@ -102,15 +114,15 @@ class JobProgress(msgspec.Struct):
         """Record a completed step; true if the job advanced."""
         if self.is_counted:
             self._begin_again()
-            self.last_step, self.is_counted = -1, False
-        if step <= self.last_step and self._is_soon(time_ns):
-            return False
-        if step <= self.last_step:
+            self.written_last_step, self.is_counted = -1, False
+        if step <= self.written_last_step:
+            if self._is_soon(time_ns):
+                return False
             self._begin_again()
-        if self.reported_step < 0 or time_ns - self.reported_ns >= REPORT_NS:
+        if self.written_reported_step < 0 or time_ns - self.reported_ns >= REPORT_NS:
             self._report(step, time_ns)
         self.steps_in_report += 1
-        self.last_step, self.last_step_ns = step, max(time_ns, self.last_step_ns)
+        self.written_last_step, self.last_step_ns = step, max(time_ns, self.last_step_ns)
         self.has_ended = self.has_finished = self.is_stalled = False
         return True
 
@@ -123,6 +135,11 @@ class JobProgress(msgspec.Struct):
         second_ns = time_ns // NS_PER_S * NS_PER_S
         self.phase = phase if second_ns > self.phase_ns else max(self.phase, phase)
         self.phase_ns = max(self.phase_ns, second_ns)
+
+    def save(self, step: int, time_ns: int) -> None:
+        """Record that the checkpoint of this step is complete."""
+        self.begin_phase(CHECKPOINT, time_ns)
+        self.written_saved_step = step
 
     @property
     def pace_ns(self) -> int | None:
@@ -141,12 +158,12 @@ class JobProgress(msgspec.Struct):
 
     @property
     def is_settled(self) -> bool:
-        """Whether it was watched long enough to have shown its pauses."""
+        """Whether it was watched for long enough to have shown its pauses."""
         return self.seen_steps >= STEPS_TO_SETTLE and self.seen_ns >= SETTLED_NS
 
     @property
     def is_slow(self) -> bool:
-        """Whether its newest steps all take several times as long as before, for minutes."""
+        """Whether all its newest steps, over minutes, took several times as long as before."""
         newest, before = self.paces_ns[-SLOW_REPORTS:], self.paces_ns[:-SLOW_REPORTS]
         if len(before) < MAX_KEPT_PACES or sum(self.gaps_ns[-SLOW_REPORTS:]) < SLOW_NS:
             return False
@@ -154,7 +171,7 @@ class JobProgress(msgspec.Struct):
 
     @property
     def slow_since_ns(self) -> int:
-        """When the newest steps began of which each took several times as long as before."""
+        """When the newest run of slow steps began, each several times as long as before."""
         before_ns = _median(self.paces_ns[:-SLOW_REPORTS])
         slow = list(takewhile(lambda pace_ns: pace_ns >= SLOW_TIMES * before_ns, reversed(self.paces_ns)))
         return self.reported_ns - sum(self.gaps_ns[-len(slow) :]) if slow else self.reported_ns
@@ -179,7 +196,8 @@ class JobProgress(msgspec.Struct):
         if self._is_in_phase:
             waits += [PHASE_NS, 2 * self.longest_by_phase_ns.get(self.phase, 0)]
         stride = max(1, _median(self.strides))
-        if not self.passed.issuperset(self._periods_between(self.last_step, self.last_step + 2 * stride)):
+        last_step = self.written_last_step
+        if not self.passed.issuperset(self._periods_between(last_step, last_step + 2 * stride)):
             waits += [PHASE_NS, 2 * self.longest_round_ns]
         return max(waits)
 
@@ -193,8 +211,8 @@ class JobProgress(msgspec.Struct):
         """The evidence for the stop, as a sentence."""
         pace_s = (self.pace_ns or 0) / NS_PER_S
         if self.is_counted:
-            return f"no further line of progress; they had come every {pace_s:.1f} s"
-        return f"no step after step {self.last_step}; a step had taken {pace_s:.1f} s"
+            return f"no further progress line; until then there was one every {pace_s:.1f} s"
+        return f"no step after step {self.last_step}; until then a step took {pace_s:.1f} s"
 
     @property
     def _is_after_root_cause(self) -> bool:
@@ -202,7 +220,7 @@ class JobProgress(msgspec.Struct):
 
     @property
     def _is_in_phase(self) -> bool:
-        """By the second, so that it does not matter which line of a second is reported."""
+        """Compared by the second, so that it does not matter which line of a second is reported."""
         return bool(self.phase) and self.phase_ns >= self.last_step_ns // NS_PER_S * NS_PER_S
 
     def _is_soon(self, time_ns: int) -> bool:
@@ -211,14 +229,14 @@ class JobProgress(msgspec.Struct):
 
     def _begin_again(self) -> None:
         self.attempt += 1
-        self.reported_step, self.even_gaps = -1, 0
+        self.written_reported_step, self.even_gaps = -1, 0
         self.gaps_ns, self.strides = [], []
         self.phase, self.phase_ns = "", 0
 
     def _report(self, step: int, time_ns: int) -> None:
-        if 0 <= self.reported_step < step:
-            self._record_gap(time_ns - self.reported_ns, step - self.reported_step, step)
-        self.reported_step, self.reported_ns, self.steps_in_report = step, time_ns, 0
+        if 0 <= self.written_reported_step < step:
+            self._record_gap(time_ns - self.reported_ns, step - self.written_reported_step, step)
+        self.written_reported_step, self.reported_ns, self.steps_in_report = step, time_ns, 0
 
     def _record_gap(self, gap_ns: int, stride: int, step: int) -> None:
         self.seen_steps, self.seen_ns = self.seen_steps + stride, self.seen_ns + gap_ns
@@ -226,7 +244,7 @@ class JobProgress(msgspec.Struct):
         usual_ns = _median(self.gaps_ns)
         usual_stride = max(1, _median(self.strides))
         is_long = bool(usual_ns) and gap_ns > usual_ns * stride / usual_stride * 13 / 10
-        at_round = self._periods_between(self.reported_step, step + usual_stride)
+        at_round = self._periods_between(self.written_reported_step, step + usual_stride)
         if not is_long or not (at_round or self._is_in_phase):
             self._pass(step)
             self._append_gap(gap_ns, stride)
@@ -238,15 +256,15 @@ class JobProgress(msgspec.Struct):
         self.longest_round_ns = max(gap_ns, self.longest_round_ns)
 
     def _record_pause(self, gap_ns: int, step: int) -> None:
-        is_foretold = self._is_in_phase and self.phase_ns <= self.reported_ns + MIN_SLACK_NS
-        at_round = self._periods_between(self.reported_step, step + max(1, _median(self.strides)))
-        if self.is_trusted and gap_ns > self.late_ns() and not is_foretold and not at_round:
+        is_announced = self._is_in_phase and self.phase_ns <= self.reported_ns + MIN_SLACK_NS
+        at_round = self._periods_between(self.written_reported_step, step + max(1, _median(self.strides)))
+        if self.is_trusted and gap_ns > self.late_ns() and not is_announced and not at_round:
             self.longest_pause_ns = max(gap_ns, self.longest_pause_ns)
 
     def _pass(self, step: int) -> None:
         """No pause here. Steps are reported before a pause, after it or one step late, so three gaps must agree."""
         if self.even_gaps >= 2:
-            self.passed.update(self._periods_between(self.reported_step, step - 1))
+            self.passed.update(self._periods_between(self.written_reported_step, step - 1))
         self.even_gaps += 1
 
     def _append_gap(self, gap_ns: int, stride: int) -> None:

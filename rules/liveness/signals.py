@@ -21,7 +21,7 @@ def rules_by_verdict(rules: RuleSet) -> dict[str, Rule]:
 
 
 def liveness_signal(rule: Rule, verdict: Verdict) -> Signal:
-    """The signal of a verdict. No line reports it, so it has no position."""
+    """The signal of a verdict. It comes from no line, so it has no position."""
     return Signal(
         signal_id=stable_id("silence", *msgspec.structs.astuple(verdict)[:7]),
         rule=rule.spec.id,

@@ -20,12 +20,13 @@ _KEY_BREAK: Final = "\x1f"
 class Member(msgspec.Struct, array_like=True):
     """One rank that reports steps; `rank` is None if its lines do not name it.
 
-    `abreast_ns` is when it last reported the newest step of the job: it may lag since then.
+    `abreast_ns` is when it last reported the job's newest step: since then it may lag. `step` counts from the first of
+    its `reports` on.
     """
 
     node: str
     rank: int | None
-    step: int = -1
+    step: int = 0
     step_ns: int = 0
     reports: int = 0
     abreast_ns: int = 0
@@ -36,8 +37,8 @@ class JobWatch(msgspec.Struct):
 
     `nodes` have had lines of the job. `attempt_ns` is the first step since it last went back to a checkpoint.
     `ranks_placed` are the ranks, of `world_size`, that printed a banner. `node_count` is on how many nodes it starts.
-    `verdict` is the current one. `suspect` is the rank that lagged at the last check, then at `suspect_step`,
-    `suspect_lag` steps behind: a slow clock lags as well, but never more and more.
+    `verdict` is the current one. `suspect` is the rank that lagged at the last check, at `suspect_step`, `suspect_lag`
+    steps behind: a rank with a slow clock lags too, but does not fall further behind.
     """
 
     progress: JobProgress
@@ -48,7 +49,7 @@ class JobWatch(msgspec.Struct):
     ranks_placed: set[int] = set()
     first_ns: int = 0
     attempt_ns: int = 0
-    heard_ns: int = 0
+    last_seen_ns: int = msgspec.field(default=0, name="heard_ns")
     placed_ns: int = 0
     step_timer_ns: int = 0
     check_timer_ns: int = msgspec.field(default=0, name="look_timer_ns")
@@ -56,13 +57,13 @@ class JobWatch(msgspec.Struct):
     is_straggling: bool = False
     suspect: str = ""
     suspect_lag: int = 0
-    suspect_step: int = -1
+    suspect_step: int = 0
     lost_nodes: set[str] = set()
 
     def observe(self, heartbeat: Heartbeat) -> None:
         """Record that the job is alive on a node."""
         self.first_ns = self.first_ns or heartbeat.event_time_ns
-        self.heard_ns = max(self.heard_ns, heartbeat.event_time_ns)
+        self.last_seen_ns = max(self.last_seen_ns, heartbeat.event_time_ns)
         if heartbeat.node and len(self.nodes) < MAX_PLACES:
             self.nodes.add(heartbeat.node)
 
@@ -93,9 +94,9 @@ class JobWatch(msgspec.Struct):
         member = self.members.get(key)
         if member is None:
             member = self.members[key] = Member(heartbeat.node, heartbeat.rank)
-        if step > member.step:
+        if step > member.step or not member.reports:
             member.step, member.step_ns, member.reports = step, heartbeat.event_time_ns, member.reports + 1
-            if step >= self.progress.last_step:
+            if step >= self.progress.written_last_step:
                 member.abreast_ns = heartbeat.event_time_ns
         return is_further
 

@@ -12,7 +12,7 @@ BUCKET_NS: Final = 10 * NS_PER_S
 MAX_KEPT_BUCKETS: Final = 24
 LEARNT_HEARTBEATS: Final = 20
 HEARTBEATS_TO_MISS: Final = 5
-"""After this many, missing lines of a node are suspicious; too few to call it dead."""
+"""After this many, missing lines of a node are suspicious; they are too few to call it dead."""
 
 
 class Cadence(NamedTuple):
@@ -28,7 +28,7 @@ class Stream(msgspec.Struct, array_like=True):
     """The newest buckets in which one stream of a node had lines, oldest first; `count` of them since `first`.
 
     Which moment of a bucket is reported depends on batches, so only whole buckets count. `longest_gap` leaves out the
-    gap before the newest bucket, which may not be complete.
+    gap before the newest bucket, which may be incomplete. `first` is -1 while `count` is 0.
     """
 
     newest: list[int] = []
@@ -84,25 +84,25 @@ def chance_gaps(streams: int) -> float:
 class NodeStreams(msgspec.Struct, array_like=True):
     """The streams of one node: `worker` of its jobs, `kernel` of its kernel and other programs.
 
-    `first_cut_ns` is when a line was first cut in the middle, `cut_ns` the last second in which one was, `cuts` in how
-    many seconds one was.
+    `first_cut_ns` is when a line was first cut off, `cut_ns` the last second in which one was, and `cuts` the number of
+    such seconds.
     """
 
     kernel: Stream = msgspec.field(default_factory=Stream)
     worker: Stream = msgspec.field(default_factory=Stream)
-    heard_ns: int = 0
+    last_seen_ns: int = 0
     cut_ns: int = 0
     cuts: int = 0
     first_cut_ns: int = 0
 
     def record(self, source: str, time_ns: int) -> None:
         """Record a line of one of its streams."""
-        self.heard_ns = max(self.heard_ns, time_ns)
+        self.last_seen_ns = max(self.last_seen_ns, time_ns)
         if source in ("kernel", "worker"):
             (self.kernel if source == "kernel" else self.worker).record(time_ns)
 
     def record_cut(self, time_ns: int) -> None:
-        """Record a line that ends in the middle."""
+        """Record a line that is cut off."""
         second_ns = time_ns // NS_PER_S * NS_PER_S
         self.first_cut_ns = min(time_ns, self.first_cut_ns or time_ns)
         self.cuts += second_ns > self.cut_ns
@@ -119,7 +119,7 @@ class NodeStreams(msgspec.Struct, array_like=True):
         newest = [bucket for stream in (self.kernel, self.worker) for bucket in stream.newest if bucket < end]
         return (max(newest) + 1) * BUCKET_NS if newest else 0
 
-    def was_heard(self, since_ns: int, now_ns: int) -> bool:
+    def was_active(self, since_ns: int, now_ns: int) -> bool:
         """Whether it had lines in a whole bucket that ended after `since_ns`."""
         return self.last_ns(now_ns) > since_ns
 

@@ -1,4 +1,4 @@
-"""Who stopped first in a stopped job, by the ranks' steps and by which streams of which nodes continue."""
+"""The verdict on a stopped job: who stopped first, by the ranks' steps and by which nodes still log."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _VERDICT_OF_CLASS: Final = {
 
 REPORTS_TO_COUNT: Final = 3
 MAX_CUTS: Final = 3
-"""If lines of a node are cut in more seconds than this, that is how it writes, and means nothing."""
+"""If lines of a node are cut off in more seconds than this, that is its usual output and means nothing."""
 
 LAG_STEPS: Final = 2
 _SHORTLY_BEFORE_NS: Final = 60 * NS_PER_S
@@ -56,7 +56,7 @@ _SHORTLY_BEFORE_NS: Final = 60 * NS_PER_S
 class Finding(msgspec.Struct, frozen=True):
     """A verdict with its node and rank, as far as they are known, and the evidence in words.
 
-    `onset_ns` is when it began, 0 if that was at the job's last step.
+    `onset_ns` is when it began, 0 for the job's last step.
     """
 
     verdict: str
@@ -77,14 +77,20 @@ def verdict_of(ranked: Sequence[Signal]) -> str:
     return named_by_line if best in ("", HUNG) and named_by_line else best
 
 
-def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str, now_ns: int) -> bool:
-    """Whether the whole cluster has had no lines since the job's last step, and chance does not explain it.
+def shipper_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
+    """The verdict if the whole cluster has had no lines since the job's last step, and chance does not explain it.
 
     While a job hangs, kernels and the workers of nodes without this job still log. A single node has only its own
-    files, so there a hang is a hang.
+    files, so a hang there is a hang.
     """
+    if not _is_cluster_silent(watch, streams, now_ns):
+        return None
+    return Finding(SHIPPER_SILENT, text=f"{_stopped(watch.progress)}; since then there are no logs from the cluster")
+
+
+def _is_cluster_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> bool:
+    cluster, after_ns = watch.progress.cluster, watch.progress.last_step_ns
     of_cluster = {key: of_node for key, of_node in streams.items() if key.startswith(node_key(cluster, ""))}
-    after_ns = watch.progress.last_step_ns
     if len(of_cluster) < 2 or any(of_node.activity(after_ns, now_ns) for of_node in of_cluster.values()):
         return False
     job_nodes = {node_key(cluster, node) for node in watch.nodes}
@@ -97,74 +103,74 @@ def all_silent(watch: JobWatch, streams: Mapping[str, NodeStreams], cluster: str
 
 def find(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> Finding:
     """The best explanation now for a stopped job."""
-    heard = _heard(watch, streams, now_ns)
+    active = _active_nodes(watch, streams, now_ns)
     return (
-        _silent_node(watch, heard, now_ns)
-        or _cut_line(watch.progress, heard, now_ns)
+        _silent_node(watch, active, now_ns)
+        or _cut_line(watch.progress, active, now_ns)
         or _rank_behind(watch)
-        or _silent_workers(watch, heard, now_ns)
+        or _silent_workers(watch, active, now_ns)
         or _hung(watch)
     )
 
 
-def _silent_node(watch: JobWatch, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
+def _silent_node(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
     since = watch.progress.last_step_ns + BUCKET_NS, now_ns
-    silent = [node for node, of_node in heard.items() if of_node.kernel.count and not of_node.activity(*since)]
-    for node in sorted(silent) if _are_few(silent, heard) else ():
-        peers = _peers(watch, node, heard)
+    silent = [node for node, of_node in active.items() if of_node.kernel.count and not of_node.activity(*since)]
+    for node in sorted(silent) if _are_few(silent, active) else ():
+        peers = _peers(watch, node, active)
         others = [
             of_node.kernel.activity(*since) + (of_node.worker.activity(*since) if other in peers else 0)
-            for other, of_node in heard.items()
+            for other, of_node in active.items()
             if other not in silent
         ]
-        is_overdue = any(others) and heard[node].kernel.is_overdue(now_ns, len(heard))
-        if is_overdue or fmean(others) >= chance_gaps(len(heard)):
-            text = (
-                f"{_stopped(watch.progress)}; since then neither the kernel nor a worker of {node} said a word, while "
-            )
-            return Finding(NODE_DEAD, node, None, f"{text}{sum(map(bool, others))} other nodes still speak")
+        is_overdue = any(others) and active[node].kernel.is_overdue(now_ns, len(active))
+        if is_overdue or fmean(others) >= chance_gaps(len(active)):
+            text = f"{_stopped(watch.progress)}; since then neither the kernel nor a worker of {node} has logged"
+            return Finding(NODE_DEAD, node, None, f"{text}, while {sum(map(bool, others))} other nodes still log")
     return None
 
 
-def _silent_workers(watch: JobWatch, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
+def _silent_workers(watch: JobWatch, active: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
     since = watch.progress.last_step_ns + BUCKET_NS, now_ns
-    silent = [node for node, of_node in heard.items() if of_node.worker.count and not of_node.worker.activity(*since)]
-    for node in sorted(silent) if _are_few(silent, heard) else ():
-        others = [heard[other].worker.activity(*since) for other in _peers(watch, node, heard) if other not in silent]
-        if others and fmean(others) >= chance_gaps(len(heard)):
-            kernel = "its kernel still speaks" if heard[node].kernel.activity(*since) else "its kernel log is not known"
-            text = f"{_stopped(watch.progress)}; the workers of {node} are silent since then, those of other nodes not"
+    silent = [node for node, of_node in active.items() if of_node.worker.count and not of_node.worker.activity(*since)]
+    for node in sorted(silent) if _are_few(silent, active) else ():
+        others = [active[other].worker.activity(*since) for other in _peers(watch, node, active) if other not in silent]
+        if others and fmean(others) >= chance_gaps(len(active)):
+            kernel = (
+                "its kernel still logs" if active[node].kernel.activity(*since) else "its kernel has no lines either"
+            )
+            text = f"{_stopped(watch.progress)}; since then no worker of {node} has logged, while those of others have"
             return Finding(RANK_DEAD, node, None, f"{text}; {kernel}")
     return None
 
 
-def _peers(watch: JobWatch, node: str, heard: Mapping[str, NodeStreams]) -> list[str]:
+def _peers(watch: JobWatch, node: str, active: Mapping[str, NodeStreams]) -> list[str]:
     """Nodes whose workers should log as often while the job is stopped: all of them report steps, or none does.
 
     A node that alone reports everyone's steps stops logging for that reason, so it has no peers.
     """
-    tellers = {member.node for member in watch.members.values()}
-    if tellers.issuperset(heard):
-        return list(heard)
-    return [] if node in tellers else [other for other in heard if other not in tellers]
+    reporters = {member.node for member in watch.members.values()}
+    if reporters.issuperset(active):
+        return list(active)
+    return [] if node in reporters else [other for other in active if other not in reporters]
 
 
-def _are_few(silent: Sequence[str], heard: Mapping[str, NodeStreams]) -> bool:
-    return 0 < len(silent) <= max(1, len(heard) // 4) and len(silent) < len(heard)
+def _are_few(silent: Sequence[str], active: Mapping[str, NodeStreams]) -> bool:
+    return 0 < len(silent) <= max(1, len(active) // 4) and len(silent) < len(active)
 
 
-def _heard(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> dict[str, NodeStreams]:
+def _active_nodes(watch: JobWatch, streams: Mapping[str, NodeStreams], now_ns: int) -> dict[str, NodeStreams]:
     """The nodes of the job's newest attempt: those with lines since it began."""
     since_ns = watch.attempt_ns
     of_job = {node: streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes}
-    return {node: of_node for node, of_node in of_job.items() if of_node and of_node.was_heard(since_ns, now_ns)}
+    return {node: of_node for node, of_node in of_job.items() if of_node and of_node.was_active(since_ns, now_ns)}
 
 
-def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
-    for node, of_node in sorted(heard.items()):
+def _cut_line(progress: JobProgress, active: Mapping[str, NodeStreams], now_ns: int) -> Finding | None:
+    for node, of_node in sorted(active.items()):
         is_last = not of_node.worker.activity(of_node.cut_ns + BUCKET_NS, now_ns)
         if of_node.cut_ns >= progress.last_step_ns - BUCKET_NS and of_node.cuts <= MAX_CUTS and is_last:
-            text = f"{_stopped(progress)}; the last line of {node} ends in the middle, and nothing follows it"
+            text = f"{_stopped(progress)}; the last line of {node} is cut off, and no line follows it"
             return Finding(CUT_OFF, node, None, text)
     return None
 
@@ -172,22 +178,19 @@ def _cut_line(progress: JobProgress, heard: Mapping[str, NodeStreams], now_ns: i
 def _rank_behind(watch: JobWatch) -> Finding | None:
     """One rank, or the ranks of one node, that had kept up and now lack the step that the others have."""
     members = kept_up(watch)
-    behind = [member for member in members if member.step < watch.progress.last_step]
+    behind = [member for member in members if member.step < watch.progress.written_last_step]
     if not behind or len({member.node for member in behind}) > 1 or 2 * len(behind) > len(members):
         return None
     lowest = min(behind, key=lambda member: (member.step, member.step_ns, -1 if member.rank is None else member.rank))
     ahead_ns = max(member.step_ns for member in members if member.step == watch.progress.last_step)
     rank = lowest.rank if len(behind) == 1 else None
     who = f"rank {rank} on {lowest.node}" if rank is not None else lowest.node
-    last = f"{len(members) - len(behind)} others are at step {watch.progress.last_step}"
+    others, last = len(members) - len(behind), watch.progress.last_step
     if lowest.step_ns > ahead_ns:
-        return Finding(STRAGGLER, lowest.node, rank, f"{who} still goes on at step {lowest.step}; {last} and wait")
-    return Finding(
-        RANK_DEAD,
-        lowest.node,
-        rank,
-        f"{_stopped(watch.progress)}; {who} is silent after step {lowest.step}, {last}",
-    )
+        text = f"{who} still advances at step {lowest.step}, while {others} others wait at step {last}"
+        return Finding(STRAGGLER, lowest.node, rank, text)
+    text = f"{who} has not logged since step {lowest.step}, while {others} others are at step {last}"
+    return Finding(RANK_DEAD, lowest.node, rank, f"{_stopped(watch.progress)}; {text}")
 
 
 def not_started(watch: JobWatch) -> Finding | None:
@@ -195,11 +198,11 @@ def not_started(watch: JobWatch) -> Finding | None:
     missing = sorted(set(range(watch.world_size)) - watch.ranks_placed)
     if missing and len(missing) <= watch.world_size // 2:
         shown = ", ".join(map(str, missing[:8])) + (", …" if len(missing) > 8 else "")
-        text = f"no first step; of {watch.world_size} ranks {len(missing)} never took their place: {shown}"
+        text = f"no first step; {len(missing)} of {watch.world_size} ranks never started: {shown}"
         return Finding(NEVER_STARTED, rank=missing[0] if len(missing) == 1 else None, text=text)
     absent = watch.node_count - len(watch.nodes)
     if 0 < absent <= watch.node_count // 2:
-        return Finding(NEVER_STARTED, text=f"no first step; of {watch.node_count} nodes {absent} never said a word")
+        return Finding(NEVER_STARTED, text=f"no first step; {absent} of {watch.node_count} nodes never logged")
     return None
 
 
@@ -217,20 +220,20 @@ def laggard(watch: JobWatch, now_ns: int) -> str:
     found = [
         key
         for key, member in watch.members.items()
-        if member.reports >= REPORTS_TO_COUNT and member.step <= watch.progress.last_step - LAG_STEPS
+        if member.reports >= REPORTS_TO_COUNT and member.step <= watch.progress.written_last_step - LAG_STEPS
     ]
     if len(found) != 1 or len(watch.members) < 2:
         return ""
     pace_ns = watch.progress.pace_ns or 0
-    is_going_on = watch.members[found[0]].step_ns > now_ns - max(_SHORTLY_BEFORE_NS, 10 * pace_ns)
-    return found[0] if is_going_on else ""
+    is_advancing = watch.members[found[0]].step_ns > now_ns - max(_SHORTLY_BEFORE_NS, 10 * pace_ns)
+    return found[0] if is_advancing else ""
 
 
 def _hung(watch: JobWatch) -> Finding:
     members = kept_up(watch)
     step = watch.progress.last_step
     are_equal = len(members) > 1 and all(member.step == step for member in members)
-    who = f"; all {len(members)} ranks that tell their steps are at step {step}" if are_equal else ""
+    who = f"; all {len(members)} ranks that report steps are at step {step}" if are_equal else ""
     return Finding(HUNG, watch.progress.node, None, _stopped(watch.progress) + who)
 
 

@@ -31,12 +31,11 @@ from epicenter.rules.liveness.verdict import (
     SHIPPER_SILENT,
     STRENGTH,
     Finding,
-    all_silent,
     find,
     not_started,
+    shipper_silent,
 )
 from epicenter.rules.model.heartbeats import (
-    CHECKPOINT,
     Advanced,
     Alive,
     CheckpointSaved,
@@ -51,8 +50,8 @@ from epicenter.rules.model.times import NS_PER_S
 
 QUIET_START_NS: Final = 300 * NS_PER_S
 HOUR_NS: Final = 3600 * NS_PER_S
-NOT_HEARD_NS: Final = HOUR_NS
-"""A job without a step for this long is no longer checked, until its next step."""
+INACTIVE_NS: Final = HOUR_NS
+"""A job without a step for this long is not checked again until its next step."""
 
 FORGET_HOURS: Final = 24
 """A job or node without heartbeats for this long in event time is forgotten; checked once an hour."""
@@ -64,7 +63,10 @@ MAX_KEPT_VERDICTS: Final = 1_000
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What missing logs mean. `onset_ns` is the last sign of progress, `time_ns` the time of the verdict."""
+    """What missing logs mean. `onset_ns` is the last sign of progress, `time_ns` the time of the verdict.
+
+    In `fields`, an unknown last step is -1.
+    """
 
     verdict: str
     cluster: str
@@ -103,10 +105,11 @@ class LivenessWatch(msgspec.Struct):
         return self.timers[0][0] if self.timers else None
 
     def progress(self, cluster: str, job: str, node: str = "") -> JobProgress | None:
-        """The progress of a job; None if it reported no step."""
+        """The progress of a job; None if no line numbered its steps."""
         watch = self.jobs.get(job_key(cluster, job, node))
-        is_known = watch is not None and watch.progress.last_step >= 0 and not watch.progress.is_counted
-        return watch.progress if watch and is_known else None
+        if watch is None or watch.progress.written_last_step < 0 or watch.progress.is_counted:
+            return None
+        return watch.progress
 
     def process(self, heartbeat: Heartbeat) -> HeartbeatEffect:
         """Process a heartbeat."""
@@ -128,7 +131,7 @@ class LivenessWatch(msgspec.Struct):
         )
 
     def record_root_cause(self, cluster: str, jobs: Iterable[str], time_ns: int) -> None:
-        """A line reported a root cause that concerns these jobs: the next pause is no ordinary one."""
+        """A line reported a root cause that concerns these jobs: their next pause is not an ordinary one."""
         for key in sorted(job_key(cluster, job, "") for job in jobs):
             if watch := self.jobs.get(key):
                 watch.progress.root_cause_ns = max(time_ns, watch.progress.root_cause_ns)
@@ -141,10 +144,10 @@ class LivenessWatch(msgspec.Struct):
         return watch is None or not watch.is_straggling
 
     def end(self, cluster: str, job: str, node: str, is_finished: bool, time_ns: int) -> list[Verdict]:
-        """The job has ended, says the job or its scheduler: missing logs mean nothing now. Returns the last verdicts.
+        """The job or its scheduler reported its end: from now on missing logs mean nothing. Returns the last verdicts.
 
-        If it was ended by others after at least half of `PHASE_NS` without a step, it had hung. After less, only a
-        stronger verdict than `hung` counts.
+        If it was cancelled after at least half of `PHASE_NS` without a step, it had hung. After less, only a stronger
+        verdict than `hung` counts.
         """
         key = job_key(cluster, job, node)
         watch = self.jobs.get(key)
@@ -152,8 +155,9 @@ class LivenessWatch(msgspec.Struct):
             return []
         seen = [] if is_finished and not watch.progress.is_stalled else self._final_verdicts(watch, time_ns)
         watch.progress.end(is_finished)
-        name = FINISHED if is_finished else CANCELLED
-        self._record(watch, Finding(name, text=f"the last step was {watch.progress.last_step}"), time_ns)
+        name, last = FINISHED if is_finished else CANCELLED, watch.progress.last_step
+        text = "it reported no step" if last is None else f"the last step was {last}"
+        self._record(watch, Finding(name, text=text), time_ns)
         return seen
 
     def wake(self) -> list[Verdict]:
@@ -167,7 +171,7 @@ class LivenessWatch(msgspec.Struct):
         return self._on_check_timer(key, watch, due_ns) if kind == CHECK else self._on_start_timer(watch, due_ns)
 
     def _advances(self, key: str, watch: JobWatch, heartbeat: Heartbeat) -> bool:
-        """Record what the heartbeat says of the job; true if the job advanced."""
+        """Record the heartbeat; true if the job advanced."""
         if type(heartbeat) is Step:
             return watch.step(heartbeat)
         if type(heartbeat) is Advanced:
@@ -177,8 +181,7 @@ class LivenessWatch(msgspec.Struct):
         elif type(heartbeat) is PhaseBegan:
             watch.progress.begin_phase(heartbeat.phase, heartbeat.event_time_ns)
         elif type(heartbeat) is CheckpointSaved:
-            watch.progress.begin_phase(CHECKPOINT, heartbeat.event_time_ns)
-            watch.progress.saved_step = heartbeat.step
+            watch.progress.save(heartbeat.step, heartbeat.event_time_ns)
         return False
 
     def _observe_node(self, heartbeat: Heartbeat) -> None:
@@ -216,25 +219,22 @@ class LivenessWatch(msgspec.Struct):
         if due_ns > now_ns:
             await_step(self.timers, key, watch)
             return []
-        if all_silent(watch, self.streams, watch.progress.cluster, now_ns):
-            return self._wait_for_shipper(key, watch, now_ns)
+        if finding := shipper_silent(watch, self.streams, now_ns):
+            return self._wait_for_shipper(key, watch, finding, now_ns)
         watch.progress.is_stalled = True
         set_check_timer(self.timers, key, watch, now_ns + CHECK_AGAIN_NS)
         return [self._declare(watch, find(watch, self.streams, now_ns), now_ns)]
 
-    def _wait_for_shipper(self, key: str, watch: JobWatch, now_ns: int) -> list[Verdict]:
-        if now_ns - watch.progress.last_step_ns < NOT_HEARD_NS:
+    def _wait_for_shipper(self, key: str, watch: JobWatch, finding: Finding, now_ns: int) -> list[Verdict]:
+        if now_ns - watch.progress.last_step_ns < INACTIVE_NS:
             set_step_timer(self.timers, key, watch, now_ns + CHECK_AGAIN_NS)
-        if watch.verdict == SHIPPER_SILENT:
-            return []
-        text = f"{watch.progress.sentence()}; nothing at all is heard of the cluster since then"
-        return [self._declare(watch, Finding(SHIPPER_SILENT, text=text), now_ns)]
+        return [] if watch.verdict == finding.verdict else [self._declare(watch, finding, now_ns)]
 
     def _on_check_timer(self, key: str, watch: JobWatch, now_ns: int) -> list[Verdict]:
         if watch.check_timer_ns != now_ns:
             return []
         watch.check_timer_ns = 0
-        if watch.progress.has_ended or now_ns - watch.progress.last_step_ns > NOT_HEARD_NS:
+        if watch.progress.has_ended or now_ns - watch.progress.last_step_ns > INACTIVE_NS:
             return []
         is_stalled = watch.progress.is_stalled
         set_check_timer(self.timers, key, watch, now_ns + (CHECK_AGAIN_NS if is_stalled else CHECK_EVERY_NS))
@@ -263,16 +263,16 @@ class LivenessWatch(msgspec.Struct):
         return self._stronger_verdict(watch, now_ns)
 
     def _on_start_timer(self, watch: JobWatch, now_ns: int) -> list[Verdict]:
-        has_begun = watch.progress.last_step >= 0 or watch.progress.has_ended
+        has_begun = watch.progress.last_step is not None or watch.progress.has_ended
         streams = [self.streams.get(node_key(watch.progress.cluster, node)) for node in watch.nodes]
-        is_quiet = not any(heard and heard.worker.activity(now_ns - QUIET_START_NS, now_ns) for heard in streams)
+        is_quiet = not any(of_node and of_node.worker.activity(now_ns - QUIET_START_NS, now_ns) for of_node in streams)
         finding = not_started(watch) if is_quiet and not has_begun else None
         return [self._declare(watch, finding, now_ns)] if finding else []
 
     def _declare(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
         watch.verdict = finding.verdict
         if finding.verdict == HUNG and watch.progress.is_buffered:
-            self._record(watch, Finding(BUFFERED, text="steps come in bursts: the stop is seen late"), now_ns)
+            self._record(watch, Finding(BUFFERED, text="steps are logged in bursts: a stop is noticed late"), now_ns)
         return self._record(watch, finding, now_ns)
 
     def _record(self, watch: JobWatch, finding: Finding, now_ns: int) -> Verdict:
@@ -286,7 +286,7 @@ class LivenessWatch(msgspec.Struct):
             time_ns=now_ns,
             onset_ns=finding.onset_ns or progress.last_step_ns or watch.placed_ns or watch.first_ns,
             text=finding.text,
-            fields={"verdict": finding.verdict, "last_step": str(progress.last_step)},
+            fields={"verdict": finding.verdict, "last_step": str(progress.written_last_step)},
         )
         self.verdicts = [*self.verdicts[1 - MAX_KEPT_VERDICTS :], recorded]
         return recorded
@@ -297,10 +297,14 @@ class LivenessWatch(msgspec.Struct):
             return
         self.swept_hour = hour
         for key in [
-            key for key, watched in self.jobs.items() if watched.heard_ns // HOUR_NS < hour - _retention_hours(watched)
+            key
+            for key, watched in self.jobs.items()
+            if watched.last_seen_ns // HOUR_NS < hour - _retention_hours(watched)
         ]:
             del self.jobs[key]
-        for key in [key for key, watched in self.streams.items() if watched.heard_ns // HOUR_NS < hour - FORGET_HOURS]:
+        for key in [
+            key for key, watched in self.streams.items() if watched.last_seen_ns // HOUR_NS < hour - FORGET_HOURS
+        ]:
             del self.streams[key]
 
 

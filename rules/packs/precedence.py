@@ -11,7 +11,7 @@ from epicenter.rules.model.signals import QUIET_ROLES
 from epicenter.rules.packs.ruleset import Rule
 
 MIN_EVIDENCE = "python-exception"
-_SAYS_NO_FAILURE = (*QUIET_ROLES, "advice", "finished")
+_NO_FAILURE_ROLES = (*QUIET_ROLES, "advice", "finished")
 
 Span = tuple[int, int]
 """Bytes of a line, end not included."""
@@ -26,7 +26,7 @@ class LineHit(msgspec.Struct, frozen=True):
     @property
     def is_failure(self) -> bool:
         """Whether it reports a failure."""
-        return says_failure(self.rule.spec.role)
+        return reports_failure(self.rule.spec.role)
 
     @property
     def failure_class(self) -> str:
@@ -34,9 +34,9 @@ class LineHit(msgspec.Struct, frozen=True):
         return self.rule.class_of(self.fields)
 
 
-def says_failure(role: str) -> bool:
+def reports_failure(role: str) -> bool:
     """Whether rules with this role report a failure."""
-    return role not in _SAYS_NO_FAILURE
+    return role not in _NO_FAILURE_ROLES
 
 
 def is_harmless(rule: Rule) -> bool:

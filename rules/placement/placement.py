@@ -25,7 +25,7 @@ MAX_RANKS: Final = 1 << 17
 class Version(msgspec.Struct, array_like=True, gc=False):
     """Where a rank ran from `since_ns` on, as snapshots have it.
 
-    `local_rank` is -1 where no banner told it; `world_size` is that of the banner which said so, 0 when it told none.
+    `local_rank` is -1 if no banner has it; `world_size` is that of the rank's banner, 0 if that has none.
     """
 
     since_ns: int
@@ -38,11 +38,11 @@ class Version(msgspec.Struct, array_like=True, gc=False):
 class JobPlaces(msgspec.Struct):
     """The nodes of one job with the time of its newest line there, its world sizes, and where its ranks run.
 
-    Of each rank, and of the world size, the newest `MAX_KEPT_VERSIONS` versions are kept, oldest first.
+    For each rank, and for the world size, it has the newest `MAX_KEPT_VERSIONS` versions, oldest first.
     """
 
     last_ns: int = 0
-    heard_ns_by_node: dict[str, int] = {}
+    last_ns_by_node: dict[str, int] = msgspec.field(default_factory=dict, name="heard_ns_by_node")
     worlds: list[tuple[int, int]] = []
     versions_by_rank: dict[int, list[Version]] = {}
     ranks_by_node: dict[str, set[int]] = {}
@@ -65,16 +65,15 @@ class JobPlaces(msgspec.Struct):
         return self.worlds[max(number - 1, 0)][1] if self.worlds else None
 
     def at(self, rank: int, time_ns: int) -> Version | None:
-        """Where a rank ran at that time; before its first banner, where that put it."""
+        """Where a rank ran at that time; before its first banner, where that banner places it."""
         versions = self.versions_by_rank.get(rank)
         if not versions:
             return None
         return versions[max(bisect_right(versions, time_ns, key=lambda version: version.since_ns) - 1, 0)]
 
     def forget_before(self, oldest_ns: int) -> None:
-        """Forget the nodes on which the job was not heard since then, and rank placements that no version holds."""
-        heard_ns = self.heard_ns_by_node.items()
-        self.heard_ns_by_node = {node: last_ns for node, last_ns in heard_ns if last_ns >= oldest_ns}
+        """Forget the nodes where the job has had no lines since then, and rank placements that no version has."""
+        self.last_ns_by_node = {node: last_ns for node, last_ns in self.last_ns_by_node.items() if last_ns >= oldest_ns}
         if sum(map(len, self.ranks_by_node.values())) == sum(map(len, self.versions_by_rank.values())):
             return
         self.ranks_by_node = {}
@@ -83,7 +82,7 @@ class JobPlaces(msgspec.Struct):
                 self.ranks_by_node.setdefault(version.node, set()).add(rank)
 
     def _record_world_size(self, rank_placement: RankPlacement, world_size: int) -> None:
-        """A new world. One that grew without a restart shows that the smaller one was a part; those were no ranks."""
+        """A new world. If it grew without a restart, the smaller one was only a part, and its ranks are dropped."""
         if self.worlds and not rank_placement.is_start:
             since_ns, before = self.worlds[-1]
             for rank, versions in list(self.versions_by_rank.items()):
@@ -123,14 +122,13 @@ class JobPlaces(msgspec.Struct):
 
 
 class Placement(msgspec.Struct):
-    """Jobs on nodes and ranks on GPUs, with times: an old line is read by the placement of its time.
+    """Jobs on nodes and ranks on GPUs, with times: an old line is completed from the placement of its time.
 
-    A job, and a node on which none was heard of, is forgotten after 24 hours (`RETENTION_NS`) of event time without a
-    word; looked for once an hour. An address of a node (`10.1.0.7`) stands for its name once a line told both; the
-    newest 65,536 of those are kept.
+    Jobs and nodes are forgotten after 24 hours (`RETENTION_NS`) of event time without lines; checked once an hour. An
+    address of a node (`10.1.0.7`) is replaced by its name once a line has both; the newest 65,536 addresses are known.
     """
 
-    heard_by_node: dict[str, dict[str, tuple[int, int]]] = {}
+    seen_by_node: dict[str, dict[str, tuple[int, int]]] = msgspec.field(default_factory=dict, name="heard_by_node")
     by_job: dict[str, JobPlaces] = {}
     node_by_address: dict[str, str] = {}
     addresses_by_node: dict[str, list[str]] = {}
@@ -139,20 +137,20 @@ class Placement(msgspec.Struct):
 
     def observe(self, cluster: str, node: str, job: str, time_ns: int) -> bool:
         """Record a line of the job from the node; true if the job was not known to be there."""
-        heard = self.heard_by_node.setdefault(f"{cluster}/{node}", {})
-        known_ns = heard.get(job)
+        seen = self.seen_by_node.setdefault(f"{cluster}/{node}", {})
+        known_ns = seen.get(job)
         first_ns, last_ns = known_ns or (time_ns, time_ns)
-        heard[job] = min(first_ns, time_ns), max(last_ns, time_ns)
-        if len(heard) > 1:
-            for left_job in [job for job, (_, last_ns) in heard.items() if last_ns < time_ns - PLACED_FOR_NS]:
-                del heard[left_job]
+        seen[job] = min(first_ns, time_ns), max(last_ns, time_ns)
+        if len(seen) > 1:
+            for left_job in [job for job, (_, last_ns) in seen.items() if last_ns < time_ns - PLACED_FOR_NS]:
+                del seen[left_job]
         places = self._of(cluster, job, time_ns)
-        places.heard_ns_by_node[node] = max(time_ns, places.heard_ns_by_node.get(node, 0))
+        places.last_ns_by_node[node] = max(time_ns, places.last_ns_by_node.get(node, 0))
         self._sweep(time_ns)
         return known_ns is None
 
     def record(self, rank_placement: RankPlacement) -> None:
-        """Record what a banner says."""
+        """Record a banner."""
         if rank_placement.address:
             self._name(rank_placement.cluster, rank_placement.address, rank_placement.node)
         if rank_placement.pod:
@@ -164,9 +162,9 @@ class Placement(msgspec.Struct):
             self._sweep(rank_placement.time_ns)
 
     def jobs_on(self, cluster: str, node: str, time_ns: int) -> set[str]:
-        """The jobs on a node at that time; if none was known yet, those that came later."""
-        heard = self.heard_by_node.get(f"{cluster}/{node}", {})
-        return {job for job, (first_ns, _) in heard.items() if first_ns <= time_ns} or set(heard)
+        """The jobs on a node at that time; if none was known by then, those that came later."""
+        seen = self.seen_by_node.get(f"{cluster}/{node}", {})
+        return {job for job, (first_ns, _) in seen.items() if first_ns <= time_ns} or set(seen)
 
     def node_of(self, cluster: str, job: str, rank: int, time_ns: int) -> str:
         """The node of a rank at that time; empty if unknown."""
@@ -177,7 +175,7 @@ class Placement(msgspec.Struct):
     def rank_of(
         self, cluster: str, job: str, node: str, time_ns: int, gpu: str = "", local_rank: int | None = None
     ) -> int | None:
-        """The rank that had this GPU (its PCI address) or local rank of the node then; None when it is unknown."""
+        """The rank that had this GPU (a PCI address) or local rank of the node then; None if unknown."""
         places = self.by_job.get(f"{cluster}/{job}")
         if places is None or not (gpu or local_rank is not None):
             return None
@@ -189,30 +187,30 @@ class Placement(msgspec.Struct):
         return None
 
     def nodes_by_rank(self, cluster: str, job: str, time_ns: int) -> dict[int, str]:
-        """The node then of each rank of the job that had been heard of by then."""
+        """The node then of each rank of the job that had a banner by then."""
         places = self.by_job.get(f"{cluster}/{job}")
-        heard = sorted(places.versions_by_rank.items()) if places else ()
-        ranks = [rank for rank, versions in heard if versions and versions[0].since_ns <= time_ns]
+        placed = sorted(places.versions_by_rank.items()) if places else ()
+        ranks = [rank for rank, versions in placed if versions and versions[0].since_ns <= time_ns]
         return {rank: self.node_of(cluster, job, rank, time_ns) for rank in ranks}
 
     def world_size(self, cluster: str, job: str, time_ns: int) -> int | None:
-        """How many ranks the job had then; None when no banner had said so by then."""
+        """How many ranks the job had then; None if no banner had the number by then."""
         places = self.by_job.get(f"{cluster}/{job}")
         is_known = places and places.worlds and places.worlds[0][0] <= time_ns
         return places.world_at(time_ns) if places and is_known else None
 
     def nodes_of(self, cluster: str, job: str, time_ns: int) -> tuple[str, ...]:
-        """The nodes on which the job was heard of by then, and in the hour before its newest line; sorted."""
+        """The nodes that had lines of the job by then, and in the hour before its newest line; sorted."""
         places = self.by_job.get(f"{cluster}/{job}")
         if places is None:
             return ()
-        since_ns = max(places.heard_ns_by_node.values(), default=0) - PLACED_FOR_NS
-        recent = (node for node, last_ns in places.heard_ns_by_node.items() if last_ns >= since_ns)
+        since_ns = max(places.last_ns_by_node.values(), default=0) - PLACED_FOR_NS
+        recent = (node for node, last_ns in places.last_ns_by_node.items() if last_ns >= since_ns)
         return tuple(sorted(node for node in recent if self._first_ns(cluster, node, job) <= time_ns))
 
     def _first_ns(self, cluster: str, node: str, job: str) -> int:
-        """When the job was first heard of on the node; 0 when that is forgotten."""
-        first_ns, _ = self.heard_by_node.get(f"{cluster}/{node}", {}).get(job, (0, 0))
+        """When the node first had lines of the job; 0 if that is forgotten."""
+        first_ns, _ = self.seen_by_node.get(f"{cluster}/{node}", {}).get(job, (0, 0))
         return first_ns
 
     def _of(self, cluster: str, job: str, time_ns: int) -> JobPlaces:
@@ -248,9 +246,9 @@ class Placement(msgspec.Struct):
         self.by_job = {job: places for job, places in self.by_job.items() if places.last_ns >= oldest_ns}
         for places in self.by_job.values():
             places.forget_before(oldest_ns)
-        for node, heard in list(self.heard_by_node.items()):
-            remaining = {job: times for job, times in heard.items() if times[1] >= oldest_ns}
+        for node, seen in list(self.seen_by_node.items()):
+            remaining = {job: times for job, times in seen.items() if times[1] >= oldest_ns}
             if remaining:
-                self.heard_by_node[node] = remaining
+                self.seen_by_node[node] = remaining
             else:
-                del self.heard_by_node[node]
+                del self.seen_by_node[node]

@@ -30,14 +30,15 @@ def context_of(incident: IncidentState, placement: Placement, liveness: Liveness
     streams = {node: liveness.streams.get(node_key(cluster, node)) for node in sorted(incident.nodes)}
     return IncidentContext(
         world_size_by_job={job: size for job, size in sizes.items() if size},
-        heard_ranks_by_job={job: set(of_job) for job, of_job in rank_placements.items() if of_job},
+        seen_ranks_by_job={job: set(of_job) for job, of_job in rank_placements.items() if of_job},
         node_of_rank={
             (job, rank): node for job, of_job in rank_placements.items() for rank, node in of_job.items() if node
         },
         nodes_by_job={job: placement.nodes_of(cluster, job, then_ns) for job in sorted(incident.jobs)},
         loss_by_job={job: _loss(at_onset, incident) for job, at_onset in sorted(incident.at_onset.items())},
-        kernel_nodes=incident.kernel_nodes | {node for node, heard in streams.items() if _has_kernel(heard, then_ns)},
-        cut_nodes={node for node, heard in streams.items() if heard and 0 < heard.first_cut_ns <= then_ns},
+        kernel_nodes=incident.kernel_nodes
+        | {node for node, of_node in streams.items() if _has_kernel(of_node, then_ns)},
+        cut_nodes={node for node, of_node in streams.items() if of_node and 0 < of_node.first_cut_ns <= then_ns},
     )
 
 

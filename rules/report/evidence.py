@@ -77,15 +77,15 @@ def missing(
         candidate.is_explained or candidate.signal.failure_class in WAITING_CLASSES for candidate in ranked
     )
     return (
-        *_unheard_kernel(node, context),
+        *_unseen_kernel(node, context),
         *_unknown_culprit(state, is_only_waiting, suspects),
-        *_unheard_ranks(state, context),
+        *_unseen_ranks(state, context),
         *_cut_logs(state, context),
         *_uncounted(state),
     )
 
 
-def _unheard_kernel(node: str, context: IncidentContext) -> list[str]:
+def _unseen_kernel(node: str, context: IncidentContext) -> list[str]:
     if not node:
         return ["no line says on which node it began"]
     if context.kernel_nodes is None or node in context.kernel_nodes:
@@ -105,14 +105,14 @@ def _who(suspects: Suspects) -> str:
     return f"rank {suspects.rank}" if suspects.rank is not None else f"{len(suspects.suspects)} ranks"
 
 
-def _unheard_ranks(state: IncidentState, context: IncidentContext) -> list[str]:
+def _unseen_ranks(state: IncidentState, context: IncidentContext) -> list[str]:
     found = []
     for job in sorted(state.jobs):
-        size, heard_ranks = context.world_size_by_job.get(job), context.heard_ranks_by_job.get(job)
-        if size is None or heard_ranks is None:
+        size, seen_ranks = context.world_size_by_job.get(job), context.seen_ranks_by_job.get(job)
+        if size is None or seen_ranks is None:
             continue
-        if unheard := sorted(set(range(size)) - set(heard_ranks)):
-            found.append(f"job {job}: nothing was ever heard from {len(unheard)} of {size} ranks: {_list(unheard)}")
+        if unseen := sorted(set(range(size)) - set(seen_ranks)):
+            found.append(f"job {job}: nothing was ever heard from {len(unseen)} of {size} ranks: {_list(unseen)}")
     return found
 
 

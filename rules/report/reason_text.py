@@ -69,8 +69,8 @@ def suspect_text(suspect: Suspect) -> str:
         case Behind(last, newest, group, has_enqueued=False):
             return f"{rank} enqueued nothing after collective #{last}, while others wait in #{newest}{_in(group)}"
         case Behind(last, newest, group):
-            stuck = f"{rank} still waits in collective #{last}, which others completed: they wait in #{newest}"
-            return f"{stuck}{_in(group)}"
+            waiting = f"{rank} still waits in collective #{last}, which others completed: they wait in #{newest}"
+            return f"{waiting}{_in(group)}"
 
 
 def _operation(operation: Operation) -> str:

@@ -147,10 +147,10 @@ def _root_cause(cause: RankedCause, root: Signal) -> RootCause:
 
 
 def progress_report(progress: JobProgress) -> Progress:
-    """How far the job has come by now."""
+    """How far a job that numbers its steps has come by now."""
     pace_ns = progress.pace_ns
     return Progress(
-        last_step=progress.last_step,
+        last_step=progress.written_last_step,
         last_step_time=iso_from_ns(progress.last_step_ns),
         step_time_s=None if pace_ns is None else round(pace_ns / NS_PER_S, 3),
     )

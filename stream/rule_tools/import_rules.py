@@ -18,7 +18,7 @@ from epicenter.rules.importing.draft import Draft, Drafts
 from epicenter.rules.importing.npd import import_npd
 from epicenter.rules.match.hyperscan import HyperscanScanner
 from epicenter.rules.packs.load import load
-from epicenter.rules.packs.precedence import is_harmless, says_failure
+from epicenter.rules.packs.precedence import is_harmless, reports_failure
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.sinks.text.sanitize import sanitize
 from epicenter.stream.rule_tools.examples import AllPatterns, rules_in
@@ -128,11 +128,11 @@ def _overlaps(drafts: Sequence[Draft], shipped: RuleSet) -> list[list[Rule]]:
 
 
 def _finds_failures(rule: Rule) -> bool:
-    return says_failure(rule.spec.role) and not rule.spec.fallback
+    return reports_failure(rule.spec.role) and not rule.spec.fallback
 
 
 def _has_class(rule: Rule) -> bool:
-    return says_failure(rule.spec.role) and "{" not in rule.spec.failure_class
+    return reports_failure(rule.spec.role) and "{" not in rule.spec.failure_class
 
 
 def _examples_of(rule: Rule) -> Sequence[str]:

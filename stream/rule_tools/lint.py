@@ -8,7 +8,7 @@ from typing import Final
 from epicenter.ingest.batch.batch import Batch
 from epicenter.rules.documents.mistakes import instead
 from epicenter.rules.model.records import Match
-from epicenter.rules.packs.precedence import says_failure
+from epicenter.rules.packs.precedence import reports_failure
 from epicenter.rules.packs.ruleset import Rule, RuleSet
 from epicenter.rules.packs.vocabulary import vocabulary
 from epicenter.stream.scan.scan import BatchScanner
@@ -51,7 +51,7 @@ def _words(rule: Rule) -> Iterator[str]:
 
 def _role(rule: Rule) -> Iterator[str]:
     spec = rule.spec
-    if (spec.failure_class in QUIET_CLASSES) == says_failure(spec.role) and spec.role not in ("advice", "context"):
+    if (spec.failure_class in QUIET_CLASSES) == reports_failure(spec.role) and spec.role not in ("advice", "context"):
         yield f"{rule.place}: {spec.id}: role {spec.role} does not go with class {spec.failure_class}"
     if spec.severity in ("error", "critical") and not (spec.next_steps and spec.references):
         yield f"{rule.place}: {spec.id}: who is woken wants to know what to do: add next_steps and references"
@@ -84,11 +84,11 @@ def _clash(rule: Rule, other: Rule) -> str:
         claimed.id == spec.id or claimed.id.startswith(f"{spec.id}_") or spec.failure_class == claimed.failure_class
     )
     is_declared = claimed.id in spec.overlaps or spec.id in claimed.overlaps
-    if is_own or is_declared or not says_failure(claimed.role) or claimed.fallback or spec.fallback:
+    if is_own or is_declared or not reports_failure(claimed.role) or claimed.fallback or spec.fallback:
         return ""
     if spec.role == "harmless":
         return f"{claimed.id} ({other.place}) finds a failure in this harmless line"
-    if not says_failure(spec.role):
+    if not reports_failure(spec.role):
         return ""
     return f"{claimed.id} ({other.place}) claims this line too: narrow one of them, or name it in `overlaps`"
 

@@ -17,7 +17,7 @@ from epicenter.rules.packs.precedence import (
     LineHit,
     first_outside,
     is_harmless,
-    says_failure,
+    reports_failure,
     without_needless_fallbacks,
 )
 from epicenter.rules.packs.ruleset import Rule, RuleSet
@@ -77,7 +77,7 @@ class Confirmer:
         self._cluster = cluster
         self._patterns = _PatternsByNumber(rules, in_full)
         owners = enumerate(rules.rule_of_pattern)
-        self._of_failures = {number for number, rule in owners if says_failure(rule.spec.role)}
+        self._of_failures = {number for number, rule in owners if reports_failure(rule.spec.role)}
 
     def confirmed(self, record: RawRecord, patterns: Sequence[int]) -> tuple[Parsed, list[LineHit]]:
         """The line with its hits. Of several pieces, the one that reports a failure, with the hits of all.

@@ -80,7 +80,7 @@ def test_no_rank_is_suspect_when_all_wait_in_the_same_collective() -> None:
         pytest.param(of_size(16), set(range(15)), [15], id="the-last"),
         pytest.param(NO_CONTEXT, set(range(15)), [], id="the-last-needs-the-world-size"),
         pytest.param(
-            IncidentContext(heard_ranks_by_job={"A": {15}}), set(range(15)), [15], id="or-that-it-was-heard-of"
+            IncidentContext(seen_ranks_by_job={"A": {15}}), set(range(15)), [15], id="or-that-it-was-heard-of"
         ),
         pytest.param(of_size(16), set(range(8)), list(range(8, 16)), id="half-of-them"),
         pytest.param(of_size(16), set(range(16)) - {2, 6, 9, 13, 15}, [], id="gaps-all-over-blame-nobody"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from epicenter.rules.liveness.progress import SETTLED_NS, STEPS_TO_SETTLE, JobProgress
@@ -148,4 +149,14 @@ def test_continues_from_a_checkpoint() -> None:
 
 
 def test_states_what_is_known() -> None:
-    assert after(*every(5, 5)).sentence() == "no step after step 4; a step had taken 5.0 s"
+    assert after(*every(5, 5)).sentence() == "no step after step 4; until then a step took 5.0 s"
+
+
+def test_an_unknown_step_is_none_and_minus_one_in_snapshots() -> None:
+    progress = JobProgress(0)
+    assert (progress.last_step, progress.saved_step) == (None, None)
+    written = msgspec.to_builtins(progress)
+    assert (written["last_step"], written["saved_step"], written["told_step"]) == (-1, -1, -1)
+    progress.step(0, at(1))
+    progress.save(0, at(2))
+    assert (progress.last_step, progress.saved_step) == (0, 0)

@@ -127,7 +127,7 @@ def test_all_ranks_at_one_step_are_hung(engine: Engine) -> None:
     (hang,) = run(engine, of_all(117, nodes=4, gpus=2), 700)
     assert (hang.verdict, hang.root_cause.node, hang.root_cause.rank) == ("hung", "", None)
     assert hang.chain[0].text == (
-        "no step after step 117; a step had taken 5.0 s; all 8 ranks that tell their steps are at step 117"
+        "no step after step 117; until then a step took 5.0 s; all 8 ranks that report steps are at step 117"
     )
 
 
@@ -217,7 +217,7 @@ def test_ranks_that_never_started(fresh: Engine) -> None:
     (found,) = run(fresh, banners, 2000)
     assert (found.failure_class, found.verdict, found.root_cause.rank) == ("rendezvous-timeout", "never-started", 5)
     assert verdicts(fresh) == [("never-started", "", 5, 900)]
-    assert found.chain[0].text == "no first step; of 8 ranks 1 never took their place: 5"
+    assert found.chain[0].text == "no first step; 1 of 8 ranks never started: 5"
 
 
 def test_nodes_that_never_joined(fresh: Engine) -> None:
@@ -226,7 +226,7 @@ def test_nodes_that_never_joined(fresh: Engine) -> None:
     (found,) = run(fresh, [node_count, *heartbeats], 2000)
     assert (found.failure_class, found.verdict) == ("rendezvous-timeout", "never-started")
     assert verdicts(fresh) == [("never-started", "", None, 900)]
-    assert found.chain[0].text == "no first step; of 8 nodes 1 never said a word"
+    assert found.chain[0].text == "no first step; 1 of 8 nodes never logged"
 
 
 def test_a_log_of_one_node_gives_no_verdict_on_the_others(fresh: Engine) -> None:

@@ -139,7 +139,7 @@ def test_placements_without_lines_for_a_day_are_forgotten() -> None:
     assert set(placement.by_job) == {"c/A", "c/B"}
     placement.observe("c", "n2", "B", at(25 * HOUR_S))
     assert set(placement.by_job) == {"c/B"}
-    assert set(placement.heard_by_node) == {"c/n2"}
+    assert set(placement.seen_by_node) == {"c/n2"}
 
 
 def test_versions_of_a_rank_are_bounded_and_absurd_ranks_ignored() -> None:

@@ -98,9 +98,9 @@ def test_candidates_differ_in_class_or_node_and_decrease_in_confidence() -> None
             id="cut-off",
         ),
         pytest.param(
-            IncidentContext(world_size_by_job={"A": 12}, heard_ranks_by_job={"A": {0, 11}}),
+            IncidentContext(world_size_by_job={"A": 12}, seen_ranks_by_job={"A": {0, 11}}),
             ("job A: nothing was ever heard from 10 of 12 ranks: 1, 2, 3, 4, 5, 6, 7, 8, ...",),
-            id="unheard-ranks",
+            id="unseen-ranks",
         ),
     ],
 )
