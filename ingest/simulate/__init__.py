@@ -1,7 +1,7 @@
 """Simulates a GPU cluster: the logs of its nodes, jobs and schedulers in real formats, with the ground truth.
 
 Deterministic: the same scenario gives the same bytes. All randomness comes from the seed, all time from `start_ns`.
-The files of a folder: a kernel log and `worker.jsonl` for each node, what schedulers say under `scheduler/`,
+The files of a folder: a kernel log and `worker.jsonl` for each node, the logs of schedulers under `scheduler/`,
 `truth.json`.
 """
 

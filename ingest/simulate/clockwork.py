@@ -1,4 +1,4 @@
-"""Simulated time: processes that wait and go on, and lines that come out in the order of their writing.
+"""Simulated time: processes that wait and resume, and lines in the order of their writing.
 
 A process is a generator that yields the seconds it waits. It may only write lines of now or later.
 """
@@ -14,7 +14,7 @@ Process = Generator[float, None, None]
 
 
 class Clockwork:
-    """Runs processes in the order of their time; what is equal in time keeps the order in which it was asked for."""
+    """Runs processes in the order of their time; equal times keep the order of their calls."""
 
     def __init__(self, start_ns: int):
         self.now_ns = start_ns
@@ -23,11 +23,11 @@ class Clockwork:
         self._count = 0
 
     def start(self, process: Process, after_s: float = 0.0) -> None:
-        """Let a process begin so many seconds from now."""
+        """Start a process this many seconds from now."""
         self._wait(process, self.now_ns + ns(after_s))
 
     def write(self, line: SimulatedLine) -> None:
-        """Take a line; it comes out when its time has come."""
+        """Queue a line until its time."""
         self._count += 1
         heappush(self._lines, (line.written_ns, self._count, line))
 

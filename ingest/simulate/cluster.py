@@ -1,4 +1,4 @@
-"""The cluster while it runs: who says what, through which channel; what faults act on."""
+"""The cluster while it runs: what each part logs, through which channel; what faults act on."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVENTS: Final = "scheduler/kubernetes-events.jsonl"
 
 
 class Cluster:
-    """Nodes and jobs, and the channels through which they speak. Block times are true times, in order."""
+    """Nodes and jobs, and the channels of their logs. Block times are true times, in order."""
 
     def __init__(self, scenario: Scenario, nodes: tuple[Node, ...], jobs: tuple[Job, ...]):
         self.scenario = scenario
@@ -36,7 +36,7 @@ class Cluster:
         return self.clockwork.now_ns
 
     def rng(self, name: str) -> Random:
-        """A source of randomness of its own for each purpose, so that they don't disturb each other."""
+        """A separate source of randomness for each purpose, so that they don't disturb each other."""
         return Random(f"{self.scenario.seed}/{name}")
 
     def start(self, process: Process, after_s: float = 0.0) -> None:
@@ -45,51 +45,51 @@ class Cluster:
 
     def jobs_on(self, node: Node) -> list[Job]:
         """The jobs that were placed on a node."""
-        return [job for job in self.jobs if any(one.index == node.index for one in job.nodes)]
+        return [job for job in self.jobs if any(other.index == node.index for other in job.nodes)]
 
     def last_until(self, after_s: float) -> None:
         """Let the run last at least so long from now."""
         self.end_ns = max(self.end_ns, self.now_ns + round(after_s) * 10**9)
 
-    # ---- who speaks ----
+    # ---- writers ----
 
     def kernel(self, node: Node, block: Iterable[Timed], uptime_ns: int | None = None) -> None:
-        """Lines of a node's kernel. `uptime_ns` is given where the kernel said it long before it was read."""
+        """Lines of a node's kernel. `uptime_ns` is for lines that the kernel wrote long before they were read."""
         if node.is_dead or not node.has_shipper:
             return
         channel = self._kernel(node)
         for at, text in block:
             since_boot_ns = at - node.booted_ns if uptime_ns is None else uptime_ns
-            channel.send(at, _packed(since_boot_ns, _said(text, node.clock(at))))
+            channel.send(at, _packed(since_boot_ns, _rendered(text, node.clock(at))))
 
     def worker(self, job: Job, place: int, block: Iterable[Timed], stream: str = "stderr") -> None:
-        """Lines of a job's processes on its node number `place`; of Ray all come out on the head."""
+        """Lines of a job's processes on its node number `place`; those of Ray all come out on the head."""
         node = job.nodes[place]
         printing = 0 if job.framework == "ray" else place
         if node.is_dead or job.nodes[printing].is_dead or not self._is_shipped(job, printing):
             return
         channel = self._worker(job, printing)
         for at, text in block:
-            said = _said(text, node.clock(at))
-            said = said[: len(said) // 2] if job.is_cut else said
+            line = _rendered(text, node.clock(at))
+            line = line[: len(line) // 2] if job.is_cut else line
             if job.is_buffered and stream == "stdout":
-                channel.hold(at, said)
+                channel.buffer(at, line)
             else:
-                channel.send(at, said if job.platform == "slurm" else f"{stream}\n{said}")
+                channel.send(at, line if job.platform == "slurm" else f"{stream}\n{line}")
 
     def job_out(self, job: Job, block: Iterable[Timed]) -> None:
         """Lines of srun and slurmstepd in a Slurm job's own file: without a task before them."""
         for at, text in block:
             if job.has_plain_log:
-                self._other(_out(job)).send(at, _said(text, at))
+                self._other(_out(job)).send(at, _rendered(text, at))
             else:
-                line = envelopes.task_line(job, 0, job.nodes[0].clock(at), _said(text, at))
+                line = envelopes.task_line(job, 0, job.nodes[0].clock(at), _rendered(text, at))
                 self._other(f"scheduler/slurm-{job.job_id}.jsonl").send(at, line)
 
     def slurmctld(self, block: Iterable[Timed]) -> None:
         """Lines of the Slurm controller."""
         for at, text in block:
-            self._other(SLURMCTLD).send(at, f"[{rfc3339_us(at)[:23]}] {_said(text, at)}")
+            self._other(SLURMCTLD).send(at, f"[{rfc3339_us(at)[:23]}] {_rendered(text, at)}")
 
     def event(self, reason: str, about: str, text: str, kind: str = "Warning", host: str = "") -> None:
         """A Kubernetes event, now."""
@@ -105,7 +105,7 @@ class Cluster:
                 channel.drop()
 
     def release(self, job: Job) -> None:
-        """The job's processes end in order and write out what they hold back."""
+        """The job's processes end in order and flush their buffers."""
         for place in range(len(job.nodes)):
             if (channel := self._workers.get((job.job_id, place))) is not None:
                 channel.release(self.now_ns)
@@ -146,7 +146,7 @@ class Cluster:
         return None if self.scenario.is_tidy else self.rng(f"transport/{name}")
 
 
-def _said(text: Text, clock_ns: int) -> str:
+def _rendered(text: Text, clock_ns: int) -> str:
     return text if isinstance(text, str) else text(clock_ns)
 
 

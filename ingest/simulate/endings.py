@@ -1,4 +1,4 @@
-"""How a job's end shows: srun, slurmstepd and slurmctld, or the events of Kubernetes and its operators.
+"""How a job's end shows in logs: srun, slurmstepd and slurmctld, or the events of Kubernetes and its operators.
 
 Sources: Slurm 24.11 `srun`, `slurmstepd`, `slurmctld`; Kubeflow's training operator, JobSet, KubeRay.
 """
@@ -11,13 +11,13 @@ from epicenter.ingest.simulate import jax_lines, ray_lines, torch_lines
 from epicenter.ingest.simulate.clockwork import Process
 from epicenter.ingest.simulate.cluster import Cluster
 from epicenter.ingest.simulate.envelopes import container_name, pod_name
-from epicenter.ingest.simulate.headers import hostlist, moment, ranges, spread
+from epicenter.ingest.simulate.headers import hostlist, ranges, spread, utc_time
 from epicenter.ingest.simulate.model import MS, Job
 
 _KINDS = {"megatron": "PyTorchJob", "hf": "PyTorchJob", "maxtext": "JobSet", "ray": "RayJob"}
 
 
-def say_header(cluster: Cluster, job: Job) -> None:
+def emit_header(cluster: Cluster, job: Job) -> None:
     """What the batch script prints about the job, and slurmctld about its start."""
     texts = [
         f"JOB_ID={job.job_id}",
@@ -74,13 +74,13 @@ def slurm_node_fails(cluster: Cluster, job: Job, place: int) -> Process:
     down = f"error: Nodes {node.name} not responding, setting DOWN"
     killed = f"Killing JobId={job_id} on failed node {node.name}"
     cluster.slurmctld(spread(cluster.now_ns, [down, killed], 2 * MS))
-    others = [one for one in range(len(job.nodes)) if one != place]
+    others = [other for other in range(len(job.nodes)) if other != place]
     step = f"STEP {job_id}.0 ON {job.nodes[others[0]].name}"
     cause = "DUE TO NODE FAILURE, SEE SLURMCTLD LOG FOR DETAILS"
     texts = [
         f"srun: error: Node failure on {node.name}",
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
-        f"slurmstepd: error: *** {step} CANCELLED AT {moment(cluster.now_ns)} {cause} ***",
+        f"slurmstepd: error: *** {step} CANCELLED AT {utc_time(cluster.now_ns)} {cause} ***",
         task_ended(job, others, "Terminated"),
     ]
     cluster.job_out(job, spread(cluster.now_ns + 100 * MS, texts, 90 * MS))
@@ -103,12 +103,12 @@ def cancelled_by_user(cluster: Cluster, job: Job) -> Process:
     agents_stop(cluster, job, everyone)
 
 
-def slurm_ends(cluster: Cluster, job: Job, why: str, told: str) -> Process:
-    """slurmctld ends the job for a reason of its own, as `DUE TO TIME LIMIT`."""
+def slurm_ends(cluster: Cluster, job: Job, why: str, message: str) -> Process:
+    """slurmctld ends the job for a reason such as `DUE TO TIME LIMIT`."""
     job.is_over = True
     cluster.release(job)
-    cluster.slurmctld([(cluster.now_ns, f"{told} JobId={job.job_id}")])
-    at = moment(cluster.now_ns)
+    cluster.slurmctld([(cluster.now_ns, f"{message} JobId={job.job_id}")])
+    at = utc_time(cluster.now_ns)
     cancelled = [
         f"slurmstepd: error: *** {entity} ON {job.nodes[0].name} CANCELLED AT {at} {why} ***"
         for entity in (f"JOB {job.job_id}", f"STEP {job.job_id}.0")
@@ -137,8 +137,8 @@ def task_ended(job: Job, places: Iterable[int], how: str) -> str:
     """srun's line about tasks (one a node) that have ended."""
     tasks = sorted(places)
     nodes = hostlist(job.nodes[place] for place in tasks)
-    word = "task" if len(tasks) == 1 else "tasks"
-    return f"srun: error: {nodes}: {word} {ranges(tasks)}: {how}"
+    noun = "task" if len(tasks) == 1 else "tasks"
+    return f"srun: error: {nodes}: {noun} {ranges(tasks)}: {how}"
 
 
 def agents_stop(cluster: Cluster, job: Job, places: Iterable[int]) -> None:
@@ -146,15 +146,15 @@ def agents_stop(cluster: Cluster, job: Job, places: Iterable[int]) -> None:
     for place in places:
         at = cluster.now_ns + 50 * MS
         if job.framework in ("megatron", "hf"):
-            cluster.worker(job, place, torch_lines.agent_told_to_stop(job, place, at))
+            cluster.worker(job, place, torch_lines.agent_terminated(job, place, at))
         elif job.framework == "maxtext":
-            cluster.worker(job, place, jax_lines.told_to_stop(place, at))
+            cluster.worker(job, place, jax_lines.terminated(place, at))
         elif place == 0:
             cluster.worker(job, place, ray_lines.stopped(job, at))
 
 
 def _cancelled(cluster: Cluster, job: Job) -> list[str]:
-    at = moment(cluster.now_ns)
+    at = utc_time(cluster.now_ns)
     return [
         f"slurmstepd: error: *** STEP {job.job_id}.0 ON {job.nodes[0].name} CANCELLED AT {at} ***",
         "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.",
@@ -171,7 +171,7 @@ def _slurm_end(cluster: Cluster, job: Job, texts: list[str], how: str) -> None:
 def rendezvous_failed(cluster: Cluster, job: Job, place: int) -> Process:
     """The launchers of all nodes but one wait for it, and give up after ten minutes."""
     yield 600.0
-    host, others = job.nodes[0].name, [one for one in range(len(job.nodes)) if one != place]
+    host, others = job.nodes[0].name, [other for other in range(len(job.nodes)) if other != place]
     texts = [
         "Traceback (most recent call last):",
         '  File "/usr/local/bin/torchrun", line 8, in <module>',
@@ -180,8 +180,8 @@ def rendezvous_failed(cluster: Cluster, job: Job, place: int) -> Process:
     ]
     waiting = f"The client socket has timed out after 600000ms while trying to connect to ({host}, 29500)."
     for other in others:
-        said = [*texts[:-1], f"torch.distributed.DistNetworkError: {waiting}"] if place == 0 else texts
+        lines = [*texts[:-1], f"torch.distributed.DistNetworkError: {waiting}"] if place == 0 else texts
         at = cluster.now_ns + 30 * MS * (other % 40)
-        cluster.worker(job, other, spread(at, said))
+        cluster.worker(job, other, spread(at, lines))
     yield 3.0
     yield from failed(cluster, job, others[0], (place,))

@@ -1,6 +1,6 @@
 """What shippers put around a line: Vector, Fluent Bit, journald, kmsg, rsyslog, srun.
 
-The one writer of these shapes: the first functions take what a caller knows of its line, the others fill in what a
+The one writer of these shapes: the first functions get what a caller knows of its line, the others fill in what a
 simulated cluster knows. A `stamp` is the time as text, with the digits that the caller's shipper shows.
 
 Sources: Vector's `kubernetes_logs`, `journald` and `kubernetes_events`, Fluent Bit's `tail` with the kubernetes filter

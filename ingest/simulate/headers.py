@@ -19,19 +19,19 @@ NCCL_VERSION: Final = "2.27.3"
 """Its NCCL."""
 
 
-def moment(time_ns: int, form: str = "%Y-%m-%dT%H:%M:%S") -> str:
+def utc_time(time_ns: int, form: str = "%Y-%m-%dT%H:%M:%S") -> str:
     """The time in UTC, to the second."""
     return datetime.fromtimestamp(time_ns // NS_PER_S, UTC).strftime(form)
 
 
 def rfc3339_us(time_ns: int) -> str:
     """The time as rsyslog writes it: `2026-03-02T09:00:01.123456+00:00`."""
-    return f"{moment(time_ns)}.{time_ns % NS_PER_S // US:06d}+00:00"
+    return f"{utc_time(time_ns)}.{time_ns % NS_PER_S // US:06d}+00:00"
 
 
 def rfc3339_ns(time_ns: int) -> str:
     """The time as container runtimes and their shippers write it, to the nanosecond."""
-    return f"{moment(time_ns)}.{time_ns % NS_PER_S:09d}Z"
+    return f"{utc_time(time_ns)}.{time_ns % NS_PER_S:09d}Z"
 
 
 def spread(start_ns: int, texts: Iterable[Text], step_ns: int = 40 * US) -> list[Timed]:
@@ -42,42 +42,42 @@ def spread(start_ns: int, texts: Iterable[Text], step_ns: int = 40 * US) -> list
 def c10d(rank: int, line: int, text: str, level: str = "E") -> Callable[[int], str]:
     """A line of torch's C++ logger: month without padding, nanoseconds, place in ProcessGroupNCCL.cpp."""
 
-    def said(clock_ns: int) -> str:
-        day = f"{int(moment(clock_ns, '%m'))}{moment(clock_ns, '%d')}"
-        stamp = f"{moment(clock_ns, '%H:%M:%S')}.{clock_ns % NS_PER_S:09d}"
+    def render(clock_ns: int) -> str:
+        day = f"{int(utc_time(clock_ns, '%m'))}{utc_time(clock_ns, '%d')}"
+        stamp = f"{utc_time(clock_ns, '%H:%M:%S')}.{clock_ns % NS_PER_S:09d}"
         return f"[rank{rank}]:[{level}{day} {stamp} ProcessGroupNCCL.cpp:{line}] {text}"
 
-    return said
+    return render
 
 
 def torch_python(level: str, pid: int, where: str, text: str) -> Callable[[int], str]:
     """A line of torch's Python logger; its clock shows milliseconds, padded to six digits."""
 
-    def said(clock_ns: int) -> str:
-        stamp = f"{moment(clock_ns, '%m%d %H:%M:%S')}.{clock_ns % NS_PER_S // MS * 1000:06d}"
+    def render(clock_ns: int) -> str:
+        stamp = f"{utc_time(clock_ns, '%m%d %H:%M:%S')}.{clock_ns % NS_PER_S // MS * 1000:06d}"
         return f"{level}{stamp} {pid} torch/distributed/{where}] {text}"
 
-    return said
+    return render
 
 
 def absl(level: str, thread: int, where: str, text: str) -> Callable[[int], str]:
     """A line of absl, C++ (JAX) or Python (MaxText)."""
 
-    def said(clock_ns: int) -> str:
-        stamp = f"{moment(clock_ns, '%m%d %H:%M:%S')}.{clock_ns % NS_PER_S // US:06d}"
+    def render(clock_ns: int) -> str:
+        stamp = f"{utc_time(clock_ns, '%m%d %H:%M:%S')}.{clock_ns % NS_PER_S // US:06d}"
         return f"{level}{stamp} {thread:>7} {where}] {text}"
 
-    return said
+    return render
 
 
 def ray_python(level: str, where: str, text: str) -> Callable[[int], str]:
     """A line of Ray's Python logger."""
 
-    def said(clock_ns: int) -> str:
-        stamp = f"{moment(clock_ns, '%Y-%m-%d %H:%M:%S')},{clock_ns % NS_PER_S // MS:03d}"
+    def render(clock_ns: int) -> str:
+        stamp = f"{utc_time(clock_ns, '%Y-%m-%d %H:%M:%S')},{clock_ns % NS_PER_S // MS:03d}"
         return f"{stamp}\t{level} {where} -- {text}"
 
-    return said
+    return render
 
 
 def nccl(job: Job, node: Node, rank: int) -> str:
@@ -89,10 +89,10 @@ def nccl(job: Job, node: Node, rank: int) -> str:
 def nccl_warn(job: Job, node: Node, rank: int, where: str, text: str) -> list[Text]:
     """A warning of NCCL, with the empty line before it that belongs to its format."""
 
-    def said(clock_ns: int) -> str:
-        return f"[{moment(clock_ns, '%Y-%m-%d %H:%M:%S')}] {nccl(job, node, rank)} {where} NCCL WARN {text}"
+    def render(clock_ns: int) -> str:
+        return f"[{utc_time(clock_ns, '%Y-%m-%d %H:%M:%S')}] {nccl(job, node, rank)} {where} NCCL WARN {text}"
 
-    return ["", said]
+    return ["", render]
 
 
 def by_rank(rank: int, texts: Iterable[str]) -> list[Text]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from epicenter.ingest.simulate.headers import absl, moment, spread
+from epicenter.ingest.simulate.headers import absl, spread, utc_time
 from epicenter.ingest.simulate.model import MS, US, Text, Timed
 
 _THREAD = 1_570
@@ -16,8 +16,10 @@ def heartbeat_lost(task: int, silent_task: int, at_ns: int) -> list[Timed]:
         "The tasks have crashed. Check the task logs for an earlier error, or scheduler events (e.g. preemption,"
         " eviction) to debug further.",
     ]
-    told = f"Use error polling to propagate the following error to all tasks: {status}"
-    leader: list[Text] = [absl("E", _THREAD + task, "coordination_service.cc:1407", told), *rest] if task == 0 else []
+    relayed = f"Use error polling to propagate the following error to all tasks: {status}"
+    leader: list[Text] = (
+        [absl("E", _THREAD + task, "coordination_service.cc:1407", relayed), *rest] if task == 0 else []
+    )
     return spread(at_ns, leader) + polled(task, at_ns + 3 * MS, status, rest)
 
 
@@ -36,14 +38,14 @@ def polled(task: int, at_ns: int, status: str, rest: list[str]) -> list[Timed]:
     return [first, *spread(at_ns + 185 * US, [absl("F", thread, "client.h:77", fatal), *ending])]
 
 
-def told_to_stop(task: int, at_ns: int) -> list[Timed]:
+def terminated(task: int, at_ns: int) -> list[Timed]:
     """A task gets SIGTERM from outside."""
 
-    def said(clock_ns: int) -> str:
-        text = f"SIGTERM caught at {moment(clock_ns)}+00:00"
+    def render(clock_ns: int) -> str:
+        text = f"SIGTERM caught at {utc_time(clock_ns)}+00:00"
         return absl("W", _THREAD + task, "preemption_notifier.cc:89", text)(clock_ns)
 
-    return [(at_ns, said)]
+    return [(at_ns, render)]
 
 
 def leader_lost(task: int, at_ns: int) -> list[Timed]:

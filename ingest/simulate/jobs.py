@@ -7,7 +7,7 @@ from typing import Final
 
 from epicenter.ingest.simulate.clockwork import Process
 from epicenter.ingest.simulate.cluster import Cluster
-from epicenter.ingest.simulate.endings import say_header
+from epicenter.ingest.simulate.endings import emit_header
 from epicenter.ingest.simulate.frameworks import PRINTERS
 from epicenter.ingest.simulate.model import MS, Job
 
@@ -21,7 +21,7 @@ def live(cluster: Cluster, job: Job) -> Process:
     """Everything that the job prints while nothing is wrong with it."""
     printer, rng = PRINTERS[job.framework], cluster.rng(f"job/{job.job_id}")
     if job.platform == "slurm":
-        say_header(cluster, job)
+        emit_header(cluster, job)
     for place in range(len(job.nodes)):
         if place not in job.missing:
             at_ns = cluster.now_ns + rng.randrange(2_000) * MS
@@ -29,12 +29,12 @@ def live(cluster: Cluster, job: Job) -> Process:
     if job.missing:
         return
     yield START_UP_S + rng.uniform(0, 3) + 3 * job.step_time_s
-    cluster.start(_murmur(cluster, job))
+    cluster.start(_chatter(cluster, job))
     slow = _Straggling(rng)
-    while not (job.is_over or job.is_stuck):
+    while not (job.is_over or job.is_stalled):
         took_s = job.step_time_s * rng.uniform(0.985, 1.015) * slow.factor(job)
         yield took_s
-        if job.is_over or job.is_stuck:
+        if job.is_over or job.is_stalled:
             return
         step = job.first_step + job.steps_done
         printer.step(cluster, job, step, took_s, rng)
@@ -60,13 +60,13 @@ def _pause(cluster: Cluster, job: Job, step: int, rng: Random) -> Process:
     if job.is_announced:
         printer.saving(cluster, job, step)
     yield _checkpoint_s(job, rng)
-    if job.is_over or job.is_stuck:
+    if job.is_over or job.is_stalled:
         return
     if job.is_announced:
         printer.saved(cluster, job, step)
     if (step + 1) % (job.checkpoint_every * _EVALUATES_EVERY) == 0:
         yield rng.uniform(3, 6) * job.step_time_s
-        if not (job.is_over or job.is_stuck):
+        if not (job.is_over or job.is_stalled):
             printer.evaluated(cluster, job, step, rng)
 
 
@@ -75,7 +75,7 @@ def _checkpoint_s(job: Job, rng: Random) -> float:
 
 
 class _Straggling:
-    """Now and then some steps take half as long again, and then all is as before."""
+    """Now and then, a few steps take half as long again."""
 
     def __init__(self, rng: Random):
         self._rng = rng
@@ -90,13 +90,13 @@ class _Straggling:
         return job.slowness
 
 
-def _murmur(cluster: Cluster, job: Job) -> Process:
+def _chatter(cluster: Cluster, job: Job) -> Process:
     """The job's harmless lines."""
     rng, printer = cluster.rng(f"job/{job.job_id}/murmur"), PRINTERS[job.framework]
     per_minute = cluster.scenario.worker_noise_per_minute * len(job.nodes)
     while per_minute:
         yield rng.expovariate(per_minute / 60)
-        if job.is_over or job.is_stuck:
+        if job.is_over or job.is_stalled:
             return
         place = rng.randrange(len(job.nodes))
         cluster.worker(job, place, [(cluster.now_ns, printer.noise(job, place, rng))])

@@ -140,8 +140,8 @@ def gsp_timeout(gpu: int, pid: int, at_ns: int, rng: Random) -> list[Timed]:
     """The GPU's firmware stops answering: three time-outs of six seconds, then the driver gives up on it."""
     sequence, lines = rng.randrange(20_000, 60_000), []
     for i in range(3):
-        asked = f"Expected function 76 (GSP_RM_CONTROL) sequence {sequence + i} (0x20800a4c 0x4)."
-        text = xid(gpu, 119, f"Timeout after 6s of waiting for RPC response from GPU{gpu} GSP! {asked}", pid)
+        expected = f"Expected function 76 (GSP_RM_CONTROL) sequence {sequence + i} (0x20800a4c 0x4)."
+        text = xid(gpu, 119, f"Timeout after 6s of waiting for RPC response from GPU{gpu} GSP! {expected}", pid)
         lines.append((at_ns + 6_000 * MS * (i + 1), text))
     limited = (
         f"NVRM: Rate limiting GSP RPC error prints for GPU at PCI:{bus(gpu)} (printing 1 of every 30).  The GPU likely"

@@ -27,9 +27,9 @@ class Scenario(msgspec.Struct, frozen=True):
     """One run of a cluster. No `faults` is a healthy one.
 
     `is_tidy`: all jobs in pods, all kernels through rsyslog, nothing late, lost, cut or doubled, so that every line
-    states its time and stands once. `after_fault_s`: how long the log goes on after a fault and its time-outs, in place
-    of what the kind of fault asks for. Noise is counted in happenings a node and minute; one is one to six lines.
-    `first_node`: how many nodes are counted before ours.
+    states its time and occurs once. `after_fault_s`: how long the log continues after a fault and its time-outs, in
+    place of the default of the kind of fault. Noise is counted in events a node and minute, each of one to six lines.
+    `first_node`: the index of the first node.
     """
 
     nodes: int = 32
@@ -51,7 +51,7 @@ class Scenario(msgspec.Struct, frozen=True):
 
 
 class SimulatedLine(msgspec.Struct, frozen=True):
-    """One physical line, without its line end, the file it stands in, and when it came to be there."""
+    """One physical line, without its line end, its file, and when it was written there."""
 
     written_ns: int
     path: str
@@ -87,8 +87,8 @@ class Node(msgspec.Struct):
 class Job(msgspec.Struct):
     """One job on its nodes, with `gpus` processes or devices a node from `first_gpu` on.
 
-    Under JAX a node is one task, under Ray and torch a GPU is one rank. `is_over`: nothing of it runs any more;
-    `is_stuck`: it runs and gets nowhere. `has_plain_log`: a Slurm job whose tasks all write into one plain file,
+    Under JAX a node is one task, under Ray and torch a GPU is one rank. `is_over`: none of its processes run any more;
+    `is_stalled`: they run without progress. `has_plain_log`: a Slurm job whose tasks all write into one plain file,
     instead of one file a task that a shipper reads. `is_cut`: its lines end in the middle. `slowness` stretches
     every step.
     """
@@ -109,7 +109,7 @@ class Job(msgspec.Struct):
     is_buffered: bool = False
     is_cut: bool = False
     is_over: bool = False
-    is_stuck: bool = False
+    is_stalled: bool = False
     stop_at_step: int | None = None
     slowness: float = 1.0
     steps_done: int = 0
@@ -131,7 +131,7 @@ class Job(msgspec.Struct):
 
     def place(self, node: Node) -> int:
         """Which of the job's nodes this is, from zero."""
-        return next(i for i, one in enumerate(self.nodes) if one.index == node.index)
+        return next(i for i, other in enumerate(self.nodes) if other.index == node.index)
 
     def gpu(self, rank: int) -> int:
         """Index of the rank's GPU on its node; the first one of the task under JAX."""
@@ -147,10 +147,10 @@ class Job(msgspec.Struct):
 
 
 class TrueFault(msgspec.Struct, frozen=True):
-    """What really happened. `incident` false: something looks odd, and nobody is to be told of a failure.
+    """What really happened. `incident` false: something looks suspicious, and no incident may come of it.
 
-    `node` is empty where no node of ours is to blame, `gpu` a PCI address or empty, `onset` the moment of the failure
-    in true time. `also_ok` are classes that name the same event from another line.
+    `node` is empty where no node is at fault, `gpu` a PCI address or empty, `onset` the true time of the failure.
+    `also_ok` are classes that name the same event from another line.
     """
 
     fault: str

@@ -1,4 +1,4 @@
-"""What a healthy cluster's kernels say all day, and at boot.
+"""What a healthy cluster's kernels log all day, and at boot.
 
 Sources: Linux 6.8 to 6.12, NVIDIA r570; the catalogue's list of lines that look bad and are not.
 """
@@ -32,25 +32,25 @@ _BOOT: Final = (
 )
 
 
-def say_boot(cluster: Cluster, node: Node) -> None:
+def emit_boot(cluster: Cluster, node: Node) -> None:
     """The kernel's start-up chatter, as a restarted reader reads the ring again: old uptimes, new receipt."""
     for i, (uptime_ms, text) in enumerate(_BOOT):
         cluster.kernel(node, [(cluster.now_ns + i * 20 * US, text)], uptime_ms * MS)
 
 
-def murmur(cluster: Cluster, node: Node) -> Process:
+def chatter(cluster: Cluster, node: Node) -> Process:
     """The node's harmless kernel lines, until it dies."""
     rng = cluster.rng(f"murmur/{node.index}")
     per_minute = cluster.scenario.kernel_noise_per_minute
     if node.index % 3 == 0:
-        say_boot(cluster, node)
+        emit_boot(cluster, node)
     while per_minute and not node.is_dead:
         yield rng.expovariate(per_minute / 60)
         cluster.kernel(node, spread(cluster.now_ns, kernel_noise(rng), 7 * US))
 
 
 def kernel_noise(rng: Random) -> list[str]:
-    """One harmless happening on a node: between one line and a burst of six."""
+    """One harmless event on a node, of one to six lines."""
     veth = f"veth{rng.getrandbits(32):08x}"
     unit = rng.choice(("apt-news.service - Update APT News", "logrotate.service - Rotate log files"))
     took, nic = rng.randrange(2501, 4000), rng.choice(("0000:5e:00.0", "0000:9a:00.0"))

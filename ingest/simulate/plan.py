@@ -1,4 +1,4 @@
-"""The plan of a run: who runs what where, what breaks and when, and the ground truth that follows."""
+"""The plan of a run: which job runs where, what breaks and when, and the ground truth that follows."""
 
 from __future__ import annotations
 
@@ -165,9 +165,11 @@ def _job(
     kind: FaultKind | None,
     rng: Random,
 ) -> Job:
-    choices = [one for one in kind.frameworks if one in scenario.frameworks or not scenario.frameworks] if kind else []
+    choices = (
+        [name for name in kind.frameworks if name in scenario.frameworks or not scenario.frameworks] if kind else []
+    )
     framework = rng.choice(choices or scenario.frameworks or ("megatron", "maxtext", "hf", "ray"))
-    platforms = [one for one in _PLATFORMS[framework] if kind is None or one in kind.platforms]
+    platforms = [name for name in _PLATFORMS[framework] if kind is None or name in kind.platforms]
     platform = rng.choice(platforms)
     step_time_s = scenario.step_time_s or round(rng.choice((1.5, 2.5, 4.0, 6.0, 9.0)) * rng.uniform(0.9, 1.1), 2)
     return Job(
@@ -232,7 +234,7 @@ def _problems(scenario: Scenario) -> list[str]:
             1 <= scenario.gpus_per_node <= len(BUSES),
             f"gpus_per_node: {scenario.gpus_per_node}: write 1 to {len(BUSES)}",
         ),
-        (not unknown, f"faults: {', '.join(unknown)}: not known; there are {', '.join(sorted(KINDS))}"),
+        (not unknown, f"faults: {', '.join(unknown)}: unknown; write one of {', '.join(sorted(KINDS))}"),
         (len(scenario.faults) <= max(1, scenario.jobs), f"faults: {len(scenario.faults)}: one a job at most"),
         (
             scenario.fault_at_s is None or scenario.fault_at_s > START_UP_S,

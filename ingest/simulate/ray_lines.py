@@ -49,7 +49,7 @@ def node_died(job: Job, place: int, at_ns: int) -> list[Timed]:
 
 
 def stopped(job: Job, at_ns: int) -> list[Timed]:
-    """The driver is told to stop, as `ray job stop` does."""
+    """The driver gets `ray job stop`."""
     return spread(
         at_ns, [f"Attempting to stop job 'raysubmit_{job.job_id}'", f"Job 'raysubmit_{job.job_id}' was stopped"]
     )
@@ -71,10 +71,12 @@ def _actor_died(job: Job, rank: int, because: str) -> list[Text]:
 
 def group_failed(job: Job, errors: dict[int, list[str]]) -> list[Text]:
     """The controller ends the worker group with each rank's error; the driver raises and the job has failed."""
-    said = [f"{_CONTROLLER}Terminating training worker group after encountering failure(s) on {len(errors)} worker(s):"]
+    texts = [
+        f"{_CONTROLLER}Terminating training worker group after encountering failure(s) on {len(errors)} worker(s):"
+    ]
     for rank, error in errors.items():
-        said += [f"{_CONTROLLER}[rank={rank}] Error:", *(f"{_CONTROLLER}{line}" for line in error)]
-    said += [
+        texts += [f"{_CONTROLLER}[rank={rank}] Error:", *(f"{_CONTROLLER}{line}" for line in error)]
+    texts += [
         "Traceback (most recent call last):",
         '  File "/workspace/train_ray.py", line 88, in <module>',
         "    result = trainer.fit()",
@@ -82,4 +84,4 @@ def group_failed(job: Job, errors: dict[int, list[str]]) -> list[Text]:
         *(f"[Rank {rank}]" for rank in errors),
         *(line for error in errors.values() for line in error[-1:]),
     ]
-    return [*said]
+    return [*texts]

@@ -1,7 +1,7 @@
-"""How the rest of a job reacts when one of its processes is gone or stands still.
+"""How the rest of a job reacts when one of its processes exits or stalls.
 
-A job whose peer stands still waits for its watchdog (torch: 10 or 30 minutes; JAX has none). A job whose peer is gone
-learns it from a closed socket, from its launcher, from Slurm, or from a heartbeat (JAX: 100 s).
+A job whose peer stalls waits for its watchdog (torch: 10 or 30 minutes; JAX has none). A job whose peer has exited
+learns it from a closed socket, from its launcher, from Slurm, or from a missed heartbeat (JAX: 100 s).
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ def collective(cluster: Cluster, job: Job) -> WorkOf:
     return lambda rank: work
 
 
-def say(cluster: Cluster, job: Job, rank: int, block: list[Timed]) -> None:
-    """Lines of one rank, as its framework brings them out."""
+def emit(cluster: Cluster, job: Job, rank: int, block: list[Timed]) -> None:
+    """Write lines of one rank, as its framework prints them."""
     place = rank // job.ranks_per_node
     cluster.worker(job, place, forwarded(job, rank, block) if job.framework == "ray" else block)
 
 
 def peers_time_out(cluster: Cluster, job: Job, silent: Collection[int], work_of: WorkOf | None = None) -> Process:
-    """Every rank but the `silent` ones waits for its watchdog, and then the job ends. Begin it at the stop."""
-    job.is_stuck = True
+    """Every rank but the `silent` ones waits for its watchdog, and then the job ends. Start it when the job stalls."""
+    job.is_stalled = True
     if job.framework == "maxtext":
         return
     work_of = work_of or collective(cluster, job)
@@ -65,7 +65,7 @@ def _node_times_out(
         work = work_of(rank)
         fired_ns[rank] = cluster.now_ns + rng.randrange(1, 900) * MS
         ran_ms = min(work.timeout_ms + rng.randrange(1, 95), (fired_ns[rank] - since_ns) // MS)
-        say(cluster, job, rank, torch_lines.watchdog_timeout(rank, fired_ns[rank], ran_ms, work))
+        emit(cluster, job, rank, torch_lines.watchdog_timeout(rank, fired_ns[rank], ran_ms, work))
     yield rng.uniform(2.5, 3.5)
     first = min(ranks, key=fired_ns.__getitem__)
     node_agent_fails(cluster, job, first, -6)
@@ -80,8 +80,8 @@ def node_agent_fails(cluster: Cluster, job: Job, rank: int, exit_code: int) -> N
 
 
 def process_ends(cluster: Cluster, job: Job, rank: int, exit_code: int) -> Process:
-    """The rank's process is gone, by a negative signal or an exit code; its last words are out. What follows."""
-    job.is_stuck = True
+    """What follows when the rank's process has ended, by a negative signal or an exit code."""
+    job.is_stalled = True
     place = rank // job.ranks_per_node
     if job.framework == "maxtext":
         yield from heartbeats_are_missed(cluster, job, place, HEARTBEAT_S)
@@ -102,8 +102,8 @@ def _torch_peers_notice(cluster: Cluster, job: Job, place: int) -> Process:
     yield rng.uniform(0.8, 1.5)
     for other in sorted(neighbours):
         cluster.start(_node_loses_peer(cluster, job, other, place, work_of, rng), rng.uniform(0.1, 0.9))
-    gone = {rank for other in (place, *neighbours) for rank in job.ranks(other)}
-    yield from rest_learns(cluster, job, place, gone, work_of)
+    exited = {rank for other in (place, *neighbours) for rank in job.ranks(other)}
+    yield from rest_learns(cluster, job, place, exited, work_of)
 
 
 def _node_loses_peer(cluster: Cluster, job: Job, place: int, lost: int, work_of: WorkOf, rng: Random) -> Process:
@@ -112,25 +112,25 @@ def _node_loses_peer(cluster: Cluster, job: Job, place: int, lost: int, work_of:
         return
     closed_ns = {rank: cluster.now_ns + ns(rng.uniform(0.1, 1.0)) for rank in job.ranks(place)}
     for rank, at in closed_ns.items():
-        say(cluster, job, rank, torch_lines.peer_closed(job, node, rank, at, job.nodes[lost], work_of(rank)))
+        emit(cluster, job, rank, torch_lines.peer_closed(job, node, rank, at, job.nodes[lost], work_of(rank)))
     yield 2.6
     if not job.is_over:
         node_agent_fails(cluster, job, min(closed_ns, key=closed_ns.__getitem__), -6)
 
 
 def rest_learns(
-    cluster: Cluster, job: Job, place: int, gone: set[int], work_of: WorkOf, after_s: float = 1.5
+    cluster: Cluster, job: Job, place: int, exited: set[int], work_of: WorkOf, after_s: float = 1.5
 ) -> Process:
-    """The ranks that are still there learn that the others are `gone`: from Slurm, which saw the task on node `place`
-    end, or from their watchdogs."""
+    """The remaining ranks learn that the others have `exited`: from Slurm, which saw the task on node `place` end, or
+    from their watchdogs."""
     if job.platform == "slurm":
         yield after_s
         yield from endings.slurm_kills_step(cluster, job, place)
-    elif len(gone) == job.world_size:
+    elif len(exited) == job.world_size:
         yield 9.0
         yield from endings.failed(cluster, job, place, ())
     else:
-        yield from peers_time_out(cluster, job, gone, work_of)
+        yield from peers_time_out(cluster, job, exited, work_of)
 
 
 def all_agents_fail(cluster: Cluster, job: Job, exit_code: int = -6) -> Process:
@@ -143,8 +143,8 @@ def all_agents_fail(cluster: Cluster, job: Job, exit_code: int = -6) -> Process:
 
 
 def node_is_lost(cluster: Cluster, job: Job, place: int) -> Process:
-    """The job's node `place` is gone without a word: no socket is closed, nobody answers."""
-    job.is_stuck = True
+    """The job's node `place` dies without a log line: no socket is closed, and it does not answer."""
+    job.is_stalled = True
     if job.framework == "maxtext":
         yield from heartbeats_are_missed(cluster, job, place, HEARTBEAT_S)
     elif job.framework == "ray":
@@ -158,7 +158,7 @@ def node_is_lost(cluster: Cluster, job: Job, place: int) -> Process:
 
 
 def heartbeats_are_missed(cluster: Cluster, job: Job, place: int, after_s: float) -> Process:
-    """The leader says that a task sent no heartbeat, and every task ends; without the leader each for itself."""
+    """The leader reports that a task sent no heartbeat, and every task ends; without the leader, each by itself."""
     rng = cluster.rng(f"heartbeat/{job.job_id}")
     yield after_s + rng.uniform(0.5, 8)
     for other in range(len(job.nodes)):

@@ -1,4 +1,4 @@
-"""A plan played: every line of the run, in the order of writing."""
+"""Plays a plan: every line of the run, in the order of writing."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from epicenter.ingest.simulate.cluster import Cluster
 from epicenter.ingest.simulate.faults import Case, FaultKind
 from epicenter.ingest.simulate.jobs import live
 from epicenter.ingest.simulate.model import Scenario, SimulatedLine, Truth
-from epicenter.ingest.simulate.noise import murmur
+from epicenter.ingest.simulate.noise import chatter
 from epicenter.ingest.simulate.plan import Plan, plan_of
 from epicenter.rules.model.times import NS_PER_S
 
@@ -31,16 +31,16 @@ def truth_of(scenario: Scenario) -> Truth:
 def _play(plan: Plan) -> Iterator[SimulatedLine]:
     cluster = Cluster(plan.scenario, plan.nodes, plan.jobs)
     for node in plan.nodes:
-        cluster.start(murmur(cluster, node))
+        cluster.start(chatter(cluster, node))
     for job in plan.jobs:
         cluster.start(live(cluster, job), 1.0)
     for kind, case in plan.cases:
-        cluster.start(_strike(cluster, kind, case), (case.onset_ns - plan.scenario.start_ns) / NS_PER_S)
+        cluster.start(_inject(cluster, kind, case), (case.onset_ns - plan.scenario.start_ns) / NS_PER_S)
     yield from cluster.clockwork.run(plan.end_ns)
 
 
-def _strike(cluster: Cluster, kind: FaultKind, case: Case) -> Process:
-    """The script; where a rank is hit, no further step is done from its beginning on."""
+def _inject(cluster: Cluster, kind: FaultKind, case: Case) -> Process:
+    """Run the script. Where a rank is hit, its job completes no further step."""
     if kind.reach == "rank":
-        case.job.is_stuck = True
+        case.job.is_stalled = True
     yield from kind.script(cluster, case)

@@ -15,11 +15,11 @@ from epicenter.ingest.simulate.headers import (
     SITE,
     by_rank,
     c10d,
-    moment,
     nccl,
     nccl_warn,
     spread,
     torch_python,
+    utc_time,
 )
 from epicenter.ingest.simulate.model import MS, US, Job, Node, Text, Timed
 
@@ -86,16 +86,16 @@ def watchdog_timeout(rank: int, at_ns: int, ran_ms: int, work: Collective) -> li
 
 
 def peer_closed(job: Job, node: Node, rank: int, at_ns: int, peer: Node, work: Collective) -> list[Timed]:
-    """A rank whose neighbour's process died: NCCL says the socket closed, c10d makes it an error within a second."""
+    """A rank whose neighbour's process died: NCCL reports the closed socket, c10d makes it an error within a second."""
     closed = f"socketProgress: Connection closed by remote peer {peer.name}<{41_000 + rank}>"
     where = nccl(job, node, rank)
-    said: list[Text] = [
+    texts: list[Text] = [
         *nccl_warn(job, node, rank, "misc/socket.cc:64", closed),
         f"{where} NCCL INFO misc/socket.cc:863 -> 6",
         f"{where} NCCL INFO transport/net_ib.cc:1332 -> 6",
         f"{where} NCCL INFO proxy.cc:755 -> 6 [Progress Thread]",
     ]
-    return spread(at_ns, said) + remote_error(rank, at_ns + 400 * MS, closed, work)
+    return spread(at_ns, texts) + remote_error(rank, at_ns + 400 * MS, closed, work)
 
 
 def retry_exceeded(job: Job, node: Node, rank: int, at_ns: int, peer: Node, work: Collective) -> list[Timed]:
@@ -106,11 +106,11 @@ def retry_exceeded(job: Job, node: Node, rank: int, at_ns: int, peer: Node, work
         f"NET/IB: Got completion from peer {peer.ip}<{39_000 + rank}> with status=12 opcode=0 len=0 vendor err 129"
         f" (Recv) localGid {gid} remoteGids{remote} hca mlx5_{job.gpu(rank)}"
     )
-    said: list[Text] = [
+    texts: list[Text] = [
         *nccl_warn(job, node, rank, "transport/net_ib.cc:2449", text),
         f"{nccl(job, node, rank)} NCCL INFO transport/net.cc:1298 -> 6",
     ]
-    return spread(at_ns, said) + remote_error(rank, at_ns + 300 * MS, text, work)
+    return spread(at_ns, texts) + remote_error(rank, at_ns + 300 * MS, text, work)
 
 
 def remote_error(rank: int, at_ns: int, last_error: str, work: Collective) -> list[Timed]:
@@ -204,7 +204,7 @@ def torchrun_failed(job: Job, node: Node, rank: int, at_ns: int, exit_code: int)
         "-" * 60,
         "Root Cause (first observed failure):",
         "[0]:",
-        lambda clock_ns: f"  time      : {moment(clock_ns, '%Y-%m-%d_%H:%M:%S')}",
+        lambda clock_ns: f"  time      : {utc_time(clock_ns, '%Y-%m-%d_%H:%M:%S')}",
         f"  host      : {node.name}",
         f"  rank      : {rank} (local_rank: {local})",
         f"  exitcode  : {exit_code} (pid: {pid})",
@@ -215,7 +215,7 @@ def torchrun_failed(job: Job, node: Node, rank: int, at_ns: int, exit_code: int)
     return spread(at_ns, closing) + spread(later, texts)
 
 
-def agent_told_to_stop(job: Job, place: int, at_ns: int, signal: int = 15) -> list[Timed]:
+def agent_terminated(job: Job, place: int, at_ns: int, signal: int = 15) -> list[Timed]:
     """The node's torchrun agent gets SIGTERM from outside and stops its workers."""
     name = {2: "SIGINT", 15: "SIGTERM"}[signal]
     api = "elastic/agent/server/api.py"

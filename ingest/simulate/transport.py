@@ -11,7 +11,7 @@ from epicenter.ingest.simulate.model import MS, SimulatedLine, ns
 from epicenter.rules.model.times import NS_PER_S
 
 BUFFER_BYTES: Final = 8192
-"""What C and Python hold back before they write to a pipe."""
+"""What C and Python buffer before they write to a pipe."""
 MAX_DELAY_S: Final = 1.5
 
 _LOST, _DOUBLED, _CUT = 0.0001, 0.001, 0.00005
@@ -33,14 +33,14 @@ class Channel:
         self._window = -1
         self._delay_ns = 0
         self._last_ns = 0
-        self._held: list[str] = []
-        self._held_bytes = 0
+        self._buffered: list[str] = []
+        self._buffered_bytes = 0
 
     def send(self, at_ns: int, text: str) -> None:
         """A line that its writer wrote at once; `at_ns` is true time."""
         rng = self._rng
         if rng is None:
-            self._put(at_ns, self._wrap(at_ns, text))
+            self._write(at_ns, self._wrap(at_ns, text))
             return
         dice = rng.random()
         if dice < _LOST:
@@ -48,29 +48,29 @@ class Channel:
         if dice > 1 - _CUT and len(text) > 40:
             text = text[: rng.randrange(20, len(text))]
         line = self._wrap(at_ns, text)
-        self._put(at_ns + self._delay(at_ns, rng), line)
+        self._write(at_ns + self._delay(at_ns, rng), line)
         if _LOST < dice < _LOST + _DOUBLED:
             self._clockwork.write(SimulatedLine(self._last_ns + ns(rng.uniform(0.1, 1)), self._path, line))
 
-    def hold(self, at_ns: int, text: str) -> None:
-        """A line that stays in its writer's buffer until that is full; all get the time when it is written out."""
-        self._held.append(text)
-        self._held_bytes += len(text) + 1
-        if self._held_bytes >= BUFFER_BYTES:
+    def buffer(self, at_ns: int, text: str) -> None:
+        """A line that stays in its writer's buffer until that is full; all its lines get the time of the flush."""
+        self._buffered.append(text)
+        self._buffered_bytes += len(text) + 1
+        if self._buffered_bytes >= BUFFER_BYTES:
             self.release(at_ns)
 
     def release(self, at_ns: int) -> None:
-        """Write out what is held back."""
-        for text in self._held:
+        """Flush the buffer."""
+        for text in self._buffered:
             self.send(at_ns, text)
-        self._held.clear()
-        self._held_bytes = 0
+        self._buffered.clear()
+        self._buffered_bytes = 0
 
     def drop(self) -> None:
-        """The writer was killed: what is held back is never written."""
-        self._held.clear()
+        """The writer was killed: its buffer is lost."""
+        self._buffered.clear()
 
-    def _put(self, written_ns: int, line: str) -> None:
+    def _write(self, written_ns: int, line: str) -> None:
         self._last_ns = max(self._last_ns, written_ns)
         self._clockwork.write(SimulatedLine(self._last_ns, self._path, line))
 

@@ -20,7 +20,7 @@ Reach = Literal["rank", "node", "job", "switch", "storage"]
 class Case(msgspec.Struct):
     """A fault with its dice rolled. `place` is the victim's place among its job's nodes.
 
-    `others` are the other nodes that a switch or a storage server takes along, in order.
+    `others` are the other nodes behind the same switch or storage server, in order.
     """
 
     job: Job
@@ -55,10 +55,10 @@ class Case(msgspec.Struct):
 class FaultKind(msgspec.Struct, frozen=True):
     """What is known of a kind of fault, and the script that plays it. The script begins at the onset.
 
-    `weight` is its share among all interruptions. `reach` says who is hit: the job of a rank, all jobs of a node, the
+    `weight` is its share among all interruptions. `reach` is what is hit: the job of a rank, all jobs of a node, the
     job as a whole, all jobs behind a switch or on a storage server. `names` are the parts of the truth that can be
-    known from logs: the node, the GPU, the rank. `lasts_s`: how long the log goes on after the onset, besides the
-    time-out of the job's collectives.
+    known from logs: the node, the GPU, the rank. `lasts_s`: how long the log continues after the onset, in addition to
+    the time-out of the job's collectives.
     """
 
     name: str

@@ -13,7 +13,7 @@ from epicenter.ingest.simulate.headers import nccl_warn, spread
 from epicenter.ingest.simulate.model import Job, ns
 
 _NICS: Final = ("18", "3a", "4d", "5e", "9a", "b8", "cc", "dc")
-"""PCI buses of the adapters beside the GPUs."""
+"""PCI buses of the adapters next to the GPUs."""
 _NFS_FRAMES: Final = (
     "rpc_wait_bit_killable+0x11/0x80 [sunrpc]",
     "nfs_wait_on_request+0x2b/0x40 [nfs]",
@@ -22,12 +22,12 @@ _NFS_FRAMES: Final = (
 
 
 def _nic(gpu: int) -> tuple[str, str]:
-    """PCI address and interface of the adapter beside a GPU."""
+    """PCI address and interface of the adapter next to a GPU."""
     return f"0000:{_NICS[gpu]}:00.0", f"ens{gpu + 1}f0np0"
 
 
 def _link_down(cluster: Cluster, case: Case) -> Process:
-    """A cable or transceiver: the node's kernel says it, and its peers' requests end after the retries."""
+    """A cable or transceiver: the node's kernel reports it, and its peers' requests fail after the retries."""
     device, interface = _nic(case.gpu)
     cluster.kernel(case.node, kernel_host.cable_error(device, cluster.now_ns))
     cluster.kernel(case.node, kernel_host.link_down(device, interface, cluster.now_ns + ns(0.2)))
@@ -35,13 +35,13 @@ def _link_down(cluster: Cluster, case: Case) -> Process:
 
 
 def _link_flap(cluster: Cluster, case: Case) -> Process:
-    """An InfiniBand port goes down and up again: NCCL alone says so, and requests that were under way have failed."""
+    """An InfiniBand port goes down and up again: only NCCL reports it, and requests under way fail."""
     node, rank = case.node, case.rank
     events = (("port error", 0.0), ("port active", 4.2))
     for event, after_s in events:
         text = f"NET/IB : mlx5_{case.gpu}:1 Got async error event: {event}"
-        said = nccl_warn(case.job, node, rank, "transport/net_ib.cc:104", text)
-        reactions.say(cluster, case.job, rank, spread(cluster.now_ns + ns(after_s), said))
+        warning = nccl_warn(case.job, node, rank, "transport/net_ib.cc:104", text)
+        reactions.emit(cluster, case.job, rank, spread(cluster.now_ns + ns(after_s), warning))
     yield from _peers_lose_the_path(cluster, case)
 
 
@@ -58,17 +58,17 @@ def _peers_lose_the_path(cluster: Cluster, case: Case) -> Process:
     work_of = reactions.collective(cluster, job)
     offset = case.rank - job.ranks(place).start
     rng, hit = cluster.rng(f"path/{case.onset_ns}"), []
-    for other, peer in [*((one, place) for one in neighbours), (place, neighbours[0])]:
+    for other, peer in [*((neighbour, place) for neighbour in neighbours), (place, neighbours[0])]:
         rank = job.ranks(other)[offset]
         at = cluster.now_ns + ns(rng.uniform(0.1, 3))
         lines = torch_lines.retry_exceeded(job, job.nodes[other], rank, at, job.nodes[peer], work_of(rank))
-        reactions.say(cluster, job, rank, lines)
+        reactions.emit(cluster, job, rank, lines)
         hit.append(rank)
     yield 5.0
     for rank in hit:
         reactions.node_agent_fails(cluster, job, rank, -6)
-    gone = {rank for one in (place, *neighbours) for rank in job.ranks(one)}
-    yield from reactions.rest_learns(cluster, job, place, gone, work_of)
+    exited = {rank for other in (place, *neighbours) for rank in job.ranks(other)}
+    yield from reactions.rest_learns(cluster, job, place, exited, work_of)
 
 
 def _switch_down(cluster: Cluster, case: Case) -> Process:
@@ -82,7 +82,7 @@ def _switch_down(cluster: Cluster, case: Case) -> Process:
     for job in cluster.jobs:
         places = [place for place, node in enumerate(job.nodes) if node.index in behind]
         if places and not job.is_over:
-            job.is_stuck = True
+            job.is_stalled = True
             cluster.start(_job_behind_switch(cluster, job, places), rng.uniform(17, 20))
     yield 0.0
 
@@ -97,18 +97,18 @@ def _job_behind_switch(cluster: Cluster, job: Job, places: list[int]) -> Process
         for rank in job.ranks(place):
             at = cluster.now_ns + ns(rng.uniform(0.1, 6))
             lines = torch_lines.retry_exceeded(job, job.nodes[place], rank, at, peer, work_of(rank))
-            reactions.say(cluster, job, rank, lines)
+            reactions.emit(cluster, job, rank, lines)
     yield 8.0
     yield from reactions.all_agents_fail(cluster, job)
 
 
 def _file_server(cluster: Cluster, case: Case) -> Process:
-    """The file server does not answer: every node says so within a minute, and every job stands still until it does."""
+    """The file server does not answer: every node reports it within a minute, and every job stalls until it does."""
     rng, server = cluster.rng(f"fault/{case.onset_ns}"), "10.0.240.7"
     nodes = (case.node, *case.others)
     for job in cluster.jobs:
-        if not job.is_over and any(node.index in {one.index for one in nodes} for node in job.nodes):
-            job.is_stuck = True
+        if not job.is_over and any(node.index in {other.index for other in nodes} for node in job.nodes):
+            job.is_stalled = True
             cluster.start(reactions.peers_time_out(cluster, job, ()))
     for node in nodes:
         at = cluster.now_ns + ns(rng.uniform(0.0, 45.0))

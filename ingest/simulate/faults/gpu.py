@@ -20,7 +20,7 @@ _FRAMES: Final = (
 
 
 def _gpu_off_bus(cluster: Cluster, case: Case) -> Process:
-    """The kernel says it; the rank hangs or learns it from CUDA; everyone else waits for the time-out."""
+    """The kernel reports it; the rank hangs or gets a CUDA error; all others wait for the time-out."""
     rng = cluster.rng(f"fault/{case.onset_ns}")
     cluster.kernel(case.node, kernel_gpu.off_bus(case.gpu, case.pid, cluster.now_ns, rng))
     if case.job.framework == "maxtext":
@@ -33,8 +33,8 @@ def _gpu_off_bus(cluster: Cluster, case: Case) -> Process:
 
 def cuda_error_ends(cluster: Cluster, case: Case, error: str) -> Process:
     """The rank's process meets a CUDA error and ends; the others learn it."""
-    case.job.is_stuck = True
-    reactions.say(cluster, case.job, case.rank, cuda_lines(case, cluster.now_ns, error))
+    case.job.is_stalled = True
+    reactions.emit(cluster, case.job, case.rank, cuda_lines(case, cluster.now_ns, error))
     yield 1.2
     yield from reactions.process_ends(cluster, case.job, case.rank, 1 if case.job.framework == "maxtext" else -6)
 
@@ -89,15 +89,15 @@ def _nvswitch(cluster: Cluster, case: Case) -> Process:
 
 
 def _gsp_timeout(cluster: Cluster, case: Case) -> Process:
-    """The firmware is silent; whoever asks it waits, and so the rank stands still."""
+    """The firmware does not answer, so the rank that waits for it stalls."""
     rng = cluster.rng(f"fault/{case.onset_ns}")
     cluster.kernel(case.node, kernel_gpu.gsp_timeout(case.gpu, case.pid, cluster.now_ns, rng))
-    yield from _rank_stands_still(cluster, case)
+    yield from _rank_stalls(cluster, case)
 
 
 def _gsp_crash(cluster: Cluster, case: Case) -> Process:
     cluster.kernel(case.node, kernel_gpu.gsp_crash(case.gpu, case.pid, cluster.now_ns))
-    yield from _rank_stands_still(cluster, case)
+    yield from _rank_stalls(cluster, case)
 
 
 def _controller_halt(cluster: Cluster, case: Case) -> Process:
@@ -107,9 +107,9 @@ def _controller_halt(cluster: Cluster, case: Case) -> Process:
     yield from cuda_error_ends(cluster, case, "unspecified launch failure")
 
 
-def _rank_stands_still(cluster: Cluster, case: Case) -> Process:
+def _rank_stalls(cluster: Cluster, case: Case) -> Process:
     if case.job.framework == "maxtext":
-        case.job.is_stuck = True
+        case.job.is_stalled = True
         yield 19.0
         yield from cuda_error_ends(cluster, case, "unspecified launch failure")
         return
@@ -118,11 +118,11 @@ def _rank_stands_still(cluster: Cluster, case: Case) -> Process:
 
 def _amd_reset(cluster: Cluster, case: Case) -> Process:
     cluster.kernel(case.node, kernel_gpu.amd_reset(case.gpu, case.pid, cluster.now_ns))
-    case.job.is_stuck = True
+    case.job.is_stalled = True
     yield 2.4
     text = "HIP error: unspecified launch failure"
     error = ["Traceback (most recent call last):", *_FRAMES, f"torch.AcceleratorError: {text}"]
-    reactions.say(cluster, case.job, case.rank, spread(cluster.now_ns, by_rank(case.rank, error)))
+    reactions.emit(cluster, case.job, case.rank, spread(cluster.now_ns, by_rank(case.rank, error)))
     yield 1.0
     yield from reactions.process_ends(cluster, case.job, case.rank, 1)
 

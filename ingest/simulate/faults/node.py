@@ -45,9 +45,9 @@ def _killed_loader(cluster: Cluster, case: Case, cgroup: str, limit_kib: int | N
     job = case.job
     killed = kernel_host.out_of_memory(case.pid + 20_000, "pt_data_worker", cluster.now_ns, cgroup, limit_kib)
     cluster.kernel(case.node, killed)
-    job.is_stuck = True
+    job.is_stalled = True
     yield 0.25
-    reactions.say(cluster, job, case.rank, data_loader_killed(job, case.rank, cluster.now_ns, "Killed"))
+    reactions.emit(cluster, job, case.rank, data_loader_killed(job, case.rank, cluster.now_ns, "Killed"))
     yield 0.9
     yield from reactions.process_ends(cluster, job, case.rank, 1)
 
@@ -56,19 +56,19 @@ def _oom_killed(cluster: Cluster, case: Case) -> Process:
     """The container's first process is killed at its limit, and with it all of the pod."""
     job, cgroup = case.job, kernel_host.cgroup_of(case.job, case.place)
     cluster.kernel(case.node, kernel_host.out_of_memory(case.pid, "python3", cluster.now_ns, cgroup, 536_870_912))
-    job.is_stuck = True
+    job.is_stalled = True
     yield 1.5
     pod = pod_name(job, case.place)
     killed = f"Memory cgroup out of memory: Killed process {case.pid} (python3) total-vm:1095512064kB,"
     cluster.event("OOMKilling", f"Node/{case.node.name}", f"{killed} anon-rss:535271000kB", host=case.node.name)
     yield 1.0
-    told = f"Pod: training.{pod} exited with code 137, reason: OOMKilled"
-    cluster.event("ExitedWithCode", f"PyTorchJob/{job.job_id}", told)
+    message = f"Pod: training.{pod} exited with code 137, reason: OOMKilled"
+    cluster.event("ExitedWithCode", f"PyTorchJob/{job.job_id}", message)
     yield from reactions.process_ends(cluster, job, case.rank, -9)
 
 
 def _panic(cluster: Cluster, case: Case) -> Process:
-    """The kernel dies with a word; the node is gone and comes back after some minutes."""
+    """The kernel panics with a log line; the node is back after some minutes."""
     rng = cluster.rng(f"fault/{case.onset_ns}")
     cluster.kernel(case.node, kernel_host.panic(cluster.now_ns, rng))
     yield 0.2
@@ -76,7 +76,7 @@ def _panic(cluster: Cluster, case: Case) -> Process:
 
 
 def node_vanishes(cluster: Cluster, case: Case) -> Process:
-    """All on the node stops without another word; each job on it notices in its own way."""
+    """Everything on the node stops without a log line; each job on it notices differently."""
     cluster.kill(case.node)
     for job in cluster.jobs_on(case.node):
         if not job.is_over:
@@ -88,12 +88,12 @@ def node_vanishes(cluster: Cluster, case: Case) -> Process:
 
 
 def _node_dies(cluster: Cluster, case: Case) -> Process:
-    """Power, board or network card: the node says nothing any more."""
+    """Power, board or network card: the node logs nothing any more."""
     yield from node_vanishes(cluster, case)
 
 
 def _power_supply(cluster: Cluster, case: Case) -> Process:
-    """The management controller tells of the supply, then the node is off."""
+    """The management controller reports the supply, then the node is off."""
     text = "ACPI: \\_SB_.PSU1: Power supply failure detected, redundancy lost"
     cluster.kernel(case.node, [(cluster.now_ns, text)])
     yield 2.0
@@ -101,13 +101,13 @@ def _power_supply(cluster: Cluster, case: Case) -> Process:
 
 
 def _maintenance(cluster: Cluster, case: Case) -> Process:
-    """Someone restarts the node in order; it is back after minutes."""
+    """An operator restarts the node; it is back after minutes."""
     texts = ["systemd-shutdown[1]: Syncing filesystems and block devices.", "reboot: Restarting system"]
     for job in cluster.jobs_on(case.node):
-        job.is_stuck = True
+        job.is_stalled = True
         if job.framework in TORCHRUN:
             place = job.place(case.node)
-            cluster.worker(job, place, torch_lines.agent_told_to_stop(job, place, cluster.now_ns))
+            cluster.worker(job, place, torch_lines.agent_terminated(job, place, cluster.now_ns))
     yield 1.0
     cluster.kernel(case.node, spread(cluster.now_ns, texts, 400_000_000))
     yield 1.0
@@ -117,10 +117,10 @@ def _maintenance(cluster: Cluster, case: Case) -> Process:
 
 def _comes_back(cluster: Cluster, case: Case) -> Process:
     """The node starts again, with another boot."""
-    from epicenter.ingest.simulate.noise import say_boot
+    from epicenter.ingest.simulate.noise import emit_boot
 
     case.node.is_dead, case.node.booted_ns = False, cluster.now_ns - 15 * 10**9
-    say_boot(cluster, case.node)
+    emit_boot(cluster, case.node)
     node = case.node.name
     cluster.slurmctld([(cluster.now_ns, f"Node {node} unexpectedly rebooted boot_time={case.node.booted_ns // 10**9}")])
     for job in cluster.jobs_on(case.node):

@@ -1,4 +1,4 @@
-"""What comes from outside the job: limits, preemption, eviction, people; heat; credentials of another job."""
+"""What comes from outside the job: limits, preemption, eviction, users; heat; credentials of another job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _slurm_preempted(cluster: Cluster, case: Case) -> Process:
 
 
 def _spot(cluster: Cluster, case: Case) -> Process:
-    """The cloud takes a node back: two minutes' notice, SIGTERM, then the node is gone."""
+    """The cloud takes a node back: two minutes' notice, SIGTERM, then the node is off."""
     node, rng = case.node, cluster.rng(f"fault/{case.onset_ns}")
     cluster.event("SpotInterrupted", f"Node/{node.name}", "Spot interruption warning was triggered", host=node.name)
     yield 1.0
@@ -40,7 +40,7 @@ def _spot(cluster: Cluster, case: Case) -> Process:
 
 
 def _evicted(cluster: Cluster, case: Case) -> Process:
-    """The kubelet puts a pod out for the disk space that it uses."""
+    """The kubelet evicts a pod for the disk space that it uses."""
     job, node = case.job, case.node
     text = (
         "The node was low on resource: ephemeral-storage. Threshold quantity: 107374182400, available: 83886080Ki."
@@ -55,8 +55,8 @@ def _evicted(cluster: Cluster, case: Case) -> Process:
 
 
 def _cancelled_after_hang(cluster: Cluster, case: Case) -> Process:
-    """All ranks stand still; long before their watchdogs fire a person loses patience."""
-    case.job.is_stuck = True
+    """All ranks stall; a user cancels the job long before their watchdogs fire."""
+    case.job.is_stalled = True
     yield min(case.job.timeout_s - 60, 480.0)
     yield from endings.cancelled_by_user(cluster, case.job)
 
@@ -69,7 +69,7 @@ def _heat(cluster: Cluster, case: Case) -> Process:
         for other in cluster.jobs_on(case.node):
             other.slowness = 1.6 + 0.3 * minute
         yield 60.0
-    job.is_stuck = True
+    job.is_stalled = True
     yield from reactions.peers_time_out(cluster, job, {case.rank})
 
 

@@ -1,4 +1,4 @@
-"""Faults of the program itself: exceptions, CUDA errors of its own making, memory, compilation, credentials."""
+"""Faults of the program itself: exceptions, CUDA errors that it causes, memory, compilation, credentials."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from epicenter.ingest.simulate.torch_lines import Collective
 
 
 def raises(cluster: Cluster, case: Case, error: list[str]) -> Process:
-    """One rank ends with a Python exception; its last words are the error, and the others learn it."""
+    """One rank ends with a Python exception, which is its last output; the others learn it."""
     job, rank = case.job, case.rank
-    job.is_stuck = True
+    job.is_stalled = True
     frames = [
         "Traceback (most recent call last):",
         f'  File "{torch_lines.SCRIPTS.get(job.framework, "/deps/MaxText/train.py")}", line 214, in <module>',
@@ -37,8 +37,8 @@ def raises(cluster: Cluster, case: Case, error: list[str]) -> Process:
         yield from endings.failed(cluster, job, 0, ())
         return
     lines = [*frames, *error]
-    said = spread(cluster.now_ns, lines if job.framework == "maxtext" else by_rank(rank, lines))
-    reactions.say(cluster, job, rank, said)
+    block = spread(cluster.now_ns, lines if job.framework == "maxtext" else by_rank(rank, lines))
+    reactions.emit(cluster, job, rank, block)
     yield 1.1
     yield from reactions.process_ends(cluster, job, rank, 1)
 
@@ -59,8 +59,8 @@ def _exception(cluster: Cluster, case: Case) -> Process:
 def _gpu_memory(cluster: Cluster, case: Case) -> Process:
     if case.job.framework == "maxtext":
         text = "RESOURCE_EXHAUSTED: Out of memory while trying to allocate 65.85GiB. [executable_name='jit_train_step']"
-        case.job.is_stuck = True
-        reactions.say(cluster, case.job, case.rank, spread(cluster.now_ns, jax_lines.xla_error(text)))
+        case.job.is_stalled = True
+        reactions.emit(cluster, case.job, case.rank, spread(cluster.now_ns, jax_lines.xla_error(text)))
         yield 1.0
         yield from reactions.process_ends(cluster, case.job, case.rank, 1)
         return
@@ -85,7 +85,7 @@ def _illegal_access(cluster: Cluster, case: Case) -> Process:
 
 
 def _device_assert(cluster: Cluster, case: Case) -> Process:
-    """A label out of range: many threads say so, then the CUDA error of that rank."""
+    """A label out of range: many threads report it, then the CUDA error of that rank."""
     kernel = "indexSelectLargeIndex: "
     threads = [
         f"../aten/src/ATen/native/cuda/Indexing.cu:1289: {kernel}block: [{block},0,0], thread: [{thread},0,0] Assertion"
@@ -93,7 +93,7 @@ def _device_assert(cluster: Cluster, case: Case) -> Process:
         for block in range(2)
         for thread in range(32, 64)
     ]
-    reactions.say(cluster, case.job, case.rank, spread(cluster.now_ns, threads, 1_000))
+    reactions.emit(cluster, case.job, case.rank, spread(cluster.now_ns, threads, 1_000))
     yield 0.3
     cluster.kernel(case.node, kernel_gpu.channel_stopped(case.gpu, case.pid, cluster.now_ns))
     yield from cuda_error_ends(cluster, case, "device-side assert triggered")
@@ -103,11 +103,11 @@ def _nan(cluster: Cluster, case: Case) -> Process:
     """The loss is no number any more, and the program gives up."""
     job = case.job
     if job.framework == "maxtext":
-        job.is_stuck = True
+        job.is_stalled = True
         text = "Aborting training due to NaN loss."
         for place in range(len(job.nodes)):
-            said = absl("E", 140_110_937_163_584, "metric_logger.py:250", text)
-            cluster.worker(job, place, [(cluster.now_ns + place * 1_000, said)])
+            line = absl("E", 140_110_937_163_584, "metric_logger.py:250", text)
+            cluster.worker(job, place, [(cluster.now_ns + place * 1_000, line)])
         yield 1.5
         yield from endings.failed(cluster, job, 0, ())
         return
@@ -132,15 +132,15 @@ def _mismatch(cluster: Cluster, case: Case) -> Process:
 def _shared_memory(cluster: Cluster, case: Case) -> Process:
     """/dev/shm is full; a DataLoader worker ends with a bus error."""
     job, rank = case.job, case.rank
-    job.is_stuck = True
+    job.is_stalled = True
     child = (
         "ERROR: Unexpected bus error encountered in worker. This might be caused by insufficient shared memory (shm)."
     )
-    reactions.say(cluster, job, rank, [(cluster.now_ns, child)])
+    reactions.emit(cluster, job, rank, [(cluster.now_ns, child)])
     yield 0.3
     hint = "It is possible that dataloader's workers are out of shared memory."
     hint += " Please try to raise your shared memory limit."
-    reactions.say(cluster, job, rank, data_loader_killed(job, rank, cluster.now_ns, "Bus error", hint))
+    reactions.emit(cluster, job, rank, data_loader_killed(job, rank, cluster.now_ns, "Bus error", hint))
     yield 0.9
     yield from reactions.process_ends(cluster, job, rank, 1)
 
@@ -167,15 +167,15 @@ def _every_rank(text: str) -> Callable[[Cluster, Case], Process]:
 
 def all_raise(cluster: Cluster, job: Job, text: str) -> Process:
     """All ranks end with the same exception at once, because they run the same program."""
-    job.is_stuck = True
+    job.is_stalled = True
     rng = cluster.rng(f"all-raise/{job.job_id}")
     where = torch_lines.SCRIPTS.get(job.framework, "/deps/MaxText/train.py")
     lines = ["Traceback (most recent call last):", f'  File "{where}", line 12, in <module>', "    main()", text]
     for place in range(len(job.nodes)):
         for rank in job.ranks(place):
-            said = lines if job.framework == "maxtext" else by_rank(rank, lines)
+            texts = lines if job.framework == "maxtext" else by_rank(rank, lines)
             at = cluster.now_ns + rng.randrange(900) * MS
-            reactions.say(cluster, job, rank, spread(at, said))
+            reactions.emit(cluster, job, rank, spread(at, texts))
     yield 2.2
     yield from reactions.all_agents_fail(cluster, job, 1)
 

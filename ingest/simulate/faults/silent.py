@@ -1,4 +1,4 @@
-"""What shows by silence: processes and nodes that say nothing, jobs that get nowhere, and what only looks like it."""
+"""Faults that show as missing logs: silent processes and nodes, stalled jobs, and what only looks like it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from epicenter.ingest.simulate.frameworks import PRINTERS
 
 
 def _hang(cluster: Cluster, case: Case) -> Process:
-    """All ranks stand still at one step, alive; half an hour later a person ends the job."""
-    case.job.is_stuck = True
+    """All ranks stall at one step, alive; half an hour later a user cancels the job."""
+    case.job.is_stalled = True
     yield 1800.0
     if not case.job.is_over:
         yield from endings.cancelled_by_user(cluster, case.job)
@@ -31,17 +31,17 @@ def _rank_dies(cluster: Cluster, case: Case) -> Process:
 
 
 def _heartbeat(cluster: Cluster, case: Case) -> Process:
-    """A JAX task is gone from one moment to the next, with no word of its own; its node's kernel speaks on."""
+    """A JAX task dies without a log line; its node's kernel continues to log."""
     yield from reactions.process_ends(cluster, case.job, case.rank, -9)
 
 
 def _watchdog(cluster: Cluster, case: Case) -> Process:
-    """One rank stands still in its own code and nobody knows why; the others' watchdogs fire."""
+    """One rank stalls in its code for no logged reason; the others' watchdogs fire."""
     yield from reactions.peers_time_out(cluster, case.job, {case.rank})
 
 
 def _shipper_silent(cluster: Cluster, case: Case) -> Process:
-    """One node's shipper is dead: its logs stop, its jobs go on."""
+    """One node's shipper is dead: its logs stop, its jobs continue."""
     case.node.has_shipper = False
     yield 0.0
 
@@ -59,7 +59,7 @@ def _finished(cluster: Cluster, case: Case) -> Process:
 
 
 def _cancelled(cluster: Cluster, case: Case) -> Process:
-    """Someone ends a job that is well."""
+    """A user ends a healthy job."""
     yield from endings.cancelled_by_user(cluster, case.job)
 
 
@@ -73,7 +73,7 @@ def _cut_off(cluster: Cluster, case: Case) -> Process:
         cluster.worker(
             job, place, [(cluster.now_ns + 1000, PRINTERS[job.framework].noise(job, place, cluster.rng("cut")))]
         )
-    job.is_over = job.is_stuck = True
+    job.is_over = job.is_stalled = True
     yield 0.0
 
 

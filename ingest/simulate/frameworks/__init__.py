@@ -1,7 +1,7 @@
 """How each training framework prints: one module each, all with the same functions.
 
 `start_lines` of a node before the first step, `step` for the lines of a finished step, `checkpoint` and `evaluation`
-for what is said before and after a pause, `noise` for one harmless line, `finish` for a run that is done.
+for the lines before and after a pause, `noise` for one harmless line, `finish` for a run that is done.
 """
 
 from __future__ import annotations

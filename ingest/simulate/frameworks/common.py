@@ -75,5 +75,5 @@ def torchrun_start(job: Job, place: int, at_ns: int) -> list[Timed]:
         "",
     ]
     banner = spread(at_ns, [torch_python("W", 201, "run.py:774", text) for text in ("", stars, omp, stars)])
-    told = [torch_python("I", 201, "elastic/agent/server/api.py:525", text) for text in rendezvous]
-    return banner + spread(at_ns + 900 * MS, told)
+    result = [torch_python("I", 201, "elastic/agent/server/api.py:525", text) for text in rendezvous]
+    return banner + spread(at_ns + 900 * MS, result)

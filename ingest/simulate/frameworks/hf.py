@@ -44,7 +44,7 @@ class Hf:
         done = step + 1
         if done % LOGGING_STEPS:
             return
-        bars = "".join(f"\r{_bar(one, job)}" for one in range(done - LOGGING_STEPS + 1, done + 1))
+        bars = "".join(f"\r{_bar(count, job)}" for count in range(done - LOGGING_STEPS + 1, done + 1))
         metrics = (
             f"{{'loss': {loss(step, rng):.4f}, 'grad_norm': {rng.uniform(0.8, 2.4):.4f},"
             f" 'learning_rate': {2e-5 * (1 - done / STEPS):.6e}, 'epoch': {done / STEPS:.2f}}}"

@@ -42,7 +42,7 @@ class MaxText:
         return [*lines, (at_ns + 24 * NS_PER_S, absl("I", _THREAD, "checkpointing.py:430", text))]
 
     def step(self, cluster: Cluster, job: Job, step: int, took_s: float, rng: Random) -> None:
-        """The step before is told when this one is done."""
+        """The previous step is reported when this one is done."""
         if step == job.first_step:
             return
         value = loss(step - 1, rng)
@@ -56,20 +56,20 @@ class MaxText:
             cluster.worker(job, place, [(at, absl("I", _THREAD, "metric_logger.py:214", text))], "stdout")
 
     def saving(self, cluster: Cluster, job: Job, step: int) -> None:
-        """MaxText says nothing when it begins."""
+        """MaxText logs nothing when it begins."""
 
     def saved(self, cluster: Cluster, job: Job, step: int) -> None:
         """Every task is done."""
-        said = absl("I", _THREAD, "checkpointing.py:611", f"Saved a checkpoint at step {step}.")
+        line = absl("I", _THREAD, "checkpointing.py:611", f"Saved a checkpoint at step {step}.")
         for place in range(len(job.nodes)):
-            cluster.worker(job, place, [(cluster.now_ns + place * 10_000, said)], "stdout")
+            cluster.worker(job, place, [(cluster.now_ns + place * 10_000, line)], "stdout")
 
     def evaluated(self, cluster: Cluster, job: Job, step: int, rng: Random) -> None:
-        """Every task tells its steps of evaluation and the result."""
+        """Every task prints the result."""
         text = f"Completed eval after train step {step}, loss={loss(step, rng):.3f}, total_weights=524288"
         for place in range(len(job.nodes)):
-            said = absl("I", _THREAD, "metric_logger.py:158", text)
-            cluster.worker(job, place, [(cluster.now_ns + place * 10_000, said)], "stdout")
+            line = absl("I", _THREAD, "metric_logger.py:158", text)
+            cluster.worker(job, place, [(cluster.now_ns + place * 10_000, line)], "stdout")
 
     def noise(self, job: Job, place: int, rng: Random) -> Text:
         """One of the usual."""

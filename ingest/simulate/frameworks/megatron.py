@@ -9,7 +9,7 @@ from random import Random
 
 from epicenter.ingest.simulate.cluster import Cluster
 from epicenter.ingest.simulate.frameworks.common import HARMLESS, loss, nccl_start, too_long, torchrun_start
-from epicenter.ingest.simulate.headers import moment
+from epicenter.ingest.simulate.headers import utc_time
 from epicenter.ingest.simulate.model import MS, US, Job, Text, Timed
 from epicenter.rules.model.times import NS_PER_S
 
@@ -21,7 +21,7 @@ class Megatron:
     """See `Printer`."""
 
     def start_lines(self, job: Job, place: int, at_ns: int) -> list[Timed]:
-        """torchrun, NCCL; rank 0 says from where it goes on."""
+        """torchrun, NCCL; rank 0 prints the checkpoint from which it resumes."""
         lines = torchrun_start(job, place, at_ns) + nccl_start(job, place, at_ns + 3 * NS_PER_S)
         if place == 0 and job.first_step:
             lines.append((at_ns + 9 * NS_PER_S, f" loading checkpoint from {_FOLDER} at iteration {job.first_step}"))
@@ -31,9 +31,9 @@ class Megatron:
         """Megatron counts from one."""
         throughput, norm, value = rng.uniform(408, 416), rng.uniform(0.8, 2.4), loss(step, rng)
 
-        def said(clock_ns: int) -> str:
+        def render(clock_ns: int) -> str:
             return (
-                f" [{moment(clock_ns, '%Y-%m-%d %H:%M:%S')}.{clock_ns % NS_PER_S // US:06d}]"
+                f" [{utc_time(clock_ns, '%Y-%m-%d %H:%M:%S')}.{clock_ns % NS_PER_S // US:06d}]"
                 f" iteration {step + 1:8d}/{STEPS:8d} | consumed samples: {256 * (step + 1):12d} |"
                 f" elapsed time per iteration (ms): {took_s * 1000:.1f} |"
                 f" throughput per GPU (TFLOP/s/GPU): {throughput:.1f} | learning rate: 1.000000E-05 |"
@@ -42,7 +42,7 @@ class Megatron:
                 f" number of nan iterations: {0:3d} |"
             )
 
-        cluster.worker(job, len(job.nodes) - 1, [(cluster.now_ns, said)], "stdout")
+        cluster.worker(job, len(job.nodes) - 1, [(cluster.now_ns, render)], "stdout")
 
     def saving(self, cluster: Cluster, job: Job, step: int) -> None:
         """Rank 0 begins."""
@@ -59,7 +59,7 @@ class Megatron:
         value = loss(step, rng)
         text = f" validation loss at iteration {step + 1} | lm loss value: {value:.6E} | lm loss PPL: {2**value:.6E} | "
         bar = "-" * len(text)
-        cluster.worker(job, len(job.nodes) - 1, [(cluster.now_ns, one) for one in (bar, text, bar)], "stdout")
+        cluster.worker(job, len(job.nodes) - 1, [(cluster.now_ns, line) for line in (bar, text, bar)], "stdout")
 
     def noise(self, job: Job, place: int, rng: Random) -> Text:
         """One of the usual."""
@@ -70,9 +70,9 @@ class Megatron:
         return rng.choice((*HARMLESS, too_long(rng), memory))
 
     def finish(self, cluster: Cluster, job: Job) -> None:
-        """Rank 0 saves and says the time."""
+        """Rank 0 saves and prints the time."""
         step = job.first_step + job.steps_done
-        last = f"[after training is done] datetime: {moment(cluster.now_ns, '%Y-%m-%d %H:%M:%S')} "
+        last = f"[after training is done] datetime: {utc_time(cluster.now_ns, '%Y-%m-%d %H:%M:%S')} "
         texts = [
             f"saving checkpoint at iteration {step:7d} to {_FOLDER} in torch_dist format",
             f"  successfully saved checkpoint from iteration {step:7d} to {_FOLDER}",

@@ -32,29 +32,29 @@ class RayTrain:
                 f"- (ip={node.ip}, pid={job.pid(rank)}) world_rank={rank}, local_rank={local},"
                 f" node_rank={rank // job.ranks_per_node}"
             )
-        told = [(at_ns + i * 1000, f"{controller}{text}") for i, text in enumerate(texts)]
+        started = [(at_ns + i * 1000, f"{controller}{text}") for i, text in enumerate(texts)]
         setup = f"Setting up process group for: env:// [rank=0, world_size={job.world_size}]"
         first: Timed = (at_ns + 2 * NS_PER_S, by_worker(job, 0, setup))
-        return [*told, first, *lines]
+        return [*started, first, *lines]
 
     def step(self, cluster: Cluster, job: Job, step: int, took_s: float, rng: Random) -> None:
         """The user's loop prints on rank 0."""
         text = f"step {step}: loss {loss(step, rng):.4f}, time {took_s * 1000:.2f}ms, mfu {rng.uniform(38, 42):.2f}%"
-        self._say(cluster, job, f"iter {text[5:]}")
+        self._emit(cluster, job, f"iter {text[5:]}")
 
     def saving(self, cluster: Cluster, job: Job, step: int) -> None:
-        """The user's loop says so."""
-        self._say(cluster, job, f"saving checkpoint to /checkpoints/ray/step_{step}")
+        """The user's loop prints it."""
+        self._emit(cluster, job, f"saving checkpoint to /checkpoints/ray/step_{step}")
 
     def saved(self, cluster: Cluster, job: Job, step: int) -> None:
-        """Ray Train tells where it is."""
+        """Ray Train prints its path."""
         where = f"Checkpoint successfully created at: Checkpoint(filesystem=local, path=/checkpoints/ray/step_{step})"
-        self._say(cluster, job, where)
+        self._emit(cluster, job, where)
 
     def evaluated(self, cluster: Cluster, job: Job, step: int, rng: Random) -> None:
-        """The user's loop tells the validation loss."""
+        """The user's loop prints the validation loss."""
         value = loss(step, rng)
-        self._say(cluster, job, f"step {step}: train loss {value:.4f}, val loss {value + 0.03:.4f}")
+        self._emit(cluster, job, f"step {step}: train loss {value:.4f}, val loss {value + 0.03:.4f}")
 
     def noise(self, job: Job, place: int, rng: Random) -> Text:
         """One of the usual, of one of the node's workers."""
@@ -62,14 +62,14 @@ class RayTrain:
         return f"{prefix(job, rng.choice(job.ranks(place)))}{text}"
 
     def finish(self, cluster: Cluster, job: Job) -> None:
-        """The driver is told that all is well."""
+        """The driver reports success."""
         done = f"Training completed after {job.steps_done} iterations."
         cluster.worker(job, 0, [(cluster.now_ns, ray_python("INFO", "data_parallel_trainer.py:161", done))], "stdout")
         text = f"Job 'raysubmit_{job.job_id}' succeeded"
         bar = "-" * len(text)
-        cluster.worker(job, 0, [(cluster.now_ns + 10**9, one) for one in (bar, text, bar)], "stdout")
+        cluster.worker(job, 0, [(cluster.now_ns + 10**9, line) for line in (bar, text, bar)], "stdout")
 
-    def _say(self, cluster: Cluster, job: Job, text: str) -> None:
+    def _emit(self, cluster: Cluster, job: Job, text: str) -> None:
         cluster.worker(job, 0, [(cluster.now_ns, f"{prefix(job, 0)}{text}")], "stdout")
 
 
