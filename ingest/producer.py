@@ -15,7 +15,7 @@ from epicenter.ingest.batch.batch import Batch
 class RawProducer:
     """Sends lines to the raw topic; the key decides the partition, as with any Kafka client.
 
-    `client` says where the brokers are, and the security, as aiokafka's clients take them.
+    `client` has the brokers and the security settings, as options of aiokafka's clients.
     """
 
     def __init__(self, topic: str, **client: Any):

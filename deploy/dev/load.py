@@ -91,7 +91,7 @@ async def _ship_round(producer: RawProducer, folder: Path, write: Write) -> None
     sources, is_last = Sources([str(folder)], hostname(), follow=True), False
     while not is_last:
         is_last = writer.done()
-        sources.look_for_new_files()
+        sources.open_new_files()
         read = ((source, source.read(time_ns())) for source in sources.all())
         await producer.send((Path(source.name).parent.name.encode(), batch) for source, batch in read if batch)
         await asyncio.sleep(0.05)

@@ -10,16 +10,16 @@ from epicenter.rules.model.records import Origin, Position, RawRecord
 from epicenter.rules.model.times import NS_PER_S
 
 LATEST_RECEIPT_NS: Final = 2**63 - 2 * 86_400 * NS_PER_S
-"""Clocks of shippers may show anything; two days more, and times would no longer fit 64 bits."""
+"""The latest receipt. Clocks of shippers may show anything, and two days later times would no longer fit 64 bits."""
 
 
 @dataclass(frozen=True)
 class Batch:
     """Records of one source, in order. All columns have the same length.
 
-    `is_recorded`: the lines are older than their receipt (a finished file), so a line without a time of its own takes
-    the time of the nearest line before it that has one. `is_text`: lines of a text, where a blank one is nothing odd.
-    `origin` is whose lines they are as far as their file tells.
+    `is_recorded`: the lines are older than their receipt (a finished file), so a line that states no time gets
+    the time of the nearest line before it that does. `is_text`: lines of a text, where blank ones are normal.
+    `origin` is whose lines they are, as far as their file names it.
     """
 
     source: str

@@ -17,7 +17,7 @@ class Column(Sequence[T], Generic[T]):
 
     @abstractmethod
     def _at(self, number: int) -> T:
-        """What stands at this place, from 0."""
+        """The content at this place, from 0."""
 
     def __bool__(self) -> bool:
         return bool(self._lines)
@@ -40,7 +40,7 @@ class Column(Sequence[T], Generic[T]):
 
 
 class Repeated(Column[T]):
-    """The same content for every one of some lines."""
+    """The same content for each of some lines."""
 
     def __init__(self, content: T, lines: Sized):
         super().__init__(lines)
@@ -62,7 +62,7 @@ class Numbers(Column[int]):
 
 
 class Read(Column[T]):
-    """What a function reads off each of some records."""
+    """The result of a function for each of some records."""
 
     def __init__(self, records: Sequence[Any], read: Callable[[Any], T]):
         super().__init__(records)

@@ -1,4 +1,4 @@
-"""Many records as one piece of text: joined once, and looked through by columns instead of one by one."""
+"""Many records as one piece of text: joined once, and searched by columns instead of one by one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 _USUAL_TEXT: Final = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 _MAX_SHAPES: Final = 8
-"""At most this many places of the text field are tried, before records are read one by one."""
+"""At most this many places of the text field are tried before records are read one by one."""
 FIRST_BYTES: Final = (0x00, 0x0A, 0x1F, *range(0x81, 0x90))
 """Every known binary record begins with one of these; hardly any line does."""
 
@@ -23,7 +23,7 @@ Bytes = NDArray[np.uint8]
 
 
 class Records(Sequence[bytes]):
-    """The values of records, and `text`, in which they stand one after the other, each ended by a newline."""
+    """The values of records, and `text`: all of them, each ended by a newline."""
 
     def __init__(self, values: Sequence[bytes]):
         self.values = values
@@ -51,7 +51,7 @@ class Records(Sequence[bytes]):
         return _listed(self._numbers_at(np.array(ends, np.int64)))
 
     def empty(self) -> list[int]:
-        """Records without a byte."""
+        """Records without a single byte."""
         return _listed(np.flatnonzero(self._sizes_bytes == 0))
 
     def longer_than(self, size_bytes: int) -> list[int]:
@@ -66,7 +66,7 @@ class Records(Sequence[bytes]):
         is_line_end = (self._at(places + 1) == _NEWLINE_ESCAPE) & (self._at(places + 2) == _QUOTE)
         return _listed(np.unique(self._numbers_at(places[~is_line_end] + 1)))
 
-    def odd_envelopes(self) -> list[int]:
+    def suspicious_envelopes(self) -> list[int]:
         """Envelopes whose text is not where the usual shippers put it, or whose end is missing."""
         starts = self._ends - self._sizes_bytes - 1
         envelopes = np.flatnonzero((self._at(starts) == _BRACE) & (self._at(starts + 1) == _QUOTE))
@@ -75,7 +75,7 @@ class Records(Sequence[bytes]):
         return sorted({*endless, *self._without_text(envelopes, starts)})
 
     def begun_in_binary(self) -> list[int]:
-        """Records whose first byte is that of a binary format; looked at closely, they may be text all the same."""
+        """Records whose first byte is that of a binary format; some of them are text after all."""
         firsts = self._at(self._ends - self._sizes_bytes - 1)
         return _listed(np.flatnonzero(_IS_BINARY[firsts] & (self._sizes_bytes > 0)))
 
@@ -94,7 +94,7 @@ class Records(Sequence[bytes]):
         return without + [number for number in doubtful.tolist() if not _text_mark(self.values[number])[0]]
 
     def _holds(self, numbers: Numbers, mark: bytes, places: Numbers) -> NDArray[np.bool_]:
-        """Which of the records hold these bytes at their place."""
+        """Which of the records contain these bytes at their place."""
         fits = places + len(mark) < self._ends[numbers]
         for index, byte in enumerate(mark):
             fits &= self._at(places + index) == byte
@@ -118,7 +118,7 @@ def _listed(numbers: Numbers) -> list[int]:
 
 
 def _text_mark(value: bytes) -> tuple[bytes, int]:
-    """The field that holds the text, and where; nothing when the record has none of the usual ones."""
+    """The field that holds the text, and its place; empty and -1 if the record has none of the usual ones."""
     return next(((mark, place) for mark in _USUAL_TEXT if (place := value.find(mark)) >= 0), (b"", -1))
 
 

@@ -1,4 +1,4 @@
-"""The lines of a large piece of text, cut up only where they are looked at, and columns that go with them."""
+"""The lines of a large text, split only where they are read."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def _marks_of_text() -> Marks:
 class TextLines(Sequence[bytes]):
     """The lines of a text that ends with a newline, from 0, each without its line end.
 
-    Looking at a line costs a walk from the nearest one that is known: that looked at before, or one of those that
-    `numbers_at` has found.
+    Reading a line costs a walk from the nearest known one: the one read before, or one of those that `numbers_at` has
+    found.
     """
 
     def __init__(self, text: bytes):
@@ -79,16 +79,16 @@ class TextLines(Sequence[bytes]):
 
     @property
     def is_plain(self) -> bool:
-        """Whether no line of it is a JSON envelope."""
+        """Whether none of its lines is a JSON envelope."""
         return not self.text.startswith(_ENVELOPE) and _NEXT_ENVELOPE not in self._marks
 
     @property
     def has_container_parts(self) -> bool:
-        """Whether lines of it may be parts of longer ones."""
+        """Whether some of its lines may be parts of longer ones."""
         return not self._marks.isdisjoint(_CONTAINER_PARTS)
 
     def cleaned_differently(self) -> list[int]:
-        """The numbers of the lines that hold colours or NULs, which are no part of what a line says."""
+        """The numbers of the lines with colours or NULs, which are not part of a line's text."""
         present = [re.escape(mark) for mark in _UNSEEN if mark in self._marks]
         if not present:
             return []

@@ -34,20 +34,20 @@ def unrotated(file: Path) -> Path:
 class FileSource:
     """One log file. A line without a newline waits for its end, unless the file is read once only.
 
-    What it held when it was found is as old as its time of modification; what is added later is new. Whose lines they
-    are tell its path, as it was `given` (itself, or a folder above it), and its first lines, as far as they have come.
-    `host` is where lines come from that name no node, unless all tasks of a job write into the file.
+    Its content when it was found is as old as its time of modification; what is added later is new. Whose lines they
+    are follows from its path below `root` (itself, or a folder above it), and from its first lines, as far as they
+    have come. `host` is where lines come from that name no node, unless all tasks of a job write into the file.
     """
 
-    def __init__(self, path: Path, host: str, follow: bool, given: Path | None = None):
+    def __init__(self, path: Path, host: str, follow: bool, root: Path | None = None):
         self.name = str(path)
         self.has_ended = False
         self._path = path
         self._host = host.encode()
         self._follow = follow
         self._cutter = LineCutter()
-        self._by_path = origin_of(path, given or path)
-        self._origin, self._looked_at_bytes = self._by_path, -1
+        self._by_path = origin_of(path, root or path)
+        self._origin, self._inspected_bytes = self._by_path, -1
         self._file = self._open()
 
     def read(self, now_ns: int) -> Batch | None:
@@ -72,11 +72,11 @@ class FileSource:
         """Close the file."""
         self._file.close()
 
-    def _look_at_head(self) -> None:
-        """Whose lines they are, anew as long as the first lines come in."""
+    def _inspect_head(self) -> None:
+        """Find out whose lines they are, again as long as the first lines come in."""
         read_bytes = self._file.tell()
-        if self._looked_at_bytes < min(read_bytes, HEAD_BYTES):
-            self._looked_at_bytes, self._origin = read_bytes, with_first_lines(self._by_path, self._file.fileno())
+        if self._inspected_bytes < min(read_bytes, HEAD_BYTES):
+            self._inspected_bytes, self._origin = read_bytes, with_first_lines(self._by_path, self._file.fileno())
 
     def _lines(self) -> Lines:
         chunk = self._read()
@@ -85,7 +85,7 @@ class FileSource:
             if last.numbers:
                 return last
             self._file.close()
-            self._file, self._cutter, self._looked_at_bytes = self._open(), LineCutter(), -1
+            self._file, self._cutter, self._inspected_bytes = self._open(), LineCutter(), -1
             chunk = self._read()
         if not chunk and not self._follow:
             self.has_ended = True
@@ -104,10 +104,10 @@ class FileSource:
     def _read(self) -> bytes:
         try:
             chunk = self._file.read(READ_BYTES)
-            self._look_at_head()
+            self._inspect_head()
             return chunk
         except OSError as error:
-            raise InputError(f"{self._path}: can't be read on: {error.strerror}") from error
+            raise InputError(f"{self._path}: can't be read any further: {error.strerror}") from error
 
     def _open(self) -> BinaryIO:
         try:

@@ -1,4 +1,4 @@
-"""From what a person points at to the log files of jobs: a log, a job's folder, a Slurm id, or all of `outputs/`."""
+"""A command's argument -> the log files of jobs: a log, a job's folder, a Slurm id, or all of `outputs/`."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ _SLURM_ID: Final = re.compile(r"\d+(?:_\d+)?")
 
 @dataclass(frozen=True)
 class JobLogs:
-    """The files of one job: the log itself first, then those of its Ray workers. `name` is what was asked for.
+    """The files of one job: the log itself first, then those of its Ray workers. `name` is the argument.
 
-    `is_loose`: all files of a folder that is no job's, of which none is the log.
+    `is_plain_folder`: all files of a folder that is not a job's, so that none is the main log.
     """
 
     name: str
     files: tuple[Path, ...]
     folder: Path | None = None
-    is_loose: bool = False
+    is_plain_folder: bool = False
 
     @property
     def slurm_id(self) -> str:
@@ -39,7 +39,7 @@ class JobLogs:
 
     @property
     def artifacts(self) -> tuple[str, ...]:
-        """What lies beside the log for a closer look: the metrics, and core files."""
+        """Other files next to the log: the metrics, and core files."""
         if self.folder is None:
             return ()
         metrics = [self.folder / "prometheus"] if (self.folder / "prometheus").is_dir() else []
@@ -47,18 +47,18 @@ class JobLogs:
         return tuple(map(str, [*metrics, *cores[:MAX_CORES]]))
 
 
-def jobs_at(given: str, outputs: Path) -> list[JobLogs]:
-    """The jobs that a path or a Slurm id stands for; many for a folder of jobs.
+def jobs_at(argument: str, outputs: Path) -> list[JobLogs]:
+    """The jobs at a path or of a Slurm id; many for a folder of jobs.
 
-    A job whose log is missing is among them: it can't be opened later, and the others can.
+    A job whose log is missing is among them, so that the others can still be opened.
 
     Raises:
-        InputError: there is nothing of that name, it can't be looked at, or no log is in it.
+        InputError: no such path or id, it can't be read, or it has no log.
     """
     try:
-        return _jobs_at(given, outputs)
+        return _jobs_at(argument, outputs)
     except OSError as error:
-        raise InputError(f"{given}: can't be read: {error.strerror}") from error
+        raise InputError(f"{argument}: can't be read: {error.strerror}") from error
 
 
 def is_job(folder: Path) -> bool:
@@ -67,27 +67,27 @@ def is_job(folder: Path) -> bool:
     return folder.is_dir() and (link.is_symlink() or link.is_file())
 
 
-def _jobs_at(given: str, outputs: Path) -> list[JobLogs]:
-    path = Path(given)
-    if given == "-":
-        return [JobLogs(given, (path,))]
-    if _SLURM_ID.fullmatch(given) and not path.exists():
-        return _by_slurm_id(given, outputs)
+def _jobs_at(argument: str, outputs: Path) -> list[JobLogs]:
+    path = Path(argument)
+    if argument == "-":
+        return [JobLogs(argument, (path,))]
+    if _SLURM_ID.fullmatch(argument) and not path.exists():
+        return _by_slurm_id(argument, outputs)
     if not path.is_symlink() and not path.exists():
-        raise InputError(f"{given}: no such file or folder")
+        raise InputError(f"{argument}: no such file or folder")
     if not path.is_dir():
-        return [_of_log(path, given)]
+        return [_of_log(path, argument)]
     if is_job(path) or _sibling_log(path).is_file():
-        return [_of_folder(path, given)]
+        return [_of_folder(path, argument)]
     if inside := list(_jobs_in(path)):
         return inside
     if files := tuple(log_files(path)):
-        return [JobLogs(given, files, path, is_loose=True)]
-    raise InputError(f"{given}: no log in this folder")
+        return [JobLogs(argument, files, path, is_plain_folder=True)]
+    raise InputError(f"{argument}: no log in this folder")
 
 
 def _jobs_in(folder: Path) -> Iterator[JobLogs]:
-    """Every job of a folder of jobs, by name; none when it is not such a folder."""
+    """Every job in a folder of jobs, by name; none if it is not such a folder."""
     folders = {path.name: _of_folder(path, str(path)) for path in folder.iterdir() if is_job(path)}
     logs = [file for file in folder.iterdir() if file.suffix in (".log", ".out") and file.is_file()]
     alone = {log.stem: _of_log(log, str(log)) for log in logs if NAMED.match(log.name) or folders}
@@ -96,7 +96,7 @@ def _jobs_in(folder: Path) -> Iterator[JobLogs]:
 
 
 def _of_folder(folder: Path, name: str) -> JobLogs:
-    """The log that the folder's link leads to; where it leads nowhere, the one that lies beside the folder."""
+    """The log that the folder's link leads to; if that is broken, the one next to the folder."""
     link, sibling = folder / LINK, _sibling_log(folder)
     log = sibling if not link.is_file() and sibling.is_file() else link
     return JobLogs(name, (log, *_ray_logs(folder)), folder)

@@ -21,7 +21,7 @@ class JournalSource:
 
     @staticmethod
     def is_readable() -> bool:
-        """Whether there is a journal with at least one entry that we may read."""
+        """Whether there is a journal with at least one entry that this user may read."""
         if not shutil.which("journalctl"):
             return False
         probe = ["journalctl", "-o", "json", "--no-pager", "--lines=1"]
@@ -29,7 +29,7 @@ class JournalSource:
 
     @property
     def has_ended(self) -> bool:
-        """Whether journalctl has come to its end."""
+        """Whether journalctl has ended."""
         return self._pipe.has_ended
 
     def read(self, now_ns: int) -> Batch | None:

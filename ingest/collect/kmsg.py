@@ -22,7 +22,7 @@ _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 
 
 class KmsgSource:
-    """Records of the ring buffer as JSON envelopes, with wall-clock time worked out from the time since boot.
+    """Records of the ring buffer as JSON envelopes, with wall-clock time computed from the time since boot.
 
     The kernel overwrites what is not read in time. A record in place of the first lost one reports that.
     """
@@ -85,7 +85,7 @@ class KmsgSource:
 
 
 def envelope(record: bytes, host: str, boot_ns: int) -> tuple[int, bytes] | None:
-    """(sequence number, JSON envelope) of one record; None when it is no kmsg record."""
+    """(sequence number, JSON envelope) of one record; None if it is not a kmsg record."""
     head, found, rest = record.partition(b";")
     parts = head.split(b",")
     if not found or len(parts) < 3 or not (parts[1].isdigit() and parts[2].isdigit()):

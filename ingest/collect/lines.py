@@ -20,25 +20,25 @@ class Lines(NamedTuple):
 
 
 class LineCutter:
-    """Cuts one text into lines. It keeps the line that has no end yet, and the parts of a container's long lines.
+    """Cuts one text into lines. It buffers the line that has no end yet, and the parts of a container's long lines.
 
-    A line longer than `longest_bytes` comes out when it is that long; the rest of it is passed over. It is far too
-    large to be processed, so it becomes a dead letter, whose position leads to all of it.
+    A line longer than `longest_bytes` comes out when it is that long, and its rest is skipped. It is far too large to
+    process, so it becomes a dead letter, whose position leads to all of it.
     """
 
     def __init__(self, longest_bytes: int = MAX_LINE_BYTES):
         self._longest_bytes = longest_bytes
         self._joiner = CriJoiner()
         self._partial = b""
-        self._is_passing_over = False
+        self._is_skipping = False
         self._newest = 0
         self._last: Sized = ()
 
     def cut(self, chunk: bytes) -> Lines:
         """The lines that end in this chunk."""
-        if self._is_passing_over:
+        if self._is_skipping:
             _, newline, chunk = chunk.partition(b"\n")
-            self._is_passing_over = not newline
+            self._is_skipping = not newline
         if not chunk:
             return Lines((), [])
         end = chunk.rfind(b"\n") + 1
@@ -46,13 +46,13 @@ class LineCutter:
         self._partial = chunk[end:] if end else self._partial + chunk
         lines = self._numbered(text)
         if len(self._partial) > self._longest_bytes:
-            rest, self._partial, self._is_passing_over = self._partial, b"", True
+            rest, self._partial, self._is_skipping = self._partial, b"", True
             cut = self._numbered([rest])
             lines = Lines([*lines.numbers, *cut.numbers], [*lines.values, *cut.values])
         return self._joined(text, lines)
 
     def end(self) -> Lines:
-        """What has no end: nothing more will come of this text."""
+        """The last line, without an end: the text is complete."""
         last, self._partial = self._partial, b""
         text = TextLines(last + b"\n" if last else b"")
         whole = self._joined(text, self._numbered(text.cut_up()))
@@ -60,7 +60,7 @@ class LineCutter:
         return Lines([*whole.numbers, *(number for number, _ in rest)], [*whole.values, *(value for _, value in rest)])
 
     def _numbered(self, values: Sequence[bytes]) -> Lines:
-        """The lines after those before; how many those were is counted no earlier than here."""
+        """Number the lines. The previous ones are counted only here."""
         self._newest += len(self._last)
         self._last = values
         return Lines(Numbers(self._newest + 1, values), values)

@@ -35,7 +35,7 @@ class PipeSource:
         return Batch(self.name, lines.values, keys, received_ns, lines.numbers, is_text=True, origin=self._origin)
 
     def close(self) -> None:
-        """Nothing to let go of: the descriptor belongs to somebody else."""
+        """Nothing to close: the descriptor belongs to the caller."""
 
     def _lines(self) -> Lines:
         if not select([self._descriptor], [], [], 0)[0]:

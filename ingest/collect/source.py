@@ -1,4 +1,4 @@
-"""What every reader offers: the next batch of what has come, without waiting."""
+"""What every reader offers: the next batch, without waiting."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Source(Protocol):
         """The next lines, or None when there are none now."""
 
     def close(self) -> None:
-        """Let go of files and processes."""
+        """Close files and end processes."""
 
 
 class Sources:
-    """All sources of a run. Folders are looked through again for files that are new.
+    """All sources of a run. `open_new_files` finds those that appear in folders later.
 
-    `host` is this machine, where files are its own; empty where they may come from anywhere.
+    `host` is this machine if its files are local; empty if they may come from anywhere.
     """
 
     def __init__(self, paths: list[str], host: str, follow: bool):
@@ -50,14 +50,14 @@ class Sources:
                 self._add(_file(Path(path), host, follow))
         if not paths:
             self._add(_machine_log(host, follow))
-        self.look_for_new_files()
+        self.open_new_files()
 
     def all(self) -> list[Source]:
         """Every source, in the order in which they were found."""
         return list(self._by_name.values())
 
-    def look_for_new_files(self) -> None:
-        """Open the log files that have appeared in the folders. Who follows a file has read what is rotated away."""
+    def open_new_files(self) -> None:
+        """Open the log files that have appeared in the folders. A followed file was read before it was rotated away."""
         for folder in self._folders:
             for file in log_files(folder):
                 is_read = self._follow and unrotated(file) != file and self._has_or_is(unrotated(file))

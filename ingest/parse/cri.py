@@ -13,7 +13,7 @@ from typing import Final
 from epicenter.ingest.batch.text import TextLines
 
 MAX_JOINED_BYTES: Final = 1 << 20
-"""A line that is longer by its parts comes in several pieces, so that none of it is lost."""
+"""A joined line that would be longer comes in several pieces, so that none of it is lost."""
 
 _HEAD = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S{0,20} (?P<stream>stdout|stderr) (?P<tag>[PF])(?::\S{0,20})? ")
 
@@ -44,14 +44,14 @@ class CriJoiner:
 
     def join(self, lines: Iterable[NumberedLine]) -> list[NumberedLine]:
         """The whole lines; what is not in CRI format passes unchanged."""
-        return [whole for number, line in lines for whole in self._take(number, line)]
+        return [whole for number, line in lines for whole in self._process(number, line)]
 
     def rest(self) -> list[NumberedLine]:
-        """What still waits for its end, in the order of its beginnings; it is marked as a part to the end."""
+        """Parts that still wait for their end, joined, in the order of their first lines; they stay marked as parts."""
         waiting, self._waiting = self._waiting, {}
         return sorted((part.number, b"".join(part.parts)) for part in waiting.values())
 
-    def _take(self, number: int, line: bytes) -> Iterator[NumberedLine]:
+    def _process(self, number: int, line: bytes) -> Iterator[NumberedLine]:
         head = _HEAD.match(line)
         if not head:
             yield number, line

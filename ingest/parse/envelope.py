@@ -29,8 +29,8 @@ _PLAIN = Origin()
 class Parsed(msgspec.Struct, frozen=True):
     """An event and the part of its text that rules look at: without prefixes and colours.
 
-    `speaker` is who wrote it, by its own stream field and prefixes: lines of one source that have the same speaker
-    come from the same process.
+    `speaker` is who wrote it, by its stream field and prefixes: lines of one source with the same speaker come from
+    the same process.
     """
 
     event: LogEvent
@@ -39,12 +39,12 @@ class Parsed(msgspec.Struct, frozen=True):
 
 
 def is_envelope(value: bytes) -> bool:
-    """Whether the value means to be a JSON object."""
+    """Whether the value looks like a JSON object."""
     return value.startswith(b'{"')
 
 
 def check_envelope(value: bytes) -> None:
-    """Raises RecordError when no log line can be had from the value: a broken envelope, another product's record."""
+    """Raises RecordError if the value has no log line: a broken envelope, another product's record."""
     if product := product_of_bytes(value):
         raise RecordError(f"no log line: {product}", DeadLetterKind.NO_LOG_LINE)
     fields = _fields(value, must_be_json=True)
@@ -54,10 +54,10 @@ def check_envelope(value: bytes) -> None:
 
 
 def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
-    """The event in a record. A broken envelope counts as a plain line here, so that what it shows is not lost.
+    """The event in a record. A broken envelope counts as a plain line here, so that its text is not lost.
 
-    `piece` is one of the `pieces_of` its body, when the line holds several: what the piece tells of itself comes before
-    what the line tells. The text of the event is the whole line all the same.
+    `piece` is one of the `pieces_of` its body, when the line holds several: its prefixes come before those of the line.
+    The text of the event is still the whole line.
 
     Raises:
         RecordError: an envelope whose text is no text.
@@ -68,8 +68,8 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
     peeled = peel(line)
     heads = _heads(line, peeled)
     if piece:
-        own = peel(piece)
-        peeled, heads = own.within(peeled), (*_heads(piece, own), *heads)
+        inner = peel(piece)
+        peeled, heads = inner.within(peeled), (*_heads(piece, inner), *heads)
     time_ns = _stated_time(fields, heads, record.received_ns)
     identity = identity_of(fields)
     origin = _PLAIN if is_envelope(record.value) else record.origin or _PLAIN
@@ -92,26 +92,26 @@ def parse(record: RawRecord, cluster: str, piece: str = "") -> Parsed:
 
 
 def _node(peeled: Peeled, origin: Origin, record: RawRecord, job: str) -> str:
-    """A key that is the job's is no node: so is shipped what all nodes of a job write into one file."""
+    """The node of a plain line. A key that equals the job is not a node: all nodes of the job write into that file."""
     key = record.key.decode("utf-8", "replace") if record.key else ""
     return peeled.host or origin.node_of(peeled.task) or (key if key != job else "")
 
 
 def _job(peeled: Peeled, origin: Origin) -> str:
-    """The job of a plain line: a kernel has none, and what syslog gathers is not a file's own."""
+    """The job of a plain line: a kernel has none, and lines that syslog gathers don't belong to one file's job."""
     is_gathered = bool(peeled.timed and peeled.host)
     return "" if peeled.is_kernel or (is_gathered and not origin.is_job_stated) else origin.job
 
 
 def _heads(line: str, peeled: Peeled) -> tuple[str, ...]:
-    """Where a time may stand, the outermost first."""
+    """Where a time may be, the outermost first."""
     if len(peeled.body) == len(line):
         return (line,)
     return (line, peeled.timed, peeled.body) if peeled.timed else (line, peeled.body)
 
 
 class _Texts(msgspec.Struct):
-    """The text fields alone; the rest of an envelope is passed over."""
+    """The text fields alone; the rest of an envelope is skipped."""
 
     message: str | None = None
     log: str | None = None
@@ -124,7 +124,7 @@ _decode_texts = msgspec.json.Decoder(_Texts).decode
 
 
 def text_of(value: bytes) -> str:
-    """The text of a record, and nothing else of it.
+    """Only the text of a record.
 
     Raises:
         RecordError: an envelope whose text is no text.
@@ -140,8 +140,8 @@ def text_of(value: bytes) -> str:
     return value.decode("utf-8", "replace")
 
 
-def own_time(record: RawRecord) -> int | None:
-    """The time that a record states, without anything else of it."""
+def stated_time(record: RawRecord) -> int | None:
+    """Only the time that a record states."""
     fields = _fields(record.value, must_be_json=False)
     try:
         line = _text_of(fields, record.value).lstrip("\r\n\0")
@@ -187,9 +187,9 @@ def _stated_time(fields: dict[str, Any], heads: tuple[str, ...], received_ns: in
 
 
 def _rank(identity: Identity, peeled: Peeled, origin: Origin) -> int | None:
-    """The stated rank, else the one that a prefix tells, the task of srun, the pod's index or the file.
+    """The stated rank, else that of a prefix, of srun's task, of the pod's index or of the file.
 
-    A task is a rank where the line and its file tell no other; a pod's index is the rank of its first process.
+    A task is a rank if the line and its file name no other; a pod's index is the rank of its first process.
     """
     task = None if peeled.task is None else _rank_of_task(peeled.task, peeled.body, origin)
     for value in (identity.rank, peeled.rank, task, identity.pod_index, origin.rank):

@@ -1,4 +1,4 @@
-"""What an envelope tells of the writer of its line: all that stays the same from line to line.
+"""The writer of a line by its envelope: the fields that stay the same from line to line.
 
 Field names and their order: the envelope table in docs/envelopes.md.
 """

@@ -1,4 +1,4 @@
-"""What a Kubernetes Event says of itself, as API server and shippers give it: core/v1 and events.k8s.io/v1."""
+"""The fields of a Kubernetes Event, as API server and shippers write it: core/v1 and events.k8s.io/v1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ORIGIN_FIELDS: Final = ("source", "deprecatedSource")
 
 
 class ClusterEvent(msgspec.Struct, frozen=True):
-    """Whom it is about, each empty when it does not say."""
+    """The object that it is about; a field is empty when the Event lacks it."""
 
     node: str = ""
     pod: str = ""
@@ -21,7 +21,7 @@ class ClusterEvent(msgspec.Struct, frozen=True):
 
 
 def cluster_event(fields: dict[str, Any]) -> ClusterEvent | None:
-    """The Event in an envelope; None when it is none."""
+    """The Event in an envelope; None if there is none."""
     about = _first_object(fields, _OBJECT_FIELDS)
     if about is None:
         return None

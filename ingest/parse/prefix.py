@@ -17,7 +17,7 @@ _BEFORE_KERNEL_TEXT = "[<"
 
 
 class Peeled(msgspec.Struct, frozen=True):
-    """What is left of a line, and what its prefixes say.
+    """The rest of a line, and the facts in its prefixes.
 
     `speaker` is the words that name the writer, outermost first, `""` when there are none: lines of one file that have
     the same speaker come from the same process and stream. `timed` is the rest of the line from the first time in its
@@ -35,7 +35,7 @@ class Peeled(msgspec.Struct, frozen=True):
     task: int | None = None
 
     def within(self, whole: Peeled) -> Peeled:
-        """A piece of a line: what its own prefixes don't tell, the prefixes of the whole line do."""
+        """A piece of a line: where its prefixes lack a fact, those of the whole line count."""
         return msgspec.structs.replace(
             self,
             host=self.host or whole.host,

@@ -1,6 +1,6 @@
 """What prefixes look like, by the character that they begin with: who wrote the line, and when it was passed on.
 
-Named groups say what a prefix tells: `host`, `rank`, `task` (of srun), `pod`, `container`; `speaker` and `stream`
+Named groups are the facts in a prefix: `host`, `rank`, `task` (of srun), `pod`, `container`; `speaker` and `stream`
 (words that name the writer); `program`; `printk` (only the kernel writes this); `time` (a time begins here).
 Sources: rsyslog and syslog-ng, RFC 3164 and 5424, journalctl(1), dmesg(1), dev-kmsg, netconsole, CRI, kubectl, Docker
 Compose, srun(1), mpirun(1) of Open MPI 4 and 5, torchrun's TailLog, PyTorch's excepthook, Ray's driver log, pdsh,
@@ -133,4 +133,4 @@ SHAPES: Final = {first: shapes for firsts, shapes in _BY_KIND.items() for first 
 """The shapes that may begin with a character; characters that begin none are left out."""
 
 REPEATED: Final = re.compile(r" ?\[repeated \d{1,9}x across (?:the )?cluster\][^\n]{0,400}$", re.ASCII)
-"""Ray's driver log: the line stands for so many of other processes."""
+"""Ray's driver log: the number of lines of other processes that this one replaces."""

@@ -55,7 +55,7 @@ def plausible(time_ns: int | None, received_ns: int) -> bool:
 
 
 def time_from_field(value: Any) -> int | None:
-    """A time from an envelope: ISO 8601 text, or a number of s, ms, us or ns since 1970 (told apart by its size)."""
+    """A time from an envelope: ISO 8601 text, or a number of s, ms, us or ns since 1970 (its size tells which)."""
     if isinstance(value, str):
         found = _ISO.match(value)
         if found:

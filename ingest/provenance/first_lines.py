@@ -1,4 +1,4 @@
-"""What the first lines of a plain file, and its last, tell of its job: the Slurm id, its nodes, where its tasks run.
+"""Facts on a job from the first and last lines of its plain file: the Slurm id, its nodes, where its tasks run.
 
 Formats: `scontrol`-like headers that batch scripts print, Slurm's `srun` and `slurmstepd`, NCCL's INFO lines, torchrun.
 """
@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from epicenter.ingest.parse.envelope import own_time
+from epicenter.ingest.parse.envelope import stated_time
 from epicenter.rules.model.records import Origin, Position, RawRecord
 from epicenter.rules.placement.hostlist import expand
 
@@ -44,7 +44,7 @@ _LAUNCHER = re.compile(r"(?m)^ {0,6}\d{1,7}: [^\n]{0,200}?(?:torch/distributed/(
 
 
 def with_first_lines(origin: Origin, descriptor: int) -> Origin:
-    """The origin with what the open file itself tells; its path decides where both tell the job.
+    """The origin with the facts in the open file. If both name a job, that of the path counts.
 
     Raises:
         OSError: it can't be read.
@@ -64,7 +64,7 @@ def with_first_lines(origin: Origin, descriptor: int) -> Origin:
 
 def _head_time_ns(text: str, received_ns: int) -> int | None:
     for line in text.split("\n", HEAD_LINES)[:HEAD_LINES]:
-        if (time_ns := own_time(RawRecord(line.encode(), Position("", 0), received_ns))) is not None:
+        if (time_ns := stated_time(RawRecord(line.encode(), Position("", 0), received_ns))) is not None:
             return time_ns
     return None
 
@@ -87,7 +87,7 @@ def _nodes(text: str) -> tuple[str, ...]:
 
 
 def _only_host(origin: Origin, text: str, nodes: tuple[str, ...]) -> str:
-    """The one host that the lines of the file come from, so far as it names any."""
+    """The only host that the lines of the file come from; empty if it names none or several."""
     if len(nodes) == 1:
         return nodes[0]
     if origin.is_of_a_job or len(nodes) > 1:
@@ -112,7 +112,7 @@ def _labelled(origin: Origin, text: str, nodes: tuple[str, ...]) -> Origin:
 
 
 def _tasks_per_node(text: str, nodes: int) -> int:
-    """So many tasks run on each node, 0 when it is unknown."""
+    """The number of tasks on each node, 0 if unknown."""
     if not nodes:
         return 0
     if found := _TASKS_PER_NODE.search(text):

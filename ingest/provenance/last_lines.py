@@ -1,4 +1,4 @@
-"""Both ends of a log file: whether it is text at all, its last lines, and whether it was cut off within one."""
+"""Both ends of a log file: whether it is text, its last lines, and whether it was cut off within one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _CONTROLS: Final = bytes(code for code in range(32) if code not in b"\t\n\r\b\f\
 
 
 def check_is_text(file: Path) -> None:
-    """Look at a file's first bytes. A hole of zeros at the very beginning is left by some log rotations, and is fine.
+    """Check a file's first bytes. Zeros at the very beginning are fine: some log rotations leave them.
 
     Raises:
-        InputError: it can't be read, or it is no text.
+        InputError: it can't be read, or is not text.
     """
     head = _read(file, 0, HEAD_BYTES).lstrip(b"\0")
     packed = next((name for magic, name in _PACKED.items() if head.startswith(magic)), "")
@@ -34,7 +34,7 @@ def check_is_text(file: Path) -> None:
         raise InputError(f"{file}: packed with {packed}: unpack it first")
     controls = len(head) - len(head.translate(None, _CONTROLS))
     if b"\0" in head or controls > MAX_CONTROL_SHARE * len(head):
-        raise InputError(f"{file}: a binary file, no log: give the text of the log")
+        raise InputError(f"{file}: a binary file, not a log: give the log as text")
 
 
 def last_lines(file: Path) -> tuple[tuple[str, ...], bool]:
@@ -49,7 +49,7 @@ def last_lines(file: Path) -> tuple[tuple[str, ...], bool]:
 
 
 def _read(file: Path, start: int, count: int) -> bytes:
-    """So many bytes from `start` on; a negative start counts from the end."""
+    """`count` bytes from `start` on; a negative start counts from the end."""
     try:
         with file.open("rb") as opened:
             opened.seek(max(0, os.fstat(opened.fileno()).st_size + start) if start < 0 else start)

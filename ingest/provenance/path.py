@@ -13,7 +13,7 @@ import msgspec
 from epicenter.rules.model.records import Origin
 
 MAX_FOLDERS: Final = 4
-"""So many folders above a file that was given by itself are looked at."""
+"""At most this many folders above a file count, when the user named the file itself."""
 
 NAMED: Final = re.compile(
     r"(?:(?!20\d\d-[01]\d|20\d{6}-)(?P<id>\d+(?:_\d+)?)|local_\w+)-|slurm-(?P<of_out>\d+(?:_\d+)?)\."
@@ -50,13 +50,13 @@ def slurm_id_in(name: str) -> str:
     return found["id"] or found["of_out"] or "" if found else ""
 
 
-def origin_of(file: Path, given: Path) -> Origin:
-    """The origin that the path names. `given` is the file itself or a folder above it, as the user named it.
+def origin_of(file: Path, root: Path) -> Origin:
+    """The origin that the path names. `root` is what the user named: the file itself or a folder above it.
 
-    The nearest name decides. Folders above the given one say nothing; without a job, its lines have the name of the
-    file, or of the folder that holds the files of the job's processes, in place of one (`is_job_stated` is false).
+    The nearest name decides. Folders above the root don't count. Without a job, its lines have the name of the file, or
+    of the folder with the files of the job's processes, in place of one (`is_job_stated` is false).
     """
-    stem, folders = _stem(file), _folders(file, given)
+    stem, folders = _stem(file), _folders(file, root)
     is_system = bool(_SYSTEM.search(stem))
     job = "" if is_system else _job_of_file(file, stem) or _job_of_folders(folders)
     node, rank = _node(stem, folders, is_system), _rank(stem, folders)
@@ -73,11 +73,11 @@ def _stem(file: Path) -> str:
     return _ENDING.sub("", file.name, count=1) or file.name
 
 
-def _folders(file: Path, given: Path) -> tuple[str, ...]:
+def _folders(file: Path, root: Path) -> tuple[str, ...]:
     """The names of the folders that count, the outermost first."""
-    if given == file:
+    if root == file:
         return tuple(part for part in file.parent.parts[-MAX_FOLDERS:] if part not in ("/", "..", "."))
-    return (given.resolve().name, *file.relative_to(given).parent.parts)
+    return (root.resolve().name, *file.relative_to(root).parent.parts)
 
 
 def _job_of_file(file: Path, stem: str) -> str:
@@ -133,7 +133,7 @@ def _attempt_rank(folders: Sequence[str]) -> int | None:
 
 
 def _family(file: Path, stem: str, folders: Sequence[str], is_part: bool) -> str:
-    """The file's own name; for one process of many, that of the nearest folder that is no process's own."""
+    """The file's name; for one process of many, that of the nearest folder that belongs to no single process."""
     if not is_part and stem not in _OF_A_PROCESS:
         return stem
     names = folders or (file.absolute().parent.name,)

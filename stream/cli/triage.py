@@ -112,7 +112,7 @@ def _readable(job: JobLogs, unread: list[str]) -> JobLogs:
     if job.name == STDIN:
         return job
     faults = {file: fault for file in job.files if (fault := _fault(file))}
-    own = job.files if job.is_loose else job.files[:1]
+    own = job.files if job.is_plain_folder else job.files[:1]
     if faults.keys() >= set(own):
         raise InputError(faults[own[0]])
     unread += faults.values()

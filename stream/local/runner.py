@@ -104,11 +104,11 @@ class LocalRunner:
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))
                     rounds += 1
                     if rounds % ROUNDS_BETWEEN_SCANS == 0:
-                        self._sources.look_for_new_files()
+                        self._sources.open_new_files()
                     if not lagging:
                         with suppress(TimeoutError):
                             await asyncio.wait_for(until.wait(), PAUSE_S)
-                self._sources.look_for_new_files()
+                self._sources.open_new_files()
                 await self._round(self._sources.all())
                 await self._finish()
                 if afterwards:

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from epicenter.ingest.batch.batch import Batch
-from epicenter.ingest.parse.envelope import Parsed, own_time
+from epicenter.ingest.parse.envelope import Parsed, stated_time
 
 LOOK_BACK_LINES: Final = 200
 
@@ -44,7 +44,7 @@ class LineTimes:
 
     def _before(self, number: int) -> tuple[int, int] | None:
         for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):
-            if (time_ns := own_time(self.batch.record(earlier))) is not None:
+            if (time_ns := stated_time(self.batch.record(earlier))) is not None:
                 self._timed = self.batch.offsets[earlier], time_ns
                 break
         self._seen = max(self._seen, number)

@@ -50,5 +50,5 @@ class Prefilter:
         of_kernel, escaped = set[int](), set(values.escaped())
         for number, mark in marks:
             (of_kernel if mark < len(_OF_KERNEL) else escaped).add(number)
-        suspicious = sorted({*values.odd_envelopes(), *values.begun_in_binary()})
+        suspicious = sorted({*values.suspicious_envelopes(), *values.begun_in_binary()})
         return Prefiltered(candidates, sorted(of_kernel), sorted(escaped), suspicious)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from epicenter.ingest.parse.envelope import own_time
+from epicenter.ingest.parse.envelope import stated_time
 from epicenter.ingest.parse.times import NS_PER_S
 from epicenter.stream.settings import Settings
 from tests.support.logs import a_scanner, batch, record
@@ -112,7 +112,7 @@ def test_prolog_and_epilog_tell_of_the_job_and_make_its_folder(tmp_path: Path) -
     assert re.fullmatch(shape + rb"starts on node0042 user=ada partition=gpu gpus=0,1,2,3 restart=1", begins)
     assert re.fullmatch(shape + rb"ends on node0042 exit_code=1:0", ends)
     now_ns = (tmp_path / "jobs/7877.log").stat().st_mtime_ns
-    times = [own_time(record(line, received_ns=now_ns)) for line in (begins, ends)]
+    times = [stated_time(record(line, received_ns=now_ns)) for line in (begins, ends)]
     assert all(time_ns is not None and abs(time_ns - now_ns) < 60 * NS_PER_S for time_ns in times)
     assert (tmp_path / "output/7877").stat().st_mode & 0o777 == 0o750
     assert a_scanner().scan(batch([begins, ends])).matches == []

@@ -8,7 +8,7 @@ import msgspec
 import orjson
 import pytest
 
-from epicenter.ingest.parse.envelope import check_envelope, own_time, parse, text_of
+from epicenter.ingest.parse.envelope import check_envelope, parse, stated_time, text_of
 from epicenter.rules.errors import RecordError
 from epicenter.rules.model.records import LogEvent, Origin
 from tests.support.logs import LATER_NS, START_S, at, fluent_bit, iso, journald, kernel, python_json, record, vector
@@ -197,7 +197,7 @@ def test_an_envelope_whose_text_is_no_text(value: bytes, reason: str) -> None:
     for call in (lambda: parse(record(value), "default"), lambda: check_envelope(value)):
         with pytest.raises(RecordError, match=reason):
             call()
-    assert own_time(record(value)) is None
+    assert stated_time(record(value)) is None
 
 
 def test_a_broken_envelope_counts_as_a_plain_line() -> None:
@@ -232,7 +232,7 @@ def test_journald_s_bytes_are_text() -> None:
 @pytest.mark.parametrize("value", [param.values[0] for param in SHIPPERS], ids=[param.id for param in SHIPPERS])
 def test_the_fast_path_agrees_with_the_whole_parse(value: bytes) -> None:
     whole = event(value)
-    assert own_time(record(value)) == whole.event_time_ns
+    assert stated_time(record(value)) == whole.event_time_ns
     assert text_of(value).rstrip("\n") == whole.text
 
 

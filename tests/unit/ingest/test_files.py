@@ -192,8 +192,8 @@ def test_a_new_file_in_a_folder_is_found(tmp_path: Path) -> None:
     nested = tmp_path / "job" / "rank0.out"
     nested.parent.mkdir()
     nested.write_bytes(b"a\n")
-    found.look_for_new_files()
-    found.look_for_new_files()
+    found.open_new_files()
+    found.open_new_files()
     assert names(found) == ["rank0.out"]
     assert drained(found) == [b"a"]
     found.close()
@@ -210,10 +210,10 @@ def test_followed_lines_are_read_once_through_rotation(tmp_path: Path) -> None:
             if (file := tmp_path / f"a.log.{older}").exists():
                 file.rename(tmp_path / f"a.log.{older + 1}")
         log.rename(tmp_path / "a.log.1")
-        found.look_for_new_files()
+        found.open_new_files()
         log.write_bytes(b"first of %d\n" % (number + 1))
         for _ in range(3):
-            found.look_for_new_files()
+            found.open_new_files()
             seen += drained(found)
     assert seen == [b"a", *expected()]
     found.close()

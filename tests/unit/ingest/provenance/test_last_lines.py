@@ -29,9 +29,9 @@ def test_text_in_any_encoding_is_a_log(content: bytes, tmp_path: Path) -> None:
 
 
 BINARIES = {
-    "elf": (b"\x7fELF\x02\x01\x01\0\0\0\0\0", "a binary file, no log"),
-    "utf-16": ("\ufeffa line\n".encode("utf-16-le"), "a binary file, no log"),
-    "controls": (bytes(range(1, 32)) * 20, "a binary file, no log"),
+    "elf": (b"\x7fELF\x02\x01\x01\0\0\0\0\0", "a binary file, not a log"),
+    "utf-16": ("\ufeffa line\n".encode("utf-16-le"), "a binary file, not a log"),
+    "controls": (bytes(range(1, 32)) * 20, "a binary file, not a log"),
     "gzip": (gzip.compress(b"a line\n"), "packed with gzip: unpack it first"),
     "zstd": (b"\x28\xb5\x2f\xfd\x04", "packed with zstd: unpack it first"),
 }

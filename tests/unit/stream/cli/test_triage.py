@@ -173,7 +173,7 @@ def bad(tmp_path: Path) -> dict[str, tuple[Path, str]]:
     (tmp_path / "loop.log").symlink_to("loop.log")
     return {
         "missing": (tmp_path / "missing.log", "no such file or folder"),
-        "binary": (tmp_path / "binary.log", "a binary file, no log: give the text of the log"),
+        "binary": (tmp_path / "binary.log", "a binary file, not a log: give the log as text"),
         "fifo": (tmp_path / "pipe.log", "no regular file: pipe it in, and give - as the PATH"),
         "device": (Path("/dev/zero"), "no regular file: pipe it in, and give - as the PATH"),
         "folder-without-logs": (tmp_path / "empty", "no log in this folder"),
@@ -213,7 +213,7 @@ def test_a_binary_file_among_the_logs_of_a_job_is_told_and_passed_over(name: str
     (tmp_path / name).write_bytes(b"\x7fELF\x02\x01\x01\0\0\0\0\0")
     code, out, err = run("--json", tmp_path / Path(name).parts[0])
     assert (code, json.loads(out)["primary"]) == (66, "oom-gpu")
-    assert err == f"epicenter: {tmp_path / name}: a binary file, no log: give the text of the log\n"
+    assert err == f"epicenter: {tmp_path / name}: a binary file, not a log: give the log as text\n"
 
 
 def test_a_job_whose_log_is_gone_does_not_stop_the_table(tmp_path: Path, run: Run) -> None:
