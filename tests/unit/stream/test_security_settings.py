@@ -1,4 +1,4 @@
-"""What does not go together is told before anything is started: users, certificates, addresses that others reach."""
+"""Contradictory settings are refused before the start: users, certificates, addresses that other hosts reach."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"kafka_security": "sasl_ssl"}, "sasl_ssl needs kafka_username and kafka_password"),
         ({"kafka_security": "sasl_ssl", "kafka_password": "x"}, "sasl_ssl needs kafka_username and kafka_password"),
@@ -63,34 +63,34 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ({"kafka_sasl_mechanism": "GSSAPI"}, "write 'SCRAM-SHA-512'"),
     ],
 )
-def test_what_does_not_go_together(given: dict[str, Any], told: str) -> None:
+def test_contradictory_settings_are_refused(given: dict[str, Any], expected: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_settings(**given)
     (problem,) = refused.value.problems
-    assert told in problem
+    assert expected in problem
     assert "hunter2" not in problem
 
 
 @pytest.mark.parametrize(
     "address", ["k1:port", "SASL_SSL://k1.example.org:9092", "k1:9092;k2:9092", "k1:9092,", "", "::1"]
 )
-def test_an_address_of_brokers_that_is_none(address: str) -> None:
+def test_an_invalid_address_of_brokers_is_refused(address: str) -> None:
     with pytest.raises(ConfigError, match="kafka: write host:port, several with commas between them"):
         load_settings(kafka=address)
 
 
-def test_all_of_it_comes_at_once() -> None:
+def test_all_contradictions_are_reported_at_once() -> None:
     with pytest.raises(ConfigError) as refused:
         load_settings(kafka_username="ada", kafka_ca="ca.pem", kafka_key="key.pem")
     assert len(refused.value.problems) == 3
 
 
-def test_an_empty_path_in_the_environment_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_empty_path_in_the_environment_is_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPICENTER_KAFKA_CA", "")
     assert load_settings().kafka_ca is None
 
 
-def test_a_password_may_lie_in_the_folder_of_secrets(tmp_path: Path) -> None:
+def test_a_password_is_read_from_the_folder_of_secrets(tmp_path: Path) -> None:
     (tmp_path / "kafka_password").write_text("hunter2-hunter2\n")
     settings = load_settings(secrets_dir=tmp_path, kafka_security="sasl_ssl", kafka_username="ada")
     assert security_arguments(settings)["sasl_plain_password"] == "hunter2-hunter2"
@@ -98,7 +98,7 @@ def test_a_password_may_lie_in_the_folder_of_secrets(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({"kafka_ca": "none.pem"}, ["kafka_ca: {folder}/none.pem: No such file or directory: name the PEM file"]),
         ({"kafka_ca": "text.pem"}, ["kafka_ca: {folder}/text.pem: can't be used (no certificate or crl found)"]),
@@ -109,17 +109,17 @@ def test_a_password_may_lie_in_the_folder_of_secrets(tmp_path: Path) -> None:
         ({"kafka_ca": "text.pem", "kafka_cert": "none.pem"}, ["kafka_ca", "kafka_cert"]),
     ],
 )  # fmt: skip
-def test_files_that_can_not_be_used(files: Path, given: dict[str, str], told: list[str]) -> None:
+def test_unusable_files_are_refused(files: Path, given: dict[str, str], expected: list[str]) -> None:
     settings = load_settings(kafka_security="ssl", **{name: files / value for name, value in given.items()})
     with pytest.raises(ConfigError) as refused:
         security_arguments(settings)
-    assert len(refused.value.problems) == len(told)
-    for problem, part in zip(refused.value.problems, told, strict=True):
+    assert len(refused.value.problems) == len(expected)
+    for problem, part in zip(refused.value.problems, expected, strict=True):
         assert part.format(folder=files) in problem
 
 
 @pytest.mark.parametrize("key", [{"kafka_key": "key.pem"}, {"kafka_key": "locked.pem", "password": "hunter2-hunter2"}])
-def test_sound_files_are_used(files: Path, key: dict[str, str]) -> None:
+def test_valid_files_are_used(files: Path, key: dict[str, str]) -> None:
     given = {"kafka_ca": files / "ca.pem", "kafka_cert": files / "client.pem", "kafka_key": files / key["kafka_key"]}
     settings = load_settings(kafka_security="ssl", kafka_key_password=key.get("password"), **given)
     context = security_arguments(settings)["ssl_context"]
@@ -134,7 +134,7 @@ def test_sound_files_are_used(files: Path, key: dict[str, str]) -> None:
     ],
 )
 @pytest.mark.parametrize("what", ["page", "web"])
-def test_who_listens_where_others_reach_it_needs_a_token(host: str, is_ours: bool, what: str) -> None:
+def test_a_listener_that_other_hosts_reach_needs_a_token(host: str, is_ours: bool, what: str) -> None:
     settings = load_settings(**{f"{what}_host": host})
     if is_ours:
         assert checked_token(settings, what) == ""
@@ -146,14 +146,14 @@ def test_who_listens_where_others_reach_it_needs_a_token(host: str, is_ours: boo
 
 
 @pytest.mark.parametrize("token", ["short", "0123456789abcdé" * 2, "0123456789\tabcdef", "0123456789abcdef "])
-def test_a_token_that_is_soon_guessed_or_fits_no_header_is_refused(token: str) -> None:
+def test_a_token_that_is_easy_to_guess_or_fits_no_header_is_refused(token: str) -> None:
     with pytest.raises(ConfigError, match="page_token: write 16 printable ASCII characters at least") as refused:
         checked_token(load_settings(page_token=token), "page")
     assert token not in str(refused.value)
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "expected"),
     [
         ({}, []),
         ({"kafka": "127.0.0.1:9092", "kafka_security": "sasl_plaintext", **USER}, []),
@@ -169,5 +169,5 @@ def test_a_token_that_is_soon_guessed_or_fits_no_header_is_refused(token: str) -
         ({"store": "http://ch.example.org:8123/db"}, []),
     ],
 )  # fmt: skip
-def test_what_is_allowed_and_unwise(given: dict[str, str], told: list[str]) -> None:
-    assert unwise(load_settings(**given)) == told
+def test_insecure_settings_are_warned_of(given: dict[str, str], expected: list[str]) -> None:
+    assert unwise(load_settings(**given)) == expected

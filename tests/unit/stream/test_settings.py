@@ -1,4 +1,4 @@
-"""Command line before environment before file before default; every mistake is told with its place."""
+"""Command line before environment before file before default; every mistake is reported with its place."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_defaults() -> None:
     assert (settings.cluster, settings.allowed_lateness_ns, settings.rule_packs) == ("default", 5 * SECOND_NS, ())
 
 
-def test_the_file_before_the_defaults(file: Path) -> None:
+def test_the_file_overrides_the_defaults(file: Path) -> None:
     settings = load_settings(file)
     assert (settings.cluster, settings.allowed_lateness_ns) == ("from-file", 7 * SECOND_NS)
     assert settings.rule_packs == (Path("a.yaml"),)
 
 
-def test_the_environment_before_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environment_overrides_the_file(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPICENTER_CLUSTER", "from-environment")
     monkeypatch.setenv("EPICENTER_ALLOWED_LATENESS", "9s")
     monkeypatch.setenv("EPICENTER_RULE_PACKS", "b.yaml:c")
@@ -48,12 +48,12 @@ def test_the_environment_before_the_file(file: Path, monkeypatch: pytest.MonkeyP
     assert settings.rule_packs == (Path("b.yaml"), Path("c"))
 
 
-def test_the_command_line_before_all(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_overrides_everything(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EPICENTER_CLUSTER", "from-environment")
     assert load_settings(file, cluster="given", store=None).cluster == "given"
 
 
-def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_variables_of_the_environment_are_ignored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALLOWED_LATENESS", "99s")
     monkeypatch.setenv("CLUSTER", "theirs")
     settings = load_settings()
@@ -61,7 +61,7 @@ def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("content", "line", "told"),
+    ("content", "line", "expected"),
     [
         pytest.param("latenes = '5s'\n", 1, "latenes: unknown setting: write allowed_lateness", id="unknown"),
         pytest.param("\nallowed_lateness = '5 minutes'\n", 2, "is not a duration", id="duration"),
@@ -70,17 +70,19 @@ def test_the_environment_of_others_is_none_of_ours(monkeypatch: pytest.MonkeyPat
         pytest.param("page_port = 99999\n", 1, "write 65535 or less, not 99999", id="port"),
     ],
 )
-def test_a_mistake_in_the_file(tmp_path: Path, content: str, line: int, told: str) -> None:
+def test_a_mistake_in_the_file_is_reported_with_its_line(
+    tmp_path: Path, content: str, line: int, expected: str
+) -> None:
     path = tmp_path / "epicenter.toml"
     path.write_text(content)
     with pytest.raises(ConfigError) as refused:
         load_settings(path)
     (problem,) = refused.value.problems
     assert problem.startswith(f"{path}:{line}: ")
-    assert told in problem
+    assert expected in problem
 
 
-def test_all_mistakes_come_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_mistakes_are_reported_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "epicenter.toml"
     path.write_text("colour = 1\nraw_partitions = 0\n")
     monkeypatch.setenv("EPICENTER_ALLOWED_LATENESS", "soon")
@@ -91,7 +93,7 @@ def test_all_mistakes_come_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize("content", ["cluster =", None], ids=["no-toml", "no-file"])
-def test_a_file_that_can_not_be_read(tmp_path: Path, content: str | None) -> None:
+def test_an_unreadable_file_is_refused(tmp_path: Path, content: str | None) -> None:
     path = tmp_path / "epicenter.toml"
     if content is not None:
         path.write_text(content)
@@ -111,7 +113,7 @@ def test_the_data_folder_is_that_of_the_user(below: str, tmp_path: Path, monkeyp
     assert load_settings().data_dir == Path(below or tmp_path / ".local/share") / "epicenter"
 
 
-def test_a_data_folder_in_the_home_of_a_mac_is_found_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_data_folder_in_the_home_of_a_mac_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_DATA_HOME", raising=False)
     monkeypatch.setattr("epicenter.stream.settings.user_data_path", lambda name: MacOS(name).user_data_path)
@@ -133,7 +135,7 @@ def test_former_name_gives_its_value_from_every_source(tmp_path: Path, monkeypat
     monkeypatch.setenv("EPICENTER_LATENESS", "3s")
     found.append(load_settings(path, secrets_dir=folder))
     found.append(load_settings(path, secrets_dir=folder, lateness="4s"))
-    assert [one.allowed_lateness_ns for one in found] == [second * SECOND_NS for second in (1, 2, 3, 4)]
+    assert [settings.allowed_lateness_ns for settings in found] == [second * SECOND_NS for second in (1, 2, 3, 4)]
     places = (f"{path}:2: ", "", "EPICENTER_LATENESS: ", "")
     assert found[-1].warnings == tuple(f"{place}{LATENESS}" for place in places)
 
@@ -178,7 +180,7 @@ def test_command_warns_of_a_retired_setting_once(tmp_path: Path) -> None:
     assert done.stderr.count("epicenter: warning: ") == done.stderr.count("behind_after: ignored") == 1
 
 
-def test_no_former_name_is_a_present_one_and_each_leads_to_one() -> None:
-    known = set(Settings.model_json_schema(by_alias=True)["properties"])
-    assert not known & FORMER_SETTINGS.keys()
-    assert {one.now for one in FORMER_SETTINGS.values() if one.now} <= known
+def test_each_former_name_leads_to_a_present_one_and_is_none() -> None:
+    present_names = set(Settings.model_json_schema(by_alias=True)["properties"])
+    assert not present_names & FORMER_SETTINGS.keys()
+    assert {former.now for former in FORMER_SETTINGS.values() if former.now} <= present_names

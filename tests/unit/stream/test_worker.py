@@ -1,4 +1,4 @@
-"""How a worker ends."""
+"""How a worker stops."""
 
 from __future__ import annotations
 

@@ -114,7 +114,7 @@ async def test_a_refused_notification_is_given_up_and_the_next_is_delivered(rece
     receiver.before_answer = lambda body: 422 if body["kind"] == "opened" else None
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         await worker.play(story(), 60 * MINUTE_S)
-    given_up = [(one.notification.kind, "422" in reason) for one, reason in worker.ledger.given_up]
+    given_up = [(message.notification.kind, "422" in reason) for message, reason in worker.ledger.given_up]
     assert given_up == [("opened", True)] * 6, "each is asked again when it has grown"
     assert [kind for name, kind in accepted_by(receiver) if name == "i1"] == ["reopened", "resolved"]
 
@@ -129,7 +129,7 @@ async def test_a_notification_that_always_fails_lets_others_pass_and_is_given_up
         worker.clock.now_ns += GIVE_UP_AFTER_NS
         await worker.play([], GIVE_UP_AFTER_NS / NS_PER_S + 90 * MINUTE_S)
         assert worker.pending == 0
-    assert {one.notification.incident.incident_id for one, _ in worker.ledger.given_up} == {"i0"}
+    assert {message.notification.incident.incident_id for message, _ in worker.ledger.given_up} == {"i0"}
 
 
 async def test_a_journal_locked_by_another_process_recovers(receiver: Receiver, tmp_path: Path) -> None:
@@ -151,15 +151,15 @@ async def test_a_journal_locked_by_another_process_recovers(receiver: Receiver, 
 
 
 class SlowJournal(FileJournal):
-    """Writes when it `may_go_on`."""
+    """Writes once `may_write` is set."""
 
     def __init__(self, file: Path):
         super().__init__(file)
-        self.may_go_on = asyncio.Event()
+        self.may_write = asyncio.Event()
 
     async def write(self, records: Records) -> None:
-        """Wait, then write."""
-        await self.may_go_on.wait()
+        """Waits, then writes."""
+        await self.may_write.wait()
         await super().write(records)
 
 
@@ -168,15 +168,15 @@ async def test_nothing_is_sent_before_it_is_stored(receiver: Receiver, tmp_path:
     dispatcher = Dispatcher(alerts.routing, alerts.make_targets(time_ns), lambda _: False, journal, FakeLedger())
     await dispatcher.open()
     dispatcher.start()
-    taking = asyncio.create_task(dispatcher.observe([(incident("i0"), Position("incidents/0", 1))]))
+    observing = asyncio.create_task(dispatcher.observe([(incident("i0"), Position("incidents/0", 1))]))
     async with asyncio.timeout(20):
         while not dispatcher.pending("webhook"):
             await asyncio.sleep(0)
     (queue,) = dispatcher.queues.values()
     await queue.step()
     assert receiver.requests == []
-    journal.may_go_on.set()
-    await taking
+    journal.may_write.set()
+    await observing
     await asyncio.wait_for(delivered(receiver, 1), 20)
     await dispatcher.close()
 
@@ -200,10 +200,10 @@ async def test_deliveries_are_reported_later_when_the_delivery_log_fails(
     await dispatcher.observe([(incident("i1"), Position("incidents/0", 1))])
     await asyncio.wait_for(delivered(receiver, 2), 20)
     await dispatcher.close()
-    assert {one.incident_id for one in ledger.deliveries if one.outcome == "sent"} == {"i0", "i1"}
+    assert {delivery.incident_id for delivery in ledger.deliveries if delivery.outcome == "sent"} == {"i0", "i1"}
 
 
-async def test_a_target_removed_from_the_alerts_gets_nothing_more(receiver: Receiver, tmp_path: Path) -> None:
+async def test_a_target_removed_from_the_alerts_gets_no_further_message(receiver: Receiver, tmp_path: Path) -> None:
     alerts = two_targets(receiver, receiver, tmp_path / "alerts.yaml")
     async with working(Worker(alerts, tmp_path)) as worker:
         await worker.play([(0, incident("i0"))], 60)
@@ -236,7 +236,7 @@ async def test_a_target_gets_the_same_requests_when_the_process_is_killed_at_any
 
 
 def two_targets(first: Receiver, second: Receiver, file: Path) -> Alerts:
-    """Everything goes to both."""
+    """Every incident goes to both."""
     file.write_text(
         "route: {targets: [first, second]}\n"
         f"targets:\n  first: {{type: webhook, url: '{first.url}'}}\n  second: {{type: webhook, url: '{second.url}'}}\n"
@@ -263,6 +263,6 @@ async def test_a_target_that_does_not_answer_does_not_delay_others(receiver: Rec
 
 
 async def delivered(receiver: Receiver, number: int) -> None:
-    """Returns when the receiver took so many; whoever calls bounds the wait."""
+    """Returns once the receiver accepted so many; the caller bounds the wait."""
     while len(receiver.accepted) < number:
         await asyncio.sleep(POLL_S)

@@ -1,4 +1,4 @@
-"""What `epicenter check` says of facts: each finding once in its table, and silence where all is well."""
+"""The findings of `epicenter check`: each once in its table, and none where all is well."""
 
 from __future__ import annotations
 
@@ -41,15 +41,15 @@ from tests.support.logs import the_rules
 HOUR_MS, NOW_MS = 3_600_000, 1_800_000_000_000
 WANTED = [Wanted.of(new) for new in wanted_topics(load_settings(None))]
 NAMES = TopicNames("epicenter")
-ALL_WELL = {one.name: Topic(one.name, one.partitions, 1, 1, 0, one.configs) for one in WANTED}
+ALL_WELL = {wanted.name: Topic(wanted.name, wanted.partitions, 1, 1, 0, wanted.configs) for wanted in WANTED}
 OURS = Member(CLIENT_ID, "/10.0.0.1")
 
 
 def in_short(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
-    """Those that call for something, each of which says what to do."""
-    told = [one for one in findings if one.status != "ok"]
-    assert all(one.fix for one in told)
-    return [(one.name, one.status, one.found) for one in told]
+    """The findings that need action, each of which says what to do."""
+    failing = [finding for finding in findings if finding.status != "ok"]
+    assert all(finding.fix for finding in failing)
+    return [(finding.name, finding.status, finding.found) for finding in failing]
 
 
 def topics(
@@ -66,10 +66,10 @@ def test_topics_as_created_have_no_findings() -> None:
     assert topics() == []
 
 
-def test_a_topic_that_is_missing() -> None:
+def test_a_missing_topic() -> None:
     seen = Brokers("kafka:9092", 1, {name: topic for name, topic in ALL_WELL.items() if name != NAMES.snapshots})
-    findings = [one for one in topic_findings(WANTED, seen, NAMES, "logs.raw") if one.status != "ok"]
-    assert [(one.name, one.found, one.fix) for one in findings] == [
+    findings = [finding for finding in topic_findings(WANTED, seen, NAMES, "logs.raw") if finding.status != "ok"]
+    assert [(finding.name, finding.found, finding.fix) for finding in findings] == [
         (
             "topic epicenter.snapshots",
             "it is missing",
@@ -98,7 +98,7 @@ def test_a_topic_that_is_missing() -> None:
         (NAMES.matches, {"replicas": 2, "in_sync": 2, "configs": {"min.insync.replicas": "2"}}, "warning", "nobody"),
     ],
 )  # fmt: skip
-def test_a_topic_that_is_not_as_it_should_be(name: str, changed: dict[str, Any], status: str, words: str) -> None:
+def test_a_topic_with_other_settings(name: str, changed: dict[str, Any], status: str, words: str) -> None:
     ((found_name, found_status, found),) = topics(name, **changed)
     assert (found_name, found_status) == (f"topic {name}", status)
     assert words in found
@@ -106,13 +106,13 @@ def test_a_topic_that_is_not_as_it_should_be(name: str, changed: dict[str, Any],
 
 def test_replicas() -> None:
     assert len(topics(brokers=3)) == len(WANTED), "one replica on three brokers"
-    want_three = [replace(one, replicas=3) for one in WANTED]
+    want_three = [replace(topic, replicas=3) for topic in WANTED]
     assert {status for _, status, _ in topics(brokers=3, wanted=want_three)} == {"problem"}
     too_few = topics(NAMES.matches, replicas=3, in_sync=1, configs={"min.insync.replicas": "2"})
     assert ("topic epicenter.matches", "problem") in [finding[:2] for finding in too_few]
 
 
-def test_one_replica_is_in_sync_with_itself_however_many_are_asked_for() -> None:
+def test_a_single_replica_is_in_sync_with_itself_however_many_are_wanted() -> None:
     assert topics(NAMES.matches, configs={"min.insync.replicas": "2"}) == []
 
 
@@ -122,7 +122,7 @@ def test_hidden_configuration_is_reported_once_and_not_as_wrong() -> None:
     assert [finding[:2] for finding in found] == [("topics", "warning")]
 
 
-def test_brokers_that_make_topics_themselves() -> None:
+def test_brokers_that_create_topics() -> None:
     found = in_short(
         topic_findings(WANTED, Brokers("kafka:9092", 1, ALL_WELL, makes_topics_itself=True), NAMES, "logs.raw")
     )
@@ -133,7 +133,7 @@ PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS
 
 
 @pytest.mark.parametrize(
-    ("members", "place", "told"),
+    ("members", "place", "expected"),
     [
         ((OURS,), PLACE, []),
         ((OURS,), replace(PLACE, oldest_ms=NOW_MS - 20 * HOUR_MS), [("problem", "about to be lost")]),
@@ -145,13 +145,13 @@ PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS
         ((OURS,) * 5, PLACE, [("warning", "5 workers share 4 partitions")]),
     ],
 )
-def test_a_group(members: tuple[Member, ...], place: Place, told: list[tuple[str, str]]) -> None:
+def test_a_group(members: tuple[Member, ...], place: Place, expected: list[tuple[str, str]]) -> None:
     found = in_short(group_findings(Group("epicenter.match", members, (place,)), 4, NOW_MS))
-    assert [status for _, status, _ in found] == [status for status, _ in told]
-    assert all(words in text for (_, _, text), (_, words) in zip(found, told, strict=True))
+    assert [status for _, status, _ in found] == [status for status, _ in expected]
+    assert all(words in text for (_, _, text), (_, words) in zip(found, expected, strict=True))
 
 
-def test_group_that_was_never_used_is_no_problem() -> None:
+def test_a_group_that_was_never_used_is_no_problem() -> None:
     assert in_short(group_findings(Group("epicenter.match", (), ()), 4, NOW_MS)) == []
 
 
@@ -176,13 +176,13 @@ def test_raw_records(some: Seen, status: str, words: str) -> None:
     assert words in found
 
 
-def test_a_sender_writes_no_lines_of_its_own() -> None:
+def test_a_sender_adds_no_lines_to_the_report() -> None:
     forger = replace(GOOD, dead=NOT_JSON, who="x\nstore: ok: all is well\n" + "y" * 10_000)
     ((_, _, found),) = in_short(record_findings([forger]))
     assert "\n" not in found and len(found) < 300
 
 
-def test_few_dead_letters_are_a_warning_and_one_of_many_is_none() -> None:
+def test_few_dead_letters_are_a_warning_and_one_of_many_records_is_none() -> None:
     dead = replace(GOOD, dead=NOT_JSON)
     assert [status for _, status, _ in in_short(record_findings([GOOD] * 90 + [dead] * 10))] == ["warning"]
     assert in_short(record_findings([GOOD] * 199 + [dead])) == in_short(record_findings([])) == []
@@ -210,7 +210,7 @@ SERVER = Server("http://ch:8123/epicenter", "26.3.1.2", 0.1, 0, (), {"default": 
 
 
 @pytest.mark.parametrize(
-    ("server", "told"),
+    ("server", "expected"),
     [
         (SERVER, []),
         (replace(SERVER, waiting=2), [("warning", "2 migrations wait")]),
@@ -222,27 +222,27 @@ SERVER = Server("http://ch:8123/epicenter", "26.3.1.2", 0.1, 0, (), {"default": 
         (replace(SERVER, ahead_s=90.0), [("problem", "90.0 s ahead of")]),
     ],
 )
-def test_a_store(server: Server, told: list[tuple[str, str]]) -> None:
+def test_a_store(server: Server, expected: list[tuple[str, str]]) -> None:
     found = in_short(server_findings(server))
-    assert [status for _, status, _ in found] == [status for status, _ in told]
-    assert all(words in text for (_, _, text), (_, words) in zip(found, told, strict=True))
+    assert [status for _, status, _ in found] == [status for status, _ in expected]
+    assert all(words in text for (_, _, text), (_, words) in zip(found, expected, strict=True))
 
 
-def test_the_rights_that_are_looked_for_are_those_of_the_role_of_workers() -> None:
+def test_the_rights_checked_are_those_of_the_role_of_workers() -> None:
     roles = (Path(store.__file__).parents[2] / "sinks/clickhouse/optional/roles.sql").read_text()
     granted = " ".join(re.findall(r"^GRANT ([^;]*?) TO epicenter_worker;", roles, re.MULTILINE))
     rights = set(re.findall(r"(INSERT|SELECT) ON {database}\.(\w+)", granted))
     assert {("INSERT", table) for table in store.WRITTEN} | {("SELECT", table) for table in store.READ} == rights
 
 
-def test_secrets_that_others_may_read_or_change(tmp_path: Path) -> None:
+def test_secrets_readable_or_writable_by_others_are_found(tmp_path: Path) -> None:
     secret = tmp_path / "store"
     secret.write_text("x")
-    for folder_mode, mode, told in ((0o755, 0o600, []), (0o755, 0o644, ["warning"]), (0o700, 0o644, []),
+    for folder_mode, mode, expected in ((0o755, 0o600, []), (0o755, 0o644, ["warning"]), (0o700, 0o644, []),
                                     (0o755, 0o666, ["warning", "problem"])):  # fmt: skip
         tmp_path.chmod(folder_mode)
         secret.chmod(mode)
-        assert [status for _, status, _ in in_short(secrets_findings(tmp_path))] == told
+        assert [status for _, status, _ in in_short(secrets_findings(tmp_path))] == expected
 
 
 def test_a_data_folder_without_room_and_one_that_can_not_be_made(tmp_path: Path) -> None:
@@ -256,9 +256,9 @@ def test_a_data_folder_without_room_and_one_that_can_not_be_made(tmp_path: Path)
 @pytest.mark.parametrize(
     ("host", "token", "status"), [("127.0.0.1", "", "ok"), ("0.0.0.0", "", "problem"), ("0.0.0.0", "t", "warning")]
 )  # fmt: skip
-def test_a_page_that_others_reach(host: str, token: str, status: str) -> None:
+def test_a_page_that_other_hosts_reach(host: str, token: str, status: str) -> None:
     settings: Any = SimpleNamespace(page_host=host, page_token=token)
-    assert [one.status for one in exposure_findings("page", settings, is_for_people=True)] == [status]
+    assert [finding.status for finding in exposure_findings("page", settings, is_for_people=True)] == [status]
 
 
 def test_targets_are_reached_without_a_notification(tmp_path: Path) -> None:
@@ -275,16 +275,16 @@ def test_targets_are_reached_without_a_notification(tmp_path: Path) -> None:
         connection, _ = there.accept()
         assert connection.recv(100) == b""
         connection.close()
-    assert [(one.name, one.status) for one in found] == [
+    assert [(finding.name, finding.status) for finding in found] == [
         ("alerts", "ok"),
         ("target there", "ok"),
         ("target away", "warning"),
     ]
-    assert not any("secret-path" in one.found for one in found)
+    assert not any("secret-path" in finding.found for finding in found)
     assert os.strerror(111) in found[2].found
 
 
-def test_a_topology_that_is_wrong_is_told_as_such_and_the_rules_are_not_to_blame(tmp_path: Path) -> None:
+def test_an_invalid_topology_is_reported_as_such_and_the_rules_are_ok(tmp_path: Path) -> None:
     (tmp_path / "topology.yaml").write_text("nodes:\n  node1: {rack: r1, swiches: [leaf1]}\n")
     for name, words in (("topology.yaml", "topology.yaml:2"), ("gone.yaml", "gone.yaml: ")):
         settings = load_settings(None, topology=tmp_path / name)

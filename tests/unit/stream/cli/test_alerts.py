@@ -1,4 +1,4 @@
-"""`epicenter alerts …` as its users meet it, and the alerts file in the settings."""
+"""The commands `epicenter alerts …`, and the alerts file in the settings."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ def incidents(tmp_path: Path) -> Path:
     return file
 
 
-def test_check_says_how_much_there_is(alerts: Path, run: Any) -> None:
+def test_check_counts_routes_and_targets(alerts: Path, run: Any) -> None:
     assert run("alerts", "check", alerts) == (0, f"{alerts}: ok: 2 targets, 3 routes\n", "")
 
 
-def test_check_tells_every_problem(alerts: Path, run: Any) -> None:
+def test_check_reports_every_problem(alerts: Path, run: Any) -> None:
     alerts.write_text(FILE.replace("targets: chat\n", "targets: chatt\n", 1).replace("class: xid-79", "clas: xid-79"))
     code, out, err = run("alerts", "check", alerts)
     assert (code, err) == (1, "")
@@ -84,7 +84,7 @@ def test_check_tells_every_problem(alerts: Path, run: Any) -> None:
     ]
 
 
-def test_route_says_who_is_told_and_why(alerts: Path, incidents: Path, run: Any) -> None:
+def test_route_prints_the_targets_and_reasons(alerts: Path, incidents: Path, run: Any) -> None:
     code, out, err = run("alerts", "route", incidents, "--alerts", alerts, "--at", "2026-03-02T09:30:00Z")
     assert (code, err) == (0, "")
     assert out[: out.index("  label")] == (
@@ -137,11 +137,11 @@ def test_route_as_json(alerts: Path, incidents: Path, run: Any) -> None:
     ]
 
 
-def test_route_takes_a_list_and_the_newest_state_of_an_incident(alerts: Path, tmp_path: Path, run: Any) -> None:
+def test_route_reads_a_list_and_the_newest_state_of_an_incident(alerts: Path, tmp_path: Path, run: Any) -> None:
     file = tmp_path / "incidents.json"
     file.write_bytes(encode([an_incident("a"), an_incident("b"), an_incident("a", status="resolved")]))
     found = routed(run, file, "--alerts", alerts)
-    assert [(one["incident_id"], one["status"]) for one in found] == [("a", "resolved"), ("b", "open")]
+    assert [(route["incident_id"], route["status"]) for route in found] == [("a", "resolved"), ("b", "open")]
 
 
 def test_the_alerts_file_of_the_settings(
@@ -152,12 +152,12 @@ def test_the_alerts_file_of_the_settings(
     assert load_settings().alerts == alerts
 
 
-def test_the_webhook_of_the_settings_is_told_everything(
+def test_the_webhook_of_the_settings_is_notified_of_everything(
     incidents: Path, run: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EPICENTER_WEBHOOK_URL", "https://hook.example/secret-path")
     found = routed(run, incidents)
-    assert [[route_target["target"] for route_target in one["legs"]] for one in found] == [["webhook"]] * 3
+    assert [[route_target["target"] for route_target in route["legs"]] for route in found] == [["webhook"]] * 3
     assert found[0]["reasons"] == ["webhook_url: every incident: matches, notifies webhook"]
 
 
@@ -169,7 +169,7 @@ def test_a_file_and_a_webhook_together_are_a_mistake(alerts: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (b"{]", "1: not JSON: "),
         (b'{"a": 1}', " not an incident as printed by `epicenter replay --json`: "),
@@ -179,12 +179,14 @@ def test_a_file_and_a_webhook_together_are_a_mistake(alerts: Path, monkeypatch: 
         (b"", " no incident in it"),
     ],
 )
-def test_exit_66_for_what_is_no_incident(content: bytes, told: str, alerts: Path, tmp_path: Path, run: Any) -> None:
+def test_exit_66_for_a_file_that_is_no_incident(
+    content: bytes, expected: str, alerts: Path, tmp_path: Path, run: Any
+) -> None:
     file = tmp_path / "broken.json"
     file.write_bytes(content)
     code, out, err = run("alerts", "route", file, "--alerts", alerts)
     assert (code, out) == (66, "")
-    assert err.startswith(f"epicenter: {file}:{told}")
+    assert err.startswith(f"epicenter: {file}:{expected}")
 
 
 def test_exit_codes_of_other_mistakes(alerts: Path, incidents: Path, tmp_path: Path, run: Any) -> None:
@@ -200,21 +202,21 @@ def test_exit_codes_of_other_mistakes(alerts: Path, incidents: Path, tmp_path: P
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "expected"),
     [
         (FILE, "alerts: ok: 2 targets, 3 routes\n"),
         (FILE.replace("job]", "jobb]"), "alerts: PROBLEM: "),
         (None, "alerts: ok: nobody is told: set `alerts`, see docs/alerts.md\n"),
     ],
 )
-def test_check_of_everything_has_a_line_for_it(
-    content: str | None, told: str, alerts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_check_has_a_line_for_the_alerts(
+    content: str | None, expected: str, alerts: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     alerts.write_text(content or "")
     away = {"kafka": "127.0.0.1:1", "store": "http://127.0.0.1:1/x"}
     check_all(load_settings(alerts=alerts if content else None, **away))
     out = capsys.readouterr().out
-    assert f"\n{told}" in out
+    assert f"\n{expected}" in out
     assert "secret-path" not in out
 
 
@@ -227,7 +229,7 @@ def stored(tmp_path: Path) -> Iterator[tuple[Path, str]]:
     yield data_dir, json.loads(out.splitlines()[-1])["incident_id"]
 
 
-def test_route_of_a_stored_incident_knows_the_silences_of_the_store(stored: tuple[Path, str], alerts: Path) -> None:
+def test_route_of_a_stored_incident_applies_the_silences_of_the_store(stored: tuple[Path, str], alerts: Path) -> None:
     data_dir, incident_id = stored
     there = ["--data-dir", data_dir]
     silence = ["--match", "node=n*", "--for", "4h", "--reason", "known", "--who", "ada"]
@@ -238,7 +240,7 @@ def test_route_of_a_stored_incident_knows_the_silences_of_the_store(stored: tupl
 
 
 def epicenter(*words: object) -> bytes:
-    """What the command prints as another process, for no process opens two stores."""
+    """The output of the command in another process, because no process opens two stores."""
     done = subprocess.run([*EPICENTER, *map(str, words)], capture_output=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout

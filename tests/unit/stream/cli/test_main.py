@@ -1,4 +1,4 @@
-"""The console command as its users meet it: help, exit codes, JSON, and nothing raw on a terminal."""
+"""The console command: help, exit codes, JSON, and nothing raw on a terminal."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ INCIDENT_FIELDS = {
     *("candidates", "cost", "missing"),
 }
 OF_THE_STORE = {"revision", "merged_into", "history", "recurrence", "verdict", "reopened"}
-"""What the stored document has on top of the contract."""
+"""Fields of the stored document that the contract lacks."""
 
 
 def commands(group: click.Group, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
@@ -101,7 +101,7 @@ def test_former_name_of_a_command_runs_it_with_a_warning(tmp_path: Path, run: An
 
 
 @pytest.mark.parametrize("words", ["list", "show 3f2a", "replay 3f2a"])
-def test_dead_letters_are_looked_for_in_the_store(words: str, tmp_path: Path, run: Any) -> None:
+def test_dead_letters_are_read_from_the_store(words: str, tmp_path: Path, run: Any) -> None:
     code, _, err = run("dead-letters", *words.split(), "--data-dir", tmp_path)
     assert code == 66
     assert "no store here yet" in err
@@ -174,7 +174,7 @@ def test_exit_66_without_a_store_or_a_rule_of_that_name(tmp_path: Path, run: Any
     assert run("incidents", "show", "../etc", "--data-dir", tmp_path)[0] == 66
 
 
-def test_exit_69_when_the_store_is_away(run: Any) -> None:
+def test_exit_69_when_the_store_is_unavailable(run: Any) -> None:
     code, out, err = run("migrate", "--store", "http://127.0.0.1:9/epicenter", "--plan")
     assert (code, out) == (69, "")
     assert "127.0.0.1:9" in err
@@ -205,7 +205,7 @@ def test_exit_78_for_a_broken_rule_pack(command: str, logs: Path, tmp_path: Path
 
 
 @pytest.mark.parametrize("command", ["run --once", "worker", "check"])
-def test_nothing_starts_with_a_rule_whose_example_fails(command: str, tmp_path: Path, run: Any) -> None:
+def test_no_command_starts_with_a_rule_whose_example_fails(command: str, tmp_path: Path, run: Any) -> None:
     pack = tmp_path / "pack.yaml"
     pack.write_text(A_PACK.replace("it went wrong: 2", "it went well: 2"))
     code, out, err = run(*command.split(), "--rules", pack, "--data-dir", tmp_path)
@@ -244,7 +244,7 @@ def test_match_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
     assert (rows[1]["line"], rows[1]["source"], rows[1]["text"]) == (7, "worker", "RuntimeError: gone")
 
 
-def test_match_leaves_out_what_is_well_unless_all_is_wanted(logs: Path, run: Any) -> None:
+def test_match_prints_harmless_matches_only_on_request(logs: Path, run: Any) -> None:
     assert "progress" not in run("match", "--json", logs)[1]
     everything = run("match", "--json", "--all", logs)[1]
     assert [json.loads(line)["role"] for line in everything.splitlines()] == ["root", *["progress"] * 5, "cascade"]
@@ -256,7 +256,7 @@ def test_match_names_the_first_dead_letter(tmp_path: Path, run: Any) -> None:
     assert f"1 dead letters (first: {tmp_path}/a.jsonl:2: " in err
 
 
-def test_match_takes_rules_from_outside(tmp_path: Path, run: Any) -> None:
+def test_match_reads_rules_of_other_packs(tmp_path: Path, run: Any) -> None:
     (tmp_path / "pack.yaml").write_text(A_PACK)
     (tmp_path / "a.log").write_text("it went wrong: 7\n")
     _, out, _ = run("match", "--json", "--rules", tmp_path / "pack.yaml", tmp_path / "a.log")
@@ -286,7 +286,7 @@ def test_replay_prints_the_fields_of_the_contract(logs: Path, run: Any) -> None:
     assert (incident["class"], incident["jobs"], incident["status"]) == ("xid-79", ["A"], "open")
 
 
-def test_replay_leaves_out_what_another_incident_took_over(tmp_path: Path, run: Any) -> None:
+def test_replay_leaves_out_merged_incidents(tmp_path: Path, run: Any) -> None:
     lines = [vector("n1", 10, TRACEBACK, job="A"), vector("n3", 11, TRACEBACK, job="B")]
     lines += [vector("n2", 1, "loading", job="A"), vector("n2", 2, "Status: SUCCESS (exit 0)", job="B")]
     (tmp_path / "w.jsonl").write_bytes(b"\n".join(lines))
@@ -297,14 +297,14 @@ def test_replay_leaves_out_what_another_incident_took_over(tmp_path: Path, run: 
     assert [incident["jobs"] for incident in incidents] == [["A", "B"]]
 
 
-def test_replay_tells_people_the_whole_story(logs: Path, run: Any) -> None:
+def test_replay_prints_incidents_in_full(logs: Path, run: Any) -> None:
     _, out, _ = run("replay", logs)
     assert "root cause  xid-79 on n1" in out
     assert "1. Drain the node" in out
     assert "job A: last step 4 at 09:00:20, 5 s a step" in out
 
 
-# what a line may do to a terminal
+# log text on a terminal
 
 NASTY = {
     "colour": "\x1b[31mred\x1b[0m",
@@ -333,7 +333,7 @@ def test_no_escape_sequence_reaches_a_terminal(command: str, tmp_path: Path, run
     assert "\nincident: none" not in out
 
 
-def test_what_looks_like_an_emoji_or_markup_is_printed_as_it_is(tmp_path: Path, run: Any) -> None:
+def test_text_that_looks_like_an_emoji_or_markup_is_printed_unchanged(tmp_path: Path, run: Any) -> None:
     (tmp_path / "a.log").write_text(f"{TRACEBACK} :fire: [red]x[/red] [/]\n")
     assert f"{TRACEBACK} :fire: [red]x[/red] [/]" in run("match", tmp_path)[1]
 
@@ -346,10 +346,10 @@ def test_a_broken_pipe_is_quiet(arguments: list[str], tmp_path: Path) -> None:
     assert process.stdout
     assert process.stderr
     process.stdout.close()
-    told = process.stderr.read().decode()
+    stderr = process.stderr.read().decode()
     process.stderr.close()
     assert process.wait(60) in (0, 1)
-    assert told == "" or re.fullmatch(r"\d+ lines, .*\n", told)
+    assert stderr == "" or re.fullmatch(r"\d+ lines, .*\n", stderr)
 
 
 def test_an_incident_is_wrapped_to_the_terminal_and_never_in_a_pipe(
@@ -366,7 +366,7 @@ def test_an_incident_is_wrapped_to_the_terminal_and_never_in_a_pipe(
     assert plain.split() == piped.split()
 
 
-def test_what_was_removed_names_what_takes_its_place() -> None:
+def test_a_removed_command_names_its_replacement() -> None:
     ran = epicenter("demo", "--kafka")
     assert ran.returncode == 2
     assert ran.stderr.decode() == (

@@ -1,4 +1,4 @@
-"""`epicenter triage` as its users meet it: files good and bad, tickets, tables, JSON, and nothing raw on a terminal."""
+"""`epicenter triage`: readable and unreadable files, tickets, tables, JSON, and nothing raw on a terminal."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsysbinary: pytest.CaptureFixture[byt
 
 
 def report_on(path: object, now: float | None = None, job_state: str = "", outputs: Path = Path("outputs")) -> Triage:
-    """The report on the one job at a path that can be read."""
+    """The report on the only job at a readable path."""
     unread: list[str] = []
     circumstances = Circumstances(None if now is None else at(now), job_state)
     (report,) = reports_at(str(path), outputs, the_rules(), circumstances, unread)
@@ -87,27 +87,27 @@ def test_json_is_one_object_a_path_with_the_fields_of_the_contract(tmp_path: Pat
 
 
 @pytest.mark.parametrize("now", ["2026-03-02T10:25:00Z", "2026-03-02 10:25:00", "1772447100"])
-def test_now_is_taken_in_several_forms(now: str, tmp_path: Path, run: Run) -> None:
+def test_now_is_accepted_in_several_forms(now: str, tmp_path: Path, run: Run) -> None:
     _, out, _ = run("--json", write_log(tmp_path / "a.log", AT_300), "--now", now, "--job-state", "RUNNING")
     report = json.loads(out)
     assert (report["status"], report["progress"]["expected_step_now"]) == ("hanging", 999)
 
 
-def test_a_time_that_is_none_is_wrong_usage(tmp_path: Path, run: Run) -> None:
+def test_an_invalid_time_is_wrong_usage(tmp_path: Path, run: Run) -> None:
     code, out, err = run(write_log(tmp_path / "a.log", AT_300), "--now", "soon")
     assert (code, out) == (2, "")
     assert "--now soon: no time: write it like 2026-03-02T09:00:00Z" in err
 
 
 @pytest.mark.parametrize("seconds_since_write", [0, 10**6])
-def test_the_age_of_the_file_decides_nothing(seconds_since_write: int, tmp_path: Path) -> None:
+def test_the_age_of_the_file_is_ignored(seconds_since_write: int, tmp_path: Path) -> None:
     log = write_log(tmp_path / "a.log", AT_300)
     written_ns = LATER_NS + seconds_since_write * 10**9
     os.utime(log, ns=(written_ns, written_ns))
     assert [report_on(log, now, "RUNNING").status for now in (LATE, SOON)] == ["hanging", "running"]
 
 
-def test_the_time_of_a_line_without_one_is_not_that_of_the_file(tmp_path: Path) -> None:
+def test_a_line_without_a_time_does_not_get_that_of_the_file(tmp_path: Path) -> None:
     lines = [*HEAD, *(maxtext(step, second=-1) for step in range(50))]
     report = report_on(write_log(tmp_path / "a.log", lines), LATE, "RUNNING")
     assert (report.status, report.progress.last_step_time) == ("running", None)
@@ -116,7 +116,7 @@ def test_the_time_of_a_line_without_one_is_not_that_of_the_file(tmp_path: Path) 
 # jobs and their files
 
 
-def test_a_folder_a_log_and_a_slurm_id_tell_of_the_same_job(tmp_path: Path) -> None:
+def test_a_folder_a_log_and_a_slurm_id_name_the_same_job(tmp_path: Path) -> None:
     folder = write_job(tmp_path / "outputs", "7877-llama", FAILED)
     given = [folder, folder.with_name("7877-llama.log"), folder / "log", "7877"]
     found = [report_on(path, outputs=tmp_path / "outputs") for path in given]
@@ -125,7 +125,7 @@ def test_a_folder_a_log_and_a_slurm_id_tell_of_the_same_job(tmp_path: Path) -> N
     assert same == [same[0]] * 4
 
 
-def test_what_ray_workers_printed_belongs_to_the_job(tmp_path: Path) -> None:
+def test_lines_of_ray_workers_belong_to_the_job(tmp_path: Path) -> None:
     folder = write_job(tmp_path, "7877-llama", [*AT_300, *summary(1, "Training FAILED (exit=1)")])
     worker = write_log(folder / "ray_logs" / "node-0" / "worker-1.out", [*steps(0, 320), TRACEBACK, OOM])
     report = report_on(folder)
@@ -154,7 +154,7 @@ def test_a_folder_of_jobs_is_a_table(tmp_path: Path, run: Run) -> None:
     ]
 
 
-def test_several_paths_are_a_ticket_each(tmp_path: Path, run: Run) -> None:
+def test_several_paths_get_a_ticket_each(tmp_path: Path, run: Run) -> None:
     logs = [write_log(tmp_path / name, FAILED) for name in ("a.log", "b.log")]
     _, out, _ = run(*logs)
     assert re.findall("^## Job triage: (.+)$", out, re.MULTILINE) == [str(log) for log in logs]
@@ -164,7 +164,7 @@ def test_several_paths_are_a_ticket_each(tmp_path: Path, run: Run) -> None:
 
 
 def bad(tmp_path: Path) -> dict[str, tuple[Path, str]]:
-    """Paths that can't be triaged, each with what is said of it."""
+    """Paths that can't be triaged, each with its message."""
     (tmp_path / "empty").mkdir()
     (tmp_path / "binary.log").write_bytes(b"\x7fELF\x02\x01\x01" + b"\0" * 80)
     os.mkfifo(tmp_path / "pipe.log")
@@ -186,18 +186,18 @@ BAD = ["missing", "binary", "fifo", "device", "folder-without-logs", "dangling-l
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_can_not_be_read_is_told_in_one_line_with_66(name: str, tmp_path: Path, run: Run) -> None:
-    path, told = bad(tmp_path)[name]
+def test_an_unreadable_path_is_reported_in_a_line_with_exit_66(name: str, tmp_path: Path, run: Run) -> None:
+    path, expected = bad(tmp_path)[name]
     code, out, err = run(path)
     assert (code, out) == (66, "")
-    assert re.fullmatch(rf"epicenter: {re.escape(str(path))}(/log)?: {re.escape(told)}\n", err)
+    assert re.fullmatch(rf"epicenter: {re.escape(str(path))}(/log)?: {re.escape(expected)}\n", err)
 
 
 def test_every_bad_path_has_a_case(tmp_path: Path) -> None:
     assert list(bad(tmp_path)) == BAD
 
 
-def test_one_bad_path_does_not_stop_the_others(tmp_path: Path, run: Run) -> None:
+def test_a_bad_path_does_not_stop_the_others(tmp_path: Path, run: Run) -> None:
     good = [write_log(tmp_path / name, FAILED) for name in ("a.log", "b.log")]
     code, out, err = run("--json", good[0], *(path for path, _ in bad(tmp_path).values()), good[1])
     assert code == 66
@@ -206,7 +206,7 @@ def test_one_bad_path_does_not_stop_the_others(tmp_path: Path, run: Run) -> None
 
 
 @pytest.mark.parametrize("name", ["job/core.log", "7877-llama/ray_logs/n/worker-1.out"], ids=["loose", "ray"])
-def test_a_binary_file_among_the_logs_of_a_job_is_told_and_passed_over(name: str, tmp_path: Path, run: Run) -> None:
+def test_a_binary_file_among_the_logs_of_a_job_is_reported_and_skipped(name: str, tmp_path: Path, run: Run) -> None:
     write_job(tmp_path, "7877-llama", FAILED)
     write_log(tmp_path / "job" / "rank3.log", FAILED)
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -216,7 +216,7 @@ def test_a_binary_file_among_the_logs_of_a_job_is_told_and_passed_over(name: str
     assert err == f"epicenter: {tmp_path / name}: a binary file, not a log: give the log as text\n"
 
 
-def test_a_job_whose_log_is_gone_does_not_stop_the_table(tmp_path: Path, run: Run) -> None:
+def test_a_job_without_its_log_does_not_stop_the_table(tmp_path: Path, run: Run) -> None:
     write_job(tmp_path, "7877-llama", FAILED)
     write_job(tmp_path, "7878-gemma", FAILED)
     write_job(tmp_path, "7879-gone", FAILED)
@@ -226,7 +226,7 @@ def test_a_job_whose_log_is_gone_does_not_stop_the_table(tmp_path: Path, run: Ru
     assert out.count("oom-gpu") == 2
 
 
-ODD: dict[str, tuple[bytes, str, str | None]] = {
+UNUSUAL: dict[str, tuple[bytes, str, str | None]] = {
     "empty": (b"", "unknown-death", "unknown-death"),
     "blank": (b"\n\n\n", "unknown-death", None),
     "no-steps": ("\n".join([*HEAD, *summary(0)]).encode(), "completed", None),
@@ -244,8 +244,8 @@ ODD: dict[str, tuple[bytes, str, str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("content", "status", "primary"), ODD.values(), ids=ODD)
-def test_odd_files_get_a_correct_report(content: bytes, status: str, primary: str | None, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("content", "status", "primary"), UNUSUAL.values(), ids=UNUSUAL)
+def test_unusual_files_get_a_correct_report(content: bytes, status: str, primary: str | None, tmp_path: Path) -> None:
     log = tmp_path / "7877-odd.log"
     log.write_bytes(content)
     os.utime(log, ns=(LATER_NS, LATER_NS))
@@ -253,7 +253,7 @@ def test_odd_files_get_a_correct_report(content: bytes, status: str, primary: st
     assert (report.status, report.primary) == (status, primary)
 
 
-def test_a_name_that_is_no_utf_8(tmp_path: Path, run: Run) -> None:
+def test_a_path_that_is_no_utf_8(tmp_path: Path, run: Run) -> None:
     log = tmp_path / os.fsdecode(b"7877-\xff.log")
     write_log(log, FAILED)
     _, out, _ = run("--json", log)
@@ -261,7 +261,7 @@ def test_a_name_that_is_no_utf_8(tmp_path: Path, run: Run) -> None:
     assert (report["path"], report["primary"]) == (f"{tmp_path}/7877-\ufffd.log", "oom-gpu")
 
 
-def test_a_log_that_is_cut_off_says_so(tmp_path: Path, run: Run) -> None:
+def test_a_cut_off_log_is_reported_as_such(tmp_path: Path, run: Run) -> None:
     log = write_log(tmp_path / "a.log", [*AT_300, "I0302 09:25:04.1 140110937 metric_lo"], end="")
     out = ticket(report_on(log, LATE))
     assert "Is the log cut off? **yes, in the middle of its last line: an abrupt kill**" in out
@@ -318,7 +318,7 @@ def test_the_projection_table_of_the_ticket(tmp_path: Path) -> None:
     }
 
 
-def test_a_hang_makes_the_gap_obvious(tmp_path: Path) -> None:
+def test_the_ticket_of_a_hang_shows_the_gap(tmp_path: Path) -> None:
     out = ticket(report_on(write_log(tmp_path / "a.log", AT_300), 1500 + 3000, "RUNNING"))
     assert "**Status:** hanging" in out
     assert "| Expected step by now | 900 (600 ahead of the last one) |" in out
@@ -346,7 +346,7 @@ NASTY = {
 
 
 @pytest.mark.parametrize("nasty", NASTY.values(), ids=NASTY)
-def test_log_text_is_inert_on_a_terminal_and_in_a_ticket(nasty: str, tmp_path: Path) -> None:
+def test_log_text_is_sanitized_on_a_terminal_and_in_a_ticket(nasty: str, tmp_path: Path) -> None:
     node = f"n1{nasty}"
     value = {"timestamp": iso(1501), "host": node, "message": f"{OOM} {nasty}"}
     lines = [*AT_300, json.dumps(value), f"ssh -L 8265:h:8265 -L 6006:h:6006 -L 9191:h:9191 {nasty}", f"end {nasty}"]

@@ -11,7 +11,7 @@ ENDS = dict.fromkeys((SLOW, FAST, OTHER), 100)
 
 
 def alignment(**count_by_time: int) -> WatermarkAlignment:
-    """A worker that reads FAST, and told so much of it at each time."""
+    """A worker that reads FAST and reports this progress at each time."""
     aligned = WatermarkAlignment()
     for time, count in count_by_time.items():
         aligned.record(FAST, int(time[1:]), count)

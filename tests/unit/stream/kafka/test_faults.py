@@ -1,4 +1,4 @@
-"""What trouble with Kafka leaves behind."""
+"""How Kafka faults are counted, logged and reported as gaps."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def test_same_loss_found_again_is_the_same_gap() -> None:
     assert len(ids) == 2 and len(set(ids)) == 1
 
 
-def test_only_series_with_a_value_are_told() -> None:
+def test_only_series_with_a_value_are_exported() -> None:
     metrics = Metrics()
     metrics.note_stored({"matches": 3, "beats": 0})
-    told = [(name, labels["table"], value) for name, labels, value in metrics.series() if "stored_rows" in name]
-    assert told == [("epicenter_stored_rows_total", "matches", 3.0)]
+    series = [(name, labels["table"], value) for name, labels, value in metrics.series() if "stored_rows" in name]
+    assert series == [("epicenter_stored_rows_total", "matches", 3.0)]
     assert not any(name.endswith("_created") for name, _, _ in metrics.series())

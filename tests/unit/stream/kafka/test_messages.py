@@ -1,4 +1,4 @@
-"""What travels to the store, in as many messages as its size needs."""
+"""Messages to the store: split by size."""
 
 from __future__ import annotations
 
@@ -31,25 +31,25 @@ def a_joined(number: int, length: int) -> Joined:
         pytest.param([SPLIT_ABOVE_BYTES + 1], 1, id="one-that-is-too-large"),
     ],
 )
-def test_all_of_it_arrives_in_order(lengths: list[int], messages: int) -> None:
+def test_split_signals_arrive_in_order(lengths: list[int], messages: int) -> None:
     joined = [a_joined(number, length) for number, length in enumerate(lengths)]
     pieces = list(store_messages(StoreMessage(signals=tuple(joined))))
     assert len(pieces) == messages
     arrived = [decode(piece) for piece in pieces]
-    assert [one for piece in arrived if isinstance(piece, StoreMessage) for one in piece.signals] == joined
+    assert [signal for piece in arrived if isinstance(piece, StoreMessage) for signal in piece.signals] == joined
 
 
 def test_kinds_are_split_alike() -> None:
     gap = Gap("g", "cut-off", "c", "n1", "A", "", 1, 2, None, "x" * SPLIT_ABOVE_BYTES)
     sample = Sample(1, "h:1", "epicenter_records_total", {"source": "local"}, 1.0)
-    pieces = [decode(one) for one in store_messages(StoreMessage(gaps=(gap, gap), samples=(sample,) * 3))]
-    kept = [one for one in pieces if isinstance(one, StoreMessage)]
-    assert [gap for one in kept for gap in one.gaps] == [gap, gap]
-    assert [sample for one in kept for sample in one.samples] == [sample] * 3
+    pieces = [decode(piece) for piece in store_messages(StoreMessage(gaps=(gap, gap), samples=(sample,) * 3))]
+    messages = [piece for piece in pieces if isinstance(piece, StoreMessage)]
+    assert [gap for message in messages for gap in message.gaps] == [gap, gap]
+    assert [sample for message in messages for sample in message.samples] == [sample] * 3
 
 
-def test_messages_of_earlier_versions_are_still_read() -> None:
-    """A part had no rank placements once: as it then stood in the topic."""
+def test_messages_of_earlier_versions_are_read() -> None:
+    """A part once had no rank placements: as it was then in the topic."""
     old = msgspec.msgpack.encode(["found", [["logs.raw/0", 7, None, [], []]]])
     assert decode(old) == ScanMessage((Part("logs.raw/0", 7, None, (), ()),))
     assert decode(encode(StoreMessage())) == StoreMessage()

@@ -1,4 +1,4 @@
-"""What answers at a broker's address and is none: told in a line, within a bound."""
+"""A server at a broker's address that is no broker is reported in a line, within a bound."""
 
 from __future__ import annotations
 
@@ -47,22 +47,24 @@ async def server(answer: Answer, **given: object) -> AsyncIterator[str]:
     made.close()
 
 
-@pytest.mark.parametrize("answer", [silent, closing, web, garbage], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("answer", [silent, closing, web, garbage], ids=lambda answer: answer.__name__)
 @pytest.mark.parametrize("security", [{}, TLS], ids=["plaintext", "tls"])
-async def test_no_broker(answer: Answer, security: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_server_that_is_no_broker_is_reported(
+    answer: Answer, security: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(preflight, "ATTEMPT_S", 0.5)
     monkeypatch.setattr(preflight, "ANSWER_S", 0.4)
     begun_s = monotonic()
     async with server(answer) as address:
-        with pytest.raises(PipelineError) as told:
+        with pytest.raises(PipelineError) as raised:
             await reach(load_settings(kafka=address, **security))
-    text = str(told.value)
+    text = str(raised.value)
     assert address in text and "\n" not in text
-    assert isinstance(told.value, TransientError | ConfigError)
+    assert isinstance(raised.value, TransientError | ConfigError)
     assert monotonic() - begun_s < 3 * 0.5 + 1
 
 
-async def test_a_broker_that_speaks_tls_and_then_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_broker_that_is_silent_after_the_tls_handshake(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(preflight, "ATTEMPT_S", 0.5)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     trustme.CA().issue_cert("127.0.0.1").configure_cert(context)

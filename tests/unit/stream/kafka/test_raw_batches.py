@@ -1,4 +1,4 @@
-"""When aiokafka changes inside, records come by its public path, and somebody hears of it."""
+"""When aiokafka's internals change, records are read through its public interface, with a warning."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from epicenter.stream.kafka.raw_batches import fits_inside
 
 
 class OtherRecords:
-    """As a later aiokafka may have it."""
+    """As in a possible later aiokafka."""
 
     def __init__(self, tp: object, records: object) -> None: ...
 
@@ -23,11 +23,11 @@ def test_other_arguments_are_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not fits_inside()
 
 
-def test_a_class_that_is_gone_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_class_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(inside, "PartitionRecords")
     assert not fits_inside()
 
 
-def test_a_fetcher_that_makes_something_else_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fetcher_of_another_class_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(inside.Fetcher, "_proc_fetch_request", lambda fetcher: None)
     assert not fits_inside()

@@ -1,4 +1,4 @@
-"""Our own log lines: what a person and what a collector gets, and what never stands in them."""
+"""Our log lines: their forms for people and collectors, and what they never contain."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ theirs = logging.getLogger("faust.somewhere")
 
 @pytest.fixture
 def lines(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[str], list[Any]]]:
-    """What was written since the logs were set up in a form."""
+    """The lines since the logs were set up in this format."""
     before, level = logging.root.handlers[:], logging.root.level
 
     def read(log_format: str) -> list[Any]:
@@ -62,7 +62,7 @@ def test_a_line_of_a_library_is_its_message(lines: Any) -> None:
     assert line == {"level": "error", "logger": "faust.somewhere", "message": "n1 left"}
 
 
-def test_for_people_it_is_one_line_of_text(lines: Any) -> None:
+def test_for_people_an_event_is_a_line_of_text(lines: Any) -> None:
     set_up_logs("text")
     log.error("it_broke", node="n1", detail="a = b")
     theirs.error("it broke")
@@ -73,7 +73,7 @@ def test_for_people_it_is_one_line_of_text(lines: Any) -> None:
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_text_is_inert_and_holds_no_secret_not_even_in_a_traceback(log_format: Any, lines: Any) -> None:
+def test_text_is_sanitized_and_redacted_even_in_a_traceback(log_format: Any, lines: Any) -> None:
     set_up_logs(log_format)
     try:
         raise ValueError(f"\x1b[31m {TOKEN}")
@@ -86,7 +86,7 @@ def test_text_is_inert_and_holds_no_secret_not_even_in_a_traceback(log_format: A
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_line_that_can_not_be_put_together_stops_nobody_and_is_told(log_format: Any, lines: Any) -> None:
+def test_a_line_that_can_not_be_formatted_is_reported(log_format: Any, lines: Any) -> None:
     set_up_logs(log_format)
     theirs.warning("%d lines of %s", "many")
     (line,) = map(str, lines(log_format))
@@ -95,7 +95,7 @@ def test_a_line_that_can_not_be_put_together_stops_nobody_and_is_told(log_format
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])
-def test_a_field_that_has_no_text_stops_nobody_and_is_told(log_format: Any, lines: Any) -> None:
+def test_a_field_without_text_is_reported(log_format: Any, lines: Any) -> None:
     class Broken:
         def __str__(self) -> str:
             raise RuntimeError("no text")
@@ -106,16 +106,14 @@ def test_a_field_that_has_no_text_stops_nobody_and_is_told(log_format: Any, line
     assert "stream.somewhere" in line and "can't be written: RuntimeError" in line
 
 
-def test_before_logs_are_set_up_as_settings_say_a_command_writes_them_as_text(
-    lines: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_before_its_settings_are_read_a_command_logs_text(lines: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["epicenter", "--version"])
     main()
     log.warning("rule_over_budget")
     assert lines("text")[-1].endswith("WARNING stream.somewhere: rule_over_budget")
 
 
-def test_a_bug_of_a_command_is_told_without_secrets(lines: Any) -> None:
+def test_a_bug_of_a_command_is_reported_without_secrets(lines: Any) -> None:
     set_up_logs("text")
     say("this is a bug of ours", exc_info=ValueError(f"\x1b[31m {TOKEN}"))
     written = str(lines("text"))
@@ -123,7 +121,7 @@ def test_a_bug_of_a_command_is_told_without_secrets(lines: Any) -> None:
     assert TOKEN not in written and "\x1b" not in written
 
 
-def test_what_commands_say_is_plain_for_people_and_json_for_programs(lines: Any) -> None:
+def test_messages_of_commands_are_plain_for_people_and_json_for_programs(lines: Any) -> None:
     set_up_logs("text")
     say("incidents: http://127.0.0.1:8017/")
     assert lines("text") == ["incidents: http://127.0.0.1:8017/"]
@@ -138,11 +136,11 @@ def test_repeated_line_is_logged_once_a_minute_with_its_count(lines: Any, monkey
     set_up_logs("json")
     for table in ("matches", "matches", "signals", "matches", "matches"):
         log.warning("store_write_failed", table=table)
-    told = [(line["table"], line.get("repeated")) for line in lines("json")]
-    assert told == [("matches", None), ("signals", None), ("matches", 2)]
+    written = [(line["table"], line.get("repeated")) for line in lines("json")]
+    assert written == [("matches", None), ("signals", None), ("matches", 2)]
 
 
-def test_other_libraries_speak_through_it_but_for_two(lines: Any) -> None:
+def test_lines_of_other_libraries_pass_but_for_two(lines: Any) -> None:
     set_up_logs("json")
     for name in ("mode.worker", "faust.app", "aiohttp.server", "aiokafka.conn"):
         logging.getLogger(name).error("oh")

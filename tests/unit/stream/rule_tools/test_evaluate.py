@@ -21,7 +21,7 @@ def scored(case: Case, classes: set[str], primary: str | None) -> Score:
     return score
 
 
-def test_a_case_goes_through_the_rules_and_the_triage() -> None:
+def test_a_case_is_matched_and_triaged() -> None:
     scanner = BatchScanner(the_rules(), "eval", keep_all=True)
     assert judged(Case("a", [XID], ["xid-79"]), the_rules(), scanner) == ({"xid-79"}, "xid-79")
     assert judged(Case("b", ["loading shard 7"], []), the_rules(), scanner) == (set(), None)
@@ -41,23 +41,23 @@ def test_a_case_goes_through_the_rules_and_the_triage() -> None:
     ],
     ids=["right", "wrong", "finer-class", "alias", "allowed-too", "accepted-instead", "accepted-list", "false-alarm"],
 )
-def test_what_counts_as_missing_and_extra(case: Case, classes: set[str], missing: list[str], extra: list[str]) -> None:
+def test_missing_and_extra_classes(case: Case, classes: set[str], missing: list[str], extra: list[str]) -> None:
     score = scored(case, classes, None)
-    told = [(miss["missing"], miss["extra"]) for miss in score.misses] or [([], [])]
-    assert told == [(missing, extra)]
+    differences = [(miss["missing"], miss["extra"]) for miss in score.misses] or [([], [])]
+    assert differences == [(missing, extra)]
     assert score.benign_flagged == (not case.expect and bool(extra))
 
 
 @pytest.mark.parametrize(
     ("wanted", "primary", "right"), [("oom-gpu", "oom-gpu", 1), ("signal-kill", "sigabrt", 1), ("hang", None, 0)]
 )
-def test_when_the_cause_is_right(wanted: str, primary: str | None, right: int) -> None:
+def test_the_cause_is_right_when(wanted: str, primary: str | None, right: int) -> None:
     score = scored(Case("a", [], [wanted], primary=wanted), {primary or wanted}, primary)
     assert (score.with_primary, score.primary_right) == (1, right)
     assert score.falls_short("worker") == (not right)
 
 
-def test_a_line_that_is_no_case_is_named(tmp_path: Path) -> None:
+def test_a_line_that_is_no_case_is_refused_with_its_place(tmp_path: Path) -> None:
     file = tmp_path / "cases.jsonl"
     file.write_text(json.dumps({"id": "a", "lines": [], "expect": []}) + "\n{\n")
     with pytest.raises(InputError, match=r"cases.jsonl:2: no labelled case"):

@@ -12,10 +12,10 @@ from tests.support.logs import the_rules
 from tests.support.packs import A_PACK
 
 TWO = A_PACK + A_PACK.partition("rules:\n")[2].replace("mine.one", "mine.two").replace("mine-one", "hang")
-KNOWN = TWO.replace("mine-one", "oom-gpu")
+SHARED_CLASS = TWO.replace("mine-one", "oom-gpu")
 
 
-def told(folder: Path, pack: str) -> list[str]:
+def problems_of(folder: Path, pack: str) -> list[str]:
     file = folder / "mine.yaml"
     file.write_text(pack)
     return [problem.removeprefix(f"{file}:") for problem in problems(load([file])) if str(file) in problem]
@@ -25,15 +25,15 @@ def test_the_shipped_rules_are_clean() -> None:
     assert problems(the_rules()) == []
 
 
-def test_a_class_and_an_action_that_nobody_knows(tmp_path: Path) -> None:
-    found = told(tmp_path, A_PACK.replace("entity: job", "entity: job\n    action: pray"))
+def test_unknown_classes_and_actions_are_found(tmp_path: Path) -> None:
+    found = problems_of(tmp_path, A_PACK.replace("entity: job", "entity: job\n    action: pray"))
     assert found[0] == "3: mine.one: unknown class mine-one: see rules/packs/vocabulary.yaml"
     assert found[1].startswith("3: mine.one: action pray is mapped to nothing: write one of none, observe, ")
     assert found[2] == "3: mine.one: who is woken wants to know what to do: add next_steps and references"
 
 
 def test_two_rules_that_claim_the_same_line(tmp_path: Path) -> None:
-    found = [problem for problem in told(tmp_path, KNOWN) if "claims" in problem]
+    found = [problem for problem in problems_of(tmp_path, SHARED_CLASS) if "claims" in problem]
     assert found[0].startswith("3: mine.one: mine.two (")
     assert found[0].endswith("claims this line too: narrow one of them, or name it in `overlaps`: it went wrong: 1")
     assert len(found) == 4
@@ -49,14 +49,14 @@ def test_two_rules_that_claim_the_same_line(tmp_path: Path) -> None:
     ],
     ids=["declared", "fallback", "same-class", "advice"],
 )
-def test_what_may_share_a_line(tmp_path: Path, change: tuple[str, str]) -> None:
-    assert [problem for problem in told(tmp_path, KNOWN.replace(*change, 1)) if "claims" in problem] == []
+def test_rules_that_may_share_a_line(tmp_path: Path, change: tuple[str, str]) -> None:
+    assert [problem for problem in problems_of(tmp_path, SHARED_CLASS.replace(*change, 1)) if "claims" in problem] == []
 
 
 def test_a_failure_in_a_harmless_line(tmp_path: Path) -> None:
     harmless = TWO.replace("mine-one", "harmless").replace("role: root", "role: harmless", 1)
     beside = harmless.replace("went wrong: \\d", "^it ", 1)
-    found = [problem for problem in told(tmp_path, beside) if "harmless line" in problem]
+    found = [problem for problem in problems_of(tmp_path, beside) if "harmless line" in problem]
     assert found[0].endswith("finds a failure in this harmless line: it went wrong: 1")
 
 
@@ -75,5 +75,5 @@ def test_a_code_that_contradicts_its_vendor(tmp_path: Path, change: tuple[str, s
         .replace("severity: error", "severity: info")
     )
     own = own.replace("entity: job", "entity: gpu\n    override: true\n    action: none\n    references: [NVIDIA]")
-    assert told(tmp_path, own) == []
-    assert any(problem in one for one in told(tmp_path, own.replace(*change)))
+    assert problems_of(tmp_path, own) == []
+    assert any(problem in text for text in problems_of(tmp_path, own.replace(*change)))

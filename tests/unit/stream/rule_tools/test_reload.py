@@ -1,4 +1,4 @@
-"""Packs of a running process change: sound ones are taken, broken ones change nothing and are told."""
+"""Packs of a running process change: valid ones are applied, broken ones are reported and change nothing."""
 
 from __future__ import annotations
 
@@ -21,26 +21,30 @@ PATIENCE_S = 60.0
 
 
 class Process:
-    """What a worker does with new rules, without the worker."""
+    """The part of a worker that applies new rules."""
 
     def __init__(self, packs: Path):
         settings = load_settings(rule_packs=(packs,), reload_every="50ms")
-        self.taken: list[RuleSet] = []
+        self.applied: list[RuleSet] = []
         self.outcomes: asyncio.Queue[str] = asyncio.Queue()
-        self.told: list[str] = []
+        self.messages: list[str] = []
         self.reloader = Reloader(
-            settings, load([packs]), self.reload, lambda one, _: self.outcomes.put_nowait(one), self.told.append
+            settings,
+            load([packs]),
+            self.reload,
+            lambda outcome, _: self.outcomes.put_nowait(outcome),
+            self.messages.append,
         )
 
     async def reload(self, rules: RuleSet) -> None:
-        self.taken.append(rules)
+        self.applied.append(rules)
 
     async def next_outcome(self) -> str:
         return await asyncio.wait_for(self.outcomes.get(), PATIENCE_S)
 
     @property
     def title(self) -> str:
-        return self.taken[-1].by_id["mine.one"].spec.title
+        return self.applied[-1].by_id["mine.one"].spec.title
 
 
 @pytest.fixture
@@ -70,13 +74,13 @@ async def test_valid_change_is_applied_and_a_mistake_is_not(process: Process, pa
     mount(packs, A_PACK.replace("title: One", "title: Two"))
     assert await process.next_outcome() == "taken"
     assert process.title == "Two"
-    assert process.told[-1].startswith("rules taken: 0 new, 1 changed, 0 gone; ")
+    assert process.messages[-1].startswith("rules taken: 0 new, 1 changed, 0 gone; ")
 
     mount(packs, A_PACK.replace("it went wrong: 2", "it went well: 2"))
     assert await process.next_outcome() == "broken"
-    assert len(process.taken) == 1
+    assert len(process.applied) == 1
     problem = f"{packs}/mine.yaml:3: mine.one: should fit: it went well: 2"
-    assert process.told[-1].splitlines() == [
+    assert process.messages[-1].splitlines() == [
         "new rules are not taken, the old ones go on; correct and save these:",
         f"  {problem}",
     ]
@@ -96,7 +100,7 @@ async def test_sighup_checks_the_packs_at_once(packs: Path) -> None:
         await asyncio.sleep(0)
         os.kill(os.getpid(), signal.SIGHUP)
         assert await process.next_outcome() == "unchanged"
-    assert (process.taken, process.told) == ([], [])
+    assert (process.applied, process.messages) == ([], [])
     assert signal.getsignal(signal.SIGHUP) == signal.SIG_DFL
 
 
@@ -110,7 +114,7 @@ async def test_trial_process_that_times_out_is_a_problem(packs: Path, monkeypatc
     assert (await tried([packs], None)).problems == ["the process that tries new packs ended with 1: "]
 
 
-async def test_a_topology_that_contradicts_itself_is_told(packs: Path, tmp_path: Path) -> None:
+async def test_a_topology_that_contradicts_itself_is_reported(packs: Path, tmp_path: Path) -> None:
     topology = tmp_path / "topology.json"
     topology.write_text('{"nodes": {"n[1-2]": {"rack": "r1"}, "n1": {"rack": "r2"}}}')
     (problem,) = (await tried([packs], topology)).problems

@@ -1,4 +1,4 @@
-"""Rules are held against their examples before they are used."""
+"""Rules are tried on their examples before they are used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_examples_that_passed_are_not_tried_again(tmp_path: Path, monkeypatch: p
         proven([pack], None)
         return len(tried)
 
-    assert [times_tried(one) for one in (A_PACK, A_PACK, A_PACK.replace("title: One", "title: Two"))] == [1, 1, 2]
+    assert [times_tried(pack) for pack in (A_PACK, A_PACK, A_PACK.replace("title: One", "title: Two"))] == [1, 1, 2]
     for _ in range(2):
         with pytest.raises(ConfigError, match=r"mine\.one: should fit: it went well: 2"):
             times_tried(A_PACK.replace("it went wrong: 2", "it went well: 2"))

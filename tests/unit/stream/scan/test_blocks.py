@@ -49,7 +49,7 @@ def a_text(lines: Sequence[str], first: int = 1) -> Batch:
 
 def found(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[tuple[int, str, int]]:
     """(line, rule, lines of the block) of each match, with batches that end at `cuts`."""
-    return [(one.event.position.offset, one.rule, len(one.block)) for one in matches(lines, cuts)]
+    return [(match.event.position.offset, match.rule, len(match.block)) for match in matches(lines, cuts)]
 
 
 def matches(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[Match]:
@@ -78,15 +78,15 @@ def matches(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[Match]:
         pytest.param(["KeyError: 'x'"], [(1, "test.any_error", 0)], id="no-block-at-all"),
     ],
 )
-def test_one_block_is_one_match(lines: list[str], expected: list[tuple[int, str, int]]) -> None:
+def test_a_block_is_one_match(lines: list[str], expected: list[tuple[int, str, int]]) -> None:
     assert found(lines) == expected
 
 
-def test_ranks_that_shout_together_are_told_apart() -> None:
+def test_interleaved_ranks_are_separate_matches() -> None:
     first, second = ([f"[rank{rank}]: {line}" for line in [*FRAMES, OOM]] for rank in (0, 1))
     mixed = [line for pair in zip(first, second, strict=True) for line in pair]
     assert found(mixed) == [(7, "test.oom", 4), (8, "test.oom", 4)]
-    assert [one.block[0][:7] for one in matches(mixed)] == ["[rank0]", "[rank1]"]
+    assert [match.block[0][:7] for match in matches(mixed)] == ["[rank0]", "[rank1]"]
 
 
 @pytest.mark.parametrize("cut", range(1, 13))
@@ -134,7 +134,7 @@ def test_a_long_block_keeps_its_head_and_tail() -> None:
 
 
 def by_speaker(first: str, second: str) -> list[str]:
-    """Two tracebacks, line by line between each other."""
+    """Two tracebacks, interleaved line by line."""
     mine, yours = [*FRAMES, OOM], [*FRAMES, "KeyError: 1"]
     return [line for a, b in zip(mine, yours, strict=True) for line in (f"{first}{a}", f"{second}{b}")]
 
@@ -151,7 +151,7 @@ def by_speaker(first: str, second: str) -> list[str]:
         ("2026-03-02T09:00:05Z stdout F ", "2026-03-02T09:00:05Z stderr F "),
     ],
 )
-def test_interleaved_speakers_are_told_apart(first: str, second: str) -> None:
+def test_interleaved_speakers_are_separate_matches(first: str, second: str) -> None:
     assert found(by_speaker(first, second)) == [(7, "test.oom", 4), (8, "test.any_error", 4)]
 
 

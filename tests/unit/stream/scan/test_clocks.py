@@ -13,7 +13,7 @@ from tests.support.logs import a_scanner, at, kernel
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU has fallen off the bus."
 
 
-def test_a_worker_s_clock_changes_nothing_of_lines_that_state_their_time() -> None:
+def test_a_worker_s_clock_does_not_affect_lines_with_a_time() -> None:
     record = SimpleNamespace(value=kernel("n1", 5, XID), key=b"n1", timestamp=at(5) // 10**6, offset=7)
 
     def found(clock_is_off_s: float) -> list[Match]:

@@ -1,4 +1,4 @@
-"""Which records of a batch tell who was alive."""
+"""Which records of a batch show a sign of life."""
 
 from __future__ import annotations
 

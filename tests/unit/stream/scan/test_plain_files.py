@@ -102,7 +102,7 @@ def test_two_jobs_are_two_incidents(tmp_path: Path) -> None:
     assert sorted(incident.jobs for incident in incidents_of(tmp_path, files)) == [("7877_3",), ("7877_4",)]
 
 
-def test_what_a_kernel_without_a_name_says_belongs_together(tmp_path: Path) -> None:
+def test_lines_of_a_kernel_without_a_name_are_one_incident(tmp_path: Path) -> None:
     failed = "EXT4-fs error (device nvme0n1p2): ext4_find_entry:1455: inode #2: comm python: reading directory lblock 0"
     (incident,) = incidents_of(tmp_path, {"dmesg.txt": f"{XID}[Mon Mar  2 09:09:55 2026] {failed}\n"})
     assert (incident.root_cause.failure_class, incident.nodes, incident.jobs) == ("xid-79", (), ())
@@ -112,7 +112,7 @@ def test_two_kernels_without_a_name_are_two_incidents(tmp_path: Path) -> None:
     assert len(incidents_of(tmp_path, {"a/dmesg.txt": XID, "b/dmesg.txt": XID.replace("3b", "9d")})) == 2
 
 
-def test_on_its_own_machine_a_file_is_of_that_node_unless_all_tasks_write_into_it(tmp_path: Path) -> None:
+def test_a_file_read_where_it_was_written_is_of_that_node_unless_all_tasks_write_into_it(tmp_path: Path) -> None:
     files = {"train.log": STARTED + OUT_OF_MEMORY, "slurm-7877.out": STARTED + OUT_OF_MEMORY}
     found = {incident.jobs: incident.nodes for incident in incidents_of(tmp_path, files, host="n1")}
     assert found == {("train",): ("n1",), ("7877",): ()}
@@ -130,20 +130,20 @@ def test_a_task_of_a_plain_program_is_its_rank(tmp_path: Path) -> None:
     assert (incident.root_cause.node, incident.root_cause.rank) == ("n2", 1)
 
 
-def test_what_ray_forwards_is_of_the_node_that_it_names(tmp_path: Path) -> None:
+def test_lines_that_ray_forwards_are_of_the_node_they_name(tmp_path: Path) -> None:
     text = f"{STARTED}(RayTrainWorker pid=4124, ip=10.1.0.8) {OUT_OF_MEMORY}"
     (incident,) = incidents_of(tmp_path, {"head/driver.log": text}, host="head")
     assert incident.nodes == ("10.1.0.8",)
 
 
-def test_the_head_of_a_file_has_the_time_of_the_first_line_that_tells_one(tmp_path: Path) -> None:
+def test_the_head_of_a_file_has_the_time_of_the_first_line_with_one(tmp_path: Path) -> None:
     banner = "n1:991:1203 [0] NCCL INFO comm 0x55d00003a9c0 rank 0 nranks 8 cudaDev 0 nvmlDev 0 busId 3b000\n"
     files = {"slurm-7877.out": f"{OUT_OF_MEMORY}{banner}{STARTED}", "kern-n1.log": XID}
-    (incident,) = [one for one in incidents_of(tmp_path, files) if one.jobs]
+    (incident,) = [incident for incident in incidents_of(tmp_path, files) if incident.jobs]
     assert incident.first_seen.startswith("2026-03-02T09:09:00")
 
 
-def test_lines_without_a_time_come_in_the_order_of_their_file(tmp_path: Path) -> None:
+def test_lines_without_a_time_are_in_the_order_of_their_file(tmp_path: Path) -> None:
     fallen, failed = "[   12.000000] " + XID.partition("] ")[2], "[   13.000000] EXT4-fs error (device sda1): x: y\n"
     (incident,) = incidents_of(tmp_path, {"dmesg.txt": fallen + failed})
     assert incident.root_cause.failure_class == "xid-79"

@@ -1,4 +1,4 @@
-"""Rules decide on what a line says; what leaves the scan holds no secret, whoever scans it and however often."""
+"""Rules match the original line; the results of a scan contain no secret."""
 
 from __future__ import annotations
 
@@ -43,17 +43,20 @@ def scanned(lines: list[str], with_redactor: bool = True, keep_all: bool = True)
 
 
 def everything(found: ScanResult) -> str:
-    """All that leaves a scan, as one text."""
-    kept = (found.matches, found.observed, found.heartbeats, found.rank_placements)
-    dead_letters = [(one.reason, one.value.decode("latin-1"), str(one.key)) for one in found.dead_letters]
-    return str(msgspec.to_builtins([*kept, dead_letters]))
+    """The results of a scan, as one text."""
+    records = (found.matches, found.observed, found.heartbeats, found.rank_placements)
+    dead_letters = [
+        (dead_letter.reason, dead_letter.value.decode("latin-1"), str(dead_letter.key))
+        for dead_letter in found.dead_letters
+    ]
+    return str(msgspec.to_builtins([*records, dead_letters]))
 
 
-def test_the_rules_find_the_same() -> None:
+def test_redaction_does_not_change_matches() -> None:
     plain, redacted = scanned(LINES, with_redactor=False), scanned(LINES)
     assert len(plain.matches) > 2
-    assert [(one.rule, one.event.position) for one in redacted.matches] == [
-        (one.rule, one.event.position) for one in plain.matches
+    assert [(match.rule, match.event.position) for match in redacted.matches] == [
+        (match.rule, match.event.position) for match in plain.matches
     ]
     assert (redacted.heartbeats, redacted.rank_placements, redacted.matched) == (
         plain.heartbeats,
@@ -62,7 +65,7 @@ def test_the_rules_find_the_same() -> None:
     )
 
 
-def test_no_secret_leaves_a_scan() -> None:
+def test_no_result_of_a_scan_contains_a_secret() -> None:
     assert SECRET in everything(scanned(LINES, with_redactor=False))
     left = everything(scanned(LINES))
     assert not [secret for secret in (SECRET, *KEY_LINES) if secret in left]
@@ -76,13 +79,13 @@ def test_lines_without_a_secret_keep_their_ids() -> None:
         assert (before.match_id == after.match_id) == (SECRET not in before.event.text)
 
 
-def test_the_id_says_nothing_of_the_secret() -> None:
+def test_match_ids_do_not_depend_on_the_secret() -> None:
     other = [line.replace(SECRET, "another-1") for line in LINES]
-    assert [one.match_id for one in scanned(other).matches] == [one.match_id for one in scanned(LINES).matches]
+    assert [match.match_id for match in scanned(other).matches] == [match.match_id for match in scanned(LINES).matches]
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, 7])
-def test_wherever_a_batch_is_cut(size: int) -> None:
+def test_redacted_matches_do_not_depend_on_cuts_of_batches(size: int) -> None:
     values = [vector("n1", second, line, "llama") for second, line in enumerate(LINES)]
     whole = BatchScanner(the_rules(), "c", redactor=REDACTOR).scan(batch(values)).matches
     scanner = BlockBuffer(BatchScanner(the_rules(), "c", redactor=REDACTOR))
@@ -90,9 +93,9 @@ def test_wherever_a_batch_is_cut(size: int) -> None:
     assert [match for found in scanner.scan_all(pieces) for match in found.matches] == whole
 
 
-def test_a_second_time_changes_nothing() -> None:
+def test_redacting_twice_changes_nothing() -> None:
     once = scanned(LINES)
-    again = scanned([one.event.text for one in once.matches if not one.block])
+    again = scanned([match.event.text for match in once.matches if not match.block])
     assert again.redactions == []
     assert "[redacted:password]" in everything(again)
 
@@ -132,7 +135,7 @@ def test_a_corrupt_batch() -> None:
     assert SECRET.encode() not in dead_letter.value
 
 
-def test_each_is_counted_by_kind() -> None:
+def test_redactions_are_counted_by_kind() -> None:
     metrics = Metrics()
     metrics.note_scan("here", scanned(LINES))
     lines = metrics.text().decode().splitlines()
@@ -147,11 +150,11 @@ def test_the_same_line_of_two_ranks_counts_twice() -> None:
     assert scanned([LINES[0], LINES[0]]).redactions == ["password", "password"]
 
 
-def test_without_a_redactor_all_stays() -> None:
+def test_without_a_redactor_nothing_is_redacted() -> None:
     assert scanned(LINES, with_redactor=False).redactions == []
 
 
-def test_lines_below_each_other_stay_as_many_and_lose_a_key_over_several() -> None:
+def test_a_key_over_several_lines_is_redacted_and_their_number_stays() -> None:
     key = ["-----BEGIN PRIVATE KEY-----", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC", "", "-----END PRIVATE KEY-----"]
     lines = ["step 7", "password=hunter2", *key, "password: none"]
     mark = "[redacted:private-key]"

@@ -1,4 +1,4 @@
-"""Rules are passed over when they have had their share of the time, and not before."""
+"""Rules are skipped once they have used their share of the time, and not before."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CASCADE = A_PACK.replace("role: root", "role: cascade")
 
 
 class Clock:
-    """Each look at it takes so long."""
+    """A clock that advances by this much whenever it is read."""
 
     def __init__(self) -> None:
         self.time_s = 0.0
@@ -49,16 +49,16 @@ def scanned(rules: RuleSet, limits: RuleBudget, values: list[bytes]) -> ScanResu
 
 
 def test_rule_over_budget_is_skipped_named_and_counted(own: RuleSet) -> None:
-    limits, looks = rule_budget(), round(0.1 * INTERVAL_S / COST_S)
+    limits, tries = rule_budget(), round(0.1 * INTERVAL_S / COST_S)
     found = scanned(own, limits, [*lines(120), b"NVRM: Xid (PCI:0000:9a:00): 79, pid=1, name=python3, GPU lost"])
-    assert [match.rule for match in found.matches] == ["mine.one"] * looks + ["nvidia.xid_79"]
-    assert (found.records, found.matched, found.quiet) == (121, looks + 1, 120 - looks)
+    assert [match.rule for match in found.matches] == ["mine.one"] * tries + ["nvidia.xid_79"]
+    assert (found.records, found.matched, found.quiet) == (121, tries + 1, 120 - tries)
     used = limits.rotate(INTERVAL_S) or {}
     mine, place = used[own.by_id["mine.one"]], own.by_id["mine.one"].place
-    assert (mine.candidates, mine.hits, mine.passed_over) == (looks, looks, 120 - looks)
-    assert mine.seconds == pytest.approx(looks * COST_S)
+    assert (mine.candidates, mine.hits, mine.passed_over) == (tries, tries, 120 - tries)
+    assert mine.seconds == pytest.approx(tries * COST_S)
     (report,) = over_budget(used)
-    assert report.startswith(f"{place}: mine.one: {120 - looks} lines that it may fit were not held against it in 5 s")
+    assert report.startswith(f"{place}: mine.one: {120 - tries} lines that it may fit were not held against it in 5 s")
 
 
 def test_next_interval_has_a_full_budget(own: RuleSet) -> None:

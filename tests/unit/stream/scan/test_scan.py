@@ -36,7 +36,7 @@ def scanned(rules: list[Rule], values: list[bytes]) -> ScanResult:
     return BatchScanner(RuleSet(tuple(rules), ()), "default").scan(batch(values))
 
 
-def told(found: ScanResult) -> list[tuple[int, str]]:
+def fired(found: ScanResult) -> list[tuple[int, str]]:
     return [(match.event.position.offset, match.rule) for match in found.matches]
 
 
@@ -45,38 +45,38 @@ def test_quiet_lines_are_counted_only() -> None:
     assert (found.records, found.quiet, found.matched, found.dead, found.matches) == (2, 2, 0, 0, [])
 
 
-def test_one_line_may_fit_several_rules_and_counts_once() -> None:
+def test_a_line_may_fit_several_rules_and_counts_once() -> None:
     found = scanned([a_rule("a", "went wrong"), a_rule("b", "wrong!", "^it went")], [b"it went wrong!"])
-    assert told(found) == [(1, "test.a"), (1, "test.b")]
+    assert fired(found) == [(1, "test.a"), (1, "test.b")]
     assert found.matched == 1
 
 
 def test_harmless_wins_over_the_others() -> None:
     rules = [a_rule("a", "went wrong"), a_rule("b", "wrong again", role="harmless")]
     found = scanned(rules, [b"went wrong again", b"went wrong"])
-    assert told(found) == [(2, "test.a")]
+    assert fired(found) == [(2, "test.a")]
     assert (found.harmless, found.matched) == (1, 2)
 
 
-def test_a_match_over_a_border_is_none_of_both() -> None:
+def test_a_match_across_two_records_belongs_to_neither() -> None:
     found = scanned([a_rule("a", "foo[^x]bar")], [b"foo", b"bar", b"foo bar", b"a foo\nbar"])
-    assert told(found) == [(3, "test.a"), (4, "test.a")]
+    assert fired(found) == [(3, "test.a"), (4, "test.a")]
     assert found.records == found.matched + found.quiet == 4
 
 
 @pytest.mark.parametrize("invalid", [b"", b"oo bar " * MAX_RECORD_BYTES], ids=["empty", "too-large"])
-def test_a_match_over_the_border_of_an_invalid_record_does_not_wake_it(invalid: bytes) -> None:
+def test_a_match_across_the_border_of_an_invalid_record_is_ignored(invalid: bytes) -> None:
     found = scanned([a_rule("a", "foo[^x]{2}", "foo bar")], [b"foo", invalid, b"foo bar"])
-    assert told(found) == [(3, "test.a")]
+    assert fired(found) == [(3, "test.a")]
     assert (found.dead, found.matched, found.quiet) == (1, 1, 1)
 
 
-def test_an_anchor_holds_for_its_own_choice_only() -> None:
+def test_an_anchor_applies_to_its_alternative_only() -> None:
     found = scanned([a_rule("a", "^foo|bar")], [b"foo", b"a foo", b"a bar", b"12: foo"])
-    assert told(found) == [(1, "test.a"), (3, "test.a"), (4, "test.a")]
+    assert fired(found) == [(1, "test.a"), (3, "test.a"), (4, "test.a")]
 
 
-def test_of_many_bars_on_one_line_the_last_step_counts_and_no_failure_is_passed_over() -> None:
+def test_of_many_bars_on_a_line_the_last_step_counts_and_no_failure_is_skipped() -> None:
     bars = "".join(f"train: {step}/900 [00:{step % 60:02d}<10:00, 1.00it/s]" for step in range(1, 61))
     rules = [a_rule("step", r"train: (?P<step>\d{1,9})/", role="progress"), a_rule("bad", "it broke")]
     scanner = BatchScanner(RuleSet(tuple(rules), ()), "default", keep_all=True)
@@ -93,7 +93,7 @@ def test_of_many_bars_on_one_line_the_last_step_counts_and_no_failure_is_passed_
         pytest.param("`broke`: failed", ["test.bad", "test.quoted"], id="another-pattern-of-the-rule-outside"),
     ],
 )
-def test_harmless_text_hides_no_failure_beside_it(line: str, fits: list[str]) -> None:
+def test_harmless_text_hides_no_failure_next_to_it(line: str, fits: list[str]) -> None:
     rules = [a_rule("bad", "broke", "failed"), a_rule("quoted", "`broke`", role="harmless")]
     found = BatchScanner(RuleSet(tuple(rules), ()), "default", keep_all=True).scan(batch([line.encode()]))
     assert sorted(match.rule for match in found.matches) == fits
@@ -101,11 +101,11 @@ def test_harmless_text_hides_no_failure_beside_it(line: str, fits: list[str]) ->
 
 def test_a_pattern_for_whole_lines() -> None:
     found = scanned([a_rule("a", "^foo$")], [b"foo", b"foo bar", b"a foo", b"12: foo", b"foo\r"])
-    assert told(found) == [(1, "test.a"), (4, "test.a"), (5, "test.a")]
+    assert fired(found) == [(1, "test.a"), (4, "test.a"), (5, "test.a")]
 
 
 @pytest.mark.parametrize("scanner", [HyperscanScanner, ReferenceScanner])
-def test_nothing_at_all(scanner: type[HyperscanScanner] | type[ReferenceScanner]) -> None:
+def test_an_empty_batch(scanner: type[HyperscanScanner] | type[ReferenceScanner]) -> None:
     assert scanner(["foo"]).scan([]) == []
     assert scanner(["foo"]).scan([b"", b""]) == []
 
@@ -161,7 +161,7 @@ def test_nothing_at_all(scanner: type[HyperscanScanner] | type[ReferenceScanner]
         ),
     ],
 )
-def test_what_can_not_be_read_is_a_dead_letter(value: bytes, kind: str, reason: str) -> None:
+def test_an_invalid_record_is_a_dead_letter(value: bytes, kind: str, reason: str) -> None:
     found = a_scanner().scan(batch([b"before", value, TRACEBACK.encode()], first=7))
     (dead_letter,) = found.dead_letters
     assert reason in dead_letter.reason
@@ -185,14 +185,14 @@ def test_what_can_not_be_read_is_a_dead_letter(value: bytes, kind: str, reason: 
         pytest.param(b'[{"a": 1}]', id="a-list"),
     ],
 )
-def test_odd_text_is_none_of_another_product(value: bytes) -> None:
+def test_unusual_text_is_no_record_of_another_product(value: bytes) -> None:
     found = a_scanner().scan(batch([value]))
     assert (found.quiet, found.dead) == (1, 0)
 
 
 def test_a_failure_in_another_product_s_record_is_found() -> None:
     value = b"\n\x18\n\x16\x12\x05" + XID.encode()
-    assert told(a_scanner().scan(batch([value]))) == [(1, "nvidia.xid_79")]
+    assert fired(a_scanner().scan(batch([value]))) == [(1, "nvidia.xid_79")]
 
 
 GIANT = b"x" * MAX_RECORD_BYTES
@@ -207,9 +207,9 @@ def test_a_failure_at_the_head_of_a_giant_line_is_found() -> None:
     assert (found.records, found.matched, found.dead, found.quiet) == (2, 0, 1, 1)
 
 
-def test_also_in_an_envelope() -> None:
+def test_a_failure_at_the_head_of_a_giant_envelope_is_found() -> None:
     found = a_scanner().scan(batch([b'{"message":"' + XID.encode() + GIANT + b'"}']))
-    assert (told(found), found.dead, found.quiet) == ([(1, "nvidia.xid_79")], 1, 0)
+    assert (fired(found), found.dead, found.quiet) == ([(1, "nvidia.xid_79")], 1, 0)
 
 
 BAR = "Loading:  45%|####5     | 9/20 [00:12<00:14, 1.31s/it]"
@@ -240,13 +240,13 @@ def test_records_that_share_a_line(line: str, rank: int | None, source: str) -> 
 
 
 def test_a_quoted_traceback_is_none() -> None:
-    assert told(a_scanner().scan(batch([f"log.error('{TRACEBACK} %s', text)".encode()]))) == []
+    assert fired(a_scanner().scan(batch([f"log.error('{TRACEBACK} %s', text)".encode()]))) == []
 
 
-def test_two_kernel_records_on_one_line_are_both_found() -> None:
+def test_two_kernel_records_on_a_line_are_both_found() -> None:
     other = XID.replace("79, pid=48213, name=python3, GPU has fallen off the bus.", "48, pid=1, name=python3, DBE")
     found = a_scanner().scan(batch([f"[   12.300000] {other}[   12.400000] {XID}".encode()]))
-    assert told(found) == [(1, "nvidia.xid_48"), (1, "nvidia.xid_79")]
+    assert fired(found) == [(1, "nvidia.xid_48"), (1, "nvidia.xid_79")]
     assert ({match.event.source for match in found.matches}, found.matched) == ({"kernel"}, 1)
 
 
@@ -255,20 +255,20 @@ def test_a_kernel_record_behind_a_shell_s_message_is_the_kernel_s() -> None:
     assert [match.event.source for match in found.matches] == ["kernel"]
 
 
-def test_a_pattern_over_a_seam_still_fits() -> None:
-    assert told(scanned([a_rule("a", "foo[^x]bar")], [b"foo\rbar"])) == [(1, "test.a")]
+def test_a_pattern_matches_across_two_pieces_of_a_line() -> None:
+    assert fired(scanned([a_rule("a", "foo[^x]bar")], [b"foo\rbar"])) == [(1, "test.a")]
 
 
-def test_harmless_text_of_one_piece_is_no_excuse_for_another() -> None:
+def test_harmless_text_of_a_piece_does_not_excuse_another() -> None:
     rules = [a_rule("a", "went wrong"), a_rule("b", "^it went", role="harmless")]
-    assert told(scanned(rules, [b"it went wrong"])) == []
-    assert told(scanned(rules, [b"50%\rit went wrong"])) == []
-    assert told(scanned(rules, [b"it went on\rall went wrong"])) == [(1, "test.a")]
+    assert fired(scanned(rules, [b"it went wrong"])) == []
+    assert fired(scanned(rules, [b"50%\rit went wrong"])) == []
+    assert fired(scanned(rules, [b"it went on\rall went wrong"])) == [(1, "test.a")]
 
 
 def test_broken_json_with_a_hit_counts_as_a_plain_line() -> None:
     found = a_scanner().scan(batch([f'{{"message":"{XID}'.encode()]))
-    assert told(found) == [(1, "nvidia.xid_79")]
+    assert fired(found) == [(1, "nvidia.xid_79")]
     assert found.dead == 0
 
 
@@ -287,7 +287,7 @@ def test_broken_json_with_a_hit_counts_as_a_plain_line() -> None:
         pytest.param(kernel("n1", 5, XID) + b"\xff\xfe", id="not-utf-8"),
     ],
 )
-def test_one_line_in_many_wrappings(value: bytes) -> None:
+def test_a_line_matches_in_every_envelope(value: bytes) -> None:
     (match,) = a_scanner().scan(batch([value])).matches
     assert (match.rule, match.event.node, match.event.event_time_ns) == ("nvidia.xid_79", "n1", at(5))
     assert match.fields["pci"] == "0000:9a:00"
@@ -299,17 +299,17 @@ def test_a_second_copy_is_the_same_match_when_the_line_has_a_time() -> None:
     assert first.match_id == second.match_id
 
 
-def test_lines_without_a_time_are_told_apart_by_their_place() -> None:
+def test_lines_without_a_time_are_distinguished_by_their_position() -> None:
     first, second = a_scanner().scan(batch([b"Fatal Python error: Aborted"] * 2)).matches
     assert first.match_id != second.match_id
 
 
-def test_a_recorded_line_without_a_time_takes_that_of_the_lines_before_it() -> None:
+def test_a_recorded_line_without_a_time_gets_that_of_the_lines_before_it() -> None:
     lines = [f"{iso(7)} epoch done".encode(), b"a", TRACEBACK.encode()]
     assert [match.event.event_time_ns for match in a_scanner().scan(batch(lines)).matches] == [at(7)]
 
 
-def test_also_over_the_border_of_two_batches() -> None:
+def test_a_line_without_a_time_gets_that_of_the_batch_before() -> None:
     scanner = a_scanner()
     scanner.scan(batch([f"{iso(7)} epoch done".encode(), b"a"]))
     scanner.scan(batch([b"b"], first=3))
@@ -319,7 +319,7 @@ def test_also_over_the_border_of_two_batches() -> None:
 
 @pytest.mark.parametrize(("between", "expected_ns"), [(198, at(7)), (199, LATER_NS)])
 @pytest.mark.parametrize("cut_after", [1, 50, 150, None])
-def test_it_looks_back_for_so_many_lines_wherever_the_file_is_cut(
+def test_the_time_of_earlier_lines_counts_for_a_fixed_number_of_lines(
     between: int, expected_ns: int, cut_after: int | None
 ) -> None:
     lines = [f"{iso(7)} epoch done".encode(), *[b"a"] * between, TRACEBACK.encode()]
@@ -329,13 +329,13 @@ def test_it_looks_back_for_so_many_lines_wherever_the_file_is_cut(
     assert [match.event.event_time_ns for match in matches] == [expected_ns]
 
 
-def test_a_live_line_without_a_time_happened_when_it_came() -> None:
+def test_a_live_line_without_a_time_happened_when_it_was_received() -> None:
     lines = [f"{iso(7)} epoch done".encode(), TRACEBACK.encode()]
     (match,) = a_scanner().scan(batch(lines, live=True)).matches
     assert match.event.event_time_ns == LATER_NS
 
 
-def test_one_heartbeat_a_step_however_many_ranks_tell_it() -> None:
+def test_a_step_is_one_heartbeat_however_many_ranks_report_it() -> None:
     step = "completed step: 3, seconds: 5.0, TFLOP/s/device: 380.1"
     lines = [vector("n1", second, step, job="A") for second in (10.5, 10.1, 10.9)]
     heartbeats = a_scanner().scan(batch(lines)).heartbeats
@@ -344,7 +344,7 @@ def test_one_heartbeat_a_step_however_many_ranks_tell_it() -> None:
     ]
 
 
-def test_a_step_told_again_minutes_later_is_news() -> None:
+def test_a_step_reported_again_minutes_later_is_another_heartbeat() -> None:
     step = "completed step: 3, seconds: 5.0, TFLOP/s/device: 380.1"
     heartbeats = a_scanner().scan(batch([vector("n1", second, step, job="A") for second in (10, 400)])).heartbeats
     assert [heartbeat.event_time_ns for heartbeat in heartbeats if isinstance(heartbeat, Step)] == [at(10), at(400)]
@@ -384,15 +384,20 @@ def test_every_node_of_one_file_has_a_heartbeat_every_ten_seconds() -> None:
     lines = [(vector, journald)[second % 2](f"n{second // 2 % 3}", second, "loading") for second in range(120)]
     whole, cut = a_scanner(), a_scanner()
     pieces = [cut.scan(batch(lines[first : first + 17], first=first + 1)) for first in range(0, 120, 17)]
-    told = {(one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for one in whole.scan(batch(lines)).heartbeats}
-    assert told == {
-        (one.node, one.source, one.event_time_ns // (10 * NS_PER_S)) for p in pieces for one in p.heartbeats
+    seen = {
+        (heartbeat.node, heartbeat.source, heartbeat.event_time_ns // (10 * NS_PER_S))
+        for heartbeat in whole.scan(batch(lines)).heartbeats
     }
-    assert len(told) == 3 * 2 * 12
+    assert seen == {
+        (heartbeat.node, heartbeat.source, heartbeat.event_time_ns // (10 * NS_PER_S))
+        for p in pieces
+        for heartbeat in p.heartbeats
+    }
+    assert len(seen) == 3 * 2 * 12
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 5])
-def test_lines_without_a_time_hide_nobody_who_was_alive(cut: int) -> None:
+def test_lines_without_a_time_hide_no_heartbeat(cut: int) -> None:
     lines = [
         b"Hello.",
         b"2026-03-02 09:00:01,000 - INFO - begins",
@@ -408,7 +413,7 @@ def test_lines_without_a_time_hide_nobody_who_was_alive(cut: int) -> None:
     assert len(buckets) == 3
 
 
-def test_a_match_at_the_very_end_of_the_data_is_found() -> None:
+def test_a_match_at_the_end_of_the_data_is_found() -> None:
     pattern = r"""^\s{1,80}(?:case [^\n]{1,40}: )?return [rf]?["'`][^\n]{1,250}["'`];"""
     line = b'\tcase 10069: return "WSAEDQUOT: Disk quota exceeded.";'
     assert HyperscanScanner([pattern]).scan([line]) == [(0, 0)]
@@ -416,7 +421,7 @@ def test_a_match_at_the_very_end_of_the_data_is_found() -> None:
 
 
 @pytest.mark.parametrize("received_ms", [2**63 - 1, -1])
-def test_a_receipt_that_no_clock_can_show_is_taken_as_the_nearest_that_one_can(received_ms: int) -> None:
+def test_an_impossible_receipt_is_replaced_by_the_nearest_possible_one(received_ms: int) -> None:
     lines = Batch("test", [XID.encode()], [b"n1"], [received_ms * 1_000_000], [1])
     (match,) = a_scanner().scan(lines).matches
     assert 0 <= match.event.event_time_ns < 2**63
@@ -431,13 +436,13 @@ def test_a_receipt_that_no_clock_can_show_is_taken_as_the_nearest_that_one_can(r
     ],
     ids=["tabs", "equals-signs", "a-path"],
 )
-def test_a_long_line_keeps_no_pattern_busy(line: bytes) -> None:
+def test_a_long_line_is_searched_in_linear_time(line: bytes) -> None:
     begun_s = process_time()
     assert a_scanner().scan(batch([line])).matched == 1
     assert process_time() - begun_s < 2
 
 
-def test_a_pattern_may_say_what_to_look_for_in_its_place() -> None:
+def test_a_pattern_may_name_a_simpler_prefilter() -> None:
     pattern = r"^(?#sought:\d%\|)[\s\[]{0,8}Steps: {1,4}\d{1,3}%\|"
     lines = [b"Steps:  41%|####", b"Map:  41%|####", b"Steps: none"]
     assert HyperscanScanner([pattern]).scan(lines) == [(0, 0), (1, 0)]
@@ -449,10 +454,10 @@ def test_reported_pods_are_forgotten_when_there_are_too_many(monkeypatch: pytest
     monkeypatch.setattr("epicenter.stream.scan.scan.MAX_SPEAKERS", 3)
     scanner = a_scanner()
 
-    def told_pods(*jobs: str) -> list[str]:
+    def reported_pods(*jobs: str) -> list[str]:
         lines = [vector("n1", 1, "CUDA out of memory.", job) for job in jobs]
         return [rank_placement.pod for line in lines for rank_placement in scanner.scan(batch([line])).rank_placements]
 
-    assert told_pods("a", "b", "a", "c", "b", "c") == ["train-a", "train-b", "train-c"]
-    assert told_pods("d") == ["train-d"]
-    assert told_pods("a", "d") == ["train-a"]
+    assert reported_pods("a", "b", "a", "c", "b", "c") == ["train-a", "train-b", "train-c"]
+    assert reported_pods("d") == ["train-d"]
+    assert reported_pods("a", "d") == ["train-a"]

@@ -1,4 +1,4 @@
-"""`epicenter rules test` with scenarios: what it prints, and with which code it ends."""
+"""`epicenter rules test` with scenarios: its output and its exit codes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
     return call
 
 
-def test_exit_0_when_all_comes_out_as_expected(tmp_path: Path, run: Any) -> None:
+def test_exit_0_when_all_incidents_are_as_expected(tmp_path: Path, run: Any) -> None:
     (tmp_path / "a.yaml").write_text(A_SCENARIO)
     shutil.copy(STORY, tmp_path)
     code, out, err = run("--only-scenarios", "--scenarios", tmp_path)
@@ -37,7 +37,7 @@ def test_exit_0_when_all_comes_out_as_expected(tmp_path: Path, run: Any) -> None
     assert out == "2 scenarios, 4 expectations, 28 runs, restarts at 30 of 30 points, 0 failures\n"
 
 
-def test_exit_1_with_what_was_expected_and_found(tmp_path: Path, run: Any) -> None:
+def test_exit_1_with_expected_and_found_incidents(tmp_path: Path, run: Any) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(A_SCENARIO.replace("xid-79, node: n2", "xid-48, node: n1"))
     code, out, err = run("--only-scenarios", "--scenarios", file)
@@ -50,7 +50,7 @@ def test_exit_1_with_what_was_expected_and_found(tmp_path: Path, run: Any) -> No
     ]
 
 
-def test_exit_1_when_something_happens_where_nothing_is_expected(tmp_path: Path, run: Any) -> None:
+def test_exit_1_for_an_incident_where_none_is_expected(tmp_path: Path, run: Any) -> None:
     file = tmp_path / "a.yaml"
     file.write_text(A_SCENARIO[: A_SCENARIO.index("    expect")] + "    expect: none\n")
     code, out, _ = run("--only-scenarios", "--scenarios", file)
@@ -58,7 +58,7 @@ def test_exit_1_when_something_happens_where_nothing_is_expected(tmp_path: Path,
     assert "  not expected: xid-79 on n2, jobs [A], open (" in out
 
 
-def test_scenarios_beside_a_pack_are_played_with_its_rules(tmp_path: Path, run: Any) -> None:
+def test_scenarios_next_to_a_pack_are_played_with_its_rules(tmp_path: Path, run: Any) -> None:
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "pack.yaml").write_text(A_PACK.replace("class: mine-one", "class: preflight-timeout"))
     own = "title: Mine\nstory: Ours.\nnodes: n1\nlines: [{at: +1s, on: n1, text: 'it went wrong: 7'}]\n"
@@ -79,7 +79,7 @@ def test_exit_78_with_every_mistake(tmp_path: Path, run: Any) -> None:
     ]
 
 
-def test_exit_78_when_there_is_nothing(tmp_path: Path, run: Any) -> None:
+def test_exit_78_without_packs_and_scenarios(tmp_path: Path, run: Any) -> None:
     code, _, err = run("--scenarios", tmp_path / "nothing")
     assert code == 78
     assert "nothing: no scenario found: name a .yaml file, or a folder that holds some" in err

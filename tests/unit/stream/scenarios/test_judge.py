@@ -1,4 +1,4 @@
-"""Expected incidents beside found ones: each difference in words."""
+"""Expected incidents compared with found ones: each difference is described."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ TRUE: dict[str, Any] = {
 }
 
 
-def test_what_is_true_is_no_difference() -> None:
+def test_equal_fields_are_no_difference() -> None:
     assert differences(**TRUE) == []
 
 
 @pytest.mark.parametrize("field", TRUE)
-def test_what_is_left_out_may_be_anything(field: str) -> None:
+def test_a_field_left_out_may_have_any_value(field: str) -> None:
     assert differences(**{name: content for name, content in TRUE.items() if name != field}) == []
 
 
@@ -72,15 +72,18 @@ WRONG: list[tuple[str, Any, str]] = [
 
 @pytest.mark.parametrize(("field", "content", "message"), WRONG)
 def test_every_difference_is_reported(field: str, content: Any, message: str) -> None:
-    (told,) = differences(**{field: content})
-    assert told.startswith(f"incident 1: {message}")
+    (difference,) = differences(**{field: content})
+    assert difference.startswith(f"incident 1: {message}")
 
 
 def test_missing_and_unexpected_incidents_are_reported() -> None:
-    expected = [ExpectedIncident.model_validate(one) for one in ({"class": "xid-79"}, {"class": "hang", "jobs": ["B"]})]
+    expected = [
+        ExpectedIncident.model_validate(document)
+        for document in ({"class": "xid-79"}, {"class": "hang", "jobs": ["B"]})
+    ]
     assert shortfalls(expected, [found()]) == ["missing: class hang, jobs [B]"]
-    (told,) = shortfalls([], [found()])
-    assert told.startswith("not expected: xid-79 on n3, jobs [A], open (")
+    (shortfall,) = shortfalls([], [found()])
+    assert shortfall.startswith("not expected: xid-79 on n3, jobs [A], open (")
 
 
 def test_incidents_pair_with_the_expectation_that_fits_best() -> None:
@@ -90,7 +93,7 @@ def test_incidents_pair_with_the_expectation_that_fits_best() -> None:
     assert shortfalls(expected[::-1], [other, found()]) == []
 
 
-def test_what_another_incident_took_over_does_not_count() -> None:
+def test_merged_incidents_do_not_count() -> None:
     assert shortfalls([], [msgspec.structs.replace(found(), merged_into="0")]) == []
 
 

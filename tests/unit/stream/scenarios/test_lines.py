@@ -1,4 +1,4 @@
-"""Lines written out: who says what when, and how it reaches the topic."""
+"""The lines of scenarios: their speakers, times and records."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def texts(lines: list[Line]) -> list[str]:
     ]
 
 
-def test_ranks_speak_from_their_nodes(tmp_path: Path) -> None:
+def test_lines_of_ranks_are_from_their_nodes(tmp_path: Path) -> None:
     lines = lines_of(tmp_path, "{at: +1s, job: A, ranks: all, spread: 2s, text: '{node} {rank}.{local_rank}/{world}'}")
     assert texts(lines) == ["n1 0.0/4", "n1 1.1/4", "n2 2.0/4", "n2 3.1/4"]
     assert [line.time_ns - START_NS for line in lines] == [n * NS_PER_S // 2 for n in (2, 3, 4, 5)]
@@ -40,7 +40,7 @@ def test_ranks_speak_from_their_nodes(tmp_path: Path) -> None:
     ]
 
 
-def test_again_and_again_with_a_step_that_counts(tmp_path: Path) -> None:
+def test_a_repeated_line_counts_its_step(tmp_path: Path) -> None:
     entry = (
         "{every: 5s, from: +10s, to: +20s, job: A, ranks: 0, step: 100, stride: 10, text: 'step {step} {iso} {clock}'}"
     )
@@ -51,7 +51,7 @@ def test_again_and_again_with_a_step_that_counts(tmp_path: Path) -> None:
     ]
 
 
-def test_lines_come_in_the_order_of_their_times_and_those_of_a_text_together(tmp_path: Path) -> None:
+def test_lines_are_in_the_order_of_their_times_and_those_of_a_text_together(tmp_path: Path) -> None:
     lines = lines_of(
         tmp_path,
         "{at: +2s, on: n1, text: later}",
@@ -61,7 +61,7 @@ def test_lines_come_in_the_order_of_their_times_and_those_of_a_text_together(tmp
     assert [line.time_ns - START_NS for line in lines[:2]] == [NS_PER_S, NS_PER_S + 1000]
 
 
-def test_words_of_a_gpu_and_of_a_c10_head(tmp_path: Path) -> None:
+def test_placeholders_of_a_gpu_and_of_a_c10_head(tmp_path: Path) -> None:
     (line,) = lines_of(tmp_path, "{at: +1s, job: A, ranks: 3, text: '{pci} {bus} {pid} E{c10}'}")
     assert texts([line]) == ["0000:2a:00 2a000 40003 E302 09:00:01.000000000"]
 
@@ -70,7 +70,7 @@ PAIRS = [(source, shipper) for source in get_args(Source) for shipper in SHIPPER
 
 
 @pytest.mark.parametrize(("source", "shipper"), PAIRS)
-def test_the_parser_finds_in_the_record_what_was_said(source: str, shipper: str) -> None:
+def test_the_parser_reads_the_line_back_from_its_record(source: str, shipper: str) -> None:
     job, rank = ("A", 3) if source == "worker" else ("", None)
     written = WrittenLine(at(61.25), "NVRM: something", source, shipper, "n3", job, rank)
     event = parse(RawRecord(record_of(written), Position("f", 1), at(61.25), b"n3"), "c").event

@@ -1,4 +1,4 @@
-"""Scenario files: what may stand in them, and every mistake with its file and line."""
+"""Scenario files: their syntax, and every mistake with its file and line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def test_offsets(written: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("written", ["10s", "+", "+10", "+10s later", "soon", 0, "-10s", "+s"])
-def test_what_is_no_offset(written: object) -> None:
+def test_invalid_offsets_are_refused(written: object) -> None:
     with pytest.raises(ValueError, match=r"is no offset: write how long after the start, such as \+10m3s"):
         offset_ns(written)
 
@@ -49,7 +49,7 @@ def test_names(written: object, names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("written", ["n3..n1", "n1..m3", "n1..n99999999"])
-def test_ranges_that_are_none(written: str) -> None:
+def test_invalid_ranges_are_refused(written: str) -> None:
     with pytest.raises(ValueError, match="is no range"):
         names_of(written)
 
@@ -95,15 +95,15 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("old", "new", "line", "message"), MISTAKES.values(), ids=MISTAKES)
-def test_a_mistake_is_told_with_its_line(old: str, new: str, line: int, message: str, tmp_path: Path) -> None:
+def test_a_mistake_is_reported_with_its_line(old: str, new: str, line: int, message: str, tmp_path: Path) -> None:
     assert old in A_SCENARIO
     with pytest.raises(ConfigError) as caught:
         scenario(tmp_path, A_SCENARIO.replace(old, new, 1))
-    (problem,) = [one for one in caught.value.problems if message in one]
+    (problem,) = [problem for problem in caught.value.problems if message in problem]
     assert problem.startswith(f"{tmp_path / 'story.yaml'}:{line}: ")
 
 
-def test_all_mistakes_of_all_files_come_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(A_SCENARIO.replace("on: n2", "on: n7").replace("job: A, ranks", "job: B, ranks"))
     (tmp_path / "b.yaml").write_text(A_SCENARIO.replace("at: +20s", "at: 20s").replace("xid-79,", "xid79,"))
     with pytest.raises(ConfigError) as caught:
@@ -113,14 +113,14 @@ def test_all_mistakes_of_all_files_come_at_once(tmp_path: Path) -> None:
     assert names == ["nothing", "a.yaml:7", "a.yaml:9", "a.yaml:12", "b.yaml:8", "b.yaml:15"]
 
 
-def test_none_and_one_step_without_steps(tmp_path: Path) -> None:
+def test_no_step_and_a_single_step(tmp_path: Path) -> None:
     found = scenario(tmp_path, "title: Quiet\nstory: Nothing.\nlines: []\nadvance: 1h\nexpect: none\n")
     (step,) = found.spec.all_steps
     assert (step.expect, step.advance) == ((), 3600 * NS_PER_S)
     assert found.expect_places == (f"{tmp_path / 'story.yaml'}:5",)
 
 
-def test_a_topology_beside_the_scenario(tmp_path: Path) -> None:
+def test_a_topology_next_to_the_scenario_is_read(tmp_path: Path) -> None:
     (tmp_path / "racks.yaml").write_text("nodes:\n  n[1-2]: {rack: r7}\n")
     found = scenario(tmp_path, A_SCENARIO.replace("steps:", "topology: racks.yaml\nsteps:"))
     assert found.topology is not None
@@ -130,7 +130,7 @@ def test_a_topology_beside_the_scenario(tmp_path: Path) -> None:
         scenario(tmp_path, A_SCENARIO.replace("steps:", "topology: racks.yaml\nsteps:"))
 
 
-def test_scenarios_beside_packs(tmp_path: Path) -> None:
+def test_scenarios_next_to_packs_are_found(tmp_path: Path) -> None:
     (tmp_path / "scenarios").mkdir()
     (tmp_path / "pack.yaml").touch()
     (tmp_path / "elsewhere").mkdir()

@@ -1,4 +1,4 @@
-"""Ways of arriving that must change nothing: a core that depends on one of them is caught."""
+"""Orders of arrival that must change nothing: a core that depends on one of them is found."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ def failures(tmp_path: Path, make_core: MakeCore) -> list[str]:
 
 
 def changes(tmp_path: Path, make_core: MakeCore) -> set[str]:
-    """Which ways of arriving changed the incidents."""
-    told = [one for one in failures(tmp_path, make_core) if " changed the incidents: " in one]
+    """The variations that changed the incidents."""
+    differences = [failure for failure in failures(tmp_path, make_core) if " changed the incidents: " in failure]
     ways = {"order": ("other order", "lag"), "copies": ("twice",), "cuts": ("cuts",), "restarts": ("restart",)}
-    return {way for way, words in ways.items() if any(word in one for one in told for word in words)}
+    return {way for way, words in ways.items() if any(word in failure for failure in differences for word in words)}
 
 
 def test_the_real_core_passes(tmp_path: Path) -> None:
@@ -42,11 +42,11 @@ def test_the_real_core_passes(tmp_path: Path) -> None:
 
 
 def in_order_of_arrival(pieces: list[list[str]]) -> str:
-    return " ".join(dict.fromkeys(one for piece in pieces for one in piece))
+    return " ".join(dict.fromkeys(line for piece in pieces for line in piece))
 
 
 def with_copies(pieces: list[list[str]]) -> str:
-    return " ".join(sorted(one for piece in pieces for one in piece))
+    return " ".join(sorted(line for piece in pieces for line in piece))
 
 
 def by_pieces(pieces: list[list[str]]) -> str:
@@ -54,7 +54,7 @@ def by_pieces(pieces: list[list[str]]) -> str:
 
 
 def each_once(pieces: list[list[str]]) -> str:
-    return " ".join(sorted({one for piece in pieces for one in piece}))
+    return " ".join(sorted({line for piece in pieces for line in piece}))
 
 
 CORES = [
@@ -66,21 +66,23 @@ CORES = [
 ]
 
 
-@pytest.mark.parametrize(("core", "told", "caught"), CORES)
+@pytest.mark.parametrize(("core", "summary", "caught"), CORES)
 def test_dependence_on_arrival_order_is_found(
-    core: type[RecordingCore], told: object, caught: set[str], tmp_path: Path
+    core: type[RecordingCore], summary: object, caught: set[str], tmp_path: Path
 ) -> None:
-    assert changes(tmp_path, partial(core, told)) == caught
+    assert changes(tmp_path, partial(core, summary)) == caught
 
 
-def test_the_report_says_what_changed(tmp_path: Path) -> None:
-    (first, *_) = [one for one in failures(tmp_path, partial(RecordingCore, with_copies)) if "changed" in one]
+def test_the_report_names_the_change(tmp_path: Path) -> None:
+    (first, *_) = [
+        failure for failure in failures(tmp_path, partial(RecordingCore, with_copies)) if "changed" in failure
+    ]
     assert first.startswith(f"{tmp_path / 'story.yaml'}:15: lines that come twice (try ")
     assert "at the end of step 1, incident " in first
     assert ": title: '" in first
 
 
-# the ways of arriving by themselves
+# the variations
 
 
 def deliveries(tmp_path: Path) -> tuple[Delivery, ...]:
@@ -103,18 +105,18 @@ def test_reordered_keeps_each_file_in_order_and_within_the_lateness(seed: int, t
     before = deliveries(tmp_path)
     after = reordered(before, LATENESS_NS, Random(seed))
     assert by_file(after) == by_file(list(before))
-    assert [one.lines for one in after] != [one.lines for one in before]
-    assert [one.arrival_ns for one in after] == sorted(one.arrival_ns for one in after)
-    assert all(0 <= one.arrival_ns - one.lines[0].time_ns < LATENESS_NS for one in after)
+    assert [delivery.lines for delivery in after] != [delivery.lines for delivery in before]
+    assert [delivery.arrival_ns for delivery in after] == sorted(delivery.arrival_ns for delivery in after)
+    assert all(0 <= delivery.arrival_ns - delivery.lines[0].time_ns < LATENESS_NS for delivery in after)
 
 
 @pytest.mark.parametrize("first_most", [True, False])
-def test_of_two_files_one_lags_by_nearly_the_lateness(first_most: bool, tmp_path: Path) -> None:
+def test_a_file_of_two_lags_by_nearly_the_lateness(first_most: bool, tmp_path: Path) -> None:
     before = deliveries(tmp_path)
     after = lagging(before, LATENESS_NS, Random(0), first_most)
     assert by_file(after) == by_file(list(before))
-    written_ns = {one.lines: one.arrival_ns for one in before}
-    lags_ns = {(one.file, one.arrival_ns - written_ns[one.lines]) for one in after}
+    written_ns = {delivery.lines: delivery.arrival_ns for delivery in before}
+    lags_ns = {(delivery.file, delivery.arrival_ns - written_ns[delivery.lines]) for delivery in after}
     lag_ns = LATENESS_NS - 1_000_000_001
     assert lags_ns >= {("n1/A.log", lag_ns * first_most), ("n2/kernel.log", lag_ns * (not first_most))}
 
@@ -124,9 +126,9 @@ def test_repeated_adds_copies_within_the_lateness(seed: int, tmp_path: Path) -> 
     before = deliveries(tmp_path)
     after = repeated(before, LATENESS_NS, Random(seed))
     assert len(before) < len(after) < 2 * len(before)
-    assert {one.lines for one in after} == {one.lines for one in before}
-    assert [one.arrival_ns for one in after] == sorted(one.arrival_ns for one in after)
-    assert all(0 <= one.arrival_ns - one.lines[0].time_ns < LATENESS_NS for one in after)
+    assert {delivery.lines for delivery in after} == {delivery.lines for delivery in before}
+    assert [delivery.arrival_ns for delivery in after] == sorted(delivery.arrival_ns for delivery in after)
+    assert all(0 <= delivery.arrival_ns - delivery.lines[0].time_ns < LATENESS_NS for delivery in after)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -137,7 +139,7 @@ def test_cut_up_keeps_every_line_once(seed: int, tmp_path: Path) -> None:
     assert by_file(after) == by_file(list(before))
 
 
-def test_lines_of_a_block_are_not_given_up_while_the_rest_is_near(tmp_path: Path) -> None:
+def test_an_unfinished_block_waits_while_its_rest_is_near(tmp_path: Path) -> None:
     lines = [line for delivery in deliveries(tmp_path) for line in delivery.lines]
     for delivery in as_written(lines, 0):
         of_file = [line for line in lines if line.file == delivery.file]

@@ -1,4 +1,4 @@
-"""Time on Kafka: what ticks and batches of several partitions, in any mixture, make of it."""
+"""Event time on Kafka: ticks and batches of several partitions, in any order."""
 
 from __future__ import annotations
 
@@ -39,19 +39,19 @@ def correlator(snapshot: bytes | None = None) -> PartitionCorrelator:
 
 
 def processed(partition: PartitionCorrelator, *messages: ScanMessage | ProgressTick) -> list[Incident]:
-    """The newest state of each incident after the messages, which follow those taken before."""
+    """The newest state of each incident after the messages, which follow those processed before."""
     first = partition.offset + 1
     changes = [partition.process(first + number, decode(encode(message))) for number, message in enumerate(messages)]
     return list({incident.incident_id: incident for changed in changes for incident in changed}.values())
 
 
-def test_a_batch_alone_moves_no_time() -> None:
+def test_a_batch_without_a_tick_does_not_advance_time() -> None:
     partition = correlator()
     assert processed(partition, FOUND_1) == []
     assert partition.engine.watermark_ns == 0
 
 
-def test_a_partition_that_lags_holds_time_back_and_the_cause_is_found() -> None:
+def test_a_lagging_partition_holds_time_back_and_the_cause_is_found() -> None:
     partition = correlator()
     assert processed(partition, FOUND_1, tick((0, 2), lagging=("raw/0",))) == []
     (incident,) = processed(partition, FOUND_0, tick((2, 2), elapsed_s=1))
@@ -89,7 +89,7 @@ def test_time_advances_when_another_worker_takes_over_the_ticks() -> None:
     assert incident.status == "resolved"
 
 
-def test_what_was_counted_before_a_new_record_counts_no_more() -> None:
+def test_elapsed_time_before_a_new_record_is_dropped() -> None:
     partition = correlator()
     processed(
         partition,
@@ -143,7 +143,7 @@ def test_messages_processed_again_give_the_same_bytes_of_the_same_revisions() ->
 
 
 def sent(partition: PartitionCorrelator, messages: list[ScanMessage | ProgressTick]) -> dict[tuple[str, int], bytes]:
-    """What is sent of each revision when the messages are taken from the first offset on."""
+    """What is sent of each revision when the messages are processed from the first offset on."""
     changes = [incident for offset, message in enumerate(messages) for incident in partition.process(offset, message)]
     return {(incident.incident_id, incident.revision): msgspec.json.encode(incident) for incident in changes}
 
@@ -165,8 +165,8 @@ def test_a_large_batch_in_pieces_is_the_same_batch() -> None:
     )
 
 
-def told_after(at_pace: bool, front_s: float) -> list[Incident]:
-    """Four minutes of lines in order, then a failure; what is told of it when the newest line is so much later."""
+def incidents_after(at_pace: bool, front_s: float) -> list[Incident]:
+    """Four minutes of lines in order, then a failure: its incidents when the newest line is so much later."""
     partition = correlator()
     read = 0
     for second in range(0, 240, 10):
@@ -178,7 +178,7 @@ def told_after(at_pace: bool, front_s: float) -> list[Incident]:
     return processed(partition, ScanMessage((failure, later)), tick((read + 1, 1), ("raw/0",), at_pace=at_pace))
 
 
-def test_live_lines_are_waited_for_no_longer_than_of_late_and_what_is_told_is_the_same() -> None:
-    assert told_after(at_pace=False, front_s=0.2) == []
-    early, in_full = told_after(at_pace=True, front_s=0.2), told_after(at_pace=False, front_s=1.0)
+def test_the_wait_for_live_lines_follows_their_lateness_with_the_same_incidents() -> None:
+    assert incidents_after(at_pace=False, front_s=0.2) == []
+    early, in_full = incidents_after(at_pace=True, front_s=0.2), incidents_after(at_pace=False, front_s=1.0)
     assert early == in_full != []

@@ -32,7 +32,7 @@ def test_a_fetch_is_written_in_pieces(sizes: list[int], expected: list[int]) -> 
     fetched = {A: records} if records else {}
     found = list(pieces(fetched))
     assert [len(piece[A]) for piece in found] == expected
-    assert [one for piece in found for one in piece[A]] == records
+    assert [stored for piece in found for stored in piece[A]] == records
 
 
 def test_a_piece_may_hold_several_partitions() -> None:
