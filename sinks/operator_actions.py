@@ -171,8 +171,8 @@ def _check_feedback(form: FeedbackForm) -> None:
         raise RefusedError("who: enter your name, so that others can ask why it is wrong")
 
 
-def _matchers(given: Mapping[str, str]) -> dict[str, str]:
-    matchers = {name: value.strip() for name, value in given.items() if value.strip()}
+def _matchers(labels: Mapping[str, str]) -> dict[str, str]:
+    matchers = {name: value.strip() for name, value in labels.items() if value.strip()}
     for name in matchers:
         if name not in MATCHERS:
             raise RefusedError(f"matchers: unknown label {name}: use {', '.join(MATCHERS)}")

@@ -105,9 +105,9 @@ TLS_ADVICE: Final = {
     Fault.NOT_YET_VALID: "check the clocks of both machines",
     Fault.OTHER_NAME: "use the host name of the certificate in the DSN",
     Fault.UNKNOWN_CA: "add ca_cert=/path/of/the/ca.pem to the DSN",
-    Fault.NOT_BELIEVED: "check ca_cert in the DSN and the server's certificate",
-    Fault.WANTS_OURS: "add client_cert and client_cert_key to the DSN",
-    Fault.REFUSES_OURS: "check client_cert in the DSN",
+    Fault.UNVERIFIED: "check ca_cert in the DSN and the server's certificate",
+    Fault.CERTIFICATE_REQUIRED: "add client_cert and client_cert_key to the DSN",
+    Fault.CERTIFICATE_REJECTED: "check client_cert in the DSN",
     Fault.NO_TLS: "write http://, or use the TLS port (usually 8443)",
     Fault.ONLY_TLS: "write https://",
 }

@@ -54,13 +54,13 @@ def _by_importance(pack: Pack) -> list[str]:
     """The section of each entry that may be cut, the most important first."""
     entries = []
     for place, section in enumerate(SECTIONS):
-        for number in range(_always_kept(pack, section), len(getattr(pack, section))):
+        for number in range(_required(pack, section), len(getattr(pack, section))):
             tier = sum(number >= size for size in _TIERS)
             entries.append((tier, place, number, section))
     return [section for *_, section in sorted(entries)]
 
 
-def _always_kept(pack: Pack, section: str) -> int:
+def _required(pack: Pack, section: str) -> int:
     return 1 if section == "lines" and pack.lines and pack.lines[0].reference == pack.verdict.line else 0
 
 
@@ -68,7 +68,7 @@ def _part(pack: Pack, sections: list[str]) -> Pack:
     """The pack with one entry per listed section name, the timeline sorted, and omitted entries counted."""
     counts = Counter(sections)
     entries: dict[str, Any] = {
-        section: getattr(pack, section)[: counts[section] + _always_kept(pack, section)] for section in SECTIONS
+        section: getattr(pack, section)[: counts[section] + _required(pack, section)] for section in SECTIONS
     }
     left_out = tuple(
         LeftOut(section, whole - len(entries[section]), whole)

@@ -18,9 +18,9 @@ class Fault(StrEnum):
     NOT_YET_VALID = "its certificate is not valid yet"
     OTHER_NAME = "its certificate is for another host"
     UNKNOWN_CA = "its certificate is signed by an unknown CA"
-    NOT_BELIEVED = "its certificate can't be verified"
-    WANTS_OURS = "it requires a client certificate"
-    REFUSES_OURS = "it rejects our client certificate"
+    UNVERIFIED = "its certificate can't be verified"
+    CERTIFICATE_REQUIRED = "it requires a client certificate"
+    CERTIFICATE_REJECTED = "it rejects our client certificate"
     NO_TLS = "it does not speak TLS"
     ONLY_TLS = "it accepts only TLS"
 
@@ -45,10 +45,10 @@ _BY_VERIFY_CODE: Final = {
     **dict.fromkeys((2, 18, 19, 20, 21), Fault.UNKNOWN_CA),
     **dict.fromkeys((62, 64), Fault.OTHER_NAME),
 }
-"""OpenSSL's X509_V_ERR_…; every other is NOT_BELIEVED."""
+"""OpenSSL's X509_V_ERR_…; every other is UNVERIFIED."""
 
 _REASONS_OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST", "PACKET_LENGTH_TOO_LONG")
-_DETAILED: Final = (Fault.OTHER_NAME, Fault.NOT_BELIEVED, Fault.REFUSES_OURS)
+_DETAILED: Final = (Fault.OTHER_NAME, Fault.UNVERIFIED, Fault.CERTIFICATE_REJECTED)
 
 
 def fault_in(error: BaseException) -> Found | None:
@@ -103,7 +103,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 def _found(error: ssl.SSLError) -> Found | None:
     if isinstance(error, ssl.SSLCertVerificationError):
-        return _with_detail(_BY_VERIFY_CODE.get(error.verify_code, Fault.NOT_BELIEVED), error.verify_message)
+        return _with_detail(_BY_VERIFY_CODE.get(error.verify_code, Fault.UNVERIFIED), error.verify_message)
     reason = str(error.reason or "")
     fault = _by_reason(reason)
     return _with_detail(fault, reason.lower().replace("_", " ")) if fault else None
@@ -115,7 +115,7 @@ def _with_detail(fault: Fault, detail: str) -> Found:
 
 def _by_reason(reason: str) -> Fault | None:
     if reason.endswith("ALERT_CERTIFICATE_REQUIRED"):
-        return Fault.WANTS_OURS
+        return Fault.CERTIFICATE_REQUIRED
     if "_ALERT_" in reason and reason.endswith(("CERTIFICATE", "CA", "_UNKNOWN", "_EXPIRED", "_REVOKED")):
-        return Fault.REFUSES_OURS
+        return Fault.CERTIFICATE_REJECTED
     return Fault.NO_TLS if reason in _REASONS_OF_NO_TLS else None

@@ -49,10 +49,10 @@ class TokenGuard:
 
     def check(self, request: web.Request) -> Credentials:
         """Whether the request's `Authorization: Bearer TOKEN` is missing, valid or invalid."""
-        given = request.headers.get("Authorization", "")
-        if not given:
+        header = request.headers.get("Authorization", "")
+        if not header:
             return Credentials.MISSING
-        token = given.removeprefix(BEARER).strip() if given.startswith(BEARER) else ""
+        token = header.removeprefix(BEARER).strip() if header.startswith(BEARER) else ""
         is_valid = hmac.compare_digest(token.encode("utf-8", "surrogateescape"), self._token)
         return Credentials.VALID if is_valid else Credentials.INVALID
 

@@ -28,15 +28,15 @@ class Actions:
         """Mark the diagnosis right or wrong."""
         incident_id = request.match_info["id"]
         form = operator_actions.read_form(await request.read(), operator_actions.FeedbackForm)
-        given = await self._write(lambda client: operator_actions.give_feedback(client, incident_id, form, time_ns()))
-        return json_response(given, status=201)
+        stored = await self._write(lambda client: operator_actions.give_feedback(client, incident_id, form, time_ns()))
+        return json_response(stored, status=201)
 
     async def acknowledge(self, request: web.Request) -> web.Response:
         """Acknowledge the incident, or withdraw the acknowledgement."""
         incident_id = request.match_info["id"]
         form = operator_actions.read_form(await request.read(), operator_actions.AcknowledgementForm)
-        given = await self._write(lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()))
-        return json_response(given, status=201)
+        stored = await self._write(lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()))
+        return json_response(stored, status=201)
 
     async def acknowledge_without_scripts(self, request: web.Request) -> web.StreamResponse:
         """Acknowledge from a plain HTML form; redirects to the incident."""
@@ -44,10 +44,12 @@ class Actions:
         who, note = (str(fields.get(name, "")) for name in ("who", "note"))
         form = operator_actions.AcknowledgementForm(who[:200], note[:2_000], undo="undo" in fields)
         try:
-            given = await self._write(lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()))
+            stored = await self._write(
+                lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns())
+            )
         except operator_actions.RefusedError as error:
             return html_response("missing.html", status=error.status, what=str(error))
-        raise web.HTTPSeeOther(f"/incidents/{quote(given.incident_id, safe='')}")
+        raise web.HTTPSeeOther(f"/incidents/{quote(stored.incident_id, safe='')}")
 
     async def silence(self, request: web.Request) -> web.Response:
         """Create a silence that begins now."""

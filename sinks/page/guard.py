@@ -74,7 +74,7 @@ async def store_errors(request: web.Request, handler: Handler) -> web.StreamResp
     except PipelineError as error:
         if request.path.startswith("/api/"):
             return json_response({"error": sanitize(str(error))}, status=503)
-        return html_response("away.html", status=503, error=str(error))
+        return html_response("unreachable.html", status=503, error=str(error))
 
 
 @web.middleware

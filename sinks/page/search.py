@@ -27,12 +27,12 @@ class ListQuery(msgspec.Struct, frozen=True):
     page: int = 1
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> ListQuery:
+    def of(cls, parameters: Mapping[str, str]) -> ListQuery:
         """The query of an address; invalid parts are ignored."""
-        page = given.get("page", "1")
+        page = parameters.get("page", "1")
         number = int(page) if page.isascii() and page.isdecimal() and len(page) < 5 else 1
         q, status, failure_class, cluster = (
-            given.get(name, "").strip()[:MAX_LENGTH] for name in ("q", "status", "class", "cluster")
+            parameters.get(name, "").strip()[:MAX_LENGTH] for name in ("q", "status", "class", "cluster")
         )
         return cls(q, status, failure_class, cluster, min(max(number, 1), LAST_PAGE))
 
@@ -61,5 +61,5 @@ class ListQuery(msgspec.Struct, frozen=True):
     def address(self, **changed: object) -> str:
         """The list's address with `changed` applied; empty parts are left out."""
         parts = {**msgspec.to_builtins(self), "page": 1, **{name.rstrip("_"): value for name, value in changed.items()}}
-        given = {name: value for name, value in parts.items() if value and not (name == "page" and value == 1)}
-        return "/?" + urlencode(given, errors="backslashreplace") if given else "/"
+        parameters = {name: value for name, value in parts.items() if value and not (name == "page" and value == 1)}
+        return "/?" + urlencode(parameters, errors="backslashreplace") if parameters else "/"

@@ -161,9 +161,9 @@ class _Pages:
 
     async def api_evidence(self, request: web.Request) -> web.Response:
         """`{"found": …}`: the answer to one of the questions below; its parameters are in the query."""
-        question, given = request.match_info["question"], dict(request.query)
+        question, parameters = request.match_info["question"], dict(request.query)
         try:
-            return json_response(await self._query(lambda client: answer(client, question, given)))
+            return json_response(await self._query(lambda client: answer(client, question, parameters)))
         except ValueError as error:
             return json_response({"error": str(error)}, status=400)
 

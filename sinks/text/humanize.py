@@ -35,8 +35,8 @@ def iso(time_ns: int) -> str:
 
 def day(time_ns: int) -> str:
     """`2 Mar 2026`."""
-    moment = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
-    return f"{moment.day} {moment:%b %Y}"
+    date = datetime.fromtimestamp(time_ns // NS_PER_S, UTC)
+    return f"{date.day} {date:%b %Y}"
 
 
 def clock(time_ns: int, digits: int = 0) -> str:
@@ -45,7 +45,7 @@ def clock(time_ns: int, digits: int = 0) -> str:
     return f"{whole}.{time_ns % NS_PER_S:09d}"[: 9 + digits] if digits else whole
 
 
-def moment(time_ns: int, now_ns: int) -> str:
+def clock_or_date(time_ns: int, now_ns: int) -> str:
     """The time of day, with the date unless it is today."""
     is_today = time_ns // (86_400 * NS_PER_S) == now_ns // (86_400 * NS_PER_S)
     return clock(time_ns) if is_today else f"{day(time_ns)}, {clock(time_ns)}"
@@ -95,10 +95,10 @@ def hours(number: float) -> str:
     return f"{number:,.1f}" if number < 100 else f"{number:,.0f}"
 
 
-def names(given: Sequence[str], max_names: int = 3) -> str:
+def names(items: Sequence[str], max_names: int = 3) -> str:
     """The first few, and how many more."""
-    shown = ", ".join(given[:max_names])
-    return f"{shown} and {len(given) - max_names:,} more" if len(given) > max_names else shown
+    shown = ", ".join(items[:max_names])
+    return f"{shown} and {len(items) - max_names:,} more" if len(items) > max_names else shown
 
 
 def date_and_clock(iso_time: str, digits: int = 0) -> str:

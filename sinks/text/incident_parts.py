@@ -114,22 +114,22 @@ class ProgressView(msgspec.Struct, frozen=True):
 
 
 class ChangeView(msgspec.Struct, frozen=True):
-    """A change of the incident at `time` (ISO 8601); `moment` is the formatted time."""
+    """A change of the incident at `time` (ISO 8601); `shown_time` is the formatted time."""
 
     time: str
-    moment: str
+    shown_time: str
     what: str
 
     @classmethod
     def of(cls, change: Change) -> ChangeView:
         """The view of a change."""
-        moment = sanitize(humanize.date_and_clock(change.time, 3))
-        return cls(change.time, moment, sanitize(change.what))
+        shown_time = sanitize(humanize.date_and_clock(change.time, 3))
+        return cls(change.time, shown_time, sanitize(change.what))
 
     @property
     def clock(self) -> str:
         """The time of the change, without its date."""
-        return self.moment[11:]
+        return self.shown_time[11:]
 
 
 def recurrence_of(recurrence: Recurrence) -> list[str]:

@@ -123,7 +123,7 @@ def _timeline(view: IncidentView) -> Grid:
         (link.onset, link.began, link.role, f"{link.failure_class}{link.where}", link.logged, _cut(link.text))
         for link in view.chain
     ]
-    rows += [(change.time, change.moment, "", change.what, "", "") for change in view.history]
+    rows += [(change.time, change.shown_time, "", change.what, "", "") for change in view.history]
     return Grid(
         ("Started (UTC)", "Role", "Event", "Logged", "Log line"), tuple(row[1:] for row in sorted(rows)), quotes=True
     )

@@ -39,9 +39,9 @@ WHAT_TO_DO: Final = {
     Fault.NOT_YET_VALID: "check the clocks of both machines",
     Fault.OTHER_NAME: "use the name that the certificate has, in `kafka` and in the broker's advertised.listeners",
     Fault.UNKNOWN_CA: "set kafka_ca to the PEM file of the CA that signed it",
-    Fault.NOT_BELIEVED: "check kafka_ca and the broker's certificate",
-    Fault.WANTS_OURS: "set kafka_cert and kafka_key",
-    Fault.REFUSES_OURS: "check kafka_cert: the broker's truststore must contain the CA that signed it",
+    Fault.UNVERIFIED: "check kafka_ca and the broker's certificate",
+    Fault.CERTIFICATE_REQUIRED: "set kafka_cert and kafka_key",
+    Fault.CERTIFICATE_REJECTED: "check kafka_cert: the broker's truststore must contain the CA that signed it",
     Fault.NO_TLS: "give `kafka` the TLS port, or set kafka_security without ssl",
     Fault.ONLY_TLS: "set kafka_security to ssl or sasl_ssl",
 }
@@ -132,8 +132,8 @@ async def _why(settings: Settings, host: str, port: int, error: BaseException) -
         return ConfigError([f"{place}: {refusal}"])
     found = fault_in(error) or await _other_protocol(settings, host, port, error)
     if isinstance(found, Found):
-        if found.fault is Fault.REFUSES_OURS and not settings.kafka_cert:
-            found = Found(Fault.WANTS_OURS)
+        if found.fault is Fault.CERTIFICATE_REJECTED and not settings.kafka_cert:
+            found = Found(Fault.CERTIFICATE_REQUIRED)
         text = f"{place}: {found}: {WHAT_TO_DO[found.fault]}"
         return TransientError(text) if found.fault in SERVER_SIDE else ConfigError([text])
     if found:

@@ -58,16 +58,16 @@ async function refresh() {
       await new Promise((done) => setTimeout(done, 700));
     } while (isPending);
   } catch {
-    setLive("away", "no connection");
+    setLive("offline", "no connection");
   } finally {
     isFetching = false;
   }
 }
 
 function applyUpdate(fresh, isOk) {
-  const isAway = find("[data-away]");
-  if (!isOk) return isAway ? retryLater() : showBanner(find("[data-away] p", fresh)?.textContent);
-  if (isAway) return location.reload();
+  const isUnreachable = find("[data-unreachable]");
+  if (!isOk) return isUnreachable ? retryLater() : showBanner(find("[data-unreachable] p", fresh)?.textContent);
+  if (isUnreachable) return location.reload();
   showBanner("");
   version = fresh.body.dataset.version;
   const known = new Set(all("[data-id]").map((row) => row.dataset.id));
@@ -122,14 +122,14 @@ function updateHealth(health) {
     shown.textContent = shown.dataset.unit === "length" ? ago(value).replace(" ago", "") : value.toLocaleString("en");
     if (shown.dataset.unit === "length" && find("[data-health-ago]")) find("[data-health-ago]").hidden = value < 5;
   }
-  if (find("[data-live-always], [data-away]")) refresh();
+  if (find("[data-live-always], [data-unreachable]")) refresh();
   if (!document.hidden) drawGrids();
 }
 
 function listen() {
   const source = new EventSource("/events");
   source.addEventListener("open", () => setLive("live", "live"));
-  source.addEventListener("error", () => setLive("away", "reconnecting"));
+  source.addEventListener("error", () => setLive("offline", "reconnecting"));
   source.addEventListener("changed", (event) => event.data !== version && refresh());
   source.addEventListener("health", (event) => updateHealth(JSON.parse(event.data)));
   addEventListener("pagehide", () => source.close());
@@ -170,8 +170,8 @@ const PREPOSITIONS = { class: "of class", node: "on node", job: "of job" };
 
 function describeSilence(form) {
   const fields = all("[name^='matchers.']", form).map((field) => [field.name.split(".")[1], field.value.trim()]);
-  const { cluster, ...given } = Object.fromEntries(fields.filter(([, value]) => value));
-  const matchers = Object.entries(given).map(([name, value]) => ` ${PREPOSITIONS[name] ?? `with ${name}`} ${value}`);
+  const { cluster, ...labels } = Object.fromEntries(fields.filter(([, value]) => value));
+  const matchers = Object.entries(labels).map(([name, value]) => ` ${PREPOSITIONS[name] ?? `with ${name}`} ${value}`);
   const where = cluster ? `in cluster ${cluster}` : "in every cluster";
   find("[data-mutes]", form).textContent = matchers.length
     ? `Silences every incident${matchers.join("")} ${where}.`

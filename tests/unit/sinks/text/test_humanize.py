@@ -56,8 +56,8 @@ def test_confidence_is_never_shown_as_100_percent(confidence: float, text: str) 
 
 def test_times() -> None:
     assert humanize.clock(NOW_NS + 1_234_567_890, 3) == "09:00:01.234"
-    assert humanize.moment(NOW_NS, NOW_NS) == "09:00:00"
-    assert humanize.moment(NOW_NS - 86_400 * NS_PER_S, NOW_NS) == "1 Mar 2026, 09:00:00"
+    assert humanize.clock_or_date(NOW_NS, NOW_NS) == "09:00:00"
+    assert humanize.clock_or_date(NOW_NS - 86_400 * NS_PER_S, NOW_NS) == "1 Mar 2026, 09:00:00"
     assert humanize.iso(NOW_NS) == "2026-03-02T09:00:00.000Z"
     assert humanize.ns("yesterday") is None
 

@@ -171,6 +171,6 @@ def test_every_text_is_sanitized() -> None:
     texts += [text for part in (view.cause, *view.candidates) for text in (part.failure_class, part.where, part.rule)]
     texts += [*view.cause.reasons, *(text for link in view.chain for text in (link.role, link.node, link.text))]
     texts += [text for line in view.evidence for text in (line.place, line.node, line.failure_class)]
-    texts += [text for change in view.history for text in (change.what, change.moment)]
+    texts += [text for change in view.history for text in (change.what, change.shown_time)]
     texts += [text for progress in view.progress for text in (progress.name, progress.seen)]
     assert [text for text in texts if not text.isprintable()] == []
