@@ -1,4 +1,4 @@
-"""The dashboards are those of their source, are dashboards by Grafana's schema, and fit together."""
+"""The dashboards are generated from their source, fit Grafana's schema, and are consistent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DEPLOY = Path(__file__).parents[2] / "deploy" / "grafana"
 DASHBOARDS = read_dashboards(DEPLOY / "dashboards")
 
 
-def test_the_files_are_what_the_source_gives(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_files_are_generated_from_the_source(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(DEPLOY)
     spec = importlib.util.spec_from_file_location("make_dashboards", DEPLOY / "make_dashboards.py")
     assert spec and spec.loader
@@ -31,11 +31,11 @@ def test_the_files_are_what_the_source_gives(monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.parametrize("name", DASHBOARDS)
-def test_it_is_a_dashboard(name: str) -> None:
+def test_each_file_is_a_valid_dashboard(name: str) -> None:
     assert problems(DASHBOARDS[name]) == []
 
 
-def test_names_are_unique_and_links_lead_somewhere() -> None:
+def test_names_are_unique_and_links_resolve() -> None:
     assert set(DASHBOARDS) == {"fleet", "incident", "job", "node", "capacity", "pipeline"}
     uids = {dashboard["uid"] for dashboard in DASHBOARDS.values()}
     assert len(uids) == len({dashboard["title"] for dashboard in DASHBOARDS.values()}) == len(DASHBOARDS)
@@ -50,7 +50,7 @@ def _red_without_advice(dashboard: Any) -> None:
     dashboard["panels"][0]["description"] = "How many are open."
 
 
-def _one_over_the_other(dashboard: Any) -> None:
+def _overlapping_panels(dashboard: Any) -> None:
     dashboard["panels"][1]["gridPos"] = dashboard["panels"][0]["gridPos"]
 
 
@@ -85,7 +85,7 @@ def _other_datasource(dashboard: Any) -> None:
 BREAKAGES: list[Callable[[Any], None]] = [
     _without_description,
     _red_without_advice,
-    _one_over_the_other,
+    _overlapping_panels,
     _misspelt,
     _mistyped,
     _unknown_choice,
@@ -96,8 +96,8 @@ BREAKAGES: list[Callable[[Any], None]] = [
 ]
 
 
-@pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda one: one.__name__)
-def test_a_broken_one_is_found(breakage: Callable[[Any], None]) -> None:
+@pytest.mark.parametrize("breakage", BREAKAGES, ids=lambda breakage: breakage.__name__)
+def test_a_broken_dashboard_is_found(breakage: Callable[[Any], None]) -> None:
     dashboard = copy.deepcopy(DASHBOARDS["fleet"])
     breakage(dashboard)
     assert len(problems(dashboard)) == 1
@@ -108,9 +108,9 @@ def test_the_datasource_is_provisioned_without_a_secret() -> None:
     chosen = {dashboard["templating"]["list"][0]["current"]["value"] for dashboard in DASHBOARDS.values()}
     assert ({source["uid"]}, source["type"]) == (chosen, DATASOURCE["type"])
     assert source["secureJsonData"] == {"password": "$EPICENTER_CLICKHOUSE_PASSWORD"}
-    asked = {value for value in source["jsonData"].values() if str(value).startswith("$")}
+    variables = {value for value in source["jsonData"].values() if str(value).startswith("$")}
     guide = (DEPLOY.parents[1] / "docs" / "dashboards.md").read_text()
-    assert {name for name in asked if name[1:] not in guide} == set()
+    assert {name for name in variables if name[1:] not in guide} == set()
 
 
 NINE = datetime(2026, 3, 2, 9, tzinfo=UTC)

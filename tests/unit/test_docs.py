@@ -49,7 +49,8 @@ def is_run_here(command: list[str]) -> bool:
 RUN_HERE = {
     document: commands
     for document in DOCUMENTS
-    if document not in OF_THEIR_OWN and (commands := [one for one in shown_in(document) if is_run_here(one)])
+    if document not in OF_THEIR_OWN
+    and (commands := [command for command in shown_in(document) if is_run_here(command)])
 }
 
 
@@ -66,16 +67,16 @@ def test_commands_of_the_documents_run(document: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "block", [one for one in blocks("sh", "text") if "$ " not in one.text], ids=lambda one: one.place
+    "block", [block for block in blocks("sh", "text") if "$ " not in block.text], ids=lambda block: block.place
 )
 def test_commands_have_the_shape_of_the_real_ones(block: Block) -> None:
     is_shell = block.kind == "sh"
     ours = [line for line in block.text.splitlines() if line.startswith(("epicenter ", "make "))]
     shown = commands_in(block.text if is_shell else "\n".join(ours))
-    assert [told for command in shown if (told := complaint(command))] == []
+    assert [problem for command in shown if (problem := complaint(command))] == []
 
 
-def test_what_is_run_elsewhere_is_run_there() -> None:
+def test_commands_run_elsewhere_are_run_there() -> None:
     for name in {*RUN_ELSEWHERE.values(), *(name for name in OF_THEIR_OWN.values() if "/" in name)}:
         assert (ROOT / name).exists(), name
     makefile = (ROOT / "Makefile").read_text()
@@ -92,8 +93,8 @@ def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
 def test_the_scenario_in_the_scenario_document_passes(tmp_path: Path) -> None:
     (scenario,) = (block for block in blocks("yaml") if block.document == "docs/scenarios.md")
     (tmp_path / "scenario.yaml").write_text(scenario.text)
-    told = run(["epicenter", "rules", "test", "--only-scenarios", "--scenarios", "scenario.yaml"], tmp_path)
-    assert told.startswith("1 scenarios, 2 expectations, 14 runs")
+    output = run(["epicenter", "rules", "test", "--only-scenarios", "--scenarios", "scenario.yaml"], tmp_path)
+    assert output.startswith("1 scenarios, 2 expectations, 14 runs")
 
 
 def test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_run(
@@ -117,11 +118,11 @@ def test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_
 
 def test_every_kafka_fault_is_in_the_operation_document() -> None:
     rows = (ROOT / "docs/operations.md").read_text().splitlines()
-    told = {row.split("`")[1] for row in rows if row.startswith("| `") and row.count("|") == 5}
-    assert told == set(KafkaFault)
+    documented = {row.split("`")[1] for row in rows if row.startswith("| `") and row.count("|") == 5}
+    assert documented == set(KafkaFault)
 
 
-def test_every_event_of_our_log_lines_stands_in_the_log_document() -> None:
+def test_every_event_of_our_log_lines_is_in_the_log_document() -> None:
     call = re.compile(r'(?:log|get_logger\(__name__\))\.(?:warning|error|exception)\(\s*"(\w+)"')
     code = [file.read_text() for folder in ("ingest", "sinks", "stream") for file in (ROOT / folder).rglob("*.py")]
     _, _, table = (ROOT / "docs/logs.md").read_text().partition("| event | what happened |\n|---|---|\n")

@@ -1,4 +1,4 @@
-"""Snippets in the documents load, links and anchors lead somewhere, and what stands in backticks exists."""
+"""Snippets in the documents load, links and anchors resolve, and names in backticks exist."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ METRIC = re.compile(r"^(epicenter_[a-z_]+?)(?:\{([^}]*)\})?$")
 OUR_FILE = re.compile(r"^((?:deploy|docs|rules|tests|bench|stream|sinks|ingest)/[\w./{},*-]*)(?::\d+)?$")
 
 
-def test_every_block_says_of_which_kind_it_is() -> None:
+def test_every_block_names_its_kind() -> None:
     assert [block.place for block in blocks() if block.kind not in KINDS] == []
 
 
-@pytest.mark.parametrize("block", blocks(*LOADERS), ids=lambda one: one.place)
+@pytest.mark.parametrize("block", blocks(*LOADERS), ids=lambda block: block.place)
 def test_a_snippet_loads(block: Block, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, secret in SECRETS.items():
         monkeypatch.setenv(name, secret)
@@ -46,7 +46,7 @@ def test_rule_packs_in_the_documents_pass(tmp_path: Path) -> None:
     assert "0 failures" in run(["epicenter", "rules", "test", *given], tmp_path)
 
 
-def test_the_drawing_is_small_and_says_what_it_shows() -> None:
+def test_the_drawing_is_small_and_has_a_description() -> None:
     drawing = ROOT / "docs/flow.svg"
     parts = {part.tag.rpartition("}")[2]: part for part in ElementTree.parse(drawing).iter()}
     assert drawing.stat().st_size <= 12 << 10 and "script" not in parts
@@ -60,7 +60,7 @@ def store() -> Client:
     return client
 
 
-@pytest.mark.parametrize("block", blocks("sql"), ids=lambda one: one.place)
+@pytest.mark.parametrize("block", blocks("sql"), ids=lambda block: block.place)
 def test_a_query_runs_and_a_statement_parses(block: Block) -> None:
     for statement in filter(str.strip, block.text.split(";\n")):
         if statement.lstrip().upper().startswith(("SELECT", "WITH")):
@@ -70,7 +70,7 @@ def test_a_query_runs_and_a_statement_parses(block: Block) -> None:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_links_lead_somewhere(document: str) -> None:
+def test_links_resolve(document: str) -> None:
     assert [link for link in links(document) if not leads_somewhere(document, link)] == []
 
 
@@ -83,8 +83,8 @@ def leads_somewhere(document: str, link: str) -> bool:
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
-def test_what_stands_in_backticks_exists(document: str) -> None:
-    assert [told for code in codes(document) if (told := unknown(code))] == []
+def test_names_in_backticks_exist(document: str) -> None:
+    assert [problem for code in codes(document) if (problem := unknown(code))] == []
 
 
 def unknown(code: str) -> str:
@@ -100,9 +100,9 @@ def unknown(code: str) -> str:
 
 
 def is_there(path: str) -> bool:
-    """Files that commands make stand in .gitignore."""
+    """Whether the path exists, or is in .gitignore because commands make it."""
     made = [line.strip("/") for line in (ROOT / ".gitignore").read_text().split()]
-    return bool(list(ROOT.glob(path.rstrip("/")))) or any(fnmatch(path.rstrip("/"), f"{one}*") for one in made)
+    return bool(list(ROOT.glob(path.rstrip("/")))) or any(fnmatch(path.rstrip("/"), f"{pattern}*") for pattern in made)
 
 
 def expanded(path: str) -> list[str]:

@@ -13,7 +13,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 ROOMS: dict[str, list[str]] = yaml.safe_load((Path(__file__).parent / "rooms.yaml").read_text())
-"""Each room with those that it imports; a module beside the rooms of `rules`, `ingest`, `sinks` or `stream` is one."""
+"""Each room with those that it imports; a module next to the rooms of `rules`, `ingest`, `sinks` or `stream` is one."""
 
 FOLDERS = ("rules", "ingest", "sinks", "stream")
 MAY_USE = {
@@ -78,7 +78,7 @@ READ_AT_THE_START = {
     "rules.documents.document",
     *(f"rules.packs.{name}" for name in ("pack_cache", "load", "table", "vocabulary", "decode")),
 }
-KEEPS_A_CACHE = "rules.match.disk_cache"
+DISK_CACHE = "rules.match.disk_cache"
 READING_CALLS = {"read_text", "read_bytes", "glob", "rglob", "iterdir"}
 
 
@@ -106,12 +106,12 @@ def called(module: str) -> set[str]:
     return {call.attr if isinstance(call, ast.Attribute) else getattr(call, "id", "") for call in calls}
 
 
-def test_there_is_something_to_look_at() -> None:
+def test_modules_are_found() -> None:
     assert {"rules.engine", "ingest.collect.files", "stream.cli.main", "sinks.page"} <= FILES.keys()
 
 
 def room_of(module: str) -> str:
-    """The folder of a module; a module beside the rooms is a room of its own."""
+    """The folder of a module; a module next to the rooms is a room."""
     if module.startswith(WITH_ROOMS_OF_ITS_OWN):
         return WITH_ROOMS_OF_ITS_OWN
     parent = module.rpartition(".")[0]
@@ -143,8 +143,8 @@ def test_imports_point_one_way(module: str) -> None:
 
 
 @pytest.mark.parametrize("module", RULES)
-def test_the_core_has_no_clock_no_chance_and_no_outside(module: str) -> None:
-    if module == KEEPS_A_CACHE:
+def test_the_core_has_no_clock_no_randomness_and_no_io(module: str) -> None:
+    if module == DISK_CACHE:
         return
     assert not {name.split(".")[0] for name in imported(module)} & NOT_IN_RULES
     assert not called(module) & IMPURE_CALLS
@@ -157,7 +157,7 @@ def test_no_module_imports_itself_through_others() -> None:
     TopologicalSorter(graph).prepare()
 
 
-def test_the_parsers_do_no_reading() -> None:
+def test_the_parsers_read_no_files() -> None:
     for module in (name for name in FILES if name.startswith("ingest.parse")):
         assert not {name.split(".")[0] for name in imported(module)} & NOT_IN_RULES
         assert not called(module) & (IMPURE_CALLS | READING_CALLS)

@@ -19,11 +19,11 @@ def section(title: str) -> str:
     return DOCUMENT.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def test_the_sizing_table_is_what_the_constants_come_to() -> None:
+def test_the_sizing_table_is_computed_from_the_constants() -> None:
     assert [line for line in section("Sizing").splitlines() if line.startswith("| 1")] == sizing.rows()
 
 
-def test_the_constants_stand_in_the_documents_that_they_come_from() -> None:
+def test_the_constants_are_in_the_documents_they_come_from() -> None:
     performance, benches = (
         " ".join((ROOT / f"docs/{name}.md").read_text().split()) for name in ("performance", "benches")
     )
@@ -34,13 +34,13 @@ def test_the_constants_stand_in_the_documents_that_they_come_from() -> None:
     assert "the one that correlates, the other | 465 MB" in benches and sizing.WORKER_GB >= 0.465
 
 
-def test_the_constants_stand_beside_the_table() -> None:
+def test_the_constants_are_next_to_the_table() -> None:
     text = section("Sizing")
     for part in ("708,000", "60 %", "0.5 GB", "50 bytes x 3 copies x 86,400", "0.1 % x 47 bytes x 86,400"):
         assert part in text
 
 
-def test_every_metric_is_explained_and_none_that_does_not_exist() -> None:
+def test_every_metric_and_no_other_is_explained() -> None:
     shown = {name for name in re.findall(r"^# TYPE (\w+)", Metrics().text().decode(), re.M) if "epicenter_" in name}
     shown = {name for name in shown if not name.endswith("_created")} - FORMER_METRICS.keys()
     assert set(re.findall(r"`(epicenter_\w+)", section("Metrics"))) == shown

@@ -1,4 +1,4 @@
-"""The package as a stranger gets it: one wheel, built as the image builds it, in an environment of its own."""
+"""The package as users install it: one wheel, built as the image builds it, in an environment of its own."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def contents(wheel: Path) -> dict[str, bytes]:
 
 @pytest.fixture(scope="module")
 def docker_context(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What .dockerignore lets through of this checkout."""
+    """The files of this checkout that .dockerignore lets through."""
     folder = tmp_path_factory.mktemp("context")
     for rule in (ROOT / ".dockerignore").read_text().splitlines():
         source, target = ROOT / rule.removeprefix("!"), folder / rule.removeprefix("!")
@@ -118,7 +118,7 @@ def test_the_installed_command_works(environment: Path, tmp_path: Path) -> None:
     assert Path(run(environment / "bin/python", "-c", where, folder=tmp_path)).is_relative_to(environment)
 
 
-def test_every_module_has_one_name_and_one_file() -> None:
+def test_every_module_has_a_single_name_and_file() -> None:
     """Run where `import rules` would find the folder of that name."""
     program = IMPORT_ALL.format(folders=FOLDERS)
     files = dict(line.split(" ", 1) for line in run(sys.executable, "-c", program, folder=ROOT).splitlines())
@@ -131,8 +131,8 @@ def test_a_type_checker_sees_the_types(environment: Path, tmp_path: Path) -> Non
     script = "from epicenter.rules.errors import ConfigError\n\nproblems: int = ConfigError(['x']).problems\n"
     (tmp_path / "script.py").write_text(script)
     mypy = (sys.executable, "-m", "mypy", "--strict", "--python-executable", environment / "bin/python")
-    told = run(*mypy, "--cache-dir", tmp_path / "cache", "script.py", folder=tmp_path, code=1)
-    assert 'expression has type "list[str]", variable has type "int"' in told
+    output = run(*mypy, "--cache-dir", tmp_path / "cache", "script.py", folder=tmp_path, code=1)
+    assert 'expression has type "list[str]", variable has type "int"' in output
 
 
 def modules_that_are_run() -> Iterator[tuple[str, str]]:

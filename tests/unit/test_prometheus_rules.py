@@ -159,7 +159,7 @@ def _tests() -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("name", ALERTS)
-def test_an_alert_has_a_case_in_which_it_fires_and_one_in_which_it_does_not(name: str) -> None:
+def test_an_alert_has_a_case_that_fires_and_a_quiet_case(name: str) -> None:
     metrics = set(re.findall(r"epicenter_\w+|process_\w+|\bup\b", ALERTS[name]["expr"].replace(*RECORDED)))
     cases = [case for case in CASES if metrics & {re.split("{", series)[0] for series in case.series}]
     fires = [name.removeprefix("Epicenter") in case.fires for case in cases]

@@ -39,7 +39,7 @@ ALLOWED = {
 
 
 def faults(tree: ast.AST) -> Iterator[tuple[str, int]]:
-    """What is found, by name and line."""
+    """The faults found, by name and line."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             names = [node.module or ""] if isinstance(node, ast.ImportFrom) else [name.name for name in node.names]
@@ -59,7 +59,9 @@ def faults_of_call(node: ast.Call) -> Iterator[tuple[str, int]]:
     if called in CALLS:
         yield called, node.lineno
     if called in LOADERS:
-        loaders = {ast.unparse(one).rpartition(".")[2] for one in (*node.args[1:], *(k.value for k in node.keywords))}
+        loaders = {
+            ast.unparse(loader).rpartition(".")[2] for loader in (*node.args[1:], *(k.value for k in node.keywords))
+        }
         if not loaders & SAFE_LOADERS:
             yield called, node.lineno
     yield from ((word.arg, node.lineno) for word in node.keywords if word.arg and is_turned_off(word.arg, word.value))
@@ -70,7 +72,7 @@ def is_turned_off(name: str, value: ast.expr) -> bool:
 
 
 @pytest.mark.parametrize("package", PACKAGES)
-def test_nothing_of_it_is_in_the_shipped_code(package: str) -> None:
+def test_the_shipped_code_has_none_of_these(package: str) -> None:
     found = [
         f"{place}:{line}: {name}"
         for file in FILES
@@ -81,7 +83,7 @@ def test_nothing_of_it_is_in_the_shipped_code(package: str) -> None:
     assert found == []
 
 
-def test_what_is_allowed_is_there() -> None:
+def test_every_exception_is_in_use() -> None:
     there = {(place, name) for place in {place for place, _ in ALLOWED} for name, _ in faults(parsed(place))}
     assert set(ALLOWED) <= there
 
@@ -99,29 +101,29 @@ def parsed(place: str) -> ast.AST:
         *("context.check_hostname = False", "Environment(autoescape=False)", "session(ssl=False)"),
     ],
 )
-def test_each_kind_is_seen(line: str) -> None:
+def test_each_kind_is_found(line: str) -> None:
     assert list(faults(ast.parse(line)))
 
 
 @pytest.mark.parametrize(
     "line", ["yaml.load(text, Loader=yaml.CSafeLoader)", "re.compile(x)", "run(words)", "f(verify=True)"]
 )
-def test_what_is_sound_is_passed_over(line: str) -> None:
+def test_sound_code_is_accepted(line: str) -> None:
     assert not list(faults(ast.parse(line)))
 
 
-def test_every_kafka_client_takes_its_security_from_the_settings() -> None:
+def test_every_kafka_client_gets_its_security_from_the_settings() -> None:
     clients, without = {"AIOKafkaConsumer", "AIOKafkaProducer", "AIOKafkaAdminClient"}, list[str]()
     for file in FILES:
         for node in ast.walk(ast.parse(file.read_text("utf-8"))):
             if isinstance(node, ast.Call) and ast.unparse(node.func) in clients:
                 spread = [ast.unparse(word.value) for word in node.keywords if word.arg is None]
-                if not any(one.startswith(("client_arguments(", "client")) for one in spread):
+                if not any(argument.startswith(("client_arguments(", "client")) for argument in spread):
                     without.append(f"{file.relative_to(ROOT)}:{node.lineno}")
     assert without == []
 
 
-def test_the_proofs_that_the_security_document_names_are_there() -> None:
+def test_the_tests_that_the_security_document_names_exist() -> None:
     named = set(re.findall(r"`(tests/[^`]+)`", (ROOT / "docs/security.md").read_text("utf-8")))
     assert len(named) > 10
     assert [name for name in named if not (ROOT / name).is_file()] == []

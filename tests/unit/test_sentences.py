@@ -1,4 +1,4 @@
-"""No fact is read out of a sentence: with other words in the table of reasons, everything but the sentences stays."""
+"""No fact is read out of a sentence: with another text in the table of reasons, only the sentences change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def facts(incident: Incident) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("scenario", ["gpu_off_bus_then_timeouts", "host_oom_then_remote_errors"])
-def test_an_incident_s_facts_do_not_depend_on_how_its_reasons_are_worded(
+def test_an_incident_s_facts_do_not_depend_on_the_text_of_its_reasons(
     scenario: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plain = incidents(scenario)
@@ -56,7 +56,7 @@ def test_an_incident_s_facts_do_not_depend_on_how_its_reasons_are_worded(
     assert any(effect.why in titles for effect in plain[0].root_cause.explains)
 
 
-def test_a_log_s_cascade_does_not_depend_on_how_reasons_are_worded(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_log_s_cascade_does_not_depend_on_the_text_of_reasons(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = [
         *AT_300,
         labelled(3, TRACEBACK),
@@ -72,6 +72,6 @@ def test_a_log_s_cascade_does_not_depend_on_how_reasons_are_worded(monkeypatch: 
     assert msgspec.structs.replace(other, reasons=plain.reasons) == plain
 
 
-def test_every_kind_of_reason_has_its_words() -> None:
+def test_every_kind_of_reason_has_a_text() -> None:
     assert reason_text.REASONS.keys() == set(ReasonKind)
     assert reason_text.NAMED.keys() == set(NamedBy)

@@ -1,4 +1,4 @@
-"""How incidents are scored beside the truth, on small cases worked out by hand."""
+"""How incidents are scored against the truth, on small cases worked out by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def a_fault(**given: Any) -> TrueFault:
 def found(
     *candidates: tuple[str, str], after_s: float = 0.0, job: str = "A", verdict: str = "", node: str = ""
 ) -> Found:
-    nodes = frozenset(one for one in (node, candidates[0][1]) if one)
+    nodes = frozenset(name for name in (node, candidates[0][1]) if name)
     return Found(candidates, frozenset({job} - {""}), nodes, ONSET_S + after_s, ONSET_S + after_s + 600, verdict)
 
 
@@ -45,7 +45,7 @@ def scored(fault: TrueFault, *incidents: Found) -> Any:
     return score
 
 
-def test_the_right_class_and_node_once_is_right_in_everything() -> None:
+def test_a_single_incident_with_class_and_node_is_right_in_all_figures() -> None:
     score = scored(a_fault(), found(("xid-79", "n3"), after_s=-2.5))
     assert (score.top1, score.top3, score.one, score.verdict, score.onset_error_s) == (True, True, True, None, 2.5)
     assert score.wrong == []
@@ -75,12 +75,12 @@ def test_the_right_cause_in_third_place_counts_for_the_top_three_only() -> None:
     assert (fourth.top1, fourth.top3) == (False, False)
 
 
-def test_no_incident_for_a_failure_is_wrong_in_everything_that_is_asked() -> None:
+def test_no_incident_for_a_failure_is_wrong_in_all_figures() -> None:
     score = scored(a_fault(verdict="hung"))
     assert (score.top1, score.top3, score.one, score.verdict, score.got_verdict) == (False, False, False, False, "none")
 
 
-def test_of_two_incidents_the_one_that_began_first_is_the_answer() -> None:
+def test_of_two_incidents_the_earlier_one_is_the_answer() -> None:
     score = scored(a_fault(), found(("xid-79", "n3"), after_s=60), found(("hang", ""), after_s=30))
     assert (score.top1, score.one) == (False, False)
 
@@ -100,38 +100,38 @@ def test_an_incident_elsewhere_is_a_stray_of_the_fault_nearest_in_time() -> None
     assert (second.top1, second.one, len(second.strays)) == (True, False, 1)
 
 
-def test_two_faults_of_one_job_are_told_apart_by_class() -> None:
+def test_two_faults_of_a_job_are_distinguished_by_class() -> None:
     full = a_fault(failure_class="disk-full", also_ok=(), fault="disk")
     scores = judge("case", truth(a_fault(), full), [found(("disk-full", "n3")), found(("xid-79", "n3"))])
     assert [(score.top1, score.one) for score in scores] == [(True, True), (True, True)]
 
 
-def test_what_was_over_before_the_fault_is_not_about_it() -> None:
+def test_an_incident_that_ended_before_the_fault_is_not_about_it() -> None:
     early = msgspec.structs.replace(found(("xid-79", "n3"), after_s=-700), last_s=ONSET_S - 61)
     score = scored(a_fault(), early)
     assert (score.top1, score.one, len(score.strays)) == (False, False, 1)
 
 
 @pytest.mark.parametrize(
-    ("fault", "incidents", "one", "verdict", "got"),
+    ("fault", "incidents", "single", "verdict", "got"),
     [
-        pytest.param(a_fault(verdict="finished"), [], True, True, "none", id="nobody is told"),
+        pytest.param(a_fault(verdict="finished"), [], True, True, "none", id="no incident"),
         pytest.param(a_fault(verdict="finished"), ["hung"], False, False, "hung", id="a hang that was none"),
         pytest.param(
             a_fault(verdict="cancelled", optional=True), ["cancelled"], True, True, "cancelled", id="optional"
         ),
-        pytest.param(a_fault(verdict="cancelled"), ["cancelled"], False, True, "cancelled", id="named, yet told"),
+        pytest.param(a_fault(verdict="cancelled"), ["cancelled"], False, True, "cancelled", id="named, yet reported"),
     ],
 )
 def test_where_nothing_failed_no_incident_is_right(
-    fault: TrueFault, incidents: list[str], one: bool, verdict: bool, got: str
+    fault: TrueFault, incidents: list[str], single: bool, verdict: bool, got: str
 ) -> None:
     quiet = msgspec.structs.replace(fault, incident=False, failure_class="", also_ok=())
     score = scored(quiet, *(found(("hang", "n3"), verdict=name) for name in incidents))
-    assert (score.top1, score.one, score.verdict, score.got_verdict) == (None, one, verdict, got)
+    assert (score.top1, score.one, score.verdict, score.got_verdict) == (None, single, verdict, got)
 
 
-def test_figures_are_shares_of_what_was_asked() -> None:
+def test_figures_are_shares_of_the_cases_they_apply_to() -> None:
     scores = Scores()
     scores.add("a", truth(a_fault()), [found(("xid-79", "n3"), after_s=4)])
     scores.add("b", truth(a_fault(verdict="hung", fault="hang")), [found(("hang", "n3"), verdict="straggler")])
@@ -174,7 +174,7 @@ def test_a_document_without_candidates_has_its_root_as_the_only_one() -> None:
     assert (incident.onset_s, incident.verdict) == (ONSET_S, "")
 
 
-def test_a_documents_candidates_come_in_its_order() -> None:
+def test_a_documents_candidates_keep_their_order() -> None:
     ranked = [{"class": "xid-79", "node": "n3"}, {"class": "nccl-timeout", "node": "n1"}]
     assert found_of(a_document(candidates=ranked, verdict="hung")).candidates == (
         ("xid-79", "n3"),
@@ -191,22 +191,22 @@ LINES = [
 ]
 
 
-def test_the_earliest_error_line_is_one_incident_for_all() -> None:
+def test_the_earliest_error_line_is_the_only_incident() -> None:
     (incident,) = earliest_error_line(LINES)
     assert incident.candidates == (("nccl-timeout", "n1"), ("xid-79", "n3"), ("sigabrt", "n1"))
     assert (incident.jobs, incident.nodes) == ({"A", "B"}, {"n1", "n2", "n3"})
     assert (incident.onset_s, incident.last_s) == (0.0, 302.0)
 
 
-def test_the_highest_severity_wins_over_what_came_before() -> None:
+def test_the_highest_severity_wins_over_earlier_lines() -> None:
     (incident,) = highest_severity(LINES)
     assert incident.candidates[0] == ("xid-79", "n3")
     assert (incident.onset_s, incident.last_s) == (10.0, 302.0)
 
 
-def test_jobs_and_windows_of_five_minutes_are_incidents_of_their_own() -> None:
+def test_jobs_and_windows_of_five_minutes_are_separate_incidents() -> None:
     incidents = by_job_in_5_minutes(LINES)
-    assert [(one.onset_s, one.last_s, sorted(one.jobs)) for one in incidents] == [
+    assert [(incident.onset_s, incident.last_s, sorted(incident.jobs)) for incident in incidents] == [
         (0.0, 250.0, ["A"]),
         (10.0, 10.0, []),
         (301.0, 301.0, ["A"]),
@@ -214,14 +214,14 @@ def test_jobs_and_windows_of_five_minutes_are_incidents_of_their_own() -> None:
     ]
 
 
-def test_nothing_found_is_no_incident() -> None:
+def test_no_match_is_no_incident() -> None:
     assert [way([]) for way in (earliest_error_line, highest_severity, by_job_in_5_minutes)] == [[], [], []]
 
 
 def test_a_folder_of_any_generator_is_replayed_and_scored(tmp_path: Path) -> None:
     line = "2026-03-02T09:10:00.000000+00:00 n3 kernel: NVRM: Xid (PCI:0000:61:00): 79, GPU has fallen off the bus."
-    told = {"class": "xid-79", "fault": "gpu_lost", "onset": ONSET, "incident": True, "node": "n3", "gpu": None}
-    for name, faults in (("one", [told]), ("healthy", [])):
+    fault = {"class": "xid-79", "fault": "gpu_lost", "onset": ONSET, "incident": True, "node": "n3", "gpu": None}
+    for name, faults in (("one", [fault]), ("healthy", [])):
         folder = tmp_path / name
         folder.mkdir()
         (folder / "kern.log").write_text(f"{line}\n" if faults else "")
@@ -229,11 +229,11 @@ def test_a_folder_of_any_generator_is_replayed_and_scored(tmp_path: Path) -> Non
         (folder / "truth.json").write_text(json.dumps({**times, "seed": 1, "nodes": 2, "faults": faults}))
     scores = {}
     for folder in folders_with_truth([tmp_path]):
-        place, known, ways = answered(folder)
+        place, case_truth, ways = answered(folder)
         for way, incidents in ways.items():
-            scores.setdefault(way, Scores()).add(place, known, incidents)
+            scores.setdefault(way, Scores()).add(place, case_truth, incidents)
     assert list(scores) == [OURS, "earliest error line", "highest severity", "by job in 5 minutes"]
-    for one in scores.values():
-        figures = one.figures()
+    for scored_way in scores.values():
+        figures = scored_way.figures()
         assert (figures["top1"], figures["one"], figures["healthy_hours"]) == (1.0, 1.0, 0.5)
         assert (figures["false_alarms"], figures["onset_p95_s"]) == (0, 0.0)

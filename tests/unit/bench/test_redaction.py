@@ -1,4 +1,4 @@
-"""Of 200 made-up credentials none is left, and no example of a rule changes."""
+"""Each of 200 made-up credentials is removed, and no example of a rule changes."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from epicenter.rules.redact.load import load_redactor
 from epicenter.rules.redact.redactor import Redactor, Secret
 
 
-def test_no_secret_is_left_and_nothing_else_goes() -> None:
+def test_only_secrets_are_removed() -> None:
     found = shapes(SEED)
     assert len({shape.line for shape in found}) == 200
     assert {shape.kind for shape in found} == KINDS.keys()
-    told = recall_of(load_redactor(), found)
-    assert (told.left, told.too_much) == ([], [])
+    recall = recall_of(load_redactor(), found)
+    assert (recall.left, recall.too_much) == ([], [])
 
 
-def test_what_is_left_would_be_seen() -> None:
+def test_an_unredacted_secret_is_counted() -> None:
     off = recall_of(Redactor([Secret("none", ("no such word",), ("no such word",))]), shapes(SEED))
     assert len(off.left) == off.count
 

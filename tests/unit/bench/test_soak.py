@@ -1,4 +1,4 @@
-"""What the soak calls flat."""
+"""When the soak calls memory flat."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from bench.soak import Sample, plot, verdicts
 
 
 def samples(memory_mb: Callable[[float], float]) -> list[Sample]:
-    """An hour, of which only the memory is told."""
+    """An hour of samples, with the memory only."""
     return [Sample(minute, memory_mb(minute), 1_000.0, 40.0, 900.0, 400_000.0) for minute in range(60)]
 
 

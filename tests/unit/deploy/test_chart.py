@@ -1,4 +1,4 @@
-"""The Helm chart: what it renders is Kubernetes', holds together, and says what the sources say."""
+"""The Helm chart: its manifests are valid, consistent, and agree with the sources."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ SETTINGS: Final = {field.alias or name for name, field in Settings.model_fields.
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
-def test_helm_finds_nothing_to_complain_about(values: str) -> None:
+def test_helm_lint_finds_nothing(values: str) -> None:
     done = run_helm("lint", "--strict", str(CHART), "--values", str(VALUES / f"{values}.yaml"))
     assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
-def test_every_manifest_is_one_of_kubernetes(values: str) -> None:
+def test_every_manifest_fits_the_schema_of_kubernetes(values: str) -> None:
     for manifest in rendered(values):
         if not manifest["apiVersion"].startswith(OTHERS):
             validate(manifest)
@@ -47,7 +47,10 @@ def test_every_manifest_is_one_of_kubernetes(values: str) -> None:
 
 @pytest.mark.parametrize("values", VALUE_SETS)
 def test_names_are_unique_and_short_enough_for_labels_and_hosts(values: str) -> None:
-    names = [(one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"]) for one in rendered(values)]
+    names = [
+        (manifest["kind"], manifest["metadata"].get("namespace"), manifest["metadata"]["name"])
+        for manifest in rendered(values)
+    ]
     assert len(set(names)) == len(names)
     long_release = "r" * 53
     done = run_helm("template", long_release, str(CHART), "--values", str(VALUES / f"{values}.yaml"))
@@ -55,7 +58,7 @@ def test_names_are_unique_and_short_enough_for_labels_and_hosts(values: str) -> 
         assert len(str(name)) <= 63, name
 
 
-ODD: Final = (
+AMBIGUOUS: Final = (
     *("kafka.rawTopic=1e3", "kafka.prefix=0", "kafka.security=sasl_ssl", "kafka.ca.secret=12", "kafka.ca.key=1"),
     *("kafka.certificate.secret=null", "kafka.users.worker.name=off", "kafka.users.worker.secret=1e3"),
     *("kafka.users.topics.name=y", "kafka.users.topics.secret=13", "kafka.users.shipper.name=no"),
@@ -64,33 +67,45 @@ ODD: Final = (
     *("alerts.configMap=17", "alerts.secret=18", "shipper.env.YES=no", "image.pullSecrets[0]=0", "cluster=0123"),
     *("shipper.sidecar.namespaces[0]=19", "monitoring.dashboards.label=on"),
 )
-"""Names that Kubernetes and Kafka allow, and that YAML takes for something else."""
+"""Names that Kubernetes and Kafka allow, and that YAML reads as another type."""
 
 
-def test_odd_names_stay_texts() -> None:
-    more = [word for one in ODD for word in ("--set-string", one)] + ["--set-json", "settings.fetch_records=1000000"]
+def test_ambiguous_names_stay_texts() -> None:
+    more = [word for pair in AMBIGUOUS for word in ("--set-string", pair)] + [
+        "--set-json",
+        "settings.fetch_records=1000000",
+    ]
     done = run_helm("template", "my.release", str(CHART), "-n", "20", "--values", str(VALUES / "fleet.yaml"), *more)
     assert done.returncode == 0, done.stderr
     manifests = list(yaml.load_all(done.stdout, yaml.CSafeLoader))
     for manifest in manifests:
         if not manifest["apiVersion"].startswith(OTHERS):
             validate(manifest)
-    assert all(isinstance(one, str) for one in values_at(manifests, "name", "namespace", "key", "topic", "secretName"))
-    assert {one["metadata"]["name"] for one in manifests if "." in one["metadata"]["name"]} == set()
-    assert {one["value"] for one in values_at(manifests, "env") for one in one if "FETCH" in one["name"]} == {"1000000"}
+    assert all(
+        isinstance(name, str) for name in values_at(manifests, "name", "namespace", "key", "topic", "secretName")
+    )
+    assert {manifest["metadata"]["name"] for manifest in manifests if "." in manifest["metadata"]["name"]} == set()
+    assert {
+        variable["value"]
+        for variable in values_at(manifests, "env")
+        for variable in variable
+        if "FETCH" in variable["name"]
+    } == {"1000000"}
 
 
-def test_the_four_sets_of_values_differ_in_what_they_are_for() -> None:
-    kinds = {values: {one["kind"] for one in rendered(values)} for values in VALUE_SETS}
+def test_the_four_sets_of_values_render_different_parts() -> None:
+    kinds = {values: {manifest["kind"] for manifest in rendered(values)} for values in VALUE_SETS}
     assert {"ScaledObject", "ServiceMonitor", "PodMonitor", "PrometheusRule", "PodDisruptionBudget"} <= kinds["fleet"]
     assert not {"ScaledObject", "ServiceMonitor", "PrometheusRule"} & kinds["minimal"]
-    components = [one["metadata"]["labels"]["app.kubernetes.io/component"] for one in rendered("vector-shipper")]
+    components = [
+        manifest["metadata"]["labels"]["app.kubernetes.io/component"] for manifest in rendered("vector-shipper")
+    ]
     assert "page" not in components
     assert "shipper" in components
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
-def test_every_setting_in_the_chart_is_one_and_they_agree(
+def test_every_setting_in_the_chart_exists_and_they_agree(
     values: str, tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for workload in workloads(rendered(values)):
@@ -101,9 +116,11 @@ def test_every_setting_in_the_chart_is_one_and_they_agree(
                     folder.mkdir(parents=True)
                     for name in _secret_settings(workload, container):
                         (folder / name).write_text("https://epicenter:secret@clickhouse:8443/epicenter")
-                    for one in container["env"]:
-                        patch.setenv(one["name"], one["value"])
-                        assert not one["name"].startswith(PREFIX) or _is_setting(one["name"]), one["name"]
+                    for variable in container["env"]:
+                        patch.setenv(variable["name"], variable["value"])
+                        assert not variable["name"].startswith(PREFIX) or _is_setting(variable["name"]), variable[
+                            "name"
+                        ]
                     patch.setenv("EPICENTER_SECRETS_DIR", str(folder))
                     load_settings()
 
@@ -118,22 +135,22 @@ def _is_setting(variable: str) -> bool:
 
 
 def _secret_settings(workload: Manifest, container: Manifest) -> list[str]:
-    """Files that the container finds in its folder of secrets."""
-    mount = next(one for one in container["volumeMounts"] if one["mountPath"] == "/run/secrets/epicenter")
-    volume = next(one for one in pod_of(workload)["spec"]["volumes"] if one["name"] == mount["name"])
+    """The files in the container's folder of secrets."""
+    mount = next(mount for mount in container["volumeMounts"] if mount["mountPath"] == "/run/secrets/epicenter")
+    volume = next(volume for volume in pod_of(workload)["spec"]["volumes"] if volume["name"] == mount["name"])
     names = list(values_at(volume, "path"))
     assert set(names) <= SETTINGS
     return names
 
 
-def test_services_share_the_work_and_only_one_kind_of_pod_does_each_task() -> None:
+def test_each_task_is_done_by_one_kind_of_pod() -> None:
     def services(values: str) -> dict[str, str]:
         return {
-            container["name"]: one["value"]
+            container["name"]: variable["value"]
             for workload in of_kind(rendered(values), "Deployment")
             for container in containers_of(workload)
-            for one in container["env"]
-            if one["name"] == "EPICENTER_SERVICES"
+            for variable in container["env"]
+            if variable["name"] == "EPICENTER_SERVICES"
         }
 
     assert services("minimal") == {"worker": "match,correlate,store,notify"}
@@ -155,7 +172,7 @@ def test_keda_signs_in_as_a_worker() -> None:
     account = of_kind(signed, "TriggerAuthentication")[0]
     assert (trigger["metadata"]["sasl"], trigger["metadata"]["tls"]) == ("scram_sha512", "enable")
     assert trigger["authenticationRef"]["name"] == account["metadata"]["name"]
-    assert [one["parameter"] for one in account["spec"]["secretTargetRef"]] == ["password", "ca"]
+    assert [reference["parameter"] for reference in account["spec"]["secretTargetRef"]] == ["password", "ca"]
 
 
 def test_alert_rules_dashboards_and_shippers_are_those_of_the_repository() -> None:
@@ -163,37 +180,42 @@ def test_alert_rules_dashboards_and_shippers_are_those_of_the_repository() -> No
     assert rule["spec"] == yaml.safe_load((DEPLOY / "prometheus/epicenter.rules.yaml").read_text())
     data = {
         name: text
-        for one in of_kind(rendered("fleet"), "ConfigMap")
-        if "grafana_dashboard" in one["metadata"]["labels"]
-        for name, text in one["data"].items()
+        for config_map in of_kind(rendered("fleet"), "ConfigMap")
+        if "grafana_dashboard" in config_map["metadata"]["labels"]
+        for name, text in config_map["data"].items()
     }
-    files = {one.name: json.loads(one.read_text()) for one in (DEPLOY / "grafana/dashboards").glob("*.json")}
+    files = {file.name: json.loads(file.read_text()) for file in (DEPLOY / "grafana/dashboards").glob("*.json")}
     assert {name: json.loads(text) for name, text in data.items()} == files
     for values, kind, file in (
         ("fleet", "fluent-bit", "daemonset.yaml"),
         ("fleet", "fluent-bit", "sidecar.yaml"),
         ("vector-shipper", "vector", "daemonset.yaml"),
     ):
-        texts = [one["data"].get(file) for one in of_kind(rendered(values), "ConfigMap")]
+        texts = [config_map["data"].get(file) for config_map in of_kind(rendered(values), "ConfigMap")]
         assert (DEPLOY / kind / file).read_text() in texts
-    assert all(one.is_symlink() for one in (CHART / "files").iterdir()), "a copy would grow old"
+    assert all(file.is_symlink() for file in (CHART / "files").iterdir()), "a copy would grow old"
 
 
-def test_the_migration_may_reach_its_servers_before_anything_else_is_made() -> None:
+def test_the_migration_reaches_its_servers_before_other_manifests_are_made() -> None:
     job = of_kind(rendered("minimal"), "Job")[0]["metadata"]["annotations"]
-    (policy,) = (one for one in of_kind(rendered("minimal"), "NetworkPolicy") if "migrate" in one["metadata"]["name"])
+    (policy,) = (
+        policy for policy in of_kind(rendered("minimal"), "NetworkPolicy") if "migrate" in policy["metadata"]["name"]
+    )
     hook = policy["metadata"]["annotations"]
     assert int(hook["helm.sh/hook-weight"]) < int(job.get("helm.sh/hook-weight", 0))
     assert {name: hook[name] for name in job} == job
 
 
 def test_vector_reads_the_variables_of_its_configuration() -> None:
-    """From 0.57 on it does so only when told."""
-    env = {one["name"]: one.get("value") for one in containers_of(_part("vector-shipper", "shipper"))[0]["env"]}
+    """From 0.57 on it does so only by option."""
+    env = {
+        variable["name"]: variable.get("value")
+        for variable in containers_of(_part("vector-shipper", "shipper"))[0]["env"]
+    }
     assert env["VECTOR_DANGEROUSLY_ALLOW_ENV_VAR_INTERPOLATION"] == "true"
 
 
-def test_metrics_carry_the_job_that_the_alert_rules_look_for() -> None:
+def test_metrics_have_the_job_label_of_the_alert_rules() -> None:
     monitor = of_kind(rendered("fleet"), "ServiceMonitor")[0]["spec"]
     for service in _chosen("fleet", "Service", monitor["selector"]["matchLabels"]):
         assert service["metadata"]["labels"][monitor["jobLabel"]] == "epicenter"
@@ -201,7 +223,7 @@ def test_metrics_carry_the_job_that_the_alert_rules_look_for() -> None:
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
-def test_ports_that_are_named_exist_where_they_are_looked_for(values: str) -> None:
+def test_named_ports_exist_where_they_are_used(values: str) -> None:
     for workload in workloads(rendered(values)):
         for container in containers_of(workload):
             for probe in values_at(container, "httpGet", "tcpSocket"):
@@ -216,11 +238,11 @@ def test_ports_that_are_named_exist_where_they_are_looked_for(values: str) -> No
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
-def test_what_is_referred_to_exists_or_is_named_in_the_values(values: str) -> None:
-    given = {str(one) for one in values_at(yaml.safe_load((VALUES / f"{values}.yaml").read_text()), *_NAMING)}
+def test_references_exist_or_are_named_in_the_values(values: str) -> None:
+    given = {str(name) for name in values_at(yaml.safe_load((VALUES / f"{values}.yaml").read_text()), *_NAMING)}
     made = {
-        (one["metadata"].get("namespace"), one["metadata"]["name"]): one["data"]
-        for one in of_kind(rendered(values), "ConfigMap")
+        (config_map["metadata"].get("namespace"), config_map["metadata"]["name"]): config_map["data"]
+        for config_map in of_kind(rendered(values), "ConfigMap")
     }
     for workload in workloads(rendered(values)):
         for secret in values_at(pod_of(workload), "secret", "secretKeyRef"):
@@ -228,10 +250,10 @@ def test_what_is_referred_to_exists_or_is_named_in_the_values(values: str) -> No
         for config in values_at(pod_of(workload), "configMap"):
             data = made.get((workload["metadata"]["namespace"], config["name"]))
             assert data is not None or config["name"] in given
-            assert data is None or {one["key"] for one in config.get("items", [])} <= data.keys()
-        accounts = [one["metadata"]["name"] for one in of_kind(rendered(values), "ServiceAccount")]
+            assert data is None or {entry["key"] for entry in config.get("items", [])} <= data.keys()
+        accounts = [account["metadata"]["name"] for account in of_kind(rendered(values), "ServiceAccount")]
         assert pod_of(workload)["spec"]["serviceAccountName"] in [*accounts, "default"]
-        mounted = {mount["name"] for one in containers_of(workload) for mount in one["volumeMounts"]}
+        mounted = {mount["name"] for container in containers_of(workload) for mount in container["volumeMounts"]}
         assert mounted == {volume["name"] for volume in pod_of(workload)["spec"]["volumes"]}
 
 
@@ -250,18 +272,18 @@ def test_a_change_of_configuration_replaces_the_pods_that_read_it() -> None:
         assert annotation(component, name, "--set", value) != annotation(component, name)
 
 
-def test_packs_topology_and_alerts_are_where_the_settings_say() -> None:
+def test_packs_topology_and_alerts_are_mounted_where_the_settings_say() -> None:
     given = ["rulePacks.files.own\\.yaml=x", "rulePacks.configMaps={big}", "topology.file=x", "alerts.file=x"]
-    more = [word for one in given for word in ("--set", one)]
+    more = [word for pair in given for word in ("--set", pair)]
     manifests = rendered("minimal", *more)
     worker = containers_of(_part("minimal", "worker", *more))[0]
-    env = {one["name"]: one["value"] for one in worker["env"]}
-    mounts = [one["mountPath"] for one in worker["volumeMounts"]]
+    env = {variable["name"]: variable["value"] for variable in worker["env"]}
+    mounts = [mount["mountPath"] for mount in worker["volumeMounts"]]
     assert env["EPICENTER_RULE_PACKS"] == "/etc/epicenter/rules/chart:/etc/epicenter/rules/0"
     for variable in ("EPICENTER_TOPOLOGY", "EPICENTER_ALERTS"):
         assert env[variable].rpartition("/")[0] in mounts
     assert set(env["EPICENTER_RULE_PACKS"].split(":")) <= set(mounts)
-    made = {one["metadata"]["name"]: one["data"] for one in of_kind(manifests, "ConfigMap")}
+    made = {config_map["metadata"]["name"]: config_map["data"] for config_map in of_kind(manifests, "ConfigMap")}
     assert made["epicenter-alerts"] == {"alerts.yaml": "x"}
     assert made["epicenter-rules"] == {"own.yaml": "x"}
 
@@ -269,17 +291,29 @@ def test_packs_topology_and_alerts_are_where_the_settings_say() -> None:
 def _part(values: str, component: str, *more: str) -> Manifest:
     """The Deployment, DaemonSet or Job of a component."""
     label = "app.kubernetes.io/component"
-    return next(one for one in workloads(rendered(values, *more)) if one["metadata"]["labels"][label] == component)
+    return next(
+        workload
+        for workload in workloads(rendered(values, *more))
+        if workload["metadata"]["labels"][label] == component
+    )
 
 
 def _chosen(values: str, kind: str, labels: Manifest) -> list[Manifest]:
-    found = [one for one in of_kind(rendered(values), kind) if labels.items() <= one["metadata"]["labels"].items()]
+    found = [
+        manifest
+        for manifest in of_kind(rendered(values), kind)
+        if labels.items() <= manifest["metadata"]["labels"].items()
+    ]
     assert found
     return found
 
 
 def _ports(values: str, labels: Manifest) -> set[str]:
     """Names of the ports of the pods with these labels."""
-    pods = [one for one in workloads(rendered(values)) if labels.items() <= pod_of(one)["metadata"]["labels"].items()]
+    pods = [
+        workload
+        for workload in workloads(rendered(values))
+        if labels.items() <= pod_of(workload)["metadata"]["labels"].items()
+    ]
     assert len(pods) == 1, labels
-    return {port["name"] for one in containers_of(pods[0]) for port in one.get("ports", [])}
+    return {port["name"] for container in containers_of(pods[0]) for port in container.get("ports", [])}

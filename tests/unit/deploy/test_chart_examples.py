@@ -1,4 +1,4 @@
-"""Kafka and ClickHouse by their operators: what the examples say is what epicenter and its chart need."""
+"""Kafka and ClickHouse by their operators: the examples agree with epicenter and its chart."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ CLICKHOUSE: Final = yaml.safe_load((DEPLOY / "clickhouse-operator/clickhouse.yam
 SECURED: Final = yaml.safe_load((VALUES / "secured.yaml").read_text())
 
 
-def test_strimzi_makes_the_topics_that_epicenter_would_make() -> None:
+def test_strimzi_creates_the_same_topics_as_epicenter() -> None:
     made = {
-        one["metadata"]["name"]: (
-            one["spec"]["partitions"],
-            one["spec"]["replicas"],
-            {name: str(value) for name, value in one["spec"]["config"].items()},
+        manifest["metadata"]["name"]: (
+            manifest["spec"]["partitions"],
+            manifest["spec"]["replicas"],
+            {name: str(value) for name, value in manifest["spec"]["config"].items()},
         )
-        for one in KAFKA
-        if one["kind"] == "KafkaTopic"
+        for manifest in KAFKA
+        if manifest["kind"] == "KafkaTopic"
     }
     settings = Settings(raw_partitions=SECURED["kafka"]["rawPartitions"], replication=3)
     assert made == {
@@ -34,7 +34,7 @@ def test_strimzi_makes_the_topics_that_epicenter_would_make() -> None:
     }
 
 
-def test_users_of_kafka_may_do_what_they_have_to() -> None:
+def test_users_of_kafka_have_the_rights_they_need() -> None:
     names, raw = TopicNames(Settings().prefix), Settings().raw_topic
     worker, shipper = (_acls(SECURED["kafka"]["users"][user]["name"]) for user in ("worker", "shipper"))
     assert shipper == {("topic", raw, "literal"): ["Write", "Describe"]}
@@ -48,7 +48,9 @@ def test_users_of_kafka_may_do_what_they_have_to() -> None:
 
 
 def _acls(user: str) -> dict[tuple[str, str, str], list[str]]:
-    found = next(one for one in KAFKA if one["kind"] == "KafkaUser" and one["metadata"]["name"] == user)
+    found = next(
+        manifest for manifest in KAFKA if manifest["kind"] == "KafkaUser" and manifest["metadata"]["name"] == user
+    )
     return {
         (acl["resource"]["type"], acl["resource"]["name"], acl["resource"]["patternType"]): acl["operations"]
         for acl in found["spec"]["authorization"]["acls"]
@@ -56,16 +58,18 @@ def _acls(user: str) -> dict[tuple[str, str, str], list[str]]:
 
 
 def test_everything_of_kafka_belongs_to_the_cluster_that_the_chart_reaches() -> None:
-    cluster = next(one for one in KAFKA if one["kind"] == "Kafka")
+    cluster = next(manifest for manifest in KAFKA if manifest["kind"] == "Kafka")
     name, namespace = cluster["metadata"]["name"], cluster["metadata"]["namespace"]
-    assert all(one["metadata"]["namespace"] == namespace for one in KAFKA)
-    assert all(one is cluster or one["metadata"]["labels"] == {"strimzi.io/cluster": name} for one in KAFKA)
+    assert all(manifest["metadata"]["namespace"] == namespace for manifest in KAFKA)
+    assert all(
+        manifest is cluster or manifest["metadata"]["labels"] == {"strimzi.io/cluster": name} for manifest in KAFKA
+    )
     port = cluster["spec"]["kafka"]["listeners"][0]["port"]
     assert SECURED["kafka"]["brokers"] == f"{name}-kafka-bootstrap.{namespace}.svc:{port}"
     assert SECURED["kafka"]["ca"]["secret"] == f"{name}-cluster-ca-cert"
 
 
-def test_clickhouse_takes_passwords_and_keys_from_secrets_alone() -> None:
+def test_clickhouse_reads_passwords_and_keys_from_secrets_only() -> None:
     configuration = CLICKHOUSE["spec"]["configuration"]
     users: dict[str, Any] = configuration["users"]
     names = {key.partition("/")[0] for key in users}
@@ -81,7 +85,7 @@ def test_clickhouse_takes_passwords_and_keys_from_secrets_alone() -> None:
 def test_users_of_clickhouse_have_the_rights_of_our_roles() -> None:
     sql = re.sub("--.*", "", (DEPLOY.parent / "sinks/clickhouse/optional/roles.sql").read_text())
     roles: dict[str, list[str]] = defaultdict(list)
-    for statement in (" ".join(one.split()) for one in sql.replace("{database}", "epicenter").split(";")):
+    for statement in (" ".join(statement.split()) for statement in sql.replace("{database}", "epicenter").split(";")):
         grant, _, role = statement.rpartition(" TO ")
         if grant.startswith("GRANT "):
             roles[role].append(grant)
@@ -90,11 +94,11 @@ def test_users_of_clickhouse_have_the_rights_of_our_roles() -> None:
     assert len(roles) == 4
 
 
-def test_templates_that_clickhouse_names_are_there() -> None:
+def test_templates_that_clickhouse_names_are_defined() -> None:
     templates = CLICKHOUSE["spec"]["templates"]
-    there = {one["name"] for kind in templates.values() for one in kind}
+    there = {template["name"] for kind in templates.values() for template in kind}
     assert set(CLICKHOUSE["spec"]["defaults"]["templates"].values()) == there
     profiles, quotas = (CLICKHOUSE["spec"]["configuration"][kind] for kind in ("profiles", "quotas"))
     for key, value in CLICKHOUSE["spec"]["configuration"]["users"].items():
-        for kind, known in (("/profile", profiles), ("/quota", quotas)):
-            assert not key.endswith(kind) or any(one.startswith(f"{value}/") for one in known), key
+        for kind, defined in (("/profile", profiles), ("/quota", quotas)):
+            assert not key.endswith(kind) or any(path.startswith(f"{value}/") for path in defined), key

@@ -1,4 +1,4 @@
-"""Values that can't be right: helm refuses them, and says which and what to write."""
+"""Wrong values: helm refuses them, with their names and what to write."""
 
 from __future__ import annotations
 
@@ -32,21 +32,21 @@ REFUSED: Final = {
 }
 
 
-@pytest.mark.parametrize(("given", "values", "told"), REFUSED.values(), ids=list(REFUSED))
-def test_wrong_values_are_named(given: list[str], values: str, told: str) -> None:
-    assert told in refusal(*[word for one in given for word in ("--set", one)], values=values)
+@pytest.mark.parametrize(("given", "values", "expected"), REFUSED.values(), ids=list(REFUSED))
+def test_wrong_values_are_named(given: list[str], values: str, expected: str) -> None:
+    assert expected in refusal(*[word for pair in given for word in ("--set", pair)], values=values)
 
 
-def test_a_release_that_services_can_not_be_named_after_is_refused() -> None:
+def test_a_release_whose_name_fits_no_service_is_refused() -> None:
     assert "begins with a letter" in run_helm("template", "1", str(CHART)).stderr
 
 
-def test_all_problems_are_told_at_once() -> None:
-    told = refusal("--set", "kafka.brokers=", "--set", "secrets.page=", "--set", "worker.replicas=9")
-    assert all(name in told for name in ("kafka.brokers:", "secrets.page:", "worker.replicas:"))
+def test_all_problems_are_reported_at_once() -> None:
+    message = refusal("--set", "kafka.brokers=", "--set", "secrets.page=", "--set", "worker.replicas=9")
+    assert all(name in message for name in ("kafka.brokers:", "secrets.page:", "worker.replicas:"))
 
 
-def test_no_value_is_taken_without_a_word_in_the_schema() -> None:
+def test_the_schema_allows_no_unknown_values() -> None:
     schema = json.loads((CHART / "values.schema.json").read_text())
     _assert_closed(schema, "")
 
@@ -56,11 +56,11 @@ KUBERNETES_OWN: Final = ("nodeAffinity", "podAffinity", "podAntiAffinity", "name
 
 def _assert_closed(schema: Any, place: str) -> None:
     if isinstance(schema, list):
-        for one in schema:
-            _assert_closed(one, place)
+        for part in schema:
+            _assert_closed(part, place)
     if not isinstance(schema, dict):
         return
     if schema.get("type") == "object" and not place.endswith(KUBERNETES_OWN):
         assert schema.get("additionalProperties", True) is not True, place
-    for name, one in schema.items():
-        _assert_closed(one, f"{place}/{name}")
+    for name, part in schema.items():
+        _assert_closed(part, f"{place}/{name}")

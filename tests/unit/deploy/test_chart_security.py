@@ -18,12 +18,12 @@ EVERY_POD: Final = [
     for values in VALUE_SETS
     for workload in workloads(rendered(values))
 ]
-OUR_PODS: Final = [one for one in EVERY_POD if "shipper" not in str(one.id).removeprefix("vector-shipper")]
-SHIPPERS: Final = [one for one in EVERY_POD if one not in OUR_PODS]
+OUR_PODS: Final = [pod for pod in EVERY_POD if "shipper" not in str(pod.id).removeprefix("vector-shipper")]
+SHIPPERS: Final = [pod for pod in EVERY_POD if pod not in OUR_PODS]
 
 
 @pytest.mark.parametrize("workload", OUR_PODS)
-def test_our_pods_are_nobody_special(workload: Manifest) -> None:
+def test_our_pods_run_without_privileges(workload: Manifest) -> None:
     spec = pod_of(workload)["spec"]
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"] == {
@@ -43,11 +43,13 @@ def test_our_pods_are_nobody_special(workload: Manifest) -> None:
 
 
 @pytest.mark.parametrize("workload", SHIPPERS)
-def test_a_shipper_is_root_reads_the_host_and_writes_one_folder_there(workload: Manifest) -> None:
+def test_a_shipper_is_root_reads_the_host_and_writes_a_single_folder_there(workload: Manifest) -> None:
     spec, shipper = pod_of(workload)["spec"], containers_of(workload)[0]
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    host = {one["name"]: one["hostPath"]["path"] for one in spec["volumes"] if "hostPath" in one}
-    writable = [one["name"] for one in shipper["volumeMounts"] if one["name"] in host and not one.get("readOnly")]
+    host = {volume["name"]: volume["hostPath"]["path"] for volume in spec["volumes"] if "hostPath" in volume}
+    writable = [
+        mount["name"] for mount in shipper["volumeMounts"] if mount["name"] in host and not mount.get("readOnly")
+    ]
     assert [host[name] for name in writable] == ["/var/lib/epicenter-shipper"]
     if "/dev/kmsg" in host.values():
         assert shipper["securityContext"] == {"readOnlyRootFilesystem": True, "privileged": True}
@@ -68,26 +70,32 @@ def test_every_container_has_limits_and_no_links_to_services(workload: Manifest)
 
 
 @pytest.mark.parametrize("workload", EVERY_POD)
-def test_no_secret_stands_in_an_environment_or_on_a_command_line(workload: Manifest) -> None:
+def test_no_secret_is_in_an_environment_or_on_a_command_line(workload: Manifest) -> None:
     for container in containers_of(workload):
-        named = [one["name"] for one in container["env"] if re.search("PASSWORD|TOKEN|SECRET|STORE", one["name"])]
+        named = [
+            variable["name"]
+            for variable in container["env"]
+            if re.search("PASSWORD|TOKEN|SECRET|STORE", variable["name"])
+        ]
         assert set(named) <= {"EPICENTER_SECRETS_DIR", "KAFKA_PASSWORD"}
-        for one in container["env"]:
-            if one["name"] == "KAFKA_PASSWORD":
-                assert one["valueFrom"].keys() == {"secretKeyRef"}
+        for variable in container["env"]:
+            if variable["name"] == "KAFKA_PASSWORD":
+                assert variable["valueFrom"].keys() == {"secretKeyRef"}
         assert not re.search("password|token|://", " ".join(container["args"]))
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
 def test_the_chart_makes_no_secret_and_only_shippers_may_ask_the_api(values: str) -> None:
     assert not of_kind(rendered(values), "Secret", "Role")
-    assert all(one["automountServiceAccountToken"] is False for one in of_kind(rendered(values), "ServiceAccount"))
+    assert all(
+        account["automountServiceAccountToken"] is False for account in of_kind(rendered(values), "ServiceAccount")
+    )
     (role,) = of_kind(rendered(values), "ClusterRole")
     (rule,) = role["rules"]
     assert set(rule["resources"]) <= {"pods", "namespaces", "nodes"}
     assert rule["verbs"] == ["get", "list", "watch"]
     (binding,) = of_kind(rendered(values), "ClusterRoleBinding")
-    assert [one["name"] for one in binding["subjects"]] == ["epicenter-shipper"]
+    assert [subject["name"] for subject in binding["subjects"]] == ["epicenter-shipper"]
 
 
 REACH: Final = {
@@ -100,17 +108,17 @@ REACH: Final = {
 
 def test_each_pod_reaches_what_it_needs_and_nothing_else() -> None:
     policies = of_kind(rendered("minimal"), "NetworkPolicy")
-    found = {one["metadata"]["labels"]["app.kubernetes.io/component"]: one["spec"] for one in policies}
+    found = {policy["metadata"]["labels"]["app.kubernetes.io/component"]: policy["spec"] for policy in policies}
     assert {name: {port["port"] for port in values_of(spec)} for name, spec in found.items()} == REACH
     for spec in found.values():
         assert spec["policyTypes"] == ["Ingress", "Egress"]
     assert {name for name, spec in found.items() if "ingress" in spec} == {"worker", "shipper"}
 
 
-def test_who_only_matches_knows_neither_store_nor_targets() -> None:
+def test_a_pod_that_only_matches_reaches_neither_store_nor_targets() -> None:
     split = rendered("fleet", "--set", "alerts.file=x", "--set", "store.ca.secret=ca")
-    policies = {one["metadata"]["name"]: one["spec"] for one in of_kind(split, "NetworkPolicy")}
-    pods = {one["metadata"]["name"]: pod_of(one)["spec"] for one in workloads(split)}
+    policies = {policy["metadata"]["name"]: policy["spec"] for policy in of_kind(split, "NetworkPolicy")}
+    pods = {manifest["metadata"]["name"]: pod_of(manifest)["spec"] for manifest in workloads(split)}
     reach = {name: {port["port"] for port in values_of(spec)} for name, spec in policies.items()}
     assert reach["epicenter-worker"] == {53, 9092}
     assert reach["epicenter-rest"] == {53, 9092, 8123, 8443, 443, 9093}
@@ -124,14 +132,14 @@ def values_of(policy: Manifest) -> list[Manifest]:
 
 @pytest.mark.parametrize("values", VALUE_SETS)
 def test_no_pod_is_left_without_a_policy(values: str) -> None:
-    policies = [one["spec"]["podSelector"]["matchLabels"] for one in of_kind(rendered(values), "NetworkPolicy")]
+    policies = [policy["spec"]["podSelector"]["matchLabels"] for policy in of_kind(rendered(values), "NetworkPolicy")]
     for workload in workloads(rendered(values)):
         labels = pod_of(workload)["metadata"]["labels"]
-        assert [one for one in policies if one.items() <= labels.items()], workload["metadata"]["name"]
+        assert [selector for selector in policies if selector.items() <= labels.items()], workload["metadata"]["name"]
 
 
-def test_who_may_come_in_is_asked_for() -> None:
-    policies = {one["metadata"]["name"]: one["spec"] for one in of_kind(rendered("secured"), "NetworkPolicy")}
+def test_allowed_peers_are_those_of_the_values() -> None:
+    policies = {policy["metadata"]["name"]: policy["spec"] for policy in of_kind(rendered("secured"), "NetworkPolicy")}
     peers = policies["epicenter-page"]["ingress"][0]["from"]
     assert peers == [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]
 
@@ -146,12 +154,14 @@ class Stalled(BaseHTTPRequestHandler):
         pass
 
 
-def test_a_worker_that_waits_for_a_broker_is_alive_and_one_that_is_gone_is_not() -> None:
+def test_a_worker_that_waits_for_a_broker_is_alive_and_a_stopped_one_is_not() -> None:
     def is_alive(port: int) -> bool:
         command = [sys.executable, *probe[1:-1], probe[-1].replace("6066", str(port))]
         return subprocess.run(command, capture_output=True, check=False).returncode == 0
 
-    worker = next(one for one in workloads(rendered("minimal")) if one["metadata"]["name"] == "epicenter-worker")
+    worker = next(
+        manifest for manifest in workloads(rendered("minimal")) if manifest["metadata"]["name"] == "epicenter-worker"
+    )
     probe = containers_of(worker)[0]["livenessProbe"]["exec"]["command"]
     assert probe[0] == "python"
     with HTTPServer(("127.0.0.1", 0), Stalled) as server:
@@ -160,9 +170,9 @@ def test_a_worker_that_waits_for_a_broker_is_alive_and_one_that_is_gone_is_not()
     assert not is_alive(server.server_port)
 
 
-def test_no_ports_are_no_port_and_not_every_one() -> None:
+def test_an_empty_list_of_ports_allows_none() -> None:
     none = rendered(
         "minimal", "--set-json", "networkPolicy.storePorts=[]", "--set", "networkPolicy.apiServerPorts=null"
     )
-    egress = [rule for one in of_kind(none, "NetworkPolicy") for rule in one["spec"]["egress"]]
+    egress = [rule for policy in of_kind(none, "NetworkPolicy") for rule in policy["spec"]["egress"]]
     assert len(egress) == 7 and all(rule["ports"] for rule in egress)

@@ -1,4 +1,4 @@
-"""deploy/compose.yaml and what it mounts: hardened, pinned, complete, and taken by the programs that read it."""
+"""deploy/compose.yaml and what it mounts: hardened, pinned, complete, and accepted by the programs that read it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ COMPOSE: Final = yaml.safe_load(TEXT)
 SERVICES: Final[dict[str, Any]] = COMPOSE["services"]
 OURS: Final = {name for name, service in SERVICES.items() if "build" in service}
 WITHOUT_HEALTH: Final = {"topics", "migrate", "fluent-bit"}
-"""Two that end, and one whose image has nothing to ask with."""
-KNOWN: Final = {field.alias or name for name, field in Settings.model_fields.items()}
+"""Two that end, and one whose image has no program for a health check."""
+SETTING_NAMES: Final = {field.alias or name for name, field in Settings.model_fields.items()}
 
 each_service = pytest.mark.parametrize("name", SERVICES)
 
@@ -41,7 +41,7 @@ def mounts(service: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @each_service
-def test_it_may_do_as_little_as_possible(name: str) -> None:
+def test_each_service_runs_without_privileges(name: str) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -67,14 +67,14 @@ def test_its_image_is_pinned(name: str) -> None:
 
 
 @each_service
-def test_its_health_is_looked_at(name: str) -> None:
+def test_each_service_has_a_health_check(name: str) -> None:
     health = SERVICES[name]["healthcheck"]
     assert health.get("disable", False) is (name in WITHOUT_HEALTH)
     assert name in WITHOUT_HEALTH or health["test"][0].startswith("CMD")
 
 
 @each_service
-def test_what_it_needs_is_there(name: str, with_secrets: Path) -> None:
+def test_its_mounts_secrets_and_dependencies_exist(name: str, with_secrets: Path) -> None:
     service = SERVICES[name]
     for source, _ in mounts(service):
         if source.startswith("./"):
@@ -93,10 +93,10 @@ def test_what_it_needs_is_there(name: str, with_secrets: Path) -> None:
 def test_its_settings_are_settings(name: str, with_secrets: Path) -> None:
     ours = {key for key in SERVICES[name].get("environment", {}) if key.startswith("EPICENTER_")}
     if name != "grafana":
-        assert {key.removeprefix("EPICENTER_").lower() for key in ours} <= KNOWN
+        assert {key.removeprefix("EPICENTER_").lower() for key in ours} <= SETTING_NAMES
     for source, target in mounts(SERVICES[name]):
         if target == "/run/secrets/epicenter":
-            assert {file.name for file in (with_secrets / source).iterdir()} <= KNOWN
+            assert {file.name for file in (with_secrets / source).iterdir()} <= SETTING_NAMES
 
 
 def test_only_page_and_dashboards_are_reached_and_only_from_this_machine() -> None:
@@ -106,18 +106,20 @@ def test_only_page_and_dashboards_are_reached_and_only_from_this_machine() -> No
     assert COMPOSE["networks"]["inside"] == {"internal": True}
 
 
-def test_each_service_is_told_of() -> None:
+def test_each_service_is_in_the_document() -> None:
     guide = (DEPLOY.parent / "docs/local-cluster.md").read_text()
     assert {name for name in SERVICES if f"`{name}`" not in guide} == set()
 
 
 def test_ports_agree() -> None:
-    asked = {name: re.findall(r":(\d{4,5})", str(one["healthcheck"].get("test"))) for name, one in SERVICES.items()}
-    assert asked["kafka"] == re.findall(r"PLAINTEXT://:(\d+)", SERVICES["kafka"]["environment"]["KAFKA_LISTENERS"])
-    assert SERVICES["worker"]["environment"]["EPICENTER_KAFKA"] == f"kafka:{asked['kafka'][0]}"
-    assert SERVICES["worker"]["environment"]["ALERTMANAGER_URL"].endswith(asked["alertmanager"][0])
-    assert f"@clickhouse:{asked['clickhouse'][0]}/" in (DEPLOY / "compose/secrets.sh").read_text()
-    assert asked["grafana"] == ["3000"]
+    ports = {
+        name: re.findall(r":(\d{4,5})", str(service["healthcheck"].get("test"))) for name, service in SERVICES.items()
+    }
+    assert ports["kafka"] == re.findall(r"PLAINTEXT://:(\d+)", SERVICES["kafka"]["environment"]["KAFKA_LISTENERS"])
+    assert SERVICES["worker"]["environment"]["EPICENTER_KAFKA"] == f"kafka:{ports['kafka'][0]}"
+    assert SERVICES["worker"]["environment"]["ALERTMANAGER_URL"].endswith(ports["alertmanager"][0])
+    assert f"@clickhouse:{ports['clickhouse'][0]}/" in (DEPLOY / "compose/secrets.sh").read_text()
+    assert ports["grafana"] == ["3000"]
     defaults = [str(Settings.model_fields[name].default) for name in ("web_port", "page_port")]
     assert [SERVICES[name]["healthcheck"]["test"][-1] for name in ("worker", "page")] == defaults
     scraped = yaml.safe_load((DEPLOY / "compose/prometheus.yaml").read_text())["scrape_configs"]
@@ -126,23 +128,23 @@ def test_ports_agree() -> None:
     assert scraped[1]["static_configs"][0]["targets"] == [f"fluent-bit:{shipper['service']['http_port']}"]
 
 
-def test_grafana_is_given_what_its_files_ask_for(with_secrets: Path) -> None:
+def test_grafana_gets_the_variables_of_its_files(with_secrets: Path) -> None:
     files = [file.read_text() for file in (DEPLOY / "grafana/provisioning").rglob("*.yaml")]
-    asked = {name for text in files for name in re.findall(r"\$(EPICENTER_\w+)", text)}
+    variables = {name for text in files for name in re.findall(r"\$(EPICENTER_\w+)", text)}
     secret = re.findall(r"^(\w+)=", (with_secrets / "compose/secrets/grafana.env").read_text(), re.MULTILINE)
-    assert asked - set(SERVICES["grafana"]["environment"]) - set(secret) == set()
+    assert variables - set(SERVICES["grafana"]["environment"]) - set(secret) == set()
 
 
-def test_fluent_bit_is_given_what_its_file_asks_for() -> None:
-    asked = set(re.findall(r"\$\{(\w+)\}", (DEPLOY / "compose/fluent-bit.yaml").read_text()))
-    assert asked == set(SERVICES["fluent-bit"]["environment"])
+def test_fluent_bit_gets_the_variables_of_its_file() -> None:
+    variables = set(re.findall(r"\$\{(\w+)\}", (DEPLOY / "compose/fluent-bit.yaml").read_text()))
+    assert variables == set(SERVICES["fluent-bit"]["environment"])
     (parser,) = yaml.safe_load((DEPLOY / "compose/parsers.yaml").read_text())["parsers"]
     pattern = parser["regex"].replace("?<", "?P<")
     found = re.match(pattern, "/var/log/cluster/round000000/node0001/worker.jsonl")
     assert found and found["node"] == "node0001"
 
 
-def test_no_secret_stands_in_it_and_each_is_made_anew(with_secrets: Path) -> None:
+def test_it_contains_no_secret_and_each_is_generated(with_secrets: Path) -> None:
     made = with_secrets / "compose/secrets"
     secrets = {
         word for file in made.rglob("*") if file.is_file() for word in re.findall(r"[0-9a-f]{48,}", file.read_text())
@@ -155,14 +157,14 @@ def test_no_secret_stands_in_it_and_each_is_made_anew(with_secrets: Path) -> Non
     assert "/deploy/compose/secrets/" in (DEPLOY.parent / ".gitignore").read_text().splitlines()
 
 
-def test_clickhouse_understands_how_its_users_are_made(with_secrets: Path) -> None:
+def test_clickhouse_parses_the_statements_of_its_users(with_secrets: Path) -> None:
     import chdb
 
     for statement in (with_secrets / "compose/secrets/users.sql").read_text().split(";")[:-1]:
         assert chdb.query(f"EXPLAIN AST {statement}").has_error() is False
 
 
-def test_prometheus_takes_its_configuration(with_secrets: Path) -> None:
+def test_prometheus_accepts_its_configuration(with_secrets: Path) -> None:
     inside = with_secrets / "prometheus"
     text = (with_secrets / "compose/prometheus.yaml").read_text()
     text = text.replace("/etc/prometheus/web_token", str(with_secrets / "compose/secrets/worker/web_token"))
@@ -173,7 +175,7 @@ def test_prometheus_takes_its_configuration(with_secrets: Path) -> None:
     assert "1 rule files found" in done.stdout
 
 
-def test_alertmanager_takes_its_configuration() -> None:
+def test_alertmanager_accepts_its_configuration() -> None:
     amtool = unpacked_program("amtool", "prometheus-alertmanager")
     file = DEPLOY / "compose/alertmanager.yaml"
     done = subprocess.run([amtool, "check-config", file], capture_output=True, text=True)

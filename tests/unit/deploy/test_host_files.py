@@ -28,7 +28,7 @@ MAX_EXPOSED = 3.0
 
 
 def analyzed(unit: Path, tmp_path: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """systemd-analyze on the unit, with programs that are there."""
+    """systemd-analyze on the unit, with programs that exist."""
     there = re.sub(r"^(ExecStart(?:Pre)?)=\S+", r"\1=/bin/true", unit.read_text(), flags=re.MULTILINE)
     copy = tmp_path / unit.name.replace("@", "@1")
     copy.write_text(there)
@@ -37,7 +37,7 @@ def analyzed(unit: Path, tmp_path: Path, *arguments: str) -> subprocess.Complete
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_systemd_understands_every_unit_and_finds_little_exposed(unit: Path, tmp_path: Path) -> None:
+def test_systemd_verifies_every_unit_and_finds_little_exposed(unit: Path, tmp_path: Path) -> None:
     verified = analyzed(unit, tmp_path, "--man=no", "verify")
     assert (verified.returncode, verified.stderr) == (0, "")
     exposed = analyzed(unit, tmp_path, "--offline=true", f"--threshold={MAX_EXPOSED * 10:.0f}", "security")
@@ -45,7 +45,7 @@ def test_systemd_understands_every_unit_and_finds_little_exposed(unit: Path, tmp
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
-def test_units_set_what_there_is_to_set(unit: Path) -> None:
+def test_units_set_existing_settings_only(unit: Path) -> None:
     text = unit.read_text()
     for name in re.findall(r"EPICENTER_(\w+)=", text):
         assert name == "JOBS" or name.lower() in Settings.model_fields, name
@@ -53,10 +53,10 @@ def test_units_set_what_there_is_to_set(unit: Path) -> None:
         assert name in Settings.model_fields or name.startswith("kafka_"), name
 
 
-def test_each_service_with_a_user_of_its_own_has_a_cache_of_its_own() -> None:
+def test_each_service_with_a_dynamic_user_has_its_cache() -> None:
     ours = {unit: unit.read_text() for unit in UNITS if "DynamicUser=yes" in unit.read_text()}
     folders = [re.findall(r"^CacheDirectory=(.+)$", text, re.MULTILINE) for text in ours.values()]
-    assert len({tuple(one) for one in folders}) == len(ours) == 3
+    assert len({tuple(folder) for folder in folders}) == len(ours) == 3
     assert all(f"XDG_CACHE_HOME=%C/{folder}\n" in text for text, (folder,) in zip(ours.values(), folders, strict=True))
 
 
@@ -97,13 +97,13 @@ ON_NODE = {
 }
 
 
-def test_shellcheck_has_nothing_to_say() -> None:
+def test_shellcheck_finds_nothing() -> None:
     shellcheck = Path(sys.executable).parent / "shellcheck"
     done = subprocess.run([shellcheck, *SCRIPTS], capture_output=True, text=True, check=False)
     assert (len(SCRIPTS), done.returncode, done.stdout) == (3, 0, "")
 
 
-def test_prolog_and_epilog_tell_of_the_job_and_make_its_folder(tmp_path: Path) -> None:
+def test_prolog_and_epilog_log_the_job_and_make_its_folder(tmp_path: Path) -> None:
     for script, more in (("prolog.sh", {}), ("epilog.sh", {"SLURM_JOB_EXIT_CODE2": "1:0"})):
         done = run(script, tmp_path, **ON_NODE | more)
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
@@ -133,14 +133,14 @@ def test_a_link_in_the_place_of_the_job_s_folder_is_not_followed(tmp_path: Path)
 
 @pytest.mark.parametrize("script", ["prolog.sh", "epilog.sh"])
 @pytest.mark.parametrize("job", ["", "../../etc", "7877 rm -rf", "$(reboot)"])
-def test_no_fault_of_the_prolog_fails_a_job(script: str, job: str, tmp_path: Path) -> None:
+def test_a_fault_of_the_prolog_fails_no_job(script: str, job: str, tmp_path: Path) -> None:
     assert run(script, tmp_path, **ON_NODE | {"SLURM_JOB_ID": job}).returncode == 0
     assert list(tmp_path.rglob("*")) == []
     (tmp_path / "jobs").write_text("a file where the folder should be")
     assert run(script, tmp_path, **ON_NODE).returncode == 0
 
 
-def test_the_first_task_names_the_nodes_in_its_own_output(tmp_path: Path) -> None:
+def test_the_first_task_names_the_nodes_in_its_output(tmp_path: Path) -> None:
     task = {"SLURM_PROCID": "0", "SLURM_JOB_ID": "7877", "SLURM_JOB_NODELIST": "node[0042-0043]", "SLURM_NNODES": "2"}
     done = run("task_prolog.sh", tmp_path, **task, SLURM_NTASKS="16")
     assert done.stdout.splitlines() == [
@@ -159,7 +159,7 @@ def test_the_first_task_names_the_nodes_in_its_own_output(tmp_path: Path) -> Non
 # ---- the document ----------------------------------------------------------------------------------------------------
 
 
-def test_every_file_that_the_document_names_is_there() -> None:
+def test_every_file_that_the_document_names_exists() -> None:
     named = set(re.findall(r"(?<!unit/)\bdeploy/[\w./@-]*[\w]", (ROOT / "docs/shippers.md").read_text()))
     assert len(named) >= 10
     assert [name for name in named if not (ROOT / name).exists()] == []

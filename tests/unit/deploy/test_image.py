@@ -1,4 +1,4 @@
-"""The image: its packages are those that are tested, its Dockerfile is clean, and it finds what it was built with."""
+"""The image: its packages are those that are tested, its Dockerfile is clean, and it finds its cache."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_the_image_gets_the_versions_that_are_tested() -> None:
     image, tested = locked("requirements-worker.lock"), locked("requirements.lock")
     assert {pin: tested.get(pin) for pin in image} == image, "run `make lock`"
     packages = {pin.split("==")[0] for pin in image}
-    assert {re.split(r"[\[<>=~ ]", one)[0] for one in PROJECT["dependencies"]} <= packages
+    assert {re.split(r"[\[<>=~ ]", dependency)[0] for dependency in PROJECT["dependencies"]} <= packages
     assert not {"chdb", "pandas", "pyarrow", "pytest"} & packages
 
 
@@ -47,13 +47,13 @@ def test_the_dockerfile_has_no_findings() -> None:
 
 def test_everything_that_is_fetched_is_pinned() -> None:
     images = re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE)
-    assert [re.search(DIGEST, one) is not None for one in images] == [True, False, False]
+    assert [re.search(DIGEST, image) is not None for image in images] == [True, False, False]
     assert set(images[1:]) == {"base"}
     for install in re.findall(r"pip (?:--\S+ \S+ )?install (.*?)(?: \\)?\n", DOCKERFILE):
         assert "--require-hashes" in install or "--no-index" in install, install
 
 
-def test_it_runs_as_nobody_and_tells_its_version() -> None:
+def test_it_runs_without_privileges_and_has_its_version() -> None:
     last = DOCKERFILE.rpartition("\nFROM ")[2]
     assert "USER 10001:10001\n" in last
     assert "STOPSIGNAL SIGTERM\n" in last
@@ -61,7 +61,7 @@ def test_it_runs_as_nobody_and_tells_its_version() -> None:
     assert f'image.version="{PROJECT["version"]}"' in last
 
 
-def test_what_is_copied_is_not_ignored() -> None:
+def test_copied_files_are_not_ignored() -> None:
     rules = (ROOT / ".dockerignore").read_text().splitlines()
     let_in = {rule[1:] for rule in rules if rule.startswith("!")}
     copied = {file for line in re.findall(r"^COPY (?!--)(.*) \S+$", DOCKERFILE, re.MULTILINE) for file in line.split()}
@@ -75,11 +75,11 @@ def test_the_list_of_parts_names_every_package_with_its_version(tmp_path: Path) 
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     parts = json.loads((tmp_path / "sbom.json").read_text())
     assert parts["metadata"]["component"]["name"] == PROJECT["name"]
-    told = {f"{part['name']}=={part['version']}" for part in parts["components"]}
-    assert told == set(locked("requirements-worker.lock"))
+    listed = {f"{part['name']}=={part['version']}" for part in parts["components"]}
+    assert listed == set(locked("requirements-worker.lock"))
 
 
-def test_what_was_kept_when_the_image_was_built_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_the_image_is_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(disk_cache, "SHIPPED", tmp_path / "image")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "image-to-be"))
     disk_cache.store("kind", "name", b"compiled")

@@ -1,4 +1,4 @@
-"""No key of somebody else's configuration is guessed: each option that is set has its place in their documentation."""
+"""No option of a shipper is guessed: each one that is set is in the shipper's documentation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def of_fluent_bit() -> Iterator[tuple[str, str]]:
         config = yaml.safe_load(file.read_text())
         yield from (("service", option) for option in config["service"])
         for plugins in config["pipeline"].values():
-            yield from ((one["name"], option) for one in plugins for option in one if option != "name")
+            yield from ((plugin["name"], option) for plugin in plugins for option in plugin if option != "name")
 
 
 def of_vector() -> Iterator[tuple[str, str]]:
@@ -35,9 +35,9 @@ def of_vector() -> Iterator[tuple[str, str]]:
         config: dict[str, Any] = yaml.safe_load(file.read_text())
         yield from (("global", option) for option in config)
         for kind in ("sources", "transforms", "sinks"):
-            for one in config[kind].values():
-                yield from ((one["type"], option) for option in one if option != "type")
-                yield from (("librdkafka", option) for option in one.get("librdkafka_options", ()))
+            for component in config[kind].values():
+                yield from ((component["type"], option) for option in component if option != "type")
+                yield from (("librdkafka", option) for option in component.get("librdkafka_options", ()))
 
 
 _OBJECT = re.compile(r"\b(global|module|template|property|constant|ruleset|action|input|include)\(")
@@ -56,7 +56,7 @@ def of_rsyslog() -> Iterator[tuple[str, str]]:
 
 
 def _end(text: str, start: int) -> int:
-    """Where the parenthesis closes; those in quotes don't count."""
+    """Where the parenthesis closes; parentheses in quotes don't count."""
     depth = 1
     for found in re.finditer(r"\"(?:[^\"\\]|\\.)*\"|`[^`]*`|[()]", text[start:]):
         depth += {"(": 1, ")": -1}.get(found[0], 0)

@@ -34,7 +34,7 @@ STEP = '{"step": 12, "msg": "loss=2.3"}'
 
 
 class Who(NamedTuple):
-    """What is wanted of an event."""
+    """The expected fields of an event."""
 
     source: str
     time_ns: int
@@ -45,7 +45,7 @@ class Who(NamedTuple):
     container: str = ""
 
 
-def assert_told(record: dict[str, Any], who: Who) -> None:
+def assert_parsed_as(record: dict[str, Any], who: Who) -> None:
     value = orjson.dumps(record)
     check_envelope(value)
     event = parse(RawRecord(value, Position("logs.raw/0", 7), LATER_NS, str(record["host"]).encode()), "default").event
@@ -61,9 +61,9 @@ def added(config: str, tag: str, variables: dict[str, str]) -> dict[str, str]:
     """What the record_modifier filters add to a record of this tag; Fluent Bit has no defaults for variables."""
     pipeline = yaml.safe_load((DEPLOY / "fluent-bit" / config).read_text())["pipeline"]
     found: dict[str, str] = {}
-    for one in pipeline["filters"]:
-        if one["name"] == "record_modifier" and one["match"] in ("*", tag):
-            pairs = (re.sub(r"\$\{(\w+)\}", lambda name: variables[name[1]], pair) for pair in one["record"])
+    for filter_ in pipeline["filters"]:
+        if filter_["name"] == "record_modifier" and filter_["match"] in ("*", tag):
+            pairs = (re.sub(r"\$\{(\w+)\}", lambda name: variables[name[1]], pair) for pair in filter_["record"])
             found |= dict(pair.split(" ", 1) for pair in pairs)
     return found
 
@@ -131,13 +131,13 @@ FLUENT_BIT = [
 
 @pytest.mark.parametrize(("config", "tag", "record", "who"), FLUENT_BIT)
 def test_records_of_fluent_bit(config: str, tag: str, record: dict[str, Any], who: Who) -> None:
-    assert_told(record | added(config, tag, POD_OF_WORKER), who)
+    assert_parsed_as(record | added(config, tag, POD_OF_WORKER), who)
 
 
 def test_a_sidecar_of_fluent_bit_may_leave_the_rank_to_the_lines() -> None:
     variables = POD_OF_WORKER | {"RANK": "-"}
     record = {"@timestamp": TIME, "log": "[rank5]: x"} | added("sidecar.yaml", "worker", variables)
-    assert_told(record, Who("worker", TIME_NS, "[rank5]: x", "llama-7877", 5, "llama-7877-3"))
+    assert_parsed_as(record, Who("worker", TIME_NS, "[rank5]: x", "llama-7877", 5, "llama-7877-3"))
 
 
 # ---- Vector ----------------------------------------------------------------------------------------------------------
@@ -209,25 +209,25 @@ VECTOR = [
 
 @pytest.mark.parametrize(("config", "event", "who"), VECTOR)
 def test_records_of_vector(config: str, event: dict[str, Any], who: Who) -> None:
-    assert_told(vector_transform(config, "named", event, POD_OF_WORKER), who)
+    assert_parsed_as(vector_transform(config, "named", event, POD_OF_WORKER), who)
 
 
 def test_a_sidecar_of_vector_may_leave_the_rank_to_the_lines() -> None:
     variables = POD_OF_WORKER | {"RANK": ""}
-    told = vector_transform("sidecar.yaml", "named", VECTOR_FILE | {"message": "[rank5]: x"}, variables)
-    assert_told(told, Who("worker", TIME_NS, "[rank5]: x", "llama-7877", 5, "llama-7877-3"))
+    record = vector_transform("sidecar.yaml", "named", VECTOR_FILE | {"message": "[rank5]: x"}, variables)
+    assert_parsed_as(record, Who("worker", TIME_NS, "[rank5]: x", "llama-7877", 5, "llama-7877-3"))
 
 
 @pytest.mark.parametrize("config", ["daemonset.yaml", "sidecar.yaml"])
-def test_vector_cuts_and_marks_what_is_too_long(config: str) -> None:
-    told = vector_transform(config, "named", VECTOR_FILE | {"message": "é" * 900_001}, POD_OF_WORKER)
-    assert told["message"] == "é" * 900_000 + " [message truncated after 900000 characters]"
+def test_vector_cuts_and_marks_long_messages(config: str) -> None:
+    record = vector_transform(config, "named", VECTOR_FILE | {"message": "é" * 900_001}, POD_OF_WORKER)
+    assert record["message"] == "é" * 900_000 + " [message truncated after 900000 characters]"
     whole = vector_transform(config, "named", VECTOR_FILE | {"message": "é" * 900_000}, POD_OF_WORKER)
     assert whole["message"] == "é" * 900_000
 
 
 @pytest.mark.parametrize("config", ["daemonset.yaml", "sidecar.yaml"])
-def test_what_vector_says_of_lost_lines_is_shipped_and_named(config: str) -> None:
+def test_lost_lines_reported_by_vector_are_shipped_and_matched(config: str) -> None:
     event = {
         "message": "Events dropped",
         "count": 17,
@@ -239,15 +239,15 @@ def test_what_vector_says_of_lost_lines_is_shipped_and_named(config: str) -> Non
         "timestamp": TIME,
         "host": "llama-7877-3",
     }
-    told = vector_transform(config, "own", event, POD_OF_WORKER)
-    assert_told(told, Who("", TIME_NS, "vector: Events dropped count=17 Service call failed."))
-    matches = a_scanner().scan(batch([orjson.dumps(told)])).matches
+    record = vector_transform(config, "own", event, POD_OF_WORKER)
+    assert_parsed_as(record, Who("", TIME_NS, "vector: Events dropped count=17 Service call failed."))
+    matches = a_scanner().scan(batch([orjson.dumps(record)])).matches
     assert [(match.rule, match.event.node) for match in matches] == [("python.log_cut", NODE)]
     with pytest.raises(Exception, match="aborted"):
         vector_transform(config, "own", event | {"metadata": {"level": "INFO"}}, POD_OF_WORKER)
 
 
-def test_vector_s_recipe_against_secrets_does_what_the_document_says() -> None:
+def test_vector_s_recipe_against_secrets_works_as_documented() -> None:
     document = (ROOT / "docs/secrets.md").read_text()
     recipe = re.search(r"^```toml\n(.*?)^```", document, re.MULTILINE | re.DOTALL)
     assert recipe

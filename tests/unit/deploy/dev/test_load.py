@@ -1,4 +1,4 @@
-"""The load that never ends: each round can be played, and none disturbs another."""
+"""The endless load: each round can be played, and none disturbs another."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from deploy.dev.load import FIRST_FAULT, MAX_KEPT_ROUNDS, ROUNDS_APART, a_round,
 from epicenter.ingest.simulate import truth_of
 
 
-def test_each_round_has_a_fault_on_nodes_and_in_jobs_of_its_own() -> None:
+def test_each_round_has_a_fault_on_other_nodes_and_in_other_jobs() -> None:
     truths = [truth_of(a_round(number, 4, 1.0)) for number in range(ROUNDS_APART)]
     assert truths[0].faults[0].fault == FIRST_FAULT
     assert all([fault.verdict for fault in truth.faults][1:] == ["finished"] for truth in truths)

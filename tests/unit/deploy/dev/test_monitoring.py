@@ -1,4 +1,4 @@
-"""What `make cluster` says where Prometheus and Alertmanager are not installed."""
+"""`make cluster` without Prometheus and Alertmanager."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 from deploy.dev.monitoring import find_alertmanager, find_prometheus
 
 
-def test_what_to_install_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_programs_are_named_with_their_packages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     found = find_alertmanager(tmp_path), find_prometheus(tmp_path, "127.0.0.1:6066", "")
-    assert [one.command for one in found] == [[], []]
-    assert [one.where.rpartition(" ")[2] for one in found] == ["prometheus-alertmanager", "prometheus"]
+    assert [server.command for server in found] == [[], []]
+    assert [server.where.rpartition(" ")[2] for server in found] == ["prometheus-alertmanager", "prometheus"]
