@@ -1,4 +1,4 @@
-"""One browser a test file: Playwright's loop must not outlive it, for other tests have loops of their own."""
+"""One browser a test file: Playwright's loop must not outlive it, because other tests have their own loops."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture
 def visit(browser: Browser) -> Iterator[Callable[[str], Visitor]]:
-    """Makes visitors; all is closed at the end of the test, and each visitor's account checked."""
+    """Makes visitors; at the end of the test each is closed and checked."""
     made: list[Visitor] = []
 
     def make(base: str) -> Visitor:

@@ -1,4 +1,4 @@
-"""A browser at the page of a running `epicenter run`: a simulated failure happens while somebody looks."""
+"""A browser at the page of a running `epicenter run`: a simulated failure happens while the page is open."""
 
 from __future__ import annotations
 
@@ -31,36 +31,36 @@ LONG = "RuntimeError: " + "A" * 1_000_000
 
 
 class Live:
-    """A running epicenter on a simulated cluster, in which time goes on when it is told to."""
+    """A running epicenter on a simulated cluster whose clock a test advances."""
 
     def __init__(self, base: str, logs: Path):
         self.base = base
         scenario = demo_scenario(12, "gpu-off-bus", time_ns() - 800 * NS_PER_S)
         self.truth: TrueFault = truth_of(scenario).faults[0]
         self._logs = logs
-        self._gone_s = 0.0
-        self._begins, self._goes_on = threading.Event(), threading.Event()
+        self._passed_s = 0.0
+        self._fails, self._continues = threading.Event(), threading.Event()
         self._cluster = threading.Thread(target=write_paced, args=(scenario, logs, 1.0, self._wait), daemon=True)
         self._cluster.start()
 
     def fail(self) -> None:
         """The cluster runs until half a minute after its GPU failed."""
-        self._begins.set()
+        self._fails.set()
 
-    def go_on(self) -> None:
-        """It runs to its end: the other ranks have waited for ten minutes. And somebody writes what he should not."""
+    def run_to_end(self) -> None:
+        """The cluster runs to its end: the other ranks time out after ten minutes, and hostile lines arrive."""
         self.fail()
-        if not self._goes_on.is_set():
-            self._goes_on.set()
+        if not self._continues.is_set():
+            self._continues.set()
             self._cluster.join(PATIENCE_S)
             self._append(f"RuntimeError: CUDA error: {NASTY}")
             self._append(LONG)
 
     def _wait(self, length_s: float) -> None:
-        self._begins.wait()
-        self._gone_s += length_s
-        if self._gone_s > FAILED_S:
-            self._goes_on.wait()
+        self._fails.wait()
+        self._passed_s += length_s
+        if self._passed_s > FAILED_S:
+            self._continues.wait()
 
     def _append(self, message: str) -> None:
         line = {"time": datetime.now(UTC).isoformat(), "host": EVIL_NODE, "job": "hostile", "message": message}
@@ -68,14 +68,17 @@ class Live:
             log.write(json.dumps(line) + "\n")
 
     def incident(self, node: str = "") -> dict[str, Any]:
-        """The incident that began on a node, as soon as there is one; the simulated one when none is named."""
+        """The incident that began on a node, as soon as there is one; by default the simulated failure's."""
         wanted = node or self.truth.node
 
         def found() -> dict[str, Any] | None:
             with urllib.request.urlopen(f"{self.base}/api/incidents", timeout=10) as answer:
-                return next((one for one in json.loads(answer.read()) if one["root_cause"]["node"] == wanted), None)
+                return next(
+                    (incident for incident in json.loads(answer.read()) if incident["root_cause"]["node"] == wanted),
+                    None,
+                )
 
-        return eventually(found, PATIENCE_S, "the page to know it")
+        return eventually(found, PATIENCE_S, "the incident on the page")
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +91,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
     with epicenter(folder, "run", logs, *options) as base:
         live = Live(base, logs)
         yield live
-        live.go_on()
+        live.run_to_end()
 
 
 @pytest.fixture
@@ -111,19 +114,19 @@ def test_an_incident_appears_while_the_page_is_open(live: Live, visitor: Visitor
     assert page.evaluate("window.isSamePage")
 
 
-def test_an_open_page_takes_over_what_changes(live: Live, visitor: Visitor) -> None:
+def test_an_open_page_shows_changes_of_an_incident(live: Live, visitor: Visitor) -> None:
     live.fail()
     page = visitor.open(f"/incidents/{live.incident()['incident_id']}")
     page.get_by_text("Causal chain as a table").click()
     chain = page.get_by_role("region", name="Causal chain")
     expect(chain).not_to_contain_text("nccl-timeout")
-    live.go_on()
+    live.run_to_end()
     expect(chain).to_contain_text("nccl-timeout", timeout=PATIENCE_S * 1000)
     expect(page.locator(".lane-name.is-folded").first).to_contain_text("more node")
 
 
-def test_its_cause_and_its_chain_are_the_true_ones(live: Live, visitor: Visitor) -> None:
-    live.go_on()
+def test_an_incident_shows_the_true_cause_and_chain(live: Live, visitor: Visitor) -> None:
+    live.run_to_end()
     incident = live.incident()
     page = visitor.open(f"/incidents/{incident['incident_id']}")
     truth = live.truth
@@ -142,7 +145,7 @@ def test_its_cause_and_its_chain_are_the_true_ones(live: Live, visitor: Visitor)
 
 
 def test_feedback_is_stored_and_shown(live: Live, visitor: Visitor) -> None:
-    live.go_on()
+    live.run_to_end()
     page = visitor.open(f"/incidents/{live.incident()['incident_id']}")
     page.get_by_role("button", name="Wrong…").click()
     page.locator("dialog[open]").get_by_label("Actual class").fill("no-such-class")
@@ -163,8 +166,8 @@ def test_feedback_is_stored_and_shown(live: Live, visitor: Visitor) -> None:
     expect(page.locator(".feedback")).to_have_count(1)
 
 
-def test_somebody_takes_care_and_takes_it_back(live: Live, visitor: Visitor) -> None:
-    live.go_on()
+def test_an_acknowledgement_is_shown_on_other_pages_and_withdrawn(live: Live, visitor: Visitor) -> None:
+    live.run_to_end()
     incident_id = live.incident()["incident_id"]
     others = visitor.open()
     page = visitor.open(f"/incidents/{incident_id}")
@@ -186,7 +189,7 @@ def test_somebody_takes_care_and_takes_it_back(live: Live, visitor: Visitor) -> 
 
 
 def test_a_silence_is_stored_shown_and_ended(live: Live, visitor: Visitor) -> None:
-    live.go_on()
+    live.run_to_end()
     page = visitor.open(f"/incidents/{live.incident()['incident_id']}")
     page.get_by_role("button", name="Silence…").click()
     expect(page.locator("dialog[open]").get_by_label("class")).to_have_value(live.truth.failure_class)
@@ -206,8 +209,8 @@ def test_a_silence_is_stored_shown_and_ended(live: Live, visitor: Visitor) -> No
 
 
 @pytest.mark.parametrize("kind", ["Markdown", "JSON"])
-def test_an_incident_is_copied(live: Live, visitor: Visitor, kind: str) -> None:
-    live.go_on()
+def test_an_incident_is_copied_to_the_clipboard(live: Live, visitor: Visitor, kind: str) -> None:
+    live.run_to_end()
     incident = live.incident()
     permissions = ["clipboard-read", "clipboard-write"]
     page = visitor.open(f"/incidents/{incident['incident_id']}", permissions=permissions)
@@ -219,8 +222,8 @@ def test_an_incident_is_copied(live: Live, visitor: Visitor, kind: str) -> None:
         assert json.loads(copied)["incident_id"] == incident["incident_id"]
 
 
-def test_hostile_lines_are_inert(live: Live, visitor: Visitor) -> None:
-    live.go_on()
+def test_hostile_lines_are_sanitized(live: Live, visitor: Visitor) -> None:
+    live.run_to_end()
     incident = live.incident(EVIL_NODE)
     for path in ("", f"/incidents/{incident['incident_id']}", "/jobs", "/jobs/default/hostile"):
         page = visitor.open(path)

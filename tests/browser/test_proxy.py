@@ -1,4 +1,4 @@
-"""A browser uses a page with a token through a proxy that adds it; without the proxy it is told what to do."""
+"""A browser uses a page with a token through a proxy that adds it; without the proxy it gets a hint."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TOKEN = "0123456789abcdef"
 XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=48213, name=python3, GPU has fallen off the bus."
 
 
-def test_the_page_is_live_and_takes_forms_through_a_proxy(
+def test_the_page_is_live_and_accepts_forms_through_a_proxy(
     browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EPICENTER_PAGE_TOKEN", TOKEN)

@@ -29,7 +29,7 @@ class Stored:
     def __init__(self, server: DevClickHouse, base: str, incidents: list[Incident]):
         self.server = server
         self.base = base
-        self.open = next(one for one in incidents if one.status == "open")
+        self.open = next(incident for incident in incidents if incident.status == "open")
         self.count = len(incidents)
 
     def paths(self) -> dict[str, str]:
@@ -60,10 +60,10 @@ KINDS = ["list", "incident", "jobs", "job", "silences"]
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_axe_finds_nothing_and_nothing_is_wider_than_the_window(stored: Stored, visitor: Visitor, kind: str) -> None:
+def test_a_page_passes_axe_and_is_no_wider_than_the_window(stored: Stored, visitor: Visitor, kind: str) -> None:
     page = visitor.open(stored.paths()[kind])
     expect(page.locator("[data-live-state=live]")).to_be_visible()
-    page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
+    page.evaluate("document.querySelectorAll('details').forEach((details) => (details.open = true))")
     schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
     for scheme in schemes:
         page.emulate_media(color_scheme=scheme)
@@ -74,7 +74,7 @@ def test_axe_finds_nothing_and_nothing_is_wider_than_the_window(stored: Stored, 
         assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
-def test_axe_finds_nothing_in_dialogs(stored: Stored, visitor: Visitor) -> None:
+def test_dialogs_pass_axe(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(stored.paths()["incident"])
     for name in ("acknowledge", "wrong", "silence", "help"):
         page.locator(f"[data-open={name}]").click()
@@ -83,19 +83,19 @@ def test_axe_finds_nothing_in_dialogs(stored: Stored, visitor: Visitor) -> None:
         page.keyboard.press("Escape")
 
 
-def test_a_silence_says_what_it_mutes_before_it_is_sent(stored: Stored, visitor: Visitor) -> None:
+def test_the_silence_form_shows_what_it_mutes(stored: Stored, visitor: Visitor) -> None:
     root = stored.open.root_cause
     page = visitor.open(stored.paths()["incident"])
     page.get_by_role("button", name="Silence…").click()
-    dialog, told = page.locator("#silence"), page.locator("[data-mutes]")
-    expect(told).to_contain_text(f"of class {root.failure_class} on node {root.node}")
+    dialog, effect = page.locator("#silence"), page.locator("[data-mutes]")
+    expect(effect).to_contain_text(f"of class {root.failure_class} on node {root.node}")
     dialog.get_by_label("node").fill("")
     dialog.get_by_label("job").fill("")
-    expect(told).to_have_text(f"Silences every incident of class {root.failure_class} in cluster default.")
+    expect(effect).to_have_text(f"Silences every incident of class {root.failure_class} in cluster default.")
     dialog.get_by_label("cluster").fill("")
-    expect(told).to_have_text(f"Silences every incident of class {root.failure_class} in every cluster.")
+    expect(effect).to_have_text(f"Silences every incident of class {root.failure_class} in every cluster.")
     dialog.get_by_label("class").fill("")
-    expect(told).to_contain_text("you can't silence a whole cluster")
+    expect(effect).to_contain_text("you can't silence a whole cluster")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_search_finds_by_node_job_class_and_text(stored: Stored, visitor: Visito
     assert 1 <= rows.count() < stored.count
 
 
-def test_filters_stand_in_the_address_and_nothing_found_is_told(stored: Stored, visitor: Visitor) -> None:
+def test_filters_are_in_the_address_and_an_empty_result_is_stated(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open()
     page.get_by_label("Status").select_option("open")
     page.wait_for_url("**/?status=open")
@@ -129,7 +129,7 @@ def test_filters_stand_in_the_address_and_nothing_found_is_told(stored: Stored, 
     expect(page.get_by_role("heading", name="No matching incidents")).to_be_visible()
 
 
-def test_everything_is_reached_by_keys(stored: Stored, visitor: Visitor) -> None:
+def test_every_page_is_reached_by_keyboard(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open()
     page.keyboard.press("j")
     page.keyboard.press("j")
@@ -156,7 +156,7 @@ def test_everything_is_reached_by_keys(stored: Stored, visitor: Visitor) -> None
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_theme_is_the_systems_until_one_is_chosen(visitor: Visitor, scheme: str) -> None:
+def test_the_system_theme_is_used_until_another_is_chosen(visitor: Visitor, scheme: str) -> None:
     page = visitor.open(color_scheme=scheme)
     is_dark = scheme == "dark"
     assert _is_dark(page) == is_dark
@@ -174,33 +174,33 @@ def _is_dark(page: Page) -> bool:
 
 
 @pytest.mark.parametrize(("job", "ranks"), [(BIG_JOB, 4_096), (HUGE_JOB, HUGE_RANKS)])
-def test_many_ranks_stay_usable(visitor: Visitor, job: str, ranks: int) -> None:
+def test_a_job_with_many_ranks_stays_usable(visitor: Visitor, job: str, ranks: int) -> None:
     page = visitor.open(f"/jobs/default/{job}")
     grid = page.locator("canvas")
     expect(grid).to_have_attribute("data-drawn", str(ranks))
     assert page.evaluate("document.querySelectorAll('*').length") < MAX_ELEMENTS
-    told = page.locator(".grid-cell")
+    cell = page.locator(".grid-cell")
     grid.focus()
-    expect(told).to_contain_text("Rank 0: up to date · gpu-0001 · GPU 0000:1b:00 · step 18,200 · last seen")
+    expect(cell).to_contain_text("Rank 0: up to date · gpu-0001 · GPU 0000:1b:00 · step 18,200 · last seen")
     page.keyboard.press("ArrowRight")
-    expect(told).to_contain_text("Rank 1: up to date")
+    expect(cell).to_contain_text("Rank 1: up to date")
     page.keyboard.press("ArrowDown")
     page.keyboard.press("ArrowUp")
-    expect(told).to_contain_text("Rank 1: up to date")
+    expect(cell).to_contain_text("Rank 1: up to date")
     page.keyboard.press("End")
-    expect(told).to_contain_text(f"Rank {ranks - 1}: never seen")
+    expect(cell).to_contain_text(f"Rank {ranks - 1}: never seen")
     page.set_viewport_size({"width": 360, "height": 780})
     page.keyboard.press("Home")
     for _ in range(48):
         page.keyboard.press("ArrowRight")
-    expect(told).to_contain_text("Rank 48: silent · gpu-0007")
+    expect(cell).to_contain_text("Rank 48: silent · gpu-0007")
     grid.hover(position={"x": 5, "y": 5})
-    expect(told).to_contain_text("Rank 0")
+    expect(cell).to_contain_text("Rank 0")
     worst = page.get_by_role("region", name="Ranks that need attention").get_by_role("row")
     expect(worst.nth(1)).to_contain_text("48")
 
 
-def test_without_scripts_everything_can_still_be_read(stored: Stored, visitor: Visitor) -> None:
+def test_incidents_are_found_and_shown_without_scripts(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(java_script_enabled=False)
     page.get_by_label("Search").fill("class:host-oom-kill")
     page.get_by_role("button", name="Search").click()
@@ -209,7 +209,7 @@ def test_without_scripts_everything_can_still_be_read(stored: Stored, visitor: V
     expect(page.locator(".lead")).to_contain_text("came first")
 
 
-def test_without_scripts_somebody_takes_care_all_the_same(stored: Stored, visitor: Visitor) -> None:
+def test_an_incident_is_acknowledged_without_scripts(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(stored.paths()["incident"], java_script_enabled=False)
     page.locator(".plain-form").get_by_label("Your name").fill("ada")
     page.locator(".plain-form").get_by_label("Note").fill("case 4711")
@@ -220,7 +220,7 @@ def test_without_scripts_somebody_takes_care_all_the_same(stored: Stored, visito
     expect(page.locator("#head .acknowledged")).to_have_count(0)
 
 
-def test_similar_incidents_are_shown_with_what_people_said(stored: Stored, visitor: Visitor) -> None:
+def test_similar_incidents_are_shown_with_their_feedback(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(stored.paths()["incident"])
     similar = page.locator(".similar li")
     expect(similar.first).to_contain_text("same class, node")
@@ -228,7 +228,7 @@ def test_similar_incidents_are_shown_with_what_people_said(stored: Stored, visit
     expect(page.locator(".overline")).to_contain_text("silenced until")
 
 
-def test_a_form_that_is_too_long_is_told(stored: Stored, visitor: Visitor) -> None:
+def test_a_form_that_is_too_long_is_refused_with_the_limit(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open(stored.paths()["incident"])
     page.get_by_role("button", name="Silence…").click()
     reason = page.locator("#silence").get_by_label("Reason")
@@ -239,20 +239,20 @@ def test_a_form_that_is_too_long_is_told(stored: Stored, visitor: Visitor) -> No
     visitor.errors = [error for error in visitor.errors if "413" not in error]
 
 
-def test_an_error_is_told_and_not_copied(stored: Stored, visitor: Visitor) -> None:
+def test_an_error_is_shown_and_not_copied(stored: Stored, visitor: Visitor) -> None:
     permissions = ["clipboard-read", "clipboard-write"]
     page = visitor.open(stored.paths()["incident"], permissions=permissions)
     page.evaluate("navigator.clipboard.writeText('as before')")
     stored.server.stop()
-    with page.expect_response("**/api/incidents/*.md") as asked:
+    with page.expect_response("**/api/incidents/*.md") as response:
         page.get_by_role("button", name="Copy Markdown").click()
-    expect(page.locator("[data-toast]")).to_have_text(asked.value.json()["error"])
+    expect(page.locator("[data-toast]")).to_have_text(response.value.json()["error"])
     stored.server.start()
     assert page.evaluate("navigator.clipboard.readText()") == "as before"
     visitor.errors = [error for error in visitor.errors if "503 (Service Unavailable)" not in error]
 
 
-def test_a_store_that_is_away_is_told_and_comes_back_by_itself(stored: Stored, visitor: Visitor) -> None:
+def test_an_unreachable_store_is_shown_until_it_answers_again(stored: Stored, visitor: Visitor) -> None:
     page = visitor.open()
     expect(page.locator("#list [data-id]").first).to_be_visible()
     stored.server.stop()

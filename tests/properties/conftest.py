@@ -1,4 +1,4 @@
-"""Hypothesis without chance: the same examples in every run."""
+"""Hypothesis without randomness: the same examples in every run."""
 
 from hypothesis import HealthCheck, settings
 

@@ -1,4 +1,4 @@
-"""Wherever a process is killed, the targets get the messages of a calm run, in the same order; each at least once."""
+"""Wherever a process is killed, targets get the messages of an undisturbed run in the same order, at least once."""
 
 from __future__ import annotations
 
@@ -37,45 +37,50 @@ ROUTING = routing(
 )
 STEPS = ("grow", "other cause", "worse", "silent", "resolve", "wait 20 s", "wait 2 m", "wait 1 h", "acknowledge")
 Step = tuple[str, int]
-COMES_TO_REST: tuple[Step, ...] = (("wait 2 m", 0), ("wait 2 m", 0))
+SETTLE: tuple[Step, ...] = (("wait 2 m", 0), ("wait 2 m", 0))
 
 
 def story(steps: Collection[Step]) -> list[tuple[Incident | None, int, OperatorActions]]:
-    """Revisions of three incidents, or None where only time goes on; the clock; what was said by then."""
+    """Revisions of three incidents, or None where only time passes; the clock; the operator actions so far."""
     now = {number: incident(f"i{number}", severity="warning") for number in range(3)}
-    told: list[tuple[Incident | None, int, OperatorActions]] = []
-    now_ns, taken = NOW_NS, dict[str, Acknowledgement]()
-    for step, number in (*steps, *COMES_TO_REST):
-        one: Incident | None = None
+    moments: list[tuple[Incident | None, int, OperatorActions]] = []
+    now_ns, acknowledgements = NOW_NS, dict[str, Acknowledgement]()
+    for step, number in (*steps, *SETTLE):
+        revision: Incident | None = None
         match step:
             case "wait 20 s" | "wait 2 m" | "wait 1 h":
                 now_ns += {"s": 20, "m": 120, "h": 3600}[step[-1]] * NS_PER_S
             case "acknowledge":
-                taken = {**taken, f"i{number}": Acknowledgement(f"i{number}", "ada", now_ns)}
+                acknowledgements = {**acknowledgements, f"i{number}": Acknowledgement(f"i{number}", "ada", now_ns)}
             case _:
-                one = now[number] = _revised(now[number], step)
+                revision = now[number] = _revised(now[number], step)
         now_ns += NS_PER_S
-        told.append((one, now_ns, OperatorActions((), taken)))
-    return told
+        moments.append((revision, now_ns, OperatorActions((), acknowledgements)))
+    return moments
 
 
-def _revised(one: Incident, step: str) -> Incident:
-    reach, count = one.blast_radius.nodes, one.signal_count + 1
-    changes = {"severity": "critical" if step == "worse" else one.severity, "failure_class": one.failure_class}
+def _revised(revision: Incident, step: str) -> Incident:
+    reach, count = revision.blast_radius.nodes, revision.signal_count + 1
+    changes = {
+        "severity": "critical" if step == "worse" else revision.severity,
+        "failure_class": revision.failure_class,
+    }
     if step == "other cause":
         changes["failure_class"] = "host-oom-kill"
-    if one.status == "resolved":
-        return incident(one.incident_id, nodes=reach, signal_count=count, reopened=one.reopened + 1, **changes)
+    if revision.status == "resolved":
+        return incident(
+            revision.incident_id, nodes=reach, signal_count=count, reopened=revision.reopened + 1, **changes
+        )
     status = "resolved" if step == "resolve" else "open"
     grown = incident(
-        one.incident_id, nodes=reach * 4, signal_count=count, reopened=one.reopened, status=status, **changes
+        revision.incident_id, nodes=reach * 4, signal_count=count, reopened=revision.reopened, status=status, **changes
     )
     return with_cause(grown, rule=SILENT_RULE) if step == "silent" else grown
 
 
 @dataclass
 class Run:
-    """A process that is killed at some of its writes, and begins again with what the journal has."""
+    """A process that is killed at some of its writes and restarts from the journal."""
 
     kills: set[int] = field(default_factory=set)
     records: dict[str, bytes] = field(default_factory=dict)
@@ -84,8 +89,8 @@ class Run:
 
     def play(self, steps: list[Step]) -> Run:
         planner = self._planner()
-        for number, (one, now_ns, actions) in enumerate(story(steps)):
-            while not self._is_kept(planner, one, number, EvaluationContext(now_ns, actions)):
+        for number, (revision, now_ns, actions) in enumerate(story(steps)):
+            while not self._is_evaluated(planner, revision, number, EvaluationContext(now_ns, actions)):
                 planner = self._planner()
             while not self._is_delivered(planner):
                 planner = self._planner()
@@ -94,11 +99,13 @@ class Run:
     def _planner(self) -> Planner:
         state, unreadable = AlertState.restored(self.records)
         assert not unreadable
-        return Planner(ROUTING, lambda one: one.root_cause.rule == SILENT_RULE, state)
+        return Planner(ROUTING, lambda revision: revision.root_cause.rule == SILENT_RULE, state)
 
-    def _is_kept(self, planner: Planner, one: Incident | None, number: int, context: EvaluationContext) -> bool:
-        if one:
-            planner.observe(one, Position("incidents/0", number), context)
+    def _is_evaluated(
+        self, planner: Planner, revision: Incident | None, number: int, context: EvaluationContext
+    ) -> bool:
+        if revision:
+            planner.observe(revision, Position("incidents/0", number), context)
         planner.advance(context)
         return self._is_written(planner)
 
@@ -123,8 +130,8 @@ class Run:
                 self.records[key] = value
         return True
 
-    def told(self) -> dict[str, list[str]]:
-        """The ids that each group got, each where it came first."""
+    def ids_by_group(self) -> dict[str, list[str]]:
+        """The notification ids of each group, each at its first delivery."""
         return {key: list(dict.fromkeys(name for group, name in self.sent if group == key)) for key, _ in self.sent}
 
 
@@ -136,15 +143,15 @@ class Run:
 def test_a_run_killed_anywhere_notifies_the_same_as_an_undisturbed_one(steps: list[Step], kills: set[int]) -> None:
     calm = Run().play(steps)
     assert len(set(calm.sent)) == len(calm.sent), "nothing twice"
-    assert Run(kills).play(steps).told() == calm.told()
+    assert Run(kills).play(steps).ids_by_group() == calm.ids_by_group()
 
 
 @settings(max_examples=50, deadline=None)
 @given(steps=st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2)), max_size=25))
 def test_logs_read_again_notify_nothing_more(steps: list[Step]) -> None:
     harness = PlannerHarness(ROUTING)
-    revisions = [one for one, _, _ in story(steps) if one]
+    revisions = [revision for revision, _, _ in story(steps) if revision]
     harness.process(*revisions, after_s=61).wait(120)
-    told = list(harness.sent)
+    sent = list(harness.sent)
     harness.process(*revisions).wait(1)
-    assert harness.sent == told
+    assert harness.sent == sent

@@ -1,4 +1,4 @@
-"""What always holds of routes, inhibitions and the guard, whatever a file and a cluster look like."""
+"""What holds for routes, inhibitions and the guard with any file and any cluster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ UNIVERSE: Final[Mapping[str, list[dict[str, tuple[str, ...]]]]] = {
     ],
     "team": [{}, {"team": ("ml",)}, {"team": ("ops",)}],
 }
-"""For each label every value that makes a difference to the words below."""
+"""For each label, every value that the words below distinguish."""
 
 WORDS: Final = {
     "node": ["a", "b", "a*", "*b", "*", "", "!a", "!a*", "!*b", "!"],
@@ -56,13 +56,13 @@ WORDS: Final = {
 
 
 @given(st.text("ab[?.", max_size=6), st.text("ab*[?.", max_size=6))
-def test_a_word_fits_what_the_plain_expression_fits(value: str, word: str) -> None:
+def test_a_word_fits_the_same_values_as_its_regular_expression(value: str, word: str) -> None:
     expression = "".join(".*" if char == "*" else re.escape(char) for char in word)
     assert fits_word(value, word) is (bool(re.fullmatch(expression, value)) if value else not word)
 
 
 @given(st.lists(st.text("ab*", min_size=1, max_size=4), max_size=4))
-def test_samples_fit_every_set_of_words_that_a_value_fits(words: list[str]) -> None:
+def test_for_every_set_of_words_that_a_value_fits_there_is_a_sample(words: list[str]) -> None:
     def profiles(values: Any) -> set[frozenset[str]]:
         return {frozenset(word for word in words if fits_word(value, word)) for value in values}
 
@@ -79,8 +79,8 @@ def trees(draw: st.DrawFn) -> tuple[list[str], RoutingSpec]:
     matches = st.dictionaries(st.sampled_from(labels), st.none(), max_size=2).flatmap(
         lambda names: st.fixed_dictionaries({name: some_words(name) for name in names})
     )
-    leaves = st.builds(lambda match, goes_on: {"match": match, "continue": goes_on}, matches, st.booleans())
-    branches = st.builds(lambda one, inner: {**one, "routes": inner}, leaves, st.lists(leaves, max_size=3))
+    leaves = st.builds(lambda match, continues: {"match": match, "continue": continues}, matches, st.booleans())
+    branches = st.builds(lambda leaf, inner: {**leaf, "routes": inner}, leaves, st.lists(leaves, max_size=3))
     route = {"targets": ["chat"], "routes": draw(st.lists(branches, min_size=1, max_size=4))}
     sets_team = [{"match": {"job": name}, "set": {"team": team}} for name, team in (("x", "ml"), ("y", "ops"))]
     return subjects, RoutingSpec.model_validate({"route": route, "labels": sets_team})
@@ -97,7 +97,7 @@ def paths_of(route: RouteSpec, path: Path_ = ("route",)) -> Iterator[Path_]:
 
 
 def entered(spec: RoutingSpec, subjects: list[str]) -> set[Path_]:
-    """The routes that some incident of the universe gets to."""
+    """The routes that some incident of the universe reaches."""
     line_by_path = {path: number for number, path in enumerate(paths_of(spec.route), 1)}
     routing = Routing(spec, lines=line_by_path)
     found: set[str] = set()
@@ -105,15 +105,15 @@ def entered(spec: RoutingSpec, subjects: list[str]) -> set[Path_]:
         labels: dict[str, tuple[str, ...]] = {}
         for part in parts:
             labels |= part
-        found.update(reason.split(":")[1] for reason in routing.route(labels).reasons if ": fits" in reason)
+        found.update(reason.split(":")[1] for reason in routing.route(labels).reasons if ": matches" in reason)
     return {path for path, line in line_by_path.items() if str(line) in found}
 
 
 @given(trees())
 def test_routes_reported_as_unreachable_are_those_that_no_incident_reaches(tree: tuple[list[str], RoutingSpec]) -> None:
     subjects, spec = tree
-    told = [found.path for found in unreachable_routes(spec, World(spec))]
-    below = {path for path in paths_of(spec.route) if any(path[: len(one)] == one for one in told)}
+    unreachable = [found.path for found in unreachable_routes(spec, World(spec))]
+    below = {path for path in paths_of(spec.route) if any(path[: len(root)] == root for root in unreachable)}
     assert set(paths_of(spec.route)) - below == entered(spec, subjects)
 
 
@@ -135,7 +135,7 @@ INHIBITS = st.lists(
 )
 CLUSTERS = st.lists(
     st.tuples(st.sampled_from("abc"), st.frozensets(st.sampled_from("xyz"))), min_size=1, max_size=6
-).map(lambda found: [labels_of(number, *one) for number, one in enumerate(found)])
+).map(lambda found: [labels_of(number, *drawn) for number, drawn in enumerate(found)])
 
 
 @given(INHIBITS, CLUSTERS, st.randoms())
@@ -144,7 +144,7 @@ def test_inhibition_never_mutes_every_incident(
 ) -> None:
     found = [OpenIncidents(rules, incidents).inhibiting(labels) for _, labels in incidents]
     assert not all(found)
-    assert all(one is None or one.incident_id != name for one, (name, _) in zip(found, incidents, strict=True))
+    assert all(source is None or source.incident_id != name for source, (name, _) in zip(found, incidents, strict=True))
     shuffled = incidents.copy()
     chance.shuffle(shuffled)
     assert [OpenIncidents(rules, shuffled).inhibiting(labels) for _, labels in incidents] == found
@@ -155,7 +155,7 @@ def test_a_muted_incident_leads_to_one_that_is_not_muted(
     rules: list[InhibitSpec], incidents: list[tuple[str, Labels]]
 ) -> None:
     muted_by = {
-        name: one.incident_id if (one := OpenIncidents(rules, incidents).inhibiting(labels)) else ""
+        name: source.incident_id if (source := OpenIncidents(rules, incidents).inhibiting(labels)) else ""
         for name, labels in incidents
     }
     for name in muted_by:
@@ -165,7 +165,7 @@ def test_a_muted_incident_leads_to_one_that_is_not_muted(
             assert len(seen) <= len(incidents)
 
 
-ASKED = st.lists(
+REQUESTS = st.lists(
     st.tuples(
         st.integers(0, 3 * HOUR_NS),
         st.sampled_from(["i1", "i2", "i3"]),
@@ -183,13 +183,13 @@ LIMITS = st.builds(
 )
 
 
-@given(ASKED, LIMITS, st.randoms())
-def test_never_more_is_allowed_within_any_hour_than_the_limits_say(
-    asked: list[Any], limits: GuardSpec, chance: Random
+@given(REQUESTS, LIMITS, st.randoms())
+def test_the_guard_never_allows_more_within_an_hour_than_its_limits(
+    requests: list[Any], limits: GuardSpec, chance: Random
 ) -> None:
     guard = Guard(RoutingSpec(route=RouteSpec(), guard=limits, actions="allowed"))
     allowed: list[Acted] = []
-    for time_ns, incident_id, nodes, jobs in asked:
+    for time_ns, incident_id, nodes, jobs in requests:
         action = Action("drain-node", nodes=tuple(sorted(nodes)), jobs=tuple(sorted(jobs)), is_allowed=True)
         judged = guard.judge(action, allowed, time_ns, incident_id)
         shuffled = allowed.copy()
@@ -199,6 +199,6 @@ def test_never_more_is_allowed_within_any_hour_than_the_limits_say(
             allowed.append(Acted.of(judged, incident_id, time_ns))
             assert guard.judge(action, allowed, time_ns, incident_id) == judged
     for begins in allowed:
-        hour = [one for one in allowed if begins.time_ns <= one.time_ns < begins.time_ns + HOUR_NS]
-        assert len(set(chain.from_iterable(one.nodes for one in hour))) <= nodes_per_hour(limits)
-        assert len({(one.incident_id, job) for one in hour for job in one.jobs}) <= limits.jobs_per_hour
+        hour = [acted for acted in allowed if begins.time_ns <= acted.time_ns < begins.time_ns + HOUR_NS]
+        assert len(set(chain.from_iterable(acted.nodes for acted in hour))) <= nodes_per_hour(limits)
+        assert len({(acted.incident_id, job) for acted in hour for job in acted.jobs}) <= limits.jobs_per_hour

@@ -1,4 +1,4 @@
-"""Whatever the bytes: nothing crashes, the books balance, and Hyperscan says what plain `re` says, line by line."""
+"""Whatever the bytes: nothing crashes, every record counts once, and Hyperscan finds what plain `re` finds."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ RAW_PIECES = (b"\xff", b"\xc3", b"\xf0\x9f", b"\r", b"\n", b'{"', b"}", b"\\")
 
 @st.composite
 def texts(draw: st.DrawFn) -> str:
-    """A line that a rule knows or nearly knows, often with something odd pushed in."""
+    """A line that a rule knows or nearly knows, often with unusual characters inserted."""
     text = draw(st.sampled_from(LINES)) if draw(st.integers(0, 4)) else draw(st.text(max_size=40))
     for _ in range(draw(st.integers(0, 2))):
         place = draw(st.integers(0, len(text)))
@@ -120,7 +120,7 @@ def values(draw: st.DrawFn) -> bytes:
 
 @st.composite
 def batches(draw: st.DrawFn) -> Batch:
-    """Some records; one may be cut in two, so that a match runs over the border."""
+    """Some records; one may be cut in two, so that a match crosses the border."""
     found = draw(st.lists(values(), max_size=8))
     if found and draw(st.booleans()):
         number = draw(st.integers(0, len(found) - 1))
@@ -134,12 +134,12 @@ def reference() -> ReferenceScanner:
     return ReferenceScanner(the_rules().expressions)
 
 
-def told(scanned: ScanResult) -> set[tuple[int, str]]:
+def matched_rules(scanned: ScanResult) -> set[tuple[int, str]]:
     return {(match.event.position.offset, match.rule) for match in scanned.matches}
 
 
 def fitting(parsed: Parsed) -> dict[str, LineHit | None]:
-    """What fits the line, by the id of the rule that is asked; None for what only fits over harmless text."""
+    """The hits on a line by rule id; None for a rule that fits harmless text only."""
     body = parsed.body.encode("utf-8", "surrogatepass")
     rules = [rule for rule in the_rules().rules if rule.applies_to(parsed.event.source)]
     places = {rule: [place for pattern in rule.patterns for place in pattern.finditer(body)] for rule in rules}
@@ -154,26 +154,26 @@ def fitting(parsed: Parsed) -> dict[str, LineHit | None]:
 
 @cache
 def rules_with_marks() -> RuleSet:
-    """As a worker on Kafka has them: one pass finds both."""
+    """The rules of a worker on Kafka: one pass finds both."""
     return replace(the_rules(), marks=MARKS)
 
 
 def plainly(given_batch: Batch) -> set[tuple[int, str]]:
-    """What a rule says of a line: no batch, no bulk search, no short cuts."""
+    """The rules that match each record, without batches, bulk search and shortcuts."""
     found = set()
     for number in range(len(given_batch)):
-        one = given_batch.record(number)
+        raw = given_batch.record(number)
         try:
-            whole = parse(one, "default")
+            whole = parse(raw, "default")
         except RecordError:
             continue
         pieces = pieces_of(whole.body)
-        told = [fitting(parse(one, "default", piece)) for piece in pieces] if len(pieces) > 1 else []
-        known = set().union(*told)
-        told.append({rule_id: hit for rule_id, hit in fitting(whole).items() if rule_id not in known})
-        stood = [without_needless_fallbacks([hit for hit in hits.values() if hit]) for hits in told]
-        spoken = [hit.rule.spec for hits in stood for hit in hits]
-        found |= {(one.position.offset, spec.id) for spec in spoken if spec.role not in QUIET_ROLES}
+        hits_by_piece = [fitting(parse(raw, "default", piece)) for piece in pieces] if len(pieces) > 1 else []
+        known = set().union(*hits_by_piece)
+        hits_by_piece.append({rule_id: hit for rule_id, hit in fitting(whole).items() if rule_id not in known})
+        remaining = [without_needless_fallbacks([hit for hit in hits.values() if hit]) for hits in hits_by_piece]
+        specs = [hit.rule.spec for hits in remaining for hit in hits]
+        found |= {(raw.position.offset, spec.id) for spec in specs if spec.role not in QUIET_ROLES}
     return found
 
 
@@ -187,41 +187,41 @@ def plainly(given_batch: Batch) -> set[tuple[int, str]]:
 @example(batch([b"50%\rTraceback (most recent call last):"]))
 @example(batch([b"\0Out of mem\0ory: Killed process 4"]))
 @example(batch([b'{"message":null,"log":"Traceback (most recent call last):"}']))
-def test_hyperscan_says_what_re_says_line_by_line(given_batch: Batch) -> None:
+def test_hyperscan_finds_what_re_finds_line_by_line(given_batch: Batch) -> None:
     scanned = a_scanner().scan(given_batch)
     assert scanned == BatchScanner(the_rules(), "default", reference()).scan(given_batch)
     assert scanned == BatchScanner(rules_with_marks(), "default").scan(given_batch)
-    assert told(scanned) == plainly(given_batch)
+    assert matched_rules(scanned) == plainly(given_batch)
 
 
 @given(st.lists(values(), min_size=1, max_size=12))
 @example(
     [b"Traceback (most recent call last):", b"  x", b"ValueError: \x1b[31mCUDA out of memory. Tried to allocate 2"]
 )
-def test_a_text_in_one_piece_says_what_its_lines_say(found: list[bytes]) -> None:
+def test_a_text_in_one_piece_matches_like_its_lines(found: list[bytes]) -> None:
     lines = [line.replace(b"\n", b" ").removesuffix(b"\r") for line in found]
     apart = replace(batch(lines), is_text=True)
     whole = replace(apart, values=TextLines(b"".join(line + b"\n" for line in lines)))
     assert a_scanner().scan(whole) == a_scanner().scan(apart)
 
 
-def test_the_lines_of_that_property_do_match() -> None:
+def test_the_lines_of_these_properties_match() -> None:
     whole = batch([line.encode() for line in LINES])
-    assert len(told(a_scanner().scan(whole))) > len(LINES) / 2
+    assert len(matched_rules(a_scanner().scan(whole))) > len(LINES) / 2
 
 
 @given(st.lists(values() | st.binary(max_size=200), max_size=12), st.booleans())
-def test_the_books_balance(found: list[bytes], live: bool) -> None:
+def test_every_record_is_counted_once(found: list[bytes], live: bool) -> None:
     scanned = a_scanner().scan(batch(found, live=live))
-    spoke = {match.event.position for match in scanned.matches}
+    positions = {match.event.position for match in scanned.matches}
     assert scanned.records == len(found) == scanned.matched + scanned.quiet + scanned.dead
     assert scanned.quiet >= 0
     assert scanned.dead == len({dead_letter.position for dead_letter in scanned.dead_letters})
-    assert not spoke & {dead_letter.position for dead_letter in scanned.dead_letters}
+    assert not positions & {dead_letter.position for dead_letter in scanned.dead_letters}
 
 
 @given(st.lists(values(), min_size=1, max_size=12), st.data())
-def test_where_a_recording_is_cut_changes_no_match_and_no_dead_letter(found: list[bytes], data: st.DataObject) -> None:
+def test_batch_borders_change_no_match_and_no_dead_letter(found: list[bytes], data: st.DataObject) -> None:
     whole = a_scanner().scan(batch(found))
     matches: list[Match] = []
     dead_letters = []
@@ -323,7 +323,7 @@ def test_no_bytes_crash_the_scan(value: bytes) -> None:
 
 
 @given(st.data())
-def test_a_prefix_is_looked_for_wherever_one_may_begin(data: st.DataObject) -> None:
+def test_the_quick_check_finds_every_line_that_begins_with_a_prefix(data: st.DataObject) -> None:
     shapes = data.draw(st.sampled_from([*SHAPES.values()]))
     shape = data.draw(st.sampled_from(shapes.each))
     line = data.draw(st.from_regex(shape))

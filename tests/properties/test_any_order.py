@@ -1,4 +1,4 @@
-"""How the input is cut, in which order it arrives, how often and with which stops: the incidents stay the same."""
+"""Incidents don't depend on how the input is cut, in which order it arrives, how often, and with which restarts."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WORKER_TEXTS = (
 
 @dataclass
 class Log:
-    """One finished file: its lines with the times by which the core will take them."""
+    """One finished file: its lines with the times that the core reads from them."""
 
     name: str
     node: str
@@ -64,28 +64,28 @@ seconds = st.integers(1, MAX_S)
 
 @st.composite
 def kernel_logs(draw: st.DrawFn, node: str) -> Log:
-    said = draw(st.lists(st.tuples(seconds, st.sampled_from(KERNEL_TEXTS)), max_size=4))
-    return Log(f"{node}/kern.log", node, [(second, kernel(node, second, text)) for second, text in sorted(said)])
+    lines = draw(st.lists(st.tuples(seconds, st.sampled_from(KERNEL_TEXTS)), max_size=4))
+    return Log(f"{node}/kern.log", node, [(second, kernel(node, second, text)) for second, text in sorted(lines)])
 
 
 @st.composite
 def worker_logs(draw: st.DrawFn, node: str, job: str) -> Log:
-    """A job's lines on one node: its steps at some pace, from some time on lower ones, and some errors."""
+    """A job's lines on one node: its steps at some pace, which may fall back, and some errors."""
     ship = draw(st.sampled_from([vector, fluent_bit]))
-    said = draw(st.lists(st.tuples(seconds, st.sampled_from(WORKER_TEXTS)), max_size=4))
+    lines = draw(st.lists(st.tuples(seconds, st.sampled_from(WORKER_TEXTS)), max_size=4))
     pace, count, back_at = draw(st.integers(1, 60)), draw(st.integers(0, 40)), draw(st.integers(0, 60))
     pause, drift = draw(st.sampled_from([0, 0, 200, 1200])), draw(st.floats(0, 70))
     for number in range(count):
-        went_back = number >= back_at
-        second = number * pace + drift + (pause if went_back else 0)
-        said.append((round(second), step_line(max(0, number - 10 * went_back))))
-    timed = [(second, ship(node, second, text, job)) for second, text in sorted(said)]
+        is_rerun = number >= back_at
+        second = number * pace + drift + (pause if is_rerun else 0)
+        lines.append((round(second), step_line(max(0, number - 10 * is_rerun))))
+    timed = [(second, ship(node, second, text, job)) for second, text in sorted(lines)]
     return Log(f"{node}/{job}.jsonl", node, [(0, ship(node, 0, "starting", job)), *timed])
 
 
 @st.composite
 def plain_logs(draw: st.DrawFn) -> Log:
-    """A file of Python's logging; a traceback has no time of its own."""
+    """A file of Python's logging; the lines of a traceback have no time."""
     timed: list[tuple[float, bytes]] = []
     for second, has_failed in sorted(draw(st.lists(st.tuples(seconds, st.booleans()), max_size=4))):
         timed.append((second, f"{iso(second)[:-4].replace('T', ' ')} - INFO - epoch done".encode()))
@@ -96,15 +96,15 @@ def plain_logs(draw: st.DrawFn) -> Log:
 
 @st.composite
 def ranks(draw: st.DrawFn) -> Log:
-    """Four ranks of one node that tell their steps, one of which may stop before the others."""
+    """Four ranks of one node that report their steps; one may stop before the others."""
     pace, count, lost = draw(st.integers(1, 20)), draw(st.integers(10, 60)), draw(st.integers(0, 3))
-    said = [
+    lines = [
         (number * pace + 1, f" {rank}: {step_line(number)}")
         for number in range(count)
         for rank in range(4)
         if rank or number < count - lost
     ]
-    return Log("n4/C.jsonl", "n4", [(second, vector("n4", second, text, "C")) for second, text in said])
+    return Log("n4/C.jsonl", "n4", [(second, vector("n4", second, text, "C")) for second, text in lines])
 
 
 @st.composite
@@ -117,8 +117,8 @@ def clusters(draw: st.DrawFn) -> list[Log]:
 
 def merged(logs: list[Log]) -> Log:
     """The envelopes of all nodes in one file."""
-    timed = [one for log in logs for one in log.timed if one[1].startswith(b"{")]
-    return Log("all.jsonl", "", sorted(timed, key=lambda one: one[0]))
+    timed = [line for log in logs for line in log.timed if line[1].startswith(b"{")]
+    return Log("all.jsonl", "", sorted(timed, key=lambda line: line[0]))
 
 
 def documents(incidents: dict[str, Incident]) -> list[Incident]:
@@ -128,11 +128,11 @@ def documents(incidents: dict[str, Incident]) -> list[Incident]:
 def at_once(logs: list[Log]) -> list[Incident]:
     engine, scanner = Engine(the_rules()), a_scanner()
     for log in logs:
-        put(engine, scanner.scan(log.piece(0, len(log.timed))))
+        add(engine, scanner.scan(log.piece(0, len(log.timed))))
     return documents({incident.incident_id: incident for incident in engine.flush()})
 
 
-def put(engine: Engine, scanned: ScanResult) -> None:
+def add(engine: Engine, scanned: ScanResult) -> None:
     engine.add([*scanned.matches, *scanned.observed], scanned.heartbeats)
 
 
@@ -142,7 +142,7 @@ def test_cut_shuffled_and_repeated_arrival_gives_the_same_incidents(logs: list[L
     pieces = [scanned for log in logs for scanned in BlockBuffer(a_scanner()).scan_all(cut(log, data))]
     again = data.draw(st.lists(st.sampled_from(pieces), max_size=3)) if pieces else []
     for scanned in data.draw(st.permutations([*pieces, *again])):
-        put(engine, scanned)
+        add(engine, scanned)
     assert documents({incident.incident_id: incident for incident in engine.flush()}) == at_once(logs)
 
 
@@ -153,7 +153,7 @@ def cut(log: Log, data: st.DataObject) -> list[Batch]:
 
 
 @given(clusters(), st.data())
-def test_time_that_goes_on_meanwhile_and_restarts_give_the_same_incidents(logs: list[Log], data: st.DataObject) -> None:
+def test_watermark_advances_and_restarts_between_give_the_same_incidents(logs: list[Log], data: st.DataObject) -> None:
     engine, scanner = Engine(the_rules()), BlockBuffer(a_scanner())
     newest: dict[str, Incident] = {}
     done = dict.fromkeys(range(len(logs)), 0)
@@ -166,20 +166,22 @@ def test_time_that_goes_on_meanwhile_and_restarts_give_the_same_incidents(logs: 
             engine = Engine(the_rules(), engine.snapshot())
     arrive_until(10 * MAX_S, logs, done, engine, scanner)
     for _, scanned in scanner.rest():
-        put(engine, scanned)
+        add(engine, scanned)
     newest |= {incident.incident_id: incident for incident in engine.flush()}
     last = max((second for log in logs for second, _ in log.timed), default=0)
     if all(stop <= last for stop in stops):
         assert documents(newest) == at_once(logs)
     else:
-        assert {one.incident_id for one in documents(newest)} >= {one.incident_id for one in at_once(logs)}
+        assert {incident.incident_id for incident in documents(newest)} >= {
+            incident.incident_id for incident in at_once(logs)
+        }
 
 
 def arrive_until(stop: float, logs: list[Log], done: dict[int, int], engine: Engine, scanner: BlockBuffer) -> None:
     for number, log in enumerate(logs):
         upto = sum(second < stop for second, _ in log.timed)
         if upto > done[number]:
-            put(engine, scanner.scan(log.piece(done[number], upto)))
+            add(engine, scanner.scan(log.piece(done[number], upto)))
             done[number] = upto
 
 
@@ -193,7 +195,7 @@ MOVES = st.one_of(
 
 
 @given(st.lists(MOVES, max_size=20), st.integers(0, 10**12))
-def test_the_watermark_never_goes_back_and_waits_for_who_lags(moves: list[tuple], lateness_ns: int) -> None:  # type: ignore[type-arg]
+def test_the_watermark_never_goes_back_and_waits_for_the_slowest_source(moves: list[tuple], lateness_ns: int) -> None:  # type: ignore[type-arg]
     watermark = Watermark(lateness_ns)
     before_ns = watermark.value_ns
     for move, what, amount in moves:

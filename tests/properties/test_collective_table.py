@@ -41,19 +41,19 @@ def signals(draw: st.DrawFn) -> Signal:
     )
 
 
-def table_of(said: list[Signal]) -> CollectiveTable:
+def table_of(reports: list[Signal]) -> CollectiveTable:
     table = CollectiveTable()
-    for signal in said:
+    for signal in reports:
         table.add(signal)
     return table
 
 
 @given(st.lists(signals(), max_size=30), st.data())
-def test_any_order_and_any_split_gives_the_same_table(said: list[Signal], data: st.DataObject) -> None:
-    whole = table_of(said)
-    assert table_of([*data.draw(st.permutations(said)), *said]) == whole
-    border = data.draw(st.integers(0, len(said)))
-    first, second = table_of(said[:border]), table_of(said[border:])
+def test_any_order_and_any_split_gives_the_same_table(reports: list[Signal], data: st.DataObject) -> None:
+    whole = table_of(reports)
+    assert table_of([*data.draw(st.permutations(reports)), *reports]) == whole
+    border = data.draw(st.integers(0, len(reports)))
+    first, second = table_of(reports[:border]), table_of(reports[border:])
     first.absorb(second)
     assert first == whole
     known = IncidentContext(world_size_by_job={"A": 12})
@@ -61,8 +61,8 @@ def test_any_order_and_any_split_gives_the_same_table(said: list[Signal], data: 
 
 
 @given(st.lists(signals(), max_size=30), st.integers(0, 100))
-def test_suspects_are_bounded_distinct_and_no_majority(said: list[Signal], world_size: int) -> None:
-    table = table_of(said)
+def test_suspects_are_bounded_distinct_and_no_majority(reports: list[Signal], world_size: int) -> None:
+    table = table_of(reports)
     assert table.row_count == sum(map(len, table.rows_by_group.values())) <= MAX_ROWS
     found = suspects(table, IncidentContext(world_size_by_job={"A": world_size, "B": world_size}))
-    assert len({(one.job, one.rank) for one in found}) == len(found) <= 2 * MAX_SUSPECTS
+    assert len({(suspect.job, suspect.rank) for suspect in found}) == len(found) <= 2 * MAX_SUSPECTS

@@ -1,4 +1,4 @@
-"""A list of hosts means the same after it was made shorter or longer."""
+"""A host list keeps its meaning when it is compressed and expanded."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ HOSTS = st.from_regex(r"[a-z]{1,4}(-[a-z]{1,3})?[0-9]{0,4}", fullmatch=True)
 
 
 @given(st.sets(HOSTS, max_size=40))
-def test_what_is_made_short_can_be_made_long_again(hosts: set[str]) -> None:
+def test_a_compressed_host_list_expands_to_the_same_hosts(hosts: set[str]) -> None:
     assert set(expand(compress(hosts))) == hosts
 
 
 @given(st.text(alphabet="ab01[],-", max_size=30))
-def test_no_text_breaks_it(text: str) -> None:
+def test_any_text_is_expanded_or_refused(text: str) -> None:
     try:
         hosts = expand(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""The map of ranks is read by time, however often it changed, and a snapshot between two banners changes nothing."""
+"""Placements are read as of a time, however often they change, and a snapshot between two banners changes nothing."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def rank_placements(moves: list[tuple[int, str, str]]) -> list[RankPlacement]:
     ]
 
 
-def taken(found: list[RankPlacement], cut: int = -1) -> Placement:
+def placement_of(found: list[RankPlacement], cut: int = -1) -> Placement:
     placement = Placement()
     for number, rank_placement in enumerate(found):
         if number == cut:
@@ -32,9 +32,9 @@ def taken(found: list[RankPlacement], cut: int = -1) -> Placement:
 
 
 @given(MOVES)
-def test_each_time_is_read_by_its_own_map(moves: list[tuple[int, str, str]]) -> None:
+def test_placements_are_read_as_of_a_time(moves: list[tuple[int, str, str]]) -> None:
     found = rank_placements(moves)
-    placement = taken(found)
+    placement = placement_of(found)
     changes: dict[int, list[RankPlacement]] = {}
     for rank_placement in found:
         of_rank = changes.setdefault(rank_placement.rank, [])
@@ -51,10 +51,10 @@ def test_each_time_is_read_by_its_own_map(moves: list[tuple[int, str, str]]) -> 
 
 @given(MOVES, st.integers(0, 12))
 def test_a_snapshot_changes_nothing(moves: list[tuple[int, str, str]], cut: int) -> None:
-    assert taken(rank_placements(moves), cut) == taken(rank_placements(moves))
+    assert placement_of(rank_placements(moves), cut) == placement_of(rank_placements(moves))
 
 
 @given(MOVES)
 def test_a_repeated_banner_changes_nothing(moves: list[tuple[int, str, str]]) -> None:
     found = rank_placements(moves)
-    assert taken([one for rank_placement in found for one in (rank_placement, rank_placement)]) == taken(found)
+    assert placement_of([banner for banner in found for _ in range(2)]) == placement_of(found)

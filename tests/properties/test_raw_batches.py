@@ -1,4 +1,4 @@
-"""Whole batches hold what aiokafka's public path gives, record by record."""
+"""Whole batches have the same records as aiokafka's public path."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ batches = st.fixed_dictionaries(
 
 
 def encoded(batch: dict[str, Any], first_offset: int) -> tuple[bytes, int]:
-    """A record batch as a broker keeps it, and the offset after it."""
+    """A record batch as a broker stores it, and the offset after it."""
     is_transactional = batch["producer"] >= 0
     control = {"abort": ABORT, "commit": COMMIT}.get(batch["control"]) if is_transactional else None
     codec = 0 if control else batch["codec"]
@@ -54,32 +54,32 @@ def encoded(batch: dict[str, Any], first_offset: int) -> tuple[bytes, int]:
 
 
 def a_fetch(drawn: list[dict[str, Any]]) -> tuple[bytes, int]:
-    """Batches one after the other, and the last offset of the first: brokers begin with the one that was asked for."""
+    """Consecutive batches, and the last offset of the first: brokers begin with the batch of the requested offset."""
     content, offset, first_end = b"", 100, 0
     for batch in drawn:
-        one, offset = encoded(batch, offset + batch["gap_before"])
-        content += one
+        raw, offset = encoded(batch, offset + batch["gap_before"])
+        content += raw
         first_end = first_end or offset
     return content, first_end - 1
 
 
-def told(records: Iterable[Any]) -> list[tuple[Any, ...]]:
-    return [(one.offset, one.timestamp, one.key, one.value) for one in records]
+def fields_of(records: Iterable[Any]) -> list[tuple[Any, ...]]:
+    return [(record.offset, record.timestamp, record.key, record.value) for record in records]
 
 
 @given(
     st.lists(batches, max_size=8), st.integers(0, 60), st.integers(1, 15), st.booleans(),
     st.lists(st.tuples(st.sampled_from([7, 8]), st.integers(100, 160)), max_size=3),
 )  # fmt: skip
-def test_the_same_records_as_one_by_one(
+def test_batches_and_single_records_equal_aiokafkas_records(
     drawn: list[dict[str, Any]], skipped: int, most: int, committed_only: bool, aborted: list[tuple[int, int]]
 ) -> None:
     content, last_of_first = a_fetch(drawn)
     level = inside.READ_COMMITTED if committed_only else inside.READ_UNCOMMITTED
-    asked = min(100 + skipped, last_of_first)
-    given_to_both = (aborted, asked, None, None, True, level)
+    first_offset = min(100 + skipped, last_of_first)
+    given_to_both = (aborted, first_offset, None, None, True, level)
     stock = inside.PartitionRecords(PARTITION, MemoryRecords(content), *given_to_both)
-    wanted = told(stock)
+    wanted = fields_of(stock)
     whole = WholeBatches(most, PARTITION, RecordsWithBytes(content), *given_to_both)
     chunks: list[Chunk] = []
     for chunk in whole:
@@ -87,43 +87,43 @@ def test_the_same_records_as_one_by_one(
         assert len(chunk.records) <= most
         chunks.append(chunk)
 
-    assert [one for chunk in chunks for one in told(chunk.records)] == wanted
+    assert [fields for chunk in chunks for fields in fields_of(chunk.records)] == wanted
     assert whole.next_fetch_offset == stock.next_fetch_offset
     assert [chunk.next_offset for chunk in chunks] == sorted({chunk.next_offset for chunk in chunks})
     single = SingleRecords(most, PARTITION, RecordsWithBytes(content), *given_to_both)
-    for one, expected in zip_longest(single, wanted):
-        assert told([one]) == [expected]
-        assert single.next_fetch_offset == one.offset + 1
+    for record, expected in zip_longest(single, wanted):
+        assert fields_of([record]) == [expected]
+        assert single.next_fetch_offset == record.offset + 1
     assert single.next_fetch_offset == stock.next_fetch_offset
     for chunk in chunks:
         batch = chunk.as_batch(PARTITION, 1 << 62)
-        assert list(batch.offsets) == [one.offset for one in chunk.records]
-        assert list(batch.received_ns) == [one.timestamp * 1_000_000 for one in chunk.records]
-        assert list(batch.values) == [one.value or b"" for one in chunk.records]
+        assert list(batch.offsets) == [record.offset for record in chunk.records]
+        assert list(batch.received_ns) == [record.timestamp * 1_000_000 for record in chunk.records]
+        assert list(batch.values) == [record.value or b"" for record in chunk.records]
 
 
-@given(st.lists(batches.filter(lambda one: one["producer"] < 0), min_size=2, max_size=5), st.data())
-def test_a_broken_batch_takes_no_other_with_it(drawn: list[dict[str, Any]], data: st.DataObject) -> None:
+@given(st.lists(batches.filter(lambda batch: batch["producer"] < 0), min_size=2, max_size=5), st.data())
+def test_a_broken_batch_loses_no_other_batch(drawn: list[dict[str, Any]], data: st.DataObject) -> None:
     broken = data.draw(st.integers(0, len(drawn) - 1))
     content, wanted, offset, bad = b"", [], 100, (0, 0, b"")
     for number, batch in zip(count(), drawn):
         first = offset
-        one, offset = encoded(batch, offset)
+        raw, offset = encoded(batch, offset)
         if number == broken:
-            one = one[:-1] + bytes([one[-1] ^ 1])
+            raw = raw[:-1] + bytes([raw[-1] ^ 1])
             is_end_known = batch["gap_between"] == 1 or len(batch["values"]) == 1 or number < len(drawn) - 1
-            bad = first, offset if is_end_known else first + 1, one
+            bad = first, offset if is_end_known else first + 1, raw
         else:
             wanted += list(range(first, offset, batch["gap_between"]))
-        content += one
+        content += raw
     whole = WholeBatches(5, PARTITION, RecordsWithBytes(content), None, 100, None, None, True, inside.READ_COMMITTED)
     chunks = list(whole)
     assert [record.offset for chunk in chunks for record in chunk.records] == wanted
     single = list(
         SingleRecords(5, PARTITION, RecordsWithBytes(content), None, 100, None, None, True, inside.READ_COMMITTED)
     )
-    assert [one.offset for one in single if not isinstance(one, Corrupt)] == wanted
-    assert [one.offset for one in single] == sorted([*wanted, bad[0]])
+    assert [record.offset for record in single if not isinstance(record, Corrupt)] == wanted
+    assert [record.offset for record in single] == sorted([*wanted, bad[0]])
     (found,) = [chunk for chunk in chunks if chunk.corrupt]
     assert found.corrupt
     assert (found.corrupt.offset, found.corrupt.next_offset, found.corrupt.value) == bad

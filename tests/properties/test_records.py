@@ -1,4 +1,4 @@
-"""What is read off whole columns is what a look at each record tells."""
+"""Checks of whole columns find the same records as checks of each record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ values = st.lists(
 USUAL_TEXT = (b'"message":"', b'"log":"', b'"MESSAGE":"', b'"msg":"')
 
 
-def is_odd(value: bytes) -> bool:
+def is_suspicious(value: bytes) -> bool:
     if not value.startswith(b'{"'):
         return False
     return not any(mark in value for mark in USUAL_TEXT) or not value.endswith((b"}", b"}\n", b"}\r\n"))
@@ -32,27 +32,28 @@ def is_odd(value: bytes) -> bool:
 @given(values)
 @example([b"", b"{", b'{"'])
 @example([b'{"log":"a"}', b'{"log":"'])
-def test_odd_envelopes(given_values: list[bytes]) -> None:
-    assert Records(given_values).suspicious_envelopes() == [n for n, value in enumerate(given_values) if is_odd(value)]
+def test_suspicious_envelopes_are_found(given_values: list[bytes]) -> None:
+    wanted = [number for number, value in enumerate(given_values) if is_suspicious(value)]
+    assert Records(given_values).suspicious_envelopes() == wanted
 
 
 @given(values)
 @example([b"\\", b"n", b'"'])
-def test_escaped_records(given_values: list[bytes]) -> None:
+def test_escaped_records_are_found(given_values: list[bytes]) -> None:
     wanted = [number for number, value in enumerate(given_values) if b"\\" in re.sub(rb'\\n"', b"", value)]
     assert set(wanted) <= set(Records(given_values).escaped())
     assert not {n for n, value in enumerate(given_values) if b"\\" not in value} & set(Records(given_values).escaped())
 
 
 @given(values, st.integers(0, 40))
-def test_sizes(given_values: list[bytes], limit_bytes: int) -> None:
+def test_empty_and_long_records_are_found(given_values: list[bytes], limit_bytes: int) -> None:
     records = Records(given_values)
     assert records.empty() == [number for number, value in enumerate(given_values) if not value]
     assert records.longer_than(limit_bytes) == [n for n, value in enumerate(given_values) if len(value) > limit_bytes]
 
 
 @given(values.filter(bool), st.data())
-def test_numbers_at(given_values: list[bytes], data: st.DataObject) -> None:
+def test_record_numbers_are_found_by_their_ends(given_values: list[bytes], data: st.DataObject) -> None:
     records = Records(given_values)
     ends = sorted(data.draw(st.lists(st.integers(1, len(records.text)), max_size=20)))
     inside = [records.text[: end - 1].count(b"\n") for end in ends]

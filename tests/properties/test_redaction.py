@@ -1,4 +1,4 @@
-"""Whatever the text: redaction raises nothing, a second time changes nothing, and only what patterns name changes."""
+"""Whatever the text: redaction never raises, is idempotent, and changes only what its patterns name."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REDACTOR = load_redactor()
 SOUGHT = shipped_words()
 MAX_BYTES = 1 << 20
 MAX_S_PER_MB = 40.0
-"""For text that was made to be slow, on a machine with other things to do; what grows faster takes minutes."""
+"""For hostile text on a busy machine; a cost that grows faster than the text takes minutes."""
 
 texts = st.one_of(
     st.binary(max_size=200),
@@ -38,7 +38,7 @@ texts = st.one_of(
 @given(texts)
 @example(b"ghp_" + b"a" * 40 + b"AKIAIOSFODNN7EXAMPLE")
 @example(b'password="[redacted:password]')
-def test_a_second_time_changes_nothing(text: bytes) -> None:
+def test_redaction_is_idempotent(text: bytes) -> None:
     once = REDACTOR.redact(text).text
     assert REDACTOR.redact(once) == Redacted(once, (), ())
 
@@ -60,9 +60,9 @@ def test_only_secrets_change(text: bytes) -> None:
 
 
 @given(st.lists(texts, max_size=6))
-def test_many_at_once_are_as_one_by_one(many: list[bytes]) -> None:
-    one_by_one = {number: found for number, text in enumerate(many) if (found := REDACTOR.redact(text)).kinds}
-    assert REDACTOR.redact_all(many) == one_by_one
+def test_texts_are_redacted_alike_together_and_alone(many: list[bytes]) -> None:
+    alone = {number: found for number, text in enumerate(many) if (found := REDACTOR.redact(text)).kinds}
+    assert REDACTOR.redact_all(many) == alone
 
 
 @given(st.lists(st.one_of(st.text(max_size=30), st.sampled_from([shape.line for shape in shapes(2)])), max_size=5))
@@ -71,7 +71,7 @@ def test_valid_text_stays_valid(pieces: list[str]) -> None:
 
 
 @given(st.binary(max_size=60), st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), max_size=3))
-def test_any_patterns_come_to_rest(text: bytes, repeats: list[tuple[int, int]]) -> None:
+def test_redaction_by_any_patterns_is_idempotent(text: bytes, repeats: list[tuple[int, int]]) -> None:
     secrets = [Secret(f"k{n}", ("a", "b"), (f"[ab]{{{low},{low + more}}}b",)) for n, (low, more) in enumerate(repeats)]
     redactor = Redactor(secrets)
     once = redactor.redact(text).text
@@ -88,7 +88,7 @@ def test_any_patterns_come_to_rest(text: bytes, repeats: list[tuple[int, int]]) 
         ),
     ],
 )
-def test_a_hostile_line_takes_no_more_than_its_time(piece: str, size_bytes: int) -> None:
+def test_a_hostile_line_is_redacted_in_bounded_time(piece: str, size_bytes: int) -> None:
     text = (piece * (size_bytes // len(piece))).encode() + " ".join(SOUGHT[::7]).encode()
     begun_s = process_time()
     REDACTOR.redact(text)

@@ -1,4 +1,4 @@
-"""Rules that change while an engine runs: for those that stay it is as if the new rules had been there all along."""
+"""Rules change while an engine runs: rules that stay behave as if the new rule set had been there from the start."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support.windows import a_window
 
 UNTIL = 500
 STAYS = a_window("stays.window", kind="count", of="nvidia.xid_79", at_least=2, within="90s", group_by="node")
-FALLS_SILENT = a_window("stays.silence", kind="flat-line", of="step", within="60s", group_by="job")
+GOES_SILENT = a_window("stays.silence", kind="flat-line", of="step", within="60s", group_by="job")
 SECONDS = st.integers(0, 300)
 
 
@@ -30,7 +30,7 @@ def quiet(rule_id: str, **when: Any) -> Rule:
 
 
 def with_windows(*windows: Rule) -> RuleSet:
-    return RuleSet((*the_rules().rules, STAYS, FALLS_SILENT, *windows), the_rules().edges)
+    return RuleSet((*the_rules().rules, STAYS, GOES_SILENT, *windows), the_rules().edges)
 
 
 OLD = with_windows(
@@ -57,18 +57,18 @@ def run(seconds: list[int], before: RuleSet, swap_at: int, restarts: bool) -> tu
         incidents += engine.advance(at(second) - 1)
         windowed += engine.windowed()
     incidents += engine.advance(at(UNTIL)) + engine.flush()
-    return incidents, [one for one in windowed + engine.windowed() if one.rule.startswith("stays.")]
+    return incidents, [signal for signal in windowed + engine.windowed() if signal.rule.startswith("stays.")]
 
 
 @given(seconds=st.lists(SECONDS, max_size=12, unique=True), swap_at=st.integers(0, 12), restarts=st.booleans())
-def test_what_stays_is_as_if_the_new_rules_had_always_been_there(
+def test_unchanged_windows_behave_as_if_the_new_rules_had_always_been_there(
     seconds: list[int], swap_at: int, restarts: bool
 ) -> None:
     assert run(seconds, OLD, swap_at, restarts) == run(seconds, NEW, swap_at, restarts=False)
 
 
 @pytest.mark.parametrize("restarts", [False, True])
-def test_a_window_that_is_another_one_now_begins_anew(restarts: bool) -> None:
+def test_a_window_with_a_changed_definition_starts_empty(restarts: bool) -> None:
     engine = Engine(OLD)
     engine.add([an_xid(79, 0, "n1", job="A")])
     engine.advance(at(1))
@@ -78,10 +78,10 @@ def test_a_window_that_is_another_one_now_begins_anew(restarts: bool) -> None:
     assert engine.windowed() == []
     engine.add([an_xid(79, UNTIL + 1, "n1", job="A")])
     engine.advance(at(UNTIL + 100))
-    assert {one.rule for one in engine.windowed()} == {"other.kind", "other.group"}
+    assert {signal.rule for signal in engine.windowed()} == {"other.kind", "other.group"}
 
 
-def test_the_rule_of_an_open_incident_goes() -> None:
+def test_an_open_incident_survives_the_removal_of_its_rule() -> None:
     engine = Engine(the_rules())
     engine.add([an_xid(79, 0, "n1", job="A")])
     (opened,) = engine.advance(at(10))

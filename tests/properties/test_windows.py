@@ -1,4 +1,4 @@
-"""Windows say what a plain loop over all inputs says, after restarts too; copies and order change nothing."""
+"""Windows give the signals of a plain loop over all inputs, after restarts too; copies and order change nothing."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tests.support.signals import a_match, a_step
 from tests.support.windows import a_window, an_input, made_of, seconds
 
 LENGTH, GAP, UNTIL = 40, 9, 400
-TOLD = st.tuples(st.integers(0, 300), st.sampled_from("aaabc"), st.integers(1, 6)).map(lambda one: Event(*one))
-ALL = st.lists(TOLD, max_size=60, unique_by=lambda one: one.second).map(sorted)
-FEW = st.lists(TOLD, max_size=20, unique_by=lambda one: one.second).map(sorted)
+EVENTS = st.tuples(st.integers(0, 300), st.sampled_from("aaabc"), st.integers(1, 6)).map(lambda drawn: Event(*drawn))
+ALL = st.lists(EVENTS, max_size=60, unique_by=lambda event: event.second).map(sorted)
+FEW = st.lists(EVENTS, max_size=20, unique_by=lambda event: event.second).map(sorted)
 SHAPES = st.sampled_from(["sliding", "tumbling", "session"])
 
 
-def heard(told: list[Event], restarts: bool, **when: Any) -> list[tuple[float, float]]:
-    inputs = [an_input(one.second, one.name, value=one.value) for one in told]
+def signals_of(events: list[Event], restarts: bool, **when: Any) -> list[tuple[float, float]]:
+    inputs = [an_input(event.second, event.name, value=event.value) for event in events]
     return seconds(made_of([a_window(within=f"{LENGTH}s", **when)], inputs, UNTIL, restarts))
 
 
@@ -46,45 +46,49 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("when", "holds"), SHAPED, ids=[str(when["kind"]) for when, _ in SHAPED])
-@given(told=FEW, shape=SHAPES, restarts=st.booleans())
-def test_windows_of_every_shape(
-    when: dict[str, Any], holds: Holds, told: list[Event], shape: str, restarts: bool
+@given(events=FEW, shape=SHAPES, restarts=st.booleans())
+def test_windows_of_every_shape_equal_plain_loops(
+    when: dict[str, Any], holds: Holds, events: list[Event], shape: str, restarts: bool
 ) -> None:
     gap = {"gap": f"{GAP}s"} if shape == "session" else {}
-    found = heard(told, restarts, **({"of": ["a", "b", "c"]} | when), window=shape, **gap)
-    assert found == plain.windowed(told, shape, LENGTH, GAP, holds)
+    found = signals_of(events, restarts, **({"of": ["a", "b", "c"]} | when), window=shape, **gap)
+    assert found == plain.windowed(events, shape, LENGTH, GAP, holds)
 
 
 @pytest.mark.parametrize(("when", "holds"), MEASURED, ids=[str(when["kind"]) for when, _ in MEASURED])
-@given(told=ALL, restarts=st.booleans())
-def test_measured_numbers(when: dict[str, Any], holds: Holds, told: list[Event], restarts: bool) -> None:
-    found = heard(told, restarts, of=["a", "b", "c"], field="value", **when)
-    assert found == plain.windowed(told, "sliding", LENGTH, GAP, holds)
+@given(events=ALL, restarts=st.booleans())
+def test_windows_over_numbers_equal_plain_loops(
+    when: dict[str, Any], holds: Holds, events: list[Event], restarts: bool
+) -> None:
+    found = signals_of(events, restarts, of=["a", "b", "c"], field="value", **when)
+    assert found == plain.windowed(events, "sliding", LENGTH, GAP, holds)
 
 
-@given(told=ALL, restarts=st.booleans())
-def test_what_is_missing(told: list[Event], restarts: bool) -> None:
+@given(events=ALL, restarts=st.booleans())
+def test_absence_and_flat_line_windows_equal_plain_loops(events: list[Event], restarts: bool) -> None:
     of_two: dict[str, Any] = {"kind": "absence", "of": "a", "without": "b"}
-    two = [one for one in told if one.name in "ab"]
-    assert heard(told, restarts, **of_two) == plain.absent_after(two, LENGTH, UNTIL)
-    assert heard(told, restarts, **of_two, side="before") == plain.absent_before(told, LENGTH)
-    assert heard(two, restarts, kind="flat-line", of=["a", "b"]) == plain.flat(two, LENGTH, UNTIL)
+    two = [event for event in events if event.name in "ab"]
+    assert signals_of(events, restarts, **of_two) == plain.absent_after(two, LENGTH, UNTIL)
+    assert signals_of(events, restarts, **of_two, side="before") == plain.absent_before(events, LENGTH)
+    assert signals_of(two, restarts, kind="flat-line", of=["a", "b"]) == plain.flat(two, LENGTH, UNTIL)
 
 
-@given(told=ALL, learn=st.integers(0, 100), times=st.sampled_from([1.5, 3]), restarts=st.booleans())
-def test_what_is_new_or_more_than_usual(told: list[Event], learn: int, times: float, restarts: bool) -> None:
+@given(events=ALL, learn=st.integers(0, 100), times=st.sampled_from([1.5, 3]), restarts=st.booleans())
+def test_first_seen_and_rate_windows_equal_plain_loops(
+    events: list[Event], learn: int, times: float, restarts: bool
+) -> None:
     names = ["a", "b", "c"]
-    new = heard(told, restarts, kind="first-seen", of=names, field="value", learn=f"{learn}s")
-    assert new == plain.new_values(told, LENGTH, learn)
-    often = heard(told, restarts, kind="rate", of=names, baseline=2, times=times, at_least=2)
-    assert [second for second, _ in often] == plain.more_often(told, LENGTH, 2, times, 2)
+    new = signals_of(events, restarts, kind="first-seen", of=names, field="value", learn=f"{learn}s")
+    assert new == plain.new_values(events, LENGTH, learn)
+    often = signals_of(events, restarts, kind="rate", of=names, baseline=2, times=times, at_least=2)
+    assert [second for second, _ in often] == plain.more_often(events, LENGTH, 2, times, 2)
 
 
 WATCHED = ("nvidia.xid_79", "nvidia.xid_31", "nic.link_down", "nic.link_up", "progress.memory_sample")
 
 
 def a_rule_set() -> RuleSet:
-    """The bundled rules, and one window of each kind over some of them, whose signals open incidents."""
+    """The bundled rules, and one window of each kind over some of them; its signals open incidents."""
     whens: dict[str, dict[str, Any]] = {
         "count": {"of": ["xid-*"], "at_least": 3},
         "tumbling": {"kind": "count", "of": ["nic-link-down"], "at_least": 2, "window": "tumbling"},
@@ -113,13 +117,13 @@ BUNDLED = load()
 RULES = a_rule_set()
 MATCHES = st.tuples(
     st.integers(0, 900), st.sampled_from(WATCHED), st.sampled_from(["n1", "n2"]), st.integers(1, 6)
-).map(lambda one: a_match(one[1], one[0], one[2], fields={"gpu_used": str(one[3])}))
+).map(lambda drawn: a_match(drawn[1], drawn[0], drawn[2], fields={"gpu_used": str(drawn[3])}))
 HEARTBEATS = st.lists(st.tuples(st.integers(0, 900), st.integers(0, 200)), max_size=20).map(
-    lambda all_of_them: [a_step(step, second, "", "n1") for second, step in all_of_them]
+    lambda steps: [a_step(step, second, "", "n1") for second, step in steps]
 )
 
 
-def told_by(engine: Engine) -> list[Signal]:
+def windowed_by(engine: Engine) -> list[Signal]:
     engine.flush()
     return engine.windowed()
 
@@ -130,39 +134,39 @@ def test_order_copies_and_restarts_change_no_window(
 ) -> None:
     plainly = Engine(RULES)
     plainly.add(matches, heartbeats)
-    expected = told_by(plainly)
+    expected = windowed_by(plainly)
     again = data.draw(st.lists(st.sampled_from(matches), max_size=5)) if matches else []
     arriving = data.draw(st.permutations([*matches, *again]))
     stops = data.draw(st.lists(st.integers(1, 900), max_size=4).map(sorted))
     engine, made = Engine(RULES), list[Signal]()
     for stop in [*stops, 1000]:
-        now = [one for one in arriving if one.event.event_time_ns < at(stop)]
-        arriving = [one for one in arriving if one.event.event_time_ns >= at(stop)]
+        now = [match for match in arriving if match.event.event_time_ns < at(stop)]
+        arriving = [match for match in arriving if match.event.event_time_ns >= at(stop)]
         engine.add(now, [heartbeat for heartbeat in heartbeats if heartbeat.event_time_ns < at(stop)])
         heartbeats = [heartbeat for heartbeat in heartbeats if heartbeat.event_time_ns >= at(stop)]
-        last_ns = max((one.event.event_time_ns for one in matches), default=0)
+        last_ns = max((match.event.event_time_ns for match in matches), default=0)
         if stop < 1000 and at(stop) <= last_ns:
             engine.advance(at(stop) - 1)
         made += engine.windowed()
         engine = Engine(RULES, engine.snapshot())
-    assert made + told_by(engine) == expected
+    assert made + windowed_by(engine) == expected
 
 
 @given(st.lists(MATCHES, min_size=1, max_size=30))
-def test_the_same_records_again_after_they_were_taken_make_nothing_new(matches: list[Match]) -> None:
+def test_records_processed_again_give_no_new_signal(matches: list[Match]) -> None:
     engine = Engine(RULES)
     engine.add(matches)
-    first = {one.signal_id for one in told_by(engine)}
+    first = {signal.signal_id for signal in windowed_by(engine)}
     engine.add(matches)
-    assert {one.signal_id for one in told_by(engine)} <= first
+    assert {signal.signal_id for signal in windowed_by(engine)} <= first
 
 
-def test_those_windows_do_speak() -> None:
+def test_the_windows_of_these_properties_give_signals() -> None:
     engine = Engine(RULES)
     engine.add(
         [a_match(rule, 20 * number, node) for number in range(9) for rule in WATCHED[:4] for node in ("n1", "n2")],
         [a_step(number, 10 * number + 200 * (number > 8), "", "n1") for number in range(12)],
     )
     engine.add([a_match("progress.memory_sample", n, fields={"gpu_used": str(n)}) for n in range(1, 9)])
-    spoke = {one.rule for one in told_by(engine)}
-    assert spoke >= {f"test.{name}" for name in ("count", "session", "sequence", "slope", "flat_line", "chained")}
+    fired = {signal.rule for signal in windowed_by(engine)}
+    assert fired >= {f"test.{name}" for name in ("count", "session", "sequence", "slope", "flat_line", "chained")}

@@ -1,4 +1,4 @@
-"""Writes `input.jsonl` of every scenario: `python -m tests.scenarios.make_inputs`. Then review what changed."""
+"""Writes `input.jsonl` of every scenario: `python -m tests.scenarios.make_inputs`. Then review the changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def kernel(node: str, second: float, text: str) -> Line:
 
 
 def starts(job: str, *nodes: str) -> list[Line]:
-    """What NCCL says on every node when a job begins: so the core learns where the job runs."""
+    """What NCCL prints on every node when a job begins: it shows the core where the job runs."""
     text = "{}:991:1203 [0] NCCL INFO ncclCommInitRank comm 0x55d00003a9c0 rank {} nranks {} cudaDev 0 - Init START"
     return [worker(node, rank / 10, text.format(node, rank, len(nodes)), job) for rank, node in enumerate(nodes)]
 
@@ -92,7 +92,7 @@ SCENARIOS: dict[str, Iterable[Line]] = {
         remote_error("n1", 45.1, 0, "7878"),
         remote_error("n3", 45.3, 2, "7878"),
     ],
-    "job_stops_and_says_nothing": [
+    "job_stops_without_a_line": [
         *starts("7879", "n1", "n2"),
         *steps("n1", "7879", 60),
         *(worker("n2", minute * 60, "still alive", "7879") for minute in range(1, 20)),
@@ -118,7 +118,7 @@ SCENARIOS: dict[str, Iterable[Line]] = {
         traceback("n2", 24.7, 1, "7881"),
         remote_error("n1", 27, 0, "7881"),
     ],
-    "one_node_takes_two_jobs_down": [
+    "one_node_fails_two_jobs": [
         *starts("A", "n1", "n2"),
         *starts("B", "n2", "n3"),
         oom("n2", 30, 31002),

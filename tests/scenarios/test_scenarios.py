@@ -1,4 +1,4 @@
-"""Whole incidents through the core, compared exactly. `pytest --update-golden` rewrites what is expected."""
+"""Whole incidents through the core, compared exactly. `pytest --update-golden` rewrites the expected files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_scenario(name: str, request: pytest.FixtureRequest, monkeypatch: pytest
     assert found == [json.loads(line) for line in golden.read_text("utf-8").splitlines()]
 
 
-def test_the_inputs_are_those_of_the_script() -> None:
+def test_every_scenario_of_the_script_has_a_folder() -> None:
     assert sorted(SCENARIOS) == NAMES
 
 
@@ -43,13 +43,13 @@ def test_the_inputs_are_those_of_the_script() -> None:
     [
         ("gpu_off_bus_then_timeouts", [("xid-79", "n3", ["7877"])]),
         ("host_oom_then_remote_errors", [("host-oom-kill", "n2", ["7878"])]),
-        ("job_stops_and_says_nothing", [("hang", "", ["7879"])]),
+        ("job_stops_without_a_line", [("hang", "", ["7879"])]),
         ("job_finishes", []),
         ("illegal_access_with_xid_31", [("xid-31", "n2", ["7881"])]),
-        ("one_node_takes_two_jobs_down", [("host-oom-kill", "n2", ["A", "B"])]),
+        ("one_node_fails_two_jobs", [("host-oom-kill", "n2", ["A", "B"])]),
         ("two_jobs_fail_apart_on_a_shared_node", [("oom-gpu", "n1", ["A"]), ("cuda-illegal-access", "n3", ["B"])]),
     ],
 )
-def test_what_is_expected_names_the_true_cause(name: str, roots: list[tuple[str, str, list[str]]]) -> None:
+def test_the_expected_incidents_name_the_true_cause(name: str, roots: list[tuple[str, str, list[str]]]) -> None:
     expected = [json.loads(line) for line in (HERE / name / "expected.jsonl").read_text("utf-8").splitlines()]
-    assert [(one["class"], one["root_cause"]["node"], one["jobs"]) for one in expected] == roots
+    assert [(incident["class"], incident["root_cause"]["node"], incident["jobs"]) for incident in expected] == roots

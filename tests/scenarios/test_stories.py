@@ -1,4 +1,4 @@
-"""The seeds' stories, end to end: each is found as it should be, in whatever way its lines arrive."""
+"""The stories, end to end: each gives the expected incidents, in whatever order and form its lines arrive."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.support.logs import the_rules
 
 STORIES = read_scenarios([Path(__file__).parent / "stories"])
 NOT_YET: tuple[str, ...] = ()
-"""Stories that do not come out right yet; one that does has to leave this list."""
+"""Stories that fail so far; remove a story when it passes."""
 
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 def test_story(story: Scenario) -> None:
     failures = check_all([story], the_rules()).failures
     if story.name in NOT_YET:
-        assert failures, f"{story.name} comes out right now: take it off NOT_YET"
+        assert failures, f"{story.name} passes now: remove it from NOT_YET"
     else:
         assert failures == []
 
 
-def test_what_is_not_yet_right_exists() -> None:
+def test_every_story_that_fails_so_far_exists() -> None:
     assert set(NOT_YET) <= {story.name for story in STORIES}

@@ -1,4 +1,4 @@
-"""Whatever text stands in an incident: what goes out is valid, within its limits, and nothing in it is live."""
+"""Whatever text an incident contains: its notifications are valid, within limits, and free of live markup."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ EVIL = (
     "\U000e0041",
 )
 LIVE = re.compile(r"[@<>\[\]*`~|#&]|://|www\.", re.IGNORECASE)
-AS_THEY_ARE = {"status", "event_time", "onset", "time", "first_seen", "last_seen", "incident_id", "link", "kind"}
+UNCHANGED = {"status", "event_time", "onset", "time", "first_seen", "last_seen", "incident_id", "link", "kind"}
 
 some_text = st.one_of(st.text(st.characters(), max_size=40), st.sampled_from(EVIL))
 texts = st.builds(
@@ -67,9 +67,9 @@ texts = st.builds(
 
 
 def written_over(value: Any, texts_: list[str], key: str = "") -> Any:
-    """The same document with another text wherever a text stands that can come from a log."""
+    """The same document with other texts wherever a text can come from a log."""
     match value:
-        case str() if key not in AS_THEY_ARE:
+        case str() if key not in UNCHANGED:
             return texts_[len(value) % len(texts_)]
         case list():
             return [written_over(item, texts_, key) for item in value]
@@ -78,7 +78,7 @@ def written_over(value: Any, texts_: list[str], key: str = "") -> Any:
     return value
 
 
-def an_incident_saying(texts_: list[str], kind: str) -> Notification:
+def a_notification_with(texts_: list[str], kind: str) -> Notification:
     document = msgspec.to_builtins(MUCH)
     incident = {
         **written_over(document["incident"], texts_),
@@ -88,11 +88,11 @@ def an_incident_saying(texts_: list[str], kind: str) -> Notification:
     return msgspec.convert({**document, **changed, "incident": incident, "kind": kind}, Notification)
 
 
-notifications = st.builds(an_incident_saying, st.lists(texts, min_size=1, max_size=5), st.sampled_from(KINDS))
+notifications = st.builds(a_notification_with, st.lists(texts, min_size=1, max_size=5), st.sampled_from(KINDS))
 
 
 @given(notifications)
-def test_slack(notification: Notification) -> None:
+def test_slack_messages_are_valid(notification: Notification) -> None:
     message = default_message(notification)
     head = json.loads(json_bytes(slack_blocks.head(message, notification.link)))
     check_message(head)
@@ -105,15 +105,15 @@ def test_slack(notification: Notification) -> None:
 
 
 @given(notifications)
-def test_pagerduty(notification: Notification) -> None:
+def test_pagerduty_events_are_valid(notification: Notification) -> None:
     body = json_bytes(PAGERDUTY.event(notification))
     assert len(body) < 512_000
     EVENT.validate(json.loads(body))
 
 
 @given(notifications)
-def test_alertmanager(notification: Notification) -> None:
-    alerts = alerts_of(notification, default_message(notification), lambda one: identity(one, {}), time_ns())
+def test_alertmanager_alerts_are_valid(notification: Notification) -> None:
+    alerts = alerts_of(notification, default_message(notification), lambda incident: identity(incident, {}), time_ns())
     assert len(alerts) == 1 + len(notification.also)
     for alert in alerts:
         assert len(json_bytes(alert)) < 64_000
@@ -125,7 +125,7 @@ def test_alertmanager(notification: Notification) -> None:
 
 
 @given(notifications)
-def test_webhooks(notification: Notification) -> None:
+def test_webhook_requests_are_valid(notification: Notification) -> None:
     for form, target in HOOKS.items():
         body, headers = target.content(notification)
         document = json.loads(body)
@@ -138,7 +138,7 @@ def test_webhooks(notification: Notification) -> None:
 
 
 @given(notifications)
-def test_the_long_tail(notification: Notification) -> None:
+def test_apprise_messages_are_bounded_and_without_markup(notification: Notification) -> None:
     message = default_message(notification, without_markup)
     assert len(message.title) <= 250 and "\n" not in message.title
     assert len(message.body) < 10_000
