@@ -328,7 +328,7 @@ def test_the_ticket_of_a_cancelled_hang(tmp_path: Path) -> None:
     lines = [*AT_300, scancel(1500 + 9000), *summary(143, CANCELLED)]
     out = ticket(report_on(write_log(tmp_path / "a.log", lines)))
     assert "**Status:** cancelled  \n**Primary failure:** hang  \n" in out
-    assert "- cancelled: The job was cancelled (once at line 311; part of the ending)" in out
+    assert "- cancelled: Job cancelled (once at line 311; part of the ending)" in out
 
 
 NASTY = {
