@@ -1,1 +1,1 @@
-"""Which signal of an incident explains the others, and why."""
+"""Root cause: which signal of an incident explains the others, and why."""

@@ -11,16 +11,16 @@ import msgspec
 from epicenter.rules.model.signals import Signal
 
 MAX_RANKS: Final = 1 << 16
-"""Ranks of a process group that a table has room for: those from 0 up to this number, end not included."""
+"""A table has room for the ranks from 0 up to this number, exclusive, of a process group."""
 
 MAX_ROWS: Final = 2 * MAX_RANKS
 """Rows over all groups of a table."""
 
 UNGROUPED: Final = "-"
-"""The group of lines that name none. Before PyTorch 2.2 none does; later the line after the time-out's names it."""
+"""The group of lines that name none. Before PyTorch 2.2 none does; later the line after the time-out names it."""
 
 LOCAL: Final = "?"
-"""The group of lines with a number but no GUID: each process counts its own groups, so only 0 is one over all ranks."""
+"""The group of lines with a number but no GUID: each process counts its groups, so only 0 spans all ranks."""
 
 FINGERPRINT: Final = "fingerprint"
 """The group of collectives as TORCH_DISTRIBUTED_DEBUG=DETAIL numbers them."""
@@ -30,7 +30,7 @@ REPORTING_CLASSES: Final = ("nccl-timeout",)
 
 
 class NamedBy(StrEnum):
-    """Which report names a rank. The value is what snapshots hold, so it stays; `reason_text` has the words."""
+    """Which report names a rank. Snapshots have the values, so they stay; `reason_text` has the words."""
 
     TIMEOUT_REPORT = "the time-out report names it as lagging"
     DESYNC_REPORT = "the report names it as missing"
@@ -52,7 +52,7 @@ _NUMBER = re.compile(r"-?\d{1,18}")
 
 
 class Work(msgspec.Struct, frozen=True, array_like=True, order=True, gc=False):
-    """The collective that a rank waited in. `seq` counts within the process group; what the line leaves out is empty.
+    """The collective that a rank waited in. `seq` counts within the process group; fields that a line lacks are empty.
 
     `sizes` is NumelIn, or the shape before PyTorch 2.0.
     """
@@ -100,8 +100,8 @@ def _with_operation_first(work: Work) -> tuple[bool, Work]:
 class CollectiveTable(msgspec.Struct):
     """Per job and process group: rank -> row. Per job: the ranks that a report names, with the report.
 
-    The order of adding changes nothing. Bounded: ranks from `MAX_RANKS` on are passed over, and when there are more
-    than `MAX_ROWS` rows, the groups that sort last (by job, then group) are given up whole and stay given up.
+    The order of adding changes nothing. Bounded: ranks from `MAX_RANKS` on are skipped. Above `MAX_ROWS` rows, the
+    groups that sort last (by job, then group) are dropped whole, for good.
     """
 
     rows_by_group: dict[str, dict[int, Row]] = {}
@@ -110,7 +110,7 @@ class CollectiveTable(msgspec.Struct):
     given_up_from: str = ""
 
     def add(self, signal: Signal) -> None:
-        """Add a signal; one that says nothing about collectives changes nothing."""
+        """Add a signal; a signal without a collective changes nothing."""
         if signal.failure_class not in REPORTING_CLASSES and _REPORT_FIELDS.isdisjoint(signal.fields):
             return
         for field, report in NAMING_FIELDS.items():
@@ -121,7 +121,7 @@ class CollectiveTable(msgspec.Struct):
             self._merge_row(group_key(signal.job, group), rank, row)
 
     def absorb(self, other: CollectiveTable) -> None:
-        """Add everything that another table holds."""
+        """Add everything in another table."""
         if other.given_up_from:
             self._give_up_from(min(self.given_up_from or other.given_up_from, other.given_up_from))
         for key, rows in other.rows_by_group.items():
@@ -197,7 +197,7 @@ def _group(fields: dict[str, str]) -> str:
 
 
 def _rank(signal: Signal, group: str) -> int | None:
-    """The rank within the whole job; the first group has all ranks, so its ranks are those of the job."""
+    """The rank within the whole job; group 0 has all ranks, so its ranks are those of the job."""
     if signal.rank is not None:
         return signal.rank
     return _number(signal.fields.get("group_rank", "")) if group == "0" else None

@@ -1,4 +1,4 @@
-"""What is known of the cluster, besides an incident's own signals, when the incident is reported."""
+"""What is known about the cluster, in addition to an incident's signals, when the incident is reported."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ JobRank = tuple[str, int]
 
 @dataclass(frozen=True)
 class IncidentContext:
-    """Everything by job, node or (job, rank); a key that is not there stands for what is not known.
+    """Everything by job, node or (job, rank); what is unknown has no key.
 
-    `kernel_nodes` are the nodes whose kernel log was ever heard, `cut_nodes` those where a log ends within a line; each
-    is None where nobody keeps account of it.
+    `seen_ranks_by_job` are the ranks that had lines. `kernel_nodes` are the nodes with a kernel log, `cut_nodes` those
+    where a log is cut off within a line; each is None where it is not tracked.
     """
 
     world_size_by_job: Mapping[str, int] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""What an incident cost: steps to do again, and GPU time in which nothing got done."""
+"""What an incident cost: steps to repeat, and idle GPU time."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class JobLoss:
-    """What is known of one job; None stands for what is not known. Steps are numbers of completed steps.
+    """What is known about one job; None is unknown. Steps are numbers of completed steps.
 
-    `until_ns` is when the job went on, or the newest time known of an incident that goes on. `resumed_step` is the
-    first step completed after that; with it the steps done twice are counted, without it they are taken from the
-    checkpoint. A checkpoint newer than the last step known counts as of that step.
+    `until_ns` is when the job resumed, or the newest time of an open incident. `resumed_step` is the first step after
+    that: with it, repeated steps are counted; without it, they follow from the checkpoint. A checkpoint newer than the
+    last known step counts as of that step.
     """
 
     last_step: int | None = None
@@ -33,7 +33,7 @@ class JobLoss:
 
     @property
     def steps_lost(self) -> int | None:
-        """Steps that have to be done again."""
+        """Steps that must be repeated."""
         if self.last_step is None:
             return None
         if self.resumed_step is not None:
@@ -42,7 +42,7 @@ class JobLoss:
 
     @property
     def gpu_hours_lost(self) -> float | None:
-        """GPUs times hours: standing still since the last step, and the steps to do again as far as they are known."""
+        """GPUs times hours: idle since the last step, plus the steps to repeat, as far as they are known."""
         if self.gpus is None or self.last_step_ns is None or self.until_ns is None:
             return None
         idle_hours = max(0, self.until_ns - self.last_step_ns) / _NS_PER_HOUR
@@ -51,9 +51,9 @@ class JobLoss:
 
 
 def cost_of(jobs: Sequence[JobLoss]) -> Cost:
-    """The cost over all jobs. A sum is None as soon as one of its parts is not known.
+    """The cost over all jobs. A sum is None if one of its parts is unknown.
 
-    `since_checkpoint_step` is the checkpoint from which the only job goes on; None for several jobs.
+    `since_checkpoint_step` is the checkpoint from which the only job resumes; None for several jobs.
     """
     hours = _sum([job.gpu_hours_lost for job in jobs])
     return Cost(

@@ -36,7 +36,7 @@ Leads = Callable[[Signal, Signal, EdgeSpec], bool]
 class Candidate:
     """A signal with the reasons for and against it as the root cause.
 
-    `points` is the sum of its reasons' weights. `is_explained`: something else caused it. `is_idle`: it is a warning
+    `points` is the sum of its reasons' weights. `is_explained`: another signal caused it. `is_idle`: it is a warning
     that caused nothing.
     """
 
@@ -102,9 +102,9 @@ def rank(
 
 
 def confidence(ranked: Sequence[Candidate]) -> float:
-    """Between 0.3 and 0.95: how far the best candidate is ahead of the next one that nothing else explains.
+    """Between 0.3 and 0.95: how far the best candidate is ahead of the next unexplained one.
 
-    Without such a rival it is high when the candidate explains what else was seen, and middling when it stands alone.
+    Without such a rival it is high if the candidate explains the other signals, and medium if it is the only one.
     """
     best, others = (
         ranked[0],
@@ -126,7 +126,7 @@ class Relations:
     def hold(self, signal: Signal, others: Sequence[Signal]) -> bool:
         """Whether the signal may have caused one of the others, or one of them the signal.
 
-        The others are of one class, the earliest onset first: by that most of them need not be asked one by one.
+        The others are of one class, earliest onset first, so that most classes are ruled out without comparing pairs.
         """
         own_class, other_class = signal.failure_class, others[0].failure_class
         there, back = self._between(own_class, other_class), self._between(other_class, own_class)
@@ -159,13 +159,13 @@ def explains(cause: Signal, effect: Signal, edge: EdgeSpec, jobs_of: JobsOf, top
 
 
 def _skew_ns(cause: Signal, effect: Signal) -> int:
-    """How far clocks may differ. One kernel has one clock, but its drivers speak out of turn for a moment."""
+    """How far clocks may differ. A kernel has one clock, but its drivers may log slightly out of order."""
     is_one_kernel = cause.node == effect.node and cause.source == effect.source == "kernel"
     return OUT_OF_TURN_NS if is_one_kernel and effect.onset_ns == effect.event_time_ns else CLOCK_SKEW_NS
 
 
 def _unsure_ns(effect: Signal) -> int:
-    """What is noticed by waiting began at some moment between the last sign of life and the time when it was told."""
+    """A failure noticed by waiting began at some time between the last sign of life and its report."""
     return effect.event_time_ns - effect.onset_ns if effect.failure_class in NOTICED_BY_WAITING else 0
 
 
@@ -197,7 +197,7 @@ def _weigh_edges(candidate: Candidate, of_class: _SignalsOfClass, leads: Leads) 
 
 
 def _weigh_idle_warnings(candidates: Sequence[Candidate]) -> None:
-    """Corrected errors and the like come at all times: beside a failure they count where they explain something."""
+    """Warnings such as corrected errors occur at all times: next to a failure, they count only if they explain one."""
     warnings = [candidate for candidate in candidates if _is_warning(candidate.signal)]
     for candidate in warnings if len(warnings) < len(candidates) else ():
         if not candidate.explains and candidate.signal.role != "teardown":
@@ -210,7 +210,7 @@ def _is_warning(signal: Signal) -> bool:
 
 
 def _share_explanations(candidates: Sequence[Candidate]) -> None:
-    """What a process says twice at a time, as the head and the end of a traceback in two records, has one cause."""
+    """Signals that a process logs twice at once, such as both ends of a traceback in two records, have one cause."""
     explained: dict[tuple[str, str], list[Signal]] = {}
     for candidate in candidates:
         if candidate.is_explained:
@@ -237,7 +237,7 @@ def _explanation(signal: Signal, of_class: _SignalsOfClass, leads: Leads) -> Exp
 
 
 def _effect(signal: Signal, others: Sequence[Signal], edges: Sequence[EdgeSpec], leads: Leads) -> Explanation | None:
-    """The first of the others that the signal explains, and how; None when it explains none."""
+    """The first of the others that the signal explains, and how; None if it explains none."""
     return next((_end(other, edge) for other in others for edge in edges if leads(signal, other, edge)), None)
 
 
@@ -246,7 +246,7 @@ def _end(other: Signal, edge: EdgeSpec) -> Explanation:
 
 
 class _SignalsOfClass:
-    """What the signals of one class have in common: their nodes, and which others edges join them to.
+    """What the signals of one class share: their nodes, and the signals that edges connect them to.
 
     `causes` are in the order of all signals, `effects` by class; most classes have no edge between them.
     """

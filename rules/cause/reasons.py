@@ -1,4 +1,4 @@
-"""Why a signal is or is not the root cause: reasons of a closed list of kinds; `reason_text` puts them into words."""
+"""Why a signal is or is not the root cause: reasons of a fixed list of kinds; `reason_text` has their words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from epicenter.rules.model.signals import Signal
 
 
 class ReasonKind(StrEnum):
-    """What speaks for or against a candidate."""
+    """A kind of evidence for or against a candidate."""
 
     STANDSTILL = "standstill"
     USUAL_CAUSE = "usual-cause"
@@ -34,11 +34,11 @@ class ReasonKind(StrEnum):
 
 
 EXPLAINED_KINDS: Final = (ReasonKind.EXPLAINED_BY, ReasonKind.SHARED_EXPLANATION)
-"""Kinds that say that something else brought the candidate about."""
+"""Kinds which mean that another signal caused the candidate."""
 
 
 class Alone(msgspec.Struct, frozen=True, gc=False):
-    """The only node that reports a class, empty when it is unknown, and how many other nodes report other classes."""
+    """The only node that reports a class, empty if unknown, and how many other nodes report other classes."""
 
     node: str
     other_nodes: int
@@ -49,7 +49,7 @@ About = Signal | Alone | Explanation | Suspects
 
 
 class Reason(msgspec.Struct, frozen=True, gc=False):
-    """One reason with its weight: points above 0 speak for the candidate, below 0 against it."""
+    """One reason with its weight: positive points support the candidate, negative ones count against it."""
 
     kind: ReasonKind
     points: int

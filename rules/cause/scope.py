@@ -1,4 +1,4 @@
-"""Whether two signals are near enough for a causal edge: by GPU, node, job, switch, storage, or what they name."""
+"""Whether two signals are in the scope of a causal edge: same GPU, node, job, switch, storage, or thing they name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from epicenter.rules.model.signals import Signal
 from epicenter.rules.packs.topology import NO_TOPOLOGY, Topology
 
 JobsOf = Callable[[Signal], set[str]]
-"""The jobs that a signal touches."""
+"""The jobs that a signal affects."""
 
 STORAGE_FIELDS: Final = ("server", "target", "mount", "volume")
 ARTEFACT_FIELDS: Final = ("path", "file", "bucket", "credential", "model", "image", "name")
@@ -19,8 +19,8 @@ MISSING_FIELD: Final = "missing"
 """The path of a file that should have been there."""
 
 PATH_FIELDS: Final = ("path", MISSING_FIELD)
-DEEPEST_PATH: Final = 12
-"""So many folders of a path are looked at."""
+MAX_FOLDERS: Final = 12
+"""At most this many folders of a path are compared."""
 
 _NAMED_AS_A_JOB = re.compile(r"(?:slurm|job|run)[-_=]?(?=\d)")
 _MIN_JOB_NAME_LENGTH = 3
@@ -28,10 +28,10 @@ _PART_OF_LUSTRE = re.compile(r"-(?:OST|MDT|MGT)[0-9a-f]{4}.*$")
 
 
 def in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf, topology: Topology = NO_TOPOLOGY) -> bool:
-    """Whether the scope of an edge holds both.
+    """Whether both are within one scope of this kind.
 
-    On the same node every scope but `gpu`, `artefact` and `input` holds. For `gpu`, PCI addresses are compared when
-    both signals have one. Where the topology doesn't know a node, it shares no switch, rack or rail.
+    On the same node, all scopes but `gpu`, `artefact` and `input` hold. For `gpu`, PCI addresses are compared if both
+    signals have one. A node that the topology doesn't list shares no switch, rack or rail.
     """
     if cause.cluster != effect.cluster:
         return False
@@ -49,9 +49,9 @@ def in_scope(cause: Signal, effect: Signal, scope: str, jobs_of: JobsOf, topolog
 
 
 def share_storage(signal: Signal, other: Signal, topology: Topology = NO_TOPOLOGY) -> bool:
-    """Whether both name the same server, file system or volume; if they name none alike, whether their nodes use one.
+    """Whether both name the same server, file system or volume; if they name none, whether their nodes share one.
 
-    The server itself counts as well: a line of the node that the other one names.
+    A line of the server itself counts too: of the node that the other signal names.
     """
     if _is_server(signal, other) or _is_server(other, signal):
         return True
@@ -70,7 +70,7 @@ def share_artefact(cause: Signal, effect: Signal) -> bool:
 
 
 def makes_input_of(cause: Signal, effect: Signal, jobs_of: JobsOf) -> bool:
-    """Whether a file that the effect misses was to be made by another job, which the cause touches.
+    """Whether another job, which the cause affects, was to make a file that the effect misses.
 
     Its path names that job (`/data/tokenized/7877/part-3`), or the cause is about the same folder.
     """
@@ -81,14 +81,14 @@ def makes_input_of(cause: Signal, effect: Signal, jobs_of: JobsOf) -> bool:
 
 
 def makers_of(signal: Signal) -> set[str]:
-    """The names in the path of a missing file: some may be those of the job that was to make it."""
-    parts = signal.fields.get(MISSING_FIELD, "").split("/")[1 : DEEPEST_PATH + 1]
+    """The names in the path of a missing file: one may be that of the job that was to make it."""
+    parts = signal.fields.get(MISSING_FIELD, "").split("/")[1 : MAX_FOLDERS + 1]
     names = {*parts, *(_NAMED_AS_A_JOB.sub("", part, count=1) for part in parts)}
     return {name for name in names if len(name) >= _MIN_JOB_NAME_LENGTH} - {signal.job}
 
 
 def folders_of(signal: Signal) -> list[str]:
-    """The paths that a signal names and the folder of each; those at the root of a file system say too little."""
+    """The paths that a signal names and the folder of each, without those at the root of a file system."""
     found = []
     for field in PATH_FIELDS:
         if path := signal.fields.get(field, "").rstrip("/"):

@@ -19,10 +19,10 @@ MAX_SUSPECTS: Final = 64
 
 SuspectKind = Literal["named", "absent", "mismatch", "behind"]
 KINDS: Final[tuple[SuspectKind, ...]] = get_args(SuspectKind)
-"""What may speak against a rank, the strongest first."""
+"""The kinds of evidence against a rank, strongest first."""
 
 WAITING_CLASSES: Final = ("nccl-timeout", "gloo-error", "heartbeat-timeout", "hang", "hang-py-spy")
-"""Classes whose reporter waits for another rank, so it is hardly ever the culprit."""
+"""Classes whose reporter waits for another rank, so it is rarely the culprit."""
 
 _EQUAL_SIZED: Final = ("ALLREDUCE", "BROADCAST", "REDUCE", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE", "BARRIER")
 _KERNEL_POINTS: Final = 3
@@ -30,7 +30,7 @@ _OTHER_POINTS: Final = 2
 
 
 class Operation(msgspec.Struct, frozen=True, order=True):
-    """A collective operation; `sizes` is empty where ranks may pass different ones."""
+    """A collective operation; `sizes` is empty if ranks may pass different ones."""
 
     name: str
     sizes: str
@@ -44,7 +44,7 @@ class Named(msgspec.Struct, frozen=True):
 
 
 class Absent(msgspec.Struct, frozen=True):
-    """The rank never reported the time-out, as so many of the job's ranks did."""
+    """The rank never reported the time-out, although `reported` of the job's `members` did."""
 
     kind: ClassVar[SuspectKind] = "absent"
     reported: int
@@ -52,7 +52,7 @@ class Absent(msgspec.Struct, frozen=True):
 
 
 class Mismatch(msgspec.Struct, frozen=True):
-    """The rank runs another operation than the others; `group` is empty when no line names it."""
+    """The rank runs another operation than the others; `group` is empty if no line names it."""
 
     kind: ClassVar[SuspectKind] = "mismatch"
     runs: Operation
@@ -61,10 +61,10 @@ class Mismatch(msgspec.Struct, frozen=True):
 
 
 class Behind(msgspec.Struct, frozen=True):
-    """The rank came no further than the collective `last`, others wait in `newest`.
+    """The rank got no further than the collective `last`, while others wait in `newest`.
 
-    `has_enqueued`: all enqueued that one, so `last` is the collective that the rank still waits in, else the last that
-    it enqueued.
+    `has_enqueued`: all ranks enqueued `newest`, so the rank still waits in `last`; otherwise `last` is the last that it
+    enqueued.
     """
 
     kind: ClassVar[SuspectKind] = "behind"
@@ -75,12 +75,12 @@ class Behind(msgspec.Struct, frozen=True):
 
 
 Against = Named | Absent | Mismatch | Behind
-"""What speaks against a rank."""
+"""Evidence against a rank."""
 
 
 @dataclass(frozen=True)
 class Suspect:
-    """A rank that the others may wait for, with the evidence. `node` is empty when it is not known."""
+    """A rank that the others may wait for, with the evidence. `node` is empty if unknown."""
 
     job: str
     rank: int
@@ -89,7 +89,7 @@ class Suspect:
 
     @property
     def kind(self) -> SuspectKind:
-        """What speaks against it."""
+        """The kind of evidence against it."""
         return self.evidence.kind
 
 
@@ -106,12 +106,12 @@ class Suspects:
 
     @property
     def kind(self) -> SuspectKind:
-        """What speaks against them."""
+        """The kind of evidence against them."""
         return self.suspects[0].kind
 
     @property
     def nodes(self) -> frozenset[str]:
-        """Where they run, as far as that is known."""
+        """Where they run, as far as known."""
         return frozenset(suspect.node for suspect in self.suspects if suspect.node)
 
     @property
@@ -121,17 +121,17 @@ class Suspects:
 
     @property
     def rank(self) -> int | None:
-        """The one rank; several ranks leave it open which, so None."""
+        """The rank, if there is only one; else None."""
         return self.suspects[0].rank if len(self.suspects) == 1 else None
 
     def points_for(self, signal: Signal) -> int:
-        """Points that a signal gains as a cause for coming from a suspect."""
+        """The points that a signal gains as a cause because it comes from a suspect."""
         if signal.failure_class in WAITING_CLASSES or not self._is_about(signal):
             return 0
         return _KERNEL_POINTS if signal.source == "kernel" else _OTHER_POINTS
 
     def culprit_of(self, signal: Signal) -> Signal:
-        """The signal as it is; one of their job that only waited gets the suspects' rank and node for its own."""
+        """The signal; one of their job that only waited gets the suspects' rank and node in place of its own."""
         if signal.failure_class not in WAITING_CLASSES or signal.job != self.job:
             return signal
         return structs.replace(signal, node=self.node, rank=self.rank, gpu="")
@@ -145,10 +145,10 @@ class Suspects:
 def suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> list[Suspect]:
     """The suspects of every job, strongest evidence first, then by job and rank.
 
-    Strongest is a report that names ranks; then a rank that never reported the time-out, among those up to the world
-    size, those heard of before, and those below the highest that reported; then another operation or size in the same
-    collective; then having enqueued, or at least completed, less than the others in one process group. Evidence
-    against more than half of the ranks is ignored, and so are scattered gaps.
+    The strongest evidence is a report that names ranks. Then comes a rank that never reported the time-out, among those
+    up to the world size, those seen before, and those below the highest that reported; then another operation or size
+    in the same collective; then a rank that enqueued, or at least completed, less than the others of its process group.
+    Evidence against more than half of the ranks is ignored, and so are scattered gaps.
     """
     found: list[Suspect] = []
     for job in table.jobs():
@@ -161,8 +161,8 @@ def suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> l
 def strongest_suspects(table: CollectiveTable, context: IncidentContext = NO_CONTEXT) -> Suspects | None:
     """The suspects with the strongest evidence, with their nodes; None without any.
 
-    Where the placement of a rank is not known, a rank between two ranks of one node is taken to run there, and ranks
-    that never reported run on the only node of the job that no report came from.
+    If the placement of a rank is unknown, a rank between two ranks of one node is assumed to run there too, and ranks
+    that never reported are assumed to run on the only node of the job without a report.
     """
     found = suspects(table, context)
     if not found:
@@ -179,7 +179,7 @@ def strongest_suspects(table: CollectiveTable, context: IncidentContext = NO_CON
 
 
 def _near(nodes: Mapping[int, str], rank: int) -> str:
-    """The rank's node; else the node of both its neighbours, since launchers number the ranks node by node."""
+    """The rank's node, or else the node of both its neighbours: launchers number ranks node by node."""
     if rank in nodes:
         return nodes[rank]
     below = max((other for other in nodes if other < rank), default=None)
@@ -202,7 +202,7 @@ def _first_of_each_rank(found: list[Suspect]) -> list[Suspect]:
 
 
 def _members(table: CollectiveTable, job: str, context: IncidentContext) -> set[int]:
-    """The ranks that the job must have; those that a report names exist as well."""
+    """The ranks that the job must have, including those that only a report names."""
     ranks = {rank for rows in table.groups(job).values() for rank in rows} | set(table.named_by_job.get(job, ()))
     size = max(context.world_size_by_job.get(job, 0), max(ranks, default=-1) + 1)
     return set(range(size)) | set(context.seen_ranks_by_job.get(job, ()))
@@ -213,7 +213,7 @@ def _is_minority(count: int, of: int) -> bool:
 
 
 def _is_scattered(ranks: Sequence[int], of: int) -> bool:
-    """Whether these are neither few nor side by side: then lines are missing rather than ranks."""
+    """Whether these are neither few nor adjacent: then lines are missing rather than ranks."""
     return bool(ranks) and 4 * len(ranks) > of and ranks[-1] - ranks[0] >= len(ranks)
 
 
@@ -240,10 +240,10 @@ def _out_of_step(table: CollectiveTable, job: str) -> list[Suspect]:
 
 
 def _comparable(groups: Mapping[str, Mapping[int, Row]]) -> dict[str, Mapping[int, Row]]:
-    """Groups whose numbers can be compared over ranks.
+    """Groups whose numbers can be compared across ranks.
 
-    Lines that name no group belong to the group in which their rank reports the same collective; they are a group of
-    their own when no line names one.
+    Lines that name no group belong to the group in which their rank reports the same collective; if no line names a
+    group, they are one.
     """
     numbered = set(groups) - {UNGROUPED, FINGERPRINT, LOCAL}
     ungrouped = groups.get(UNGROUPED, {})
@@ -309,7 +309,7 @@ def _behind(job: str, group: str, rows: Mapping[int, Row]) -> list[Suspect]:
 
 
 def _waits_in(row: Row) -> int | None:
-    """The collective that a rank waits in; None when it waits in none, or its lines do not tell."""
+    """The collective that a rank waits in; None if it waits in none or its lines don't show it."""
     if row.work:
         return row.work.seq
     reached = row.reached

@@ -1,4 +1,4 @@
-"""Earlier failed runs of the same job: different errors each time may have one cause."""
+"""Earlier failed runs of the same job: a different error each time may have the same cause."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ NEAR: Final = 0.05
 class Attempt(msgspec.Struct, frozen=True):
     """How one run of a job ended. `nodes` are the suspected ones.
 
-    Snapshots write -1 for an unknown step: `written_step` is as it is written.
+    Snapshots write -1 for an unknown step; `written_step` is the value as written.
     """
 
     incident_id: str

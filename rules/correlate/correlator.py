@@ -66,7 +66,7 @@ class Correlator(msgspec.Struct):
     def on_placement(self, cluster: str, node: str, job: str, time_ns: int) -> list[IncidentState]:
         """Record that a job runs on a node at that time; jobs that ran there long before have left.
 
-        If this is news, incidents of the node's kernel are linked to the job. Returns the incidents that changed.
+        If it is new there, incidents of the node's kernel are linked to the job. Returns the incidents that changed.
         """
         if not (node and job):
             return []
@@ -100,7 +100,7 @@ class Correlator(msgspec.Struct):
         if not is_soft(signal):
             first.pending_until_ns = 0
         for other in others:
-            self._merge(other, first, f"{signal.failure_class}{place_of(signal)} touches both", signal.event_time_ns)
+            self._merge(other, first, f"{signal.failure_class}{place_of(signal)} affects both", signal.event_time_ns)
         if is_new_kind:
             self._take_unattached(first, signal, jobs, relations)
         return [*dropped, first, *others]
@@ -154,13 +154,13 @@ class Correlator(msgspec.Struct):
         """Add earlier unattached signals that are related to the signal."""
         for earlier in self.unattached.under(keys_sought(signal, jobs), signal.onset_ns):
             if relations.hold(signal, [earlier]):
-                touched = self.jobs_of(earlier)
-                if incident.add(earlier, touched):
+                affected = self.jobs_of(earlier)
+                if incident.add(earlier, affected):
                     self.joined.append(Joined(incident.incident_id, earlier))
-                    self._index(incident, earlier, touched)
+                    self._index(incident, earlier, affected)
 
     def _record_end(self, signal: Signal, jobs: set[str]) -> list[IncidentState]:
-        """A job is cancelled or complete: its pending incidents from just before were no failures, and are dropped."""
+        """A job is cancelled or complete: drop its pending incidents from just before, which were not failures."""
         if signal.failure_class not in _ENDS_A_JOB and signal.role != "finished":
             return []
         dropped = []
@@ -185,7 +185,7 @@ class Correlator(msgspec.Struct):
         return any(-ENDED_BEFORE_NS <= signal.onset_ns - ended_ns <= ENDED_FOR_NS for ended_ns in ends_ns)
 
     def _reopened(self, signal: Signal, jobs: set[str], relations: Relations) -> IncidentState | None:
-        """A recently resolved incident that the signal shows not to be over, reopened; None if there is none."""
+        """Reopen a recently resolved incident that the signal belongs to; None if there is none."""
         sought = set(keys_sought(signal, jobs))
         for incident in reversed(list(self.resolved.values())):
             is_recent = signal.event_time_ns - incident.resolved_ns <= REOPENS_FOR_NS
@@ -230,7 +230,7 @@ class Correlator(msgspec.Struct):
 
     def _merge(self, other: IncidentState, into: IncidentState, why: str, time_ns: int) -> None:
         into.absorb(other)
-        into.record(time_ns, f"took over incident {other.incident_id}: {why}")
+        into.record(time_ns, f"merged with incident {other.incident_id}: {why}")
         other.record(time_ns, f"merged into incident {into.incident_id}: {why}")
         other.status, other.merged_into = "resolved", into.incident_id
         for key in other.keys:
@@ -249,12 +249,12 @@ class Correlator(msgspec.Struct):
 
 
 def is_soft(signal: Signal) -> bool:
-    """Whether a program may well survive what the signal says."""
+    """Whether a program may well survive it."""
     return signal.failure_class in _OF_A_PROCESS and signal.source == "worker" and signal.severity != "critical"
 
 
 def is_hard(signal: Signal) -> bool:
-    """Whether it is a failure whatever became of the job: the machine says so."""
+    """Whether it is a failure regardless of the job's end: the kernel reports it."""
     return signal.source == "kernel"
 
 
@@ -271,7 +271,7 @@ def _is_error(signal: Signal) -> bool:
 
 
 def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
-    """Whether this key in common is enough."""
+    """Whether sharing this key is enough."""
     kind = kind_of(key)
     if kind == JOB and not is_of_a_maker(signal, key):
         return _is_error(signal) or signal.role in _NEVER_OPENS
@@ -281,7 +281,7 @@ def _belongs(signal: Signal, key: str, lag_ns: int) -> bool:
 
 
 def _has_to_do(signal: Signal, incident: IncidentState, relations: Relations) -> bool:
-    """Whether a signal of the incident may be its cause or effect, or reports the same of the same place."""
+    """Whether a signal of the incident may be its cause or effect, or reports the same class at the same place."""
     of_its_class = incident.signals_by_class.get(signal.failure_class, ())
     if any(_is_same(signal, other) for other in of_its_class):
         return True

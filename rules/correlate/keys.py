@@ -1,4 +1,4 @@
-"""What signals may share, as text keys: a job, a node's kernel, a server, a path, that many nodes say the same, or a
+"""What signals may share, as text keys: a job, a node's kernel, a server, a path, a class that hits many nodes, or a
 file whose lines name neither job nor node.
 
 Signals with a key in common may belong to one incident. A key is `kind/cluster/name`.
@@ -52,7 +52,7 @@ _PATH_FIELDS = ("bucket", "path")
 
 
 def is_node_wide(signal: Signal) -> bool:
-    """Whether it is about its whole node, and so affects every job there."""
+    """Whether it concerns its whole node, and so affects every job there."""
     return signal.source == "kernel" or signal.failure_class in _NODE_WIDE
 
 
@@ -67,7 +67,7 @@ def keys_of(signal: Signal, jobs: set[str]) -> list[str]:
 
 
 def keys_sought(signal: Signal, jobs: set[str]) -> list[str]:
-    """The keys under which this signal looks for others: its own, and those of its node and its node's kernel."""
+    """The keys under which to look for others: the signal's own, and those of its node and its node's kernel."""
     keys = [f"{JOB}/{signal.cluster}/{job}" for job in sorted(jobs)]
     if signal.node:
         keys.append(f"{KERNEL}/{signal.cluster}/{signal.node}")

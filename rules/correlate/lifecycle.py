@@ -71,14 +71,14 @@ class Lifecycle(msgspec.Struct):
             if incident.pending_until_ns and fewest >= STEPS_TO_SURVIVE:
                 self.correlator.drop(incident)
             elif fewest >= _steps_to_end(incident) and _ends_by_progress(incident):
-                how = "started again and made" if incident.is_restarted else "made"
-                why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} further step{'s' * (fewest > 1)}"
+                how = "restarted and completed" if incident.is_restarted else "completed"
+                why = f"job {', '.join(sorted(incident.jobs))} {how} {fewest} more step{'s' * (fewest > 1)}"
                 self._resolve(incident, heartbeat.event_time_ns, why, attempt_of)
                 over.append(incident)
         return over
 
     def clear(self, signal: Signal, classes: Collection[str], attempt_of: AttemptOf) -> list[IncidentState]:
-        """A line says that failures of these classes are over on its node: resolve and return what this ends."""
+        """A line reports that failures of these classes are over on its node: resolve and return what this ends."""
         over = []
         for incident_id in list(self.correlator.by_key.get(f"{KERNEL}/{signal.cluster}/{signal.node}", ())):
             incident = self.correlator.open[incident_id]

@@ -1,4 +1,4 @@
-"""The state of one incident: its signals in short, what they affect, and its history."""
+"""The state of one incident: its signals, what they affect, and its history."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from epicenter.rules.model.times import iso_from_ns
 from epicenter.rules.placement.completion import nodes_of
 
 MAX_KEPT_PER_CLASS: Final = 8
-"""The earliest signals of each class that an incident keeps word for word; it counts the others."""
+"""An incident keeps this many signals of each class, earliest first, word for word; it counts the others."""
 
 MAX_KEPT_IDS: Final = 32_768
-"""The ids of at least this many newest signals are known, at most twice as many. Older signals would count again."""
+"""At least the newest this many ids of signals are known, at most twice as many. Older signals would count again."""
 
 MAX_KEPT_CHANGES: Final = 50
 """At most this many changes in the history, for incidents that flap."""
 
 
 class AtOnset(msgspec.Struct, frozen=True):
-    """The progress of a job when its incident first included it; None stands for unknown.
+    """The progress of a job when its incident first included it; None is unknown.
 
-    Snapshots write -1 for an unknown step and 0 for any other unknown number: the fields are as they are written.
+    Snapshots write -1 for an unknown step and 0 for any other unknown number; the fields are the values as written.
     """
 
     written_step: int = msgspec.field(default=-1, name="last_step")
@@ -48,17 +48,17 @@ class AtOnset(msgspec.Struct, frozen=True):
 
     @property
     def last_step(self) -> int | None:
-        """The last step that it had completed."""
+        """The last completed step."""
         return None if self.written_step < 0 else self.written_step
 
     @property
     def last_step_ns(self) -> int | None:
-        """When it had completed that."""
+        """When it completed that step."""
         return None if self.written_step < 0 else self.written_step_ns
 
     @property
     def pace_ns(self) -> int | None:
-        """The median time a step."""
+        """The median time per step."""
         return self.written_pace_ns or None
 
     @property
@@ -73,10 +73,10 @@ class AtOnset(msgspec.Struct, frozen=True):
 
 
 class IncidentState(msgspec.Struct):
-    """What is known of one incident so far.
+    """What is known about one incident so far.
 
     `keys` are those of its signals (`keys.py`). `seen` and the older `seen_before` are ids of signals. It is pending,
-    and nobody is notified, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its jobs.
+    without notifications, until `pending_until_ns` (0: open at once). `earlier` are failed runs of its jobs.
     `at_onset` is the progress of each job when the incident first included it.
     """
 
@@ -130,7 +130,7 @@ class IncidentState(msgspec.Struct):
         return True
 
     def absorb(self, other: IncidentState) -> None:
-        """Add everything that another incident holds."""
+        """Add everything from another incident."""
         self.keys |= other.keys
         self.jobs |= other.jobs
         self.nodes |= other.nodes

@@ -40,7 +40,7 @@ class UnattachedSignals(msgspec.Struct):
 
 
 def _most_expendable(of_key: dict[str, Signal], newest: Signal) -> str:
-    """The second of the newest one's class, since the first tells when it began; the oldest of all if there is none."""
+    """The second of the newest signal's class, since the first has the onset; the oldest of all if there is none."""
     oldest, *others = (
         signal_id for signal_id, signal in of_key.items() if signal.failure_class == newest.failure_class
     )

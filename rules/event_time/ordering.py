@@ -42,7 +42,7 @@ def heartbeat_order(heartbeat: Heartbeat) -> Order:
 
 def placement_order(rank_placement: RankPlacement) -> Order:
     """With the heartbeats: where ranks run is known before anything else at that time is processed."""
-    rank, local_rank = (-1 if one is None else one for one in (rank_placement.rank, rank_placement.local_rank))
+    rank, local_rank = (-1 if number is None else number for number in (rank_placement.rank, rank_placement.local_rank))
     size = rank_placement.world_size or 0
     world = str(size if rank_placement.is_start else -size)
     rest = (

@@ -1,10 +1,10 @@
-"""What quiet lines say of a job: it is alive, which step it completed, what begins, how large it is.
+"""What ordinary lines show about a job: it is alive, which step it completed, what begins, how large it is.
 
-One heartbeat stands for many lines: a batch sends one for each step of a rank, and one for each job, node, source and
-ten seconds.
+One heartbeat replaces many lines: a batch sends one for each step of a rank, and one for each job, node, source and ten
+seconds.
 
-Whatever is asked of each heartbeat is asked by `type(heartbeat) is Step`: for classes of msgspec, `isinstance` and
-`case` take six times as long to say no.
+Test heartbeats with `type(heartbeat) is Step`: on classes of msgspec, a failing `isinstance` or `case` takes six times
+as long.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class CheckpointSaved(_At, frozen=True, gc=False):
 
 @final
 class LineCut(_At, frozen=True, gc=False):
-    """A line ends in the middle; `rank` wrote it, None if unknown."""
+    """A line is cut off; `rank` wrote it, None if unknown."""
 
     rank: int | None = None
 

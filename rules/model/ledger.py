@@ -17,7 +17,7 @@ MAX_KEPT_DEAD_BYTES: Final = 64 << 10
 
 
 class Joined(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """A signal with the incident that it joined; into what that is merged later, the incident says."""
+    """A signal with the incident that it joined; a later merge is recorded in the incident."""
 
     incident_id: str
     signal: Signal
@@ -91,7 +91,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
 class DeadLetter(msgspec.Struct, frozen=True):
     """A record that could not be processed, kept with its position; `value` may be its first part only.
 
-    `kind` is for programs; `reason` says the same to people, with details.
+    `kind` is for programs; `reason` is the same for people, with details.
     """
 
     dead_letter_id: str
@@ -115,7 +115,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
     ) -> DeadLetter:
         """The dead letter of the record at this position; the same record gives the same id.
 
-        Its bytes are part of the id: a topic that was made again has other records at the same positions.
+        Its bytes are part of the id: a recreated topic has other records at the same positions.
         """
         identity = stable_id(position.source, position.offset, value[:MAX_KEPT_DEAD_BYTES])
         return cls(identity, reason, position, len(value), value[:MAX_KEPT_DEAD_BYTES], key, received_ns, kind)

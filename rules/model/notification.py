@@ -10,11 +10,11 @@ from epicenter.rules.model.incident import Incident
 
 
 class Action(msgspec.Struct, frozen=True):
-    """A proposal of what automation may do about an incident; this project never does it.
+    """A proposal of what automation may do about an incident; epicenter never does it.
 
     `kind` is drain-node, reset-gpu, reboot-node, restart-job, raise-memory, wait or none; the other fields are its
     parameters, empty where they don't apply. `resume_step` is that of the newest complete checkpoint. Do nothing
-    unless `is_allowed`; `why` says what prevents it, or what it is for.
+    unless `is_allowed`; `why` is what prevents it, or what it is for.
     """
 
     kind: str = "none"
@@ -62,11 +62,11 @@ class Brief(msgspec.Struct, frozen=True):
 class Notification(msgspec.Struct, frozen=True):
     """One message to one target, about a group of incidents: in most cases about one.
 
-    `kind` is opened, reopened, updated (the cause, the reach or the severity changed), repeated (it goes on, and nobody
-    acknowledged it), escalated, acknowledged or resolved (over, or merged). `event_time` is that of the line, silence
-    or quiet time that made it news, ISO 8601. `incident` is the worst of the group, `also` the others, at most
-    `MAX_BRIEFS`; `more` counts the rest. `labels` are those of `incident` that routes see. `link` leads to the page,
-    empty when its address is not configured.
+    `kind` is opened, reopened, updated (the cause, blast radius or severity changed), repeated (still open and not
+    acknowledged), escalated, acknowledged or resolved (over, or merged). `event_time` is that of the line, liveness
+    verdict or quiet period behind it, ISO 8601. `incident` is the worst of the group, `also` the others, at most
+    `MAX_BRIEFS`; `more` counts the rest. `labels` are the labels of `incident` that routes match. `link` leads to the
+    page, empty if its address is not configured.
     """
 
     notification_id: str
@@ -87,9 +87,9 @@ MAX_BRIEFS: Final = 50
 
 
 class Acknowledgement(msgspec.Struct, frozen=True):
-    """Somebody takes care of an incident: it is neither repeated nor escalated while its news are the same.
+    """A person takes care of an incident: it is neither repeated nor escalated while its facts stay the same.
 
-    The newest word on an incident counts, whoever it is from; one that `is_taken_back` says that nobody does any more.
+    An incident's newest acknowledgement counts, whoever gave it; one that `is_taken_back` ends those before it.
     """
 
     incident_id: str

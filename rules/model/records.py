@@ -88,9 +88,8 @@ class Match(msgspec.Struct, frozen=True, array_like=True, gc=False):
 class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """From a banner: where a rank of a job runs, how many ranks there are, or that the job is on the node at all.
 
-    `gpu` is its PCI address. `is_start`: the banner stands at the beginning of an attempt, so that its world size holds
-    even when it is smaller than before. `address` is another name of `node`; `pod` is one of the job's. Numbers that
-    the banner does not tell are None.
+    `gpu` is its PCI address. `is_start`: the banner begins an attempt, so its world size counts even if it is smaller
+    than before. `address` is another name of `node`; `pod` is one of the job's. Numbers that the banner lacks are None.
     """
 
     time_ns: int
@@ -106,7 +105,7 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
     pod: str = ""
 
     def written(self) -> RankPlacement:
-        """The same as messages and snapshots have it: unknown ranks are -1, an unknown world size is 0."""
+        """As messages and snapshots have it: unknown ranks are -1, an unknown world size is 0."""
         return msgspec.structs.replace(
             self,
             rank=-1 if self.rank is None else self.rank,
@@ -124,5 +123,5 @@ class RankPlacement(msgspec.Struct, frozen=True, array_like=True, gc=False):
         )
 
     def order(self) -> tuple[object, ...]:
-        """By time, cluster, job, node and the rest; what is unknown comes first."""
+        """By time, cluster, job, node and the rest; unknown values come first."""
         return msgspec.structs.astuple(self.written())

@@ -1,4 +1,4 @@
-"""What placement and liveness know of an incident and its jobs, as of its newest signal."""
+"""What is known about an incident and its jobs from placement and liveness, as of its newest signal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What evidence an incident lacks, in words, and its candidates for the root cause."""
+"""The candidates for an incident's root cause, and the evidence that is missing, in words."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from epicenter.rules.report.reason_text import reason_text
 
 MAX_CANDIDATES: Final = 5
 POINTS_THAT_HALVE: Final = 3
-"""A candidate so many points behind another one is half as likely as that one."""
+"""A candidate this many points behind another is half as likely."""
 
 MIN_CONFIDENCE: Final = 0.01
-"""The confidence of a candidate that hardly any reason supports."""
+"""The confidence of a candidate with almost no support."""
 
 _MAX_SHOWN_RANKS: Final = 8
 
 
 def candidates(ranked: Sequence[Candidate], suspects: Suspects | None = None) -> tuple[RankedCause, ...]:
-    """The best candidates of different class or node, the best first; those that only waited name whom they waited for.
+    """The best candidates of different class or node, best first; those that only waited name the rank they waited for.
 
-    The first has the confidence of the root cause. The others share what is left of 1 by their points; none of them
-    gets more than the first, and none less than `MIN_CONFIDENCE`.
+    The first has the confidence of the root cause. The others share the rest of 1 by their points; none gets more than
+    the first, and none less than `MIN_CONFIDENCE`.
     """
     first, *others = _distinct([_named(candidate, suspects) for candidate in ranked])
     sure = confidence(ranked)
@@ -87,18 +87,18 @@ def missing(
 
 def _unseen_kernel(node: str, context: IncidentContext) -> list[str]:
     if not node:
-        return ["no line says on which node it began"]
+        return ["no line names the node where it began"]
     if context.kernel_nodes is None or node in context.kernel_nodes:
         return []
-    return [f"the kernel log of {node} was never heard, so its hardware can't be ruled in or out"]
+    return [f"there is no kernel log of {node}, so a hardware failure can be neither confirmed nor ruled out"]
 
 
 def _unknown_culprit(state: IncidentState, is_only_waiting: bool, suspects: Suspects | None) -> list[str]:
     if not is_only_waiting:
         return []
     if suspects:
-        return [f"only waiting was seen: nothing says why {_who(suspects)} did not come"]
-    return ["only waiting was seen: no rank is known to be absent or behind"]
+        return [f"only waiting was observed: no line shows why {_who(suspects)} did not arrive"]
+    return ["only waiting was observed: no rank is known to be absent or behind"]
 
 
 def _who(suspects: Suspects) -> str:
@@ -112,7 +112,7 @@ def _unseen_ranks(state: IncidentState, context: IncidentContext) -> list[str]:
         if size is None or seen_ranks is None:
             continue
         if unseen := sorted(set(range(size)) - set(seen_ranks)):
-            found.append(f"job {job}: nothing was ever heard from {len(unseen)} of {size} ranks: {_list(unseen)}")
+            found.append(f"job {job}: {len(unseen)} of {size} ranks never logged: {_list(unseen)}")
     return found
 
 
@@ -123,9 +123,9 @@ def _list(ranks: Sequence[int]) -> str:
 
 def _cut_logs(state: IncidentState, context: IncidentContext) -> list[str]:
     cut = sorted(state.nodes & set(context.cut_nodes or ()))
-    return [f"a log of {node} ends within a line: what came after it is lost" for node in cut]
+    return [f"a log of {node} is cut off within a line: what followed is lost" for node in cut]
 
 
 def _uncounted(state: IncidentState) -> list[str]:
     dropped = state.signal_count - len(state.signals())
-    return [f"{dropped} more signals were counted without keeping their lines"] if dropped > 0 else []
+    return [f"{dropped} more signals were counted, but their lines were not stored"] if dropped > 0 else []

@@ -1,4 +1,4 @@
-"""Ranks in different collectives: no line says so, but a comparison of their time-out reports does."""
+"""Ranks in different collectives: no line reports it, but a comparison of their time-out reports shows it."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ MISMATCH_RULE: Final = "mismatch.collectives"
 
 
 def signals_with_mismatch(state: IncidentState, suspects: Suspects | None) -> list[Signal]:
-    """The incident's signals; first the mismatch that its table of collectives shows, if it does, as one of its own.
+    """The incident's signals; if its table of collectives shows a mismatch, that comes first as a signal.
 
-    It began when the first rank of the job began to wait. No line stands for it, so it has no position.
+    It began when the first rank of the job began to wait. It comes from no line, so it has no position.
     """
     signals = state.signals()
     if suspects is None or suspects.kind != "mismatch" or MISMATCH_CLASS in state.signals_by_class:

@@ -1,4 +1,4 @@
-"""Reasons in words: the only place that knows their sentences. Nothing reads a sentence back."""
+"""Reasons in words: the only place with their sentences. No code parses a sentence."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from epicenter.rules.model.incident import Explanation
 from epicenter.rules.model.signals import Signal
 
 REASONS: Final[dict[ReasonKind, str]] = {
-    ReasonKind.STANDSTILL: "it stands still or goes slowly; what a line says goes before that",
-    ReasonKind.USUAL_CAUSE: "{failure_class} is usually a cause",
-    ReasonKind.UNUSUAL_CAUSE: "{failure_class} is hardly ever a cause",
-    ReasonKind.NODE_NAMED_ELSEWHERE: "another line says the same and names the node",
-    ReasonKind.KERNEL: "the kernel says so, which is nearer to the hardware than any library",
-    ReasonKind.ALONE: "only {place} says it; {other_nodes} other nodes say other things",
+    ReasonKind.STANDSTILL: "a stalled or slow job is weaker evidence than an explicit error line",
+    ReasonKind.USUAL_CAUSE: "{failure_class} is usually a root cause",
+    ReasonKind.UNUSUAL_CAUSE: "{failure_class} is rarely a root cause",
+    ReasonKind.NODE_NAMED_ELSEWHERE: "another line reports the same and names the node",
+    ReasonKind.KERNEL: "the kernel reports it, which is closer to the hardware than any library",
+    ReasonKind.ALONE: "only {place} reports it; other nodes ({other_nodes}) report something else",
     ReasonKind.EXPLAINED_BY: "explained by {failure_class}{on_node}: {why}",
     ReasonKind.EXPLAINS: "it explains {failure_class}: {why}",
-    ReasonKind.SHARED_EXPLANATION: "it was said in one breath with another line that is explained",
+    ReasonKind.SHARED_EXPLANATION: "it was logged together with a line that is explained",
     ReasonKind.IDLE_WARNING: "it is a warning that explains none of the failures",
-    ReasonKind.EARLIEST: "it began before everything that nothing else explains",
-    ReasonKind.AWAITED: "it comes from where the others wait for: {suspects}",
+    ReasonKind.EARLIEST: "it began before every other unexplained signal",
+    ReasonKind.AWAITED: "it comes from the rank that the others wait for: {suspects}",
     ReasonKind.WAITED_FOR: "{suspects}",
-    ReasonKind.DEADLY: "it struck a task that was called dead only after it",
-    ReasonKind.OUTLIVED: "the job made many more steps after it",
-    ReasonKind.AFTER_CANCELLATION: "it comes only after the job was cancelled",
+    ReasonKind.DEADLY: "it hit a task that was reported dead afterwards",
+    ReasonKind.OUTLIVED: "the job completed many more steps after it",
+    ReasonKind.AFTER_CANCELLATION: "it appears only after the job was cancelled",
 }
 
 NAMED: Final[dict[NamedBy, str]] = {
@@ -45,25 +45,25 @@ def reason_text(reason: Reason) -> str:
 
 
 def cascade_text(effect: str, cause: Explanation) -> str:
-    """What led to a class."""
+    """Why a class occurred, as a sentence."""
     return CASCADE.format_map({"effect": effect, **_words(cause)})
 
 
 def suspects_text(suspects: Suspects) -> str:
-    """What speaks against the suspects; several ranks share the first one's sentence."""
+    """The evidence against the suspects; several ranks share the first one's sentence."""
     first, *others = suspects.suspects
-    more = f"; so do {len(others)} other ranks" if others else ""
+    more = f"; likewise {len(others)} other rank{'s' * (len(others) > 1)}" if others else ""
     return f"{suspect_text(first)}{more}"
 
 
 def suspect_text(suspect: Suspect) -> str:
-    """What speaks against one rank."""
+    """The evidence against one rank."""
     rank = f"rank {suspect.rank}"
     match suspect.evidence:
         case Named(report):
             return f"{rank}: {NAMED[report]}"
         case Absent(reported, members):
-            return f"{rank} never reported the time-out, as {reported} of {members} ranks did"
+            return f"{rank} never reported the time-out, although {reported} of {members} ranks did"
         case Mismatch(runs, usual, group):
             return f"{rank} runs {_operation(runs)} where others run {_operation(usual)}{_in(group)}"
         case Behind(last, newest, group, has_enqueued=False):

@@ -36,7 +36,7 @@ MAX_BLOCK_LENGTH: Final = 16_000
 
 
 def report(state: IncidentState, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Incident:
-    """The incident as of now. Its rule may no longer exist: a snapshot outlives a change of the packs."""
+    """The incident as of now. Its rule may no longer exist: snapshots outlive changes of the packs."""
     suspects = strongest_suspects(state.collectives, context)
     ranked = rank(signals_with_mismatch(state, suspects), rules.edges_between, state.jobs_of, suspects, rules.topology)
     root = ranked[0].signal
@@ -82,7 +82,7 @@ def _blast_radius(state: IncidentState, cost: Cost) -> BlastRadius:
 
 
 def attempt_of(state: IncidentState, time_ns: int, rules: RuleSet, context: IncidentContext = NO_CONTEXT) -> Attempt:
-    """The run that the incident ended, as later runs of its jobs look back on it."""
+    """The run that the incident ended, as a record for later runs of its jobs."""
     suspects = strongest_suspects(state.collectives, context)
     root = rank(signals_with_mismatch(state, suspects), rules.edges_between, state.jobs_of, suspects, rules.topology)[
         0

@@ -162,7 +162,7 @@ def test_a_job_that_makes_steps_again_recovers_from_its_hang(engine: Engine) -> 
     assert (second_hang.incident_id, second_hang.status) == (recovered.incident_id, "open")
     assert [change.what for change in second_hang.history] == [
         "opened: hang on job A",
-        "resolved: job A made 1 further step",
+        "resolved: job A completed 1 more step",
         "reopened: hang on job A",
     ]
 
@@ -186,8 +186,8 @@ def test_lines_after_an_incident_do_not_change_it() -> None:
 
     of_a_now, of_b_now = reported(10)
     assert [of_a_now, of_b_now] == reported(100)
-    assert [text.split()[0] for text in of_a_now.missing] == ["the", "only", "job", "a"]
-    assert [text.split()[0] for text in of_b_now.missing] == ["the"]
+    assert [text.split()[0] for text in of_a_now.missing] == ["there", "only", "job", "a"]
+    assert [text.split()[0] for text in of_b_now.missing] == ["there"]
 
 
 def test_a_match_of_a_removed_rule_is_counted(engine: Engine) -> None:

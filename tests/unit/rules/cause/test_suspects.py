@@ -183,7 +183,7 @@ def test_evidence_from_the_suspect_s_place_weighs_more() -> None:
     kernel = found.points_for(a_signal("xid-79", 0, "n0", source="kernel", role="root"))
     worker = found.points_for(a_signal("python-exception", 0, "n0", "A", rank=5))
     assert kernel > worker > 0
-    assert suspects_text(found) == "rank 5 never reported the time-out, as 15 of 16 ranks did"
+    assert suspects_text(found) == "rank 5 never reported the time-out, although 15 of 16 ranks did"
     assert found.points_for(a_signal("python-exception", 0, "n0", "A", rank=4)) == 0
     assert found.points_for(a_signal("xid-79", 0, "n1", source="kernel")) == 0
     assert found.points_for(a_signal("nccl-timeout", 0, "n0", "A")) == 0

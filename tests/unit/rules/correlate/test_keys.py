@@ -110,8 +110,8 @@ def test_a_merge_is_in_both_histories() -> None:
     for job in ("A", "B"):
         correlator.on_placement("default", "n2", job, at(0))
     correlator.on_signal(a_signal("kernel-panic", 30, "n2", source="kernel", role="root"), related)
-    assert first.history[-1].what == f"took over incident {second.incident_id}: kernel-panic on n2 touches both"
-    assert second.history[-1].what == f"merged into incident {first.incident_id}: kernel-panic on n2 touches both"
+    assert first.history[-1].what == f"merged with incident {second.incident_id}: kernel-panic on n2 affects both"
+    assert second.history[-1].what == f"merged into incident {first.incident_id}: kernel-panic on n2 affects both"
 
 
 def test_unattached_signals_are_bounded_in_keys_and_in_number() -> None:

@@ -65,7 +65,7 @@ def test_an_incident_that_progress_resolved_too_early_is_reopened_by_what_it_exp
     engine.add([a_timeout(680, "n2", "A", 8)])
     (again,) = engine.advance(at(700))
     assert (again.incident_id, again.status, again.failure_class) == (resolved.incident_id, "open", "xid-79")
-    assert whats(again)[1:] == ["resolved: job A made 3 further steps", "reopened: hang on job A"]
+    assert whats(again)[1:] == ["resolved: job A completed 3 more steps", "reopened: hang on job A"]
 
 
 def test_a_flapping_incident_stays_open_until_it_is_quiet(engine: Engine) -> None:
@@ -92,7 +92,7 @@ def test_a_job_that_fails_every_run_near_the_same_step_recurs(engine: Engine) ->
         incidents += engine.advance(at(start_s + 900))
     last = incidents[-1]
     assert whats(incidents[0])[-1] == "opened: xid-79 on n7, GPU 0000:9a:00"
-    assert whats(incidents[1])[-1] == "resolved: job A started again and made 3 further steps"
+    assert whats(incidents[1])[-1] == "resolved: job A restarted and completed 3 more steps"
     assert last.recurrence is not None
     assert (last.recurrence.attempts, last.recurrence.near_step, last.recurrence.nodes) == (3, 4101, ("n7",))
     assert last.recurrence.classes == ("xid-79", "oom-gpu", "xid-31")

@@ -41,10 +41,10 @@ def test_time_outs_alone_name_the_rank_that_is_not_among_them() -> None:
     incident = an_incident(timeouts(0, 1, 2, 3, 4, 6, 7), IncidentContext(world_size_by_job={"A": 8}))
     root = incident.root_cause
     assert (root.failure_class, root.node, root.rank) == ("nccl-timeout", "n1", 5)
-    assert root.reasons[0] == "rank 5 never reported the time-out, as 7 of 8 ranks did"
+    assert root.reasons[0] == "rank 5 never reported the time-out, although 7 of 8 ranks did"
     assert incident.title.endswith(" on n1")
     assert len(incident.candidates) == 1
-    assert "only waiting was seen: nothing says why rank 5 did not come" in incident.missing
+    assert "only waiting was observed: no line shows why rank 5 did not arrive" in incident.missing
 
 
 def test_an_error_on_the_suspect_s_node_gains_confidence() -> None:
@@ -89,17 +89,17 @@ def test_candidates_differ_in_class_or_node_and_decrease_in_confidence() -> None
         pytest.param(NO_CONTEXT, (), id="nobody-keeps-account"),
         pytest.param(
             IncidentContext(kernel_nodes={"n0"}),
-            ("the kernel log of n1 was never heard, so its hardware can't be ruled in or out",),
+            ("there is no kernel log of n1, so a hardware failure can be neither confirmed nor ruled out",),
             id="no-kernel-log",
         ),
         pytest.param(
             IncidentContext(cut_nodes={"n1", "n9"}),
-            ("a log of n1 ends within a line: what came after it is lost",),
+            ("a log of n1 is cut off within a line: what followed is lost",),
             id="cut-off",
         ),
         pytest.param(
             IncidentContext(world_size_by_job={"A": 12}, seen_ranks_by_job={"A": {0, 11}}),
-            ("job A: nothing was ever heard from 10 of 12 ranks: 1, 2, 3, 4, 5, 6, 7, 8, ...",),
+            ("job A: 10 of 12 ranks never logged: 1, 2, 3, 4, 5, 6, 7, 8, ...",),
             id="unseen-ranks",
         ),
     ],
@@ -110,11 +110,11 @@ def test_missing_evidence_is_listed(context: IncidentContext, expected: tuple[st
 
 def test_signals_beyond_the_bound_are_reported() -> None:
     incident = an_incident([a_signal("oom-gpu", 0, "n2", "A", role="root"), *timeouts(*range(12))], ALL_KERNELS)
-    assert incident.missing == ("4 more signals were counted without keeping their lines",)
+    assert incident.missing == ("4 more signals were counted, but their lines were not stored",)
 
 
 def test_an_unknown_place_is_missing() -> None:
-    assert an_incident([a_signal("oom-gpu", 0, "", "A")]).missing == ("no line says on which node it began",)
+    assert an_incident([a_signal("oom-gpu", 0, "", "A")]).missing == ("no line names the node where it began",)
 
 
 def test_blast_radius_counts_gpus_by_the_best_source() -> None:
