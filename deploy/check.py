@@ -1,7 +1,7 @@
-"""`make check-deploy`: what is deployed, held against the schemas and linters of those who take it.
+"""`make check-deploy`: checks deployment files against the schemas and linters of the programs that read them.
 
 Chart and examples against Kubernetes' own schemas and those of KEDA's, Prometheus' and Strimzi's operators; Dockerfile
-and shell scripts by their linters. Needs Go, Java and Maven; what it fetches stays in the user's cache.
+and shell scripts by their linters. Needs Go, Java and Maven; downloads stay in the user's cache.
 """
 
 from __future__ import annotations
@@ -40,11 +40,11 @@ CRDS_IN_GO: Final = {
 OF_KUBERNETES: Final = "{{.ResourceKind}}{{.KindSuffix}}.json"
 OF_OTHERS: Final = "{{.ResourceKind}}.json"
 NO_SCHEMA: Final = "ClickHouseInstallation"
-"""Its operator is in no registry that is asked here."""
+"""The registries used here lack its operator."""
 
 
 def main() -> int:
-    """Run every check; 1 when one fails."""
+    """Run every check. The exit code is 1 if one fails."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     if missing := [name for name in ("go", "java", "mvn") if not shutil.which(name)]:
         print(f"needs {', '.join(missing)}: install it")
@@ -68,7 +68,7 @@ def _checks() -> Iterator[tuple[str, list[str]]]:
 def _passes(name: str, command: list[str]) -> bool:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     output = [line for line in (done.stdout + done.stderr).splitlines() if line and "symbolic link" not in line]
-    print(f"{'FAILED' if done.returncode else 'ok'}: {name}: {output[-1] if output else 'nothing to complain about'}")
+    print(f"{'FAILED' if done.returncode else 'ok'}: {name}: {output[-1] if output else 'no complaints'}")
     if done.returncode:
         print("\n".join(output))
     return done.returncode == 0
@@ -92,16 +92,16 @@ def _kubeconform() -> list[str]:
         module = f"github.com/yannh/kubeconform/cmd/kubeconform@{KUBECONFORM}"
         subprocess.run(["go", "install", module], env={**os.environ, "GOBIN": str(program.parent)}, check=True)
     places = (f"{_kubernetes()}/{OF_KUBERNETES}", f"{_crds()}/{OF_OTHERS}")
-    schemas = [word for place in places for word in ("-schema-location", place)]
+    schemas = [argument for place in places for argument in ("-schema-location", place)]
     return [str(program), "-summary", "-strict", "-skip", NO_SCHEMA, *schemas]
 
 
 def _kubernetes() -> Path:
-    """Kubernetes' own schemas, with references that lead to files of the same folder."""
-    given = Path(kubernetes_validate.__file__).parent / f"kubernetes-json-schema/v{KUBERNETES}-local-strict"
+    """Kubernetes' own schemas, with references to files of the same folder."""
+    installed = Path(kubernetes_validate.__file__).parent / f"kubernetes-json-schema/v{KUBERNETES}-local-strict"
     folder = CACHE / f"kubernetes-{KUBERNETES}"
     folder.mkdir(parents=True, exist_ok=True)
-    for file in given.glob("*.json"):
+    for file in installed.glob("*.json"):
         schema = json.loads(file.read_text().replace("/api/_definitions.json", "_definitions.json"))
         schema.pop("$id", None)
         (folder / file.name).write_text(json.dumps(schema))
@@ -138,7 +138,7 @@ def _crds_of_strimzi() -> Iterator[Path]:
 
 
 def _closed(schema: Any) -> Any:
-    """The schema, refusing fields that it does not name: an API server would drop them without a word."""
+    """The schema, refusing fields that it does not name: an API server would silently drop them."""
     if not isinstance(schema, Mapping):
         return schema
     closed = {name: _closed(value) for name, value in schema.items()}
@@ -152,7 +152,7 @@ def _closed(schema: Any) -> Any:
 
 
 def _is_any_of_several(schema: Mapping[str, Any]) -> bool:
-    """Of a Java class that has others below it, only what they have in common is known."""
+    """A Java class with subclasses: only their common properties are known."""
     return schema["properties"].keys() <= {"type", "additionalProperties"}
 
 

@@ -1,9 +1,9 @@
-"""Does what deploy/Dockerfile says where there is no Docker: its COPY and RUN lines of the stage `build`, in a folder.
+"""Runs deploy/Dockerfile without Docker: the COPY and RUN lines of its stage `build`, in a folder.
 
     python deploy/check_image.py [PYTHON]
 
-PYTHON is the interpreter in place of the base image's. Then the commands of the image run from there, without anything
-that only developers have. A minute, and the runtime dependencies from the package index.
+PYTHON replaces the interpreter of the base image. Then the image's commands run from that folder, without anything that
+only developers have. It takes a minute and downloads the runtime dependencies.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from time import monotonic
 ROOT = Path(__file__).resolve().parents[1]
 DOCKERFILE = ROOT / "deploy/Dockerfile"
 UNWANTED = ("chdb", "pandas", "pyarrow", "pytest", "mypy", "setuptools", "pip")
-AWAY = 69
+UNREACHABLE = 69
 LINES = "Nov 22 06:53:40 node0003 kernel: NVRM: Xid (PCI:0000:43:00): 79, pid=1, GPU has fallen off the bus.\n"
 
 
@@ -28,12 +28,12 @@ def stage(name: str) -> list[tuple[str, str]]:
     """The instructions of one stage of the Dockerfile, each in one line."""
     text = re.sub(r"^#.*\n", "", DOCKERFILE.read_text(), flags=re.MULTILINE).replace("\\\n", " ")
     stages = re.split(r"^FROM ", text, flags=re.MULTILINE)
-    (found,) = (one for one in stages if one.splitlines()[:1] == [f"base AS {name}"])
+    (found,) = (text for text in stages if text.splitlines()[:1] == [f"base AS {name}"])
     return [(line.split(" ", 1)[0], line.split(" ", 1)[1]) for line in found.splitlines()[1:] if line]
 
 
 def build(base: Path, python: str) -> Path:
-    """Build below `base`; the folder that the image has as /opt/epicenter."""
+    """Build below `base`. Returns the folder that is /opt/epicenter in the image."""
     subprocess.run([python, "-m", "venv", base / "python"], check=True)
     source, made = base / "src", base / "opt/epicenter"
     source.mkdir()
@@ -52,11 +52,11 @@ def build(base: Path, python: str) -> Path:
 
 
 def check(made: Path, work: Path) -> None:
-    """Run what the image is for, as a user who can write to one folder alone."""
+    """Run the image's commands, as a user who can write to one folder only."""
     packages = {path.name.split("-")[0].lower() for path in made.glob("lib/python*/site-packages/*")}
     assert not packages & set(UNWANTED), f"not for the image: {sorted(packages & set(UNWANTED))}"
     begun_s = monotonic()
-    run(made, work, "epicenter", "worker", "--kafka", "127.0.0.1:1", "--data-dir", "data", code=AWAY)
+    run(made, work, "epicenter", "worker", "--kafka", "127.0.0.1:1", "--data-dir", "data", code=UNREACHABLE)
     took_s = monotonic() - begun_s
     assert not list(work.glob(".cache/epicenter/patterns/*")), "the rules' patterns were compiled again"
     (work / "log").write_text(LINES)
@@ -67,7 +67,7 @@ def check(made: Path, work: Path) -> None:
     run(made, work, "python", str(ROOT / "deploy/dev/load.py"), "--help")
     run(made, work, "python", "-m", "epicenter.stream.process.health_probe", "1", code=1)
     size_mb = sum(file.stat().st_size for file in made.rglob("*") if not file.is_symlink()) / 1e6
-    print(f"image: {size_mb:.0f} MB above the base image, a worker reaches for Kafka after {took_s:.1f} s")
+    print(f"image: {size_mb:.0f} MB above the base image, a worker connects to Kafka after {took_s:.1f} s")
 
 
 def run(made: Path, work: Path, program: str, *arguments: str, code: int = 0) -> str:
@@ -87,7 +87,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _proxies() -> dict[str, str]:
-    """What pip needs to reach an index where this machine has one of its own."""
+    """The settings with which pip reaches this machine's package index."""
     return {name: value for name, value in os.environ.items() if name.lower().endswith("_proxy") or "PIP_" in name}
 
 

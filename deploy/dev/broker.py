@@ -1,4 +1,4 @@
-"""One Apache Kafka broker for tests and `make cluster`: the one given, a container, or a child process."""
+"""One Apache Kafka broker for tests and `make cluster`: an external one, a container, or a child process."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ appender.file.layout.pattern = %d %p %c{{1}}: %m%n
 
 
 class DevBroker(Protocol):
-    """A running Kafka broker: where it is, how we came by it ("given", "container" or "java"), and its end."""
+    """A running Kafka broker: its address, how it was started ("external", "container" or "java"), and `stop`."""
 
     bootstrap: str
     how: str
@@ -66,14 +66,14 @@ class OwnBroker(DevBroker, Protocol):
 
 @contextmanager
 def dev_broker(work_dir: Path, **settings: str) -> Iterator[DevBroker]:
-    """Give the broker of EPICENTER_TEST_KAFKA, else one of our own; that gets `settings` (`_` for `.`) too.
+    """Give the broker of EPICENTER_TEST_KAFKA, else start one, with `settings` (`_` for `.`).
 
     Raises:
         ConfigError: nothing here can run a broker; the message says what to install.
         TransientError: the broker did not answer in time.
     """
     if bootstrap := os.environ.get("EPICENTER_TEST_KAFKA"):
-        yield GivenBroker(bootstrap)
+        yield ExternalBroker(bootstrap)
     else:
         with own_broker(work_dir, **settings) as broker:
             yield broker
@@ -106,10 +106,10 @@ def docker_answers() -> bool:
         return False
 
 
-class GivenBroker:
-    """A broker that somebody else runs."""
+class ExternalBroker:
+    """A broker that runs already."""
 
-    how: str = "given"
+    how: str = "external"
 
     def __init__(self, bootstrap: str) -> None:
         if not re.fullmatch(r"[^:,]+:\d+(,[^:,]+:\d+)*", bootstrap):
@@ -156,8 +156,8 @@ class ContainerBroker:
 class JavaBroker(ChildServer):
     """A broker in a child process on loopback, with its settings, data and logs in a new folder of `work_dir`.
 
-    `scram_users` are there from the start, written as Kafka's StorageTool takes them. A listener that `more` names in
-    `more.listeners` comes beside the plain one, at the port that it says.
+    `scram_users` exist from the start; their form is that of Kafka's StorageTool. `more` may name further listeners in
+    `more.listeners`, each with its port.
     """
 
     how: str = "java"
@@ -169,8 +169,8 @@ class JavaBroker(ChildServer):
         folder = Path(tempfile.mkdtemp(prefix="kafka-", dir=work_dir.resolve()))
         port, controller_port = free_ports(2)
         self.bootstrap = f"127.0.0.1:{port}"
-        own = {"log.dirs": str(folder / "data"), **more}
-        settings = _with_listeners(_broker_settings(port, controller_port, bind="127.0.0.1"), own)
+        extra = {"log.dirs": str(folder / "data"), **more}
+        settings = _with_listeners(_broker_settings(port, controller_port, bind="127.0.0.1"), extra)
         properties = folder / "server.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         log4j = folder / "log4j2.properties"
@@ -183,7 +183,7 @@ class JavaBroker(ChildServer):
     def _format(self, properties: Path, scram_users: Sequence[str]) -> None:
         cluster_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         command = [*self._jvm, "kafka.tools.StorageTool", "format", f"--cluster-id={cluster_id}", "-c", str(properties)]
-        command += [word for user in scram_users for word in ("--add-scram", user)]
+        command += [argument for user in scram_users for argument in ("--add-scram", user)]
         result = subprocess.run(command, capture_output=True, text=True, timeout=START_TIMEOUT_S)
         if result.returncode != 0:
             raise InvariantError(f"{properties}: Kafka can't format its storage: {result.stdout}{result.stderr}")
@@ -201,14 +201,14 @@ def _find_java() -> str:
 
 
 def _find_jars() -> Path:
-    """The folder with the jars, fetched by Maven when it is missing."""
+    """The folder with the jars. Maven fetches them if it is missing."""
     configured = os.environ.get("EPICENTER_KAFKA_LIB")
     lib = Path(configured) if configured else user_cache_path("epicenter") / f"kafka-{KAFKA_VERSION}/lib"
     if _has_jars(lib):
         return lib
     maven = shutil.which("mvn")
     if maven is None or not POM.exists():
-        raise _nothing_to_run(f"{lib} holds no Kafka jars and mvn is not on PATH")
+        raise _nothing_to_run(f"{lib} has no Kafka jars and mvn is not on PATH")
     lib.parent.mkdir(parents=True, exist_ok=True)
     with (lib.parent / ".fetch.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -233,7 +233,7 @@ def _fetch_jars(maven: str, lib: Path) -> None:
         try:
             fetched.replace(lib)
         except OSError as error:
-            raise ConfigError([f"{lib}: is in the way of the Kafka jars: {error.strerror}; move it away"]) from error
+            raise ConfigError([f"{lib}: {error.strerror}: move it, so that the Kafka jars fit there"]) from error
 
 
 def _nothing_to_run(found: str) -> ConfigError:
@@ -289,7 +289,7 @@ def _any_answers(bootstrap: str) -> bool:
 
 
 def _answers(host: str, port: int) -> bool:
-    """Whether a broker answers a metadata request with at least one broker that takes requests."""
+    """Whether a broker answers a metadata request with at least one broker that accepts requests."""
     body = struct.pack(">hhihi?", _METADATA_KEY, _METADATA_VERSION, 1, -1, 0, False)
     try:
         with socket.create_connection((host, port), timeout=2) as connection:

@@ -84,7 +84,7 @@ _ERROR = re.compile(r"Code: (\d+)\. DB::Exception: (.*) \((\w+)\)", re.DOTALL)
 
 
 class EngineError(Exception):
-    """A query was refused, with ClickHouse's number, name and words for it."""
+    """A query was refused, with ClickHouse's error number, name and message."""
 
     def __init__(self, code: int, name: str, message: str) -> None:
         super().__init__(f"Code: {code}. DB::Exception: {message} ({name})")
@@ -93,7 +93,7 @@ class EngineError(Exception):
 
 
 def _allowing_backups(path: Path) -> Path:
-    """A configuration that allows backups beside the data."""
+    """A configuration that allows backups next to the data."""
     backups, config = path.parent / "backups", path.parent / "config.xml"
     config.write_text(
         f"<clickhouse><backups><allowed_path>{backups.resolve()}/</allowed_path></backups></clickhouse>\n"
@@ -102,7 +102,7 @@ def _allowing_backups(path: Path) -> Path:
 
 
 class User(msgspec.Struct, frozen=True):
-    """Somebody who may ask; `may_write` is false for a user with `readonly = 2`."""
+    """A user who may run queries; `may_write` is false for one with `readonly = 2`."""
 
     name: str
     password: str
@@ -121,7 +121,7 @@ class Query(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """The bytes that a query gave, in `output_format`, and the server's counts as X-ClickHouse-Summary has them."""
+    """The bytes that a query returned, in `output_format`, and the server's counts as X-ClickHouse-Summary has them."""
 
     body: bytes
     output_format: str
@@ -131,7 +131,7 @@ class Answer(msgspec.Struct, frozen=True):
 class Engine:
     """One chDB directory. All calls must come from the thread that made it.
 
-    `config` is a configuration file of ClickHouse; without one everything is allowed, backups beside the data too.
+    `config` is a configuration file of ClickHouse; without one everything is allowed, even backups next to the data.
     """
 
     def __init__(self, path: Path, config: Path | None = None) -> None:
@@ -145,11 +145,11 @@ class Engine:
         self.version, self.timezone = self._connection.query("SELECT version(), timezone()", "TSV").data().split()
 
     def close(self) -> None:
-        """Write everything down and let go of the directory."""
+        """Flush all data and close the directory."""
         self._connection.close()
 
     def run(self, query: Query) -> Answer:
-        """Run one query on a handle of its own, so settings and the database last for this query only.
+        """Run one query on a separate handle, so that settings and the database last for this query only.
 
         Raises:
             EngineError: the engine refused it.
@@ -173,12 +173,12 @@ def _run_on(handle: Any, query: Query) -> Answer:
     if re.search(rb";\s*\S", _QUOTED_OR_COMMENT.sub(b"", query.sql)):
         raise EngineError(62, "SYNTAX_ERROR", "Syntax error (Multi-statements are not allowed).")
     result = handle.query(query.sql, query.output_format, params=query.parameters)
-    asked = _TRAILING_FORMAT.search(query.sql)
-    return Answer(result.bytes(), asked[1].decode() if asked else query.output_format, _summary(result))
+    requested = _TRAILING_FORMAT.search(query.sql)
+    return Answer(result.bytes(), requested[1].decode() if requested else query.output_format, _summary(result))
 
 
 def _insert_block(handle: Any, into: str, how: str, block: bytes) -> Answer:
-    """Rows by way of a file: chDB's streaming insert acknowledges those that it could not write to a full disk."""
+    """Insert rows through a file: chDB's streaming insert acknowledges those that it could not write to a full disk."""
     with tempfile.NamedTemporaryFile() as file:
         file.write(block)
         file.flush()
@@ -210,7 +210,7 @@ def _engine_error(text: str) -> EngineError:
 
 
 class Server:
-    """The HTTP interface of one engine, which runs in a thread of its own."""
+    """The HTTP interface of one engine, which runs in a separate thread."""
 
     def __init__(self, path: Path, users: Sequence[User] = (), config: Path | None = None) -> None:
         self._path = path
@@ -256,10 +256,10 @@ class Server:
         return web.Response(body=answer.body, headers=headers)
 
     def _may_write(self, request: web.Request) -> bool:
-        """Whether the user may; without users, everybody may everything.
+        """Whether the user may write. Without users, everyone may.
 
         Raises:
-            EngineError: there is no such user, or the password is another one.
+            EngineError: no such user, or a wrong password.
         """
         if not self._users:
             return True
@@ -346,7 +346,7 @@ class DevClickHouse(ChildServer):
 
 
 def _config_with(grants: Sequence[str], folder: Path) -> Path:
-    """A configuration in which whoever asks has these rights and no others; the engine itself sees to it."""
+    """A configuration in which every user has these rights and no others; the engine enforces it."""
     queries = "".join(f"<query>{escape(grant)}</query>" for grant in grants)
     default = f"<password/><networks><ip>::/0</ip></networks><profile>default</profile><grants>{queries}</grants>"
     users, config = folder / "users.xml", folder / "config.xml"
@@ -365,7 +365,7 @@ def dev_clickhouse(
 ) -> Iterator[DevClickHouse]:
     """Give ClickHouse's HTTP interface over chDB in a child process; the database of its DSN exists.
 
-    `data` is the folder of an earlier one; `grants` (`GRANT … ON …`) are all that is allowed then.
+    `data` is the folder of an earlier one; with `grants` (`GRANT … ON …`), nothing else is allowed.
 
     Raises:
         TransientError: it did not answer in time.
@@ -391,8 +391,8 @@ def _answers_ping(port: int) -> bool:
 @click.option("--path", type=click.Path(file_okay=False, path_type=Path), required=True, help="Data directory.")
 @click.option("--port", type=int, required=True)
 @click.option("--host", default="127.0.0.1", show_default=True)
-@click.option("--user", type=(str, str), multiple=True, help="Name and password; without any, everybody may ask.")
-@click.option("--reader", type=(str, str), multiple=True, help="The same of one who may only read.")
+@click.option("--user", type=(str, str), multiple=True, help="Name and password; without any, everyone may query.")
+@click.option("--reader", type=(str, str), multiple=True, help="The same for a user who may only read.")
 @click.option("--config", type=click.Path(path_type=Path), help="A configuration file of ClickHouse.")
 def main(
     path: Path,

@@ -33,7 +33,7 @@ STOP_WITHIN_S: Final = 9.0
 
 
 class DevCluster:
-    """Starts its servers one after the other, each in a folder of its own below `base`; `stack` stops them."""
+    """Starts its servers one after the other, each in a separate folder below `base`; `stack` stops them."""
 
     def __init__(self, base: Path, stack: ExitStack):
         self._base = base
@@ -42,7 +42,7 @@ class DevCluster:
         self.table: list[tuple[str, str]] = []
 
     def start(self, store: str | None, nodes: int, speed: float) -> dict[str, object]:
-        """Bring all of it up; no load at speed 0. Returns the settings with which other commands reach it."""
+        """Start everything; no load at speed 0. Returns the settings with which other commands reach it."""
         store_address = address_of(store) if store else ""
         say("starting Kafka …")
         broker = self._stack.enter_context(dev_broker(self._base / "kafka"))
@@ -52,7 +52,7 @@ class DevCluster:
             self.table.append(("Kafka", f"{broker.bootstrap} ({broker.how})"))
         settings = load_settings(kafka=broker.bootstrap, store=store or self._own_store(), data_dir=self._base / "data")
         if store_address:
-            self.table.append(("ClickHouse", f"{store_address} (given)"))
+            self.table.append(("ClickHouse", f"{store_address} (external)"))
         make_topics(settings)
         with closing(connect(settings.store_dsn)) as client:
             migrate(client)
@@ -65,26 +65,26 @@ class DevCluster:
         return reach if store else reach | {"STORE": settings.store_dsn}
 
     def watch(self) -> None:
-        """Start again what ends, until somebody interrupts.
+        """Restart servers that end, until interrupted.
 
         Raises:
-            TransientError: it does not come back.
+            TransientError: a server can't be restarted.
         """
         while True:
             for server in self._servers:
                 if server.has_ended:
                     server.start()
-                    say(f"{server.name} had ended and is started again, process {server.pid}")
+                    say(f"{server.name} ended and was restarted, process {server.pid}")
             sleep(0.2)
 
     def kill(self) -> None:
-        """For what does not end when it is asked to."""
+        """Kill the servers that did not stop."""
         for server in self._servers:
             server.kill()
 
     def _own_store(self) -> str:
         server = DevClickHouse(self._base / "store")
-        self._keep(server, "ClickHouse", f"{server.dsn} (embedded engine)")
+        self._start(server, "ClickHouse", f"{server.dsn} (embedded engine)")
         return server.dsn
 
     def _epicenter(self, settings: Settings) -> None:
@@ -110,13 +110,15 @@ class DevCluster:
     def _run(
         self, name: str, where: str, command: list[str], ready: str = "", env: Mapping[str, str] | None = None
     ) -> None:
-        """`ready` is the path that answers 200 when it is; without one it is from the start."""
+        """`ready` is the path that answers 200 once the server is ready; without one, it is ready at once."""
         folder = self._base / name.lower()
         folder.mkdir()
         is_ready = (lambda: answers(where + ready)) if ready else (lambda: True)
-        self._keep(ChildServer(name, command, folder, REPOSITORY, is_ready, {**os.environ, **(env or {})}), name, where)
+        self._start(
+            ChildServer(name, command, folder, REPOSITORY, is_ready, {**os.environ, **(env or {})}), name, where
+        )
 
-    def _keep(self, server: ChildServer, name: str, where: str) -> None:
+    def _start(self, server: ChildServer, name: str, where: str) -> None:
         say(f"starting {name} …")
         self._stack.callback(server.stop)
         server.start()
@@ -128,7 +130,7 @@ class DevCluster:
 
 
 @click.command()
-@click.option("--store", help="DSN of a ClickHouse server; an embedded engine of our own when left out.")
+@click.option("--store", help="DSN of a ClickHouse server; Default: an embedded engine.")
 @click.option("--load/--no-load", default=True, show_default=True, help="Simulate a cluster that writes logs.")
 @click.option("--nodes", type=click.IntRange(4, 512), default=16, show_default=True, help="Of the simulated cluster.")
 @click.option(
@@ -136,7 +138,7 @@ class DevCluster:
 )
 @click.option("--keep", type=click.Path(file_okay=False, path_type=Path), help="New folder for all data and logs.")
 def main(store: str | None, load: bool, nodes: int, speed: float, keep: Path | None) -> None:
-    """Run a whole installation on this machine until Ctrl-C; nothing of it is left without --keep.
+    """Run a whole installation on this machine until Ctrl-C. Without --keep, its data is deleted at the end.
 
     Example: python -m deploy.dev.cluster --nodes 32 --keep /tmp/cluster
     """
@@ -168,7 +170,7 @@ def _empty(folder: Path) -> Path:
 
 
 def _print_addresses(table: list[tuple[str, str]], reach: dict[str, object]) -> None:
-    """What runs where for people, and what other commands need for a shell to `eval`."""
+    """Print the addresses for people, and the settings of other commands for a shell to `eval`."""
     for name, where in table:
         say(f"  {name:<13} {where}")
     say("Ctrl-C stops everything")

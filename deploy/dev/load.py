@@ -1,4 +1,4 @@
-"""A simulated cluster that never ends: every few minutes one job fails while another ends well, and so on, live.
+"""A simulated cluster that never ends: every few minutes one job fails while another finishes.
 
 python -m deploy.dev.load FOLDER [--kafka HOST:PORT]
 """
@@ -29,17 +29,17 @@ from epicenter.stream.process.logs import say
 from epicenter.stream.settings import Settings, load_settings
 
 LENGTH_S: Final = 160.0
-MAX_KEPT_ROUNDS: Final = 2
-"""Shippers have read a round by the time the next but one begins."""
+MAX_ROUNDS: Final = 2
+"""At most this many rounds stay on disk: shippers have read a round when the next but one begins."""
 ROUNDS_APART: Final = 32
-"""So many rounds are on nodes of their own, as if the broken ones had been taken out: a failure is told until then."""
+"""This many rounds in a row are on different nodes, as if broken ones had been drained: failures stay apart."""
 JOBS_A_ROUND: Final = 22
 FIRST_FAULT: Final = "gpu-off-bus"
 Write = Callable[[], object]
 
 
 def a_round(number: int, nodes: int, speed: float) -> Scenario:
-    """One job with a fault beside one that finishes; at more than real time it begins in the past and ends now."""
+    """One job with a fault and one that finishes. Faster than real time, it begins in the past and ends now."""
     fault = mixed(number, 1)[0] if number else FIRST_FAULT
     return Scenario(
         nodes=nodes,
@@ -58,12 +58,12 @@ def a_round(number: int, nodes: int, speed: float) -> Scenario:
 
 
 def rounds(folder: Path, nodes: int, speed: float, over: Event) -> Iterator[tuple[Path, Write]]:
-    """For each round its folder and what writes it, for ever; what was read long ago is deleted.
+    """Each round's folder and the function that writes it, forever; old rounds are deleted.
 
-    Only the first round is hurried: the next one would begin before it has ended. Once it is `over`, nobody waits.
+    Only the first round is faster: a later one would begin before the previous one has ended. `over` ends all waits.
     """
     for number in count():
-        shutil.rmtree(folder / f"round{number - MAX_KEPT_ROUNDS:06d}", ignore_errors=True)
+        shutil.rmtree(folder / f"round{number - MAX_ROUNDS:06d}", ignore_errors=True)
         pace = 1.0 if number else speed
         scenario, inside = a_round(number, nodes, pace), folder / f"round{number:06d}"
         inside.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def _wait(over: Event, length_s: float) -> None:
 
 
 async def ship(bootstrap: str, topic: str, written: Iterator[tuple[Path, Write]], over: Event) -> None:
-    """Write each round and send what is written, as a shipper on every node would. Raises as `reach` does."""
+    """Write each round and send its lines, as a shipper on every node would. Raises as `reach` does."""
     await reach(load_settings(kafka=bootstrap))
     try:
         async with RawProducer(topic, bootstrap_servers=bootstrap) as producer:
@@ -101,7 +101,7 @@ async def _ship_round(producer: RawProducer, folder: Path, write: Write) -> None
 
 @click.command()
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--kafka", help="Broker that the lines are sent to; files alone without it.")
+@click.option("--kafka", help="Broker to which the lines are sent. Default: files only.")
 @click.option("--topic", default=Settings.model_fields["raw_topic"].default, show_default=True)
 @click.option("--nodes", type=click.IntRange(4, 512), default=16, show_default=True)
 @click.option("--speed", type=click.FloatRange(1), default=1.0, show_default=True, help="Of the first round.")

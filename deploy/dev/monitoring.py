@@ -18,14 +18,14 @@ ALERTS: Final = REPOSITORY / "deploy/compose/alerts.yaml"
 
 
 class Monitor(NamedTuple):
-    """What starts it, and where it will then be; without a command `where` says what to install."""
+    """The command that starts it, and its address. Without a command, `where` says what to install."""
 
     where: str
     command: list[str]
 
 
 def find_alertmanager(base: Path) -> Monitor:
-    """Debian calls it like its package."""
+    """Alertmanager, also under the name of Debian's package."""
     program = shutil.which("alertmanager") or shutil.which("prometheus-alertmanager")
     if not program:
         return _missing("prometheus-alertmanager")
@@ -36,7 +36,7 @@ def find_alertmanager(base: Path) -> Monitor:
 
 
 def find_prometheus(base: Path, worker: str, alertmanager: str) -> Monitor:
-    """It reads `worker` and tells `alertmanager`, both host:port; the latter may be empty."""
+    """Prometheus, which scrapes `worker` and alerts `alertmanager`, both host:port; the latter may be empty."""
     program = shutil.which("prometheus")
     if not program:
         return _missing("prometheus")
@@ -47,7 +47,7 @@ def find_prometheus(base: Path, worker: str, alertmanager: str) -> Monitor:
 
 
 def _missing(package: str) -> Monitor:
-    return Monitor(f"not started, since it is not on PATH: apt-get install {package}", [])
+    return Monitor(f"not started, because it is not on PATH: apt-get install {package}", [])
 
 
 def _scraping(worker: str, alertmanager: str) -> dict[str, object]:

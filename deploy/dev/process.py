@@ -31,7 +31,7 @@ if os.getppid() != int(sys.argv[1]):
 os.execvp(sys.argv[2], sys.argv[2:])
 """
 
-# "Parent" means the thread that started the child, so one thread that lives as long as we do starts them all.
+# "Parent" means the thread that started the child, so one thread that lives as long as this process starts them all.
 _LAUNCHER = ThreadPoolExecutor(max_workers=1, thread_name_prefix="dev-server-launcher")
 
 
@@ -48,7 +48,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def port_or_free(wanted: int) -> int:
-    """The wanted port of the loopback interface, or another one where that is taken."""
+    """The wanted port of the loopback interface, or another one if that is in use."""
     try:
         socket.create_server(("127.0.0.1", wanted)).close()
     except OSError:
@@ -57,7 +57,7 @@ def port_or_free(wanted: int) -> int:
 
 
 def answers(url: str) -> bool:
-    """Whether something answers there with 200; no proxy is asked."""
+    """Whether the URL answers with 200, without a proxy."""
     try:
         with build_opener(ProxyHandler({})).open(url, timeout=2) as answer:
             return bool(answer.status == 200)
@@ -66,10 +66,10 @@ def answers(url: str) -> bool:
 
 
 class ChildServer:
-    """A server in a child process, which on Linux the kernel kills when we die.
+    """A server in a child process, which on Linux the kernel kills with its parent.
 
-    `command` starts it in `cwd` with `env` (ours when left out), its output goes to `folder`/out.log, and `is_ready`
-    says whether it answers.
+    `command` starts it in `cwd` with `env` (default: ours); its output goes to `folder`/out.log; `is_ready` is
+    whether it answers.
     """
 
     def __init__(
@@ -98,16 +98,16 @@ class ChildServer:
 
     @property
     def name(self) -> str:
-        """What it is, for people."""
+        """The name for messages."""
         return self._name
 
     @property
     def has_ended(self) -> bool:
-        """Whether the process that was started runs no more."""
+        """Whether the process was started and has ended."""
         return self._process is not None and self._process.poll() is not None
 
     def start(self) -> None:
-        """Start the process and return when it answers; nothing happens when it runs already.
+        """Start the process and return when it answers; nothing happens if it runs already.
 
         Raises:
             TransientError: it ended, or did not answer within START_TIMEOUT_S; the message has the end of its log.
@@ -132,7 +132,7 @@ class ChildServer:
             raise
 
     def stop(self) -> None:
-        """End the process with SIGTERM, or SIGKILL when it needs longer than STOP_TIMEOUT_S."""
+        """End the process with SIGTERM, or with SIGKILL if it takes longer than STOP_TIMEOUT_S."""
         process = self._process
         if process is None:
             return
@@ -160,10 +160,10 @@ class ChildServer:
 def wait_until_ready(
     name: str, is_ready: Callable[[], bool], complaint: Callable[[], str | None] = lambda: None
 ) -> None:
-    """Return when `is_ready` says yes.
+    """Return once `is_ready` is true.
 
     Raises:
-        TransientError: `complaint` had something to say, or START_TIMEOUT_S went by.
+        TransientError: there is a `complaint`, or START_TIMEOUT_S is over.
     """
     deadline = time.monotonic() + START_TIMEOUT_S
     while not is_ready():

@@ -14,7 +14,7 @@ LINKS: Final = {
         "/d/epicenter-incident?var-incident_id=${__data.fields.incident_id}&${__url_time_range}&${page_url:queryparam}",
     ),
     "incident_merged": (
-        "Open the incident that it went on in",
+        "Open the incident that it was merged into",
         "/d/epicenter-incident?var-incident_id=${__value.raw:percentencode}&${__url_time_range}&${page_url:queryparam}",
     ),
     "node": (
@@ -89,7 +89,7 @@ BARS: Final = {
 
 
 def defaults(source: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds for every field of a panel."""
+    """The defaults of every field of a panel."""
     custom = CUSTOM.get(source["kind"], {}) | (BARS if source.get("style") == "bars" else {})
     found: dict[str, Any] = {"noValue": source["empty"], **_look(source)}
     if "legend" in source:
@@ -117,7 +117,7 @@ def _thresholds(steps: Mapping[float, str]) -> dict[str, Any]:
 
 
 def _severities() -> dict[str, Any]:
-    """For the names and for the numbers of severities alike."""
+    """For both the names and the numbers of severities."""
     options: dict[str, Any] = {}
     for number, (name, color) in enumerate(SEVERITY_COLORS.items(), start=1):
         options |= {name: {"color": color, "index": number}, str(number): {"text": name, "color": color}}
@@ -125,7 +125,7 @@ def _severities() -> dict[str, Any]:
 
 
 def override(name: str, column: Mapping[str, Any]) -> dict[str, Any]:
-    """What holds for one column."""
+    """The overrides of one column."""
     properties = dict(_look(column))
     if "width" in column:
         properties["custom.width"] = column["width"]

@@ -25,7 +25,7 @@ PROVISIONED: Final = "epicenter-clickhouse"
 
 PLUGIN_VERSION: Final = "4.20.0"
 TIME_SERIES, TABLE = 0, 1
-"""What the plugin calls formats."""
+"""The plugin's numbers of formats."""
 
 FORMAT_BY_KIND: Final = {"timeseries": TIME_SERIES, "state-timeline": TIME_SERIES, "status-history": TIME_SERIES}
 
@@ -95,7 +95,7 @@ def _panel(source: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _buckets(source: Mapping[str, Any]) -> dict[str, Any]:
-    """Most tables hold minutes, so no bucket is shorter; bars and squares have to be wide enough to be seen."""
+    """Most tables hold minutes, so no bucket is shorter; bars and squares must be wide enough to see."""
     if source.get("style") == "bars" or source["kind"] == "status-history":
         return {"interval": SHORTEST, "maxDataPoints": FEW_POINTS}
     return {"interval": SHORTEST} if FORMAT_BY_KIND.get(source["kind"], TABLE) == TIME_SERIES else {}
@@ -117,7 +117,7 @@ def _target(ref: str, query: str, form: int) -> dict[str, Any]:
 
 
 def _datasource_variable() -> dict[str, Any]:
-    """The store, if there are several; the provisioned one comes first."""
+    """The store, if there are several; default: the provisioned one."""
     chosen = {"text": "epicenter", "value": PROVISIONED}
     common = {"name": "datasource", "label": "Store", "hide": 0}
     return {**common, "type": "datasource", "query": PLUGIN["type"], "current": chosen}

@@ -59,8 +59,8 @@ def test_a_vulnerability_is_reported_with_its_fixed_version(lock: Path) -> None:
         server.shutdown()
         server.server_close()
     assert report.splitlines() == [
-        "faulty 2.0: GHSA-xxxx-yyyy-zzzz: mended in 2.1",
-        "2 of 2 packages looked up, 1 vulnerabilities",
+        "faulty 2.0: GHSA-xxxx-yyyy-zzzz: fixed in 2.1",
+        "2 of 2 packages checked, 1 vulnerabilities",
     ]
     assert code == 1
 

@@ -123,7 +123,7 @@ def test_a_given_broker_is_used_and_left_running(
 ) -> None:
     monkeypatch.setenv("EPICENTER_TEST_KAFKA", java_broker.bootstrap)
     with dev_broker(tmp_path) as broker:
-        assert (broker.how, broker.bootstrap) == ("given", java_broker.bootstrap)
+        assert (broker.how, broker.bootstrap) == ("external", java_broker.bootstrap)
     assert module._any_answers(java_broker.bootstrap)
 
 

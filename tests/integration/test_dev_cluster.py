@@ -104,7 +104,7 @@ def test_alertmanager_is_notified_and_prometheus_scrapes_the_worker(cluster: Run
 def test_a_killed_worker_is_restarted(cluster: Running) -> None:
     worker, pid = cluster.table()["worker"]
     os.kill(pid, signal.SIGKILL)
-    eventually(lambda: "worker had ended and is started again" in cluster.text(), PATIENCE_S, "it is noticed")
+    eventually(lambda: "worker ended and was restarted" in cluster.text(), PATIENCE_S, "it is noticed")
     eventually(lambda: fetched(f"{worker}/healthz"), PATIENCE_S, "the worker answers again")
 
 

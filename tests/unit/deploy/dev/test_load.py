@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from threading import Event
 
-from deploy.dev.load import FIRST_FAULT, MAX_KEPT_ROUNDS, ROUNDS_APART, a_round, rounds
+from deploy.dev.load import FIRST_FAULT, MAX_ROUNDS, ROUNDS_APART, a_round, rounds
 from epicenter.ingest.simulate import truth_of
 
 
@@ -21,5 +21,5 @@ def test_each_round_has_a_fault_on_other_nodes_and_in_other_jobs() -> None:
 
 def test_old_rounds_are_deleted(tmp_path: Path) -> None:
     some = rounds(tmp_path, 4, 1.0, Event())
-    folders = [next(some)[0] for _ in range(MAX_KEPT_ROUNDS + 1)]
+    folders = [next(some)[0] for _ in range(MAX_ROUNDS + 1)]
     assert sorted(tmp_path.iterdir()) == folders[1:]
