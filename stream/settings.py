@@ -246,21 +246,21 @@ class Settings(BaseSettings):
         return (init_settings, env_settings)
 
 
-def load_settings(file: Path | None = None, **given: Any) -> Settings:
+def load_settings(file: Path | None = None, **options: Any) -> Settings:
     """One checked `Settings`; `given` holds what the command line says, None where it says nothing.
 
     Raises:
         ConfigError: with every problem of the file and the environment.
     """
-    sources = _sources(file, given)
+    sources = _sources(file, options)
     stated = _by_present_name(sources)
     problems: list[str] = []
     try:
-        settings = Settings(**{name: one.value for name, one in stated.items()})
+        settings = Settings(**{name: value.value for name, value in stated.items()})
     except ValidationError as error:
         problems += [_problem(found, stated) for found in error.errors()]
     else:
-        settings._warnings = tuple(one.warning for one in chain(*sources) if one.name in FORMER_SETTINGS)
+        settings._warnings = tuple(stated.warning for stated in chain(*sources) if stated.name in FORMER_SETTINGS)
         if settings.alerts and settings.webhook_url:
             problems.append("alerts: webhook_url is set too: write the webhook into the alerts file as a target")
         problems += contradictions(settings)
@@ -269,7 +269,7 @@ def load_settings(file: Path | None = None, **given: Any) -> Settings:
     return settings
 
 
-def _sources(file: Path | None, given: Mapping[str, Any]) -> list[list[_Stated]]:
+def _sources(file: Path | None, options: Mapping[str, Any]) -> list[list[_Stated]]:
     """What each source states; later ones win."""
     of_file = [_Stated(_place(file, name), name, value) for name, value in _read(file).items()] if file else []
     of_environment = [
@@ -277,7 +277,7 @@ def _sources(file: Path | None, given: Mapping[str, Any]) -> list[list[_Stated]]
         for name in (*_present_names(), *FORMER_SETTINGS)
         if (variable := PREFIX + name.upper()) in os.environ
     ]
-    of_command_line = [_Stated("", name, value) for name, value in given.items() if value is not None]
+    of_command_line = [_Stated("", name, value) for name, value in options.items() if value is not None]
     folder = _by_present_name([of_file, of_environment, of_command_line]).get("secrets_dir")
     of_folder = [_Stated("", name, value) for name, value in _read_folder(folder.value).items()] if folder else []
     return [of_file, of_folder, of_environment, of_command_line]
@@ -287,8 +287,8 @@ def _by_present_name(sources: Iterable[Sequence[_Stated]]) -> dict[str, _Stated]
     """What counts. A source that states a setting by its former name and by its present one means the present one."""
     found: dict[str, _Stated] = {}
     for source in sources:
-        by_name = {one.name: one for one in source}
-        found |= {now: by_name.get(now, one) for one in source if (now := _present_name(one.name))}
+        by_name = {stated.name: stated for stated in source}
+        found |= {now: by_name.get(now, stated) for stated in source if (now := _present_name(stated.name))}
     return found
 
 
@@ -303,10 +303,10 @@ def _present_names() -> list[str]:
 def _problem(found: ErrorDetails, stated: Mapping[str, _Stated]) -> str:
     """What is wrong with a setting, by the name under which it is stated, and where that is."""
     name = str(found["loc"][0])
-    one = stated.get(name, _Stated("", name, None))
+    value = stated.get(name, _Stated("", name, None))
     if found["type"] == "extra_forbidden":
-        return f"{one.place}{name}: unknown setting: {instead(name, _present_names())}"
-    return f"{one.place}{one.name}: {_without_secrets(mistake_text(found))}"
+        return f"{value.place}{name}: unknown setting: {instead(name, _present_names())}"
+    return f"{value.place}{value.name}: {_without_secrets(mistake_text(found))}"
 
 
 def contradictions(settings: Settings) -> list[str]:

@@ -61,4 +61,4 @@ class StoredActions:
     async def _read(self) -> OperatorActions:
         if self._store is None:
             raise ConfigError(["the embedded store is another worker's: set `store`, or add `store` to `services`"])
-        return await self._store.ask(active_actions)
+        return await self._store.query(active_actions)

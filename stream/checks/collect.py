@@ -16,7 +16,7 @@ from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.sinks.text.humanize import count
 from epicenter.stream.checks.finding import Finding, ok, refused, warning
 from epicenter.stream.checks.groups import Group, Member, Place, group_findings
-from epicenter.stream.checks.records import record_findings, seen_in
+from epicenter.stream.checks.records import observed_records, record_findings
 from epicenter.stream.checks.topics import Brokers, Topic, Wanted, topic_findings
 from epicenter.stream.kafka.clients import make_consumer
 from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, observe_uncompressed, source_of
@@ -25,13 +25,13 @@ from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
 
-RECORDS_LOOKED_AT: Final = 200
-READ_WITHIN_S: Final = 5.0
-OF_THE_TOPIC: Final = 1
+MAX_RECORDS: Final = 200
+READ_TIMEOUT_S: Final = 5.0
+SET_FOR_TOPIC: Final = 1
 """Where a value of a topic's configuration comes from: somebody set it for this topic."""
 
 MAKES_TOPICS: Final = "auto.create.topics.enable"
-WHAT_KAFKA_ANSWERS: Final = "look at the brokers' logs; docs/security.md says what this user has to be allowed"
+KAFKA_FIX: Final = "look at the brokers' logs; docs/security.md says what this user has to be allowed"
 
 
 async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Finding]:
@@ -44,21 +44,21 @@ async def kafka_findings(settings: Settings, rules: RuleSet | None) -> list[Find
     except PipelineError as error:
         found.append(refused("kafka", error, "start it, or set `kafka`"))
     except KafkaError as error:
-        found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), WHAT_KAFKA_ANSWERS))
+        found.append(refused("kafka", TransientError(f"{settings.kafka}: {error!r}"), KAFKA_FIX))
     return found
 
 
 async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAdminClient) -> AsyncIterator[Finding]:
     names, wanted = TopicNames(settings.prefix), [Wanted.of(new) for new in wanted_topics(settings)]
-    seen = await _brokers(admin, settings.kafka, [topic.name for topic in wanted])
-    yield ok("kafka", f"{settings.kafka}, {count(seen.brokers, 'broker')}")
-    for finding in topic_findings(wanted, seen, names, settings.raw_topic):
+    brokers = await _brokers(admin, settings.kafka, [topic.name for topic in wanted])
+    yield ok("kafka", f"{settings.kafka}, {count(brokers.size, 'broker')}")
+    for finding in topic_findings(wanted, brokers, names, settings.raw_topic):
         yield finding
     consumer = make_consumer(settings, None)
     await consumer.start()
     try:
         for name, topics in _groups(settings, names).items():
-            there = [seen.topics[topic] for topic in topics if topic in seen.topics]
+            there = [brokers.topics[topic] for topic in topics if topic in brokers.topics]
             try:
                 group = await _group(admin, consumer, name, there)
             except GroupAuthorizationFailedError:
@@ -66,7 +66,7 @@ async def _findings(settings: Settings, rules: RuleSet | None, admin: AIOKafkaAd
                 continue
             for finding in group_findings(group, max((topic.partitions for topic in there), default=0), _now_ms()):
                 yield finding
-        if rules and (raw := seen.topics.get(settings.raw_topic)):
+        if rules and (raw := brokers.topics.get(settings.raw_topic)):
             scanner = BatchScanner(rules, settings.cluster, redactor=redactor_of(settings))
             for finding in record_findings(await _newest(consumer, raw, scanner)):
                 yield finding
@@ -101,7 +101,7 @@ async def _brokers(admin: AIOKafkaAdminClient, address: str, wanted: Collection[
     of_broker = _configs(entries.get((ConfigResourceType.BROKER, some_broker), ()))
     return Brokers(
         address=address,
-        brokers=len(cluster["brokers"]),
+        size=len(cluster["brokers"]),
         topics={
             topic["topic"]: _topic(topic, entries.get((ConfigResourceType.TOPIC, topic["topic"]))) for topic in topics
         },
@@ -122,7 +122,7 @@ def _topic(found: Mapping[str, Any], entries: Sequence[Mapping[str, Any]] | None
         in_sync=min(len(partition["isr"]) for partition in partitions),
         without_leader=sum(partition["leader"] < 0 for partition in partitions),
         configs=None if entries is None else _configs(entries),
-        is_configured=any(entry["config_source"] == OF_THE_TOPIC for entry in entries or ()),
+        is_configured=any(entry["config_source"] == SET_FOR_TOPIC for entry in entries or ()),
     )
 
 
@@ -154,14 +154,14 @@ async def _group(admin: AIOKafkaAdminClient, consumer: AIOKafkaConsumer, name: s
             committed=offset,
             end=end[partition],
             oldest_ms=oldest.get(partition),
-            kept_ms=_kept_ms(by_name[partition.topic]),
+            retention_ms=_retention_ms(by_name[partition.topic]),
         )
         for partition, offset in sorted(read.items())
     )
     return Group(name, members, places)
 
 
-def _kept_ms(topic: Topic) -> int:
+def _retention_ms(topic: Topic) -> int:
     configs = topic.configs or {}
     return int(configs.get("retention.ms", "-1")) if "delete" in configs.get("cleanup.policy", "delete") else -1
 
@@ -169,7 +169,7 @@ def _kept_ms(topic: Topic) -> int:
 async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner) -> list[Any]:
     sources = [TopicPartition(raw.name, number) for number in range(raw.partitions)]
     first, end = await consumer.beginning_offsets(sources), await consumer.end_offsets(sources)
-    most = max(1, RECORDS_LOOKED_AT // len(sources))
+    most = max(1, MAX_RECORDS // len(sources))
     starts = {
         partition: max(first[partition], end[partition] - most)
         for partition in sources
@@ -182,7 +182,11 @@ async def _newest(consumer: AIOKafkaConsumer, raw: Topic, scanner: BatchScanner)
         partition: Chunk(records, records[-1].offset + 1).as_batch(partition, now_ms + DAY_MS)
         for partition, records in records_by_partition.items()
     }
-    return [seen for partition, batch in batches.items() for seen in seen_in(batch, scanner, now_ms, plain[partition])]
+    return [
+        record
+        for partition, batch in batches.items()
+        for record in observed_records(batch, scanner, now_ms, plain[partition])
+    ]
 
 
 async def _read(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int], most: int) -> dict[Any, list[Any]]:
@@ -193,7 +197,7 @@ async def _read(consumer: AIOKafkaConsumer, starts: Mapping[TopicPartition, int]
     for partition, offset in starts.items():
         consumer.seek(partition, offset)
     found: dict[Any, list[Any]] = {}
-    end_s = monotonic() + READ_WITHIN_S
+    end_s = monotonic() + READ_TIMEOUT_S
     while pending := [partition for partition in starts if partition not in found]:
         if monotonic() > end_s:
             break

@@ -36,7 +36,7 @@ class Place(msgspec.Struct, frozen=True):
     committed: int
     end: int
     oldest_ms: int | None = None
-    kept_ms: int = -1
+    retention_ms: int = -1
 
     @property
     def waiting(self) -> int:
@@ -84,11 +84,11 @@ def _of_place(place: Place, name: str, now_ms: int) -> Iterator[Finding]:
         lost = place.first - place.committed
         text = f"{place.source}: {lost} records were deleted before they were read"
         yield problem(name, text, MORE_WORKERS)
-    elif place.waiting and place.oldest_ms is not None and place.kept_ms > 0:
+    elif place.waiting and place.oldest_ms is not None and place.retention_ms > 0:
         age_ms = max(0, now_ms - place.oldest_ms)
-        if age_ms > SHARE_OF_RETENTION * place.kept_ms:
+        if age_ms > SHARE_OF_RETENTION * place.retention_ms:
             text = (
                 f"{place.source}: the record that is read next is {length(age_ms)} old, and records are kept for"
-                f" {length(place.kept_ms)}: they are about to be lost"
+                f" {length(place.retention_ms)}: they are about to be lost"
             )
             yield problem(name, text, MORE_WORKERS)

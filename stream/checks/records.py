@@ -29,7 +29,7 @@ NAMED: Final = 5
 NAME_CHARS: Final = 80
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ObservedRecord(msgspec.Struct, frozen=True):
     """A raw record, as far as it matters here. `who` sent it: its node if it tells one, else its key."""
 
     who: str
@@ -41,7 +41,7 @@ class Seen(msgspec.Struct, frozen=True):
     is_plain: bool = False
 
 
-LACKING: Final[tuple[tuple[Callable[[Seen], bool], str, str], ...]] = (
+LACKING: Final[tuple[tuple[Callable[[ObservedRecord], bool], str, str], ...]] = (
     (lambda record: not record.has_node, "name no node", f"let the shipper add `host`: {SHIPPERS}"),
     (lambda record: not record.has_time, "state no time", f"let the shipper add `timestamp`: {SHIPPERS}"),
     (
@@ -58,22 +58,24 @@ LACKING: Final[tuple[tuple[Callable[[Seen], bool], str, str], ...]] = (
 """What records of many senders may lack; how that is told, and mended."""
 
 
-def seen_in(batch: Batch, scanner: BatchScanner, now_ms: int, plain: Collection[int] = ()) -> list[Seen]:
+def observed_records(
+    batch: Batch, scanner: BatchScanner, now_ms: int, plain: Collection[int] = ()
+) -> list[ObservedRecord]:
     """The records of one partition, looked at as a worker would; the offsets of `plain` ones were not compressed."""
     dead = {
         dead_letter.position.offset: Fault(dead_letter.kind, dead_letter.reason)
         for dead_letter in scanner.scan(batch).dead_letters
     }
-    return [_seen(batch.record(number), dead, now_ms, plain) for number in range(len(batch))]
+    return [_observed(batch.record(number), dead, now_ms, plain) for number in range(len(batch))]
 
 
-def _seen(record: RawRecord, dead: dict[int, Fault], now_ms: int, plain: Collection[int]) -> Seen:
+def _observed(record: RawRecord, dead: dict[int, Fault], now_ms: int, plain: Collection[int]) -> ObservedRecord:
     key = record.key.decode("utf-8", "replace") if record.key else ""
     node, has_time = key, False
     with suppress(RecordError):
         event = parse(record, "").event
         node, has_time = event.node, event.has_own_time
-    return Seen(
+    return ObservedRecord(
         who=node or key,
         has_key=record.key is not None,
         has_node=bool(node),
@@ -84,30 +86,30 @@ def _seen(record: RawRecord, dead: dict[int, Fault], now_ms: int, plain: Collect
     )
 
 
-def record_findings(seen: Sequence[Seen]) -> Iterator[Finding]:
+def record_findings(records: Sequence[ObservedRecord]) -> Iterator[Finding]:
     """What is wrong with them, with the worst senders by name."""
-    text = f"the newest {len(seen)}: all can be processed" if seen else "there are none yet"
-    yield from or_all_is_well(NAME, text, _of(seen) if seen else ())
+    text = f"the newest {len(records)}: all can be processed" if records else "there are none yet"
+    yield from or_all_is_well(NAME, text, _of(records) if records else ())
 
 
-def _of(seen: Sequence[Seen]) -> Iterator[Finding]:
-    yield from _dead([record for record in seen if record.dead], len(seen))
+def _of(records: Sequence[ObservedRecord]) -> Iterator[Finding]:
+    yield from _dead([record for record in records if record.dead], len(records))
     for is_wrong, what, fix in LACKING:
-        if len(some := [record for record in seen if is_wrong(record)]) > SHARE_WITHOUT * len(seen):
-            yield warning(NAME, f"{len(some)} of the newest {len(seen)} {what}: {_senders(some)}", fix)
-    ahead = [record for record in seen if record.ahead_ms > FUTURE_MS]
+        if len(some := [record for record in records if is_wrong(record)]) > SHARE_WITHOUT * len(records):
+            yield warning(NAME, f"{len(some)} of the newest {len(records)} {what}: {_senders(some)}", fix)
+    ahead = [record for record in records if record.ahead_ms > FUTURE_MS]
     if ahead:
         most = length(max(record.ahead_ms for record in ahead))
         yield warning(NAME, f"{len(ahead)} come from the future, up to {most}: {_senders(ahead)}", "mend those clocks")
 
 
-def _dead(dead: Sequence[Seen], looked_at: int) -> Iterator[Finding]:
-    if len(dead) <= SHARE_DEAD * looked_at:
+def _dead(dead: Sequence[ObservedRecord], total: int) -> Iterator[Finding]:
+    if len(dead) <= SHARE_DEAD * total:
         return
     reason = _most_common_reason([record.dead for record in dead if record.dead])
-    text = f"{len(dead)} of the newest {looked_at} become dead letters ({reason}): {_senders(dead)}"
+    text = f"{len(dead)} of the newest {total} become dead letters ({reason}): {_senders(dead)}"
     fix = "mend that shipper, then `epicenter dead-letters replay --all`; docs/envelopes.md says what a record may be"
-    make = problem if len(dead) > SHARE_DEAD_IS_GARBAGE * looked_at else warning
+    make = problem if len(dead) > SHARE_DEAD_IS_GARBAGE * total else warning
     yield make(NAME, text, fix)
 
 
@@ -118,7 +120,7 @@ def _most_common_reason(faults: Sequence[Fault]) -> str:
     return reason
 
 
-def _senders(seen: Iterable[Seen]) -> str:
-    counts = Counter(record.who or "somebody without node and key" for record in seen)
+def _senders(records: Iterable[ObservedRecord]) -> str:
+    counts = Counter(record.who or "somebody without node and key" for record in records)
     named = [f"{sanitize(who[:NAME_CHARS])} ({count})" for who, count in counts.most_common(NAMED)]
     return ", ".join(named) + (f" and {len(counts) - NAMED} more" if len(counts) > NAMED else "")

@@ -45,7 +45,7 @@ class Brokers(msgspec.Struct, frozen=True):
     """What the brokers at an address have."""
 
     address: str
-    brokers: int
+    size: int
     topics: Mapping[str, Topic]
     makes_topics_itself: bool = False
 
@@ -72,10 +72,10 @@ class Wanted(msgspec.Struct, frozen=True):
         return cls(new.name, new.num_partitions, new.replication_factor, new.topic_configs)
 
 
-def topic_findings(wanted: Sequence[Wanted], seen: Brokers, names: TopicNames, raw: str) -> Iterator[Finding]:
+def topic_findings(wanted: Sequence[Wanted], brokers: Brokers, names: TopicNames, raw: str) -> Iterator[Finding]:
     """All of them, topic by topic, then what concerns several."""
     for spec in wanted:
-        topic = seen.topics.get(spec.name)
+        topic = brokers.topics.get(spec.name)
         if topic is None:
             yield problem(
                 _name(spec.name),
@@ -84,12 +84,12 @@ def topic_findings(wanted: Sequence[Wanted], seen: Brokers, names: TopicNames, r
             )
         else:
             text = f"{count(topic.partitions, 'partition')}, {count(topic.replicas, 'replica')}"
-            yield from or_all_is_well(_name(spec.name), text, _of_topic(spec, topic, seen, is_raw=spec.name == raw))
-    yield from _equal_partitions(names, seen)
-    if hidden := [topic.name for topic in seen.topics.values() if topic.configs is None]:
+            yield from or_all_is_well(_name(spec.name), text, _of_topic(spec, topic, brokers, is_raw=spec.name == raw))
+    yield from _equal_partitions(names, brokers)
+    if hidden := [topic.name for topic in brokers.topics.values() if topic.configs is None]:
         text = f"this user may not see how they are configured: {', '.join(hidden)}"
         yield warning("topics", text, "allow it DescribeConfigs on them, or check as a user who may")
-    if seen.makes_topics_itself:
+    if brokers.makes_topics_itself:
         yield warning(
             "topics",
             "the brokers make topics that somebody asks for, with their own defaults",
@@ -97,7 +97,7 @@ def topic_findings(wanted: Sequence[Wanted], seen: Brokers, names: TopicNames, r
         )
 
 
-def _of_topic(wanted: Wanted, topic: Topic, seen: Brokers, is_raw: bool) -> Iterator[Finding]:
+def _of_topic(wanted: Wanted, topic: Topic, brokers: Brokers, is_raw: bool) -> Iterator[Finding]:
     name = _name(topic.name)
     if topic.without_leader:
         text = f"{topic.without_leader} partitions have no leader: nothing is read from them or written to them"
@@ -107,19 +107,19 @@ def _of_topic(wanted: Wanted, topic: Topic, seen: Brokers, is_raw: bool) -> Iter
         yield warning(name, text, "delete it while it is empty, and run `epicenter topics`; or set what follows")
     if is_raw and topic.partitions < wanted.partitions:
         text = f"{topic.partitions} partitions, {wanted.partitions} are set"
-        yield warning(name, text, seen.add(topic.name, wanted.partitions))
-    yield from _replicas(wanted, topic, seen)
+        yield warning(name, text, brokers.add(topic.name, wanted.partitions))
+    yield from _replicas(wanted, topic, brokers)
     if topic.configs is not None:
-        yield from _configs(wanted, topic, topic.configs, seen)
+        yield from _configs(wanted, topic, topic.configs, brokers)
 
 
-def _replicas(wanted: Wanted, topic: Topic, seen: Brokers) -> Iterator[Finding]:
+def _replicas(wanted: Wanted, topic: Topic, brokers: Brokers) -> Iterator[Finding]:
     name, min_in_sync = _name(topic.name), topic.min_in_sync
     if topic.replicas < wanted.replicas:
         text = f"{topic.replicas} replicas, {wanted.replicas} are set"
         yield problem(name, text, MOVE.format(replicas=wanted.replicas, name=topic.name))
-    elif topic.replicas == 1 and seen.brokers >= BROKERS_FOR_REPLICAS:
-        text = f"one replica on {seen.brokers} brokers: it is gone with one disk"
+    elif topic.replicas == 1 and brokers.size >= BROKERS_FOR_REPLICAS:
+        text = f"one replica on {brokers.size} brokers: it is gone with one disk"
         yield warning(name, text, "set replication to 3, and " + MOVE.format(replicas=3, name=topic.name))
     if topic.in_sync < topic.replicas:
         text = f"a partition has {topic.in_sync} of {topic.replicas} replicas in sync"
@@ -131,17 +131,17 @@ def _replicas(wanted: Wanted, topic: Topic, seen: Brokers) -> Iterator[Finding]:
         text = (
             f"min.insync.replicas is {min_in_sync} of {topic.replicas} replicas: one broker away, and nobody can write"
         )
-        yield warning(name, text, seen.alter(topic.name, "min.insync.replicas", topic.replicas - 1))
+        yield warning(name, text, brokers.alter(topic.name, "min.insync.replicas", topic.replicas - 1))
     if topic.configs is not None and min_in_sync == 1 and topic.replicas >= BROKERS_FOR_REPLICAS:
         text = "min.insync.replicas is 1: what one broker alone has taken counts as kept"
-        yield warning(name, text, seen.alter(topic.name, "min.insync.replicas", 2))
+        yield warning(name, text, brokers.alter(topic.name, "min.insync.replicas", 2))
 
 
-def _configs(wanted: Wanted, topic: Topic, configs: Mapping[str, str], seen: Brokers) -> Iterator[Finding]:
+def _configs(wanted: Wanted, topic: Topic, configs: Mapping[str, str], brokers: Brokers) -> Iterator[Finding]:
     name = _name(topic.name)
 
     def fix(key: str) -> str:
-        return seen.alter(topic.name, key, wanted.configs.get(key, "delete"))
+        return brokers.alter(topic.name, key, wanted.configs.get(key, "delete"))
 
     policy, wanted_policy = (
         configs.get("cleanup.policy", "delete"),
@@ -150,31 +150,31 @@ def _configs(wanted: Wanted, topic: Topic, configs: Mapping[str, str], seen: Bro
     if policy != wanted_policy:
         loses = "what is still needed is deleted by age" if wanted_policy == "compact" else "records without a key fail"
         yield problem(name, f"cleanup.policy is {policy}, wanted is {wanted_policy}: {loses}", fix("cleanup.policy"))
-    kept_ms, wanted_ms = (int(options.get("retention.ms", "-1")) for options in (configs, wanted.configs))
-    if wanted_policy == "delete" and 0 <= kept_ms < wanted_ms:
-        text = f"records are kept for {length(kept_ms)}, wanted are {length(wanted_ms)}"
+    retention_ms, wanted_ms = (int(options.get("retention.ms", "-1")) for options in (configs, wanted.configs))
+    if wanted_policy == "delete" and 0 <= retention_ms < wanted_ms:
+        text = f"records are kept for {length(retention_ms)}, wanted are {length(wanted_ms)}"
         yield warning(name, text, fix("retention.ms"))
     if int(configs.get("retention.bytes", "-1")) >= 0 and wanted_policy == "delete":
         text = f"retention.bytes is {configs['retention.bytes']}: a storm may push out what is not read yet"
-        yield warning(name, text, seen.alter(topic.name, "retention.bytes", -1))
+        yield warning(name, text, brokers.alter(topic.name, "retention.bytes", -1))
     largest, wanted_largest = (int(options.get("max.message.bytes", "0")) for options in (configs, wanted.configs))
     if 0 < largest < wanted_largest:
         text = f"max.message.bytes is {largest}, wanted is {wanted_largest}: larger messages are refused"
         yield problem(name, text, fix("max.message.bytes"))
     if configs.get("unclean.leader.election.enable") == "true":
         text = "unclean.leader.election.enable: a broker that lags may become the leader, and what it lacks is lost"
-        yield warning(name, text, seen.alter(topic.name, "unclean.leader.election.enable", "false"))
+        yield warning(name, text, brokers.alter(topic.name, "unclean.leader.election.enable", "false"))
 
 
-def _equal_partitions(names: TopicNames, seen: Brokers) -> Iterator[Finding]:
+def _equal_partitions(names: TopicNames, brokers: Brokers) -> Iterator[Finding]:
     """A cluster's incidents, alerts and snapshots lie in the partition of its matches."""
-    matches = seen.topics.get(names.matches)
+    matches = brokers.topics.get(names.matches)
     for name in (names.signals, names.incidents, names.alerts, names.snapshots):
-        topic = seen.topics.get(name)
+        topic = brokers.topics.get(name)
         if matches and topic and topic.partitions != matches.partitions:
             text = f"{topic.partitions} partitions, and {matches.name} has {matches.partitions}: they have to be equal"
             smaller, more = sorted((topic, matches), key=lambda each: each.partitions)
-            fix = f"stop the workers, {seen.add(smaller.name, more.partitions)}, start them"
+            fix = f"stop the workers, {brokers.add(smaller.name, more.partitions)}, start them"
             yield problem(_name(name), text, fix)
 
 

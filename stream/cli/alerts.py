@@ -57,7 +57,7 @@ def route_command(
     as_json: bool,
     rules: tuple[Path, ...],
     config: Path | None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Show which targets would be notified of an incident, and why others would not.
 
@@ -74,7 +74,7 @@ def route_command(
     from epicenter.stream.cli.text.alerts import print_routed
     from epicenter.stream.settings import load_settings
 
-    settings = load_settings(config, rule_packs=rules or None, **given)
+    settings = load_settings(config, rule_packs=rules or None, **options)
     found = alerts_of(settings, file)
     if found is None:
         raise click.UsageError("there is no alerts file: give --alerts, or set `alerts` in the settings")

@@ -19,14 +19,14 @@ PATHS = click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @RULES
 @CONFIG
 @click.option("--all", "keep_all", is_flag=True, help="Print harmless and progress lines too.")
-def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -> None:
+def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **options: Any) -> None:
     """Print every line that matches a rule, from plain log files or JSONL envelopes.
 
     Example: epicenter match --json outputs/7877.log
     """
     from epicenter.stream.cli.one_machine import match_files
 
-    match_files(settings_of(**given), list(paths), as_json, keep_all)
+    match_files(settings_of(**options), list(paths), as_json, keep_all)
 
 
 @click.command()
@@ -40,7 +40,7 @@ def match(paths: tuple[str, ...], as_json: bool, keep_all: bool, **given: Any) -
     "--outputs", default="outputs", type=click.Path(path_type=Path), help="Folder in which Slurm ids are looked up."
 )
 def triage(
-    paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **given: Any
+    paths: tuple[str, ...], as_json: bool, now: str | None, job_state: str | None, outputs: Path, **options: Any
 ) -> None:
     """Explain what became of a job: give a log, a job's folder, a Slurm id under outputs/, or a folder of jobs.
 
@@ -48,7 +48,7 @@ def triage(
     """
     from epicenter.stream.cli.triage import triage_paths
 
-    if triage_paths(settings_of(**given), list(paths), outputs, now, job_state, as_json):
+    if triage_paths(settings_of(**options), list(paths), outputs, now, job_state, as_json):
         sys.exit(EXIT_NO_INPUT)
 
 
@@ -57,14 +57,14 @@ def triage(
 @RULES
 @CONFIG
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def evaluate(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def evaluate(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Score the rules on labelled cases (JSONL): recall, precision, causes, false alarms, and every miss.
 
     Example: epicenter eval cases.jsonl
     """
     from epicenter.stream.rule_tools.evaluate import evaluate_files
 
-    if evaluate_files(settings_of(**given), list(paths), as_json):
+    if evaluate_files(settings_of(**options), list(paths), as_json):
         sys.exit(EXIT_PROBLEMS)
 
 
@@ -74,11 +74,11 @@ def evaluate(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
 @RULES
 @TOPOLOGY
 @CONFIG
-def replay(paths: tuple[str, ...], as_json: bool, **given: Any) -> None:
+def replay(paths: tuple[str, ...], as_json: bool, **options: Any) -> None:
     """Replay recorded lines in event-time order and print the final state of every incident.
 
     Example: epicenter replay --json recorded/
     """
     from epicenter.stream.cli.one_machine import replay_files
 
-    replay_files(settings_of(**given), list(paths), as_json)
+    replay_files(settings_of(**options), list(paths), as_json)

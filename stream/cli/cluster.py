@@ -28,27 +28,27 @@ from epicenter.stream.cli.options import (
 @STORE
 @click.option("--web-port", type=int, help="Serve /metrics and /healthz on this port.")
 @DATA_DIR
-def worker(**given: Any) -> None:
+def worker(**options: Any) -> None:
     """Run a worker: read raw topics, write incidents, notify targets.
 
     Example: epicenter worker --kafka broker:9092 --store http://clickhouse:8123/epicenter
     """
     from epicenter.stream.worker import run_worker
 
-    sys.exit(run_worker(long_running_settings(**given)))
+    sys.exit(run_worker(long_running_settings(**options)))
 
 
 @click.command()
 @CONFIG
 @click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
-def topics(**given: Any) -> None:
+def topics(**options: Any) -> None:
     """Create the Kafka topics that are missing. Existing ones stay as they are.
 
     Example: epicenter topics --kafka broker:9092
     """
     from epicenter.stream.kafka.topics import make_topics
 
-    make_topics(settings_of(**given))
+    make_topics(settings_of(**options))
 
 
 @click.command()
@@ -63,14 +63,14 @@ def topics(**given: Any) -> None:
 @click.option("--with-roles", is_flag=True, help="Create roles too, for worker, page, Grafana and migrate.")
 @click.option("--kafka", help="Kafka brokers for the raw logs, as the ClickHouse server reaches them.")
 @click.option("--raw-topic", help="Topic with the raw logs.")
-def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **given: Any) -> None:
+def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **options: Any) -> None:
     """Bring the tables of the store up to date.
 
     Example: epicenter migrate --store http://clickhouse:8123/epicenter --plan
     """
     from epicenter.stream.cli.migrate import migrate_store
 
-    migrate_store(settings_of(**given), plan or sql, sql, with_logs, with_roles)
+    migrate_store(settings_of(**options), plan or sql, sql, with_logs, with_roles)
 
 
 @click.command()
@@ -81,7 +81,7 @@ def migrate(plan: bool, sql: bool, with_logs: bool, with_roles: bool, **given: A
 @STORE
 @DATA_DIR
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
-def check(as_json: bool, **given: Any) -> None:
+def check(as_json: bool, **options: Any) -> None:
     """Check settings, rules and connections, with a fix for each finding. Exit 1 if there is a problem.
 
     Example: epicenter check --config epicenter.toml
@@ -89,7 +89,7 @@ def check(as_json: bool, **given: Any) -> None:
     from epicenter.stream.checks.run import check_all, wrong_settings
 
     try:
-        settings = settings_of(**given)
+        settings = settings_of(**options)
     except ConfigError as error:
         sys.exit(EXIT_PROBLEMS if wrong_settings(error, as_json) else 0)
     sys.exit(EXIT_PROBLEMS if check_all(settings, as_json) else 0)

@@ -28,10 +28,10 @@ class Since(click.ParamType):
         except ValueError:
             pass
         try:
-            moment = datetime.fromisoformat(value)
+            time = datetime.fromisoformat(value)
         except ValueError:
             self.fail(f"{value!r}: write how long ago, such as 2h, or a time, such as 2026-03-02T09:00:00Z")
-        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        aware = time if time.tzinfo else time.replace(tzinfo=UTC)
         return min(max(int(aware.timestamp()), 0) * NS_PER_S, LAST_NS)
 
 
@@ -54,7 +54,7 @@ def dead_letters() -> None:
 )
 @DATA_DIR
 @STORE
-def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: int, **given: Any) -> None:
+def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: int, **options: Any) -> None:
     """List the newest dead letters.
 
     Example: epicenter dead-letters list --reason "not JSON" --since 2h
@@ -62,7 +62,7 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
     from epicenter.stream.cli.text.dead_letters import DeadLetterFilter, list_dead_letters
     from epicenter.stream.settings import load_settings
 
-    list_dead_letters(load_settings(**given), DeadLetterFilter(reason, source, since_ns), limit, as_json)
+    list_dead_letters(load_settings(**options), DeadLetterFilter(reason, source, since_ns), limit, as_json)
 
 
 @dead_letters.command("show")
@@ -72,7 +72,7 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
 @click.option("--raw", is_flag=True, help="Print only the original bytes.")
 @DATA_DIR
 @STORE
-def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) -> None:
+def show_command(dead_letter_id: str, as_json: bool, raw: bool, **options: Any) -> None:
     """Show a dead letter by its id or the start of it: reason, position, bytes.
 
     Example: epicenter dead-letters show 3f2a --raw
@@ -83,9 +83,9 @@ def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) ->
     if raw and as_json:
         raise click.UsageError("--raw and --json exclude each other")
     if raw:
-        write_bytes(load_settings(**given), dead_letter_id)
+        write_bytes(load_settings(**options), dead_letter_id)
     else:
-        show_dead_letter(load_settings(**given), dead_letter_id, as_json)
+        show_dead_letter(load_settings(**options), dead_letter_id, as_json)
 
 
 @dead_letters.command("replay")
@@ -97,7 +97,7 @@ def show_command(dead_letter_id: str, as_json: bool, raw: bool, **given: Any) ->
 @click.option("--kafka", help="Kafka brokers, as host:port, separated by commas.")
 @DATA_DIR
 @STORE
-def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool, reason: str, **given: Any) -> None:
+def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool, reason: str, **options: Any) -> None:
     """Send records to the topic they came from, so that they are processed again.
 
     Example: epicenter dead-letters replay --reason "wrong shape"
@@ -107,5 +107,5 @@ def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool
 
     if bool(dead_letter_ids) + is_all + bool(reason) != 1:
         raise click.UsageError("say which: ids, --reason TEXT or --all, one of them")
-    if replay_dead_letters(load_settings(**given), dead_letter_ids, reason, as_json):
+    if replay_dead_letters(load_settings(**options), dead_letter_ids, reason, as_json):
         sys.exit(EXIT_NO_INPUT)

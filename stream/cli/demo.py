@@ -43,7 +43,7 @@ def write_simulation(folder: Path, scenario: Scenario, speed: float | None) -> N
     if folder.exists() and any(folder.iterdir()):
         raise ConfigError([f"{folder}: not empty: give a new or an empty folder"])
     truth = write_paced(scenario, folder, speed, sleep) if speed else write_all(scenario, folder)
-    faults = "; ".join(f"{one.fault} {_where(one)}" for one in truth.faults) or "no fault"
+    faults = "; ".join(f"{fault.fault} {_where(fault)}" for fault in truth.faults) or "no fault"
     say(f"{folder}: {truth.nodes} nodes, {len(truth.jobs)} jobs, {faults}; ground truth in truth.json")
 
 
@@ -68,7 +68,7 @@ def demo_scenario(nodes: int, fault: str, start_ns: int) -> Scenario:
     frameworks: tuple[Framework, ...] = ("megatron", "maxtext", "hf")
     if fault != "none" and fault not in KINDS:
         raise ConfigError([f"--fault: {fault}: not known; there are none, {', '.join(sorted(KINDS))}"])
-    fitting = tuple(one for one in frameworks if fault == "none" or one in KINDS[fault].frameworks)
+    fitting = tuple(name for name in frameworks if fault == "none" or name in KINDS[fault].frameworks)
     return Scenario(
         nodes=nodes,
         jobs=2 if nodes >= NODES_FOR_TWO_JOBS else 1,

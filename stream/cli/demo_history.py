@@ -39,7 +39,7 @@ def write_history(folder: Path, now_ns: int, node: str) -> None:
 
 def _scenario(past: Past, now_ns: int, node: str) -> Scenario:
     possible = [_with_seed(past, now_ns, seed) for seed in range(100, 100 + SEEDS)]
-    fitting = (one for one in possible if (truth_of(one).faults[0].node == node) == past.same_node)
+    fitting = (scenario for scenario in possible if (truth_of(scenario).faults[0].node == node) == past.same_node)
     return next(fitting, possible[0])
 
 

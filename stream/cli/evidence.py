@@ -42,7 +42,7 @@ MAX_LINES_AROUND = 200
 @DATA_DIR
 @STORE
 def explain(
-    incident: str, form: str, max_bytes: int, incident_id: str | None, config: Path | None, **given: Any
+    incident: str, form: str, max_bytes: int, incident_id: str | None, config: Path | None, **options: Any
 ) -> None:
     """Print the evidence of an incident in a bounded pack, each claim with a reference for `epicenter logs`.
 
@@ -55,7 +55,7 @@ def explain(
     from epicenter.stream.settings import load_settings
     from epicenter.stream.store.evidence import stored_pack
 
-    settings = load_settings(config, **given)
+    settings = load_settings(config, **options)
     from_file = _from_file(incident, incident_id or "")
     pack = stored_pack(settings, incident) if from_file is None else pack_of(from_file)
     sys.stdout.buffer.write(RENDERERS[form](pack, max_bytes))
@@ -94,7 +94,7 @@ def logs(
     is_raw: bool,
     as_json: bool,
     config: Path | None,
-    **given: Any,
+    **options: Any,
 ) -> None:
     """Print the line that a reference names, from the file, else the store, else Kafka.
 
@@ -105,7 +105,7 @@ def logs(
     from epicenter.stream.settings import load_settings
     from epicenter.stream.store.lines import Around, find
 
-    settings = load_settings(config, **given)
+    settings = load_settings(config, **options)
     from_file = None if incident is None else _from_file(str(incident), "")
     if incident is not None and from_file is None:
         raise InputError(f"{incident}: no such file")
@@ -140,7 +140,7 @@ class Place(click.ParamType):
 @CONFIG
 @DATA_DIR
 @STORE
-def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None:
+def mcp(http: tuple[str, int] | None, config: Path | None, **options: Any) -> None:
     """Let language models look up incidents (Model Context Protocol), read-only.
 
     Example: epicenter mcp --data-dir /var/lib/epicenter
@@ -154,7 +154,7 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **given: Any) -> None
         if error.name not in ("mcp", "mcp_types", "uvicorn"):
             raise
         raise ConfigError(["epicenter mcp: its packages are not installed: pip install 'epicenter[mcp]'"]) from error
-    settings = load_settings(config, **given)
+    settings = load_settings(config, **options)
     set_up_logs(settings.log_format)
     if http is None:
         serve_stdio(settings)
@@ -175,9 +175,9 @@ def _from_file(name: str, incident_id: str) -> Incident | None:
         raise InputError(f"{name}: can't be read: {error.strerror}") from error
     except msgspec.DecodeError as error:
         raise InputError(f"{name}: not JSON: {error}") from error
-    wanted = [one for one in documents if str(one.get("incident_id", "")).startswith(incident_id)]
+    wanted = [document for document in documents if str(document.get("incident_id", "")).startswith(incident_id)]
     if len(wanted) != 1:
-        ids = ", ".join(str(one.get("incident_id", "?"))[:16] for one in documents[:20])
+        ids = ", ".join(str(document.get("incident_id", "?"))[:16] for document in documents[:20])
         raise InputError(f"{name}: {len(wanted)} incidents in it fit: say which with --id: {ids or 'it is empty'}")
     return incident_of(wanted[0], name)
 
@@ -188,9 +188,13 @@ def _documents(content: bytes) -> list[dict[str, Any]]:
         decoded = [msgspec.json.decode(content)]
     except msgspec.DecodeError:
         decoded = [msgspec.json.decode(line) for line in content.splitlines() if line.strip()]
-    flat = [one for each in decoded for one in (each if isinstance(each, list) else [each])]
-    held = [one.get("incident", one) if isinstance(one, dict) else one for one in flat]
-    return [one if isinstance(one, dict) else {} for one in held]
+    flat = [document for value in decoded for document in (value if isinstance(value, list) else [value])]
+    return [_incident_in(document) if isinstance(document, dict) else {} for document in flat]
+
+
+def _incident_in(document: dict[str, Any]) -> dict[str, Any]:
+    incident = document.get("incident", document)
+    return incident if isinstance(incident, dict) else {}
 
 
 def _print(found: Found) -> None:

@@ -36,7 +36,7 @@ def incidents() -> None:
 )
 @DATA_DIR
 @STORE
-def list_command(as_json: bool, limit: int, status: str | None, q: str, config: Path | None, **given: Any) -> None:
+def list_command(as_json: bool, limit: int, status: str | None, q: str, config: Path | None, **options: Any) -> None:
     """List stored incidents, open ones first, then the newest.
 
     Example: epicenter incidents list --search "node:node0003 bus"
@@ -51,7 +51,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     from epicenter.stream.settings import load_settings
     from epicenter.stream.store.lookup import from_page, from_store
 
-    settings = load_settings(config, **given)
+    settings = load_settings(config, **options)
     query = ListQuery(q=q, status=status or "")
     found = from_page(settings, f"api/incidents?{urlencode({'q': q, 'status': status or '', 'limit': limit})}")
     if found is None:
@@ -69,7 +69,7 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
 @CONFIG
 @DATA_DIR
 @STORE
-def show_command(incident_id: str, as_json: bool, config: Path | None, **given: Any) -> None:
+def show_command(incident_id: str, as_json: bool, config: Path | None, **options: Any) -> None:
     """Show an incident by its id or the start of it.
 
     Example: epicenter incidents show 3f2a
@@ -78,7 +78,7 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **given: 
     from epicenter.stream.cli.text.incident import print_incident_report
     from epicenter.stream.settings import load_settings
 
-    print_document(stored(load_settings(config, **given), incident_id), as_json, print_incident_report)
+    print_document(stored(load_settings(config, **options), incident_id), as_json, print_incident_report)
 
 
 @click.command()
@@ -98,7 +98,7 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **given: 
 @DATA_DIR
 @STORE
 def export(
-    incident_id: str, form: Literal["html", "markdown"], output: Path | None, config: Path | None, **given: Any
+    incident_id: str, form: Literal["html", "markdown"], output: Path | None, config: Path | None, **options: Any
 ) -> None:
     """Draft a post-mortem of an incident, in one file of Markdown or HTML.
 
@@ -107,7 +107,7 @@ def export(
     from epicenter.sinks.page import postmortem
     from epicenter.stream.settings import load_settings
 
-    incident = stored(load_settings(config, **given), incident_id)
+    incident = stored(load_settings(config, **options), incident_id)
     draft = postmortem.html(incident) if form == "html" else postmortem.markdown(incident)
     if output is None:
         click.echo(draft, nl=False)

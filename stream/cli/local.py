@@ -30,14 +30,14 @@ from epicenter.stream.cli.options import (
 @DATA_DIR
 @STORE
 @click.option("--page-port", type=int, help="Port of the local page. 0: any free port.")
-def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None:
+def run(paths: tuple[str, ...], as_json: bool, once: bool, **options: Any) -> None:
     """Follow files, folders or standard input (-). Without PATH, follow the journal or kernel log of this machine.
 
     Example: epicenter run /var/log/kern.log outputs/
     """
     from epicenter.stream.cli.one_machine import run_embedded
 
-    run_embedded(long_running_settings(**given), list(paths), as_json, once)
+    run_embedded(long_running_settings(**options), list(paths), as_json, once)
 
 
 @click.command()
@@ -45,14 +45,14 @@ def run(paths: tuple[str, ...], as_json: bool, once: bool, **given: Any) -> None
 @STORE
 @DATA_DIR
 @click.option("--port", "page_port", type=click.IntRange(0, 65535), help="Port on the loopback. 0: any free port.")
-def page(**given: Any) -> None:
+def page(**options: Any) -> None:
     """Serve the page on this machine, over a store that another process writes.
 
     Example: epicenter page --store http://clickhouse:8123/epicenter --port 8017
     """
     from epicenter.stream.local.page import serve_page
 
-    serve_page(long_running_settings(**given))
+    serve_page(long_running_settings(**options))
 
 
 @click.command()
@@ -90,7 +90,7 @@ def demo(with_kafka: bool, folder: Path | None, nodes: int, fault: str, keep: bo
 )
 @click.option("--fault", "faults", multiple=True, help="Kind of fault. Repeat it for several, at most one a job.")
 @click.option("--healthy", is_flag=True, help="Simulate no fault. Default: one fault an hour, by published shares.")
-def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, **given: Any) -> None:
+def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float | None, **options: Any) -> None:
     """Write the logs of a simulated cluster, with the ground truth in truth.json.
 
     Example: epicenter simulate /tmp/cluster --nodes 64 --jobs 3 --fault host-oom
@@ -99,4 +99,4 @@ def simulate(folder: Path, faults: tuple[str, ...], healthy: bool, speed: float 
 
     if healthy and faults:
         raise click.UsageError("--healthy and --fault exclude each other")
-    write_simulation(folder, scenario_of(**given, faults=faults, is_healthy=healthy), speed)
+    write_simulation(folder, scenario_of(**options, faults=faults, is_healthy=healthy), speed)

@@ -89,7 +89,7 @@ def cli() -> None:
     from epicenter.rules.match import compiled
 
     gc.set_threshold(*FEWER_COLLECTIONS)
-    compiled.before_compiling = _tell_of_compiling
+    compiled.before_compiling = _announce_compiling
 
 
 def main() -> None:
@@ -111,7 +111,7 @@ def main() -> None:
         sys.exit(EXIT_BUG)
 
 
-def _tell_of_compiling(patterns: int) -> None:
+def _announce_compiling(patterns: int) -> None:
     if patterns > MANY_PATTERNS and sys.stderr.isatty():
         click.echo(f"compiling {patterns} patterns; this machine keeps them for the next time", err=True)
 

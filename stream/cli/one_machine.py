@@ -29,7 +29,7 @@ from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import BatchScanner
 from epicenter.stream.settings import Settings
 
-TOLD_SKEW_NS = NS_PER_S // 2
+MIN_REPORTED_SKEW_NS = NS_PER_S // 2
 Document = TypeVar("Document")
 
 
@@ -48,7 +48,7 @@ def match_files(settings: Settings, paths: list[str], as_json: bool, keep_all: b
     for scanned in scanner.scan_all(watched(batches, paths)):
         records, harmless = records + scanned.records, harmless + scanned.harmless
         dead_letters += scanned.dead_letters
-        for found in sorted(scanned.matches, key=lambda one: (one.event.position, one.rule)):
+        for found in sorted(scanned.matches, key=lambda match: (match.event.position, match.rule)):
             matches += 1
             _print_match(rules, found, as_json)
     say(f"{records} lines, {matches} matches, {harmless} harmless, {_dead_summary(dead_letters)}")
@@ -64,7 +64,7 @@ def replay_files(settings: Settings, paths: list[str], as_json: bool) -> None:
     for verdict in pipeline.verdicts():
         say(_verdict_line(verdict))
     for node, skew_ns in pipeline.skews_ns().items():
-        if abs(skew_ns) >= TOLD_SKEW_NS:
+        if abs(skew_ns) >= MIN_REPORTED_SKEW_NS:
             way = "ahead of" if skew_ns > 0 else "behind"
             say(f"the clock of {safe(node)} is {abs(skew_ns) / NS_PER_S:.1f} s {way} the others of its jobs")
     say(f"{len(incidents)} incidents")
@@ -142,8 +142,8 @@ class Announcer:
         if self._as_json or (is_new and self._in_full):
             print_incident(incident, self._as_json)
         else:
-            news = "opened" if is_new else "resolved" if incident.status == "resolved" else "updated"
-            console().print(f"{news:<8}  {incident_line(incident)}")
+            change = "opened" if is_new else "resolved" if incident.status == "resolved" else "updated"
+            console().print(f"{change:<8}  {incident_line(incident)}")
 
 
 def print_document(document: Document, as_json: bool, show: Callable[[Document], None]) -> None:

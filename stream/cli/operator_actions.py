@@ -52,15 +52,19 @@ def ack(
     from epicenter.stream.settings import load_settings
 
     form = operator_actions.AcknowledgementForm(who, note, undo)
-    given = _said(
+    acknowledgement = _submit(
         load_settings(config, data_dir=data_dir, store=store),
         f"api/incidents/{_id(incident_id)}/acknowledgement",
         form,
         lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()),
         Acknowledgement,
     )
-    what = "nobody takes care of it any more, says" if given.is_taken_back else "taken care of by"
-    _tell(given, as_json, f"incident {given.incident_id}: {what} {given.who}{f': {note}' if note else ''}")
+    what = "nobody takes care of it any more, says" if acknowledgement.is_taken_back else "taken care of by"
+    _print(
+        acknowledgement,
+        as_json,
+        f"incident {acknowledgement.incident_id}: {what} {acknowledgement.who}{f': {note}' if note else ''}",
+    )
 
 
 @click.group()
@@ -77,7 +81,7 @@ def silences() -> None:
 @click.option("--all", "is_all", is_flag=True, help="List ended silences too.")
 @DATA_DIR
 @STORE
-def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None:
+def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> None:
     """List active silences, the one that ends last first.
 
     Example: epicenter silences list --json
@@ -87,14 +91,14 @@ def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None
     from epicenter.stream.settings import load_settings
     from epicenter.stream.store.lookup import from_page, from_store
 
-    settings, now_ns = load_settings(config, **given), time_ns()
+    settings, now_ns = load_settings(config, **options), time_ns()
     answer = from_page(settings, f"api/silences?all={int(is_all)}")
     if answer is None:
         found = from_store(settings, lambda client: list_silences(client, 0 if is_all else now_ns))
     else:
         found = msgspec.convert(answer, list[Silence])
-    for one in found:
-        _tell(one, as_json, _silence_line(one, now_ns))
+    for silence in found:
+        _print(silence, as_json, _silence_line(silence, now_ns))
     if not found:
         say("no silences" if is_all else "no silence goes on")
 
@@ -117,7 +121,7 @@ def list_command(as_json: bool, config: Any, is_all: bool, **given: Any) -> None
 @DATA_DIR
 @STORE
 def add_command(
-    as_json: bool, matchers: tuple[str, ...], duration: str, until: str, reason: str, who: str, **given: Any
+    as_json: bool, matchers: tuple[str, ...], duration: str, until: str, reason: str, who: str, **options: Any
 ) -> None:
     """Mute incidents that match all of the labels, from now on.
 
@@ -127,14 +131,14 @@ def add_command(
     from epicenter.stream.settings import load_settings
 
     form = operator_actions.SilenceForm(_matchers(matchers), reason, duration, until, who)
-    begun = _said(
-        load_settings(**given),
+    begun = _submit(
+        load_settings(**options),
         "api/silences",
         form,
         lambda client: operator_actions.silence(client, form, time_ns()),
         Silence,
     )
-    _tell(begun, as_json, _silence_line(begun, begun.begins_ns))
+    _print(begun, as_json, _silence_line(begun, begun.begins_ns))
 
 
 @silences.command("end")
@@ -143,7 +147,7 @@ def add_command(
 @CONFIG
 @DATA_DIR
 @STORE
-def end_command(silence_id: str, as_json: bool, **given: Any) -> None:
+def end_command(silence_id: str, as_json: bool, **options: Any) -> None:
     """End a silence now, by its id or the start of it.
 
     Example: epicenter silences end 3f2a
@@ -151,17 +155,17 @@ def end_command(silence_id: str, as_json: bool, **given: Any) -> None:
     from epicenter.sinks import operator_actions
     from epicenter.stream.settings import load_settings
 
-    ended = _said(
-        load_settings(**given),
+    ended = _submit(
+        load_settings(**options),
         f"api/silences/{_id(silence_id)}/end",
         {},
         lambda client: operator_actions.end_silence(client, silence_id, time_ns()),
         Silence,
     )
-    _tell(ended, as_json, _silence_line(ended, ended.ends_ns))
+    _print(ended, as_json, _silence_line(ended, ended.ends_ns))
 
 
-def _said(settings: Settings, path: str, form: object, write: Callable[[Client], Any], kind: type[Any]) -> Any:
+def _submit(settings: Settings, path: str, form: object, write: Callable[[Client], Any], kind: type[Any]) -> Any:
     """Say it to the page that holds the store, or write it: what came of it, of this kind."""
     from epicenter.sinks.operator_actions import RefusedError, read_form
     from epicenter.stream.store.lookup import from_store, to_page
@@ -184,9 +188,9 @@ def _id(text: str) -> str:
     return text
 
 
-def _matchers(given: Sequence[str]) -> dict[str, str]:
+def _matchers(texts: Sequence[str]) -> dict[str, str]:
     matchers: dict[str, str] = {}
-    for matcher in given:
+    for matcher in texts:
         name, equals, value = matcher.partition("=")
         if not (name and equals and value.strip()):
             raise click.BadParameter(f"{matcher!r}: write LABEL=VALUE, such as node=n7", param_hint="--match")
@@ -202,8 +206,8 @@ def _silence_line(silence: Silence, now_ns: int) -> str:
     return f"{silence.silence_id}  {fits}  {end}  {silence.who}: {silence.reason}"
 
 
-def _tell(word: msgspec.Struct, as_json: bool, line: str) -> None:
+def _print(action: msgspec.Struct, as_json: bool, line: str) -> None:
     from epicenter.stream.cli.one_machine import print_document
     from epicenter.stream.cli.text.terminal import console, safe
 
-    print_document(msgspec.to_builtins(word), as_json, lambda _: console().print(safe(line)))
+    print_document(msgspec.to_builtins(action), as_json, lambda _: console().print(safe(line)))

@@ -29,7 +29,7 @@ DATA_DIR = click.option("--data-dir", type=click.Path(path_type=Path), help="Fol
 
 def _with_store(command: Callable[..., Any]) -> Callable[..., Any]:
     """The option `--store`, with its former name `--dsn`, which is hidden and warns."""
-    former = click.option("--dsn", hidden=True, is_eager=True, expose_value=False, callback=_keep_former_store)
+    former = click.option("--dsn", hidden=True, is_eager=True, expose_value=False, callback=_remember_former_store)
     present = click.option("--store", callback=_store, help="DSN of the ClickHouse store. Default: the embedded store.")
     return present(former(command))
 
@@ -37,7 +37,7 @@ def _with_store(command: Callable[..., Any]) -> Callable[..., Any]:
 STORE: Final = _with_store
 
 
-def _keep_former_store(context: click.Context, _: click.Parameter, value: str | None) -> None:
+def _remember_former_store(context: click.Context, _: click.Parameter, value: str | None) -> None:
     if value is not None:
         warn("`--dsn` is now called `--store`: write that")
         context.meta[FORMER_STORE] = value
@@ -55,25 +55,25 @@ def warn(text: str) -> None:
     click.echo(f"epicenter: warning: {text}", err=True)
 
 
-def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **given: Any) -> Settings:
+def settings_of(config: Path | None = None, rules: tuple[Path, ...] = (), **options: Any) -> Settings:
     """The settings, with a warning on standard error for each that is insecure or has a former name.
 
     Raises:
         ConfigError: with everything that is wrong with them.
     """
-    from epicenter.stream.process.insecure_settings import unwise
+    from epicenter.stream.process.insecure_settings import insecure_settings
     from epicenter.stream.settings import load_settings
 
-    settings = load_settings(config, rule_packs=rules or None, **given)
-    for text in (*settings.warnings, *unwise(settings)):
+    settings = load_settings(config, rule_packs=rules or None, **options)
+    for text in (*settings.warnings, *insecure_settings(settings)):
         warn(text)
     return settings
 
 
-def long_running_settings(**given: Any) -> Settings:
+def long_running_settings(**options: Any) -> Settings:
     """The same for a command that runs until it is stopped: from here on its log lines are written as they say."""
     from epicenter.stream.process.logs import set_up_logs
 
-    settings = settings_of(**given)
+    settings = settings_of(**options)
     set_up_logs(settings.log_format)
     return settings

@@ -88,7 +88,9 @@ def _test_examples(rules: RuleSet, only_own: bool) -> bool:
     for failure in failures:
         click.echo(failure)
     examples = sum(
-        len(one.spec.examples.matches) + len(one.spec.examples.near_misses) for one in rules.rules if one.spec.examples
+        len(rule.spec.examples.matches) + len(rule.spec.examples.near_misses)
+        for rule in rules.rules
+        if rule.spec.examples
     )
     click.echo(f"{len(rules.rules)} rules, {examples} examples, {len(failures)} failures")
     return bool(failures)

@@ -100,7 +100,7 @@ class LocalNotifier:
 
     async def _poll_operator_actions(self) -> None:
         try:
-            self._dispatcher.actions = await self._store.ask(active_actions)
+            self._dispatcher.actions = await self._store.query(active_actions)
         except PipelineError as error:
             self._dispatcher.actions = OperatorActions()
             if not self._is_blind:

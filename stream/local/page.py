@@ -47,9 +47,9 @@ def serve_page(settings: Settings) -> None:
 async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
     store, feed, stop = Store(settings.store_dsn), Feed(), asyncio.Event()
     stop_on_signals(stop.set)
-    watcher = Watcher(feed, lambda: store.ask(newest_change), say)
+    watcher = Watcher(feed, lambda: store.query(newest_change), say)
     token = checked_token(settings, "page")
-    application = page(store.ask, lambda: {"status": watcher.status, "store": store.address}, feed, token)
+    application = page(store.query, lambda: {"status": watcher.status, "store": store.address}, feed, token)
     application.add_routes(dead_letter_routes(store.list_dead_letters, store.get_dead_letter))
     note = None if settings.store else page_note(settings.data_dir)
     try:
@@ -66,7 +66,7 @@ async def _serve(settings: Settings, say: Callable[[str], None]) -> None:
 async def _refuse_unless_temporary(store: Store) -> None:
     """Raise at once for a wrong DSN or an embedded store in use; an unreachable server may come back."""
     try:
-        await store.ask(newest_change)
+        await store.query(newest_change)
     except StoreInUseError:
         raise
     except TransientError:

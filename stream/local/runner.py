@@ -161,7 +161,7 @@ class LocalRunner:
     @asynccontextmanager
     async def _page(self) -> AsyncIterator[None]:
         self._feed = Feed()
-        application = page(self._store.ask, self._health, self._feed, checked_token(self._settings, "page"))
+        application = page(self._store.query, self._health, self._feed, checked_token(self._settings, "page"))
         application.add_routes(dead_letter_routes(self._store.list_dead_letters, self._store.get_dead_letter))
         async with served(application, self._settings, page_note(self._settings.data_dir)) as url:
             self._report(f"incidents: {url}")

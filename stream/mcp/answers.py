@@ -23,7 +23,7 @@ from epicenter.sinks.evidence.untrusted import NOTICE, cut, defused
 from epicenter.sinks.page.grid import Cell, grid_of
 from epicenter.sinks.text.incident_document import incident_of
 from epicenter.stream.settings import Settings
-from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
+from epicenter.stream.store.evidence import query, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
 
 MAX_BYTES: Final = 32_768
@@ -39,7 +39,7 @@ Answer = dict[str, Any]
 def incidents(settings: Settings, limit: int, since: str, **wanted: str) -> Answer:
     """Incidents in short, open ones first, then the newest; `wanted` as the question `incidents` takes it."""
     filters = {name: value for name, value in wanted.items() if value}
-    found = ask(settings, "incidents", limit=limit + 1, since_ns=moment_ns(since) if since else 0, **filters)
+    found = query(settings, "incidents", limit=limit + 1, since_ns=time_of(since) if since else 0, **filters)
     shown = [_brief(incident_of(document, "store")) for document in found[:limit]]
     return _bounded({"notice": NOTICE, "incidents": shown, "has_more": len(found) > limit}, "incidents")
 
@@ -51,7 +51,7 @@ def incident(settings: Settings, incident_id: str, revision: int) -> Answer:
     for name in ("chain", "evidence"):
         references = (part_reference(found, name, number) for number in range(len(document[name])))
         document[name] = [_marked(*pair) for pair in zip(document[name], references, strict=True)]
-    deliveries = ask(settings, "deliveries", id=found.incident_id)
+    deliveries = query(settings, "deliveries", id=found.incident_id)
     answer = _safe({"notice": NOTICE, "incident": document, "deliveries": deliveries})
     document_part = answer["incident"]
     return _bounded(
@@ -74,12 +74,12 @@ def evidence(settings: Settings, reference: str, around: Around) -> Answer:
     """
     place, expected = parse(reference), ""
     if isinstance(place, LineReference):
-        known = ask(settings, "line", source=place.source, number=place.number)
-        if not known:
+        line = query(settings, "line", source=place.source, number=place.number)
+        if not line:
             raise InputError(
                 f"{defused(reference)}: the store knows no such line: only lines that a rule fits are read"
             )
-        expected = known["line"]["text"]
+        expected = line["line"]["text"]
     found = _safe({"notice": NOTICE, **msgspec.to_builtins(find(settings, reference, around, expected=expected))})
     found["lines"].sort(key=lambda line: not line["is_wanted"])
     answer = _bounded(found, "lines")
@@ -89,7 +89,7 @@ def evidence(settings: Settings, reference: str, around: Around) -> Answer:
 
 def jobs(settings: Settings) -> Answer:
     """Jobs of the last day: nodes, ranks, newest step, when last heard, open incidents."""
-    rows = [{**row, "heard": _iso(row["heard_ns"])} for row in ask(settings, "jobs")]
+    rows = [{**row, "heard": _iso(row["heard_ns"])} for row in query(settings, "jobs")]
     return _bounded(_safe({"notice": NOTICE, "jobs": rows}), "jobs")
 
 
@@ -99,10 +99,10 @@ def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
     Raises:
         InputError: nothing was heard of the job, or jobs of several clusters have this name.
     """
-    clusters = [cluster] if cluster else [row["cluster"] for row in ask(settings, "jobs") if row["job"] == job]
+    clusters = [cluster] if cluster else [row["cluster"] for row in query(settings, "jobs") if row["job"] == job]
     if len(clusters) > 1:
         raise InputError(f"job {defused(job)}: there is one in each of {', '.join(clusters)}: say which cluster")
-    rows = ask(settings, "ranks", cluster=clusters[0], job=job) if clusters else []
+    rows = query(settings, "ranks", cluster=clusters[0], job=job) if clusters else []
     if not rows:
         raise InputError(f"job {defused(job)}: nothing was heard of it")
     grid = grid_of(rows, time_ns())
@@ -125,7 +125,7 @@ def job_progress(settings: Settings, job: str, cluster: str) -> Answer:
 def similar(settings: Settings, incident_id: str, limit: int) -> Answer:
     """Other incidents of the same class, node, GPU or job, the most similar first, and what people said of them."""
     full_id = stored_incident(settings, incident_id).incident_id
-    found = msgspec.convert(ask(settings, "similar", id=full_id, limit=limit), list[Similar])
+    found = msgspec.convert(query(settings, "similar", id=full_id, limit=limit), list[Similar])
     shown = [
         {**_brief(match.incident), "shared": list(match.shared), "verdicts": list(match.verdicts)} for match in found
     ]
@@ -136,12 +136,12 @@ def silences(settings: Settings, with_ended: bool) -> Answer:
     """What nobody wants to hear of for a while."""
     shown = [
         {**silence, "begins": _iso(silence["begins_ns"]), "ends": _iso(silence["ends_ns"])}
-        for silence in ask(settings, "silences", all=int(with_ended))
+        for silence in query(settings, "silences", all=int(with_ended))
     ]
     return _bounded(_safe({"notice": NOTICE, "silences": shown}), "silences")
 
 
-def moment_ns(text: str) -> int:
+def time_of(text: str) -> int:
     """Nanoseconds of `2h` ago, or of an ISO 8601 time, UTC when it does not say otherwise.
 
     Raises:
@@ -150,10 +150,10 @@ def moment_ns(text: str) -> int:
     if re.fullmatch(r"[\d.]+[a-z]+", text):
         return max(0, time_ns() - duration_ns(text))
     try:
-        moment = datetime.fromisoformat(text)
+        time = datetime.fromisoformat(text)
     except ValueError as error:
         raise ValueError(f"since: {defused(text[:80])}: write 2h, or a time such as 2026-03-02T09:00:00Z") from error
-    return max(0, int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()) * NS_PER_S)
+    return max(0, int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()) * NS_PER_S)
 
 
 _LONG_PARTS: Final = (
@@ -180,9 +180,8 @@ def _marked(row: Mapping[str, Any], reference: str) -> Answer:
 
 
 def _cell(cell: Cell) -> Answer:
-    heard = {"heard": _iso(cell.heard_ns) if cell.heard_ns else None}
     shown: Answer = {name: value for name, value in msgspec.to_builtins(cell).items() if name != "heard_ns"}
-    return shown | heard
+    return shown | {"heard": _iso(cell.heard_ns) if cell.heard_ns else None}
 
 
 def _iso(time_ns: int) -> str:

@@ -160,7 +160,7 @@ class _Reader:
         self, incident_id: IncidentId, max_bytes: Annotated[int, Field(ge=MIN_BYTES, le=65_536)] = DEFAULT_BYTES
     ) -> CallToolResult:
         """Get an incident's evidence in one bounded pack: verdict, timeline, ranks, gaps, alternatives, next checks."""
-        text, structured = await self._ask(lambda: answers.pack(self._settings, incident_id, max_bytes))
+        text, structured = await self._run(lambda: answers.pack(self._settings, incident_id, max_bytes))
         return CallToolResult(content=[TextContent(text=text)], structured_content=structured)
 
     async def get_evidence(
@@ -191,18 +191,18 @@ class _Reader:
     async def incident_markdown(self, incident_id: str) -> str:
         """The evidence pack of an incident as Markdown."""
         try:
-            text, _ = await self._ask(lambda: answers.pack(self._settings, incident_id, DEFAULT_BYTES))
+            text, _ = await self._run(lambda: answers.pack(self._settings, incident_id, DEFAULT_BYTES))
         except ToolError as error:
             raise ResourceError(str(error)) from error
         return text
 
     async def _result(self, work: Callable[[], dict[str, Any]]) -> CallToolResult:
-        structured = await self._ask(work)
+        structured = await self._run(work)
         return CallToolResult(
             content=[TextContent(text=orjson.dumps(structured).decode())], structured_content=structured
         )
 
-    async def _ask(self, work: Callable[[], Result]) -> Result:
+    async def _run(self, work: Callable[[], Result]) -> Result:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._thread, work)
         except (PipelineError, ValueError) as error:

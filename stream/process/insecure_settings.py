@@ -8,7 +8,7 @@ from epicenter.sinks.net.loopback import is_loopback
 from epicenter.stream.settings import Settings
 
 
-def unwise(settings: Settings) -> list[str]:
+def insecure_settings(settings: Settings) -> list[str]:
     """A line for each; none of them holds a secret."""
     return [text for text in (_kafka_in_the_clear(settings), _store_not_verified(settings)) if text]
 

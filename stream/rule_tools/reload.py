@@ -53,7 +53,7 @@ class Reloader:
 
     async def follow(self) -> None:
         """Take every change that is sound, until cancelled. SIGHUP asks to look at once."""
-        with _on_hangup(self._requested.set):
+        with _handling_hangup(self._requested.set):
             while True:
                 if await self._has_changed():
                     await self._try()
@@ -147,9 +147,9 @@ def _difference(before: RuleSet, after: RuleSet) -> str:
 
 
 @contextmanager
-def _on_hangup(ask: Callable[[], None]) -> Iterator[None]:
+def _handling_hangup(on_hangup: Callable[[], None]) -> Iterator[None]:
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, ask)
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
     try:
         yield
     finally:

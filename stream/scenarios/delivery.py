@@ -22,7 +22,7 @@ class Delivery:
 
     arrival_ns: int
     lines: tuple[Line, ...]
-    goes_on: bool = False
+    continues: bool = False
 
     @property
     def file(self) -> str:
@@ -102,7 +102,7 @@ def _pieces(delivery: Delivery, chance: Random) -> list[Delivery]:
     count = len(delivery.lines)
     borders = sorted(chance.sample(range(1, count), chance.randrange(count)))
     parts = [delivery.lines[first:last] for first, last in pairwise([0, *borders, count])]
-    return [*(replace(delivery, lines=part, goes_on=True) for part in parts[:-1]), replace(delivery, lines=parts[-1])]
+    return [*(replace(delivery, lines=part, continues=True) for part in parts[:-1]), replace(delivery, lines=parts[-1])]
 
 
 def _fetches(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
@@ -116,10 +116,10 @@ def _fetches(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
 
 def _marked(deliveries: list[Delivery]) -> list[Delivery]:
     """Of one file: those after which the next one comes soon, as such."""
-    goes_on = [
+    continues = [
         later.lines[0].time_ns - delivery.lines[-1].time_ns < HOLD_NS for delivery, later in pairwise(deliveries)
     ]
-    return [replace(delivery, goes_on=soon) for delivery, soon in zip(deliveries, [*goes_on, False], strict=True)]
+    return [replace(delivery, continues=soon) for delivery, soon in zip(deliveries, [*continues, False], strict=True)]
 
 
 def _whole(deliveries: Sequence[Delivery]) -> list[int]:
@@ -127,14 +127,14 @@ def _whole(deliveries: Sequence[Delivery]) -> list[int]:
     before: dict[str, Delivery] = {}
     whole = []
     for number, delivery in enumerate(deliveries):
-        if not (delivery.goes_on or (delivery.file in before and before[delivery.file].goes_on)):
+        if not (delivery.continues or (delivery.file in before and before[delivery.file].continues)):
             whole.append(number)
         before[delivery.file] = delivery
     return whole
 
 
 def _can_be_followed(delivery: Delivery, again: Delivery) -> bool:
-    return delivery.file == again.file and not delivery.goes_on
+    return delivery.file == again.file and not delivery.continues
 
 
 def _in_order_of_each_file(deliveries: list[Delivery]) -> list[Delivery]:

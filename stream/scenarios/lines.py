@@ -87,7 +87,7 @@ def _fields(
     job = spec.jobs.get(line.job)
     local_rank = (rank or 0) % (job.ranks_per_node if job else 1)
     slot = GPU_SLOTS[local_rank % len(GPU_SLOTS)]
-    moment = iso(time_ns)
+    clock = iso(time_ns)
     return {
         "step": step,
         "node": node,
@@ -97,9 +97,9 @@ def _fields(
         "pci": f"0000:{slot}",
         "bus": f"{slot[:2]}000",
         "pid": 40_000 + (rank or 0),
-        "iso": moment[:19],
-        "clock": moment[11:],
-        "c10": f"{moment[5:7].lstrip('0')}{moment[8:10]} {moment[11:19]}.{time_ns % NS_PER_S:09d}",
+        "iso": clock[:19],
+        "clock": clock[11:],
+        "c10": f"{clock[5:7].lstrip('0')}{clock[8:10]} {clock[11:19]}.{time_ns % NS_PER_S:09d}",
     }
 
 

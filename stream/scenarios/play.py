@@ -62,7 +62,7 @@ class _Player:
         batch = as_batch(delivery.lines)
         if held := self.unread.pop(delivery.file, None):
             batch = held.followed_by(batch)
-        scanned = self.scanner.scan(batch, is_last=not delivery.goes_on)
+        scanned = self.scanner.scan(batch, is_last=not delivery.continues)
         if scanned.records < len(batch):
             self.unread[delivery.file] = batch.tail(scanned.records)
         self.core.add([*scanned.matches, *scanned.observed], scanned.heartbeats, scanned.rank_placements)

@@ -30,8 +30,8 @@ _PLACEHOLDER = re.compile(r"\{([a-z_0-9]+)\}")
 
 
 def _start_ns(written: Any) -> int:
-    moment = written if isinstance(written, datetime) else datetime.fromisoformat(str(written))
-    return int(moment.replace(tzinfo=moment.tzinfo or UTC).timestamp()) * NS_PER_S
+    start = written if isinstance(written, datetime) else datetime.fromisoformat(str(written))
+    return int(start.replace(tzinfo=start.tzinfo or UTC).timestamp()) * NS_PER_S
 
 
 def _known_class(failure_class: str) -> str:

@@ -21,7 +21,7 @@ from epicenter.stream.settings import Settings
 from epicenter.stream.store.lookup import from_page, from_store
 
 
-def ask(settings: Settings, question: str, **parameters: object) -> Any:
+def query(settings: Settings, question: str, **parameters: object) -> Any:
     """What is found; None when there is no such thing.
 
     Raises:
@@ -54,18 +54,18 @@ def stored_pack(settings: Settings, incident_id: str) -> Pack:
     evidence = _answer_for_incident(settings, "evidence", incident_id, 0)
     incident = incident_of(evidence["document"], incident_id)
     revisions = changes((), evidence["revisions"])
-    known = FromStore(
+    stored = FromStore(
         ranks=msgspec.convert(evidence["ranks"], tuple[RankGroup, ...]),
         changes=tuple(Change(iso_from_ns(time_ns), what, part_reference(incident)) for time_ns, what in revisions),
     )
-    return pack_of(incident, known)
+    return pack_of(incident, stored)
 
 
 def _answer_for_incident(settings: Settings, question: str, incident_id: str, revision: int) -> dict[str, Any]:
     shown = sanitize(incident_id[:80])
     if not (incident_id.isascii() and incident_id.isalnum() and len(incident_id) <= 64):
         raise InputError(f"{shown}: no incident id: they are made of letters and digits")
-    found = ask(settings, question, id=incident_id, revision=revision)
+    found = query(settings, question, id=incident_id, revision=revision)
     if not found:
         what = f"no revision {revision} of it is kept" if revision else "or more than one begins like that"
         raise InputError(f"{shown}: no such incident, {what}")

@@ -24,7 +24,7 @@ from epicenter.stream.kafka.clients import make_consumer
 from epicenter.stream.kafka.preflight import reach
 from epicenter.stream.scan.redaction import lines_without_secrets, redactor_of
 from epicenter.stream.settings import Settings
-from epicenter.stream.store.evidence import ask, stored_incident
+from epicenter.stream.store.evidence import query, stored_incident
 
 MAX_LINE_LENGTH: Final = 65_536
 """So many characters of a line are shown."""
@@ -129,7 +129,7 @@ def _lines_of_file(path: Path, wanted: int, around: Around) -> Iterator[Numbered
 
 
 def _in_store(settings: Settings, wanted: LineReference, around: Around) -> Sequence[NumberedLine]:
-    found = ask(
+    found = query(
         settings,
         "line",
         source=wanted.source,
@@ -195,7 +195,7 @@ async def _read_to(
 
 
 def _signal(settings: Settings, text: str, wanted: SignalReference, around: Around) -> Found:
-    signal = ask(settings, "signal", id=wanted.signal_id)
+    signal = query(settings, "signal", id=wanted.signal_id)
     if not signal:
         raise InputError(f"{sanitize(text)}: not found: the store knows no such signal")
     facts = {

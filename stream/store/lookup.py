@@ -83,7 +83,7 @@ def _raise_refusal(error: urllib.error.HTTPError) -> None:
     raise TransientError(str(reason)) if error.code == 503 else RefusedError(str(reason), error.code)
 
 
-def from_store(settings: Settings, ask: Callable[[Client], Result], is_read_only: bool = False) -> Result:
+def from_store(settings: Settings, query: Callable[[Client], Result], is_read_only: bool = False) -> Result:
     """What `ask` finds in the store, its tables brought up to date, or only looked at.
 
     Raises:
@@ -96,7 +96,7 @@ def from_store(settings: Settings, ask: Callable[[Client], Result], is_read_only
             f"{settings.data_dir}: no store here yet: start `epicenter run`, or give --store or --data-dir"
         )
     with _opened(settings, is_read_only) as client:
-        return ask(client)
+        return query(client)
 
 
 @contextmanager

@@ -22,7 +22,7 @@ ANSWER_WITHIN_S: Final = 5
 MAX_WRITE_S: Final = 120
 """A minute of trying again, and what the last try takes: what is then still being written is left to the next run."""
 
-MAX_QUESTIONS: Final = 32
+MAX_QUERIES: Final = 32
 """So many wait for an answer, or get one."""
 
 Result = TypeVar("Result")
@@ -36,11 +36,11 @@ class Store:
         self._retry_for_s = retry_for_s
         self._thread = ThreadPoolExecutor(1, "store")
         self._is_embedded = dsn.startswith("chdb:")
-        self._questions = self._thread if self._is_embedded else ThreadPoolExecutor(1, "store-questions")
+        self._query_thread = self._thread if self._is_embedded else ThreadPoolExecutor(1, "store-questions")
         self._client: Client | None = None
         self._second_client: Client | None = None
         self._sink: ClickHouseSink | None = None
-        self._questions_open = 0
+        self._open_queries = 0
         self._is_closed = False
 
     @property
@@ -66,29 +66,29 @@ class Store:
 
         await self._run(self._thread, write)
 
-    async def ask(self, question: Callable[[Client], Result], /) -> Result:
+    async def query(self, query: Callable[[Client], Result], /) -> Result:
         """What a question to the store answers; on a server it does not wait for what is being written.
 
         Raises:
-            TransientError: also when `MAX_QUESTIONS` wait already, or the store was closed.
+            TransientError: also when `MAX_QUERIES` wait already, or the store was closed.
         """
         if self._is_closed:
             raise TransientError(f"{self.address}: this process lets go of the store")
-        if self._questions_open >= MAX_QUESTIONS:
-            raise TransientError(f"{self.address}: {MAX_QUESTIONS} questions wait for an answer already")
-        self._questions_open += 1
+        if self._open_queries >= MAX_QUERIES:
+            raise TransientError(f"{self.address}: {MAX_QUERIES} questions wait for an answer already")
+        self._open_queries += 1
         try:
-            return await self._run(self._questions, lambda: question(self._question_client))
+            return await self._run(self._query_thread, lambda: query(self._query_client))
         finally:
-            self._questions_open -= 1
+            self._open_queries -= 1
 
     async def list_dead_letters(self, wanted: DeadLetterFilter, limit: int) -> list[dict[str, Any]]:
-        """As `Letters.newest`."""
-        return await self.ask(lambda client: StoredDeadLetters(client).newest(wanted, limit))
+        """As `StoredDeadLetters.newest`."""
+        return await self.query(lambda client: StoredDeadLetters(client).newest(wanted, limit))
 
     async def get_dead_letter(self, dead_letter_id: str) -> dict[str, Any] | None:
-        """As `Letters.get`."""
-        return await self.ask(lambda client: StoredDeadLetters(client).get(dead_letter_id))
+        """As `StoredDeadLetters.get`."""
+        return await self.query(lambda client: StoredDeadLetters(client).get(dead_letter_id))
 
     async def close(self) -> None:
         """Let go of the store: what is being written is waited for, a question to a server is not."""
@@ -96,7 +96,7 @@ class Store:
             return
         self._is_closed = True
         if not self._is_embedded:
-            self._questions.shutdown(wait=False, cancel_futures=True)
+            self._query_thread.shutdown(wait=False, cancel_futures=True)
         if self._second_client is not None:
             self._second_client.close()
         if self._client is not None:
@@ -113,7 +113,7 @@ class Store:
         return self._sink
 
     @property
-    def _question_client(self) -> Client:
+    def _query_client(self) -> Client:
         """The client for questions: the embedded store has one for all, a server one more."""
         if self._is_embedded:
             assert self._opened and self._client

@@ -24,7 +24,7 @@ from epicenter.sinks.evidence.reference import LineReference, PartReference, par
 from epicenter.sinks.evidence.render import as_json
 from epicenter.stream.cli.main import main
 from epicenter.stream.settings import load_settings
-from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
+from epicenter.stream.store.evidence import query, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
 from tests.support.cluster import with_admin
 from tests.support.evidence import Stored, store_failure
@@ -217,7 +217,7 @@ async def test_evidence_comes_from_the_running_page_and_later_from_the_embedded_
 ) -> None:
     held = load_settings(data_dir=tmp_path / "data", kafka="127.0.0.1:9")
     with epicenter(tmp_path, "run", stored.logs / "hostile.jsonl", "--data-dir", held.data_dir, "--page-port", 0):
-        eventually(lambda: ask(held, "incidents"), 30, "an incident")
+        eventually(lambda: query(held, "incidents"), 30, "an incident")
         by_page = as_json(stored_pack(held, "newest"))
         assert find(held, stored_pack(held, "newest").verdict.line, ALONE).lines
     server = StdioServerParameters(command=EPICENTER[0], args=[*EPICENTER[1:], "mcp", "--data-dir", str(held.data_dir)])

@@ -27,7 +27,7 @@ from epicenter.sinks.evidence.untrusted import NOTICE
 from epicenter.stream.mcp.answers import MAX_BYTES
 from epicenter.stream.mcp.server import build, serve_http
 from epicenter.stream.settings import load_settings
-from epicenter.stream.store.evidence import ask, stored_incident, stored_pack
+from epicenter.stream.store.evidence import query, stored_incident, stored_pack
 from epicenter.stream.store.lines import Around, find
 from tests.support.evidence import Stored, store_failure
 from tests.support.page_store import add_job
@@ -118,7 +118,7 @@ async def test_every_tool_answers_from_the_store_and_writes_nothing(stored: Stor
         assert all(tool.annotations and tool.annotations.read_only_hint and tool.description for tool in tools)
 
         listed = await call(client, "list_incidents")
-        assert len(listed["incidents"]) == len(ask(stored.settings, "incidents")) > 1
+        assert len(listed["incidents"]) == len(query(stored.settings, "incidents")) > 1
         for wanted in ({"failure_class": "xid-79"}, {"node": document["root_cause"]["node"]}, {"since": "3650d"}):
             fitting = await call(client, "list_incidents", **wanted)
             assert incident_id in [incident["incident_id"] for incident in fitting["incidents"]]

@@ -19,7 +19,7 @@ from aiohttp import web
 from deploy.dev.process import EPICENTER, free_ports
 from epicenter.stream.local.page import served
 from epicenter.stream.settings import Settings
-from epicenter.stream.store.thread import MAX_QUESTIONS
+from epicenter.stream.store.thread import MAX_QUERIES
 from tests.support.serving import epicenter
 
 pytestmark = pytest.mark.integration
@@ -89,10 +89,10 @@ def test_the_page_starts_while_the_store_is_away(tmp_path: Path) -> None:
 
 
 def test_requests_beyond_the_limit_are_refused_at_once_while_the_store_hangs(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(MAX_QUESTIONS + 1) as browsers:
+    with socket.create_server(("127.0.0.1", 0)) as silent, ThreadPoolExecutor(MAX_QUERIES + 1) as browsers:
         dsn = f"http://ada:secret@127.0.0.1:{silent.getsockname()[1]}/x"
         with epicenter(tmp_path, "page", "--store", dsn, "--port", 0) as base:
-            answers = [browsers.submit(fetched, base + "/jobs") for _ in range(MAX_QUESTIONS + 1)]
+            answers = [browsers.submit(fetched, base + "/jobs") for _ in range(MAX_QUERIES + 1)]
             first = next(as_completed(answers)).result()
             assert (first[0], "questions wait for an answer already" in first[1]) == (503, True)
             answered_s = monotonic()

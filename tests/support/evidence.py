@@ -11,7 +11,7 @@ from epicenter.ingest.collect.source import Sources
 from epicenter.ingest.simulate import Scenario, write_all
 from epicenter.stream.local.runner import LocalRunner
 from epicenter.stream.settings import Settings, load_settings
-from epicenter.stream.store.evidence import ask
+from epicenter.stream.store.evidence import query
 from tests.support.logs import iso, the_rules
 
 HOSTILE: Final = (
@@ -29,7 +29,7 @@ class Stored(NamedTuple):
     @property
     def incident_id(self) -> str:
         """Of the simulated failure: a GPU falls off the bus."""
-        return str(ask(self.settings, "incidents", **{"class": "xid-79"})[0]["incident_id"])
+        return str(query(self.settings, "incidents", **{"class": "xid-79"})[0]["incident_id"])
 
 
 def store_failure(dsn: str, folder: Path) -> Stored:

@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives.serialization import (
 from epicenter.rules.errors import ConfigError
 from epicenter.sinks.net.loopback import is_loopback
 from epicenter.stream.kafka.security import security_arguments
-from epicenter.stream.process.insecure_settings import unwise
+from epicenter.stream.process.insecure_settings import insecure_settings
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.settings import load_settings
 
@@ -170,4 +170,4 @@ def test_a_token_that_is_easy_to_guess_or_fits_no_header_is_refused(token: str) 
     ],
 )  # fmt: skip
 def test_insecure_settings_are_warned_of(given: dict[str, str], expected: list[str]) -> None:
-    assert unwise(load_settings(**given)) == expected
+    assert insecure_settings(load_settings(**given)) == expected

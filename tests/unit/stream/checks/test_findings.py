@@ -27,7 +27,7 @@ from epicenter.stream.checks.machine import (
     secrets_findings,
     topology_finding,
 )
-from epicenter.stream.checks.records import Seen, record_findings, seen_in
+from epicenter.stream.checks.records import ObservedRecord, observed_records, record_findings
 from epicenter.stream.checks.store import Server, server_findings
 from epicenter.stream.checks.targets import target_findings
 from epicenter.stream.checks.topics import Brokers, Topic, Wanted, topic_findings
@@ -129,7 +129,7 @@ def test_brokers_that_create_topics() -> None:
     assert [finding[:2] for finding in found] == [("topics", "warning")]
 
 
-PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS - HOUR_MS, kept_ms=24 * HOUR_MS)
+PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS - HOUR_MS, retention_ms=24 * HOUR_MS)
 
 
 @pytest.mark.parametrize(
@@ -137,7 +137,7 @@ PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS
     [
         ((OURS,), PLACE, []),
         ((OURS,), replace(PLACE, oldest_ms=NOW_MS - 20 * HOUR_MS), [("problem", "about to be lost")]),
-        ((OURS,), replace(PLACE, oldest_ms=NOW_MS - 20 * HOUR_MS, kept_ms=-1), []),
+        ((OURS,), replace(PLACE, oldest_ms=NOW_MS - 20 * HOUR_MS, retention_ms=-1), []),
         ((OURS,), replace(PLACE, committed=40), [("problem", "60 records were deleted")]),
         ((OURS,), replace(PLACE, end=900_000), [("warning", "899100 records wait")]),
         ((), PLACE, [("warning", "nobody is in it, 100 records wait")]),
@@ -155,7 +155,7 @@ def test_a_group_that_was_never_used_is_no_problem() -> None:
     assert in_short(group_findings(Group("epicenter.match", (), ()), 4, NOW_MS)) == []
 
 
-GOOD = Seen("n1", has_key=True, has_node=True, has_time=True)
+GOOD = ObservedRecord("n1", has_key=True, has_node=True, has_time=True)
 NOT_JSON = Fault(DeadLetterKind.NOT_JSON, "not JSON")
 
 
@@ -170,7 +170,7 @@ NOT_JSON = Fault(DeadLetterKind.NOT_JSON, "not JSON")
         (replace(GOOD, ahead_ms=7 * HOUR_MS), "warning", "50 come from the future, up to 7 h: n1 (50)"),
     ],
 )
-def test_raw_records(some: Seen, status: str, words: str) -> None:
+def test_raw_records(some: ObservedRecord, status: str, words: str) -> None:
     ((_, found_status, found),) = in_short(record_findings([GOOD] * 50 + [some] * 50))
     assert found_status == status
     assert words in found
@@ -199,7 +199,7 @@ def test_senders_of_invalid_records_are_named_by_host_and_key() -> None:
     line = orjson.dumps({"message": "ok", "host": "n1", "timestamp": "2026-03-02T09:00:00Z"})
     values = [line, b'{"message": 7}', b'{"x": ', b"plain"]
     batch = Batch("logs.raw/0", values, [b"k0", b"k1", b"k2", None], [NOW_MS * 1_000_000] * 4, range(4))
-    good, wrong, broken, plain = seen_in(batch, BatchScanner(the_rules(), "c"), NOW_MS)
+    good, wrong, broken, plain = observed_records(batch, BatchScanner(the_rules(), "c"), NOW_MS)
     assert (good.who, good.dead, good.has_time, good.has_key) == ("n1", None, True, True)
     assert (wrong.who, bool(wrong.dead)) == ("k1", True)
     assert (broken.who, bool(broken.dead)) == ("k2", True)

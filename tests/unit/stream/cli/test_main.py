@@ -218,7 +218,7 @@ def test_exit_78_for_wrong_settings(tmp_path: Path, logs: Path) -> None:
     config.write_text("latenes = '5s'\n")
     found = epicenter("replay", logs, "--config", config)
     assert found.returncode == 78
-    assert found.stderr.decode().startswith(f"epicenter: {config}:1: latenes: no such setting")
+    assert found.stderr.decode().startswith(f"epicenter: {config}:1: latenes: unknown setting: write allowed_lateness")
     assert epicenter("replay", logs, EPICENTER_ALLOWED_LATENESS="soon").returncode == 78
 
 

@@ -145,7 +145,7 @@ def test_an_unfinished_block_waits_while_its_rest_is_near(tmp_path: Path) -> Non
         of_file = [line for line in lines if line.file == delivery.file]
         later = [line for line in of_file if line.number > delivery.lines[-1].number]
         is_near = bool(later) and later[0].time_ns - delivery.lines[-1].time_ns < 1_000_000_000
-        assert delivery.goes_on == is_near
+        assert delivery.continues == is_near
 
 
 def test_a_line_of_an_earlier_time_arrives_late(tmp_path: Path) -> None:
