@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from epicenter.rules.errors import ConfigError, InputError
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, RULES, STORE
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_PROBLEMS, JSON, RULES, STORE, settings_of
 
 
 @click.group()
@@ -72,9 +72,8 @@ def route_command(
     from epicenter.stream.alerts.route import Situation, routed
     from epicenter.stream.cli.one_machine import print_document
     from epicenter.stream.cli.text.alerts import print_routed
-    from epicenter.stream.settings import load_settings
 
-    settings = load_settings(config, rule_packs=rules or None, **options)
+    settings = settings_of(config, rules, **options)
     found = alerts_of(settings, file)
     if found is None:
         raise click.UsageError("there is no alerts file: give --alerts, or set `alerts` in the settings")

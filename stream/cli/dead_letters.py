@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from epicenter.rules.model.times import NS_PER_S, duration_ns
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, EXIT_NO_INPUT, JSON, STORE, settings_of
 
 LAST_NS: Final = 2**63 - 1
 """The last moment that the store knows, in 2262."""
@@ -60,9 +60,8 @@ def list_command(as_json: bool, reason: str, source: str, since_ns: int, limit: 
     Example: epicenter dead-letters list --reason "not JSON" --since 2h
     """
     from epicenter.stream.cli.text.dead_letters import DeadLetterFilter, list_dead_letters
-    from epicenter.stream.settings import load_settings
 
-    list_dead_letters(load_settings(**options), DeadLetterFilter(reason, source, since_ns), limit, as_json)
+    list_dead_letters(settings_of(**options), DeadLetterFilter(reason, source, since_ns), limit, as_json)
 
 
 @dead_letters.command("show")
@@ -78,14 +77,13 @@ def show_command(dead_letter_id: str, as_json: bool, raw: bool, **options: Any) 
     Example: epicenter dead-letters show 3f2a --raw
     """
     from epicenter.stream.cli.text.dead_letters import show_dead_letter, write_bytes
-    from epicenter.stream.settings import load_settings
 
     if raw and as_json:
         raise click.UsageError("--raw and --json exclude each other")
     if raw:
-        write_bytes(load_settings(**options), dead_letter_id)
+        write_bytes(settings_of(**options), dead_letter_id)
     else:
-        show_dead_letter(load_settings(**options), dead_letter_id, as_json)
+        show_dead_letter(settings_of(**options), dead_letter_id, as_json)
 
 
 @dead_letters.command("replay")
@@ -102,10 +100,9 @@ def replay_command(dead_letter_ids: tuple[str, ...], as_json: bool, is_all: bool
 
     Example: epicenter dead-letters replay --reason "wrong shape"
     """
-    from epicenter.stream.settings import load_settings
     from epicenter.stream.store.dead_letter_replay import replay_dead_letters
 
     if bool(dead_letter_ids) + is_all + bool(reason) != 1:
         raise click.UsageError("say which: ids, --reason TEXT or --all, one of them")
-    if replay_dead_letters(load_settings(**options), dead_letter_ids, reason, as_json):
+    if replay_dead_letters(settings_of(**options), dead_letter_ids, reason, as_json):
         sys.exit(EXIT_NO_INPUT)

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from epicenter.rules.errors import ConfigError, InputError
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
 
 if TYPE_CHECKING:
     from epicenter.rules.model.incident import Incident
@@ -52,10 +52,9 @@ def explain(
     """
     from epicenter.sinks.evidence.pack import pack_of
     from epicenter.sinks.evidence.render import RENDERERS
-    from epicenter.stream.settings import load_settings
     from epicenter.stream.store.evidence import stored_pack
 
-    settings = load_settings(config, **options)
+    settings = settings_of(config, **options)
     from_file = _from_file(incident, incident_id or "")
     pack = stored_pack(settings, incident) if from_file is None else pack_of(from_file)
     sys.stdout.buffer.write(RENDERERS[form](pack, max_bytes))
@@ -102,10 +101,9 @@ def logs(
 
     Example: epicenter logs /var/log/kern.log:1041 --before 20
     """
-    from epicenter.stream.settings import load_settings
     from epicenter.stream.store.lines import Around, find
 
-    settings = load_settings(config, **options)
+    settings = settings_of(config, **options)
     from_file = None if incident is None else _from_file(str(incident), "")
     if incident is not None and from_file is None:
         raise InputError(f"{incident}: no such file")
@@ -146,7 +144,6 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **options: Any) -> No
     Example: epicenter mcp --data-dir /var/lib/epicenter
     """
     from epicenter.stream.process.logs import set_up_logs
-    from epicenter.stream.settings import load_settings
 
     try:
         from epicenter.stream.mcp.server import serve_http, serve_stdio
@@ -154,7 +151,7 @@ def mcp(http: tuple[str, int] | None, config: Path | None, **options: Any) -> No
         if error.name not in ("mcp", "mcp_types", "uvicorn"):
             raise
         raise ConfigError(["epicenter mcp: its packages are not installed: pip install 'epicenter[mcp]'"]) from error
-    settings = load_settings(config, **options)
+    settings = settings_of(config, **options)
     set_up_logs(settings.log_format)
     if http is None:
         serve_stdio(settings)

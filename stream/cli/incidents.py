@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 import click
 
 from epicenter.rules.errors import ConfigError, InputError
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
 
 if TYPE_CHECKING:
     from epicenter.stream.settings import Settings
@@ -48,10 +48,9 @@ def list_command(as_json: bool, limit: int, status: str | None, q: str, config: 
     from epicenter.stream.cli.text.incident import incident_line
     from epicenter.stream.cli.text.terminal import console
     from epicenter.stream.process.logs import say
-    from epicenter.stream.settings import load_settings
     from epicenter.stream.store.lookup import from_page, from_store
 
-    settings = load_settings(config, **options)
+    settings = settings_of(config, **options)
     query = ListQuery(q=q, status=status or "")
     found = from_page(settings, f"api/incidents?{urlencode({'q': q, 'status': status or '', 'limit': limit})}")
     if found is None:
@@ -76,9 +75,8 @@ def show_command(incident_id: str, as_json: bool, config: Path | None, **options
     """
     from epicenter.stream.cli.one_machine import print_document
     from epicenter.stream.cli.text.incident import print_incident_report
-    from epicenter.stream.settings import load_settings
 
-    print_document(stored(load_settings(config, **options), incident_id), as_json, print_incident_report)
+    print_document(stored(settings_of(config, **options), incident_id), as_json, print_incident_report)
 
 
 @click.command()
@@ -105,9 +103,8 @@ def export(
     Example: epicenter export 3f2a --format html --output post-mortem.html
     """
     from epicenter.sinks.page import postmortem
-    from epicenter.stream.settings import load_settings
 
-    incident = stored(load_settings(config, **options), incident_id)
+    incident = stored(settings_of(config, **options), incident_id)
     draft = postmortem.html(incident) if form == "html" else postmortem.markdown(incident)
     if output is None:
         click.echo(draft, nl=False)

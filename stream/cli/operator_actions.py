@@ -14,7 +14,7 @@ import msgspec
 from epicenter.rules.alerts.silences import MATCHERS, Silence
 from epicenter.rules.errors import InputError
 from epicenter.rules.model.times import iso_from_ns
-from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE
+from epicenter.stream.cli.options import CONFIG, DATA_DIR, JSON, STORE, settings_of
 
 if TYPE_CHECKING:
     from epicenter.sinks.clickhouse.client import Client
@@ -49,11 +49,10 @@ def ack(
     """
     from epicenter.rules.model.notification import Acknowledgement
     from epicenter.sinks import operator_actions
-    from epicenter.stream.settings import load_settings
 
     form = operator_actions.AcknowledgementForm(who, note, undo)
     acknowledgement = _submit(
-        load_settings(config, data_dir=data_dir, store=store),
+        settings_of(config, data_dir=data_dir, store=store),
         f"api/incidents/{_id(incident_id)}/acknowledgement",
         form,
         lambda client: operator_actions.acknowledge(client, incident_id, form, time_ns()),
@@ -88,10 +87,9 @@ def list_command(as_json: bool, config: Any, is_all: bool, **options: Any) -> No
     """
     from epicenter.sinks.clickhouse.operator_actions import list_silences
     from epicenter.stream.process.logs import say
-    from epicenter.stream.settings import load_settings
     from epicenter.stream.store.lookup import from_page, from_store
 
-    settings, now_ns = load_settings(config, **options), time_ns()
+    settings, now_ns = settings_of(config, **options), time_ns()
     answer = from_page(settings, f"api/silences?all={int(is_all)}")
     if answer is None:
         found = from_store(settings, lambda client: list_silences(client, 0 if is_all else now_ns))
@@ -128,11 +126,10 @@ def add_command(
     Example: epicenter silences add --match class=xid-79 --match node=n7 --for 4h --reason "drained, case 4711"
     """
     from epicenter.sinks import operator_actions
-    from epicenter.stream.settings import load_settings
 
     form = operator_actions.SilenceForm(_matchers(matchers), reason, duration, until, who)
     begun = _submit(
-        load_settings(**options),
+        settings_of(**options),
         "api/silences",
         form,
         lambda client: operator_actions.silence(client, form, time_ns()),
@@ -153,10 +150,9 @@ def end_command(silence_id: str, as_json: bool, **options: Any) -> None:
     Example: epicenter silences end 3f2a
     """
     from epicenter.sinks import operator_actions
-    from epicenter.stream.settings import load_settings
 
     ended = _submit(
-        load_settings(**options),
+        settings_of(**options),
         f"api/silences/{_id(silence_id)}/end",
         {},
         lambda client: operator_actions.end_silence(client, silence_id, time_ns()),
