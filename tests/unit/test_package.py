@@ -1,4 +1,4 @@
-"""The package as users install it: one wheel, built as the image builds it, in an environment of its own."""
+"""The package as users install it: one wheel, built as the image builds it, in a separate environment."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 CASES: Final = [
-    Case("all is well", {LAG: "50+0x120", READ: "0+9000x120", BEHIND: "1x120", DEAD: "0+9x120"}, "100m"),
+    Case("a healthy worker", {LAG: "50+0x120", READ: "0+9000x120", BEHIND: "1x120", DEAD: "0+9x120"}, "100m"),
     Case("no worker was ever there", {UP: "_x5"}, "3m", ("Down",)),
     Case("the only worker is down", {UP: "1x10 0x20"}, "20m", ("Down", "WorkerDown")),
     Case("one of two is down", {UP: "0x20", OTHER_UP: "1x20"}, "10m", ("WorkerDown",)),

@@ -85,7 +85,7 @@ def test_no_secret_is_in_an_environment_or_on_a_command_line(workload: Manifest)
 
 
 @pytest.mark.parametrize("values", VALUE_SETS)
-def test_the_chart_makes_no_secret_and_only_shippers_may_ask_the_api(values: str) -> None:
+def test_the_chart_makes_no_secret_and_only_shippers_use_the_api(values: str) -> None:
     assert not of_kind(rendered(values), "Secret", "Role")
     assert all(
         account["automountServiceAccountToken"] is False for account in of_kind(rendered(values), "ServiceAccount")

@@ -110,7 +110,7 @@ def answering(status: int) -> Iterator[int]:
 
 
 @pytest.mark.parametrize(("status", "well"), [(200, True), (503, False)])
-def test_the_health_check_asks_the_process(status: int, well: bool) -> None:
+def test_the_health_check_queries_the_process(status: int, well: bool) -> None:
     with answering(status) as port:
         assert is_well(port) is well
     assert not is_well(port)

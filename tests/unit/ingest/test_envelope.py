@@ -180,7 +180,7 @@ def test_a_plain_line_by_its_file(line: str, origin: Origin, who: tuple[str, str
     assert (parsed.node, parsed.job, parsed.rank) == who
 
 
-def test_a_kernel_prefix_tells_the_source_of_an_unknown_file() -> None:
+def test_a_kernel_prefix_reveals_the_source_of_an_unknown_file() -> None:
     assert event({"source_type": "file", "message": "[   12.345678] NVRM: Xid"}).source == "kernel"
 
 
@@ -279,7 +279,7 @@ def test_the_time_behind_a_prefix(line: str) -> None:
     assert event(line.encode()).event_time_ns == at(5)
 
 
-def test_a_piece_takes_fields_it_lacks_from_its_line() -> None:
+def test_a_piece_inherits_missing_fields_from_its_line() -> None:
     whole = f"{iso(5)} n1 python[4]: 50%\r[rank2]: {iso(9)} x"
     piece = parse(record(whole.encode()), "default", f"[rank2]: {iso(9)} x")
     assert (piece.event.rank, piece.event.node, piece.event.event_time_ns) == (2, "n1", at(9))

@@ -192,7 +192,7 @@ def test_some_lines_are_late_doubled_or_lost_within_the_allowed_lateness() -> No
     assert max(late_s) < 5.1
 
 
-def test_buffered_output_comes_in_bursts() -> None:
+def test_buffered_output_is_written_in_bursts() -> None:
     scenario = played("buffered", jobs=1, frameworks=("megatron",))
     onset_ns = ns_of(truth_of(scenario).faults[0].onset)
     steps = [line.written_ns for line in simulate(scenario) if "] iteration " in line.text]

@@ -48,7 +48,7 @@ def test_opens_is_updated_and_is_resolved_by_quiet_time(engine: Engine) -> None:
     assert resolved.root_cause == updated.root_cause
 
 
-def test_is_resolved_when_its_job_takes_three_further_steps(engine: Engine) -> None:
+def test_is_resolved_when_its_job_makes_three_further_steps(engine: Engine) -> None:
     engine.add([a_match("nccl.remote_error", 100, "n1", "A")], steps(10))
     engine.advance(at(100))
     engine.add([], steps(2, first=10, start_s=200))

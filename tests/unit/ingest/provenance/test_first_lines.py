@@ -42,7 +42,7 @@ def test_other_numbers_are_no_job(tmp_path: Path, line: str) -> None:
     assert origin_of_log(tmp_path, f"{line}\n") == FILE_ORIGIN
 
 
-def test_the_path_comes_before_the_lines(tmp_path: Path) -> None:
+def test_the_path_overrides_the_lines(tmp_path: Path) -> None:
     by_path = Origin(job="7", is_job_stated=True)
     assert origin_of_log(tmp_path, "SLURM_JOB_ID=7877\n", by_path).job == "7"
 
@@ -76,7 +76,7 @@ def test_under_torchrun_a_task_is_a_node(tmp_path: Path) -> None:
         ("0: x\nsrun: error: n6: task 1: Killed\n", ("", "n6")),
     ],
 )
-def test_tasks_are_on_the_nodes_of_the_list_or_where_lines_put_them(
+def test_tasks_are_on_the_nodes_of_the_list_or_of_their_lines(
     tmp_path: Path, text: str, hosts: tuple[str, ...]
 ) -> None:
     origin = origin_of_log(tmp_path, text)

@@ -52,7 +52,7 @@ ENDS = {
     "blank-lines": (b"one\n\n  \n", (("one",), False)),
     "empty": (b"", ((), False)),
     "many": (b"".join(b"%d\n" % number for number in range(9)), (("4", "5", "6", "7", "8"), False)),
-    "odd-line-separators": ("one\u2028still\x85one\n".encode(), (("one\u2028still\x85one",), False)),
+    "unusual-line-separators": ("one\u2028still\x85one\n".encode(), (("one\u2028still\x85one",), False)),
 }
 
 

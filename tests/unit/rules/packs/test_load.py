@@ -121,7 +121,7 @@ def test_an_id_in_two_files_is_refused(tmp_path: Path) -> None:
     ]
 
 
-def test_all_problems_of_all_files_come_at_once(tmp_path: Path) -> None:
+def test_all_problems_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(RULE.replace("role: root", "role: boss").replace("entity: job", "entity: cloud"))
     (tmp_path / "b.yaml").write_text("pack: [")
     (tmp_path / "c.yaml").write_text(RULE.replace("wrong: \\d", "(wrong"))

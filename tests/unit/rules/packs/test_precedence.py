@@ -21,11 +21,11 @@ ADVICE = a_rule("advice", "x", role="advice")
     ("rules", "expected"),
     [
         pytest.param([FAILS, OTHER], ["fails", "other"], id="both"),
-        pytest.param([FAILS, FALLBACK], ["fails"], id="fallback-beside-a-failure"),
+        pytest.param([FAILS, FALLBACK], ["fails"], id="fallback-with-a-failure"),
         pytest.param([FALLBACK], ["fallback"], id="fallback-alone"),
         pytest.param([PYTHON, FALLBACK], ["fallback"], id="fallback-that-says-more"),
         pytest.param([PYTHON], ["python"], id="python-alone"),
-        pytest.param([FALLBACK, ADVICE], ["fallback", "advice"], id="fallback-beside-advice"),
+        pytest.param([FALLBACK, ADVICE], ["fallback", "advice"], id="fallback-with-advice"),
         pytest.param([], [], id="nothing"),
     ],
 )

@@ -170,7 +170,7 @@ PLACED.observe("c", "n1", "A", at(0))
     ("given", "node", "rank"),
     [
         pytest.param({"node": "n1", "gpu": "0000:9a:00", "source": "kernel"}, "n1", 3, id="gpu-of-a-kernel-line"),
-        pytest.param({"node": "n1", "gpu": "0000:1b:00", "source": "kernel"}, "n1", None, id="gpu-of-nobody"),
+        pytest.param({"node": "n1", "gpu": "0000:1b:00", "source": "kernel"}, "n1", None, id="gpu-of-no-rank"),
         pytest.param({"node": "", "job": "A", "rank": 7}, "n2", 7, id="node-of-a-rank"),
         pytest.param({"node": "", "job": "A", "text": "/job:jax_worker/replica:0/task:7"}, "n2", 7, id="jax-task"),
         pytest.param(

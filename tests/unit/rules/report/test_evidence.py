@@ -86,7 +86,7 @@ def test_candidates_differ_in_class_or_node_and_decrease_in_confidence() -> None
     ("context", "expected"),
     [
         pytest.param(ALL_KERNELS, (), id="complete"),
-        pytest.param(NO_CONTEXT, (), id="nobody-keeps-account"),
+        pytest.param(NO_CONTEXT, (), id="no-context"),
         pytest.param(
             IncidentContext(kernel_nodes={"n0"}),
             ("there is no kernel log of n1, so a hardware failure can be neither confirmed nor ruled out",),

@@ -91,7 +91,7 @@ PERIODS = {
         "steps=1000 enable_checkpointing=false",
         None,
     ),
-    "not-told": ([], "steps=1000", None),
+    "not-reported": ([], "steps=1000", None),
 }
 
 

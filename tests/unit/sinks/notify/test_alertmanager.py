@@ -26,7 +26,7 @@ Ours = tuple[Target, str, Recorder]
 
 @pytest.fixture
 async def ours(tmp_path: Path) -> AsyncIterator[Ours]:
-    """A target, the address of its Alertmanager, and who that one tells."""
+    """A target, the address of its Alertmanager, and the receiver of that Alertmanager."""
     async with recording() as receiver:
         with alertmanager(tmp_path, f"{receiver.url}/hook") as url:
             target = a_target(AlertmanagerSpec, type="alertmanager", url=url)
@@ -54,7 +54,7 @@ async def silence(url: str, incident_id: str) -> None:
 
 
 async def received(receiver: Recorder, incident_id: str, status: str = "firing") -> dict[str, Any]:
-    """The next message of Alertmanager that tells this of an incident."""
+    """The next message of Alertmanager about this incident in this status."""
     while True:
         body: dict[str, Any] = (await receiver.next()).document
         if (incident_id, status) in {(alert["labels"]["incident_id"], alert["status"]) for alert in body["alerts"]}:

@@ -201,7 +201,7 @@ WRONG: dict[str, tuple[str, list[str]]] = {
             "alerts.yaml:3: targets.a b: no route uses it: remove it or name it in a route",
         ],
     ),
-    "template of nobody": (
+    "template without a target": (
         A_TARGET + "templates:\n  other: {title: x}\n",
         ["alerts.yaml:7: templates.other: unknown target: the targets are ops"],
     ),

@@ -67,7 +67,7 @@ def test_every_rendering_shows_the_first_version() -> None:
 
 
 @pytest.mark.parametrize(("name", "default"), ADDED_SINCE)
-def test_each_field_that_came_later_may_be_missing(name: str, default: object) -> None:
+def test_each_later_field_may_be_missing(name: str, default: object) -> None:
     document = a_document()
     del document[name]
     assert getattr(decode_incident(msgspec.json.encode(document), "store"), name) == default

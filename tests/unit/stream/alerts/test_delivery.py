@@ -225,9 +225,9 @@ async def test_a_target_gets_the_same_requests_when_the_process_is_killed_at_any
     steps = count(1)
     async with working(
         Worker(webhook_alerts(receiver.url), tmp_path, lambda: next(steps) in (first, first + 3))
-    ) as one:
-        await one.play(story(), 60 * MINUTE_S)
-        starts = one.starts
+    ) as worker:
+        await worker.play(story(), 60 * MINUTE_S)
+        starts = worker.starts
     ids = list(dict.fromkeys(body["notification_id"] for _, body in receiver.requests))
     bodies = {body["notification_id"]: body for _, body in receiver.requests}
     seen = [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in ids]

@@ -1,4 +1,4 @@
-"""The findings of `epicenter check`: each once in its table, and none where all is well."""
+"""The findings of `epicenter check`: each once in its table, and none without a problem."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tests.support.logs import the_rules
 HOUR_MS, NOW_MS = 3_600_000, 1_800_000_000_000
 WANTED = [Wanted.of(new) for new in wanted_topics(load_settings(None))]
 NAMES = TopicNames("epicenter")
-ALL_WELL = {wanted.name: Topic(wanted.name, wanted.partitions, 1, 1, 0, wanted.configs) for wanted in WANTED}
+HEALTHY = {wanted.name: Topic(wanted.name, wanted.partitions, 1, 1, 0, wanted.configs) for wanted in WANTED}
 OURS = Member(CLIENT_ID, "/10.0.0.1")
 
 
@@ -56,7 +56,7 @@ def topics(
     name: str = "", brokers: int = 1, wanted: list[Wanted] = WANTED, **changed: Any
 ) -> list[tuple[str, str, str]]:
     configs = changed.pop("configs", {})
-    seen = dict(ALL_WELL)
+    seen = dict(HEALTHY)
     if name:
         seen[name] = replace(seen[name], **changed, configs={**(seen[name].configs or {}), **configs})
     return in_short(topic_findings(wanted, Brokers("kafka:9092", brokers, seen), NAMES, "logs.raw"))
@@ -67,7 +67,7 @@ def test_topics_as_created_have_no_findings() -> None:
 
 
 def test_a_missing_topic() -> None:
-    seen = Brokers("kafka:9092", 1, {name: topic for name, topic in ALL_WELL.items() if name != NAMES.snapshots})
+    seen = Brokers("kafka:9092", 1, {name: topic for name, topic in HEALTHY.items() if name != NAMES.snapshots})
     findings = [finding for finding in topic_findings(WANTED, seen, NAMES, "logs.raw") if finding.status != "ok"]
     assert [(finding.name, finding.found, finding.fix) for finding in findings] == [
         (
@@ -117,14 +117,14 @@ def test_a_single_replica_is_in_sync_with_itself_however_many_are_wanted() -> No
 
 
 def test_hidden_configuration_is_reported_once_and_not_as_wrong() -> None:
-    hidden = {name: replace(topic, configs=None, is_configured=False) for name, topic in ALL_WELL.items()}
+    hidden = {name: replace(topic, configs=None, is_configured=False) for name, topic in HEALTHY.items()}
     found = in_short(topic_findings(WANTED, Brokers("kafka:9092", 1, hidden), NAMES, "logs.raw"))
     assert [finding[:2] for finding in found] == [("topics", "warning")]
 
 
 def test_brokers_that_create_topics() -> None:
     found = in_short(
-        topic_findings(WANTED, Brokers("kafka:9092", 1, ALL_WELL, makes_topics_itself=True), NAMES, "logs.raw")
+        topic_findings(WANTED, Brokers("kafka:9092", 1, HEALTHY, makes_topics_itself=True), NAMES, "logs.raw")
     )
     assert [finding[:2] for finding in found] == [("topics", "warning")]
 

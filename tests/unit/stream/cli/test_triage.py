@@ -205,7 +205,7 @@ def test_a_bad_path_does_not_stop_the_others(tmp_path: Path, run: Run) -> None:
     assert len(err.splitlines()) == len(BAD)
 
 
-@pytest.mark.parametrize("name", ["job/core.log", "7877-llama/ray_logs/n/worker-1.out"], ids=["loose", "ray"])
+@pytest.mark.parametrize("name", ["job/core.log", "7877-llama/ray_logs/n/worker-1.out"], ids=["artifact", "ray"])
 def test_a_binary_file_among_the_logs_of_a_job_is_reported_and_skipped(name: str, tmp_path: Path, run: Run) -> None:
     write_job(tmp_path, "7877-llama", FAILED)
     write_log(tmp_path / "job" / "rank3.log", FAILED)

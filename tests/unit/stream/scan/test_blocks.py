@@ -63,7 +63,7 @@ def matches(lines: Sequence[str], cuts: Sequence[int] = ()) -> list[Match]:
     [
         pytest.param([*FRAMES, OOM, "next"], [(4, "test.oom", 4)], id="the-exception-says-what-it-is"),
         pytest.param([*FRAMES, "KeyError: 1", "next"], [(4, "test.any_error", 4)], id="an-exception-of-no-other-rule"),
-        pytest.param([*FRAMES, "Oops: my own"], [(1, "test.traceback", 4)], id="an-exception-nobody-knows"),
+        pytest.param([*FRAMES, "Oops: my own"], [(1, "test.traceback", 4)], id="an-unknown-exception"),
         pytest.param(CHAINED, [(11, "test.oom", 11)], id="chained"),
         pytest.param(
             [*FRAMES, "ValueError: x", *FRAMES, OOM],

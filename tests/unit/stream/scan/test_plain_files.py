@@ -78,7 +78,7 @@ FOLDERS = [
     pytest.param(
         {"train.log": STARTED + OUT_OF_MEMORY + timed_out(1)},
         ("oom-gpu", "", ("train",), ()),
-        id="nothing-told",
+        id="nothing-reported",
     ),
     pytest.param(
         {"all.txt": STARTED + timed_out(0) + XID},

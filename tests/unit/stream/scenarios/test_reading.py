@@ -74,9 +74,9 @@ MISTAKES = {
     "unknown-node": ("on: n2", "on: n7", 9, "'n7' is no node of a job, nor among `nodes`: add it there"),
     "unknown-job": ("{at: +23s, job: A", "{at: +23s, job: B", 12, "'B' is none of the `jobs` (A): add it there"),
     "no-such-rank": ("+23s, job: A, ranks: all", "+23s, job: A, ranks: 4", 12, "ranks 0..3: there is no rank 4"),
-    "ranks-of-nobody": ("+23s, job: A, ranks", "+23s, ranks", 12, "`ranks` are those of a job: write `job` too"),
+    "ranks-without-a-job": ("+23s, job: A, ranks", "+23s, ranks", 12, "`ranks` are those of a job: write `job` too"),
     "ranks-and-nodes": ("+23s, job: A,", "+23s, job: A, on: n1,", 12, "leave `on` out"),
-    "kernel-of-nobody": ("        on: n2\n", "", 9, "a kernel line comes from a node: write `on`"),
+    "kernel-without-a-node": ("        on: n2\n", "", 9, "a kernel line comes from a node: write `on`"),
     "wrong-shipper": (
         "source: kernel",
         "source: kernel\n        shipper: vector",

@@ -17,8 +17,8 @@ from tests.support.logs import the_rules
     [
         pytest.param(4, True, 0.1, False, id="too soon"),
         pytest.param(6, True, 0.1, True, id="something came"),
-        pytest.param(6, False, 0.1, False, id="only time went on"),
-        pytest.param(61, False, 0.1, True, id="only time went on, for a minute"),
+        pytest.param(6, False, 0.1, False, id="only time passed"),
+        pytest.param(61, False, 0.1, True, id="only time passed, for a minute"),
         pytest.param(9, True, 1.0, False, id="the last one took a second, so each ten seconds"),
         pytest.param(11, True, 1.0, True, id="ten seconds after"),
     ],

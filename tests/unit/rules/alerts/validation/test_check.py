@@ -200,7 +200,7 @@ ROUTE = "route: {targets: [chat, oncall]}\n"
         pytest.param(
             "route: {targets: chat}",
             "1: targets.oncall: no route uses it: remove it or name it in a route",
-            id="a target that nobody uses",
+            id="an unused target",
         ),
     ],
 )
@@ -252,7 +252,7 @@ SETS_TEAM = "labels: [{match: {job: '1*'}, set: {team: ml}}]"
         pytest.param(
             routes("match: {team: ops}", beside=SETS_TEAM),
             "4: route.routes.0.match.team: no team fits ops: write ml",
-            id="a team that nobody is",
+            id="an unknown team",
         ),
         pytest.param(
             routes("match: {team: ml}", "match: {team: ''}", "match: {severity: info}", beside=SETS_TEAM),
@@ -281,7 +281,7 @@ def test_a_route_that_some_incident_reaches_is_no_problem(text: str, tmp_path: P
     assert problems_of(tmp_path, text) == []
 
 
-def test_all_problems_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+def test_all_problems_are_reported_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = "route:\n  targets: [chat, x]\n  group_by: [y]\npage_url: z\n"
     found = [problem.split(": ")[:2] for problem in problems_of(tmp_path, text, ("chat",))]
     assert found == [["2", "route.targets"], ["3", "route.group_by"], ["4", "page_url"]]
