@@ -50,7 +50,7 @@ def fire(when: WhenSpec, series: Series) -> Finding | None:
 
 def _process_window(when: WhenSpec, series: Series, entry: Entry) -> Finding | None:
     series.insert(entry)
-    in_reach = _RETAIN.get(when.kind, _newest_of_all)(when, in_window(when, series.entries))
+    in_reach = _RETENTION.get(when.kind, _newest_of_all)(when, in_window(when, series.entries))
     series.entries = list(in_reach)
     if series.newest_ns < series.quiet_until_ns:
         if when.gap is not None:
@@ -244,7 +244,7 @@ _PROCESSORS: Final = MappingProxyType[str, Callable[[WhenSpec, Series, Entry], F
         "tally": _process_tally,
     }
 )
-_RETAIN: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Sequence[Entry]]](
+_RETENTION: Final = MappingProxyType[str, Callable[[WhenSpec, Sequence[Entry]], Sequence[Entry]]](
     {
         "count": _newest_that_count,
         "threshold": _newest_that_count,

@@ -18,7 +18,7 @@ from tests.support.documents import DOCUMENTS, ROOT, Block, blocks, commands_in
 from tests.support.shown_commands import complaint
 from tests.support.snippets import SECRETS
 
-OF_THEIR_OWN = {
+WITH_SETUP = {
     "docs/alerts.md": "test_the_alerts_file_in_the_alerts_document_is_the_example_and_its_commands_run",
     **dict.fromkeys(("docs/first-rule.md", "docs/from-other-rules.md"), "tests/integration/test_guides.py"),
 }
@@ -49,8 +49,7 @@ def is_run_here(command: list[str]) -> bool:
 RUN_HERE = {
     document: commands
     for document in DOCUMENTS
-    if document not in OF_THEIR_OWN
-    and (commands := [command for command in shown_in(document) if is_run_here(command)])
+    if document not in WITH_SETUP and (commands := [command for command in shown_in(document) if is_run_here(command)])
 }
 
 
@@ -77,7 +76,7 @@ def test_commands_have_the_shape_of_the_real_ones(block: Block) -> None:
 
 
 def test_commands_run_elsewhere_are_run_there() -> None:
-    for name in {*RUN_ELSEWHERE.values(), *(name for name in OF_THEIR_OWN.values() if "/" in name)}:
+    for name in {*RUN_ELSEWHERE.values(), *(name for name in WITH_SETUP.values() if "/" in name)}:
         assert (ROOT / name).exists(), name
     makefile = (ROOT / "Makefile").read_text()
     lint, rules = (makefile.partition(f"\n{name}:")[2].partition("\n\n")[0] for name in ("lint", "rules"))

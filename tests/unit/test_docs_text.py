@@ -71,10 +71,10 @@ def test_a_query_runs_and_a_statement_parses(block: Block) -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_links_resolve(document: str) -> None:
-    assert [link for link in links(document) if not leads_somewhere(document, link)] == []
+    assert [link for link in links(document) if not resolves(document, link)] == []
 
 
-def leads_somewhere(document: str, link: str) -> bool:
+def resolves(document: str, link: str) -> bool:
     path, _, anchor = link.partition("#")
     target = (ROOT / document).parent / path if path else ROOT / document
     if not target.exists():
@@ -89,7 +89,7 @@ def test_names_in_backticks_exist(document: str) -> None:
 
 def unknown(code: str) -> str:
     if found := OUR_FILE.match(code):
-        return "" if all(map(is_there, expanded(found[1]))) else f"no file {code}"
+        return "" if all(map(exists, expanded(found[1]))) else f"no file {code}"
     if found := re.match(rf"{PREFIX}([A-Z_]+)", code):
         return "" if f"{PREFIX}{found[1]}" in variables() else f"no setting {code}"
     if found := METRIC.match(code):
@@ -99,7 +99,7 @@ def unknown(code: str) -> str:
     return of_make(code.replace("…", "x").split()[1:]) if code.startswith("make ") else ""
 
 
-def is_there(path: str) -> bool:
+def exists(path: str) -> bool:
     """Whether the path exists, or is in .gitignore because commands make it."""
     made = [line.strip("/") for line in (ROOT / ".gitignore").read_text().split()]
     return bool(list(ROOT.glob(path.rstrip("/")))) or any(fnmatch(path.rstrip("/"), f"{pattern}*") for pattern in made)

@@ -23,7 +23,7 @@ MAY_USE = {
     "stream": {"stream", "ingest", "sinks", "rules"},
 }
 MAX_MODULES = 20
-WITH_ROOMS_OF_ITS_OWN = "ingest.simulate"
+DIVIDED = "ingest.simulate"
 
 FILES = {
     ".".join(file.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): file
@@ -112,8 +112,8 @@ def test_modules_are_found() -> None:
 
 def room_of(module: str) -> str:
     """The folder of a module; a module next to the rooms is a room."""
-    if module.startswith(WITH_ROOMS_OF_ITS_OWN):
-        return WITH_ROOMS_OF_ITS_OWN
+    if module.startswith(DIVIDED):
+        return DIVIDED
     parent = module.rpartition(".")[0]
     return module if FILES[module].name == "__init__.py" or parent in FOLDERS else parent
 

@@ -22,7 +22,7 @@ from epicenter.stream.process.health_probe import is_well
 ROOT: Final = Path(__file__).parents[3]
 DOCKERFILE: Final = (ROOT / "deploy/Dockerfile").read_text()
 PROJECT: Final = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-BESIDE_PYTHON: Final = Path(sys.executable).parent
+BIN: Final = Path(sys.executable).parent
 DIGEST: Final = r"@sha256:[0-9a-f]{64}\b"
 
 
@@ -41,7 +41,7 @@ def test_the_image_gets_the_versions_that_are_tested() -> None:
 
 
 def test_the_dockerfile_has_no_findings() -> None:
-    done = subprocess.run([BESIDE_PYTHON / "hadolint", ROOT / "deploy/Dockerfile"], capture_output=True, text=True)
+    done = subprocess.run([BIN / "hadolint", ROOT / "deploy/Dockerfile"], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "")
 
 
@@ -71,7 +71,7 @@ def test_copied_files_are_not_ignored() -> None:
 @pytest.mark.long
 def test_the_list_of_parts_names_every_package_with_its_version(tmp_path: Path) -> None:
     command = next(line for line in DOCKERFILE.splitlines() if "cyclonedx-py" in line).removeprefix("# ").split()
-    command = [str(BESIDE_PYTHON / command[0]), *command[1:-1], str(tmp_path / "sbom.json")]
+    command = [str(BIN / command[0]), *command[1:-1], str(tmp_path / "sbom.json")]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     parts = json.loads((tmp_path / "sbom.json").read_text())
     assert parts["metadata"]["component"]["name"] == PROJECT["name"]

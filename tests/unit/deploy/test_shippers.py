@@ -33,7 +33,7 @@ XID = "NVRM: Xid (PCI:0000:9a:00): 79, pid=4242, name=python3, GPU has fallen of
 STEP = '{"step": 12, "msg": "loss=2.3"}'
 
 
-class Who(NamedTuple):
+class ExpectedEvent(NamedTuple):
     """The expected fields of an event."""
 
     source: str
@@ -45,12 +45,14 @@ class Who(NamedTuple):
     container: str = ""
 
 
-def assert_parsed_as(record: dict[str, Any], who: Who) -> None:
+def assert_parsed_as(record: dict[str, Any], who: ExpectedEvent) -> None:
     value = orjson.dumps(record)
     check_envelope(value)
     event = parse(RawRecord(value, Position("logs.raw/0", 7), LATER_NS, str(record["host"]).encode()), "default").event
     assert (event.node, event.cluster) == (NODE, "west")
-    found = Who(event.source, event.event_time_ns, event.text, event.job, event.rank, event.pod, event.container)
+    found = ExpectedEvent(
+        event.source, event.event_time_ns, event.text, event.job, event.rank, event.pod, event.container
+    )
     assert found == who
 
 
@@ -95,49 +97,49 @@ FLUENT_BIT = [
         "daemonset.yaml",
         "kube.var.log.containers.llama",
         fluent_bit_pod("stderr", STEP),
-        Who("worker", TIME_NS, STEP, "llama-7877", 3, "llama-7877-worker-3", "pytorch"),
+        ExpectedEvent("worker", TIME_NS, STEP, "llama-7877", 3, "llama-7877-worker-3", "pytorch"),
         id="pod-whose-lines-are-json",
     ),
     pytest.param(
         "daemonset.yaml",
         "kube.var.log.containers.llama",
         fluent_bit_pod("stdout", "[rank27]: ValueError: x"),
-        Who("worker", TIME_NS, "[rank27]: ValueError: x", "llama-7877", 27, "llama-7877-worker-3", "pytorch"),
+        ExpectedEvent("worker", TIME_NS, "[rank27]: ValueError: x", "llama-7877", 27, "llama-7877-worker-3", "pytorch"),
         id="pod-with-several-ranks",
     ),
     pytest.param(
         "daemonset.yaml",
         "kernel",
         {"@timestamp": TIME, "priority": 4, "sequence": 1814, "sec": 11706, "usec": 732233, "msg": XID},
-        Who("kernel", TIME_NS, XID),
+        ExpectedEvent("kernel", TIME_NS, XID),
         id="kmsg",
     ),
     pytest.param(
         "sidecar.yaml",
         "worker",
         {"@timestamp": TIME, "file": "/var/log/worker/out.log", "log": "loss=2.3"},
-        Who("worker", TIME_NS, "loss=2.3", "llama-7877", 3, "llama-7877-3"),
+        ExpectedEvent("worker", TIME_NS, "loss=2.3", "llama-7877", 3, "llama-7877-3"),
         id="sidecar",
     ),
     pytest.param(
         "sidecar.yaml",
         "shipper",
         {"@timestamp": TIME, "log": "[2026/03/02 09:00:05] [ warn] [engine] x"},
-        Who("", TIME_NS, "[2026/03/02 09:00:05] [ warn] [engine] x"),
+        ExpectedEvent("", TIME_NS, "[2026/03/02 09:00:05] [ warn] [engine] x"),
         id="the-sidecar-s-own-log-is-of-no-job",
     ),
 ]
 
 
 @pytest.mark.parametrize(("config", "tag", "record", "who"), FLUENT_BIT)
-def test_records_of_fluent_bit(config: str, tag: str, record: dict[str, Any], who: Who) -> None:
+def test_records_of_fluent_bit(config: str, tag: str, record: dict[str, Any], who: ExpectedEvent) -> None:
     assert_parsed_as(record | added(config, tag, POD_OF_WORKER), who)
 
 
 def test_a_sidecar_of_fluent_bit_may_leave_the_rank_to_the_lines() -> None:
     variables = POD_OF_WORKER | {"RANK": "-"}
     record = {"@timestamp": TIME, "log": "[rank5]: x"} | added("sidecar.yaml", "worker", variables)
-    assert_parsed_as(record, Who("worker", TIME_NS, "[rank5]: x", "llama-7877", 5, "llama-7877-3"))
+    assert_parsed_as(record, ExpectedEvent("worker", TIME_NS, "[rank5]: x", "llama-7877", 5, "llama-7877-3"))
 
 
 # ---- Vector ----------------------------------------------------------------------------------------------------------
@@ -197,25 +199,30 @@ VECTOR = [
     pytest.param(
         "daemonset.yaml",
         VECTOR_POD,
-        Who("worker", TIME_NS, STEP, "llama-7877", 3, "llama-7877-worker-3", "pytorch"),
+        ExpectedEvent("worker", TIME_NS, STEP, "llama-7877", 3, "llama-7877-worker-3", "pytorch"),
         id="kubernetes-logs",
     ),
-    pytest.param("daemonset.yaml", VECTOR_JOURNALD, Who("kernel", TIME_NS // 1000 * 1000, XID), id="journald"),
     pytest.param(
-        "sidecar.yaml", VECTOR_FILE, Who("worker", TIME_NS, "loss=2.3", "llama-7877", 3, "llama-7877-3"), id="file"
+        "daemonset.yaml", VECTOR_JOURNALD, ExpectedEvent("kernel", TIME_NS // 1000 * 1000, XID), id="journald"
+    ),
+    pytest.param(
+        "sidecar.yaml",
+        VECTOR_FILE,
+        ExpectedEvent("worker", TIME_NS, "loss=2.3", "llama-7877", 3, "llama-7877-3"),
+        id="file",
     ),
 ]
 
 
 @pytest.mark.parametrize(("config", "event", "who"), VECTOR)
-def test_records_of_vector(config: str, event: dict[str, Any], who: Who) -> None:
+def test_records_of_vector(config: str, event: dict[str, Any], who: ExpectedEvent) -> None:
     assert_parsed_as(vector_transform(config, "named", event, POD_OF_WORKER), who)
 
 
 def test_a_sidecar_of_vector_may_leave_the_rank_to_the_lines() -> None:
     variables = POD_OF_WORKER | {"RANK": ""}
     record = vector_transform("sidecar.yaml", "named", VECTOR_FILE | {"message": "[rank5]: x"}, variables)
-    assert_parsed_as(record, Who("worker", TIME_NS, "[rank5]: x", "llama-7877", 5, "llama-7877-3"))
+    assert_parsed_as(record, ExpectedEvent("worker", TIME_NS, "[rank5]: x", "llama-7877", 5, "llama-7877-3"))
 
 
 @pytest.mark.parametrize("config", ["daemonset.yaml", "sidecar.yaml"])
@@ -240,7 +247,7 @@ def test_lost_lines_reported_by_vector_are_shipped_and_matched(config: str) -> N
         "host": "llama-7877-3",
     }
     record = vector_transform(config, "own", event, POD_OF_WORKER)
-    assert_parsed_as(record, Who("", TIME_NS, "vector: Events dropped count=17 Service call failed."))
+    assert_parsed_as(record, ExpectedEvent("", TIME_NS, "vector: Events dropped count=17 Service call failed."))
     matches = a_scanner().scan(batch([orjson.dumps(record)])).matches
     assert [(match.rule, match.event.node) for match in matches] == [("python.log_cut", NODE)]
     with pytest.raises(Exception, match="aborted"):

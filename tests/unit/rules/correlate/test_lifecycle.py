@@ -26,7 +26,7 @@ def steps(first: int, count: int, start_s: float, job: str = "A") -> list[Step]:
     return [a_step(first + number, start_s + PACE_S * number, job) for number in range(count)]
 
 
-def whats(incident: Incident) -> list[str]:
+def history_of(incident: Incident) -> list[str]:
     return [change.what for change in incident.history]
 
 
@@ -65,7 +65,7 @@ def test_an_incident_that_progress_resolved_too_early_is_reopened_by_what_it_exp
     engine.add([a_timeout(680, "n2", "A", 8)])
     (again,) = engine.advance(at(700))
     assert (again.incident_id, again.status, again.failure_class) == (resolved.incident_id, "open", "xid-79")
-    assert whats(again)[1:] == ["resolved: job A completed 3 more steps", "reopened: hang on job A"]
+    assert history_of(again)[1:] == ["resolved: job A completed 3 more steps", "reopened: hang on job A"]
 
 
 def test_a_flapping_incident_stays_open_until_it_is_quiet(engine: Engine) -> None:
@@ -73,9 +73,9 @@ def test_a_flapping_incident_stays_open_until_it_is_quiet(engine: Engine) -> Non
         start_s = 100 * number
         engine.add([an_xid(94, start_s, "n1", job="A")], steps(10 * number, 5, start_s + 1))
     (flapping,) = engine.advance(at(600))
-    assert (flapping.status, whats(flapping)[-1]) == ("open", "reopened: xid-94 on n1, GPU 0000:9a:00")
+    assert (flapping.status, history_of(flapping)[-1]) == ("open", "reopened: xid-94 on n1, GPU 0000:9a:00")
     (resolved,) = engine.advance(at(3000) + RESOLVE_AFTER_NS)
-    assert whats(resolved)[-1] == "resolved: quiet for 60 minutes"
+    assert history_of(resolved)[-1] == "resolved: quiet for 60 minutes"
 
 
 def test_progress_does_not_resolve_a_loss_that_is_no_number(engine: Engine) -> None:
@@ -91,8 +91,8 @@ def test_a_job_that_fails_every_run_near_the_same_step_recurs(engine: Engine) ->
         engine.add([failure], steps(4090, 12, start_s))
         incidents += engine.advance(at(start_s + 900))
     last = incidents[-1]
-    assert whats(incidents[0])[-1] == "opened: xid-79 on n7, GPU 0000:9a:00"
-    assert whats(incidents[1])[-1] == "resolved: job A restarted and completed 3 more steps"
+    assert history_of(incidents[0])[-1] == "opened: xid-79 on n7, GPU 0000:9a:00"
+    assert history_of(incidents[1])[-1] == "resolved: job A restarted and completed 3 more steps"
     assert last.recurrence is not None
     assert (last.recurrence.attempts, last.recurrence.near_step, last.recurrence.nodes) == (3, 4101, ("n7",))
     assert last.recurrence.classes == ("xid-79", "oom-gpu", "xid-31")
@@ -108,7 +108,7 @@ def test_a_line_that_reports_recovery_resolves_its_incident(engine: Engine) -> N
     down = a_match("nic.link_down", 10, "n1")
     engine.add([down, a_match("nic.link_up", 20, "n2"), a_match("nic.link_up", 30, "n1", text="eth2: Link up")])
     (resolved,) = engine.advance(at(40))
-    assert (resolved.status, whats(resolved)[-1]) == ("resolved", "resolved: cleared: eth2: Link up")
+    assert (resolved.status, history_of(resolved)[-1]) == ("resolved", "resolved: cleared: eth2: Link up")
 
 
 def test_a_recovery_resolves_nothing_while_something_else_is_broken(engine: Engine) -> None:

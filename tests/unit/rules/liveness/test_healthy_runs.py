@@ -11,7 +11,7 @@ from tests.support.logs import a_scanner, batch, the_rules
 
 RANKS = range(8)
 STEPS = (1, 2, 3, 4, 5, 6)
-CALM_ROLES = {"finished", "advice"}
+NO_FINDING_ROLES = {"finished", "advice"}
 """Roles that make a match and yet no finding."""
 SITE = "/opt/env/lib/python3.12/site-packages"
 CLOCK = "2026-03-02 09:00:"
@@ -420,7 +420,9 @@ def findings_and_steps(lines: Iterable[str]) -> tuple[list[tuple[str, str]], set
     """The matches of other than calm roles as (rule, line), and the steps."""
     scanned = a_scanner().scan(batch([line.encode() for line in lines]))
     rules = the_rules()
-    found = [(match.rule, match.event.text) for match in scanned.matches if rules.spec_of(match).role not in CALM_ROLES]
+    found = [
+        (match.rule, match.event.text) for match in scanned.matches if rules.spec_of(match).role not in NO_FINDING_ROLES
+    ]
     return found, {heartbeat.step for heartbeat in scanned.heartbeats if isinstance(heartbeat, Step)}
 
 

@@ -50,7 +50,9 @@ def of_all(upto: int, nodes: int = 4, gpus: int = 1, first: int = 0, start_s: fl
     return [heartbeat for node, rank in ranks for heartbeat in steps(upto, first, start_s, node=node, rank=rank)]
 
 
-def speaks(source: str, node: str, first_s: float, last_s: float, every_s: float = 10, job: str = "A") -> list[Alive]:
+def alive_every(
+    source: str, node: str, first_s: float, last_s: float, every_s: float = 10, job: str = "A"
+) -> list[Alive]:
     """One of a node's streams with a line now and then."""
     count = int((last_s - first_s) // every_s) + 1
     seconds = [first_s + every_s * number for number in range(count)]
@@ -105,7 +107,7 @@ def test_a_job_without_a_known_cadence_gets_a_quarter_of_an_hour(fresh: Engine) 
 
 def test_a_silence_after_a_cause_of_failures_is_no_pause(fresh: Engine) -> None:
     fresh.add([a_match("nvidia.xid_79", 590, "n1", "")], [])
-    run(fresh, [*steps(117), *speaks("worker", "n1", 0, 585)], 604.999)
+    run(fresh, [*steps(117), *alive_every("worker", "n1", 0, 585)], 604.999)
     assert verdicts(fresh) == []
     fresh.advance(at(605))
     assert verdicts(fresh) == [("hung", "", None, 605)]
@@ -163,7 +165,7 @@ def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
         alive
         for number in range(4)
         for source in ("kernel", "worker")
-        for alive in speaks(source, f"n{number}", 0, 580 if number == 3 else 1500)
+        for alive in alive_every(source, f"n{number}", 0, 580 if number == 3 else 1500)
     ]
     found = run(engine, [*steps(117), *streams], 1500)
     assert found[-1].failure_class == "node-fail"
@@ -173,31 +175,35 @@ def test_a_node_without_kernel_and_worker_lines_is_dead(engine: Engine) -> None:
 
 
 def test_workers_without_lines_on_a_node_with_kernel_lines_are_dead(engine: Engine) -> None:
-    streams = [alive for number in range(4) for alive in speaks("kernel", f"n{number}", 0, 1500)]
+    streams = [alive for number in range(4) for alive in alive_every("kernel", f"n{number}", 0, 1500)]
     streams += [
-        alive for number in range(1, 4) for alive in speaks("worker", f"n{number}", 0, 580 if number == 3 else 1500)
+        alive
+        for number in range(1, 4)
+        for alive in alive_every("worker", f"n{number}", 0, 580 if number == 3 else 1500)
     ]
     (found,) = run(engine, [*steps(117), *streams], 1500)
     assert (found.failure_class, found.verdict, found.root_cause.node) == ("unknown-death", "rank-dead", "n3")
 
 
 def test_the_only_node_that_reports_steps_is_not_suspected_for_its_silence(engine: Engine) -> None:
-    streams = [alive for number in range(2, 5) for alive in speaks("worker", f"n{number}", 0, 3000)]
-    (found,) = run(engine, [*steps(117), *speaks("worker", "n1", 0, 585), *streams], 3000)
+    streams = [alive for number in range(2, 5) for alive in alive_every("worker", f"n{number}", 0, 3000)]
+    (found,) = run(engine, [*steps(117), *alive_every("worker", "n1", 0, 585), *streams], 3000)
     assert (found.verdict, found.root_cause.node) == ("hung", "")
 
 
 def test_missing_logs_of_all_nodes_are_the_shipper_s_until_a_line_arrives(engine: Engine) -> None:
-    streams = [alive for number in range(8) for alive in speaks("kernel", f"n{number}", 0, 585)]
-    workers = [alive for number in range(8) for alive in speaks("worker", f"n{number}", 0, 585)]
+    streams = [alive for number in range(8) for alive in alive_every("kernel", f"n{number}", 0, 585)]
+    workers = [alive for number in range(8) for alive in alive_every("worker", f"n{number}", 0, 585)]
     assert run(engine, [*steps(117), *streams, *workers], 1200) == []
     assert [verdict for verdict, *_ in verdicts(engine)] == ["shipper-silent"]
-    (found,) = run(engine, speaks("kernel", "n4", 1300, 1400), 1500)
+    (found,) = run(engine, alive_every("kernel", "n4", 1300, 1400), 1500)
     assert found.verdict == "hung"
 
 
 def test_missing_logs_of_a_single_node_are_a_hang(engine: Engine) -> None:
-    (found,) = run(engine, [*steps(117), *speaks("kernel", "n1", 0, 585), *speaks("worker", "n1", 0, 585)], 700)
+    (found,) = run(
+        engine, [*steps(117), *alive_every("kernel", "n1", 0, 585), *alive_every("worker", "n1", 0, 585)], 700
+    )
     assert found.verdict == "hung"
 
 
@@ -206,7 +212,7 @@ def test_a_node_whose_streams_stop_while_the_job_makes_steps_has_a_silent_shippe
         alive
         for number in range(4)
         for source in ("kernel", "worker")
-        for alive in speaks(source, f"n{number}", 0, 600 if number == 3 else 3000)
+        for alive in alive_every(source, f"n{number}", 0, 600 if number == 3 else 3000)
     ]
     assert run(engine, [*steps(600), *streams], 3000) == []
     assert [(verdict, node) for verdict, node, _, _ in verdicts(engine)] == [("shipper-silent", "n3")]
@@ -234,14 +240,14 @@ def test_a_log_of_one_node_gives_no_verdict_on_the_others(fresh: Engine) -> None
 
 
 def test_a_last_line_that_ends_in_the_middle_is_cut_off(engine: Engine) -> None:
-    workers = [*speaks("worker", "n1", 0, 585), *speaks("worker", "n2", 0, 585)]
+    workers = [*alive_every("worker", "n1", 0, 585), *alive_every("worker", "n2", 0, 585)]
     (found,) = run(engine, [*steps(117), *workers, LineCut(at(586), "default", "", "n2")], 700)
     assert (found.failure_class, found.verdict, found.root_cause.node) == ("log-truncated", "cut-off", "n2")
 
 
 def test_lines_that_always_end_in_the_middle_are_not_cut_off(engine: Engine) -> None:
     cuts = [LineCut(at(5 * number + 1), "default", "", "n1") for number in range(118)]
-    (found,) = run(engine, [*steps(117), *speaks("worker", "n1", 0, 585), *cuts], 700)
+    (found,) = run(engine, [*steps(117), *alive_every("worker", "n1", 0, 585), *cuts], 700)
     assert found.verdict == "hung"
 
 
@@ -323,12 +329,12 @@ def test_a_stopped_job_that_makes_steps_again_recovers(engine: Engine) -> None:
 
 
 def test_jobs_and_nodes_without_lines_for_a_day_are_forgotten(fresh: Engine) -> None:
-    run(fresh, [*steps(3), *speaks("kernel", "n1", 0, 100)], 1000)
+    run(fresh, [*steps(3), *alive_every("kernel", "n1", 0, 100)], 1000)
     size_bytes = len(fresh.snapshot())
     later_s = 25 * 3600
     run(
         fresh,
-        [a_step(1, later_s, "B", "n2"), *speaks("kernel", "n2", later_s, later_s + 100, job="B")],
+        [a_step(1, later_s, "B", "n2"), *alive_every("kernel", "n2", later_s, later_s + 100, job="B")],
         later_s + 7200,
     )
     assert len(fresh.snapshot()) < 1.5 * size_bytes

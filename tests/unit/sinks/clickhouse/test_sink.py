@@ -35,12 +35,12 @@ class FlakyClient:
 
 
 @pytest.fixture
-def _no_waiting() -> Iterator[None]:
+def _no_retry_delay() -> Iterator[None]:
     with stamina.set_testing(True, attempts=5):
         yield
 
 
-@pytest.mark.usefixtures("_no_waiting")
+@pytest.mark.usefixtures("_no_retry_delay")
 def test_retry_sends_the_same_deduplication_token() -> None:
     flaky: Any = FlakyClient(failures=3)
     ClickHouseSink(flaky).write(matches=[(a_match(), XidFacts())])
@@ -48,7 +48,7 @@ def test_retry_sends_the_same_deduplication_token() -> None:
     assert len(set(flaky.tokens)) == 1
 
 
-@pytest.mark.usefixtures("_no_waiting")
+@pytest.mark.usefixtures("_no_retry_delay")
 def test_unavailable_store_raises_after_the_retries() -> None:
     flaky: Any = FlakyClient(failures=99)
     with pytest.raises(TransientError, match="away"):

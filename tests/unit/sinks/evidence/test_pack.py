@@ -55,7 +55,7 @@ def references(value: Any) -> set[str]:
     return set().union(*map(references, value)) if isinstance(value, list) else set()
 
 
-def leads_somewhere(incident: Incident, reference: str) -> bool:
+def resolves(incident: Incident, reference: str) -> bool:
     match parse(reference):
         case LineReference(source, number):
             return any((line.source, line.line) == (source, number) for line in incident.evidence)
@@ -286,7 +286,7 @@ def test_any_incident_fits_and_every_reference_resolves(incident: Incident, max_
         if form == "json":
             decoded = msgspec.json.decode(shown)
             jsonschema.validate(decoded, SCHEMA)
-            assert {ref for ref in references(decoded) if not leads_somewhere(incident, ref)} == set()
+            assert {ref for ref in references(decoded) if not resolves(incident, ref)} == set()
             if pack.lines and pack.lines[0].reference == pack.verdict.line:
                 assert decoded["lines"][0]["reference"] == decoded["verdict"]["line"]
         else:

@@ -61,11 +61,11 @@ async def working(worker: Worker) -> AsyncIterator[Worker]:
 
 
 @pytest.fixture(scope="module")
-def calm(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[str, str]]:
     """The notifications of an undisturbed run: incident and kind, in order."""
 
     async def play(receiver: Receiver) -> None:
-        async with working(Worker(webhook_alerts(receiver.url), tmp_path_factory.mktemp("calm"))) as worker:
+        async with working(Worker(webhook_alerts(receiver.url), tmp_path_factory.mktemp("undisturbed"))) as worker:
             await worker.play(story(), 60 * MINUTE_S)
 
     with Receiver().listening() as receiver:
@@ -80,20 +80,20 @@ def accepted_by(receiver: Receiver) -> list[tuple[str, str]]:
     return [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in receiver.accepted]
 
 
-def test_an_undisturbed_run_delivers_every_change_once(calm: Notified) -> None:
-    assert [kind for name, kind in calm if name == "i1"] == KINDS
-    assert len(calm) == 15
+def test_an_undisturbed_run_delivers_every_change_once(undisturbed: Notified) -> None:
+    assert [kind for name, kind in undisturbed if name == "i1"] == KINDS
+    assert len(undisturbed) == 15
 
 
 @pytest.mark.parametrize("fault", ["drop", "garbage", 500, 503, 429])
 async def test_a_target_that_fails_for_half_an_hour_gets_everything_once_in_order(
-    fault: str | int, receiver: Receiver, calm: Notified, tmp_path: Path
+    fault: str | int, receiver: Receiver, undisturbed: Notified, tmp_path: Path
 ) -> None:
     async with working(Worker(webhook_alerts(receiver.url), tmp_path)) as worker:
         receiver.before_answer = lambda _: fault if worker.clock.passed_s < 30 * MINUTE_S else None
         await worker.play(story(), 60 * MINUTE_S)
         assert (worker.pending, worker.starts) == (0, 1)
-    assert accepted_by(receiver) == calm
+    assert accepted_by(receiver) == undisturbed
     assert len(set(receiver.accepted)) == len(receiver.accepted)
     assert len(receiver.requests) < 15 + 60, "it was not hammered meanwhile"
     waits = [pair for pair in worker.ledger.outcomes if pair[1] == "waits"]
@@ -220,7 +220,7 @@ STEPS = range(1, 130, 7)
 
 @pytest.mark.parametrize("first", STEPS)
 async def test_a_target_gets_the_same_requests_when_the_process_is_killed_at_any_step(
-    first: int, receiver: Receiver, calm: Notified, tmp_path: Path
+    first: int, receiver: Receiver, undisturbed: Notified, tmp_path: Path
 ) -> None:
     steps = count(1)
     async with working(
@@ -231,7 +231,7 @@ async def test_a_target_gets_the_same_requests_when_the_process_is_killed_at_any
     ids = list(dict.fromkeys(body["notification_id"] for _, body in receiver.requests))
     bodies = {body["notification_id"]: body for _, body in receiver.requests}
     seen = [(bodies[name]["incident"]["incident_id"], bodies[name]["kind"]) for name in ids]
-    assert seen == calm
+    assert seen == undisturbed
     assert starts > 1 or next(steps) < first
 
 

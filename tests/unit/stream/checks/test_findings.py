@@ -45,7 +45,7 @@ HEALTHY = {wanted.name: Topic(wanted.name, wanted.partitions, 1, 1, 0, wanted.co
 OURS = Member(CLIENT_ID, "/10.0.0.1")
 
 
-def in_short(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
+def brief(findings: Iterable[Finding]) -> list[tuple[str, str, str]]:
     """The findings that need action, each of which says what to do."""
     failing = [finding for finding in findings if finding.status != "ok"]
     assert all(finding.fix for finding in failing)
@@ -59,7 +59,7 @@ def topics(
     seen = dict(HEALTHY)
     if name:
         seen[name] = replace(seen[name], **changed, configs={**(seen[name].configs or {}), **configs})
-    return in_short(topic_findings(wanted, Brokers("kafka:9092", brokers, seen), NAMES, "logs.raw"))
+    return brief(topic_findings(wanted, Brokers("kafka:9092", brokers, seen), NAMES, "logs.raw"))
 
 
 def test_topics_as_created_have_no_findings() -> None:
@@ -118,12 +118,12 @@ def test_a_single_replica_is_in_sync_with_itself_however_many_are_wanted() -> No
 
 def test_hidden_configuration_is_reported_once_and_not_as_wrong() -> None:
     hidden = {name: replace(topic, configs=None, is_configured=False) for name, topic in HEALTHY.items()}
-    found = in_short(topic_findings(WANTED, Brokers("kafka:9092", 1, hidden), NAMES, "logs.raw"))
+    found = brief(topic_findings(WANTED, Brokers("kafka:9092", 1, hidden), NAMES, "logs.raw"))
     assert [finding[:2] for finding in found] == [("topics", "warning")]
 
 
 def test_brokers_that_create_topics() -> None:
-    found = in_short(
+    found = brief(
         topic_findings(WANTED, Brokers("kafka:9092", 1, HEALTHY, makes_topics_itself=True), NAMES, "logs.raw")
     )
     assert [finding[:2] for finding in found] == [("topics", "warning")]
@@ -146,13 +146,13 @@ PLACE = Place("logs.raw/0", first=100, committed=900, end=1000, oldest_ms=NOW_MS
     ],
 )
 def test_a_group(members: tuple[Member, ...], place: Place, expected: list[tuple[str, str]]) -> None:
-    found = in_short(group_findings(Group("epicenter.match", members, (place,)), 4, NOW_MS))
+    found = brief(group_findings(Group("epicenter.match", members, (place,)), 4, NOW_MS))
     assert [status for _, status, _ in found] == [status for status, _ in expected]
     assert all(words in text for (_, _, text), (_, words) in zip(found, expected, strict=True))
 
 
 def test_a_group_that_was_never_used_is_no_problem() -> None:
-    assert in_short(group_findings(Group("epicenter.match", (), ()), 4, NOW_MS)) == []
+    assert brief(group_findings(Group("epicenter.match", (), ()), 4, NOW_MS)) == []
 
 
 GOOD = ObservedRecord("n1", has_key=True, has_node=True, has_time=True)
@@ -171,27 +171,27 @@ NOT_JSON = Fault(DeadLetterKind.NOT_JSON, "not JSON")
     ],
 )
 def test_raw_records(some: ObservedRecord, status: str, words: str) -> None:
-    ((_, found_status, found),) = in_short(record_findings([GOOD] * 50 + [some] * 50))
+    ((_, found_status, found),) = brief(record_findings([GOOD] * 50 + [some] * 50))
     assert found_status == status
     assert words in found
 
 
 def test_a_sender_adds_no_lines_to_the_report() -> None:
     forger = replace(GOOD, dead=NOT_JSON, who="x\nstore: ok: all is well\n" + "y" * 10_000)
-    ((_, _, found),) = in_short(record_findings([forger]))
+    ((_, _, found),) = brief(record_findings([forger]))
     assert "\n" not in found and len(found) < 300
 
 
 def test_few_dead_letters_are_a_warning_and_one_of_many_records_is_none() -> None:
     dead = replace(GOOD, dead=NOT_JSON)
-    assert [status for _, status, _ in in_short(record_findings([GOOD] * 90 + [dead] * 10))] == ["warning"]
-    assert in_short(record_findings([GOOD] * 199 + [dead])) == in_short(record_findings([])) == []
+    assert [status for _, status, _ in brief(record_findings([GOOD] * 90 + [dead] * 10))] == ["warning"]
+    assert brief(record_findings([GOOD] * 199 + [dead])) == brief(record_findings([])) == []
 
 
 def test_dead_letters_are_counted_by_kind_whatever_their_reasons() -> None:
     broken = [replace(GOOD, dead=Fault(DeadLetterKind.NOT_JSON, f"not JSON: column {n}")) for n in range(3)]
     large = [replace(GOOD, dead=Fault(DeadLetterKind.TOO_LARGE, "too large: 2 bytes"))] * 2
-    ((_, _, found),) = in_short(record_findings([*large, *broken]))
+    ((_, _, found),) = brief(record_findings([*large, *broken]))
     assert "5 of the newest 5 become dead letters (not JSON: column 0)" in found
 
 
@@ -223,7 +223,7 @@ SERVER = Server("http://ch:8123/epicenter", "26.3.1.2", 0.1, 0, (), {"default": 
     ],
 )
 def test_a_store(server: Server, expected: list[tuple[str, str]]) -> None:
-    found = in_short(server_findings(server))
+    found = brief(server_findings(server))
     assert [status for _, status, _ in found] == [status for status, _ in expected]
     assert all(words in text for (_, _, text), (_, words) in zip(found, expected, strict=True))
 
@@ -242,14 +242,14 @@ def test_secrets_readable_or_writable_by_others_are_found(tmp_path: Path) -> Non
                                     (0o755, 0o666, ["warning", "problem"])):  # fmt: skip
         tmp_path.chmod(folder_mode)
         secret.chmod(mode)
-        assert [status for _, status, _ in in_short(secrets_findings(tmp_path))] == expected
+        assert [status for _, status, _ in brief(secrets_findings(tmp_path))] == expected
 
 
 def test_a_data_folder_without_room_and_one_that_can_not_be_made(tmp_path: Path) -> None:
-    assert in_short(folder_findings(tmp_path / "new", lambda _: 1 << 40)) == []
-    assert [status for _, status, _ in in_short(folder_findings(tmp_path, lambda _: 1 << 20))] == ["warning"]
+    assert brief(folder_findings(tmp_path / "new", lambda _: 1 << 40)) == []
+    assert [status for _, status, _ in brief(folder_findings(tmp_path, lambda _: 1 << 20))] == ["warning"]
     (tmp_path / "file").write_text("")
-    found = in_short(folder_findings(tmp_path / "file" / "data", lambda _: 1 << 40))
+    found = brief(folder_findings(tmp_path / "file" / "data", lambda _: 1 << 40))
     assert [status for _, status, _ in found] == ["problem"]
 
 

@@ -17,7 +17,7 @@ from epicenter.stream.rule_tools.trial import MAX_S, tried
 from epicenter.stream.settings import load_settings
 from tests.support.packs import A_PACK
 
-PATIENCE_S = 60.0
+TIMEOUT_S = 60.0
 
 
 class Process:
@@ -40,7 +40,7 @@ class Process:
         self.applied.append(rules)
 
     async def next_outcome(self) -> str:
-        return await asyncio.wait_for(self.outcomes.get(), PATIENCE_S)
+        return await asyncio.wait_for(self.outcomes.get(), TIMEOUT_S)
 
     @property
     def title(self) -> str:
