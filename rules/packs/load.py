@@ -63,7 +63,8 @@ def _read(files: Sequence[Path], problems: list[str], marks: tuple[str, ...]) ->
     packs = _Packs(problems)
     documents = [packs.add(parse_document(file, packs.reading, "pack", problems)) for file in files]
     found = replace(packs.rule_set(), marks=marks)
-    problems += [*packs.faults(found), *packs.edge_faults(found), *packs.window_faults(found)]
+    problems += [*packs.edge_faults(found), *packs.window_faults(found)]
+    problems += packs.pattern_faults(found)
     if not problems:
         store_checked([document for document in documents if document], packs.reading)
     return packs
@@ -149,9 +150,12 @@ class _Packs:
     def _replace_row(self, owner: Rule, code: str, rule: Rule) -> None:
         self.rules[owner.spec.id] = replace(owner, finer={**owner.finer, code: rule})
 
-    def faults(self, found: RuleSet) -> list[str]:
-        """Problems of the rules' expressions, each with its file and line."""
-        is_sound = _is_sound(found)
+    def pattern_faults(self, found: RuleSet) -> list[str]:
+        """Problems of the rules' expressions, each with its file and line.
+
+        All patterns are compiled together, which takes seconds, only when nothing else is wrong.
+        """
+        is_sound = not self.problems and _is_sound(found)
         shipped = tuple(rule for rule in found.rules if self._is_shipped(rule))
         is_shipped_sound = is_sound or _is_sound(RuleSet(shipped, ()))
         return [

@@ -30,9 +30,9 @@ def answer(case: dict[str, Any], folder: Path) -> str:
                 assert right in text, right
                 text = text.replace(right, wrong, 1)
         (folder / name).write_text(text, "utf-8")
-    env = {"HOME": str(folder), "PATH": os.environ["PATH"], "COLUMNS": "120", **case.get("env", {})}
+    env = {"PATH": os.environ["PATH"], "HOME": os.environ["HOME"], "XDG_DATA_HOME": str(folder), "COLUMNS": "120"}
     with chdir(folder):
-        done = epicenter(*case["run"].split(), env=env)
+        done = epicenter(*case["run"].split(), env=env | case.get("env", {}))
     output = (done.stdout + done.stderr).decode().rstrip().replace(str(folder), "~")
     return f"$ epicenter {case['run']}\n{output}\n[{done.returncode}]"
 
