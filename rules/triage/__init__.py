@@ -1,1 +1,1 @@
-"""What one finished or running job log says: status, primary failure, progress and what to do. Pure, like all rules."""
+"""One finished or running job log -> the job's status, primary failure, progress and next steps."""

@@ -1,6 +1,6 @@
-"""Story -> Assessment: what became of a job and why. `assess` is the order, `_status` the table of statuses.
+"""Story -> Assessment: how a job ended and why. `assess` has the order, `_status` the table of statuses.
 
-The report (`report.py` and what it calls) renders an assessment, and concludes nothing by itself.
+`report.py` and what it calls only render an assessment.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from epicenter.rules.triage.run_facts import CANCELLED_CODES, RunFacts, facts_of
 from epicenter.rules.triage.story import ERRORS, Story
 
 NEAR_NS: Final = 300 * NS_PER_S
-"""A step is printed late: what happened so shortly before the last one may still be what stopped the job."""
+"""Steps are printed late: a failure this shortly before the last one may still have stopped the job."""
 
 LONG_HANG_S: Final = 1800
-"""A hang that lasts so long can itself stop heartbeats (maxtext-slurm, heartbeat post-mortem)."""
+"""A hang of this length can itself stop heartbeats (maxtext-slurm, heartbeat post-mortem)."""
 
 _ENDS_OF_HANGS: Final = {"heartbeat-timeout": LONG_HANG_S, "jax-coordination-error": LONG_HANG_S, "train-timeout": 900}
-"""Classes that also end a job that stands still, with the seconds that it must have stood."""
+"""Classes that also end a stalled job, with the seconds that it must have been stalled."""
 
 _RUNNING_STATES: Final = ("RUNNING", "COMPLETING", "R", "CG")
 _CANCELLED_STATES: Final = ("CANCELLED", "PREEMPTED", "REVOKED")
@@ -43,14 +43,14 @@ _RULE_OF_STATE: Final = {
     "NODE_FAIL": "slurm.node_fail",
     "PREEMPTED": "slurm.preempted",
 }
-"""The rule that says what Slurm's word for a job's end means, for a log that shows no reason."""
+"""The rule for Slurm's state of an ended job, for a log without a reason."""
 
 _RULE_OF_STATUS: Final = {Status.CANCELLED: "stage.cancelled", Status.FAILED: "stage.fail"}
-"""What is left to say when only the log's summary tells how the job ended."""
+"""The rule for a status, if only the log's summary shows how the job ended."""
 
 
 class SilenceKind(StrEnum):
-    """What explains a job when no line does; the names are those of `detect` in a rule."""
+    """A silence that explains a job if no line does; the names are those of `detect` in a rule."""
 
     NO_PROGRESS = "no-progress"
     SILENT_END = "silent-end"
@@ -58,14 +58,14 @@ class SilenceKind(StrEnum):
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What is known besides the log: the current time, and the scheduler's state of the job; None: unknown."""
+    """What is known in addition to the log: the current time and the scheduler's state of the job; None is unknown."""
 
     now_ns: int | None = None
     job_state: str | None = None
 
     @property
     def state(self) -> str | None:
-        """The scheduler's word alone: `CANCELLED by 1000` and `COMPLETED+` without what follows it."""
+        """The state alone: `CANCELLED by 1000` and `COMPLETED+` without what follows the word."""
         words = (self.job_state or "").upper().split()
         return words[0].rstrip("+") or None if words else None
 
@@ -74,10 +74,10 @@ class Circumstances:
 class Assessment:
     """All conclusions about a job.
 
-    `as_of_ns` is the time that the progress is held against: now for a living job, the log's end for a dead one.
-    `spec` is the rule that explains the job best, `primary` its class; None when there is nothing to explain.
-    `cause` is the line that it rests on: None when no line does, but a silence or the scheduler's word. `job_state` is
-    that word, such as `CANCELLED`.
+    `as_of_ns` is the time up to which progress is expected: now for a live job, the log's end for an ended one. `spec`
+    is the rule that explains the job best, `primary` its class; None if there is nothing to explain. `cause` is the
+    signal behind it: None if the evidence is a silence or the scheduler's state. `job_state` is that state, such as
+    `CANCELLED`.
     """
 
     run: RunFacts
@@ -100,7 +100,7 @@ class Assessment:
 
     @property
     def is_late_failure(self) -> bool:
-        """Whether the job failed although all of its steps had been made."""
+        """Whether the job failed after it had completed all its steps."""
         return self.status is Status.FAILED and self.run.has_made_all_steps
 
 
@@ -132,7 +132,7 @@ def assess(story: Story, rules: RuleSet, circumstances: Circumstances) -> Assess
 
 
 def _status(run: RunFacts, circumstances: Circumstances) -> Status:
-    """The status in the first row that holds: the log's own summary, then the scheduler, then what the lines show."""
+    """The status of the first row that holds: the log's summary first, then the scheduler, then other lines."""
     story = run.story
     stated, code = story.fact("job.status", "status"), story.fact("job.status", "exit_code") or "0"
     state, has_stalled = circumstances.state, run.has_stalled(circumstances.now_ns)
@@ -156,7 +156,7 @@ def _status(run: RunFacts, circumstances: Circumstances) -> Status:
 def _best(
     run: RunFacts, status: Status, candidates: Sequence[Candidate], is_explained_by_state: bool
 ) -> Candidate | None:
-    """The failure that the status is about; none for a job that is well, or that the scheduler says more of."""
+    """The failure behind the status; None for a healthy job, or if the scheduler's state explains more."""
     if not candidates or status is Status.COMPLETED:
         return None
     best = candidates[0]
@@ -173,7 +173,7 @@ def _best(
 def _silence(
     run: RunFacts, status: Status, as_of_ns: int | None, best: Candidate | None, by_state: RuleSpec | None
 ) -> SilenceKind | None:
-    """The silence that explains the job: a stop that no failure explains, or an end that nothing does."""
+    """The silence that explains the job: a stop without a failure, or an end without any explanation."""
     if _is_hang(run, status, as_of_ns, best.signal if best else None):
         return SilenceKind.NO_PROGRESS
     is_unexplained = status is Status.UNKNOWN_DEATH and best is None and by_state is None
@@ -181,17 +181,17 @@ def _silence(
 
 
 def _is_hang(run: RunFacts, status: Status, as_of_ns: int | None, cause: Signal | None) -> bool:
-    """Whether the job stood still, and no failure at that time explains it. A hung job is often cancelled later."""
+    """Whether the job stalled, and no failure at that time explains it. A hung job is often cancelled later."""
     if status is Status.HANGING or (status is Status.CANCELLED and run.has_stalled(as_of_ns)):
         return cause is None or is_cancellation(cause.failure_class) or not _is_near_the_stop(run.story, cause)
     if cause is None or status is not Status.FAILED or run.story.steps.last is None:
         return False
-    stood_s = _ENDS_OF_HANGS.get(vocabulary().parent(cause.failure_class) or cause.failure_class)
-    return stood_s is not None and run.has_stalled(run.story.time_of(cause) or run.story.newest_ns, stood_s)
+    stalled_s = _ENDS_OF_HANGS.get(vocabulary().parent(cause.failure_class) or cause.failure_class)
+    return stalled_s is not None and run.has_stalled(run.story.time_of(cause) or run.story.newest_ns, stalled_s)
 
 
 def _is_near_the_stop(story: Story, signal: Signal) -> bool:
-    """Whether it came when steps stopped, or later: only then can it be why they did."""
+    """Whether it occurred when steps stopped, or later: only then can it be the reason."""
     steps, time_ns = story.steps, story.time_of(signal)
     if steps.last is None or story.is_after(steps.last_line, signal.position):
         return True
@@ -201,7 +201,7 @@ def _is_near_the_stop(story: Story, signal: Signal) -> bool:
 def _explanation(
     rules: RuleSet, status: Status, silence: SilenceKind | None, cause: Candidate | None, by_state: RuleSpec | None
 ) -> RuleSpec | None:
-    """The rule that says what happened: that of the silence or the line, else of the scheduler's word or the status."""
+    """The rule that explains what happened: of the silence or the line, else of the scheduler's state or the status."""
     if silence:
         return next((rule.spec for rule in rules.rules if rule.spec.detect == silence), None)
     if cause:

@@ -1,4 +1,4 @@
-"""Where a Ray job can be looked at while it lives, and what is left of its metrics afterwards."""
+"""Where to see a live Ray job's dashboards, and what remains of its metrics afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DEFAULT_PROMETHEUS_PORT: Final = "9190"
 
 
 def dashboards(story: Story, status: Status) -> tuple[str, ...]:
-    """One line each: the tunnel, head node and ports of a live job; for an ended one, how to open what was kept."""
+    """One line each: the tunnel, head node and ports of a live job; for an ended one, how to open its saved metrics."""
     tunnel = story.fact("job.ssh_tunnel", "command")
     metrics_folder = next((name for name in story.artifacts if name.endswith("prometheus")), "")
     if not tunnel and not metrics_folder:
@@ -19,14 +19,12 @@ def dashboards(story: Story, status: Status) -> tuple[str, ...]:
     host = story.fact("job.ssh_tunnel", "head_host") or "the head node"
     port = _port(story)
     if not status.is_live:
-        lines = ["The job has ended, and its dashboards with it: do not query them."]
-        lines += [f"Metrics that were kept: utils/prometheus.sh view {metrics_folder or _folder(story)}"]
-        return tuple(
-            [*lines, f"Tunnel of its lifetime ({host}, Prometheus port {port}): {tunnel}"] if tunnel else lines
-        )
+        lines = ["The job has ended, so its dashboards are gone: do not query them."]
+        lines += [f"Saved metrics: utils/prometheus.sh view {metrics_folder or _folder(story)}"]
+        return tuple([*lines, f"Tunnel while it ran ({host}, Prometheus port {port}): {tunnel}"] if tunnel else lines)
     return (
-        *((f"Tunnel for your own machine: {tunnel}",) if tunnel else ()),
-        f"Prometheus, from the cluster's network: http://{host}:{port} (localhost:9090 may be another one)",
+        *((f"Tunnel to run on your machine: {tunnel}",) if tunnel else ()),
+        f"Prometheus, from the cluster's network: http://{host}:{port} (localhost:9090 may be another instance)",
         "Through the tunnel: Ray dashboard on port 8265, TensorBoard on 6006",
     )
 

@@ -1,4 +1,4 @@
-"""The questions that a person would go through for a hang, a silent death or a late failure, with the log's answers."""
+"""The checklist for a hang, a silent death or a late failure, with the answers from the log."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from epicenter.rules.triage.story import Story
 
 _STATES: Final = {
     "OUT_OF_MEMORY": "memory ran out",
-    "PREEMPTED": "another job took its place",
+    "PREEMPTED": "another job preempted it",
     "TIMEOUT": "it reached its time limit",
     "DEADLINE": "it reached its deadline",
     "NODE_FAIL": "a node failed",
-    "CANCELLED": "somebody cancelled it",
+    "CANCELLED": "it was cancelled",
 }
 
 
@@ -28,7 +28,7 @@ def checks(assessment: Assessment) -> list[Check]:
     """The diagnosis that fits the job, question by question; exit codes always."""
     story, answers = assessment.story, list[Check]()
     if assessment.is_late_failure:
-        answers.append(Check("Was the work done?", "yes: the last step was logged; it failed while it shut down"))
+        answers.append(Check("Was the work done?", "yes: the last step was logged; the job failed during shutdown"))
     if assessment.status is Status.HANGING or assessment.primary == "hang":
         answers += hang_checks(assessment)
     if heartbeat := story.findings.get(HEARTBEAT):
@@ -41,57 +41,58 @@ def checks(assessment: Assessment) -> list[Check]:
 
 
 def hang_checks(assessment: Assessment) -> list[Check]:
-    """A hang is a gap in steps. A line that is still written says nothing against it."""
+    """A hang is a gap in steps. Lines that are still written do not rule it out."""
     story = assessment.story
     errors = [finding.failure_class for finding in assessment.run.failures if finding.is_error]
     return [
         Check("How far behind is the job?", _gap(assessment)),
         Check("Are other lines still written?", _other_lines(story)),
         Check("Did all ranks stop together?", _who_stopped(story)),
-        Check("Does anything in the log fail?", ", ".join(errors) or "no: nothing fails before the stop"),
+        Check("Does the log show a failure?", ", ".join(errors) or "no: none before the stop"),
         Check("Did a process crash?", _cores(story)),
-        Check("Would heartbeats find it?", "no: in a hang every process is alive; leave heartbeat time-outs alone"),
+        Check("Would heartbeats detect it?", "no: in a hang every process is alive; leave heartbeat time-outs alone"),
     ]
 
 
 def death_checks(story: Story, state: str | None) -> list[Check]:
-    """The ladder for a job that ended without a word."""
+    """The checklist for a job that ended without an explanation."""
     scheduler_state = (
-        f"{state}: {_STATES.get(state, 'see the first cause in sacct')}" if state else "not known: pass --job-state"
+        f"{state}: {_STATES.get(state, 'see the first cause in sacct')}" if state else "unknown: pass --job-state"
     )
     return [
         Check("Is there a trace of an out-of-memory kill?", _memory_kills(story)),
         _end_of_log(story),
-        Check("What does the scheduler say?", scheduler_state),
+        Check("What does the scheduler report?", scheduler_state),
         Check(
-            "What does the kernel say?", "not in this log: dmesg -T | grep -iE 'oom|killed process|xid' on each node"
+            "What does the kernel report?",
+            "not in this log: run dmesg -T | grep -iE 'oom|killed process|xid' on each node",
         ),
-        Check("What is left?", "killed from outside; most often by the out-of-memory killer or by preemption"),
+        Check("What remains?", "killed from outside; most often by the out-of-memory killer or by preemption"),
     ]
 
 
 def _gap(assessment: Assessment) -> str:
     steps, expected, as_of_ns = assessment.story.steps, assessment.progress.expected_step_now, assessment.as_of_ns
     if steps.last is None:
-        return "no step was made since the job began: the first collective or the start-up hangs"
+        return "the job has completed no step: the first collective or the start-up hangs"
     if expected is None or steps.last_time_ns is None or as_of_ns is None:
-        return f"the last step is {steps.last}; the log does not tell when it was made, or how fast steps were"
+        return f"the last step is {steps.last}; the log does not show when it was completed, or how fast steps were"
     about = "about " if steps.is_time_estimated else ""
     waited_s = max(0, as_of_ns - steps.last_time_ns) / NS_PER_S
     return (
-        f"the last step is {steps.last}, of {about}{iso_from_ns(steps.last_time_ns)[:19]}Z; "
-        f"{waited_s:.0f} s later it should be {about}{expected}"
+        f"the last step is {steps.last}, at {about}{iso_from_ns(steps.last_time_ns)[:19]}Z; "
+        f"{waited_s:.0f} s later, {about}{expected} was expected"
     )
 
 
 def _other_lines(story: Story) -> str:
     last_ns, newest_ns = story.steps.last_time_ns, story.newest_ns
     if last_ns is None or newest_ns is None:
-        return "the log does not tell the times"
+        return "the log does not show the times"
     later_s = (newest_ns - last_ns) / NS_PER_S
     if later_s < 1:
-        return "no: nothing at all came after the last step, so ask first whether the processes still live"
-    return f"yes, up to {later_s:.0f} s after the last step: processes live, and do not get on"
+        return "no: no line follows the last step, so check first whether the processes are alive"
+    return f"yes, up to {later_s:.0f} s after the last step: processes are alive, but make no progress"
 
 
 def _who_stopped(story: Story) -> str:
@@ -99,16 +100,17 @@ def _who_stopped(story: Story) -> str:
     if behind := steps.ranks_behind:
         return f"no: rank {numbers(behind)} had not finished the last step, so look there first"
     if len(steps.newest_by_rank) > 1:
-        return f"yes: all {len(steps.newest_by_rank)} ranks that print steps stopped at one step, so a collective hangs"
-    return "only one stream prints steps, so the log can't tell: take stacks of all ranks"
+        count = len(steps.newest_by_rank)
+        return f"yes: all {count} ranks that print steps stopped at the same step, so a collective hangs"
+    return "unknown: only one stream prints steps; take the stacks of all ranks"
 
 
 def _cores(story: Story) -> str:
     cores = [name for name in story.artifacts if "core" in name.rpartition("/")[2]]
     if cores:
-        return f"perhaps: {', '.join(cores[:4])} beside the log"
-    where = "no core file beside the log" if story.folder else "the job's folder is not known here"
-    return f"{where}; a hang leaves none, a crash does"
+        return f"perhaps: {', '.join(cores[:4])} next to the log"
+    where = "no core file next to the log" if story.folder else "the job's folder is unknown"
+    return f"{where}; a crash leaves one, a hang does not"
 
 
 def _memory_kills(story: Story) -> str:
@@ -121,15 +123,15 @@ def _memory_kills(story: Story) -> str:
 def _end_of_log(story: Story) -> Check:
     question = "Is the log cut off?"
     if not story.lines:
-        return Check(question, "it is empty: the job was ended before it could print, in the prolog or at launch")
+        return Check(question, "it is empty: the job ended before it could print, in the prolog or at launch")
     if not story.tail:
-        return Check(question, "not known of a pipe")
+        return Check(question, "unknown: the log comes from a pipe")
     if story.is_cut_off:
         return Check(question, "yes, in the middle of its last line: an abrupt kill", story.tail[-1])
-    return Check(question, "no, its last line is whole", story.tail[-1])
+    return Check(question, "no: its last line is complete", story.tail[-1])
 
 
 def _restart_checks(story: Story) -> list[Check]:
     if story.steps.attempts < 2:
         return []
-    return [Check("Was the job restarted?", f"yes: this log holds {story.steps.attempts} attempts; this is the newest")]
+    return [Check("Was the job restarted?", f"yes: this log has {story.steps.attempts} attempts; this is the newest")]

@@ -1,4 +1,4 @@
-"""The report on one job's log, as programs read it; the field names are a contract."""
+"""The report on one job's log, for programs; the field names are a contract."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Status(StrEnum):
-    """What became of a job."""
+    """The state of a job."""
 
     COMPLETED = "completed"
     FAILED = "failed"
@@ -24,12 +24,12 @@ class Status(StrEnum):
 
     @property
     def is_well(self) -> bool:
-        """Whether there is nothing to explain."""
+        """Whether it is healthy, so that there is nothing to explain."""
         return self in (Status.COMPLETED, Status.RUNNING)
 
 
 class EvidenceLine(msgspec.Struct, frozen=True):
-    """One line or block, word for word; `file` is empty in the log that was asked for, lines count from 1."""
+    """One line or block, word for word; `file` is empty for the log itself, lines count from 1."""
 
     line: int
     text: str
@@ -54,7 +54,7 @@ class FindingReport(msgspec.Struct, frozen=True):
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One question of a diagnosis with the answer that the log gives; `quote` is a line of it, word for word."""
+    """One question of a checklist with the answer from the log; `quote` is a line of it, word for word."""
 
     question: str
     answer: str
@@ -62,12 +62,12 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class ProgressReport(msgspec.Struct, frozen=True):
-    """How far the run came. Steps are numbered as the framework prints them; None where the log does not say.
+    """How far the run got. Steps are numbered as the framework prints them; None if the log does not show it.
 
-    `steps_done` counts all that the job has made, those of earlier runs included: with numbers from 0, one more than
-    the last number.
-    `steps_lost` are the steps after the last periodic checkpoint, `time_left_s` what a healthy run would still need.
-    `is_time_estimated`: the last step's line has no time, so that it was added up from step times and lines nearby.
+    `steps_done` counts all steps that the job has completed, including earlier runs: with numbers from 0, one more than
+    the last number. `steps_lost` are the steps after the last periodic checkpoint, `time_left_s` is what a healthy run
+    would still need. `is_time_estimated`: the last step's line has no time, so its time follows from step times and
+    lines nearby.
     """
 
     start: str = "unknown"
@@ -91,7 +91,7 @@ class ProgressReport(msgspec.Struct, frozen=True):
 
 
 class Triage(msgspec.Struct, frozen=True):
-    """What happened to one job. `primary` is None when nothing failed; `classes` are all that the lines show.
+    """What happened to one job. `primary` is None if nothing failed; `classes` are all that the lines show.
 
     `family` is the class of the job-log-triage table that the primary one counts as. `confidence` lies in 0..1.
     """

@@ -9,8 +9,8 @@ from epicenter.rules.triage.document import Check
 from epicenter.rules.triage.story import Finding, NodeExit, Story
 
 EXIT_CODES: Final = {
-    "1": "an ordinary error: the program's own output says which",
-    "124": "timeout(1) ended it: the stage took longer than it may",
+    "1": "an ordinary error: see the program's output",
+    "124": "timeout(1) ended it: the stage exceeded its time limit",
     "125": "the container engine itself failed",
     "126": "the command could not be executed",
     "127": "the command was not found",
@@ -19,7 +19,7 @@ EXIT_CODES: Final = {
     "134": "SIGABRT: an assertion, an abort() or the collective watchdog; a core file is likely",
     "135": "SIGBUS: /dev/shm full, or a mapped file that shrank",
     "136": "SIGFPE: an arithmetic error in native code",
-    "137": "SIGKILL: the out-of-memory killer, a container limit, or somebody outside",
+    "137": "SIGKILL: the out-of-memory killer, a container limit, or a kill from outside",
     "139": "SIGSEGV: a crash in native code; a core file is likely in the job's folder",
     "143": "SIGTERM: cancelled, preempted, or ended because another process failed",
     "255": "ssh lost its connection, or the program returned -1",
@@ -29,7 +29,7 @@ _SHOWN: Final = 8
 
 
 def exit_checks(story: Story, failures: Sequence[Finding]) -> list[Check]:
-    """Which nodes ended how, and the meaning of each code that the log tells of."""
+    """How each node ended, and the meaning of each exit code in the log."""
     return [*_node_checks(story, failures), *_code_checks(story, failures)]
 
 
@@ -59,7 +59,7 @@ def _node_checks(story: Story, failures: Sequence[Finding]) -> list[Check]:
     if not exits:
         return []
     if not failed and all(exit_.code == "143" for exit_ in exits):
-        return [Check("Did a node end by itself?", f"no: all {len(exits)} nodes ended with 143, a clean cancel")]
+        return [Check("Did a node end by itself?", f"no: all {len(exits)} nodes ended with 143, a clean cancellation")]
     if not failed:
         return []
     first = failed[0]
@@ -73,13 +73,13 @@ def _rest(exits: list[NodeExit]) -> str:
 
 
 def _printed(failures: Sequence[Finding], exit_: NodeExit) -> str:
-    """The failures in the lines of the node's own task."""
+    """The failures in the lines of the node's task."""
     lines = [
         f"{finding.failure_class} at line {signal.position.offset if signal.position else '?'}"
         for finding in failures
         if finding.failure_class != "node-fail" and (signal := finding.by_rank.get(exit_.task)) is not None
     ]
-    return ", ".join(lines[:_SHOWN]) or "nothing that a rule knows: read the lines of its task before that line"
+    return ", ".join(lines[:_SHOWN]) or "nothing that a rule matches: read its task's lines before that line"
 
 
 def _where(nodes: set[str]) -> str:
@@ -89,5 +89,5 @@ def _where(nodes: set[str]) -> str:
 
 
 def _above_128(code: str) -> str:
-    """Python says -9 where a shell says 137."""
+    """Python reports -9 for a shell's 137."""
     return str(128 + int(code[1:])) if code[:1] == "-" and code[1:].isdigit() else code

@@ -1,4 +1,4 @@
-"""Whether JAX tasks that were declared dead had really died: often they had not."""
+"""Whether JAX tasks that were reported dead had really died: often they had not."""
 
 from __future__ import annotations
 
@@ -15,31 +15,31 @@ _SHOWN: Final = 8
 
 
 def heartbeat_checks(story: Story, run: RunFacts, heartbeat: Finding) -> list[Check]:
-    """The checklist for a false alarm, with the answers of the log."""
+    """The checklist for a false alarm, with the answers from the log."""
     accused = sorted(story.accused)
     alive, stepping = _self_reported(story, accused), _still_stepping(story, accused)
     earlier = [_error_on_task(signal) for signal in run.deaths[:_SHOWN]]
     return [
-        Check("Which tasks are accused?", numbers(accused) or "the log does not name them"),
+        Check("Which tasks were reported dead?", numbers(accused) or "the log does not name them"),
         Check(
-            "Did an accused task report the error itself?",
-            f"yes, task {numbers(alive)}: it was alive" if alive else "no line of theirs says so",
+            "Did one of them report the error itself?",
+            f"yes, task {numbers(alive)}: it was alive" if alive else "no line shows it",
         ),
-        Check("Did an accused task fail earlier?", "; ".join(earlier) or "no error of theirs comes before it"),
+        Check("Did one of them fail earlier?", "; ".join(earlier) or "no: none of them logged an error before"),
         Check(
-            "Did an accused task still make steps?",
-            f"yes, task {numbers(stepping)} came as far as the others"
+            "Did one of them still complete steps?",
+            f"yes, task {numbers(stepping)} got as far as the others"
             if stepping
-            else "their lines tell no newest step",
+            else "unknown: their lines have no recent step",
         ),
-        Check("Did the job stand still before?", _silence_before(story, heartbeat)),
+        Check("Had the job stalled before?", _silence_before(story, heartbeat)),
         Check("Are there metrics of that time?", _metrics(story)),
         Check("Real death or false alarm?", _verdict(earlier, [*alive, *stepping])),
     ]
 
 
 def numbers(ranks: Iterable[int]) -> str:
-    """`3, 5, 8`; of many only the first ones, and how many there are."""
+    """`3, 5, 8`; of many, the first few and the total."""
     distinct = sorted(set(ranks))
     shown = ", ".join(map(str, distinct[:_SHOWN]))
     return f"{shown} … ({len(distinct)} in all)" if len(distinct) > _SHOWN else shown
@@ -49,8 +49,8 @@ def _verdict(earlier: list[str], alive: list[int]) -> str:
     if earlier:
         return "a real death: the earlier error is the cause"
     if alive:
-        return "a false alarm: a task that was called dead was alive"
-    return "most likely a false alarm: nothing shows a death"
+        return "a false alarm: a task that was reported dead was alive"
+    return "most likely a false alarm: no line shows a death"
 
 
 def _self_reported(story: Story, accused: list[int]) -> list[int]:
@@ -71,12 +71,12 @@ def _error_on_task(signal: Signal) -> str:
 def _silence_before(story: Story, heartbeat: Finding) -> str:
     last_ns, reported_ns = story.steps.last_time_ns, story.time_of(heartbeat.first)
     if last_ns is None or reported_ns is None or story.steps.last is None:
-        return "the log does not tell the times"
+        return "the log does not show the times"
     waited_s = max(0, (reported_ns - last_ns) // NS_PER_S)
-    return f"the last step ({story.steps.last}) came {waited_s} s before it"
+    return f"the last step ({story.steps.last}) was {waited_s} s earlier"
 
 
 def _metrics(story: Story) -> str:
     if any(name.endswith("prometheus") for name in story.artifacts):
-        return "yes, in prometheus/: GPU use, TCP retransmits, I/O pressure and memory show whether the tasks were well"
-    return "none beside the log; a run with RAY=1 keeps them"
+        return "yes, in prometheus/: GPU use, TCP retransmits, I/O pressure and memory show whether tasks were healthy"
+    return "none next to the log; a run with RAY=1 records them"

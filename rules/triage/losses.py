@@ -1,4 +1,4 @@
-"""A training loss that jumps: said by no line, but by the losses of many progress lines."""
+"""A jump of the training loss: no single line reports it, but the losses of many progress lines show it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from typing import Final
 
 MAX_KEPT_LOSSES: Final = 50
 FIRST_TRUSTED_STEP: Final = 100
-"""Before that a loss still falls from its start, and jumps about."""
+"""Before this step, the loss still falls from its initial value and fluctuates."""
 
 MIN_RISE: Final = 2.0
 MIN_RATIO: Final = 2.0
 MAX_RATIO_AT_FIRST: Final = 6.0
-"""A single loss may be that of one micro-batch, where the later ones are sums over many: then no jump is that high."""
+"""The first loss may be that of one micro-batch and later ones sums over many; a real jump is not this high."""
 
 MAX_USUAL: Final = 20.0
-"""Losses above that are no cross-entropy, and rise and fall by more for no reason."""
+"""A loss above this is not a cross-entropy, and fluctuates more for no reason."""
 
 
 @dataclass
 class Losses:
-    """The newest losses of a run, one a step: a line may fit two rules, and ranks may tell the same step."""
+    """The newest losses of a run, one per step: a line may match two rules, and ranks may report the same step."""
 
     newest: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_KEPT_LOSSES))
     newest_step: int | None = None
 
     def jumps(self, fields: Mapping[str, str], step: int | None) -> bool:
-        """Take in a progress line; whether its loss is twice what it used to be, and two nats higher at least."""
+        """Process a progress line; true if its loss is at least twice the usual one, and at least two nats higher."""
         loss = _number(fields.get("loss"))
         if loss is None or step is None or step < FIRST_TRUSTED_STEP or step == self.newest_step:
             return False

@@ -20,9 +20,9 @@ DEADLY_POINTS: Final = 10
 
 
 def ranked(run: RunFacts, rules: RuleSet) -> list[Candidate]:
-    """The failures of the newest attempt as candidates for the cause, the best first.
+    """The failures of the newest attempt as candidates for the cause, best first.
 
-    When it shows none and did not come far, those of the attempt before it.
+    If it has none and did not get far, those of the attempts before it.
     """
     story, heartbeat = run.story, run.story.findings.get(HEARTBEAT)
     deaths = run.deaths if heartbeat and heartbeat.signals else ()
@@ -51,11 +51,11 @@ def _weigh_in_log(candidate: Candidate, run: RunFacts) -> None:
 
 
 def _in_line_order(story: Story, signals: Iterable[Signal]) -> list[Signal]:
-    """Signals of which none is later than those further down in its file; lines of one time are a nanosecond apart.
+    """The signals with times in the order of their lines in each file; lines of one time are a nanosecond apart.
 
-    So a line without a time, which was given that of the file, does not come after what it brought about. A task's line
-    without a node gets the one that the task ended on. Where no line tells a time, how long a kernel line had waited
-    says nothing of its order among the others: each was printed as it happened.
+    So a line without a time, which got that of the file, does not come after its effects. A task's line without a node
+    gets the node that the task ended on. If no line has a time, how long a kernel line had waited says nothing about
+    its order: each was printed as it happened.
     """
     moved, latest_ns, signals = list[Signal](), dict[str, int](), list(signals)
     is_dated = any(story.time_of(signal) is not None for signal in signals)

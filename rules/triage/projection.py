@@ -1,4 +1,4 @@
-"""How far the run came, what it lost, and where it should be by now."""
+"""How far the run got, what it lost, and where it should be by now."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from epicenter.rules.triage.steps import Steps
 from epicenter.rules.triage.story import Story
 
 DEFAULT_CHECKPOINT_PERIOD: Final = 200
-"""MaxText's own, when checkpoints are on and no period is stated."""
+"""MaxText's default, if checkpoints are on and the log has no period."""
 
 ZERO_BASED: Final = {"progress.maxtext", "progress.nanogpt", "progress.nemo"}
-"""Progress rules of frameworks that count their steps from 0."""
+"""Progress rules of frameworks that count steps from 0."""
 
 _SAVED: Final = ("job.checkpoint_saved", "progress.checkpoint_saved")
 
 
 def measure(story: Story) -> ProgressReport:
-    """How far the run came, by its log alone; steps are numbered as the framework does."""
+    """How far the run got, by its log alone; steps have the framework's numbers."""
     steps = story.steps
     total, period, pace_s = _total_steps(story), _checkpoint_period(story), steps.step_time_s
     if steps.first is None or steps.last is None:
@@ -53,9 +53,9 @@ def measure(story: Story) -> ProgressReport:
 
 
 def project(measured: ProgressReport, steps: Steps, as_of_ns: int | None, is_lost: bool) -> ProgressReport:
-    """The progress held against a time.
+    """The progress compared with what is expected by a time.
 
-    `is_lost`: steps after the last checkpoint are, or would be, lost; those of a job that completed are not.
+    `is_lost`: steps after the last checkpoint are, or would be, lost; those of a completed job are not.
     """
     if measured.last_step is None:
         return measured
@@ -66,7 +66,7 @@ def project(measured: ProgressReport, steps: Steps, as_of_ns: int | None, is_los
 
 
 def _expected_step(measured: ProgressReport, steps: Steps, as_of_ns: int | None) -> int | None:
-    """The step that the run would be at by then; None when the log does not say when and how fast steps were made."""
+    """The step expected by then; None if the log does not show when and how fast steps were completed."""
     last, pace_s, total = measured.last_step, measured.step_time_s, measured.total_steps
     if last is None or steps.last_time_ns is None or not pace_s or as_of_ns is None:
         return None
@@ -75,7 +75,7 @@ def _expected_step(measured: ProgressReport, steps: Steps, as_of_ns: int | None)
 
 
 def _steps_this_run(story: Story, first: int, last: int) -> int:
-    """How many steps the newest attempt has made; a progress line each 100 steps stands for 100 steps."""
+    """How many steps the newest attempt has completed; a progress line every 100 steps counts for 100 steps."""
     before_first = 1 if _is_zero_based(story) else min(story.steps.stride or 1, max(first, 1))
     return last - first + before_first
 
@@ -86,13 +86,13 @@ def _is_zero_based(story: Story) -> bool:
 
 
 def _total_steps(story: Story) -> int | None:
-    """How many steps the job was to make, from its progress lines or its configuration; None when it does not say."""
+    """How many steps the job should complete, from its progress lines or configuration; None if unknown."""
     stated = story.fact("job.passthrough_args", "steps_total") or story.fact("job.steps", "steps_total")
     return story.steps.total or (int(stated) or None if stated.isdigit() else None)
 
 
 def _checkpoint_period(story: Story) -> int | None:
-    """Steps between two checkpoints; None when none are made as far as the log says."""
+    """Steps between two checkpoints; None if the log shows no checkpoints."""
     switches = (
         story.fact("job.passthrough_args", "enable_checkpointing"),
         story.fact("job.enable_checkpointing", "enable_checkpointing"),
@@ -109,9 +109,9 @@ def _checkpoint_period(story: Story) -> int | None:
 
 
 def _last_checkpoint(story: Story, last: int, period: int | None) -> int | None:
-    """The newest periodic checkpoint at or before the last step. That of step 0 is where a run starts: it never counts.
+    """The newest periodic checkpoint at or before the last step. That of step 0, where a run starts, never counts.
 
-    What the log says was saved goes before what the period lets expect.
+    A checkpoint that the log reports as saved precedes one expected from the period.
     """
     stated = [int(text) for text in (story.fact(rule, "step_saved") for rule in _SAVED) if text.isdigit()]
     if saved := [step for step in stated if 0 < step <= last]:
@@ -120,7 +120,7 @@ def _last_checkpoint(story: Story, last: int, period: int | None) -> int | None:
 
 
 def _start(story: Story, first: int) -> tuple[str, int | None]:
-    """`fresh`, or `restored` with the step of the checkpoint; `unknown` when neither lines nor numbers tell."""
+    """`fresh`, or `restored` with the step of the checkpoint; `unknown` if neither lines nor numbers show it."""
     restored, is_zero_based = story.fact("job.restored", "step_restored"), _is_zero_based(story)
     if restored.isdigit():
         return "restored", int(restored)

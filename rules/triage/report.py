@@ -51,24 +51,24 @@ def triage(story: Story, rules: RuleSet, circumstances: Circumstances) -> Triage
 
 
 _NOTHING: Final = {
-    Status.COMPLETED: "The job came to its regular end.",
-    Status.RUNNING: "The job is under way, and nothing in the log says that it fails.",
-    Status.UNKNOWN_DEATH: "Nothing in the log shows a job, a failure or a regular end.",
+    Status.COMPLETED: "The job completed normally.",
+    Status.RUNNING: "The job is running, and the log shows no failure.",
+    Status.UNKNOWN_DEATH: "The log shows no job, no failure and no normal end.",
 }
 
 
 def _summary(assessment: Assessment) -> str:
     story, status, progress = assessment.story, assessment.status, assessment.progress
-    sentences = [assessment.spec.meaning if assessment.spec else _NOTHING.get(status, "No failure is in the log.")]
+    sentences = [assessment.spec.meaning if assessment.spec else _NOTHING.get(status, "The log shows no failure.")]
     if not story.lines and status is Status.UNKNOWN_DEATH:
-        sentences = ["The log is empty: the job was ended before it could print a line, in the prolog or at launch."]
+        sentences = ["The log is empty: the job ended before it could print a line, in the prolog or at launch."]
     if cause := assessment.cause:
         others = sum(finding.count for finding in assessment.run.failures) - 1
         sentences.append(f"It is first seen {_place(story, cause)}{_follow(others)}.")
     if status is Status.CANCELLED and assessment.primary == "hang":
-        sentences.append("The cancellation only ended a job that stood still already.")
+        sentences.append("The cancellation only ended a job that had already stalled.")
     if assessment.is_late_failure:
-        sentences.append("All steps had been made by then, so that it failed while it shut down.")
+        sentences.append("All steps were completed by then: the job failed during shutdown.")
     elif progress.last_step is not None and status is not Status.COMPLETED:
         sentences.append(f"The last completed step is {progress.last_step}{_of(progress)}.")
     return " ".join(sentences)
@@ -97,7 +97,7 @@ def _place(story: Story, signal: Signal) -> str:
 
 
 def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
-    """The cause's lines, then the first one of every other class; for a silence, the last words before it."""
+    """The cause's lines, then the first line of every other class; for a silence, the last lines before it."""
     story, cause, chosen = assessment.story, assessment.cause, list[Signal]()
     if cause:
         same = [*story.findings[cause.failure_class].signals, *story.findings[cause.failure_class].earlier]
@@ -107,12 +107,12 @@ def _evidence(assessment: Assessment) -> tuple[EvidenceLine, ...]:
     lines = [_line(story, signal) for signal in [*chosen, *others]]
     if not cause and assessment.primary:
         shown = {line.line for line in lines}
-        lines = [*(line for line in _last_words(story, assessment.primary) if line.line not in shown), *lines]
+        lines = [*(line for line in _last_lines(story, assessment.primary) if line.line not in shown), *lines]
     return tuple(lines[:MAX_SHOWN_EVIDENCE])
 
 
-def _last_words(story: Story, primary: str) -> list[EvidenceLine]:
-    """The last step and the line that tells the status."""
+def _last_lines(story: Story, primary: str) -> list[EvidenceLine]:
+    """The last step's line and the line with the status."""
     found = [EvidenceLine(story.steps.last_line, story.last_step_text, primary)] if story.last_step_text else []
     if status := story.facts.get("job.status"):
         event = status.newest.event
@@ -128,7 +128,7 @@ def _line(story: Story, signal: Signal) -> EvidenceLine:
 
 
 def _cascade(assessment: Assessment) -> tuple[str, ...]:
-    """What led to what, one sentence for each class that another one explains; the primary one needs none."""
+    """A sentence for each class that another one explains, except the primary one."""
     sentences: dict[str, str] = {}
     for candidate in assessment.candidates:
         name, cause = candidate.signal.failure_class, candidate.explained_by

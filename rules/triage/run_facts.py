@@ -1,4 +1,4 @@
-"""What a log says of its job's course: worked out once, before anything is concluded from it."""
+"""The course of a job according to its log: determined once, before any conclusion."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from epicenter.rules.triage.story import Finding, Story
 CANCELLED_CODES: Final = ("130", "143")
 STALL_STEPS: Final = 10
 STALL_FLOOR_S: Final = 900
-"""A checkpoint, an evaluation or a compilation may keep a healthy job busy for so long."""
+"""A checkpoint, an evaluation or a compilation may keep a healthy job busy for this long."""
 
 START_UP_S: Final = 7200
-"""So long image, restore and first compilation may take before a job without any step counts as standing still."""
+"""Image, restore and first compilation may take this long before a job without any step counts as stalled."""
 
 HEARTBEAT: Final = "heartbeat-timeout"
 HEARTBEAT_CLASSES: Final = (HEARTBEAT, "jax-coordination-error")
@@ -30,9 +30,9 @@ HEARTBEAT_CLASSES: Final = (HEARTBEAT, "jax-coordination-error")
 class RunFacts:
     """The course of the newest attempt.
 
-    `is_job`: the log shows a job at work, so that its end without a word is an event. `outlived` are the ids of signals
-    after which the job made many more steps, so that they did not end it at once. `deaths` are errors of tasks that
-    were called dead only later. `cancelled_at` is the first line that says that the job was cancelled.
+    `is_job`: the log shows a job at work, so its end without an explanation is an event. `outlived` are the ids of
+    signals after which the job completed many more steps, so they did not end it at once. `deaths` are errors of tasks
+    that were reported dead only later. `cancelled_at` is the first line that reports the job's cancellation.
     """
 
     story: Story
@@ -49,11 +49,11 @@ class RunFacts:
 
     @property
     def signals(self) -> list[Signal]:
-        """The kept signals of all failures of the newest attempt."""
+        """The stored signals of all failures of the newest attempt."""
         return [signal for finding in self.failures for signal in finding.signals]
 
     def has_stalled(self, at_ns: int | None, floor_s: int = STALL_FLOOR_S) -> bool:
-        """Whether steps had stopped by then for much longer than they took, so that a checkpoint is no excuse."""
+        """Whether steps had stopped by then for so long that a checkpoint does not explain it."""
         steps, begun_ns = self.story.steps, self.story.first_ns if self.is_job else None
         since_ns = begun_ns if steps.last is None else steps.last_time_ns
         if at_ns is None or since_ns is None or self.has_made_all_steps:
@@ -64,7 +64,7 @@ class RunFacts:
 
 
 def facts_of(story: Story) -> RunFacts:
-    """The facts of a story that has been read to its end."""
+    """The facts of a story that was read to its end."""
     progress, failures = measure(story), story.failures()
     made_all, outlived = _has_made_all_steps(story.steps, progress), _outlived(story, failures)
     return RunFacts(
@@ -83,30 +83,30 @@ def facts_of(story: Story) -> RunFacts:
 
 
 def is_cancellation(failure_class: str) -> bool:
-    """Whether the class only says that somebody ended the job."""
+    """Whether the class means only that the job was cancelled."""
     return "cancelled" in (failure_class, vocabulary().parent(failure_class))
 
 
 def _has_made_all_steps(steps: Steps, progress: ProgressReport) -> bool:
-    """Whether the last step that the job was to make was logged."""
-    total, is_whole = progress.total_steps, steps.knows_epochs or not steps.counts_by_epoch
+    """Whether the job's final step was logged."""
+    total, is_whole = progress.total_steps, steps.has_epoch_total or not steps.counts_by_epoch
     return bool(total) and is_whole and progress.steps_done >= (total or 0)
 
 
 def _outlived(story: Story, failures: Sequence[Finding]) -> frozenset[str]:
-    kept = (
+    stored = (
         signal for finding in failures for signal in (*finding.earlier, *finding.signals, *finding.by_rank.values())
     )
     first, last = story.steps.first or 0, story.steps.last or 0
     return frozenset(
         signal.signal_id
-        for signal in kept
+        for signal in stored
         if story.is_in_log(signal.position) and last - story.step_at.get(signal.signal_id, first) >= STALL_STEPS
     )
 
 
 def _deaths(story: Story, failures: Sequence[Finding], outlived: frozenset[str]) -> Sequence[Signal]:
-    """What failed on accused tasks before they were called dead, and was not outlived."""
+    """The failures of tasks before they were reported dead, except those that the job outlived."""
     heartbeat = story.findings.get(HEARTBEAT)
     return [
         signal
@@ -136,7 +136,7 @@ def _cancelled_at(story: Story, failures: Sequence[Finding]) -> int | None:
 
 
 def _is_finished(story: Story, failures: Sequence[Finding], made_all: bool) -> bool:
-    """Whether the program said that it is done, or made its last step, and nothing failed after that."""
+    """Whether the program reported its end or completed its last step, and nothing failed after that."""
     finished = story.facts.get("progress.finished")
     line = finished.newest.event.position.offset if finished else story.steps.last_line
     later = (
@@ -149,7 +149,7 @@ def _is_finished(story: Story, failures: Sequence[Finding], made_all: bool) -> b
 
 
 def _is_ended_by_failure(failures: Sequence[Finding], outlived: frozenset[str]) -> bool:
-    """Whether there is an error after which the job did not simply go on."""
+    """Whether there is an error that the job did not outlive."""
     return any(
         signal.signal_id not in outlived
         for finding in failures

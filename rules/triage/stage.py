@@ -1,4 +1,4 @@
-"""How far into its life a job came: by its launcher's own marks, by what failed, or by what it printed last."""
+"""Which stage a job reached: by its launcher's lines, by its failure, or by what it printed last."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ _PART: Final = {
     "after_backward": "optimizer step",
     "optimizer_step": "optimizer step",
 }
-"""What a process does after each marker (incomplete-logs): it fails after its last marker, not at it."""
+"""What a process does after each marker (incomplete-logs): it fails after its last marker."""
 
 
 def stage(story: Story, primary: str | None) -> str | None:
-    """The stage that failed, or in which the job is; None when nothing tells it."""
+    """The stage that failed, or in which the job is; None if unknown."""
     if failed := story.fact("job.stage", "stage") if story.fact("job.stage", "state") in ("FAILED", "TIMEOUT") else "":
         return _with_part(failed, story) if failed == "Training" else failed
     if story.steps.last is not None or story.markers:
@@ -49,13 +49,15 @@ def stage(story: Story, primary: str | None) -> str | None:
 
 
 def marker_checks(story: Story) -> list[Check]:
-    """Which part of the step the markers point at, and which ranks are behind the others."""
+    """Which part of the step the markers show, and which ranks are behind the others."""
     if not story.markers:
         return []
     furthest = max(story.markers.values(), key=_place)
     behind = {rank: marker for rank, marker in story.markers.items() if _place(marker) < _place(furthest)}
     found = [
-        Check("Which part of a step came last?", f"{_part(_last_marker(story))}: no marker follows {_told(story)}")
+        Check(
+            "Which part of a step came last?", f"{_part(_last_marker(story))}: no marker follows {_marker_text(story)}"
+        )
     ]
     if len(story.markers) > 1:
         found.append(Check("Is a rank behind the others?", _ranks_behind(behind, furthest)))
@@ -65,20 +67,20 @@ def marker_checks(story: Story) -> list[Check]:
 def _ranks_behind(behind: dict[int, Marker], furthest: Marker) -> str:
     if not behind:
         return f"no: all stopped at {furthest.name}, so a collective may hang"
-    who = ", ".join(f"{_speaker(rank)} at {marker.name}" for rank, marker in sorted(behind.items())[:8])
+    who = ", ".join(f"{_stream(rank)} at {marker.name}" for rank, marker in sorted(behind.items())[:8])
     return f"yes, {who}, while others are at {furthest.name}: suspect it first"
 
 
-def _speaker(rank: int) -> str:
+def _stream(rank: int) -> str:
     return f"rank {rank}" if rank >= 0 else "the stream without a rank"
 
 
 def _last_marker(story: Story) -> Marker:
-    """The marker of the rank that is furthest behind: where the failure is looked for."""
+    """The marker of the rank that is furthest behind, where the failure is most likely."""
     return min(story.markers.values(), key=_place)
 
 
-def _told(story: Story) -> str:
+def _marker_text(story: Story) -> str:
     marker = _last_marker(story)
     return marker.name + (f" of batch {marker.batch}" if marker.batch >= 0 else "")
 

@@ -1,4 +1,4 @@
-"""Training steps as one log tells them: how far the run came and how long a step takes."""
+"""Training steps in one log: how far the run got and how long a step takes."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from epicenter.rules.model.records import LogEvent
 from epicenter.rules.model.times import NS_PER_S
 
 WARM_UP_STEPS: Final = 5
-"""So many first steps of a run are left out of the step time: they compile and fill caches."""
+"""The step time leaves out this many first steps of a run, which compile and fill caches."""
 
 MAX_KEPT_STEP_TIMES: Final = 50
 
 SLOW_STEPS: Final = 5
-"""A step so little behind the last one comes from a slower rank; one further back begins a new attempt."""
+"""A step at most this far behind the last one comes from a slower rank; one further back begins a new attempt."""
 
 
 @dataclass
 class Steps:
     """The steps of the newest attempt in a log. A step that goes far back begins a new attempt (a restart).
 
-    The first file that tells steps decides on attempts and on the step time; further files (Ray workers) tell the same
-    steps again, perhaps more of them. `step_times_s` are the newest ones after the warm-up, as the lines state them,
-    else from one line to the next. `stride` is how many steps apart the progress lines are. Steps of runs that count
-    anew in each epoch are added up; the total is that of all epochs where the lines tell how many there are
-    (`knows_epochs`). `last_time_ns` may be an estimate: then `is_time_estimated`.
+    The first file with steps decides on attempts and on the step time; further files (Ray workers) repeat the same
+    steps, perhaps with more of them. `step_times_s` are the newest ones after the warm-up, as the lines state them, or
+    else from one line to the next. `stride` is how many steps apart the progress lines are. Steps of runs that restart
+    the count in each epoch are added up; the total is that of all epochs if the lines have their number
+    (`has_epoch_total`). `last_time_ns` may be an estimate: then `is_time_estimated`.
     """
 
     first: int | None = None
@@ -40,7 +40,7 @@ class Steps:
     stride: int | None = None
     attempts: int = 1
     counts_by_epoch: bool = False
-    knows_epochs: bool = False
+    has_epoch_total: bool = False
     step_times_s: deque[float] = field(default_factory=lambda: deque(maxlen=MAX_KEPT_STEP_TIMES))
     newest_by_rank: dict[int, int] = field(default_factory=dict)
     _source: str = ""
@@ -51,7 +51,7 @@ class Steps:
     _is_interrupted: bool = False
 
     def note(self, fields: Mapping[str, str], event: LogEvent, about_ns: int | None = None) -> bool:
-        """Take in a progress line; true when it begins a new attempt.
+        """Process a progress line; true if it begins a new attempt.
 
         `about_ns` is the time of a line nearby, for a line without a time of its own.
         """
@@ -75,26 +75,26 @@ class Steps:
         return is_new
 
     def begin_attempt(self) -> None:
-        """Forget the steps of the attempt before; the next line is the first of a new one."""
+        """Forget the steps so far; the next line is the first of a new attempt."""
         self.attempts += 1
         self.first = self.last = self.last_time_ns = self.total = self.stride = self._epoch = None
         self.last_line = self._steps_before_epoch = self._total_so_far = 0
-        self.is_time_estimated = self._is_interrupted = self.knows_epochs = self._counts_over_epochs = False
+        self.is_time_estimated = self._is_interrupted = self.has_epoch_total = self._counts_over_epochs = False
         self.step_times_s.clear()
         self.newest_by_rank.clear()
 
     def interrupt(self) -> None:
-        """Training has just been set up: a step that goes back now, however little, is a restart."""
+        """Training was just set up: a step that goes back now, by however little, is a restart."""
         self._is_interrupted = True
 
     @property
     def step_time_s(self) -> float | None:
-        """Seconds a step in the steady state; None when nothing tells it."""
+        """Seconds per step in the steady state; None if unknown."""
         return round(fmean(self.step_times_s), 3) if self.step_times_s else None
 
     @property
     def ranks_behind(self) -> list[int]:
-        """Ranks whose newest step is before the last one, when ranks print their own steps."""
+        """Ranks whose newest step is before the last one, if ranks print steps."""
         newest = max(self.newest_by_rank.values(), default=0)
         return sorted(rank for rank, step in self.newest_by_rank.items() if step < newest)
 
@@ -115,11 +115,11 @@ class Steps:
         return self._steps_before_epoch + step
 
     def _epochs_to_go(self, fields: Mapping[str, str]) -> int:
-        """This epoch and those after it; 1 when no line tells, or when the total is that of all epochs already."""
+        """This epoch and those after it; 1 if no line has the number, or if the total covers all epochs already."""
         epochs = whole(fields.get("epochs_total"))
         if epochs is None or self._epoch is None or self._counts_over_epochs:
             return 1
-        self.knows_epochs = True
+        self.has_epoch_total = True
         return max(1, epochs - self._epoch + 1)
 
     def _is_new_attempt(self, step: int) -> bool:
@@ -176,6 +176,6 @@ def _seconds(fields: Mapping[str, str]) -> float | None:
 
 
 def whole(text: str | None) -> int | None:
-    """A step number, which may have thousands commas; None when it is none."""
+    """A step number, which may have commas between thousands; None if the text is not a number."""
     digits = (text or "").replace(",", "")
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 16 else None

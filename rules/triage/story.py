@@ -1,4 +1,4 @@
-"""What one job's log holds, gathered match by match in bounded memory."""
+"""The content of one job's log, gathered match by match in bounded memory."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ ERRORS: Final = ("error", "critical")
 MAX_KEPT_PER_CLASS: Final = 6
 MAX_KEPT_OF_EARLIER: Final = 2
 ADVICE: Final = "advice "
-"""In front of a class whose lines only advise, so that they are told apart from its failures."""
+"""Before a class whose lines only advise, to keep them apart from its failures."""
 
 MAX_KEPT_RANKS: Final = 4096
 MAX_KEPT_TEXT: Final = 1000
 FACT_ROLES: Final = ("context", "placement", "finished")
 HEADER: Final = "job.passthrough_args"
-"""The launcher prints it first: a second one in a log, after steps or a verdict, begins a new attempt."""
+"""The launcher prints it first: a second one in a log, after steps or a status, begins a new attempt."""
 
 STARTS: Final = ("job.restored", "job.fresh_start")
 _OF_ONE_ATTEMPT: Final = ("job.summary", "job.status", "job.stage", "progress.finished", *STARTS)
@@ -65,7 +65,7 @@ class Finding:
         return self.severity in ERRORS
 
     def note(self, signal: Signal, is_weak: bool = False) -> None:
-        """Take in one more."""
+        """Add a signal."""
         self.count += 1
         self.weak += is_weak
         if len(self.signals) < MAX_KEPT_PER_CLASS:
@@ -76,14 +76,14 @@ class Finding:
             self.by_rank.setdefault(signal.rank, signal)
 
     def begin_attempt(self) -> None:
-        """What there is so far belongs to an earlier attempt."""
+        """Move the signals so far to an earlier attempt."""
         self.earlier = [*self.earlier, *self.signals][:MAX_KEPT_OF_EARLIER]
         self.signals = []
 
 
 @dataclass
 class Fact:
-    """The first and newest match of a quiet rule, the newest content of each field, and which ranks said it."""
+    """The first and newest match of a quiet rule, the newest content of each field, and which ranks logged it."""
 
     first: Match
     newest: Match
@@ -92,7 +92,7 @@ class Fact:
     ranks: set[int] = field(default_factory=set)
 
     def note(self, match: Match) -> None:
-        """Take in one more."""
+        """Add a match."""
         self.newest, self.count = match, self.count + 1
         self.fields |= {name: content for name, content in match.fields.items() if content}
         if match.event.rank is not None:
@@ -101,7 +101,7 @@ class Fact:
 
 @dataclass(frozen=True)
 class NodeExit:
-    """How the task of a node ended, by its own `NODE_EXIT` line. `task` is -1 when the line has no label."""
+    """How a node's task ended, by its `NODE_EXIT` line. `task` is -1 if the line has no label."""
 
     node: str
     code: str
@@ -111,7 +111,7 @@ class NodeExit:
 
 @dataclass(frozen=True)
 class Marker:
-    """The newest part of a step that a rank said it was about to do; `batch` is -1 when the line does not tell it."""
+    """The newest part of a step that a rank announced; `batch` is -1 if the line lacks it."""
 
     name: str
     batch: int = -1
@@ -121,8 +121,8 @@ class Marker:
 class Story:
     """A job's log (or several files of one job) as it was read; `files[0]` is the log itself.
 
-    `undated_ns` are the times that lines get for want of a better one, those at which the files were last written; when
-    it is None, only lines with a time of their own have one.
+    `undated_ns` are the times that lines without a time get: when the files were last written. If it is None, such
+    lines have no time.
     """
 
     path: str
@@ -148,7 +148,7 @@ class Story:
     progress_rules: set[str] = field(default_factory=set)
 
     def note(self, match: Match, rules: RuleSet) -> None:
-        """Take in a match; all of a file's in the order of its lines, the log's own file first."""
+        """Process a match. Pass those of a file in the order of its lines, the log itself first."""
         spec = rules.of(match).spec
         self._note_time(match)
         self._note_node_exit(match)
@@ -162,37 +162,37 @@ class Story:
             self._note_finding(signal, is_weak=spec.fallback and spec.block is not None and _is_cut(signal))
 
     def fact(self, rule: str, name: str) -> str:
-        """The newest content of a field that a quiet rule found; empty when there is none."""
+        """The newest content of a quiet rule's field; empty if there is none."""
         found = self.facts.get(rule)
         return found.fields.get(name, "") if found else ""
 
     def failures(self) -> list[Finding]:
-        """Findings that say that something failed, in the order of their first lines; advice says no such thing.
+        """Findings that report a failure, in the order of their first lines; advice does not.
 
-        A traceback whose exception is cut off counts only when nothing else failed.
+        A traceback whose exception is cut off counts only if nothing else failed.
         """
         failures = [finding for finding in self.findings.values() if finding.role not in ("advice", "finished")]
         strong = [finding for finding in failures if finding.count > finding.weak]
         return strong or failures
 
     def is_dated(self, time_ns: int) -> bool:
-        """Whether a time comes from a line of the log, and not from the file."""
+        """Whether a time comes from a line of the log rather than from the file."""
         return self.undated_ns is not None and time_ns not in self.undated_ns
 
     def time_of(self, signal: Signal) -> int | None:
-        """When something was said; None when no line tells."""
+        """When a signal was logged; None if no line has a time."""
         return signal.event_time_ns if self.is_dated(signal.event_time_ns) else None
 
     def node_of(self, rank: int | None) -> str:
-        """The node that a task ran on, by the line at its end; empty when it is not known."""
+        """The node of a task, by the line at its end; empty if unknown."""
         return next((exit_.node for exit_ in self.node_exits.values() if exit_.task == rank), "")
 
     def is_in_log(self, position: Position | None) -> bool:
-        """Whether a place is in the log itself, and not in another file of the job."""
+        """Whether a position is in the log itself rather than in another file of the job."""
         return position is not None and self.files[0] in ("", position.source)
 
     def is_after(self, line: int, position: Position | None) -> bool:
-        """Whether a place of the log itself is below a line of it; of another file it is not known, so false."""
+        """Whether a position is below a line of the log; false in another file, where it is unknown."""
         return position is not None and self.is_in_log(position) and position.offset > line
 
     def _note_time(self, match: Match) -> None:
@@ -250,8 +250,10 @@ class Story:
         key = ADVICE + signal.failure_class if signal.role == "advice" else signal.failure_class
         finding = self.findings.setdefault(key, Finding(signal.failure_class, signal.severity, signal.role))
         finding.note(signal, is_weak)
-        is_kept = any(signal is kept for kept in finding.signals) or finding.by_rank.get(signal.rank or 0) is signal
-        if self.steps.last is not None and is_kept:
+        is_stored = any(signal is stored for stored in finding.signals) or (
+            finding.by_rank.get(signal.rank or 0) is signal
+        )
+        if self.steps.last is not None and is_stored:
             self.step_at[signal.signal_id] = self.steps.last
         if signal.failure_class == _HEARTBEAT:
             self.accused |= tasks_in(" ".join((signal.fields.get("tasks", ""), signal.text, *signal.block)))
@@ -270,12 +272,12 @@ def tasks_in(text: str) -> set[int]:
 
 
 def _is_cut(signal: Signal) -> bool:
-    """Whether a block ends before the line that would say what happened."""
+    """Whether a block ends before the line with the exception."""
     return not signal.block or signal.block[-1].rpartition(": ")[2][:1].isspace() or signal.block[-1][:1].isspace()
 
 
 def _cancelled_at_ns(text: str) -> int | None:
-    """When Slurm says it ended the job; its time has no zone, and counts as UTC like those of the other lines."""
+    """When Slurm cancelled the job; its time has no zone and counts as UTC, like those of other lines."""
     found = _CANCELLED_AT.search(text)
     try:
         return int(datetime.fromisoformat(f"{found[1]}+00:00").timestamp()) * NS_PER_S if found else None

@@ -43,17 +43,17 @@ def answers(lines: Sequence[str], now: float | None = None, job_state: str = "")
 def test_a_hang_shows_how_far_behind_the_job_is() -> None:
     found = answers(AT_300, 1500 + 3600, "RUNNING")
     assert found["How far behind is the job?"] == (
-        "the last step is 300, of 2026-03-02T09:25:00Z; 3600 s later it should be 999"
+        "the last step is 300, at 2026-03-02T09:25:00Z; 3600 s later, 999 was expected"
     )
-    assert found["Does anything in the log fail?"] == "no: nothing fails before the stop"
-    assert found["Would heartbeats find it?"].startswith("no: ")
+    assert found["Does the log show a failure?"] == "no: none before the stop"
+    assert found["Would heartbeats detect it?"].startswith("no: ")
 
 
 OTHER = {
-    "silence": ([], "no: nothing at all came after the last step, so ask first whether the processes still live"),
+    "silence": ([], "no: no line follows the last step, so check first whether the processes are alive"),
     "noise": (
         [absl(4500, "Config param steps: 9")],
-        "yes, up to 3000 s after the last step: processes live, and do not get on",
+        "yes, up to 3000 s after the last step: processes are alive, but make no progress",
     ),
 }
 
@@ -64,7 +64,7 @@ def test_lines_still_written_distinguish_a_hang_from_a_death(lines: Sequence[str
 
 
 RANKS = {
-    "all-together": (range(4), "yes: all 4 ranks that print steps stopped at one step, so a collective hangs"),
+    "all-together": (range(4), "yes: all 4 ranks that print steps stopped at the same step, so a collective hangs"),
     "one-behind": ((0, 1, 3), "no: rank 2 had not finished the last step, so look there first"),
     "two-behind": ((0, 3), "no: rank 1, 2 had not finished the last step, so look there first"),
 }
@@ -84,7 +84,7 @@ def test_a_single_stream_does_not_show_which_rank_stopped() -> None:
 def test_a_hang_that_was_cancelled_is_diagnosed_as_of_the_cancellation() -> None:
     found = report_on([*AT_300, scancel(1500 + 1800), *summary(143, CANCELLED)])
     assert (found.primary, found.progress.expected_step_now) == ("hang", 660)
-    assert "1800 s later it should be 660" in next(
+    assert "1800 s later, 660 was expected" in next(
         check.answer for check in found.checks if check.question == "How far behind is the job?"
     )
 
@@ -92,8 +92,8 @@ def test_a_hang_that_was_cancelled_is_diagnosed_as_of_the_cancellation() -> None
 @pytest.mark.parametrize(
     ("artifacts", "expected"),
     [
-        ((), "no core file beside the log; a hang leaves none, a crash does"),
-        (("outputs/7877-llama/core.4711",), "perhaps: outputs/7877-llama/core.4711 beside the log"),
+        ((), "no core file next to the log; a crash leaves one, a hang does not"),
+        (("outputs/7877-llama/core.4711",), "perhaps: outputs/7877-llama/core.4711 next to the log"),
     ],
     ids=["no-core", "a-core"],
 )
@@ -112,11 +112,11 @@ def test_the_ladder_of_an_unknown_death() -> None:
     assert list(found)[:5] == [
         "Is there a trace of an out-of-memory kill?",
         "Is the log cut off?",
-        "What does the scheduler say?",
-        "What does the kernel say?",
-        "What is left?",
+        "What does the scheduler report?",
+        "What does the kernel report?",
+        "What remains?",
     ]
-    assert found["What does the scheduler say?"] == "not known: pass --job-state"
+    assert found["What does the scheduler report?"] == "unknown: pass --job-state"
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_the_ladder_of_an_unknown_death() -> None:
     ],
 )
 def test_the_scheduler_s_state_is_explained(state: str, expected: str | None) -> None:
-    assert answers(AT_300, LATE, state).get("What does the scheduler say?") == expected
+    assert answers(AT_300, LATE, state).get("What does the scheduler report?") == expected
 
 
 def test_an_empty_log_was_ended_before_it_began() -> None:
@@ -142,7 +142,7 @@ def test_an_empty_log_was_ended_before_it_began() -> None:
 
 @pytest.mark.parametrize(
     ("is_cut_off", "expected"),
-    [(True, "yes, in the middle of its last line: an abrupt kill"), (False, "no, its last line is whole")],
+    [(True, "yes, in the middle of its last line: an abrupt kill"), (False, "no: its last line is complete")],
     ids=["torn", "whole"],
 )
 def test_a_log_that_ends_within_a_line_was_killed_abruptly(is_cut_off: bool, expected: str) -> None:
@@ -172,7 +172,7 @@ def test_exit_codes_of_stage_and_script_are_explained() -> None:
 
 def test_nodes_that_all_end_with_143_were_cancelled() -> None:
     lines = [*AT_300, scancel(1510), *(node_exit(task, 143) for task in range(8)), *summary(143, CANCELLED)]
-    assert answers(lines)["Did a node end by itself?"] == "no: all 8 nodes ended with 143, a clean cancel"
+    assert answers(lines)["Did a node end by itself?"] == "no: all 8 nodes ended with 143, a clean cancellation"
 
 
 def test_the_node_that_ended_first_is_the_originator() -> None:
@@ -185,7 +185,7 @@ def test_what_the_task_of_a_failed_node_printed_is_found_by_its_label() -> None:
     errors = [labelled(5, line) for line in VALUE_ERROR]
     found = answers([*AT_300, *errors, node_exit(5, 1), node_exit(4, 1), *FAILED])
     assert found["What did gpu-a-6 print?"].startswith("python-exception at line ")
-    assert found["What did gpu-a-5 print?"].startswith("nothing that a rule knows")
+    assert found["What did gpu-a-5 print?"].startswith("nothing that a rule matches")
 
 
 # markers
@@ -244,7 +244,7 @@ def test_a_failure_after_the_last_step_lost_no_work() -> None:
     assert report.status == "failed"
     assert report.checks[0].question == "Was the work done?"
     assert report.next_steps[0].startswith("Do not submit it again")
-    assert "All steps had been made" in report.summary
+    assert "All steps were completed" in report.summary
 
 
 def test_one_step_short_is_an_ordinary_failure() -> None:
@@ -254,7 +254,7 @@ def test_one_step_short_is_an_ordinary_failure() -> None:
 
 def test_a_restart_within_a_log_is_reported() -> None:
     found = answers([*AT_300, *FAILED, *HEAD, *steps(201, 250), *FAILED])
-    assert found["Was the job restarted?"] == "yes: this log holds 2 attempts; this is the newest"
+    assert found["Was the job restarted?"] == "yes: this log has 2 attempts; this is the newest"
 
 
 def test_a_healthy_job_needs_no_diagnosis() -> None:

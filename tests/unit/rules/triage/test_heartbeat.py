@@ -22,12 +22,12 @@ from tests.support.job_logs import (
 
 BEFORE = [*header(), stage("Training"), *steps(0, 300)]
 FAILED = summary(1, "Training FAILED (exit=1)")
-NO_STEPS = "their lines tell no newest step"
+NO_STEPS = "unknown: their lines have no recent step"
 
-ACCUSED = "Which tasks are accused?"
-ALIVE = "Did an accused task report the error itself?"
-EARLIER = "Did an accused task fail earlier?"
-STEPPING = "Did an accused task still make steps?"
+ACCUSED = "Which tasks were reported dead?"
+ALIVE = "Did one of them report the error itself?"
+EARLIER = "Did one of them fail earlier?"
+STEPPING = "Did one of them still complete steps?"
 VERDICT = "Real death or false alarm?"
 
 
@@ -48,7 +48,7 @@ def test_an_error_that_names_no_task() -> None:
     found = answers([heartbeat(1600, [])[-1]])
     assert (found[ACCUSED], found[VERDICT]) == (
         "the log does not name them",
-        "most likely a false alarm: nothing shows a death",
+        "most likely a false alarm: no line shows a death",
     )
 
 
@@ -56,7 +56,7 @@ def test_an_error_that_names_no_task() -> None:
 def test_a_task_that_reports_the_error_was_alive(task: int) -> None:
     found = answers([*heartbeat(1600, [3, 5]), polled(1600, 0), polled(1601, task)])
     assert found[ALIVE] == f"yes, task {task}: it was alive"
-    assert found[VERDICT] == "a false alarm: a task that was called dead was alive"
+    assert found[VERDICT] == "a false alarm: a task that was reported dead was alive"
 
 
 def test_every_task_that_reports_counts_and_not_only_the_last_one() -> None:
@@ -66,7 +66,7 @@ def test_every_task_that_reports_counts_and_not_only_the_last_one() -> None:
 
 def test_reports_of_other_tasks_prove_nothing_about_the_accused() -> None:
     found = answers([*heartbeat(1600, [3]), polled(1600, 0), polled(1600, 1)])
-    assert found[ALIVE] == "no line of theirs says so"
+    assert found[ALIVE] == "no line shows it"
 
 
 def test_an_earlier_error_of_an_accused_task_is_a_real_death() -> None:
@@ -84,8 +84,8 @@ ELSEWHERE = {
 @pytest.mark.parametrize("lines", ELSEWHERE.values(), ids=ELSEWHERE)
 def test_errors_that_do_not_prove_a_death(lines: Sequence[str]) -> None:
     found = answers(lines)
-    assert found[EARLIER] == "no error of theirs comes before it"
-    assert found[VERDICT] == "most likely a false alarm: nothing shows a death"
+    assert found[EARLIER] == "no: none of them logged an error before"
+    assert found[VERDICT] == "most likely a false alarm: no line shows a death"
 
 
 def test_an_error_of_the_seventh_rank_is_not_forgotten() -> None:
@@ -96,8 +96,8 @@ def test_an_error_of_the_seventh_rank_is_not_forgotten() -> None:
 def test_an_accused_task_that_still_made_steps_was_alive() -> None:
     both = [maxtext(step, task=task) for step in range(301, 320) for task in (0, 3)]
     found = answers([*both, *heartbeat(1600, [3, 5])])
-    assert found[STEPPING] == "yes, task 3 came as far as the others"
-    assert found[VERDICT] == "a false alarm: a task that was called dead was alive"
+    assert found[STEPPING] == "yes, task 3 got as far as the others"
+    assert found[VERDICT] == "a false alarm: a task that was reported dead was alive"
 
 
 def test_an_accused_task_that_fell_behind_proves_nothing() -> None:
@@ -106,9 +106,7 @@ def test_an_accused_task_that_fell_behind_proves_nothing() -> None:
 
 
 def test_the_time_without_steps_before_the_error() -> None:
-    assert (
-        answers(heartbeat(1600, [3]))["Did the job stand still before?"] == "the last step (300) came 100 s before it"
-    )
+    assert answers(heartbeat(1600, [3]))["Had the job stalled before?"] == "the last step (300) was 100 s earlier"
 
 
 def test_a_configured_time_out_is_no_heartbeat_error() -> None:

@@ -82,9 +82,9 @@ STEPS = {
     "ended-hang": ([*AT_300, scancel(LATE), *summary(143, CANCELLED)], None, "", ["NCCL_DEBUG=INFO"]),
     "out-of-gpu-memory": ([*AT_300, TRACEBACK, OOM, *FAILED], None, "", ["per_device_batch_size", "remat_policy=full"]),
     "node-fail": ([*AT_300, node_exit(3, 139), *FAILED], None, "", ["core files"]),
-    "cancelled": ([*AT_300, scancel(1510), *summary(143, CANCELLED)], None, "", ["Nothing to mend"]),
+    "cancelled": ([*AT_300, scancel(1510), *summary(143, CANCELLED)], None, "", ["Nothing to fix"]),
     "unknown-death": (AT_300, LATE, "", ["scontrol show job 7877", "RAY=1"]),
-    "train-timeout": ([*AT_300, stage("Training TIMEOUT (9s/9s)"), *FAILED], None, "", ["STAGE_TIMEOUTS", "no hang"]),
+    "train-timeout": ([*AT_300, stage("Training TIMEOUT (9s/9s)"), *FAILED], None, "", ["STAGE_TIMEOUTS", "Rule out a hang"]),
 }
 
 
@@ -130,8 +130,8 @@ def test_the_port_of_the_tunnel_is_used_when_prometheus_has_none() -> None:
 
 def test_an_ended_job_has_no_dashboards() -> None:
     shown = report_on([*RAY, *FAILED]).dashboards
-    assert shown[0] == "The job has ended, and its dashboards with it: do not query them."
-    assert shown[1] == "Metrics that were kept: utils/prometheus.sh view JOB_FOLDER/prometheus"
+    assert shown[0] == "The job has ended, so its dashboards are gone: do not query them."
+    assert shown[1] == "Saved metrics: utils/prometheus.sh view JOB_FOLDER/prometheus"
 
 
 def test_a_job_without_ray_has_none() -> None:

@@ -104,7 +104,7 @@ def test_epochs_that_count_anew_are_added_up() -> None:
 
 def test_with_a_number_of_epochs_the_total_is_that_of_all() -> None:
     first = steps_of(line(step, steps_total="100", epoch="1", epochs_total="3") for step in range(10, 101, 10))
-    assert (first.last, first.total, first.knows_epochs) == (100, 300, True)
+    assert (first.last, first.total, first.has_epoch_total) == (100, 300, True)
     bars = [(epoch, step) for epoch in (1, 2, 3) for step in range(10, 101, 10)]
     last = steps_of(line(step, steps_total="100", epoch=str(epoch), epochs_total="3") for epoch, step in bars)
     assert (last.last, last.total) == (300, 300)
