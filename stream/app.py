@@ -1,4 +1,4 @@
-"""The Faust app: every hop from the raw topic to the store is wired here; read this file first.
+"""The Faust app: every hop from the raw topic to the store is wired here. Read this file first.
 
 raw topic ── Matcher ──▶ matches ── Correlator (snapshots) ──▶ incidents, signals ── StoreWriter ──▶ ClickHouse
                 └──────▶ dead letters                  matches, dead letters ──────────────┘
@@ -75,12 +75,12 @@ def _add_reloader(
     return reloader
 
 
-def _bound(service: type[Service], running: list[Any], *given: Any) -> type[Service]:
+def _bound(service: type[Service], running: list[Any], *arguments: Any) -> type[Service]:
     """A subclass that Faust can construct with its own arguments only. Each instance is appended to `running`."""
 
     class Bound(service):
         def __init__(self, **kwargs: Any):
-            super().__init__(*given, **kwargs)
+            super().__init__(*arguments, **kwargs)
             running.append(self)
 
     return Bound
@@ -113,10 +113,10 @@ def _add_pages(app: faust.App, metrics: Metrics, running: Sequence[Any], reloade
     @app.page("/healthz")
     async def show_health(view: View, request: Request) -> Response:
         silent_s = max((monotonic() - service.last_fetch_s for service in running), default=0.0)
-        is_well = silent_s < STALLED_AFTER_S
-        health: dict[str, object] = {"status": "ok" if is_well else "stalled"}
+        is_healthy = silent_s < STALLED_AFTER_S
+        health: dict[str, object] = {"status": "ok" if is_healthy else "stalled"}
         if request[IS_KNOWN]:
             over_budget = [report for service in running for report in getattr(service, "over_budget", ())]
             health["seconds_since_last_fetch"] = round(silent_s, 1)
             health["rules"] = reloader.health() | {"floods": over_budget}
-        return view.json(health, status=200 if is_well else 503)
+        return view.json(health, status=200 if is_healthy else 503)

@@ -21,10 +21,10 @@ from epicenter.stream.scan.scan import ScanResult
 Kind = TypeVar("Kind", Counter, Gauge, Histogram)
 
 NEW_KINDS: Final = ("opened", "reopened", "updated", "resolved")
-"""What is repeated, escalated or acknowledged happened long before, as a rule."""
+"""Kinds that report something new; the others usually come long after the event."""
 
 STORED_AS: Final = {"heartbeats": "beats"}
-"""Tables whose label is older than their name."""
+"""Tables whose label is their former name."""
 
 
 class FormerMetric(NamedTuple):
@@ -45,7 +45,7 @@ FORMER_METRICS: Final = {
 
 
 class _FormerMetrics(Collector):
-    """The families of a registry that had another name, under that name."""
+    """The renamed metrics of a registry, under their former names."""
 
     def __init__(self, registry: CollectorRegistry):
         self._registry = registry
@@ -159,7 +159,7 @@ class Metrics:
         self._former.register(_FormerMetrics(self._registry))
 
     def note_uses(self, used: Mapping[Rule, Use]) -> None:
-        """Count what rules cost."""
+        """Count candidates, hits, time and skipped lines of rules."""
         for rule, use in used.items():
             self._candidates.labels(rule.spec.id).inc(use.candidates)
             self._hits.labels(rule.spec.id).inc(use.hits)
@@ -168,17 +168,17 @@ class Metrics:
                 self._skipped.labels(rule.spec.id).inc(use.passed_over)
 
     def note_reload(self, outcome: str, rules: RuleSet) -> None:
-        """Count a change of the rules by what became of it."""
+        """Count a reload of the rules by its outcome."""
         self._reloads.labels(outcome).inc()
         self.note_rules(rules)
 
     def note_rules(self, rules: RuleSet) -> None:
-        """Set which rules run."""
+        """Set the rules in use."""
         self._rules.clear()
         self._rules.labels(rules.digest).set(len(rules.rules))
 
     def note_unknown(self, matches: int) -> None:
-        """Count matches of rules that this worker does not have, which the store does not get."""
+        """Count matches of rules that this worker does not have; the store does not get them."""
         self._unknown.inc(matches)
 
     def note_scan(self, source: str, scanned: ScanResult) -> None:
@@ -194,11 +194,11 @@ class Metrics:
             self._matches.labels(match.rule).inc()
 
     def note_record_age(self, source: str, age_s: float) -> None:
-        """Set how old the newest record was when it was read."""
+        """Set the age of the newest record when it was read."""
         self._record_age.labels(source).set(age_s)
 
     def note_stored(self, rows: Mapping[str, int]) -> None:
-        """Count rows that the store has taken."""
+        """Count rows written to the store."""
         for table, count in rows.items():
             self._stored.labels(STORED_AS.get(table, table)).inc(count)
 
@@ -207,7 +207,7 @@ class Metrics:
         self._failures.labels(kind).inc()
 
     def note_fault(self, kind: str, times: int = 1) -> None:
-        """Count trouble with Kafka."""
+        """Count a Kafka fault."""
         self._kafka_faults.labels(kind).inc(times)
 
     def note_lost_records(self, source: str, records: int) -> None:
@@ -215,19 +215,19 @@ class Metrics:
         self._lost_records.labels(source).inc(records)
 
     def note_delivery(self, delivery: Delivery, now_s: float) -> None:
-        """Count what became of a notification; when it told of something new, with how long after that."""
+        """Count the outcome of a notification; if it reports something new, also the time since then."""
         self._deliveries.labels(delivery.target, delivery.outcome.value).inc()
         if delivery.outcome is Outcome.SENT and delivery.kind in NEW_KINDS:
             event_s = datetime.fromisoformat(delivery.event_time).timestamp()
             self._delivered_after.labels(delivery.target).observe(now_s - event_s)
 
-    def note_pending(self, target: str, pending: int, is_away: bool) -> None:
-        """Set how many notifications wait for a target, and whether it takes nothing."""
+    def note_pending(self, target: str, pending: int, is_failing: bool) -> None:
+        """Set how many notifications wait for a target, and whether it is failing."""
         self._pending.labels(target).set(pending)
-        self._target_up.labels(target).set(not is_away)
+        self._target_up.labels(target).set(not is_failing)
 
     def note_lag(self, records_by_source: Mapping[str, int]) -> None:
-        """Set how far each raw partition is behind: one worker at a time tells, and the others show none."""
+        """Set how far each raw partition is behind. One worker at a time reports it."""
         self._lag.clear()
         for source, records in records_by_source.items():
             self._lag.labels(source).set(records)
@@ -237,25 +237,25 @@ class Metrics:
         self._partitions.labels(topic).set(partitions)
 
     def note_paused(self, topic: str, partitions: int) -> None:
-        """Set how many of them are so far ahead of others that they are not read."""
+        """Set how many of them are paused, because they are far ahead of others."""
         self._paused.labels(topic).set(partitions)
 
     def note_engine(self, partition: int, counts: Counts) -> None:
-        """Set what became of signals in one correlator."""
+        """Set the outcomes of signals in one correlator."""
         for outcome in ("signals", "late", "duplicate", "alone", "unknown"):
             self._signals.labels(f"{outcome}/{partition}").set(getattr(counts, outcome))
 
     def note_snapshot(self, partition: int, size_bytes: int, took_s: float) -> None:
-        """Set what the newest snapshot of a correlator took."""
+        """Set size and duration of a correlator's newest snapshot."""
         self._snapshot_bytes.labels(partition).set(size_bytes)
         self._snapshot_s.labels(partition).set(took_s)
 
     def note_snapshot_failure(self, reason: str) -> None:
-        """Count a snapshot that could not be kept, or not be read."""
+        """Count a snapshot that could not be written or read."""
         self._no_snapshots.labels(reason).inc()
 
     def note_lost_messages(self, group: str, source: str, count: int) -> None:
-        """Count messages of ours that were deleted or destroyed before a group read them."""
+        """Count messages on our topics that were deleted or destroyed before a group read them."""
         self._lost.labels(group, source).inc(count)
 
     def note_wait(self, partition: int, wait_ns: int) -> None:
@@ -276,7 +276,7 @@ class Metrics:
                     yield sample.name, dict(sample.labels), float(sample.value)
 
     def text(self) -> bytes:
-        """All of it in Prometheus' text format."""
+        """All metrics in Prometheus' text format."""
         return generate_latest(self._registry) + generate_latest(self._former)
 
 

@@ -57,6 +57,6 @@ def run_app(app: faust.App) -> int:
         worker.execute_from_commandline()
     except SystemExit as stopped:
         if isinstance(stopped.__context__, KafkaConnectionError):
-            raise TransientError(f"Kafka is away: {stopped.__context__}") from stopped
+            raise TransientError(f"Kafka is unreachable: {stopped.__context__}") from stopped
         return int(stopped.code or 0)
     return 0

@@ -1,6 +1,6 @@
 """Incidents -> messages at their targets: the planner's decisions, stored in a journal, delivered by target queues.
 
-A notification is stored before it is sent, and marked as sent after. A process killed between the two sends it again,
+A notification is stored before it is sent, and marked as sent after. A process killed between the two sends it again
 with the same id.
 """
 
@@ -40,8 +40,8 @@ MAX_LAST_DELIVERY_S: Final = 2.0
 class DeliveryLog(Protocol):
     """Where a dispatcher reports deliveries."""
 
-    async def note(self, deliveries: Sequence[Delivery]) -> None:
-        """Report deliveries to the store."""
+    async def report(self, deliveries: Sequence[Delivery]) -> None:
+        """Write deliveries to the store."""
 
     async def give_up(self, planned: Planned, reason: str) -> None:
         """Make a dead letter of a notification that its target rejects for good."""
@@ -76,10 +76,10 @@ class Dispatcher:
         self.queues = {name: TargetQueue(target, self, clock_ns) for name, target in targets.items()}
 
     async def open(self) -> None:
-        """Restore the state from the journal. Notifications for targets no longer configured are given up."""
+        """Restore the state from the journal. Notifications for targets that are no longer configured are dropped."""
         state, unreadable = AlertState.restored(await self._journal.load())
         for key in unreadable:
-            log.error("alert_journal_entry_skipped", key=key, detail="no record of ours")
+            log.error("alert_journal_entry_skipped", key=key, detail="not written by epicenter")
         self._planner = Planner(self._routing, self._is_liveness, state)
         for group in [group for group in state.groups.values() if group.route_target.target not in self.queues]:
             while group.pending:
@@ -163,7 +163,7 @@ class Dispatcher:
         try:
             await self._delivery_log.give_up(group.pending[0], reason)
         except KafkaError as error:
-            raise TransientError(f"a dead letter can't be kept: {error!r}") from error
+            raise TransientError(f"a dead letter can't be stored: {error!r}") from error
         self._record(self._delivery(group.pending[0], Outcome.REFUSED, reason))
         self._planner.note_refused(group)
         await self._save_soon()
@@ -200,11 +200,11 @@ class Dispatcher:
     async def _report(self) -> None:
         if not self._unreported:
             return
-        taken, self._unreported = self._unreported, []
+        reported, self._unreported = self._unreported, []
         try:
-            await self._delivery_log.note(taken)
+            await self._delivery_log.report(reported)
         except BaseException:
-            self._unreported = taken + self._unreported
+            self._unreported = reported + self._unreported
             raise
 
     async def _save(self) -> None:

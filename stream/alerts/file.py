@@ -1,4 +1,4 @@
-"""The alerts file of the settings, or what the one setting `webhook_url` stands for."""
+"""The alerts file of the settings, or the equivalent of the setting `webhook_url`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from epicenter.stream.settings import Settings
 
 
 def alerts_of(settings: Settings, file: Path | None = None) -> Alerts | None:
-    """Who is told what: by this file, else by the settings; None when nobody is.
+    """The routes and targets of this file, else of the settings; None if there are none.
 
     Raises:
         ConfigError: with every problem of the file.
@@ -26,7 +26,7 @@ def alerts_of(settings: Settings, file: Path | None = None) -> Alerts | None:
 
 
 def read_alerts(file: Path) -> Alerts:
-    """What an alerts file says, with a warning on standard error for each former name in it.
+    """Read an alerts file, with a warning on standard error for each former name in it.
 
     Raises:
         ConfigError: with every problem of the file.
@@ -38,7 +38,7 @@ def read_alerts(file: Path) -> Alerts:
 
 
 def in_short(alerts: Alerts) -> str:
-    """How much there is of it, and nothing that may be secret."""
+    """The numbers of targets and routes, without secrets."""
     return f"{count(len(alerts.spec.targets), 'target')}, {count(sum(1 for _ in _routes(alerts.spec.route)), 'route')}"
 
 

@@ -24,7 +24,7 @@ class Journal(Protocol):
         """Store the records in order. When this returns, they survive a crash."""
 
     async def close(self) -> None:
-        """Release it."""
+        """Close it."""
 
 
 class FileJournal:
@@ -47,7 +47,7 @@ class FileJournal:
         """All of the records, or none.
 
         Raises:
-            TransientError: the disk is full, or another process holds the file.
+            TransientError: the disk is full, or another process has locked the file.
         """
         await asyncio.to_thread(self._write, records)
 
@@ -64,18 +64,18 @@ class FileJournal:
             return dict(self._connection.execute("SELECT key, value FROM records ORDER BY rowid"))
         except sqlite3.Error as error:
             raise ConfigError(
-                [f"{self._file}: can't be used: {error}; move it away, and open incidents are told anew"]
+                [f"{self._file}: can't be used: {error}; move it elsewhere; open incidents are then notified again"]
             ) from error
 
     def _write(self, records: Records) -> None:
         assert self._connection
-        gone = [(key,) for key, value in records.items() if value is None]
-        kept = [(key, value) for key, value in records.items() if value is not None]
+        deleted = [(key,) for key, value in records.items() if value is None]
+        stored = [(key, value) for key, value in records.items() if value is not None]
         try:
             with self._connection:
-                self._connection.executemany("DELETE FROM records WHERE key = ?", gone)
-                self._connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?)", kept)
+                self._connection.executemany("DELETE FROM records WHERE key = ?", deleted)
+                self._connection.executemany("INSERT OR REPLACE INTO records VALUES (?, ?)", stored)
         except sqlite3.Error as error:
             raise TransientError(
-                f"{self._file}: can't be written: {error}; what was not told yet is not kept"
+                f"{self._file}: can't be written: {error}; the newest notifications are not saved"
             ) from error

@@ -15,28 +15,29 @@ from epicenter.sinks.clickhouse.operator_actions import active_acknowledgements,
 from epicenter.stream.settings import Settings
 from epicenter.stream.store.thread import Store
 
-LOOKED_BACK_NS: Final = duration_ns("30d")
+MAX_LOOKBACK_NS: Final = duration_ns("30d")
+"""Acknowledgements older than this no longer count."""
 
 
 def active_actions(client: Client) -> OperatorActions:
     """The actions in force; of an incident's acknowledgements the newest, unless that one is withdrawn."""
     now_ns = time_ns()
-    acknowledgements = list_acknowledgements(client, given_after_ns=now_ns - LOOKED_BACK_NS)
+    acknowledgements = list_acknowledgements(client, given_after_ns=now_ns - MAX_LOOKBACK_NS)
     return OperatorActions(list_silences(client, ending_after_ns=now_ns), active_acknowledgements(acknowledgements))
 
 
 class StoredActions:
-    """A worker's view of the actions at the last refresh; empty while the store is away, so that nothing is muted.
+    """The actions at the last refresh. Empty while the store is unreachable, so that nothing is muted.
 
-    `say` gets one message for each time the store goes away. An embedded store is read only beside the
-    service that writes it: to open it would take it from the process that does. `is_known` is set by the first refresh.
+    `report` gets one message each time the store becomes unreachable. An embedded store is read only by the process
+    that writes it, because only one process can open it. `is_known` is set by the first refresh.
     """
 
-    def __init__(self, settings: Settings, say: Callable[[str], None]):
+    def __init__(self, settings: Settings, report: Callable[[str], None]):
         is_elsewhere = settings.store_dsn.startswith("chdb:") and "store" not in settings.services
         self._store = None if is_elsewhere else Store(settings.store_dsn)
-        self._say = say
-        self._is_away = False
+        self._report = report
+        self._is_unreachable = False
         self.newest = OperatorActions()
         self.is_known = asyncio.Event()
 
@@ -46,11 +47,11 @@ class StoredActions:
             self.newest = await self._read()
         except PipelineError as error:
             self.newest = OperatorActions()
-            if not self._is_away:
-                self._say(f"silences can't be read, so nothing is muted: {error}")
-            self._is_away = True
+            if not self._is_unreachable:
+                self._report(f"silences can't be read, so nothing is muted: {error}")
+            self._is_unreachable = True
         else:
-            self._is_away = False
+            self._is_unreachable = False
         self.is_known.set()
 
     async def close(self) -> None:
@@ -60,5 +61,5 @@ class StoredActions:
 
     async def _read(self) -> OperatorActions:
         if self._store is None:
-            raise ConfigError(["the embedded store is another worker's: set `store`, or add `store` to `services`"])
+            raise ConfigError(["another worker has the embedded store open: set `store`, or add `store` to `services`"])
         return await self._store.query(active_actions)

@@ -1,7 +1,7 @@
 """The queue of one target: notifications one at a time, in order, with growing pauses while the target fails.
 
-Queues do not wait for each other. A pause holds for everything in the queue; after it, a single notification finds out
-whether the target is back.
+Queues do not wait for each other. A pause applies to the whole queue. After it, a single notification probes the
+target.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from epicenter.sinks.notify.target import MessageRef, Target
 FIRST_PAUSE_S: Final = 1.0
 MAX_PAUSE_S: Final = 60.0
 MAX_RETRY_AFTER_S: Final = 3600.0
-FAILURES_TO_BE_AWAY: Final = 3
+FAILING_AFTER: Final = 3
+"""A target is failing after this many failures in a row."""
+
 TRIES_BEFORE_OTHERS: Final = 8
 """After this many failures in a row, a notification lets the others of its target pass."""
 
@@ -92,9 +94,9 @@ class TargetQueue:
             await self._refresh()
 
     @property
-    def is_away(self) -> bool:
-        """Whether the target keeps failing, so that it is tried only now and then."""
-        return self._failures >= FAILURES_TO_BE_AWAY
+    def is_failing(self) -> bool:
+        """Whether the target fails repeatedly, so that it is tried only now and then."""
+        return self._failures >= FAILING_AFTER
 
     @property
     def next_ns(self) -> int:
@@ -125,8 +127,8 @@ class TargetQueue:
         except RejectedError as error:
             await self._refuse(group, planned, str(error))
         except Exception as error:  # a bug in one target must not stop the others
-            log.exception("notification_failed_by_bug", **_fields(self._target, group), detail="it is tried again")
-            await self._note_failure(group, planned, TransientError(f"a bug of ours: {type(error).__name__}"))
+            log.exception("notification_failed_by_bug", **_fields(self._target, group), detail="retrying")
+            await self._note_failure(group, planned, TransientError(f"a bug in epicenter: {type(error).__name__}"))
         else:
             self._note_success(planned)
             await self._outbox.note_sent(group, message_ref)
@@ -149,13 +151,13 @@ class TargetQueue:
         self._pause(notification_id, error.retry_after_s)
         if self._clock_ns() - planned.planned_ns > GIVE_UP_AFTER_NS:
             await self._refuse(
-                group, planned, f"not taken within {GIVE_UP_AFTER_NS // duration_ns('1d')} days: {error}"
+                group, planned, f"not accepted within {GIVE_UP_AFTER_NS // duration_ns('1d')} days: {error}"
             )
         elif tries == 1:
             await self._outbox.note_waits(group, str(error))
 
     def _pause(self, seed: str, retry_after_s: float | None) -> None:
-        """Twice as long each time, a quarter more or less by the seed, and at least what the target asks for."""
+        """Pause twice as long each time, a quarter more or less by the seed, at least as long as the target asks."""
         self._failures += 1
         chance = int(stable_id(seed, self._failures), 16) / 16**16
         pause_s = min(MAX_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(self._failures - 1, 10)) * (0.75 + chance / 2)

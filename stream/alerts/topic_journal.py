@@ -13,17 +13,17 @@ from epicenter.stream.kafka.raw_batches import Corrupt, surface_corrupt_batches
 from epicenter.stream.kafka.topics import TopicNames
 from epicenter.stream.settings import Settings
 
-PassOver = Callable[[TopicPartition, Corrupt], Awaitable[None]]
+SkipCorrupt = Callable[[TopicPartition, Corrupt], Awaitable[None]]
 
 
 class TopicJournal:
     """Loaded when the partition is assigned; the previous owner has written everything."""
 
-    def __init__(self, settings: Settings, producer: AIOKafkaProducer, partition: int, pass_over: PassOver):
+    def __init__(self, settings: Settings, producer: AIOKafkaProducer, partition: int, skip_corrupt: SkipCorrupt):
         self._settings = settings
         self._producer = producer
         self._source = TopicPartition(TopicNames(settings.prefix).alerts, partition)
-        self._pass_over = pass_over
+        self._skip_corrupt = skip_corrupt
 
     async def load(self) -> dict[str, bytes]:
         """The newest record of every key.
@@ -42,9 +42,9 @@ class TopicJournal:
             while await reader.position(self._source) < end:
                 for record in (await reader.getmany(timeout_ms=1_000)).get(self._source, ()):
                     if isinstance(record, Corrupt):
-                        await self._pass_over(self._source, record)
+                        await self._skip_corrupt(self._source, record)
                     else:
-                        _put(found, (record.key or b"").decode("utf-8", "replace"), record.value)
+                        _apply(found, (record.key or b"").decode("utf-8", "replace"), record.value)
         finally:
             await reader.stop()
         return found
@@ -63,7 +63,7 @@ class TopicJournal:
         """Nothing to close: the producer belongs to the caller."""
 
 
-def _put(found: dict[str, bytes], key: str, value: bytes | None) -> None:
+def _apply(found: dict[str, bytes], key: str, value: bytes | None) -> None:
     if value is None:
         found.pop(key, None)
     else:

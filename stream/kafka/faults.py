@@ -18,7 +18,7 @@ from epicenter.stream.kafka.raw_batches import Corrupt
 from epicenter.stream.metrics import Metrics
 from epicenter.stream.scan.redaction import redacted_dead_letter
 
-MAX_KEPT_GAPS: Final = 1_000
+MAX_GAPS: Final = 1_000
 
 log: Final = get_logger(__name__)
 
@@ -33,8 +33,8 @@ class KafkaFault(StrEnum):
     KAFKA_ERROR = "kafka-error"
     PARTITIONS_ADDED = "partitions-added"
     RECORDS_LOST = "records-lost"
-    TAKEN_AWAY = "partitions-taken-away"
-    TOPIC_MADE_AGAIN = "topic-made-again"
+    PARTITIONS_REVOKED = "partitions-taken-away"
+    TOPIC_RECREATED = "topic-made-again"
     TOPIC_MISSING = "topic-missing"
 
 
@@ -45,7 +45,7 @@ class FaultLog:
         self._metrics = metrics
         self._redactor = redactor
         self._reported: set[tuple[KafkaFault, str]] = set()
-        self._gaps: deque[Gap] = deque(maxlen=MAX_KEPT_GAPS)
+        self._gaps: deque[Gap] = deque(maxlen=MAX_GAPS)
 
     def record(self, kind: KafkaFault, subject: str, text: str, times: int = 1) -> None:
         """Count the fault, and log it unless it is already logged for this subject."""
@@ -64,8 +64,8 @@ class FaultLog:
         gap_id = stable_id("gap", KafkaFault.RECORDS_LOST, source, offset, records)
         self._gaps.append(Gap(gap_id, KafkaFault.RECORDS_LOST.value, "", "", "", source, now_ns, now_ns, records, text))
 
-    def take_gaps(self) -> tuple[Gap, ...]:
-        """The gaps since the last call, at most the newest `MAX_KEPT_GAPS`."""
+    def drain_gaps(self) -> tuple[Gap, ...]:
+        """The gaps since the last call, at most the newest `MAX_GAPS`."""
         gaps = tuple(self._gaps)
         self._gaps.clear()
         return gaps

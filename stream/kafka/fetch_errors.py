@@ -79,11 +79,11 @@ class Resuming:
             self._record_lost(source_of(partition), first - offset)
         elif offset > end:
             text = f"ends at {end}, but offset {offset} was read before: reading from the first record"
-            self._fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)}:{offset}", text)
+            self._fault_log.record(KafkaFault.TOPIC_RECREATED, f"{source_of(partition)}:{offset}", text)
         self._seek(partition, offset if first <= offset <= end else first)
 
     def _seek(self, partition: TopicPartition, offset: int) -> None:
         try:
             self._consumer.seek(partition, offset)
         except IllegalStateError:
-            self._fault_log.record(KafkaFault.TAKEN_AWAY, source_of(partition), "its next owner handles it")
+            self._fault_log.record(KafkaFault.PARTITIONS_REVOKED, source_of(partition), "its next owner handles it")

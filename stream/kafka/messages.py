@@ -14,7 +14,7 @@ from epicenter.rules.model.ledger import Delivery, Gap, Joined, Sample
 from epicenter.rules.model.records import Match, RankPlacement
 
 SPLIT_ABOVE_BYTES: Final = 512 << 10
-One = TypeVar("One")
+Item = TypeVar("Item")
 
 
 class Part(msgspec.Struct, frozen=True, array_like=True):
@@ -121,7 +121,7 @@ def store_messages(message: StoreMessage) -> Iterator[bytes]:
 
 
 def _half(message: StoreMessage, is_first: bool) -> StoreMessage:
-    def half(column: tuple[One, ...]) -> tuple[One, ...]:
+    def half(column: tuple[Item, ...]) -> tuple[Item, ...]:
         middle = len(column) // 2
         return column[:middle] if is_first else column[middle:]
 

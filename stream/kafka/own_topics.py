@@ -26,7 +26,7 @@ from epicenter.stream.metrics import Metrics
 from epicenter.stream.settings import Settings
 
 COMMIT_WITHIN_S: Final = 30.0
-"""aiokafka retries a commit for ever when the topic was deleted."""
+"""aiokafka retries a commit forever if the topic was deleted."""
 
 Message: TypeAlias = ConsumerRecord[bytes, bytes]
 Fetched = dict[TopicPartition, list[Message]]
@@ -90,7 +90,7 @@ class OwnTopics:
         finally:
             self.consumer.resume(*self.consumer.assignment())
 
-    async def pass_over(self, partition: TopicPartition, batch: Corrupt) -> None:
+    async def skip_corrupt(self, partition: TopicPartition, batch: Corrupt) -> None:
         """Skip a batch that can't be unpacked, after sending its dead letter."""
         dead_letter = self.fault_log.record_corrupt(source_of(partition), batch)
         await self._producer.send_and_wait(self._dead_letters, msgspec.json.encode(dead_letter))
@@ -114,14 +114,14 @@ class OwnTopics:
     async def _sound(self, partition: TopicPartition, polled: Sequence[Message | Corrupt]) -> list[Message]:
         for message in polled:
             if isinstance(message, Corrupt):
-                await self.pass_over(partition, message)
+                await self.skip_corrupt(partition, message)
         return [message for message in polled if not isinstance(message, Corrupt)]
 
     async def _read_again(self, polled: Polled, error: KafkaError | TransientError) -> None:
         self.put_back(polled)
         if isinstance(error, CommitFailedError | IllegalStateError):
             self.fault_log.record(
-                KafkaFault.TAKEN_AWAY,
+                KafkaFault.PARTITIONS_REVOKED,
                 self._group,
                 "partitions were reassigned; uncommitted messages are processed again",
             )

@@ -73,19 +73,19 @@ async def watch(settings: Settings, report: Callable[[str], None]) -> None:
 
     The worker's open connections do not show this: they stay open, or aiokafka retries them silently.
     """
-    was_well = True
+    was_reachable = True
     while True:
         await asyncio.sleep(CHECK_EVERY_S)
         try:
             await reach(settings)
         except PipelineError as error:
-            if was_well:
+            if was_reachable:
                 report(f"{error}; retrying until it works")
-            was_well = False
+            was_reachable = False
         else:
-            if not was_well:
+            if not was_reachable:
                 report(f"Kafka broker {settings.kafka}: connection restored")
-            was_well = True
+            was_reachable = True
 
 
 def _together(problems: Sequence[PipelineError]) -> PipelineError:
@@ -108,7 +108,7 @@ async def _attempt(settings: Settings, host: str, port: int) -> list[tuple[str, 
         async with asyncio.timeout(ATTEMPT_S):
             return await _why(settings, host, port, failed)
     except TimeoutError:
-        return _away(host, port, f"no answer within {ATTEMPT_S:.0f} s")
+        return _unreachable(host, port, f"no answer within {ATTEMPT_S:.0f} s")
 
 
 async def _brokers(settings: Settings, host: str, port: int) -> list[tuple[str, int]]:
@@ -139,11 +139,11 @@ async def _why(settings: Settings, host: str, port: int, error: BaseException) -
     if found:
         return ConfigError([f"{place}: {found}"])
     is_late = isinstance(error, TimeoutError)
-    return _away(host, port, f"no answer within {ATTEMPT_S:.0f} s" if is_late else sanitize(str(error)))
+    return _unreachable(host, port, f"no answer within {ATTEMPT_S:.0f} s" if is_late else sanitize(str(error)))
 
 
-def _away(host: str, port: int, reason: str) -> TransientError:
-    return TransientError(f"Kafka is away: {host}:{port}: {reason}: start it, or give --kafka host:port")
+def _unreachable(host: str, port: int, reason: str) -> TransientError:
+    return TransientError(f"Kafka is unreachable: {host}:{port}: {reason}: start it, or give --kafka host:port")
 
 
 def _sasl_refusal(settings: Settings, error: BaseException) -> str:
@@ -154,7 +154,7 @@ def _sasl_refusal(settings: Settings, error: BaseException) -> str:
         return f"it does not know {settings.kafka_sasl_mechanism}: set kafka_sasl_mechanism to one that it knows"
     if isinstance(error, IllegalSaslStateError):
         without = settings.kafka_security.removeprefix("sasl_")
-        return f"this port takes no user and password: set kafka_security to {without}, or give `kafka` another port"
+        return f"this port accepts no user and password: set kafka_security to {without}, or give `kafka` another port"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""Whole record batches out of aiokafka, without an object of its own for each record; and corrupt ones by name.
+"""Whole record batches out of aiokafka, without an object for each record; and corrupt ones by name.
 
 Everything that depends on aiokafka's internals is here. aiokafka's fetcher creates a `PartitionRecords` for each
 response, which yields records one by one; ours yields thousands at once, as aiokafka's parser decoded them. When the
@@ -96,7 +96,7 @@ class RawBatches:
         self._chunk_records = min(most_records, CHUNK_RECORDS)
         self.is_whole = fits_inside()
         if self.is_whole:
-            _let_fetcher_make(consumer, lambda *given: WholeBatches(self._chunk_records, *given))
+            _let_fetcher_make(consumer, lambda *arguments: WholeBatches(self._chunk_records, *arguments))
         else:
             log.warning("aiokafka_internals_changed", detail="records are read one by one, at half the speed")
 
@@ -139,13 +139,13 @@ def fits_inside() -> bool:
 def surface_corrupt_batches(consumer: AIOKafkaConsumer) -> None:
     """Make a started consumer return a `Corrupt` in place of a batch that can't be unpacked, where aiokafka raises."""
     if fits_inside():
-        _let_fetcher_make(consumer, lambda *given: SingleRecords(CHUNK_RECORDS, *given))
+        _let_fetcher_make(consumer, lambda *arguments: SingleRecords(CHUNK_RECORDS, *arguments))
 
 
 def observe_uncompressed(consumer: AIOKafkaConsumer, observe: Callable[[TopicPartition, range], None]) -> None:
     """Make a started consumer report the offsets of uncompressed batches, and return `Corrupt` as above."""
     if fits_inside():
-        _let_fetcher_make(consumer, lambda *given: _ReportsUncompressed(observe, CHUNK_RECORDS, *given))
+        _let_fetcher_make(consumer, lambda *arguments: _ReportsUncompressed(observe, CHUNK_RECORDS, *arguments))
 
 
 def _let_fetcher_make(consumer: AIOKafkaConsumer, make: Callable[..., WholeBatches]) -> None:
@@ -161,8 +161,8 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
     Transactions, control batches and gaps are handled as in aiokafka.
     """
 
-    def __init__(self, most_records: int, *given: Any):
-        super().__init__(*given)
+    def __init__(self, most_records: int, *arguments: Any):
+        super().__init__(*arguments)
         self.next_fetch_offset: int
         self._most_records = most_records
 
@@ -197,7 +197,7 @@ class WholeBatches(inside.PartitionRecords):  # type: ignore[misc]
     def _corrupt(self, error: Exception) -> Chunk:
         """The current batch. Reading resumes behind it, or at the next offset when its end is unknown."""
         first, value = self.next_fetch_offset, self._records.newest
-        self.next_fetch_offset = max(_believable_end(value) or self._records.base_of_next or 0, first + 1)
+        self.next_fetch_offset = max(_consistent_end(value) or self._records.base_of_next or 0, first + 1)
         return Chunk((), self.next_fetch_offset, 0, Corrupt(first, self.next_fetch_offset, f"{error}", value))
 
     def _from_next_offset(self, batch: Any) -> list[Any]:
@@ -232,8 +232,8 @@ class SingleRecords(WholeBatches):
 
 
 class _ReportsUncompressed(SingleRecords):
-    def __init__(self, observe: Callable[[TopicPartition, range], None], *given: Any):
-        super().__init__(*given)
+    def __init__(self, observe: Callable[[TopicPartition, range], None], *arguments: Any):
+        super().__init__(*arguments)
         self._observe = observe
 
     def _from_next_offset(self, batch: Any) -> list[Any]:
@@ -268,7 +268,7 @@ class RecordsWithBytes:
         return int(_OFFSET.unpack_from(self._fetched, self._end)[0]) if self.has_next() else None
 
 
-def _believable_end(batch: bytes) -> int | None:
+def _consistent_end(batch: bytes) -> int | None:
     """The offset behind a batch, if the two record counts in its header agree; corrupt bytes seldom do."""
     if len(batch) < _HEAD_BYTES:
         return None

@@ -69,7 +69,7 @@ class Recovery(Resuming):
         else:
             self.topic_id = topic_id
             text = "its offsets restarted; reading from the first record"
-            self._fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, f"{self._topic} ({topic_id})", text)
+            self._fault_log.record(KafkaFault.TOPIC_RECREATED, f"{self._topic} ({topic_id})", text)
 
     async def check_committed(self, admin: AIOKafkaAdminClient, assigned: Collection[TopicPartition]) -> None:
         """Seek assigned partitions to the beginning where the committed offset belongs to a deleted topic."""
@@ -82,7 +82,7 @@ class Recovery(Resuming):
             topic_id = topic_of_mark(metadata)
             if offset >= 0 and topic_id and topic_id != self.topic_id:
                 text = f"offset {offset} was committed for the previous topic; reading from the first record"
-                self._fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, f"{source_of(partition)} ({self.topic_id})", text)
+                self._fault_log.record(KafkaFault.TOPIC_RECREATED, f"{source_of(partition)} ({self.topic_id})", text)
                 of_another_topic.append(partition)
             elif offset > 0 and not topic_id:
                 text = f"offset {offset} was committed by another program, which may have skipped records"
@@ -95,6 +95,6 @@ class Recovery(Resuming):
         for group in answer.to_object()["groups"]:
             for member in group["members"]:
                 if member["client_id"] != CLIENT_ID:
-                    who = f"{self._group}: {member['client_id']} at {member['client_host']}"
+                    member_name = f"{self._group}: {member['client_id']} at {member['client_host']}"
                     text = "is not an epicenter worker: give it another group, or its records are never processed"
-                    self._fault_log.record(KafkaFault.GROUP_SHARED, who, text)
+                    self._fault_log.record(KafkaFault.GROUP_SHARED, member_name, text)

@@ -85,17 +85,17 @@ class TopicNames:
 def wanted_topics(settings: Settings) -> list[NewTopic]:
     """Each topic with its partitions and configuration."""
     names = TopicNames(settings.prefix)
-    ours = {"retention.ms": str(3 * DAY_MS), "max.message.bytes": str(4 << 20)}
+    internal = {"retention.ms": str(3 * DAY_MS), "max.message.bytes": str(4 << 20)}
     compacted = {"cleanup.policy": "compact", "max.message.bytes": str(MAX_RAW_BYTES)}
     for_a_month = {"retention.ms": str(30 * DAY_MS)}
     raw = {"retention.ms": str(DAY_MS), "max.message.bytes": str(MAX_RAW_BYTES)}
     return [
         _topic(settings, settings.raw_topic, settings.raw_partitions, raw),
-        _topic(settings, names.matches, settings.match_partitions, ours),
-        _topic(settings, names.signals, settings.match_partitions, ours),
+        _topic(settings, names.matches, settings.match_partitions, internal),
+        _topic(settings, names.signals, settings.match_partitions, internal),
         _topic(settings, names.incidents, settings.match_partitions, compacted),
         _topic(settings, names.alerts, settings.match_partitions, compacted),
-        _topic(settings, names.dead_letters, 1, {**ours, **for_a_month}),
+        _topic(settings, names.dead_letters, 1, {**internal, **for_a_month}),
         _topic(
             settings, names.snapshots, settings.match_partitions, {**compacted, "segment.bytes": str(SEGMENT_BYTES)}
         ),
@@ -134,7 +134,7 @@ async def _make(settings: Settings) -> dict[str, str]:
     ]
     if problems:
         raise ConfigError(problems)
-    return {name: "made" if code == CREATED else "exists" for name, code, _ in answer.topic_errors}
+    return {name: "created" if code == CREATED else "exists" for name, code, _ in answer.topic_errors}
 
 
 class admin_of:  # noqa: N801
@@ -151,7 +151,7 @@ class admin_of:  # noqa: N801
         except KafkaError as error:
             await self._client.close()
             raise TransientError(
-                f"Kafka is away: {self._settings.kafka}: {error}: start it, or give --kafka host:port"
+                f"Kafka is unreachable: {self._settings.kafka}: {error}: start it, or give --kafka host:port"
             ) from error
         return self._client
 

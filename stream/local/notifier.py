@@ -30,7 +30,7 @@ JOURNAL: Final = "alerts.sqlite"
 class LocalNotifier:
     """Delivers in the background. A file in the data folder holds notifications, sent and pending.
 
-    `say` prints a message for the user at the terminal.
+    `report` prints a message for the user at the terminal.
     """
 
     def __init__(
@@ -40,11 +40,11 @@ class LocalNotifier:
         rules: RuleSet,
         store: Store,
         writer: LocalStoreWriter,
-        say: Callable[[str], None],
+        report: Callable[[str], None],
     ):
         self._store = store
         self._writer = writer
-        self._say = say
+        self._report = report
         self._polled_s = 0.0
         self._is_blind = False
         self._dispatcher = dispatcher(alerts, rules, FileJournal(settings.data_dir / JOURNAL), self)
@@ -73,15 +73,15 @@ class LocalNotifier:
             await self._dispatcher.evaluate(is_last=True)
         await self._dispatcher.close(patience_s)
         if any(map(self._dispatcher.pending, self._dispatcher.queues)):
-            self._say("some notifications were not delivered; the next run delivers them")
+            self._report("some notifications were not delivered; the next run delivers them")
 
-    async def note(self, deliveries: Sequence[Delivery]) -> None:
+    async def report(self, deliveries: Sequence[Delivery]) -> None:
         """Store the deliveries, and print the ones that failed."""
         for delivery in deliveries:
             self._writer.note_delivery(delivery)
             if delivery.outcome in (Outcome.WAITS, Outcome.REFUSED):
                 what = "waits" if delivery.outcome is Outcome.WAITS else "can't be delivered"
-                self._say(f"a notification {what}: {delivery.target}: {delivery.reason}")
+                self._report(f"a notification {what}: {delivery.target}: {delivery.reason}")
 
     async def give_up(self, planned: Planned, reason: str) -> None:
         """A dead letter with the incident's revision."""
@@ -96,7 +96,7 @@ class LocalNotifier:
 
     def _count_pending(self) -> None:
         for name, queue in self._dispatcher.queues.items():
-            self._writer.metrics.note_pending(name, self._dispatcher.pending(name), queue.is_away)
+            self._writer.metrics.note_pending(name, self._dispatcher.pending(name), queue.is_failing)
 
     async def _poll_operator_actions(self) -> None:
         try:
@@ -104,7 +104,7 @@ class LocalNotifier:
         except PipelineError as error:
             self._dispatcher.actions = OperatorActions()
             if not self._is_blind:
-                self._say(f"silences can't be read, so nothing is muted: {error}")
+                self._report(f"silences can't be read, so nothing is muted: {error}")
             self._is_blind = True
         else:
             self._is_blind = False

@@ -50,7 +50,7 @@ class Pipeline:
         return self._add(batch.source, self._scanner.scan(batch))
 
     def rest(self) -> list[ScanResult]:
-        """Scan records held back for an unfinished block, without waiting for its rest."""
+        """Scan records buffered for an unfinished block, without waiting for its rest."""
         return [self._add(source, scanned) for source, scanned in self._scanner.rest()]
 
     def _add(self, source: str, scanned: ScanResult) -> ScanResult:

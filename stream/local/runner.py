@@ -21,7 +21,7 @@ from epicenter.stream.local.pipeline import Pipeline
 from epicenter.stream.local.store_writer import LocalStoreWriter
 from epicenter.stream.process.page_token import checked_token
 from epicenter.stream.rule_tools.reload import Reloader, running
-from epicenter.stream.scan.block_buffer import HOLD_NS
+from epicenter.stream.scan.block_buffer import MAX_BLOCK_WAIT_NS
 from epicenter.stream.scan.redaction import redactor_of
 from epicenter.stream.scan.scan import ScanResult
 from epicenter.stream.settings import Settings
@@ -98,7 +98,7 @@ class LocalRunner:
                     self._apply_new_rules()
                     lagging = await self._round(self._sources.all())
                     elapsed_ns = monotonic_ns() - self._newest_read_ns
-                    if elapsed_ns >= HOLD_NS:
+                    if elapsed_ns >= MAX_BLOCK_WAIT_NS:
                         await self._write(self._pipeline.rest())
                     await self._writer.write_metrics()
                     await self._publish(self._pipeline.advance(lagging, elapsed_ns))

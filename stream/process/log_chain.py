@@ -1,4 +1,4 @@
-"""What a log line goes through, ours and those of libraries: limited, redacted, made inert, rendered.
+"""The steps of a log line, ours or a library's: limited, redacted, sanitized, rendered.
 
 Each step is a structlog processor. Text in lines may come from logs, brokers and targets.
 """
@@ -28,7 +28,7 @@ _logfmt: Final = LogfmtRenderer()
 def formatter(log_format: LogFormat) -> logging.Formatter:
     """A formatter for one handler. It holds a redactor, which belongs to one thread at a time, as handlers do.
 
-    `format` raises `structlog.DropEvent` for a line that came a moment ago.
+    `format` raises `structlog.DropEvent` for a line that was logged within the last minute.
     """
     traceback = structlog.processors.format_exc_info
     chain: list[Processor] = [RepeatLimiter(), add_origin, traceback, Sanitizer(), RENDERERS[log_format]]
@@ -36,7 +36,7 @@ def formatter(log_format: LogFormat) -> logging.Formatter:
 
 
 class RepeatLimiter:
-    """Drops a line that came within the last minute, with the same fields; the next one says how often (`repeated`)."""
+    """Drops a line if one with the same fields came within the last minute; the next has their number (`repeated`)."""
 
     def __init__(self) -> None:
         self._last_s: dict[tuple[str, str], float] = {}
@@ -64,17 +64,17 @@ NOT_TEXT: Final = {"_record", "_from_structlog", "exc_info", "stack_info"}
 
 
 def add_origin(logger: Any, method: str, line: EventDict) -> EventDict:
-    """With time (UTC), level and logger in front; a library's text is a `message`, our event name stays `event`."""
+    """With time (UTC), level and logger in front; a library's text becomes `message`, our event name stays `event`."""
     record: logging.LogRecord = line.pop("_record")
-    moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    time = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     if not line.pop("_from_structlog"):
         line = {"message": line.pop("event"), **line}
     line.pop("stack_info", None)
-    return {"time": moment, "level": record.levelname.lower(), "logger": record.name, **line}
+    return {"time": time, "level": record.levelname.lower(), "logger": record.name, **line}
 
 
 class Sanitizer:
-    """Takes secrets and control characters out of every value; a traceback keeps its lines."""
+    """Removes secrets and control characters from every value; a traceback keeps its lines."""
 
     def __init__(self) -> None:
         self._redactor = load_redactor()
@@ -93,7 +93,7 @@ class Sanitizer:
 
 
 def as_json(logger: Any, method: str, line: EventDict) -> str:
-    """One object; `message` is there for our events too, as people read it."""
+    """One object; our events have a `message` too, for people."""
     head = {name: line.pop(name) for name in ("time", "level", "logger")}
     event = {"event": line["event"]} if "event" in line else {}
     return orjson.dumps({**head, "message": _sentence(line), **event, **line}).decode()
@@ -108,7 +108,7 @@ def as_text(logger: Any, method: str, line: EventDict) -> str:
 
 
 def traceback_of(error: BaseException) -> str:
-    """The traceback as text that is fit to be shown."""
+    """The traceback as sanitized text."""
     line = structlog.processors.format_exc_info(None, "error", {"exc_info": error})
     return str(Sanitizer()(None, "error", line)["exception"])
 

@@ -12,16 +12,16 @@ import click
 LogFormat = Literal["text", "json"]
 
 COMMAND_LOGGER: Final = "epicenter"
-"""The logger of what commands say to whoever started them; such a line has no level in front in text."""
+"""The logger of the commands' messages; as text, such a line has no level in front."""
 
 SILENT_LIBRARIES: Final = ("aiokafka", "clickhouse_connect", "urllib3")
-"""Their failures reach us as exceptions, which we log once."""
+"""Their failures are also exceptions, which epicenter logs once."""
 
 
 def set_up_logs(log_format: LogFormat, *, lazily: bool = False) -> None:
-    """Let every logger of this process, those of libraries too, write its lines to standard error in this form.
+    """Let every logger of this process, including libraries', write to standard error in this form.
 
-    What renders them is loaded now, so that the last line of all does not wait for it; lazily: with the first.
+    The renderer is loaded now, so that the last line does not wait for it; with `lazily`, at the first line.
     """
     handler = _ToStandardError(log_format)
     if not lazily:
@@ -31,7 +31,7 @@ def set_up_logs(log_format: LogFormat, *, lazily: bool = False) -> None:
 
 
 def say(text: str, level: int = logging.INFO, exc_info: BaseException | None = None) -> None:
-    """A message of a command: a line of JSON where that was set up, else the text as it is."""
+    """Print a message of a command on standard error: as JSON if logs are JSON, else as it is."""
     if any(isinstance(handler, _ToStandardError) and handler.log_format == "json" for handler in logging.root.handlers):
         logging.getLogger(COMMAND_LOGGER).log(level, "%s", text, exc_info=exc_info)
         return
@@ -43,7 +43,7 @@ def say(text: str, level: int = logging.INFO, exc_info: BaseException | None = N
 
 
 class _ToStandardError(logging.Handler):
-    """Wherever that leads by then."""
+    """Standard error, as it is at the time of writing."""
 
     def __init__(self, log_format: LogFormat):
         super().__init__()
@@ -51,11 +51,11 @@ class _ToStandardError(logging.Handler):
         self._lines: logging.Formatter | None = None
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Of silent libraries only what is critical; a level would not do, since clickhouse_connect sets its own."""
+        """Drop lines of silent libraries unless critical. A level is not enough: clickhouse_connect sets its own."""
         return record.levelno >= logging.CRITICAL or record.name.partition(".")[0] not in SILENT_LIBRARIES
 
     def handle(self, record: logging.LogRecord) -> bool:
-        """Write it; who logs is not stopped by a line that can't be put together, such as a library's wrong one."""
+        """Write the line. A line that can't be formatted, such as a library's, does not stop the program."""
         try:
             return bool(super().handle(record))
         except Exception as error:
@@ -66,18 +66,18 @@ class _ToStandardError(logging.Handler):
             return False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Print it, unless the same was printed a moment ago."""
+        """Print it, unless the same was printed within the last minute."""
         from structlog import DropEvent
 
-        with suppress(OSError, DropEvent):  # OSError: the reader is gone
+        with suppress(OSError, DropEvent):  # OSError: no one reads standard error any more
             print(self.format(record), file=sys.stderr, flush=True)
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line; raises DropEvent for one that was printed a moment ago."""
+        """The line; raises DropEvent if the same was printed within the last minute."""
         return self.load().format(record)
 
     def load(self) -> logging.Formatter:
-        """What renders lines, loaded once."""
+        """The renderer, loaded once."""
         if self._lines is None:
             from epicenter.stream.process.log_chain import formatter
 

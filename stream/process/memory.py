@@ -13,27 +13,27 @@ ARENAS: Final = 2
 """By default each thread may get its own arena, which keeps freed memory."""
 
 LARGE_BYTES: Final = 8 << 20
-"""Larger blocks are the system's again as soon as they are free. By default that size grows up to 32 MiB, and
-snapshots of a storm leave holes of theirs; what the hot path fetches stays below it."""
+"""Larger blocks go back to the system as soon as they are free. By default this size grows up to 32 MiB, and snapshots
+of a storm leave holes. Fetches of the hot path stay below it."""
 
-MAX_KEPT_FREE_BYTES: Final = 2 * LARGE_BYTES
+MAX_FREE_BYTES: Final = 2 * LARGE_BYTES
 
 
 RARELY: Final = 50_000, 10, 50
-"""Thresholds of the garbage collector. A chunk makes thousands of objects that are gone with it; futures and retries
-leave some hundred objects in cycles a second."""
+"""Thresholds of the garbage collector. A chunk makes thousands of objects that are freed with it; futures and
+retries leave some hundred objects in cycles a second."""
 
 
 def collect_rarely() -> None:
-    """Keep what exists out of collections, and collect the rest rarely."""
+    """Exclude existing objects from collections, and collect the others rarely."""
     gc.freeze()
     gc.set_threshold(*RARELY)
 
 
 def limit_allocator() -> None:
-    """Give freed memory back to the system, so that one service's peak is room for the next; glibc only."""
+    """Return freed memory to the system, so that one service's peak is available to the next; glibc only."""
     mallopt = getattr(CDLL(None), "mallopt", None)
     if mallopt:
         mallopt(_M_ARENA_MAX, ARENAS)
         mallopt(_M_MMAP_THRESHOLD, LARGE_BYTES)
-        mallopt(_M_TRIM_THRESHOLD, MAX_KEPT_FREE_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, MAX_FREE_BYTES)

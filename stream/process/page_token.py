@@ -9,7 +9,7 @@ from epicenter.sinks.net.loopback import is_loopback
 from epicenter.stream.settings import Settings
 
 MIN_TOKEN_CHARACTERS: Final = 16
-MAKE_ONE: Final = "make one with `openssl rand -hex 32`"
+HOW_TO_MAKE: Final = "make one with `openssl rand -hex 32`"
 
 
 def checked_token(settings: Settings, what: str) -> str:
@@ -20,8 +20,8 @@ def checked_token(settings: Settings, what: str) -> str:
     """
     host, token = getattr(settings, f"{what}_host"), getattr(settings, f"{what}_token").get_secret_value()
     if not token and not is_loopback(host):
-        raise ConfigError([f"{what}_host: {host}: others reach it, so it needs a {what}_token: {MAKE_ONE}"])
+        raise ConfigError([f"{what}_host: {host}: others reach it, so it needs a {what}_token: {HOW_TO_MAKE}"])
     if token and (len(token) < MIN_TOKEN_CHARACTERS or not token.isascii() or not token.isprintable() or " " in token):
         least = f"{MIN_TOKEN_CHARACTERS} printable ASCII characters at least, without spaces"
-        raise ConfigError([f"{what}_token: write {least}: {MAKE_ONE}"])
+        raise ConfigError([f"{what}_token: write {least}: {HOW_TO_MAKE}"])
     return str(token)

@@ -19,14 +19,14 @@ class Sampler:
     def __init__(self, metrics: Metrics):
         self._metrics = metrics
         self._process = f"{socket.gethostname()}:{os.getpid()}"
-        self._taken_s = -EVERY_S
+        self._sampled_s = -EVERY_S
 
     def due(self) -> list[Sample]:
         """The samples when they are due, else none."""
-        return self.samples() if monotonic() - self._taken_s >= EVERY_S else []
+        return self.samples() if monotonic() - self._sampled_s >= EVERY_S else []
 
     def samples(self) -> list[Sample]:
         """Every series that has a value."""
-        self._taken_s = monotonic()
+        self._sampled_s = monotonic()
         time_s = int(time())
         return [Sample(time_s, self._process, *series) for series in self._metrics.series()]

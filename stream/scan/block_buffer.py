@@ -10,42 +10,42 @@ from epicenter.rules.model.times import NS_PER_S
 from epicenter.rules.packs.ruleset import RuleSet
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 
-HOLD_NS: Final = NS_PER_S
+MAX_BLOCK_WAIT_NS: Final = NS_PER_S
 """At most this long a block waits for its rest while its source is idle."""
 
 
 class BlockBuffer:
-    """A `BatchScanner` that holds back records from the start of an unfinished block on."""
+    """A `BatchScanner` that buffers records from the start of an unfinished block on."""
 
     def __init__(self, scanner: BatchScanner):
         self._scanner = scanner
-        self._held: dict[str, Batch] = {}
+        self._buffered: dict[str, Batch] = {}
 
     @property
     def waiting(self) -> list[str]:
-        """The sources with records held back."""
-        return list(self._held)
+        """The sources with records buffered."""
+        return list(self._buffered)
 
-    def first_held(self, source: str) -> int | None:
-        """The first offset of the source that is held back; None when there is none."""
-        held = self._held.get(source)
-        return held.offsets[0] if held else None
+    def first_buffered(self, source: str) -> int | None:
+        """The first offset of the source that is buffered; None when there is none."""
+        buffered = self._buffered.get(source)
+        return buffered.offsets[0] if buffered else None
 
     def forget(self) -> None:
-        """Drop what is held back: another worker reads it again."""
-        self._held.clear()
+        """Drop what is buffered: another worker reads it again."""
+        self._buffered.clear()
 
     def reload(self, rules: RuleSet) -> None:
-        """Use these rules from now on, also for records held back."""
+        """Use these rules from now on, also for records buffered."""
         self._scanner.reload(rules)
 
     def scan(self, batch: Batch) -> ScanResult:
-        """Scan the batch together with the records held back for its source."""
-        if held := self._held.pop(batch.source, None):
-            batch = held.followed_by(batch)
+        """Scan the batch together with the records buffered for its source."""
+        if buffered := self._buffered.pop(batch.source, None):
+            batch = buffered.followed_by(batch)
         scanned = self._scanner.scan(batch, is_last=False)
         if scanned.records < len(batch):
-            self._held[batch.source] = batch.tail(scanned.records)
+            self._buffered[batch.source] = batch.tail(scanned.records)
         return scanned
 
     def scan_all(self, batches: Iterable[Batch]) -> Iterator[ScanResult]:
@@ -54,9 +54,9 @@ class BlockBuffer:
         yield from (scanned for _, scanned in self.rest())
 
     def rest_of(self, source: str) -> ScanResult:
-        """Scan what is held back for a source without waiting for more."""
-        return self._scanner.scan(self._held.pop(source))
+        """Scan what is buffered for a source without waiting for more."""
+        return self._scanner.scan(self._buffered.pop(source))
 
     def rest(self) -> list[tuple[str, ScanResult]]:
-        """Scan everything held back, by source."""
+        """Scan everything buffered, by source."""
         return [(source, self.rest_of(source)) for source in self.waiting]

@@ -18,10 +18,10 @@ from epicenter.rules.model.records import Match
 from epicenter.rules.packs.precedence import LineHit, without_needless_fallbacks
 from epicenter.rules.packs.spec import Block
 
-MAX_KEPT_HEAD_LINES = 60
-MAX_KEPT_TAIL_LINES = 60
-MAX_KEPT_LINE_CHARS = 1000
-_PASSED_OVER_PER_LINE = 8
+MAX_HEAD_LINES = 60
+MAX_TAIL_LINES = 60
+MAX_LINE_CHARS = 1000
+_SKIPPED_PER_LINE = 8
 
 LineAt = Callable[[int], Parsed | None]
 """The record of that number as a line; None when it can't be read."""
@@ -77,16 +77,16 @@ def _extent(opening: RecordHits, block: Block, line_at: LineAt, count: int) -> _
     first = opening.number
     extent = _Extent([first], [opening.parsed.event.text])
     has_last = False
-    farthest = first + block.most_lines * _PASSED_OVER_PER_LINE
+    farthest = first + block.most_lines * _SKIPPED_PER_LINE
     for number in range(first + 1, min(count, farthest)):
         line = line_at(number)
         if line is None or speaker(line) != speaker(opening.parsed):
             continue
-        goes_on = not block.goes_on or _compiled(block.goes_on).search(line.body) is not None
+        continues = not block.goes_on or _compiled(block.goes_on).search(line.body) is not None
         begins_anew = has_last and _compiled(_OPENS).search(line.body)
-        if begins_anew or (not goes_on and (has_last or not block.and_one_more)):
+        if begins_anew or (not continues and (has_last or not block.and_one_more)):
             return _trimmed(extent)
-        has_last = not goes_on or (has_last and not _compiled(_CONNECTS).search(line.body))
+        has_last = not continues or (has_last and not _compiled(_CONNECTS).search(line.body))
         extent.numbers.append(number)
         extent.lines.append(line.event.text)
         if block.ends and _compiled(block.ends).search(line.body):
@@ -131,17 +131,17 @@ def _deduplicate(inside: Sequence[RecordHits]) -> None:
 
 
 def _bounded(lines: list[str]) -> tuple[str, ...]:
-    if len(lines) > MAX_KEPT_HEAD_LINES + MAX_KEPT_TAIL_LINES:
-        left_out = len(lines) - MAX_KEPT_HEAD_LINES - MAX_KEPT_TAIL_LINES
-        lines = [*lines[:MAX_KEPT_HEAD_LINES], f"[{left_out} lines left out]", *lines[-MAX_KEPT_TAIL_LINES:]]
+    if len(lines) > MAX_HEAD_LINES + MAX_TAIL_LINES:
+        left_out = len(lines) - MAX_HEAD_LINES - MAX_TAIL_LINES
+        lines = [*lines[:MAX_HEAD_LINES], f"[{left_out} lines left out]", *lines[-MAX_TAIL_LINES:]]
     return tuple(lines) if len(lines) > 1 else ()
 
 
 def with_short_lines(match: Match) -> Match:
-    """The match with the lines of its block cut to `MAX_KEPT_LINE_CHARS`."""
-    if all(len(line) <= MAX_KEPT_LINE_CHARS for line in match.block):
+    """The match with the lines of its block cut to `MAX_LINE_CHARS`."""
+    if all(len(line) <= MAX_LINE_CHARS for line in match.block):
         return match
-    return msgspec.structs.replace(match, block=tuple(line[:MAX_KEPT_LINE_CHARS] for line in match.block))
+    return msgspec.structs.replace(match, block=tuple(line[:MAX_LINE_CHARS] for line in match.block))
 
 
 def speaker(line: Parsed) -> tuple[str, str, str, str, int | None, str]:

@@ -24,7 +24,7 @@ from epicenter.rules.packs.ruleset import Rule, RuleSet
 
 MAX_PLACES: Final = 100
 """At most this many places where a pattern matches a line are checked, to find failures next to harmless text."""
-MAX_KEPT_STEPS: Final = 8
+MAX_STEPS: Final = 8
 """At most this many of a line's last progress bars are read."""
 
 
@@ -107,10 +107,10 @@ class Confirmer:
         return _reporting_piece(pieces_with_hits), _one_per_rule(hit for _, hits in pieces_with_hits for hit in hits)
 
     def _worth_reading(self, candidates: Mapping[int, list[int]]) -> list[tuple[int, list[int]]]:
-        """Pieces in order; of those that can only report a step, the newest `MAX_KEPT_STEPS`."""
+        """Pieces in order; of those that can only report a step, the newest `MAX_STEPS`."""
         quiet = [number for number, found in candidates.items() if all(map(self._is_progress, found))]
-        passed_over = set(quiet[:-MAX_KEPT_STEPS])
-        return [(number, found) for number, found in candidates.items() if number not in passed_over]
+        skipped = set(quiet[:-MAX_STEPS])
+        return [(number, found) for number, found in candidates.items() if number not in skipped]
 
     def _is_progress(self, pattern: int) -> bool:
         return self._rules.rule_of_pattern[pattern].spec.role == "progress"

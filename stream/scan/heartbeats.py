@@ -50,11 +50,11 @@ class Heartbeats:
 
     def add_place(self, event: LogEvent, rank: str, world_size: str) -> None:
         """The line names its rank and the world size."""
-        own = int(rank) if is_number(rank) else event.rank
+        number = int(rank) if is_number(rank) else event.rank
         if is_number(world_size) and int(world_size):
-            self._add(event, BUCKET_NS, WorldSize, int(world_size), own)
+            self._add(event, BUCKET_NS, WorldSize, int(world_size), number)
         else:
-            self._add(event, BUCKET_NS, Alive, own)
+            self._add(event, BUCKET_NS, Alive, number)
         self.add_alive(event)
 
     def add_node_count(self, event: LogEvent, count: str) -> None:

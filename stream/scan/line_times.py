@@ -9,7 +9,8 @@ import msgspec
 from epicenter.ingest.batch.batch import Batch
 from epicenter.ingest.parse.envelope import Parsed, stated_time
 
-LOOK_BACK_LINES: Final = 200
+MAX_LOOKBACK_LINES: Final = 200
+"""A line gets the time of a line at most this far before it."""
 
 
 class LineTimes:
@@ -20,7 +21,7 @@ class LineTimes:
         self._at_start = self._timed = timed
         self._seen = 0
 
-    def put_into(self, parsed: Parsed, number: int) -> Parsed:
+    def with_time(self, parsed: Parsed, number: int) -> Parsed:
         """A recorded line with the time of the nearest timed line before it; as it is when that is too far away.
 
         At the head of a plain file it is that of the first timed line.
@@ -28,7 +29,7 @@ class LineTimes:
         if parsed.event.has_own_time or not self.batch.is_recorded:
             return parsed
         timed = self._before(number) or self._at_head(number)
-        if timed is None or timed[0] <= self.batch.offsets[number] - LOOK_BACK_LINES:
+        if timed is None or timed[0] <= self.batch.offsets[number] - MAX_LOOKBACK_LINES:
             return parsed
         return msgspec.structs.replace(parsed, event=msgspec.structs.replace(parsed.event, event_time_ns=timed[1]))
 
@@ -40,10 +41,10 @@ class LineTimes:
         """The time of a plain file's first timed line, for the untimed lines before it."""
         origin, offset = self.batch.origin, self.batch.offsets[number]
         time_ns = origin.head_time_ns if origin else None
-        return None if time_ns is None or offset > LOOK_BACK_LINES else (offset, time_ns)
+        return None if time_ns is None or offset > MAX_LOOKBACK_LINES else (offset, time_ns)
 
     def _before(self, number: int) -> tuple[int, int] | None:
-        for earlier in range(number - 1, max(self._seen, number - LOOK_BACK_LINES + 1) - 1, -1):
+        for earlier in range(number - 1, max(self._seen, number - MAX_LOOKBACK_LINES + 1) - 1, -1):
             if (time_ns := stated_time(self.batch.record(earlier))) is not None:
                 self._timed = self.batch.offsets[earlier], time_ns
                 break

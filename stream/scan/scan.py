@@ -141,7 +141,7 @@ class BatchScanner:
                 continue
             self._rule_budget.record(allowed, self._owners, hits, begun_s)
             if hits:
-                hits_by_record[number] = RecordHits(number, times.put_into(parsed, number), hits)
+                hits_by_record[number] = RecordHits(number, times.with_time(parsed, number), hits)
         return hits_by_record
 
     def _line(self, batch: Batch, number: int, invalid: Mapping[int, Fault]) -> Parsed | None:

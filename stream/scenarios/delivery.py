@@ -9,7 +9,7 @@ from itertools import pairwise
 from random import Random
 
 from epicenter.rules.model.times import NS_PER_S
-from epicenter.stream.scan.block_buffer import HOLD_NS
+from epicenter.stream.scan.block_buffer import MAX_BLOCK_WAIT_NS
 from epicenter.stream.scenarios.lines import Line
 
 FETCH_NS = NS_PER_S
@@ -117,7 +117,8 @@ def _fetches(lines: Sequence[Line]) -> list[tuple[Line, ...]]:
 def _marked(deliveries: list[Delivery]) -> list[Delivery]:
     """Of one file: those after which the next one comes soon, as such."""
     continues = [
-        later.lines[0].time_ns - delivery.lines[-1].time_ns < HOLD_NS for delivery, later in pairwise(deliveries)
+        later.lines[0].time_ns - delivery.lines[-1].time_ns < MAX_BLOCK_WAIT_NS
+        for delivery, later in pairwise(deliveries)
     ]
     return [replace(delivery, continues=soon) for delivery, soon in zip(deliveries, [*continues, False], strict=True)]
 

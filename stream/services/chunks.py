@@ -13,7 +13,7 @@ from epicenter.stream.kafka.faults import FaultLog, KafkaFault
 from epicenter.stream.kafka.raw_batches import Chunk, Corrupt, source_of
 from epicenter.stream.kafka.scan_messages import ScannedRange
 from epicenter.stream.metrics import Metrics
-from epicenter.stream.scan.block_buffer import HOLD_NS, BlockBuffer
+from epicenter.stream.scan.block_buffer import MAX_BLOCK_WAIT_NS, BlockBuffer
 from epicenter.stream.scan.rule_budget import RuleBudget
 from epicenter.stream.scan.scan import BatchScanner, ScanResult
 from epicenter.stream.settings import Settings
@@ -57,17 +57,17 @@ class ChunkScanner:
         else:
             scanned = self._scanner.scan(chunk.as_batch(partition, now_ms))
         self._name_future(source, chunk, now_ms)
-        held = self._scanner.first_held(source)
+        buffered = self._scanner.first_buffered(source)
         self._read_to[partition] = chunk.next_offset, monotonic_ns()
-        end = chunk.next_offset if held is None else held
+        end = chunk.next_offset if buffered is None else buffered
         return ScannedRange(partition, end, scanned)
 
     def blocks_without_rest(self) -> list[ScannedRange]:
-        """Scan incomplete blocks of partitions that have been idle for `HOLD_NS`, without waiting for the rest."""
+        """Scan incomplete blocks of partitions that have been idle for `MAX_BLOCK_WAIT_NS`."""
         waited = []
         for partition, (end, read_ns) in self._read_to.items():
             source = source_of(partition)
-            if self._scanner.first_held(source) is not None and monotonic_ns() - read_ns >= HOLD_NS:
+            if self._scanner.first_buffered(source) is not None and monotonic_ns() - read_ns >= MAX_BLOCK_WAIT_NS:
                 waited.append(ScannedRange(partition, end, self._scanner.rest_of(source)))
         return waited
 

@@ -227,7 +227,7 @@ class Correlator(Service):
             text = (
                 f"its snapshot covers offset {correlator.offset} of the previous topic; reading from the first message"
             )
-            self._topics.fault_log.record(KafkaFault.TOPIC_MADE_AGAIN, source_of(partition), text)
+            self._topics.fault_log.record(KafkaFault.TOPIC_RECREATED, source_of(partition), text)
             correlator.begin_at(first)
         elif correlator.offset + 1 < first:
             lost = first - correlator.offset - 1

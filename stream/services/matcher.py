@@ -123,7 +123,7 @@ class Matcher(Service):
                 ]
                 if not chunks or sum(unsent.scanned.records for unsent in self._unsent) >= self._settings.fetch_records:
                     await self._settle()
-            await self._sender.send_gaps(self._fault_log.take_gaps())
+            await self._sender.send_gaps(self._fault_log.drain_gaps())
             self._record_costs()
 
     def _record_costs(self) -> None:
@@ -166,7 +166,7 @@ class Matcher(Service):
             )
         except (CommitFailedError, IllegalStateError) as error:
             text = "partitions were reassigned before the commit; uncommitted records are read again"
-            self._fault_log.record(KafkaFault.TAKEN_AWAY, repr(error), text)
+            self._fault_log.record(KafkaFault.PARTITIONS_REVOKED, repr(error), text)
             return
         for scanned_range in ranges:
             self._metrics.note_scan(scanned_range.source, scanned_range.scanned)

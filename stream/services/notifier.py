@@ -113,7 +113,7 @@ class Notifier(Service):
         if partition.partition in self._owned:
             return True
         assert self._alerts
-        journal = TopicJournal(self._settings, self._producer, partition.partition, self._topics.pass_over)
+        journal = TopicJournal(self._settings, self._producer, partition.partition, self._topics.skip_corrupt)
         delivery_log = _DeliveryLog(self._names, partition.partition, self._producer, self._metrics)
         owned = dispatcher(self._alerts, self._rules, journal, delivery_log)
         await owned.open()
@@ -147,8 +147,8 @@ class Notifier(Service):
         assert self._alerts
         for target in self._alerts.spec.targets:
             pending = sum(dispatcher.pending(target) for dispatcher in self._owned.values())
-            is_away = any(dispatcher.queues[target].is_away for dispatcher in self._owned.values())
-            self._metrics.note_pending(target, pending, is_away)
+            is_failing = any(dispatcher.queues[target].is_failing for dispatcher in self._owned.values())
+            self._metrics.note_pending(target, pending, is_failing)
 
 
 class _DeliveryLog:
@@ -160,7 +160,7 @@ class _DeliveryLog:
         self._producer = producer
         self._metrics = metrics
 
-    async def note(self, deliveries: Sequence[Delivery]) -> None:
+    async def report(self, deliveries: Sequence[Delivery]) -> None:
         """Send them to the store writer."""
         message = encode(StoreMessage(deliveries=tuple(deliveries)))
         await self._producer.send_and_wait(self._names.signals, message, partition=self._partition)

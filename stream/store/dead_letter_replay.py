@@ -39,7 +39,7 @@ def replay_dead_letters(settings: Settings, dead_letter_ids: Sequence[str], reas
     True when a letter was refused; each has its message on standard error.
 
     Raises:
-        TransientError: the store or Kafka is away.
+        TransientError: the store or Kafka is unreachable.
     """
     chosen = [find(settings, dead_letter_id)["dead_letter_id"] for dead_letter_id in dead_letter_ids]
 
@@ -118,7 +118,7 @@ class _Broker:
 
         Raises:
             RecordError: it can't be sent again; the message says why.
-            TransientError: Kafka is away.
+            TransientError: Kafka is unreachable.
         """
         partition = self._partition_of(dead_letter)
         headers = [
@@ -148,7 +148,7 @@ class _Broker:
             if not error.retriable:
                 raise RecordError(f"{self._address} refuses it: {error!r}") from error
             raise TransientError(
-                f"Kafka is away: {self._address}: {error}: start it, or give --kafka host:port"
+                f"Kafka is unreachable: {self._address}: {error}: start it, or give --kafka host:port"
             ) from error
         return Position(f"{sent.topic}/{sent.partition}", sent.offset)
 

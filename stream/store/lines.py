@@ -169,7 +169,7 @@ async def _records(
             return await _read_to(consumer, place, min(end - 1, wanted + around.after), wanted, around)
     except (KafkaError, TimeoutError, OSError) as error:
         await reach(settings)
-        raise TransientError(f"Kafka is away: {settings.kafka}") from error
+        raise TransientError(f"Kafka is unreachable: {settings.kafka}") from error
     finally:
         await consumer.stop()
 

@@ -254,7 +254,7 @@ def test_replay_without_kafka_exits_with_69(clickhouse: Any, kafka: Any, make_cl
     cluster.run("migrate")
     store_dead_letter(cluster, "e" * 16, f"{cluster.raw_topic}/0", 8, 1)
     done = invoke(cluster, "replay", "--all", "--kafka", "127.0.0.1:9")
-    assert (done.returncode, done.stderr.startswith(b"epicenter: Kafka is away: 127.0.0.1:9")) == (69, True), (
+    assert (done.returncode, done.stderr.startswith(b"epicenter: Kafka is unreachable: 127.0.0.1:9")) == (69, True), (
         done.stderr
     )
 

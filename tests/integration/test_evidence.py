@@ -255,5 +255,5 @@ def test_a_record_of_kafka_is_found_at_its_offset(stored: Stored, kafka: Any) ->
         with pytest.raises(InputError, match=message):
             find(reachable, reference, ALONE)
     (port,) = free_ports(1)
-    with pytest.raises(TransientError, match="Kafka is away"):
+    with pytest.raises(TransientError, match="Kafka is unreachable"):
         find(stored.settings.model_copy(update={"kafka": f"127.0.0.1:{port}"}), "handover.logs/0:1", ALONE)

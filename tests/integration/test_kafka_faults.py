@@ -141,7 +141,7 @@ def test_a_worker_without_a_broker_exits_with_69(tmp_path: Path) -> None:
     command = [*EPICENTER, "worker", "--kafka", address, "--data-dir", str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 69
-    assert done.stderr.startswith(f"epicenter: Kafka is away: {address}")
+    assert done.stderr.startswith(f"epicenter: Kafka is unreachable: {address}")
     assert "Traceback" not in done.stderr
 
 

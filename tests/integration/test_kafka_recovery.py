@@ -186,7 +186,7 @@ def test_a_clean_restart_repeats_nothing_and_an_older_snapshot_loses_nothing(
     assert {incident.revision: incident.signal_count for incident in sent_incidents(cluster)} == {1: 1, 2: 2, 3: 3}
 
     with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([names.matches]))
-    eventually(lambda: "made" in cluster.run("topics"), 30, "the topic of matches made again")
+    eventually(lambda: "created" in cluster.run("topics"), 30, "the topic of matches made again")
     worker = cluster.start_worker()
     cluster.feed([kernel(700, "n9")])
     eventually(lambda: is_stored(cluster, "xid-79", "n9"), 60, "an incident from the new topic")

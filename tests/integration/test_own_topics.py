@@ -191,7 +191,7 @@ def test_a_worker_waits_for_its_deleted_topics(clusters: MakeCluster) -> None:
         before = fault_log(worker, "topic-missing")
         with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([f"{cluster.name}.{name}"]))  # noqa: B023
         eventually(lambda: fault_log(worker, "topic-missing") > before, 30, "its name")  # noqa: B023
-    eventually(lambda: cluster.run("topics").count("made") == 2, 30, "the recreated topics")
+    eventually(lambda: cluster.run("topics").count("created") == 2, 30, "the recreated topics")
     cluster.feed([("n2", xid(2))])
     eventually(lambda: nodes(cluster) == {"n1", "n2"}, 60, "the next incident")
     stop(worker)
@@ -209,7 +209,7 @@ def test_a_recreated_topic_of_matches_is_read_from_its_start_even_beyond_the_sna
     stop(worker)
     before = everything_in(cluster.bootstrap, matches)
     with_admin(cluster.bootstrap, lambda admin: admin.delete_topics([matches.topic]))
-    eventually(lambda: "made" in cluster.run("topics"), 30, "the recreated topic")
+    eventually(lambda: "created" in cluster.run("topics"), 30, "the recreated topic")
     matcher = cluster.start_worker(SERVICES="match")
     cluster.feed([("n2", xid(2))])
     has_read_all(matcher, cluster, 1)

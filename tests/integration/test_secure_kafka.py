@@ -101,7 +101,7 @@ def test_every_wrong_way_to_connect_fails_soon_with_one_line_and_a_remedy(secure
         ("CLEAR", user, "it does not speak TLS"),
         ("SECURE", tls, "it requires a user: set kafka_security to sasl_ssl"),
         ("CLEAR", {}, "it requires a user: set kafka_security to sasl_plaintext"),
-        ("PLAIN", user | clear, "takes no user and password: set kafka_security to plaintext"),
+        ("PLAIN", user | clear, "accepts no user and password: set kafka_security to plaintext"),
     ]
     for listener, given, message in wrong:
         address = secure.plain if listener == "PLAIN" else secure.at(listener)

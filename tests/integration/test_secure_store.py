@@ -94,7 +94,7 @@ def test_a_command_reports_a_refused_certificate_and_warns_without_verification(
         (
             dsn(stores.sound, "?verify=false"),
             0,
-            "warning: store: verify=false: whoever answers as 127.0.0.1 is believed",
+            "warning: store: verify=false: the certificate of 127.0.0.1 is not checked",
         ),
     ):
         done = epicenter("migrate", "--plan", "--store", way)

@@ -68,7 +68,7 @@ class FakeLedger:
         """Kind and outcome of each delivery."""
         return [(delivery.kind, delivery.outcome) for delivery in self.deliveries]
 
-    async def note(self, deliveries: Sequence[Delivery]) -> None:
+    async def report(self, deliveries: Sequence[Delivery]) -> None:
         """Store it."""
         self._check_reachable()
         self.deliveries += deliveries

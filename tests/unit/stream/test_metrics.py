@@ -12,12 +12,12 @@ def metrics() -> Metrics:
     metrics = Metrics()
     metrics.note_fault("topic-missing", 3)
     metrics.note_record_age("logs.raw/0", 1.5)
-    metrics.note_pending("slack", 2, is_away=True)
-    metrics.note_pending("pager", 0, is_away=False)
+    metrics.note_pending("slack", 2, is_failing=True)
+    metrics.note_pending("pager", 0, is_failing=False)
     return metrics
 
 
-def test_target_is_up_unless_it_is_away(metrics: Metrics) -> None:
+def test_target_is_up_unless_it_is_failing(metrics: Metrics) -> None:
     up = {labels["target"]: value for name, labels, value in metrics.series() if name == "epicenter_target_up"}
     assert up == {"slack": 0.0, "pager": 1.0}
 

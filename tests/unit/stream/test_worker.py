@@ -22,5 +22,5 @@ def test_broker_lost_during_start_is_a_transient_error(tmp_path: Path) -> None:
         async def on_start(self) -> None:
             raise KafkaConnectionError("gone")
 
-    with pytest.raises(TransientError, match=r"Kafka is away: .*gone"):
+    with pytest.raises(TransientError, match=r"Kafka is unreachable: .*gone"):
         run_app(app)

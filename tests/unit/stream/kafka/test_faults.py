@@ -10,9 +10,9 @@ def test_lost_records_are_counted_logged_and_a_gap() -> None:
     metrics = Metrics()
     fault_log = FaultLog(metrics)
     fault_log.record_lost("logs.raw/3", 7, 5, "5 records from offset 7 on were deleted before they were read")
-    (gap,) = fault_log.take_gaps()
+    (gap,) = fault_log.drain_gaps()
     assert (gap.kind, gap.source, gap.records, "offset 7" in gap.text) == ("records-lost", "logs.raw/3", 5, True)
-    assert fault_log.take_gaps() == ()
+    assert fault_log.drain_gaps() == ()
     assert ("epicenter_kafka_faults_total", {"kind": KafkaFault.RECORDS_LOST.value}, 1.0) in list(metrics.series())
 
 
@@ -21,7 +21,7 @@ def test_same_loss_found_again_is_the_same_gap() -> None:
     for _ in range(2):
         fault_log = FaultLog(Metrics())
         fault_log.record_lost("logs.raw/3", 7, 5, "why")
-        ids += [gap.gap_id for gap in fault_log.take_gaps()]
+        ids += [gap.gap_id for gap in fault_log.drain_gaps()]
     assert len(ids) == 2 and len(set(ids)) == 1
 
 

@@ -151,7 +151,7 @@ def test_fault_is_logged_with_kind_topic_partition_and_offset(lines: Any) -> Non
     set_up_logs("json")
     fault_log = FaultLog(Metrics())
     fault_log.record(KafkaFault.RECORDS_LOST, "logs.raw/3:700", "gone")
-    fault_log.record(KafkaFault.TAKEN_AWAY, "epicenter.store", "again")
+    fault_log.record(KafkaFault.PARTITIONS_REVOKED, "epicenter.store", "again")
     lost, taken = lines("json")
     assert (lost["kind"], lost["topic"], lost["partition"], lost["offset"]) == ("records-lost", "logs.raw", 3, 700)
     assert (taken["event"], taken["kind"], taken["group"]) == (
