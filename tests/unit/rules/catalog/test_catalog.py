@@ -26,6 +26,11 @@ def test_the_waiting_time_is_a_field_of_the_pattern(rule: Rule) -> None:
         assert any(rule.spec.waited.field in pattern.groupindex for pattern in (*rule.patterns, *rule.extract))
 
 
+def test_no_next_step_is_the_rest_of_one_that_yaml_split_at_a_comma() -> None:
+    steps = [(rule.spec.id, step) for rule in the_rules().all_rules for step in rule.spec.next_steps]
+    assert [found for found in steps if found[1][0].islower()] == []
+
+
 def test_no_edge_explains_a_class_by_itself() -> None:
     assert [edge for edge in the_rules().edges for name in edge.effect if is_named(name, edge.cause)] == []
 
